@@ -1,0 +1,3 @@
+//! The deepagents program.
+
+fn main() {}

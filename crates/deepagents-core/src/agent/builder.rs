@@ -1,0 +1,268 @@
+//! Putting an agent together.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use super::{Agent, AgentParts};
+use crate::env::{Clock, Ids, RandomIds, SystemClock};
+use crate::journal::Journal;
+use crate::middleware::{DynMiddleware, Middleware};
+use crate::model::{ChatModel, ModelSettings, SystemBlock};
+use crate::state::{ChannelSpec, MessagesChannel, Schema, SchemaError, StructuredResponse};
+use crate::store::Store;
+use crate::structured::ResponseFormat;
+use crate::tool::{DynTool, ToolSpec};
+
+/// Model calls a run may make unless told otherwise.
+const MAX_MODEL_CALLS: u32 = 9_999;
+
+/// Puts an [`Agent`] together.
+#[must_use]
+pub struct AgentBuilder {
+    name: String,
+    model: Arc<dyn ChatModel>,
+    system: Vec<SystemBlock>,
+    middlewares: Vec<Arc<dyn DynMiddleware>>,
+    tools: Vec<Arc<dyn DynTool>>,
+    settings: ModelSettings,
+    format: Option<ResponseFormat>,
+    max_model_calls: u32,
+    journal: Option<Arc<dyn Journal>>,
+    store: Option<Arc<dyn Store>>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+}
+
+/// Why an agent cannot be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Two middlewares have one name.
+    #[error("two middlewares are named `{0}`; rename one of them")]
+    MiddlewareTwice(String),
+    /// Two tools of one source have one name.
+    #[error("two tools are named `{name}`, from {first} and {second}; rename one or leave it out")]
+    ToolTwice {
+        /// The name.
+        name: String,
+        /// Who brings the first.
+        first: String,
+        /// Who brings the second.
+        second: String,
+    },
+    /// A tool's name is one that providers refuse.
+    #[error("`{0}` is no name for a tool: providers want 1 to 64 of A-Z, a-z, 0-9, _ and -")]
+    ToolName(String),
+    /// A tool's schema does not describe an object.
+    #[error("the schema of tool `{0}` is not of type object")]
+    ToolSchema(String),
+    /// Two types claim one channel.
+    #[error(transparent)]
+    Channels(#[from] SchemaError),
+    /// An option is missing or cannot be used.
+    #[error("{0}")]
+    Option(String),
+}
+
+impl AgentBuilder {
+    pub(super) fn new(model: Arc<dyn ChatModel>) -> Self {
+        Self {
+            name: "agent".to_owned(),
+            model,
+            system: Vec::new(),
+            middlewares: Vec::new(),
+            tools: Vec::new(),
+            settings: ModelSettings::default(),
+            format: None,
+            max_model_calls: MAX_MODEL_CALLS,
+            journal: None,
+            store: None,
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(RandomIds),
+        }
+    }
+
+    /// Names the agent, for events and usage; `agent` by default.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Adds a section to the system prompt, before those of the middlewares.
+    pub fn system_prompt(mut self, text: impl Into<Arc<str>>) -> Self {
+        self.system.push(SystemBlock::new(text));
+        self
+    }
+
+    /// Adds a middleware at the end of the stack.
+    pub fn middleware(self, middleware: impl Middleware) -> Self {
+        self.dyn_middleware(Arc::new(middleware))
+    }
+
+    /// Adds a middleware chosen at run time.
+    pub fn dyn_middleware(mut self, middleware: Arc<dyn DynMiddleware>) -> Self {
+        self.middlewares.push(middleware);
+        self
+    }
+
+    /// Adds a tool. It takes the place of a middleware's tool with the same name.
+    pub fn tool(self, tool: impl DynTool) -> Self {
+        self.dyn_tool(Arc::new(tool))
+    }
+
+    /// Adds a tool chosen at run time.
+    pub fn dyn_tool(mut self, tool: Arc<dyn DynTool>) -> Self {
+        self.tools.push(tool);
+        self
+    }
+
+    /// Sampling and the like, for every model call.
+    pub fn settings(mut self, settings: ModelSettings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Asks for the answer in a shape.
+    pub fn response_format(mut self, format: ResponseFormat) -> Self {
+        self.format = Some(format);
+        self
+    }
+
+    /// Limits the model calls of a run; 9999 by default.
+    pub fn max_model_calls(mut self, limit: u32) -> Self {
+        self.max_model_calls = limit;
+        self
+    }
+
+    /// Keeps threads.
+    pub fn journal(self, journal: impl Journal) -> Self {
+        self.dyn_journal(Arc::new(journal))
+    }
+
+    /// Keeps threads in a shared journal.
+    pub fn dyn_journal(mut self, journal: Arc<dyn Journal>) -> Self {
+        self.journal = Some(journal);
+        self
+    }
+
+    /// Gives the agent long-term memory.
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Tells the time.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Makes ids.
+    pub fn ids(mut self, ids: impl Ids) -> Self {
+        self.ids = Arc::new(ids);
+        self
+    }
+
+    /// Builds the agent.
+    ///
+    /// # Errors
+    /// When names clash or a tool cannot be offered to a model.
+    pub fn build(self) -> Result<Agent, BuildError> {
+        if self.max_model_calls == 0 {
+            return Err(BuildError::Option("max_model_calls must be at least 1".to_owned()));
+        }
+        let mut names = HashSet::new();
+        for middleware in &self.middlewares {
+            if !names.insert(middleware.name()) {
+                return Err(BuildError::MiddlewareTwice(middleware.name().to_owned()));
+            }
+        }
+        let channels = [ChannelSpec::of::<MessagesChannel>(), ChannelSpec::of::<StructuredResponse>()];
+        let schema = Schema::new(channels.into_iter().chain(self.middlewares.iter().flat_map(|m| m.channels())))?;
+        let (tools, specs) = self.collect_tools()?;
+        let mut system = self.system;
+        system.extend(self.middlewares.iter().filter_map(|m| m.system_prompt()).map(SystemBlock::new));
+        Ok(Agent {
+            parts: Arc::new(AgentParts {
+                name: self.name,
+                model: self.model,
+                stack: self.middlewares.into(),
+                tools,
+                specs,
+                system,
+                schema: Arc::new(schema),
+                settings: self.settings,
+                format: self.format,
+                max_model_calls: self.max_model_calls,
+                journal: self.journal,
+                store: self.store,
+                clock: self.clock,
+                ids: self.ids,
+            }),
+        })
+    }
+
+    #[allow(clippy::type_complexity, reason = "both halves go straight into the agent")]
+    fn collect_tools(&self) -> Result<(BTreeMap<String, Arc<dyn DynTool>>, Vec<Arc<ToolSpec>>), BuildError> {
+        struct Entry {
+            source: Option<String>,
+            tool: Arc<dyn DynTool>,
+            spec: ToolSpec,
+        }
+        let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
+        let of_middlewares =
+            self.middlewares.iter().flat_map(|m| m.tools().into_iter().map(|tool| (Some(m.name().to_owned()), tool)));
+        let of_user = self.tools.iter().map(|tool| (None, tool.clone()));
+        for (source, tool) in of_middlewares.chain(of_user) {
+            let spec = tool.spec();
+            check_tool(&spec)?;
+            match entries.get(&spec.name) {
+                Some(known) if known.source.is_none() || source.is_some() => {
+                    let who = |source: &Option<String>| match source {
+                        Some(name) => format!("middleware `{name}`"),
+                        None => "the caller".to_owned(),
+                    };
+                    return Err(BuildError::ToolTwice {
+                        name: spec.name,
+                        first: who(&known.source),
+                        second: who(&source),
+                    });
+                }
+                _ => {
+                    entries.insert(spec.name.clone(), Entry { source, tool, spec });
+                }
+            }
+        }
+        if let Some(format) = &self.format
+            && let Some(known) = entries.get(format.name())
+        {
+            return Err(BuildError::ToolTwice {
+                name: format.name().to_owned(),
+                first: known.source.clone().unwrap_or_else(|| "the caller".to_owned()),
+                second: "the response format".to_owned(),
+            });
+        }
+        let specs = entries.values().map(|e| Arc::new(e.spec.clone())).collect();
+        Ok((entries.into_iter().map(|(name, e)| (name, e.tool)).collect(), specs))
+    }
+}
+
+fn check_tool(spec: &ToolSpec) -> Result<(), BuildError> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if spec.name.is_empty() || spec.name.len() > 64 || !spec.name.chars().all(legal) {
+        return Err(BuildError::ToolName(spec.name.clone()));
+    }
+    if spec.schema.get("type").and_then(serde_json::Value::as_str) != Some("object") {
+        return Err(BuildError::ToolSchema(spec.name.clone()));
+    }
+    Ok(())
+}
+
+impl std::fmt::Debug for AgentBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AgentBuilder")
+            .field("name", &self.name)
+            .field("model", &self.model.name())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,117 @@
+//! What a log holds.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::message::ToolMessage;
+use crate::run::{Machine, Stop};
+use crate::state::{ChannelError, Schema, Update};
+use crate::tool::CallId;
+
+/// One entry of a thread's log.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Record {
+    /// A run began.
+    RunStarted {
+        /// The run.
+        run: String,
+        /// When, RFC 3339.
+        at: String,
+    },
+    /// The state changed.
+    Update {
+        /// How.
+        update: RecordUpdate,
+    },
+    /// A tool is about to run. Without a [`ToolFinished`](Self::ToolFinished) its outcome is unknown after a crash.
+    ToolStarted {
+        /// The call.
+        call: CallId,
+        /// The provider's id of the call.
+        wire_id: String,
+        /// The tool.
+        name: String,
+        /// Whether it may be run again if its outcome is unknown.
+        repeatable: bool,
+    },
+    /// A tool has finished; its call is never run again.
+    ToolFinished {
+        /// The call.
+        call: CallId,
+        /// The result the model is shown.
+        message: Arc<ToolMessage>,
+        /// What it changed.
+        update: RecordUpdate,
+    },
+    /// Results that are in the log become part of the conversation, in this order.
+    ToolsCommitted {
+        /// The calls of the turn.
+        calls: Vec<CallId>,
+    },
+    /// A step is complete; a run can go on from here.
+    Step {
+        /// The decisions so far.
+        machine: Machine,
+    },
+    /// The run ended.
+    RunFinished {
+        /// The run.
+        run: String,
+        /// Why; `None` when it failed.
+        stop: Option<Stop>,
+    },
+}
+
+/// An update in a record: live in the process that made it, JSON when read back.
+#[derive(Clone, Debug)]
+pub enum RecordUpdate {
+    /// As the run made it.
+    Live(Update),
+    /// As a database gave it back: channels and their changes, in order.
+    Stored(Vec<(String, Value)>),
+}
+
+impl RecordUpdate {
+    /// The update, typed. Channels that the agent no longer has are left out.
+    ///
+    /// # Errors
+    /// When a change is not of its channel's type.
+    pub fn resolve(self, schema: &Schema) -> Result<Update, ChannelError> {
+        match self {
+            Self::Live(update) => Ok(update),
+            Self::Stored(entries) => {
+                let mut update = Update::none();
+                for (channel, change) in entries {
+                    if schema.by_name(&channel).is_some() {
+                        update.push_json(schema, &channel, change)?;
+                    }
+                }
+                Ok(update)
+            }
+        }
+    }
+}
+
+impl Serialize for RecordUpdate {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::Error;
+        match self {
+            Self::Stored(entries) => entries.serialize(serializer),
+            Self::Live(update) => {
+                let entries: Result<Vec<(&str, Value)>, ChannelError> =
+                    update.entries().iter().map(|e| Ok((e.spec().name(), e.to_json()?))).collect();
+                entries.map_err(S::Error::custom)?.serialize(serializer)
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for RecordUpdate {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Vec::deserialize(deserializer).map(Self::Stored)
+    }
+}

@@ -1,0 +1,176 @@
+//! Content blocks.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// One piece of a message's content.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Block {
+    /// Plain text.
+    Text(Text),
+    /// What a model thought before it spoke.
+    Reasoning(Reasoning),
+    /// An image, sound, video or document.
+    Media(Media),
+    /// A request to run a tool.
+    ToolCall(ToolCall),
+    /// A request to run a tool whose arguments could not be read.
+    InvalidToolCall(InvalidToolCall),
+    /// Something only its provider understands: a server-side tool, redacted thinking.
+    Opaque(Opaque),
+}
+
+/// The provider's own item for a block, kept where the block does not say everything the provider said.
+///
+/// It is replayed to the same origin in place of what would be built from the block. Whoever edits a block drops it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Native(pub Box<Value>);
+
+impl Native {
+    /// Keeps an item.
+    pub fn new(item: Value) -> Self {
+        Self(Box::new(item))
+    }
+
+    /// The item.
+    pub fn value(&self) -> &Value {
+        &self.0
+    }
+}
+
+/// Plain text.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Text {
+    /// The words.
+    pub text: String,
+    /// The provider's item, where it says more (citations, annotations).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native: Option<Native>,
+}
+
+/// What a model thought.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reasoning {
+    /// The readable part; may be empty.
+    pub text: String,
+    /// The provider's item with its signature.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native: Option<Native>,
+}
+
+/// A request to run a tool.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The provider's id, for the wire only: some providers repeat ids.
+    pub id: String,
+    /// The tool's name.
+    pub name: String,
+    /// The arguments, an object.
+    pub args: Value,
+    /// The provider's item, where it says more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native: Option<Native>,
+}
+
+/// A request to run a tool whose arguments could not be read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct InvalidToolCall {
+    /// The provider's id.
+    pub id: String,
+    /// The tool's name; may be empty.
+    pub name: String,
+    /// The arguments as they came.
+    pub raw: String,
+    /// What is wrong with them.
+    pub error: String,
+}
+
+/// Something only its provider understands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Opaque {
+    /// The item, verbatim.
+    pub native: Native,
+}
+
+/// An image, sound, video or document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Media {
+    /// What it is.
+    pub kind: MediaKind,
+    /// The MIME type, such as `image/png`.
+    pub mime: String,
+    /// Where the bytes are.
+    pub source: MediaSource,
+    /// A file name to show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// Kinds of media.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum MediaKind {
+    /// A picture.
+    Image,
+    /// Sound.
+    Audio,
+    /// Moving pictures.
+    Video,
+    /// A document, such as a PDF.
+    File,
+}
+
+/// Where the bytes of a medium are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum MediaSource {
+    /// The bytes in standard base64.
+    Base64(String),
+    /// An address the provider can fetch.
+    Url(String),
+    /// A file uploaded to the provider before.
+    FileId(String),
+}
+
+impl Block {
+    /// A text block.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(Text { text: text.into(), native: None })
+    }
+
+    /// A tool call.
+    pub fn call(id: impl Into<String>, name: impl Into<String>, args: Value) -> Self {
+        Self::ToolCall(ToolCall { id: id.into(), name: name.into(), args, native: None })
+    }
+
+    /// The provider's item, if one is kept.
+    pub fn native(&self) -> Option<&Native> {
+        match self {
+            Self::Text(b) => b.native.as_ref(),
+            Self::Reasoning(b) => b.native.as_ref(),
+            Self::ToolCall(b) => b.native.as_ref(),
+            Self::Opaque(b) => Some(&b.native),
+            Self::Media(_) | Self::InvalidToolCall(_) => None,
+        }
+    }
+
+    /// The text of a text block.
+    pub fn as_text(&self) -> Option<&str> {
+        if let Self::Text(b) = self { Some(&b.text) } else { None }
+    }
+}
+
+pub(super) fn joined_text(content: &[Block]) -> String {
+    let mut texts = content.iter().filter_map(Block::as_text);
+    let mut out = texts.next().unwrap_or_default().to_owned();
+    for text in texts {
+        out.push('\n');
+        out.push_str(text);
+    }
+    out
+}

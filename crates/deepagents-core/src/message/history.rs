@@ -1,0 +1,131 @@
+//! The messages of a thread: a persistent vector with an index by id.
+
+use std::sync::Arc;
+
+use rpds::{HashTrieMapSync, VectorSync};
+use serde::de::{Deserialize, Deserializer};
+use serde::ser::{Serialize, Serializer};
+
+use super::{Message, MessageOp};
+
+/// The messages of a thread.
+///
+/// Cloning costs nothing and an append costs the same at message ten and at message ten thousand: versions share
+/// their structure. Ids are unique; messages without an id are never replaced.
+#[derive(Clone, Debug, Default)]
+pub struct Messages {
+    items: VectorSync<Arc<Message>>,
+    at: HashTrieMapSync<String, usize>,
+}
+
+impl Messages {
+    /// An empty history.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many messages there are.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// The message at a position.
+    pub fn get(&self, index: usize) -> Option<&Arc<Message>> {
+        self.items.get(index)
+    }
+
+    /// The message with an id.
+    pub fn by_id(&self, id: &str) -> Option<&Arc<Message>> {
+        self.at.get(id).and_then(|&index| self.items.get(index))
+    }
+
+    /// The last message.
+    pub fn last(&self) -> Option<&Arc<Message>> {
+        self.items.last()
+    }
+
+    /// From first to last.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<Message>> + ExactSizeIterator {
+        self.items.iter()
+    }
+
+    /// From a position to the end, without walking what comes before.
+    pub fn tail(&self, from: usize) -> impl Iterator<Item = &Arc<Message>> {
+        (from..self.len()).filter_map(|index| self.items.get(index))
+    }
+
+    /// Position of the last assistant message, searched from the end.
+    pub fn last_assistant(&self) -> Option<usize> {
+        (0..self.len()).rev().find(|&index| matches!(self.items.get(index).map(|m| &**m), Some(Message::Assistant(_))))
+    }
+
+    /// Appends a message, or replaces in place the one with the same id.
+    pub fn put(&mut self, message: Arc<Message>) {
+        let id = message.id();
+        if !id.is_empty() {
+            if let Some(&index) = self.at.get(id) {
+                self.items.set_mut(index, message);
+                return;
+            }
+            self.at.insert_mut(id.to_owned(), self.items.len());
+        }
+        self.items.push_back_mut(message);
+    }
+
+    /// Applies changes in order. Removing is linear in the history, appending and replacing are not.
+    pub fn apply(&mut self, ops: Vec<MessageOp>) {
+        // Everything before the last `RemoveAll` is moot.
+        let start = ops.iter().rposition(|op| matches!(op, MessageOp::RemoveAll));
+        if start.is_some() {
+            *self = Self::new();
+        }
+        for op in ops.into_iter().skip(start.map_or(0, |at| at + 1)) {
+            match op {
+                MessageOp::Put(message) => self.put(message),
+                MessageOp::Remove(id) if self.at.contains_key(&id) => {
+                    *self = self.iter().filter(|m| m.id() != id).cloned().collect();
+                }
+                MessageOp::Remove(_) | MessageOp::RemoveAll => {}
+            }
+        }
+    }
+}
+
+impl FromIterator<Arc<Message>> for Messages {
+    fn from_iter<I: IntoIterator<Item = Arc<Message>>>(messages: I) -> Self {
+        let mut out = Self::new();
+        for message in messages {
+            out.put(message);
+        }
+        out
+    }
+}
+
+impl FromIterator<Message> for Messages {
+    fn from_iter<I: IntoIterator<Item = Message>>(messages: I) -> Self {
+        messages.into_iter().map(Arc::new).collect()
+    }
+}
+
+impl PartialEq for Messages {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.iter().eq(other.iter())
+    }
+}
+
+impl Serialize for Messages {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Messages {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Vec::<Arc<Message>>::deserialize(deserializer).map(|list| list.into_iter().collect())
+    }
+}

@@ -1,0 +1,183 @@
+//! Middlewares made of one closure.
+
+use std::future::Future;
+use std::panic::Location;
+
+use super::{Middleware, ModelNext, ModelResponse, Step, ToolNext, ToolRequest, ToolResponse};
+use crate::error::Result;
+use crate::model::ModelRequest;
+use crate::run::Context;
+
+/// A middleware made of one closure. Its name says which hook it is and where it was made, unless it is
+/// [`named`](Self::named).
+pub struct Closure<H, F> {
+    name: String,
+    call: F,
+    hook: std::marker::PhantomData<fn(H)>,
+}
+
+impl<H, F> Closure<H, F> {
+    #[track_caller]
+    fn new(hook: &str, call: F) -> Self {
+        let at = Location::caller();
+        let name = format!("{hook}@{}:{}:{}", at.file(), at.line(), at.column());
+        Self { name, call, hook: std::marker::PhantomData }
+    }
+
+    /// Gives it a name.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+}
+
+impl<H, F> std::fmt::Debug for Closure<H, F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Closure").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Marks which hook a [`Closure`] is.
+mod hook {
+    macro_rules! hooks {
+        ($($hook:ident)*) => { $(#[derive(Debug)] pub struct $hook;)* };
+    }
+    hooks! { BeforeAgent BeforeModel ModifyRequest WrapModelCall AfterModel WrapToolCall AfterAgent }
+}
+
+macro_rules! step_hook {
+    ($(#[$doc:meta])* $function:ident, $hook:ident) => {
+        $(#[$doc])*
+        #[track_caller]
+        pub fn $function<F, Fut>(call: F) -> Closure<hook::$hook, F>
+        where
+            F: Fn(Context) -> Fut + Send + Sync + 'static,
+            Fut: Future<Output = Result<Step>> + Send + 'static,
+        {
+            Closure::new(stringify!($function), call)
+        }
+
+        impl<F, Fut> Middleware for Closure<hook::$hook, F>
+        where
+            F: Fn(Context) -> Fut + Send + Sync + 'static,
+            Fut: Future<Output = Result<Step>> + Send + 'static,
+        {
+            fn name(&self) -> &str {
+                &self.name
+            }
+            fn $function(&self, cx: &Context) -> impl Future<Output = Result<Step>> + Send {
+                (self.call)(cx.clone())
+            }
+        }
+    };
+}
+
+step_hook!(
+    /// Runs a closure when a run begins.
+    before_agent, BeforeAgent
+);
+step_hook!(
+    /// Runs a closure before every model call.
+    ///
+    /// ```
+    /// use deepagents_core::middleware::{Go, Step, before_model};
+    /// let stop_early = before_model(|cx| async move {
+    ///     Ok(if cx.messages().len() > 100 { Step::go(Go::End) } else { Step::next() })
+    /// });
+    /// ```
+    before_model, BeforeModel
+);
+step_hook!(
+    /// Runs a closure after every model call.
+    after_model, AfterModel
+);
+step_hook!(
+    /// Runs a closure when a run is about to end.
+    after_agent, AfterAgent
+);
+
+/// Changes every request with a closure.
+#[track_caller]
+pub fn modify_request<F, Fut>(call: F) -> Closure<hook::ModifyRequest, F>
+where
+    F: Fn(ModelRequest, Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<ModelRequest>> + Send + 'static,
+{
+    Closure::new("modify_request", call)
+}
+
+impl<F, Fut> Middleware for Closure<hook::ModifyRequest, F>
+where
+    F: Fn(ModelRequest, Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<ModelRequest>> + Send + 'static,
+{
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn modify_request(&self, request: ModelRequest, cx: &Context) -> impl Future<Output = Result<ModelRequest>> + Send {
+        (self.call)(request, cx.clone())
+    }
+}
+
+/// Stands around every model call with a closure.
+///
+/// ```
+/// use deepagents_core::middleware::wrap_model_call;
+/// let twice = wrap_model_call(|request, next| async move {
+///     let first = next.run(request.clone()).await;
+///     if first.is_err() { next.run(request).await } else { first }
+/// });
+/// ```
+#[track_caller]
+pub fn wrap_model_call<F, Fut>(call: F) -> Closure<hook::WrapModelCall, F>
+where
+    F: Fn(ModelRequest, ModelNext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<ModelResponse>> + Send + 'static,
+{
+    Closure::new("wrap_model_call", call)
+}
+
+impl<F, Fut> Middleware for Closure<hook::WrapModelCall, F>
+where
+    F: Fn(ModelRequest, ModelNext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<ModelResponse>> + Send + 'static,
+{
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn wrap_model_call(
+        &self,
+        request: ModelRequest,
+        next: ModelNext,
+    ) -> impl Future<Output = Result<ModelResponse>> + Send {
+        (self.call)(request, next)
+    }
+}
+
+/// Stands around every tool call with a closure.
+#[track_caller]
+pub fn wrap_tool_call<F, Fut>(call: F) -> Closure<hook::WrapToolCall, F>
+where
+    F: Fn(ToolRequest, ToolNext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<ToolResponse>> + Send + 'static,
+{
+    Closure::new("wrap_tool_call", call)
+}
+
+impl<F, Fut> Middleware for Closure<hook::WrapToolCall, F>
+where
+    F: Fn(ToolRequest, ToolNext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<ToolResponse>> + Send + 'static,
+{
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn wrap_tool_call(
+        &self,
+        request: ToolRequest,
+        next: ToolNext,
+    ) -> impl Future<Output = Result<ToolResponse>> + Send {
+        (self.call)(request, next)
+    }
+}

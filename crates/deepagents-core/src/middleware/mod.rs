@@ -1,0 +1,115 @@
+//! Middlewares: what an agent is composed of.
+//!
+//! A middleware adds state, tools and prompt text, and takes part in every phase of a run. `before_*` hooks run in list
+//! order, `after_*` in reverse; [`modify_request`](Middleware::modify_request) of all runs first, then the wraps nest
+//! with the first outermost. A closure is enough for one hook: see [`wrap_model_call`], [`before_model`] and the rest.
+
+mod closures;
+mod erased;
+mod next;
+mod step;
+
+use std::future::{Future, ready};
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::model::ModelRequest;
+use crate::run::Context;
+use crate::state::ChannelSpec;
+use crate::tool::DynTool;
+
+pub use closures::{
+    Closure, after_agent, after_model, before_agent, before_model, modify_request, wrap_model_call, wrap_tool_call,
+};
+pub use erased::DynMiddleware;
+pub use next::{ModelNext, ModelResponse, ToolNext, ToolRequest, ToolResponse};
+pub use step::{Go, Step};
+
+/// A part of an agent.
+///
+/// Every method has a default that does nothing, so that a middleware names only what it changes.
+///
+/// ```
+/// use deepagents_core::error::Result;
+/// use deepagents_core::middleware::{Middleware, ModelNext, ModelResponse};
+/// use deepagents_core::model::ModelRequest;
+///
+/// /// Asks another model when the first one fails.
+/// struct Fallback(std::sync::Arc<dyn deepagents_core::model::ChatModel>);
+///
+/// impl Middleware for Fallback {
+///     fn name(&self) -> &str { "Fallback" }
+///     async fn wrap_model_call(&self, request: ModelRequest, next: ModelNext) -> Result<ModelResponse> {
+///         match next.run(request.clone()).await {
+///             Err(_) => next.with_model(self.0.clone()).run(request).await,
+///             answer => answer,
+///         }
+///     }
+/// }
+/// ```
+pub trait Middleware: Send + Sync + 'static {
+    /// The name, unique in a stack.
+    fn name(&self) -> &str;
+
+    /// Channels it adds to the state.
+    fn channels(&self) -> Vec<ChannelSpec> {
+        Vec::new()
+    }
+
+    /// Tools it adds.
+    fn tools(&self) -> Vec<Arc<dyn DynTool>> {
+        Vec::new()
+    }
+
+    /// A fixed section of the system prompt.
+    fn system_prompt(&self) -> Option<&str> {
+        None
+    }
+
+    /// Runs once, when a run begins.
+    fn before_agent(&self, _cx: &Context) -> impl Future<Output = Result<Step>> + Send {
+        ready(Ok(Step::default()))
+    }
+
+    /// Runs before every model call.
+    fn before_model(&self, _cx: &Context) -> impl Future<Output = Result<Step>> + Send {
+        ready(Ok(Step::default()))
+    }
+
+    /// Changes a request before any wrap sees it. Nothing of it is remembered by the thread.
+    fn modify_request(
+        &self,
+        request: ModelRequest,
+        _cx: &Context,
+    ) -> impl Future<Output = Result<ModelRequest>> + Send {
+        ready(Ok(request))
+    }
+
+    /// Stands around a model call; `next` may be run any number of times.
+    fn wrap_model_call(
+        &self,
+        request: ModelRequest,
+        next: ModelNext,
+    ) -> impl Future<Output = Result<ModelResponse>> + Send {
+        next.run(request)
+    }
+
+    /// Runs after every model call; the answer is the last message of the state.
+    fn after_model(&self, _cx: &Context) -> impl Future<Output = Result<Step>> + Send {
+        ready(Ok(Step::default()))
+    }
+
+    /// Stands around a tool call; `next` may be run any number of times.
+    fn wrap_tool_call(
+        &self,
+        request: ToolRequest,
+        next: ToolNext,
+    ) -> impl Future<Output = Result<ToolResponse>> + Send {
+        next.run(request)
+    }
+
+    /// Runs once, when a run is about to end. [`Go::Model`] makes it go on.
+    fn after_agent(&self, _cx: &Context) -> impl Future<Output = Result<Step>> + Send {
+        ready(Ok(Step::default()))
+    }
+}

@@ -1,0 +1,196 @@
+//! The rest of the stack, as seen from a wrap.
+
+use std::sync::Arc;
+
+use futures_core::future::BoxFuture;
+use serde_json::Value;
+
+use super::DynMiddleware;
+use crate::error::{Error, Result};
+use crate::message::{Block, ToolCall};
+use crate::model::{ChatModel, ModelOutput, ModelRequest};
+use crate::run::Context;
+use crate::state::Update;
+use crate::tool::{CallId, DynTool, ToolContext, ToolError};
+
+pub(crate) type Stack = Arc<[Arc<dyn DynMiddleware>]>;
+
+/// What a model call gave.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ModelResponse {
+    /// The answer.
+    pub output: ModelOutput,
+    /// What changes in the state beside the answer. A response that a wrap throws away takes its update with it.
+    pub update: Update,
+}
+
+impl From<ModelOutput> for ModelResponse {
+    fn from(output: ModelOutput) -> Self {
+        Self { output, update: Update::none() }
+    }
+}
+
+/// The rest of the stack around a model call, down to the model. Owned and `Clone`: it can be run zero, one or many
+/// times, raced, or moved into a task.
+#[derive(Clone)]
+pub struct ModelNext {
+    stack: Stack,
+    at: usize,
+    model: Arc<dyn ChatModel>,
+    cx: Context,
+}
+
+impl ModelNext {
+    pub(crate) fn new(stack: Stack, model: Arc<dyn ChatModel>, cx: Context) -> Self {
+        Self { stack, at: 0, model, cx }
+    }
+
+    /// The run's context.
+    pub fn cx(&self) -> &Context {
+        &self.cx
+    }
+
+    /// The model that will be asked.
+    pub fn model(&self) -> &Arc<dyn ChatModel> {
+        &self.model
+    }
+
+    /// The same with another model.
+    #[must_use]
+    pub fn with_model(&self, model: Arc<dyn ChatModel>) -> Self {
+        Self { model, ..self.clone() }
+    }
+
+    /// Makes the call.
+    pub fn run(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelResponse>> {
+        let mut next = self.clone();
+        Box::pin(async move {
+            let Some(middleware) = next.stack.get(next.at).cloned() else {
+                return crate::run::call_model(&next.cx, &next.model, request).await.map(Into::into);
+            };
+            next.at += 1;
+            middleware.wrap_model_call(request, next).await
+        })
+    }
+}
+
+impl std::fmt::Debug for ModelNext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ModelNext").field("model", &self.model.name()).field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+/// A tool call about to be made.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct ToolRequest {
+    /// The call as the model made it; a wrap may change its arguments.
+    pub call: ToolCall,
+    /// The tool; `None` when no tool has the name. A wrap may supply one or answer itself.
+    pub tool: Option<Arc<dyn DynTool>>,
+    /// The context of the call.
+    pub cx: ToolContext,
+}
+
+impl ToolRequest {
+    pub(crate) fn new(call: ToolCall, tool: Option<Arc<dyn DynTool>>, cx: ToolContext) -> Self {
+        Self { call, tool, cx }
+    }
+
+    /// Our identity of the call.
+    pub fn id(&self) -> &CallId {
+        self.cx.call_id()
+    }
+}
+
+impl std::fmt::Debug for ToolRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ToolRequest")
+            .field("call", &self.call)
+            .field("known", &self.tool.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The result of a tool call.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ToolResponse {
+    /// What the model is shown.
+    pub content: Vec<Block>,
+    /// Whether the call failed.
+    pub is_error: bool,
+    /// What changes in the state.
+    pub update: Update,
+    /// Data for the application.
+    pub artifact: Option<Value>,
+}
+
+impl ToolResponse {
+    /// A successful text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { content: vec![Block::text(text)], ..Self::default() }
+    }
+
+    /// A failure.
+    pub fn error(text: impl Into<String>) -> Self {
+        Self { is_error: true, ..Self::text(text) }
+    }
+}
+
+/// The rest of the stack around a tool call, down to the tool. Owned and `Clone`, like [`ModelNext`].
+#[derive(Clone)]
+pub struct ToolNext {
+    stack: Stack,
+    at: usize,
+}
+
+impl ToolNext {
+    pub(crate) fn new(stack: Stack) -> Self {
+        Self { stack, at: 0 }
+    }
+
+    /// Makes the call.
+    ///
+    /// The future fails only where the run is to end; whatever else goes wrong is a response with `is_error`.
+    pub fn run(&self, request: ToolRequest) -> BoxFuture<'static, Result<ToolResponse>> {
+        let mut next = self.clone();
+        Box::pin(async move {
+            match next.stack.get(next.at).cloned() {
+                Some(middleware) => {
+                    next.at += 1;
+                    middleware.wrap_tool_call(request, next).await
+                }
+                None => call_tool(request).await,
+            }
+        })
+    }
+}
+
+impl std::fmt::Debug for ToolNext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ToolNext").field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+async fn call_tool(request: ToolRequest) -> Result<ToolResponse> {
+    let ToolRequest { call, tool, cx } = request;
+    let Some(tool) = tool else {
+        let known = cx.tool_names().join(", ");
+        return Ok(ToolResponse::error(format!(
+            "Error: {} is not a tool you have. Your tools are: {known}.",
+            call.name
+        )));
+    };
+    match tool.call(call.args, cx).await {
+        Ok(output) => Ok(ToolResponse {
+            content: output.content,
+            is_error: false,
+            update: output.update,
+            artifact: output.artifact,
+        }),
+        Err(ToolError::Model(text) | ToolError::Denied(text)) => Ok(ToolResponse::error(text)),
+        Err(ToolError::Fatal(source)) => Err(Error::Tool { name: call.name, source }),
+    }
+}

@@ -1,0 +1,126 @@
+//! Why a model call failed, typed for what a caller can do about it.
+
+use std::time::Duration;
+
+/// Why a model call failed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// Too many requests; wait.
+    #[error("rate limited: {0}")]
+    RateLimited(ErrorInfo),
+    /// The provider is overloaded or failing; wait.
+    #[error("the provider is overloaded or failing: {0}")]
+    Overloaded(ErrorInfo),
+    /// The request is longer than the model can read; compact the context.
+    #[error("the request does not fit the model's context: {0}")]
+    ContextLength(ErrorInfo),
+    /// The key is missing, wrong or not allowed to do this.
+    #[error("not authorised: {0}")]
+    Auth(ErrorInfo),
+    /// The request is wrong; sending it again will not help.
+    #[error("the provider refused the request: {0}")]
+    Invalid(ErrorInfo),
+    /// The connection failed or timed out.
+    #[error("could not reach the provider: {0}")]
+    Transport(ErrorInfo),
+    /// The answer broke off.
+    #[error("the answer broke off: {0}")]
+    Truncated(ErrorInfo),
+    /// The answer could not be understood.
+    #[error("the answer could not be understood: {0}")]
+    Protocol(ErrorInfo),
+}
+
+/// What is known of a failure.
+#[derive(Clone, Debug, Default)]
+pub struct ErrorInfo {
+    /// What happened, in the provider's words where it has any.
+    pub message: String,
+    /// The HTTP status.
+    pub status: Option<u16>,
+    /// The provider's code, such as `overloaded_error`.
+    pub code: Option<String>,
+    /// How long the provider asks to wait.
+    pub retry_after: Option<Duration>,
+    /// The provider's id of the request, for its support.
+    pub request_id: Option<String>,
+}
+
+impl std::fmt::Display for ErrorInfo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)?;
+        let mut notes = Vec::new();
+        notes.extend(self.status.map(|s| format!("HTTP {s}")));
+        notes.extend(self.code.clone());
+        notes.extend(self.request_id.as_ref().map(|id| format!("request {id}")));
+        if notes.is_empty() { Ok(()) } else { write!(f, " ({})", notes.join(", ")) }
+    }
+}
+
+impl From<&str> for ErrorInfo {
+    fn from(message: &str) -> Self {
+        Self { message: message.to_owned(), ..Self::default() }
+    }
+}
+
+impl From<String> for ErrorInfo {
+    fn from(message: String) -> Self {
+        Self { message, ..Self::default() }
+    }
+}
+
+impl ModelError {
+    /// The connection failed.
+    pub fn transport(message: impl Into<ErrorInfo>) -> Self {
+        Self::Transport(message.into())
+    }
+
+    /// The answer broke off.
+    pub fn truncated(message: impl Into<ErrorInfo>) -> Self {
+        Self::Truncated(message.into())
+    }
+
+    /// The answer makes no sense.
+    pub fn protocol(message: impl Into<ErrorInfo>) -> Self {
+        Self::Protocol(message.into())
+    }
+
+    /// The request is wrong.
+    pub fn invalid(message: impl Into<ErrorInfo>) -> Self {
+        Self::Invalid(message.into())
+    }
+
+    /// What is known of it.
+    pub fn info(&self) -> &ErrorInfo {
+        match self {
+            Self::RateLimited(i)
+            | Self::Overloaded(i)
+            | Self::ContextLength(i)
+            | Self::Auth(i)
+            | Self::Invalid(i)
+            | Self::Transport(i)
+            | Self::Truncated(i)
+            | Self::Protocol(i) => i,
+        }
+    }
+
+    /// Whether the same request may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::RateLimited(_) | Self::Overloaded(_) | Self::Transport(_) | Self::Truncated(_))
+    }
+
+    /// A stable name of the class, for logs and wire formats.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::RateLimited(_) => "rate_limited",
+            Self::Overloaded(_) => "overloaded",
+            Self::ContextLength(_) => "context_length",
+            Self::Auth(_) => "auth",
+            Self::Invalid(_) => "invalid_request",
+            Self::Transport(_) => "transport",
+            Self::Truncated(_) => "truncated",
+            Self::Protocol(_) => "protocol",
+        }
+    }
+}

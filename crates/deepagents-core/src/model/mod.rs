@@ -1,0 +1,65 @@
+//! Chat models: the request they are given, the events they answer with, and their errors.
+
+mod error;
+mod event;
+mod profile;
+mod request;
+
+use std::sync::Arc;
+
+use futures_core::future::BoxFuture;
+use futures_core::stream::BoxStream;
+use futures_util::StreamExt;
+
+pub use error::{ErrorInfo, ModelError};
+pub use event::{ModelEvent, ModelOutput, StopReason};
+pub use profile::ModelProfile;
+pub use request::{CacheMarks, CacheTtl, ModelRequest, ModelSettings, OutputSchema, SystemBlock, ToolChoice};
+
+/// A language model.
+///
+/// [`stream`](Self::stream) is the one method to write; [`invoke`](Self::invoke) drains it, so that the two cannot
+/// disagree. Retries, time limits and rate limits are the model's own business: an error that comes out of the stream
+/// is final.
+pub trait ChatModel: Send + Sync + 'static {
+    /// `provider:model`, as in `anthropic:claude-sonnet-4-5`.
+    fn name(&self) -> &str;
+
+    /// What the model can do and how much it can read.
+    fn profile(&self) -> ModelProfile {
+        ModelProfile::default()
+    }
+
+    /// Answers a request. The stream ends after [`ModelEvent::Finished`] or an error; dropping it ends the call.
+    ///
+    /// A stream that ends without either is an error to its reader ([`ModelError::Truncated`]).
+    fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>>;
+
+    /// Answers a request in one piece.
+    fn invoke(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelOutput, ModelError>> {
+        let mut events = self.stream(request);
+        Box::pin(async move {
+            while let Some(event) = events.next().await {
+                if let ModelEvent::Finished(output) = event? {
+                    return Ok(*output);
+                }
+            }
+            Err(ModelError::truncated("the stream ended before the answer was complete"))
+        })
+    }
+}
+
+impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+    fn profile(&self) -> ModelProfile {
+        (**self).profile()
+    }
+    fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        (**self).stream(request)
+    }
+    fn invoke(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelOutput, ModelError>> {
+        (**self).invoke(request)
+    }
+}

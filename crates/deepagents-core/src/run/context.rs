@@ -1,0 +1,132 @@
+//! What hooks and tools know of the run.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::emitter::Emitter;
+use super::input::Extensions;
+use super::meter::Meter;
+use crate::agent::AgentParts;
+use crate::env::{Clock, Ids};
+use crate::event::EventKind;
+use crate::message::Messages;
+use crate::state::{Channel, State};
+use crate::store::Store;
+
+/// What hooks and tools know of the run: a version of the state, and how to reach the rest. Owned and `Clone`.
+///
+/// The state is that of the moment the hook or call began. It changes by what is returned, never in place.
+#[derive(Clone)]
+pub struct Context {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) state: State,
+    /// The turn and attempt that streamed pieces of an answer belong to.
+    pub(crate) turn: u32,
+}
+
+/// What all contexts of one agent's run have in common.
+pub(crate) struct Shared {
+    pub(crate) agent: Arc<AgentParts>,
+    pub(crate) run: Arc<str>,
+    pub(crate) thread: Option<String>,
+    pub(crate) path: Arc<[String]>,
+    pub(crate) events: Emitter,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) meter: Arc<Meter>,
+    pub(crate) extensions: Extensions,
+    /// Counts the tries of the current turn, so that pieces of a failed one can be told apart.
+    pub(crate) attempt: std::sync::atomic::AtomicU32,
+}
+
+impl Context {
+    /// The state.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The value of a channel; empty if no middleware declares it.
+    pub fn get<C: Channel>(&self) -> C::Value {
+        self.state.get::<C>().cloned().unwrap_or_default()
+    }
+
+    /// The conversation.
+    pub fn messages(&self) -> &Messages {
+        self.state.messages()
+    }
+
+    /// The agent's name.
+    pub fn agent_name(&self) -> &str {
+        &self.shared.agent.name
+    }
+
+    /// Names of the agent's tools, sorted.
+    pub fn tool_names(&self) -> Vec<&str> {
+        self.shared.agent.tools.keys().map(String::as_str).collect()
+    }
+
+    /// The run.
+    pub fn run_id(&self) -> &str {
+        &self.shared.run
+    }
+
+    /// The thread, when there is one.
+    pub fn thread(&self) -> Option<&str> {
+        self.shared.thread.as_deref()
+    }
+
+    /// Where the agent is in the tree: empty for the main one.
+    pub fn path(&self) -> &[String] {
+        &self.shared.path
+    }
+
+    /// The long-term store, when the agent has one.
+    pub fn store(&self) -> Option<&Arc<dyn Store>> {
+        self.shared.agent.store.as_ref()
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.shared.agent.clock
+    }
+
+    /// The maker of ids.
+    pub fn ids(&self) -> &Arc<dyn Ids> {
+        &self.shared.agent.ids
+    }
+
+    /// A value that the application gave with [`RunInput::with`](super::RunInput::with).
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.shared.extensions.get()
+    }
+
+    /// Is cancelled when the run is; long work watches it.
+    pub fn cancellation(&self) -> &CancellationToken {
+        &self.shared.cancel
+    }
+
+    /// Tells the application something. Waits while nobody reads the events of the run.
+    pub async fn custom(&self, name: impl Into<String>, data: serde_json::Value) {
+        let name = name.into();
+        self.emit(|| EventKind::Custom { name, data }).await;
+    }
+
+    pub(crate) async fn emit(&self, kind: impl FnOnce() -> EventKind) {
+        self.shared.events.emit(&self.shared.path, kind).await;
+    }
+
+    pub(crate) fn at(shared: &Arc<Shared>, state: &State, turn: u32) -> Self {
+        Self { shared: shared.clone(), state: state.clone(), turn }
+    }
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context")
+            .field("agent", &self.agent_name())
+            .field("run", &self.run_id())
+            .field("thread", &self.thread())
+            .field("path", &self.path())
+            .finish_non_exhaustive()
+    }
+}

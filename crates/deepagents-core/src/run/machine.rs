@@ -1,0 +1,267 @@
+//! What a run does next: decisions without waiting, clocks or I/O, so that they can be stored and tested alone.
+
+use serde::{Deserialize, Serialize};
+
+use super::Stop;
+use crate::error::{Error, Result};
+use crate::middleware::Go;
+use crate::model::StopReason;
+
+/// The decisions of a run so far. Serialisable: a stored machine and the state it was stored with go on together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    phase: Phase,
+    /// Model answers in the thread so far; numbers the turns.
+    turn: u32,
+    /// Model calls of this run so far.
+    calls: u32,
+    /// Model calls this run may make.
+    limit: u32,
+    /// Why the run is about to end.
+    stop: Stop,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Phase {
+    BeforeAgent,
+    BeforeModel,
+    Model,
+    AfterModel,
+    Tools,
+    AfterAgent,
+    Finished,
+}
+
+/// What the driver has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Decision {
+    /// Run the `before_agent` hooks.
+    BeforeAgent,
+    /// Run the `before_model` hooks.
+    BeforeModel,
+    /// Ask the model; the answer gets this turn number.
+    Model {
+        /// The turn.
+        turn: u32,
+    },
+    /// Run the `after_model` hooks.
+    AfterModel,
+    /// Run the calls without a result of the last answer.
+    Tools {
+        /// The turn the calls belong to.
+        turn: u32,
+    },
+    /// Run the `after_agent` hooks.
+    AfterAgent,
+    /// End.
+    Finish(Stop),
+}
+
+/// What the driver sees after a phase.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Calls of the last answer that have no result.
+    pub pending: usize,
+    /// Whether the last answer had calls at all.
+    pub had_calls: bool,
+    /// Whether the last answer said nothing.
+    pub empty: bool,
+    /// Why the model stopped.
+    pub stop: StopReason,
+    /// Whether an answer in a given shape is wanted and still missing.
+    pub shape_missing: bool,
+    /// Whether somebody has something to say at the next model call.
+    pub steered: bool,
+}
+
+impl Machine {
+    /// A run that begins, on a thread with so many model answers.
+    pub fn new(turn: u32, limit: u32) -> Self {
+        Self { phase: Phase::BeforeAgent, turn, calls: 0, limit, stop: Stop::Done }
+    }
+
+    /// Model answers in the thread so far.
+    pub fn turn(&self) -> u32 {
+        self.turn
+    }
+
+    /// Model calls of this run so far.
+    pub fn calls(&self) -> u32 {
+        self.calls
+    }
+
+    /// What to do.
+    pub fn next(&self) -> Decision {
+        match self.phase {
+            Phase::BeforeAgent => Decision::BeforeAgent,
+            Phase::BeforeModel => Decision::BeforeModel,
+            Phase::Model => Decision::Model { turn: self.turn },
+            Phase::AfterModel => Decision::AfterModel,
+            // The answer that made the calls has been counted already.
+            Phase::Tools => Decision::Tools { turn: self.turn.saturating_sub(1) },
+            Phase::AfterAgent => Decision::AfterAgent,
+            Phase::Finished => Decision::Finish(self.stop.clone()),
+        }
+    }
+
+    /// The hooks of the current phase have run, and the first that did not say `Continue` said `go`.
+    ///
+    /// # Errors
+    /// When the run cannot go there.
+    pub fn hooks_done(&mut self, go: Go, facts: &Facts) -> Result<()> {
+        match (self.phase, go) {
+            (from, Go::Tools) => {
+                if facts.pending == 0 {
+                    return Err(Error::Route {
+                        from: from.word(),
+                        go: go.word(),
+                        reason: "no call of the last answer waits for a result",
+                    });
+                }
+                self.phase = Phase::Tools;
+            }
+            (Phase::BeforeAgent, Go::Continue | Go::Model) => self.go_to_model(),
+            (Phase::BeforeModel, Go::Continue | Go::Model) => self.phase = Phase::Model,
+            (Phase::AfterModel, Go::Continue) => self.after_answer(facts),
+            (Phase::AfterModel, Go::Model) => self.go_to_model(),
+            (Phase::AfterAgent, Go::Continue | Go::End) => self.phase = Phase::Finished,
+            // A run at its limit ends, whatever a hook wishes.
+            (Phase::AfterAgent, Go::Model) if self.stop == Stop::StepLimit => self.phase = Phase::Finished,
+            (Phase::AfterAgent, Go::Model) => self.go_to_model(),
+            (_, Go::End) => self.end(Stop::Ended),
+            (Phase::Model | Phase::Tools | Phase::Finished, Go::Continue | Go::Model) => {}
+        }
+        Ok(())
+    }
+
+    /// The model has been asked; counted before the answer is there, so that a failing model cannot ask for ever.
+    pub fn model_asked(&mut self) {
+        self.calls = self.calls.saturating_add(1);
+    }
+
+    /// The model has answered.
+    pub fn model_answered(&mut self) {
+        self.turn = self.turn.saturating_add(1);
+        self.phase = Phase::AfterModel;
+    }
+
+    /// The calls of the turn have their results: `direct` if all of them are the run's answer, `shaped` if one of them
+    /// was the answer in the shape that was asked for.
+    pub fn tools_done(&mut self, direct: bool, shaped: bool) {
+        if shaped {
+            self.end(Stop::Done);
+        } else if direct {
+            self.end(Stop::ReturnDirect);
+        } else {
+            self.go_to_model();
+        }
+    }
+
+    /// The run ends now, without further hooks.
+    pub fn abort(&mut self, stop: Stop) {
+        self.stop = stop;
+        self.phase = Phase::Finished;
+    }
+
+    fn after_answer(&mut self, facts: &Facts) {
+        if facts.pending > 0 {
+            self.phase = Phase::Tools;
+        } else if facts.had_calls || facts.steered || facts.stop == StopReason::Pause {
+            self.go_to_model();
+        } else {
+            match facts.stop {
+                StopReason::MaxTokens | StopReason::ContextWindow => self.end(Stop::TokenLimit),
+                StopReason::Refusal => self.end(Stop::Refused),
+                _ if facts.shape_missing => self.go_to_model(),
+                _ if facts.empty => self.end(Stop::Empty),
+                _ => self.end(Stop::Done),
+            }
+        }
+    }
+
+    fn go_to_model(&mut self) {
+        if self.calls >= self.limit { self.end(Stop::StepLimit) } else { self.phase = Phase::BeforeModel }
+    }
+
+    fn end(&mut self, stop: Stop) {
+        self.stop = stop;
+        self.phase = Phase::AfterAgent;
+    }
+}
+
+impl Phase {
+    fn word(self) -> &'static str {
+        match self {
+            Self::BeforeAgent => "before_agent",
+            Self::BeforeModel => "before_model",
+            Self::Model => "model",
+            Self::AfterModel => "after_model",
+            Self::Tools => "tools",
+            Self::AfterAgent => "after_agent",
+            Self::Finished => "finished",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at_answer(limit: u32) -> Machine {
+        let mut machine = Machine::new(0, limit);
+        machine.hooks_done(Go::Continue, &Facts::default()).unwrap();
+        machine.hooks_done(Go::Continue, &Facts::default()).unwrap();
+        machine.model_asked();
+        machine.model_answered();
+        machine
+    }
+
+    fn after(facts: &Facts) -> Decision {
+        let mut machine = at_answer(10);
+        machine.hooks_done(Go::Continue, facts).unwrap();
+        machine.next()
+    }
+
+    #[test]
+    fn calls_without_a_result_are_run() {
+        assert_eq!(after(&Facts { pending: 2, had_calls: true, ..Facts::default() }), Decision::Tools { turn: 0 });
+    }
+
+    #[test]
+    fn calls_that_hooks_have_answered_lead_back_to_the_model() {
+        assert_eq!(after(&Facts { had_calls: true, ..Facts::default() }), Decision::BeforeModel);
+    }
+
+    #[test]
+    fn a_paused_answer_is_continued() {
+        assert_eq!(after(&Facts { stop: StopReason::Pause, ..Facts::default() }), Decision::BeforeModel);
+    }
+
+    #[test]
+    fn a_run_at_its_limit_ends_through_the_after_agent_hooks_and_cannot_be_prolonged() {
+        let mut machine = at_answer(1);
+        machine.hooks_done(Go::Model, &Facts::default()).unwrap();
+        assert_eq!(machine.next(), Decision::AfterAgent);
+        machine.hooks_done(Go::Model, &Facts::default()).unwrap();
+        assert_eq!(machine.next(), Decision::Finish(Stop::StepLimit));
+    }
+
+    #[test]
+    fn going_to_tools_without_calls_is_an_error_that_names_the_phase() {
+        let mut machine = Machine::new(0, 1);
+        let error = machine.hooks_done(Go::Tools, &Facts::default()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "before_agent asked for `tools`, but no call of the last answer waits for a result"
+        );
+    }
+
+    #[test]
+    fn a_stored_machine_goes_on_where_it_was() {
+        let machine = at_answer(3);
+        let json = serde_json::to_string(&machine).unwrap();
+        assert_eq!(serde_json::from_str::<Machine>(&json).unwrap(), machine);
+    }
+}

@@ -1,0 +1,142 @@
+//! Runs: the handle an application holds, the decisions, and the driver that waits.
+
+mod context;
+mod driver;
+mod emitter;
+mod history;
+mod input;
+mod log;
+mod machine;
+mod meter;
+mod model_call;
+mod outcome;
+mod tools;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use futures_core::Stream;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::Agent;
+use crate::error::Error;
+use crate::event::Event;
+use crate::message::Message;
+use crate::state::State;
+use driver::Driver;
+use emitter::Emitter;
+
+pub use context::Context;
+pub(crate) use context::Shared;
+pub use input::RunInput;
+pub use machine::{Decision, Facts, Machine};
+pub(crate) use model_call::call_model;
+pub use outcome::{Outcome, RunError, Stop};
+
+/// A run under way: a stream of its events, and the means to steer, cancel and await it.
+///
+/// Events wait in a bounded channel; a run pauses while its reader is behind. Dropping the handle cancels the run.
+///
+/// ```no_run
+/// # async fn f(agent: deepagents_core::agent::Agent) -> Result<(), Box<dyn std::error::Error>> {
+/// use futures_util::StreamExt;
+/// use deepagents_core::event::EventKind;
+///
+/// let mut run = agent.run("Summarise README.md");
+/// while let Some(event) = run.next().await {
+///     if let EventKind::TextDelta { text, .. } = event.kind {
+///         print!("{text}");
+///     }
+/// }
+/// let outcome = run.outcome().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct Run {
+    id: Arc<str>,
+    events: mpsc::Receiver<Event>,
+    steer: mpsc::UnboundedSender<Message>,
+    cancel: CancellationToken,
+    /// Taken by `outcome`.
+    driver: Option<JoinHandle<Result<Outcome, Box<RunError>>>>,
+}
+
+impl Run {
+    pub(crate) fn start(agent: Agent, input: RunInput) -> Self {
+        let id: Arc<str> = agent.parts.ids.next("run").into();
+        let (emitter, events) = Emitter::new(id.clone());
+        let (steer, inbox) = mpsc::unbounded_channel();
+        let cancel = CancellationToken::new();
+        let token = cancel.clone();
+        let driver = tokio::spawn(Driver::run(agent, input, emitter, id.clone(), token, Some(inbox)));
+        Self { id, events, steer, cancel, driver: Some(driver) }
+    }
+
+    pub(crate) async fn drive_silently(agent: Agent, input: RunInput) -> Result<Outcome, Box<RunError>> {
+        let id: Arc<str> = agent.parts.ids.next("run").into();
+        Driver::run(agent, input, Emitter::silent(id.clone()), id, CancellationToken::new(), None).await
+    }
+
+    /// The run's id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Ends the run: the model call is dropped, tools are aborted and their calls answered as cancelled. The history
+    /// stays one that providers accept.
+    pub fn cancel(&self) {
+        self.cancel.cancel();
+    }
+
+    /// Cancels the run from elsewhere.
+    pub fn canceller(&self) -> CancellationToken {
+        self.cancel.clone()
+    }
+
+    /// Says something to the model, delivered at its next call; a run that was about to end goes on with it. Returns
+    /// whether the run was still there to hear it.
+    pub fn steer(&self, message: impl Into<Message>) -> bool {
+        self.steer.send(message.into()).is_ok()
+    }
+
+    /// Waits for the end. Events not yet read are thrown away.
+    ///
+    /// # Errors
+    /// When the run fails; the error holds what it had finished.
+    pub async fn outcome(mut self) -> Result<Outcome, Box<RunError>> {
+        while self.events.recv().await.is_some() {}
+        let lost = |error: Error| {
+            Box::new(RunError { error, state: State::default(), usage: crate::message::Usage::default() })
+        };
+        match self.driver.take() {
+            Some(driver) => driver.await.unwrap_or_else(|error| Err(lost(Error::other(error)))),
+            None => Err(lost(Error::Input("the outcome was taken before".to_owned()))),
+        }
+    }
+}
+
+impl Stream for Run {
+    type Item = Event;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Event>> {
+        self.events.poll_recv(cx)
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
+const _: () = {
+    const fn assert_shareable<T: Send + Sync + 'static>() {}
+    assert_shareable::<Agent>();
+    assert_shareable::<Run>();
+    assert_shareable::<Context>();
+    assert_shareable::<Outcome>();
+    assert_shareable::<RunError>();
+};

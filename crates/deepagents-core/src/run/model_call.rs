@@ -1,0 +1,49 @@
+//! One call of a model: the innermost part of the stack around model calls.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures_util::StreamExt;
+
+use super::{Context, history};
+use crate::error::Result;
+use crate::event::EventKind;
+use crate::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelRequest};
+
+/// Asks the model and tells the run's events what comes.
+pub(crate) async fn call_model(cx: &Context, model: &Arc<dyn ChatModel>, request: ModelRequest) -> Result<ModelOutput> {
+    history::check(&request.messages)?;
+    let turn = cx.turn;
+    let mut attempt = cx.shared.attempt.fetch_add(1, Ordering::Relaxed);
+    cx.emit(|| EventKind::ModelStarted { model: model.name().to_owned(), turn, attempt }).await;
+    let mut events = model.stream(request);
+    let failure = loop {
+        let kind = match events.next().await {
+            Some(Ok(ModelEvent::Finished(output))) => {
+                cx.shared.meter.add(&cx.shared.agent.name, output.usage);
+                return Ok(*output);
+            }
+            Some(Ok(ModelEvent::Text { delta, .. })) => EventKind::TextDelta { turn, attempt, text: delta },
+            Some(Ok(ModelEvent::Reasoning { delta, .. })) => EventKind::ReasoningDelta { turn, attempt, text: delta },
+            Some(Ok(ModelEvent::ToolCall { block, name, .. })) => {
+                EventKind::ToolCallDelta { turn, attempt, block, name: Some(name), args: String::new() }
+            }
+            Some(Ok(ModelEvent::ToolArgs { block, delta })) => {
+                EventKind::ToolCallDelta { turn, attempt, block, name: None, args: delta }
+            }
+            Some(Ok(ModelEvent::Retry { error, after })) => {
+                let retry_after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+                let discarded =
+                    EventKind::AttemptDiscarded { turn, attempt, reason: error.to_string(), retry_after_ms };
+                attempt = cx.shared.attempt.fetch_add(1, Ordering::Relaxed);
+                discarded
+            }
+            Some(Err(error)) => break error,
+            None => break ModelError::truncated("the stream ended before the answer was complete"),
+        };
+        cx.emit(|| kind).await;
+    };
+    let reason = failure.to_string();
+    cx.emit(|| EventKind::AttemptDiscarded { turn, attempt, reason, retry_after_ms: 0 }).await;
+    Err(failure.into())
+}

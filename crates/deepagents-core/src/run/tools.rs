@@ -1,0 +1,326 @@
+//! The calls of one turn: at once where they may, in order where they must.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::task::{Id, JoinError, JoinSet};
+
+use super::driver::{Break, Driver, Halt};
+use super::history::{self, PendingCall};
+use super::{Context, Stop};
+use crate::error::{Error, Result};
+use crate::event::EventKind;
+use crate::journal::{Record, RecordUpdate, committed};
+use crate::message::{Message, MessageOp, ToolMessage};
+use crate::middleware::{ToolNext, ToolRequest, ToolResponse};
+use crate::state::{Concurrent, MessagesChannel, StructuredResponse, Update};
+use crate::tool::{CallId, CallInfo, DynTool, Effect, ToolContext};
+
+/// How long aborted tools may take to let go.
+const ABORT_GRACE: Duration = Duration::from_secs(1);
+
+/// One call of the turn.
+struct Planned {
+    id: CallId,
+    call: PendingCall,
+    tool: Option<Arc<dyn DynTool>>,
+    /// Earlier calls of the turn that must end first.
+    waits_for: HashSet<usize>,
+    state: Progress,
+}
+
+enum Progress {
+    Waiting,
+    Running,
+    Finished { message: Arc<ToolMessage>, added: Vec<MessageOp> },
+}
+
+/// The calls of one turn.
+struct Turn {
+    calls: Vec<Planned>,
+    running: JoinSet<Result<ToolResponse>>,
+    by_task: HashMap<Id, usize>,
+    /// Channels that a call of this turn has written and no other may.
+    taken: HashSet<&'static str>,
+    shaped: bool,
+    failed: Option<Error>,
+}
+
+impl Driver {
+    /// Runs the open calls of the last answer. Siblings finish whatever one of them does.
+    pub(super) async fn tools(&mut self, turn: u32) -> Result<(), Break> {
+        let mut calls = self.plan(turn);
+        self.answer_alone(&mut calls).await?;
+        loop {
+            self.start_ready(&mut calls).await?;
+            let joined = tokio::select! {
+                biased;
+                stop = self.halted() => return Err(self.halt_tools(calls, stop).await?),
+                joined = calls.running.join_next_with_id() => joined,
+            };
+            let Some(joined) = joined else { break };
+            self.joined(&mut calls, joined).await?;
+        }
+        self.commit(&calls)?;
+        if let Some(error) = calls.failed {
+            return Err(error.into());
+        }
+        let direct = calls.calls.iter().all(|c| {
+            c.tool.as_ref().is_some_and(|t| t.return_direct())
+                && matches!(&c.state, Progress::Finished { message, .. } if !message.is_error)
+        });
+        self.machine.tools_done(direct, calls.shaped);
+        let machine = self.machine.clone();
+        self.log.push(|| Record::Step { machine });
+        Ok(())
+    }
+
+    fn plan(&self, turn: u32) -> Turn {
+        let tools = &self.shared.agent.tools;
+        let mut calls: Vec<Planned> = Vec::new();
+        let mut writes: Vec<(usize, Vec<String>)> = Vec::new();
+        for (at, open) in history::pending(self.state.messages()).into_iter().enumerate() {
+            let tool = tools.get(open.call.name()).cloned();
+            let mut waits_for = HashSet::new();
+            if let (PendingCall::Valid(call), Some(tool)) = (&open.call, &tool)
+                && let Effect::Write { paths } = tool.effect(&call.args)
+            {
+                waits_for.extend(writes.iter().filter(|(_, earlier)| overlap(earlier, &paths)).map(|(at, _)| *at));
+                writes.push((at, paths));
+            }
+            let id = CallId { path: self.shared.path.to_vec(), turn, index: open.index };
+            calls.push(Planned { id, call: open.call, tool, waits_for, state: Progress::Waiting });
+        }
+        Turn {
+            calls,
+            running: JoinSet::new(),
+            by_task: HashMap::new(),
+            taken: HashSet::new(),
+            shaped: false,
+            failed: None,
+        }
+    }
+
+    /// Answers the calls that no tool is run for: malformed ones, and the answer in a wanted shape.
+    async fn answer_alone(&mut self, turn: &mut Turn) -> Result<()> {
+        let format = self.shared.agent.format.clone().filter(|_| self.shape_by_tool);
+        let is_shape = |call: &PendingCall| format.as_ref().is_some_and(|f| f.name() == call.name());
+        let shapes = turn.calls.iter().filter(|c| is_shape(&c.call)).count();
+        for at in 0..turn.calls.len() {
+            let Some(planned) = turn.calls.get(at) else { continue };
+            let response = match (&planned.call, &format) {
+                (PendingCall::Invalid(call), _) => ToolResponse::error(format!(
+                    "Error: the arguments of {} could not be read: {}. Nothing was done; make the call again.",
+                    if call.name.is_empty() { "this call" } else { &call.name },
+                    call.error
+                )),
+                (PendingCall::Valid(call), Some(format)) if is_shape(&planned.call) => {
+                    let verdict = if shapes > 1 {
+                        Err(format!("call {} once, not {shapes} times", format.name()))
+                    } else {
+                        format.check(&call.args)
+                    };
+                    match verdict {
+                        Ok(()) => {
+                            turn.shaped = true;
+                            ToolResponse {
+                                update: Update::of::<StructuredResponse>(Some(call.args.clone())),
+                                ..ToolResponse::text("The answer is recorded.")
+                            }
+                        }
+                        Err(problem) => {
+                            let text = format!("Error: the answer does not fit: {problem}. Correct it and call again.");
+                            if let Err(error) = self.shape_refused(problem) {
+                                turn.failed.get_or_insert(error);
+                            }
+                            ToolResponse::error(text)
+                        }
+                    }
+                }
+                (PendingCall::Valid(_), _) => continue,
+            };
+            self.tell_started(turn, at);
+            self.finished(turn, at, response).await?;
+        }
+        Ok(())
+    }
+
+    /// Starts every call that waits for nothing.
+    async fn start_ready(&mut self, turn: &mut Turn) -> Result<()> {
+        let ready: Vec<usize> = turn
+            .calls
+            .iter()
+            .enumerate()
+            .filter(|(_, c)| matches!(c.state, Progress::Waiting) && c.waits_for.is_empty())
+            .map(|(at, _)| at)
+            .collect();
+        if ready.is_empty() {
+            return Ok(());
+        }
+        for &at in &ready {
+            let Some(planned) = turn.calls.get(at) else { continue };
+            let repeatable = planned.tool.as_ref().is_some_and(|tool| {
+                let read = matches!(&planned.call, PendingCall::Valid(c) if tool.effect(&c.args) == Effect::Read);
+                read || tool.idempotent()
+            });
+            self.log.push(|| Record::ToolStarted {
+                call: planned.id.clone(),
+                wire_id: planned.call.wire_id().to_owned(),
+                name: planned.call.name().to_owned(),
+                repeatable,
+            });
+            self.tell_started(turn, at);
+        }
+        // The log must know of a call before the call can take effect.
+        self.flush().await?;
+        for at in ready {
+            let Some(planned) = turn.calls.get_mut(at) else { continue };
+            let PendingCall::Valid(call) = &planned.call else { continue };
+            let info = CallInfo { id: planned.id.clone(), wire_id: call.id.clone(), name: call.name.clone() };
+            let cx = Context::at(&self.shared, &self.state, planned.id.turn);
+            let request = ToolRequest::new(call.clone(), planned.tool.clone(), ToolContext::new(cx, Arc::new(info)));
+            let task = turn.running.spawn(ToolNext::new(self.shared.agent.stack.clone()).run(request));
+            turn.by_task.insert(task.id(), at);
+            planned.state = Progress::Running;
+        }
+        Ok(())
+    }
+
+    async fn joined(&mut self, turn: &mut Turn, joined: Result<(Id, Result<ToolResponse>), JoinError>) -> Result<()> {
+        let id = joined.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
+        let Some(at) = turn.by_task.remove(&id) else { return Ok(()) };
+        let response = match joined {
+            Ok((_, Ok(response))) => response,
+            Ok((_, Err(error))) => {
+                let response = ToolResponse::error(format!("Error: {error}"));
+                turn.failed.get_or_insert(error);
+                response
+            }
+            Err(error) => ToolResponse::error(format!("Error: the tool crashed: {}", crash(error))),
+        };
+        self.finished(turn, at, response).await
+    }
+
+    /// Makes a result durable and its changes visible.
+    async fn finished(&mut self, turn: &mut Turn, at: usize, response: ToolResponse) -> Result<()> {
+        let Some(planned) = turn.calls.get_mut(at) else { return Ok(()) };
+        let ToolResponse { content, is_error, update, artifact } = response;
+        let update = self.stamp(update);
+        let (messages, rest) = update.clone().split::<MessagesChannel>();
+        let mut message = ToolMessage {
+            id: self.shared.agent.ids.next("msg"),
+            call_id: planned.call.wire_id().to_owned(),
+            name: planned.call.name().to_owned(),
+            content,
+            is_error,
+            artifact,
+        };
+        let mut kept = Some((update, messages.concat()));
+        let exclusive = rest.entries().iter().map(crate::state::UpdateEntry::spec);
+        let exclusive: HashSet<&str> =
+            exclusive.filter(|s| s.concurrent() == Concurrent::Refuse).map(|s| s.name()).collect();
+        let refused = match exclusive.iter().find(|name| turn.taken.contains(**name)) {
+            Some(name) => Some(format!("another call of this turn has already changed `{name}`")),
+            None => self.state.apply(&rest).err().map(|error| error.to_string()),
+        };
+        match refused {
+            Some(reason) => {
+                let text = format!("Error: the result of {} was not kept: {reason}.", message.name);
+                message = ToolMessage { id: message.id, ..ToolMessage::error(message.call_id, message.name, text) };
+                kept = None;
+            }
+            None => {
+                turn.taken.extend(rest.entries().iter().map(|e| e.spec().name()).filter(|n| exclusive.contains(n)));
+                self.tell_changes(&rest);
+            }
+        }
+        let (update, added) = kept.unwrap_or_default();
+        let message = Arc::new(message);
+        planned.state = Progress::Finished { message: message.clone(), added };
+        let (call, name) = (planned.id.clone(), message.name.clone());
+        for other in &mut turn.calls {
+            other.waits_for.remove(&at);
+        }
+        let told = (call.clone(), message.clone());
+        self.log.push(|| Record::ToolFinished { call, message, update: RecordUpdate::Live(update) });
+        self.tell(|| EventKind::ToolFinished {
+            call: told.0,
+            id: told.1.call_id.clone(),
+            name,
+            error: told.1.is_error,
+            text: Message::Tool((*told.1).clone()).text(),
+        });
+        self.flush().await
+    }
+
+    /// Puts the results into the conversation, in the order of the calls.
+    fn commit(&mut self, turn: &Turn) -> Result<()> {
+        let mut ids = Vec::new();
+        let mut results: BTreeMap<&CallId, (Arc<ToolMessage>, Vec<MessageOp>)> = BTreeMap::new();
+        for planned in &turn.calls {
+            if let Progress::Finished { message, added } = &planned.state {
+                ids.push(planned.id.clone());
+                results.insert(&planned.id, (message.clone(), added.clone()));
+            }
+        }
+        self.state.apply(&committed(results.into_values()))?;
+        self.log.push(|| Record::ToolsCommitted { calls: ids });
+        Ok(())
+    }
+
+    /// Aborts what runs and keeps what has finished.
+    async fn halt_tools(&mut self, mut turn: Turn, stop: Stop) -> Result<Break> {
+        self.shared.cancel.cancel();
+        turn.running.abort_all();
+        let mut grace = std::pin::pin!(tokio::time::sleep(ABORT_GRACE));
+        loop {
+            let joined = tokio::select! {
+                joined = turn.running.join_next_with_id() => joined,
+                () = &mut grace => None,
+            };
+            match joined {
+                Some(Err(error)) if error.is_cancelled() => {}
+                Some(joined) => self.joined(&mut turn, joined).await?,
+                None => break,
+            }
+        }
+        turn.running.detach_all();
+        self.commit(&turn)?;
+        Ok(Break::Halt(Halt(stop)))
+    }
+
+    fn tell_started(&mut self, turn: &Turn, at: usize) {
+        let Some(planned) = turn.calls.get(at) else { return };
+        self.tell(|| EventKind::ToolStarted {
+            call: planned.id.clone(),
+            id: planned.call.wire_id().to_owned(),
+            name: planned.call.name().to_owned(),
+            args: match &planned.call {
+                PendingCall::Valid(call) => call.args.clone(),
+                PendingCall::Invalid(call) => Value::String(call.raw.clone()),
+            },
+        });
+    }
+}
+
+/// Whether two writes touch the same path, or one a path below the other's. A write without paths touches all.
+fn overlap(a: &[String], b: &[String]) -> bool {
+    let below = |outer: &str, inner: &str| {
+        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || outer.ends_with('/'))
+    };
+    a.is_empty() || b.is_empty() || a.iter().any(|x| b.iter().any(|y| below(x, y) || below(y, x)))
+}
+
+fn crash(error: JoinError) -> String {
+    if !error.is_panic() {
+        return error.to_string();
+    }
+    let panic = error.into_panic();
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => (*text).to_owned(),
+        (_, Some(text)) => text.clone(),
+        _ => "it panicked".to_owned(),
+    }
+}

@@ -1,0 +1,63 @@
+//! The channels every agent has, and the macro for the common kind.
+
+use serde_json::Value;
+
+use super::{Channel, ChannelError};
+use crate::message::{MessageOp, Messages};
+
+/// The conversation. A sub-agent starts with an empty one and keeps its own.
+#[derive(Debug)]
+pub struct MessagesChannel;
+
+impl Channel for MessagesChannel {
+    const NAME: &'static str = "messages";
+    type Value = Messages;
+    type Update = Vec<MessageOp>;
+
+    fn reduce(value: &mut Messages, update: Vec<MessageOp>) -> Result<(), ChannelError> {
+        value.apply(update);
+        Ok(())
+    }
+}
+
+/// The answer in the shape that was asked for, of the last run only.
+#[derive(Debug)]
+pub struct StructuredResponse;
+
+impl Channel for StructuredResponse {
+    const NAME: &'static str = "structured_response";
+    type Value = Option<Value>;
+    type Update = Option<Value>;
+
+    fn reduce(value: &mut Option<Value>, update: Option<Value>) -> Result<(), ChannelError> {
+        *value = update;
+        Ok(())
+    }
+}
+
+/// Declares a channel that holds the last value written. Two calls of one turn may not both write it.
+///
+/// ```
+/// deepagents_core::last_value!(
+///     /// Where we are.
+///     pub City("city"): Option<String>
+/// );
+/// ```
+#[macro_export]
+macro_rules! last_value {
+    ($(#[$meta:meta])* $vis:vis $key:ident($name:literal): $value:ty) => {
+        $(#[$meta])*
+        #[derive(Debug)]
+        $vis struct $key;
+        impl $crate::state::Channel for $key {
+            const NAME: &'static str = $name;
+            const CONCURRENT: $crate::state::Concurrent = $crate::state::Concurrent::Refuse;
+            type Value = $value;
+            type Update = $value;
+            fn reduce(value: &mut $value, update: $value) -> Result<(), $crate::state::ChannelError> {
+                *value = update;
+                Ok(())
+            }
+        }
+    };
+}

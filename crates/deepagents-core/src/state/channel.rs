@@ -1,0 +1,260 @@
+//! Channels and their erased form.
+
+use std::any::{Any, TypeId};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// A named, typed part of the state. Implemented by a zero-sized key type.
+///
+/// *Update* differs from *Value* on purpose: the journal stores updates, so that a step costs what it added.
+///
+/// ```
+/// use deepagents_core::state::{Channel, ChannelError};
+///
+/// /// Counts something.
+/// pub struct Counter;
+/// impl Channel for Counter {
+///     const NAME: &'static str = "counter";
+///     type Value = u64;
+///     type Update = u64;
+///     fn reduce(value: &mut u64, update: u64) -> Result<(), ChannelError> {
+///         *value += update;
+///         Ok(())
+///     }
+/// }
+/// ```
+pub trait Channel: Send + Sync + 'static {
+    /// The name in JSON views and journals; unique within an agent.
+    const NAME: &'static str;
+    /// Private channels are kept in the journal and shown to hooks, but neither to callers nor to sub-agents.
+    const PRIVATE: bool = false;
+    /// What happens when two tool calls of one turn write it.
+    const CONCURRENT: Concurrent = Concurrent::Fold;
+    /// What it holds.
+    type Value: Clone + Default + Send + Sync + Serialize + DeserializeOwned + 'static;
+    /// How it changes.
+    type Update: Clone + Send + Sync + Serialize + DeserializeOwned + 'static;
+
+    /// Applies an update.
+    ///
+    /// # Errors
+    /// When the update cannot be applied; the whole update it belongs to is dropped then.
+    fn reduce(value: &mut Self::Value, update: Self::Update) -> Result<(), ChannelError>;
+
+    /// What a sub-agent starts with; empty unless a channel says otherwise.
+    fn fork(_value: &Self::Value) -> Self::Value {
+        Self::Value::default()
+    }
+
+    /// What a finished sub-agent's value means for its parent: the parent's value now, what the child was given, and
+    /// what it left. Nothing unless a channel says otherwise.
+    fn join(_parent: &Self::Value, _given: &Self::Value, _child: &Self::Value) -> Join<Self::Update> {
+        Join::default()
+    }
+}
+
+/// What happens when two tool calls of one turn write a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Concurrent {
+    /// Both updates are applied, in the order the calls finish.
+    Fold,
+    /// The second call gets an error result and its update is dropped.
+    Refuse,
+}
+
+/// The outcome of joining a sub-agent's value into its parent's.
+#[derive(Clone, Debug)]
+pub struct Join<U> {
+    /// What changes for the parent.
+    pub update: Option<U>,
+    /// Real conflicts, told to the model; what the parent has is kept.
+    pub conflicts: Vec<String>,
+}
+
+impl<U> Default for Join<U> {
+    fn default() -> Self {
+        Self { update: None, conflicts: Vec::new() }
+    }
+}
+
+/// Why an update could not be applied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChannelError {
+    /// The channel's own rules forbid it.
+    #[error("channel `{channel}`: {reason}")]
+    Refused {
+        /// The channel.
+        channel: &'static str,
+        /// Why, in words for the writer.
+        reason: String,
+    },
+    /// No middleware of this agent declares the channel.
+    #[error("channel `{0}` is not declared by any middleware of this agent")]
+    Undeclared(String),
+    /// The JSON is not of the channel's type.
+    #[error("channel `{channel}`: {reason}")]
+    Json {
+        /// The channel.
+        channel: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Two types use one name.
+    #[error("two types use the channel name `{0}`")]
+    TypeClash(String),
+}
+
+pub(super) type AnyValue = Arc<dyn Any + Send + Sync>;
+pub(super) type AnyUpdate = Arc<dyn Any + Send + Sync>;
+type JsonResult<T> = Result<T, ChannelError>;
+/// What changes for the parent, and the conflicts.
+type AnyJoin = (Option<AnyUpdate>, Vec<String>);
+
+/// The erased form of a [`Channel`]: a `Copy` table of functions.
+#[derive(Clone, Copy)]
+pub struct ChannelSpec {
+    table: &'static Table,
+}
+
+struct Table {
+    name: &'static str,
+    private: bool,
+    concurrent: Concurrent,
+    type_id: fn() -> TypeId,
+    type_name: fn() -> &'static str,
+    empty: fn() -> AnyValue,
+    reduce: fn(AnyValue, &AnyUpdate) -> JsonResult<AnyValue>,
+    value_to_json: fn(&AnyValue) -> JsonResult<Value>,
+    value_from_json: fn(Value) -> JsonResult<AnyValue>,
+    update_to_json: fn(&AnyUpdate) -> JsonResult<Value>,
+    update_from_json: fn(Value) -> JsonResult<AnyUpdate>,
+    fork: fn(&AnyValue) -> JsonResult<AnyValue>,
+    join: fn(&AnyValue, &AnyValue, &AnyValue) -> JsonResult<AnyJoin>,
+}
+
+struct Of<C>(PhantomData<C>);
+
+impl<C: Channel> Of<C> {
+    const TABLE: Table = Table {
+        name: C::NAME,
+        private: C::PRIVATE,
+        concurrent: C::CONCURRENT,
+        type_id: TypeId::of::<C>,
+        type_name: std::any::type_name::<C>,
+        empty: || Arc::new(C::Value::default()),
+        reduce: |value, update| {
+            let update = update.downcast_ref::<C::Update>().ok_or_else(clash::<C>)?;
+            let mut value = value.downcast::<C::Value>().map_err(|_| clash::<C>())?;
+            C::reduce(Arc::make_mut(&mut value), update.clone())?;
+            Ok(value)
+        },
+        value_to_json: |value| to_json::<C, _>(value_ref::<C>(value)?),
+        value_from_json: |json| Ok(Arc::new(from_json::<C, C::Value>(json)?)),
+        update_to_json: |update| to_json::<C, _>(update.downcast_ref::<C::Update>().ok_or_else(clash::<C>)?),
+        update_from_json: |json| Ok(Arc::new(from_json::<C, C::Update>(json)?)),
+        fork: |value| Ok(Arc::new(C::fork(value_ref::<C>(value)?))),
+        join: |parent, given, child| {
+            let joined = C::join(value_ref::<C>(parent)?, value_ref::<C>(given)?, value_ref::<C>(child)?);
+            Ok((joined.update.map(|u| Arc::new(u) as AnyUpdate), joined.conflicts))
+        },
+    };
+}
+
+fn clash<C: Channel>() -> ChannelError {
+    ChannelError::TypeClash(C::NAME.to_owned())
+}
+
+fn value_ref<C: Channel>(value: &AnyValue) -> JsonResult<&C::Value> {
+    value.downcast_ref::<C::Value>().ok_or_else(clash::<C>)
+}
+
+fn to_json<C: Channel, T: Serialize>(value: &T) -> JsonResult<Value> {
+    serde_json::to_value(value).map_err(|e| json_error::<C>(&e))
+}
+
+fn from_json<C: Channel, T: DeserializeOwned>(json: Value) -> JsonResult<T> {
+    serde_path_to_error::deserialize(json)
+        .map_err(|e| ChannelError::Json { channel: C::NAME.to_owned(), reason: e.to_string() })
+}
+
+fn json_error<C: Channel>(error: &serde_json::Error) -> ChannelError {
+    ChannelError::Json { channel: C::NAME.to_owned(), reason: error.to_string() }
+}
+
+impl ChannelSpec {
+    /// The erased form of a channel.
+    pub const fn of<C: Channel>() -> Self {
+        Self { table: &Of::<C>::TABLE }
+    }
+
+    /// The channel's name.
+    pub fn name(&self) -> &'static str {
+        self.table.name
+    }
+
+    /// Whether it is hidden from callers and sub-agents.
+    pub fn is_private(&self) -> bool {
+        self.table.private
+    }
+
+    /// What happens when two calls of one turn write it.
+    pub fn concurrent(&self) -> Concurrent {
+        self.table.concurrent
+    }
+
+    /// Whether it stands for this key type.
+    pub fn is<C: Channel>(&self) -> bool {
+        (self.table.type_id)() == TypeId::of::<C>()
+    }
+
+    pub(super) fn same(&self, other: &Self) -> bool {
+        (self.table.type_id)() == (other.table.type_id)()
+    }
+
+    pub(super) fn type_name(&self) -> &'static str {
+        (self.table.type_name)()
+    }
+
+    pub(super) fn empty(&self) -> AnyValue {
+        (self.table.empty)()
+    }
+
+    pub(super) fn reduce(&self, value: AnyValue, update: &AnyUpdate) -> JsonResult<AnyValue> {
+        (self.table.reduce)(value, update)
+    }
+
+    pub(super) fn value_to_json(&self, value: &AnyValue) -> JsonResult<Value> {
+        (self.table.value_to_json)(value)
+    }
+
+    pub(super) fn value_from_json(&self, json: Value) -> JsonResult<AnyValue> {
+        (self.table.value_from_json)(json)
+    }
+
+    pub(super) fn update_to_json(&self, update: &AnyUpdate) -> JsonResult<Value> {
+        (self.table.update_to_json)(update)
+    }
+
+    pub(super) fn update_from_json(&self, json: Value) -> JsonResult<AnyUpdate> {
+        (self.table.update_from_json)(json)
+    }
+
+    pub(super) fn fork(&self, value: &AnyValue) -> JsonResult<AnyValue> {
+        (self.table.fork)(value)
+    }
+
+    pub(super) fn join(&self, parent: &AnyValue, given: &AnyValue, child: &AnyValue) -> JsonResult<AnyJoin> {
+        (self.table.join)(parent, given, child)
+    }
+}
+
+impl std::fmt::Debug for ChannelSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChannelSpec").field("name", &self.name()).field("type", &self.type_name()).finish()
+    }
+}

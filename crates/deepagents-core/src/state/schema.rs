@@ -1,0 +1,61 @@
+//! The channels of an agent.
+
+use super::ChannelSpec;
+
+/// The channels of an agent, in order of name, each name once.
+#[derive(Clone, Debug, Default)]
+pub struct Schema {
+    channels: Vec<ChannelSpec>,
+}
+
+/// Two types claim one channel name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("two types claim the channel name `{name}`: {first} and {second}; rename one of them")]
+pub struct SchemaError {
+    /// The name.
+    pub name: String,
+    /// One type.
+    pub first: &'static str,
+    /// The other.
+    pub second: &'static str,
+}
+
+impl Schema {
+    /// Collects channels; the same channel may come several times.
+    ///
+    /// # Errors
+    /// When two types claim one name.
+    pub fn new(specs: impl IntoIterator<Item = ChannelSpec>) -> Result<Self, SchemaError> {
+        let mut channels: Vec<ChannelSpec> = Vec::new();
+        for spec in specs {
+            match channels.binary_search_by(|c| c.name().cmp(spec.name())) {
+                Err(at) => channels.insert(at, spec),
+                Ok(at) => match channels.get(at) {
+                    Some(known) if !known.same(&spec) => {
+                        return Err(SchemaError {
+                            name: spec.name().to_owned(),
+                            first: known.type_name(),
+                            second: spec.type_name(),
+                        });
+                    }
+                    _ => {}
+                },
+            }
+        }
+        Ok(Self { channels })
+    }
+
+    /// The channels.
+    pub fn channels(&self) -> &[ChannelSpec] {
+        &self.channels
+    }
+
+    /// The channel with a name.
+    pub fn by_name(&self, name: &str) -> Option<ChannelSpec> {
+        self.position(name).and_then(|at| self.channels.get(at)).copied()
+    }
+
+    pub(super) fn position(&self, name: &str) -> Option<usize> {
+        self.channels.binary_search_by(|c| c.name().cmp(name)).ok()
+    }
+}

@@ -1,0 +1,100 @@
+//! What a tool knows of its call.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::EventKind;
+use crate::run::Context;
+
+/// Our own identity of a call: which agent, which turn of its thread, which call of the turn. Providers repeat their
+/// ids; this one is unique within a thread and stays the same over a resume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CallId {
+    /// Path of the agent, empty for the main one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<String>,
+    /// Count of model answers in the agent's thread.
+    pub turn: u32,
+    /// Position among the calls of the turn.
+    pub index: u32,
+}
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for part in &self.path {
+            write!(f, "{part}/")?;
+        }
+        write!(f, "{}.{}", self.turn, self.index)
+    }
+}
+
+/// What a tool is given beside its arguments: the run's [`Context`] and its own call.
+#[derive(Clone)]
+pub struct ToolContext {
+    context: Context,
+    call: Arc<CallInfo>,
+}
+
+pub(crate) struct CallInfo {
+    pub(crate) id: CallId,
+    pub(crate) wire_id: String,
+    pub(crate) name: String,
+}
+
+impl ToolContext {
+    pub(crate) fn new(context: Context, call: Arc<CallInfo>) -> Self {
+        Self { context, call }
+    }
+
+    /// The run's context.
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Our identity of the call.
+    pub fn call_id(&self) -> &CallId {
+        &self.call.id
+    }
+
+    /// The provider's id of the call.
+    pub fn wire_id(&self) -> &str {
+        &self.call.wire_id
+    }
+
+    /// The name the tool was called by.
+    pub fn tool_name(&self) -> &str {
+        &self.call.name
+    }
+
+    /// A key for services that accept one: the same if the call is made again after a crash, different for every other
+    /// call.
+    pub fn key(&self) -> String {
+        format!("{}:{}", self.context.thread().unwrap_or_else(|| self.context.run_id()), self.call.id)
+    }
+
+    /// Tells how far the call is. Waits while nobody reads the events of the run.
+    pub async fn progress(&self, text: impl Into<String>) {
+        let call = self.call.id.clone();
+        self.context.emit(|| EventKind::ToolProgress { call, text: text.into() }).await;
+    }
+}
+
+impl Deref for ToolContext {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.context
+    }
+}
+
+impl fmt::Debug for ToolContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolContext")
+            .field("call", &self.call.id)
+            .field("tool", &self.call.name)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,73 @@
+//! The object-safe form of tools.
+
+use std::sync::Arc;
+
+use futures_core::future::BoxFuture;
+use serde_json::Value;
+
+use super::{Effect, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, schema_of};
+
+/// A tool behind a pointer. Every [`Tool`] is one; implement it directly where arguments are only known at run time.
+pub trait DynTool: Send + Sync + 'static {
+    /// What the model is told. Asked for once, when the agent is built.
+    fn spec(&self) -> ToolSpec;
+
+    /// What a call with these arguments touches; arguments may be wrong here.
+    fn effect(&self, args: &Value) -> Effect;
+
+    /// See [`Tool::idempotent`].
+    fn idempotent(&self) -> bool {
+        false
+    }
+
+    /// See [`Tool::return_direct`].
+    fn return_direct(&self) -> bool {
+        false
+    }
+
+    /// Checks the arguments and makes the call.
+    fn call(self: Arc<Self>, args: Value, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>>;
+}
+
+impl<T: Tool> DynTool for T {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: Tool::name(self).to_owned(),
+            description: Tool::description(self).to_owned(),
+            schema: schema_of::<T::Args>(),
+        }
+    }
+
+    fn effect(&self, args: &Value) -> Effect {
+        // Arguments that cannot be read touch nothing: the call will only answer with an error.
+        serde_json::from_value::<T::Args>(args.clone()).map_or(Effect::Read, |args| Tool::effect(self, &args))
+    }
+
+    fn idempotent(&self) -> bool {
+        Tool::idempotent(self)
+    }
+
+    fn return_direct(&self) -> bool {
+        Tool::return_direct(self)
+    }
+
+    fn call(self: Arc<Self>, args: Value, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let args = parse_args::<T::Args>(Tool::name(&*self), args)?;
+            Tool::call(&*self, args, cx).await
+        })
+    }
+}
+
+/// Reads arguments, or says which one is wrong.
+pub(super) fn parse_args<A: serde::de::DeserializeOwned>(tool: &str, args: Value) -> Result<A, ToolError> {
+    serde_path_to_error::deserialize(args).map_err(|error| {
+        let path = error.path().to_string();
+        let at = if path == "." { String::new() } else { format!(" at `{path}`") };
+        bad_args(tool, &format!("{}{at}", error.inner()))
+    })
+}
+
+pub(super) fn bad_args(tool: &str, problem: &str) -> ToolError {
+    ToolError::Model(format!("Error: bad arguments for {tool}: {problem}. Correct them and call it again."))
+}

@@ -1,0 +1,100 @@
+//! Tools made of a closure.
+
+use std::future::Future;
+use std::marker::PhantomData;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+use super::{Effect, Tool, ToolContext, ToolError, ToolOutput};
+
+/// A tool made of a closure; see [`tool_fn`].
+pub struct FnTool<A, F> {
+    name: String,
+    description: String,
+    effect: Effect,
+    return_direct: bool,
+    call: F,
+    args: PhantomData<fn(A)>,
+}
+
+/// Makes a tool of a closure.
+///
+/// ```
+/// use deepagents_core::tool::{Effect, tool_fn};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Add { a: i64, b: i64 }
+///
+/// let add = tool_fn("add", "Adds two numbers.", |args: Add, _cx| async move { Ok((args.a + args.b).to_string()) })
+///     .effect(Effect::Read);
+/// ```
+pub fn tool_fn<A, F, Fut, O>(name: impl Into<String>, description: impl Into<String>, call: F) -> FnTool<A, F>
+where
+    A: DeserializeOwned + JsonSchema + Send + 'static,
+    F: Fn(A, ToolContext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
+    O: Into<ToolOutput> + 'static,
+{
+    FnTool {
+        name: name.into(),
+        description: description.into(),
+        effect: Effect::External,
+        return_direct: false,
+        call,
+        args: PhantomData,
+    }
+}
+
+impl<A, F> FnTool<A, F> {
+    /// Says what its calls touch.
+    #[must_use]
+    pub fn effect(mut self, effect: Effect) -> Self {
+        self.effect = effect;
+        self
+    }
+
+    /// Makes its result the answer of the run.
+    #[must_use]
+    pub fn return_direct(mut self) -> Self {
+        self.return_direct = true;
+        self
+    }
+}
+
+impl<A, F, Fut, O> Tool for FnTool<A, F>
+where
+    A: DeserializeOwned + JsonSchema + Send + 'static,
+    F: Fn(A, ToolContext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
+    O: Into<ToolOutput> + 'static,
+{
+    type Args = A;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn description(&self) -> &str {
+        &self.description
+    }
+
+    fn effect(&self, _args: &A) -> Effect {
+        self.effect.clone()
+    }
+
+    fn return_direct(&self) -> bool {
+        self.return_direct
+    }
+
+    fn call(&self, args: A, cx: ToolContext) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send {
+        let call = (self.call)(args, cx);
+        async move { call.await.map(Into::into) }
+    }
+}
+
+impl<A, F> std::fmt::Debug for FnTool<A, F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FnTool").field("name", &self.name).field("effect", &self.effect).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,135 @@
+//! Tools whose schema is only known at run time.
+
+use std::future::Future;
+use std::sync::{Arc, OnceLock};
+
+use futures_core::future::BoxFuture;
+use serde_json::Value;
+
+use super::erased::bad_args;
+use super::{DynTool, Effect, ToolContext, ToolError, ToolOutput, ToolSpec};
+
+/// A JSON schema, compiled at its first use.
+#[derive(Debug)]
+pub struct SchemaCheck {
+    schema: Arc<Value>,
+    compiled: OnceLock<Result<jsonschema::Validator, String>>,
+}
+
+impl SchemaCheck {
+    /// Holds a schema.
+    pub fn new(schema: Arc<Value>) -> Self {
+        Self { schema, compiled: OnceLock::new() }
+    }
+
+    /// The schema.
+    pub fn schema(&self) -> &Arc<Value> {
+        &self.schema
+    }
+
+    /// Checks a value.
+    ///
+    /// # Errors
+    /// What is wrong with it, every problem with its place; or that the schema itself is not one.
+    pub fn check(&self, value: &Value) -> Result<(), String> {
+        let compiled = self.compiled.get_or_init(|| jsonschema::validator_for(&self.schema).map_err(|e| e.to_string()));
+        let validator = compiled.as_ref().map_err(|e| format!("the schema is not valid: {e}"))?;
+        let problems: Vec<String> = validator
+            .iter_errors(value)
+            .map(|e| {
+                let at = e.instance_path().to_string();
+                if at.is_empty() { e.to_string() } else { format!("{e} at `{at}`") }
+            })
+            .collect();
+        if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
+    }
+}
+
+/// A tool with a schema given as JSON; see [`json_tool`].
+pub struct JsonTool<F> {
+    name: String,
+    description: String,
+    check: SchemaCheck,
+    effect: Effect,
+    return_direct: bool,
+    call: F,
+}
+
+/// Makes a tool of a JSON schema and a closure. Arguments that do not fit the schema answer the model.
+///
+/// ```
+/// use deepagents_core::tool::json_tool;
+/// use serde_json::json;
+/// let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
+/// let weather = json_tool("get_weather", "Tells the weather.", schema, |args, _cx| async move {
+///     Ok(format!("It is sunny in {}.", args["city"].as_str().unwrap_or("town")))
+/// });
+/// ```
+pub fn json_tool<F, Fut, O>(
+    name: impl Into<String>,
+    description: impl Into<String>,
+    schema: Value,
+    call: F,
+) -> JsonTool<F>
+where
+    F: Fn(Value, ToolContext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
+    O: Into<ToolOutput> + 'static,
+{
+    JsonTool {
+        name: name.into(),
+        description: description.into(),
+        check: SchemaCheck::new(Arc::new(schema)),
+        effect: Effect::External,
+        return_direct: false,
+        call,
+    }
+}
+
+impl<F> JsonTool<F> {
+    /// Says what its calls touch.
+    #[must_use]
+    pub fn effect(mut self, effect: Effect) -> Self {
+        self.effect = effect;
+        self
+    }
+
+    /// Makes its result the answer of the run.
+    #[must_use]
+    pub fn return_direct(mut self) -> Self {
+        self.return_direct = true;
+        self
+    }
+}
+
+impl<F, Fut, O> DynTool for JsonTool<F>
+where
+    F: Fn(Value, ToolContext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
+    O: Into<ToolOutput> + 'static,
+{
+    fn spec(&self) -> ToolSpec {
+        ToolSpec { name: self.name.clone(), description: self.description.clone(), schema: self.check.schema().clone() }
+    }
+
+    fn effect(&self, _args: &Value) -> Effect {
+        self.effect.clone()
+    }
+
+    fn return_direct(&self) -> bool {
+        self.return_direct
+    }
+
+    fn call(self: Arc<Self>, args: Value, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            self.check.check(&args).map_err(|problem| bad_args(&self.name, &problem))?;
+            (self.call)(args, cx).await.map(Into::into)
+        })
+    }
+}
+
+impl<F> std::fmt::Debug for JsonTool<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JsonTool").field("name", &self.name).field("effect", &self.effect).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,119 @@
+//! What a tool gives back.
+
+use serde_json::Value;
+
+use crate::error::BoxError;
+use crate::message::Block;
+use crate::state::Update;
+
+/// What a tool gives back when it succeeds.
+///
+/// ```
+/// use deepagents_core::tool::ToolOutput;
+/// let output = ToolOutput::text("It is sunny.");
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ToolOutput {
+    /// What the model is shown.
+    pub content: Vec<Block>,
+    /// What changes in the state; messages are appended after the results of the turn.
+    pub update: Update,
+    /// Data for the application, never shown to the model.
+    pub artifact: Option<Value>,
+}
+
+impl ToolOutput {
+    /// A text for the model.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { content: vec![Block::text(text)], ..Self::default() }
+    }
+
+    /// Blocks for the model.
+    pub fn blocks(content: Vec<Block>) -> Self {
+        Self { content, ..Self::default() }
+    }
+
+    /// Changes the state too.
+    #[must_use]
+    pub fn with_update(mut self, update: Update) -> Self {
+        self.update = self.update.and(update);
+        self
+    }
+
+    /// Gives data to the application.
+    #[must_use]
+    pub fn with_artifact(mut self, artifact: Value) -> Self {
+        self.artifact = Some(artifact);
+        self
+    }
+}
+
+impl From<String> for ToolOutput {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<&str> for ToolOutput {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<Value> for ToolOutput {
+    /// JSON is shown as compact text, a string as itself.
+    fn from(value: Value) -> Self {
+        match value {
+            Value::String(text) => Self::text(text),
+            other => Self::text(other.to_string()),
+        }
+    }
+}
+
+/// Why a tool did not succeed.
+///
+/// Any error becomes [`Model`](Self::Model) through `?`: an error result that the model can react to.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ToolError {
+    /// The model is told and the run goes on.
+    Model(String),
+    /// The call is not allowed; the model is told and the run goes on.
+    Denied(String),
+    /// The run ends with this error, once the other calls of the turn have finished.
+    Fatal(BoxError),
+}
+
+impl ToolError {
+    /// An error for the model.
+    pub fn model(text: impl Into<String>) -> Self {
+        Self::Model(text.into())
+    }
+
+    /// A refusal for the model.
+    pub fn denied(text: impl Into<String>) -> Self {
+        Self::Denied(text.into())
+    }
+
+    /// An error that ends the run.
+    pub fn fatal(error: impl Into<BoxError>) -> Self {
+        Self::Fatal(error.into())
+    }
+}
+
+impl<E: std::error::Error + Send + Sync + 'static> From<E> for ToolError {
+    fn from(error: E) -> Self {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let cause_text = cause.to_string();
+            if !text.contains(&cause_text) {
+                text.push_str(": ");
+                text.push_str(&cause_text);
+            }
+            source = cause.source();
+        }
+        Self::Model(text)
+    }
+}

@@ -1,0 +1,64 @@
+//! JSON schemas of Rust types, as short as models need them.
+
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+/// Schemas made so far: agents are built often, types are few.
+static MADE: Mutex<Option<HashMap<TypeId, Arc<Value>>>> = Mutex::new(None);
+
+/// The JSON schema of a type: subschemas inlined, without titles, number formats and null defaults, since every token
+/// of a schema is paid on every call.
+pub fn schema_of<T: JsonSchema + 'static>() -> Arc<Value> {
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    made.get_or_insert_default().entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(make::<T>())).clone()
+}
+
+fn make<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|s| {
+        s.inline_subschemas = true;
+        s.meta_schema = None;
+    });
+    let mut value = settings.into_generator().into_root_schema_for::<T>().to_value();
+    let description = value.get("description").cloned();
+    shorten(&mut value);
+    if let Value::Object(map) = &mut value {
+        map.remove("$schema");
+        // The type's own doc comment describes the Rust type, not the arguments.
+        if description.is_some() {
+            map.remove("description");
+        }
+        if !map.contains_key("properties") {
+            map.insert("type".into(), "object".into());
+            map.insert("properties".into(), Value::Object(serde_json::Map::new()));
+        }
+    }
+    value
+}
+
+fn shorten(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            if map.get("title").is_some_and(Value::is_string) {
+                map.remove("title");
+            }
+            if map
+                .get("format")
+                .and_then(Value::as_str)
+                .is_some_and(|f| f.starts_with("uint") || f.starts_with("int") || f == "float" || f == "double")
+            {
+                map.remove("format");
+            }
+            if map.get("default").is_some_and(Value::is_null) {
+                map.remove("default");
+            }
+            map.values_mut().for_each(shorten);
+        }
+        Value::Array(items) => items.iter_mut().for_each(shorten),
+        _ => {}
+    }
+}

@@ -1,0 +1,1 @@
+//! Behaviour of the core through its public interface.

@@ -1,0 +1,375 @@
+//! What a store of files must do, and what it gets for it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use deepagents_core::state::{ChannelSpec, State, Update};
+use futures_core::future::BoxFuture;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::lines::{LineRange, LineWindow};
+use crate::{FsError, VPath, lines};
+
+/// A store of files. Five methods are required; the rest have defaults built on them.
+///
+/// The state of the thread is handed in and changes to it are handed back, so that a store inside the state
+/// ([`StateBackend`](crate::StateBackend)) and one outside look the same to their users.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use std::sync::Mutex;
+/// use bytes::Bytes;
+/// use deepagents_core::state::{State, Update};
+/// use deepagents_fs::{Backend, ByteRange, Entry, FileRead, FsError, Kind, Listing, Stat, VPath, Version, WriteMode, Written};
+/// use futures_core::future::BoxFuture;
+///
+/// /// Flat notes without directories.
+/// #[derive(Default)]
+/// struct Notes(Mutex<BTreeMap<VPath, Bytes>>);
+///
+/// impl Notes {
+///     fn find(&self, path: &VPath) -> Result<(Bytes, Stat), FsError> {
+///         if path.is_root() {
+///             return Ok((Bytes::new(), Stat::directory()));
+///         }
+///         let notes = self.0.lock().map_err(|_| FsError::io(path, std::io::ErrorKind::Other, "poisoned"))?;
+///         let bytes = notes.get(path).cloned().ok_or_else(|| FsError::NotFound { path: path.clone() })?;
+///         let stat = Stat::file(bytes.len() as u64, Version::of(&bytes));
+///         Ok((bytes, stat))
+///     }
+/// }
+///
+/// impl Backend for Notes {
+///     fn stat<'a>(&'a self, _: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Stat, FsError>> {
+///         Box::pin(async move { Ok(self.find(path)?.1) })
+///     }
+///     fn read<'a>(&'a self, _: &'a State, path: &'a VPath, range: ByteRange) -> BoxFuture<'a, Result<FileRead, FsError>> {
+///         Box::pin(async move {
+///             let (bytes, stat) = self.find(path)?;
+///             FileRead::from_whole(path, &bytes, stat, range)
+///         })
+///     }
+///     fn list<'a>(&'a self, _: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Listing, FsError>> {
+///         Box::pin(async move {
+///             self.find(path)?;
+///             let notes = self.0.lock().map_err(|_| FsError::io(path, std::io::ErrorKind::Other, "poisoned"))?;
+///             Ok(Listing::of(notes.iter().map(|(path, bytes)| Entry::file(path.clone(), bytes.len() as u64))))
+///         })
+///     }
+///     fn write<'a>(
+///         &'a self, _: &'a State, path: &'a VPath, data: Bytes, mode: WriteMode,
+///     ) -> BoxFuture<'a, Result<Written, FsError>> {
+///         Box::pin(async move {
+///             let known = self.find(path).ok().map(|(_, stat)| stat.version);
+///             mode.check(path, known.as_ref())?;
+///             let version = Version::of(&data);
+///             let mut notes = self.0.lock().map_err(|_| FsError::io(path, std::io::ErrorKind::Other, "poisoned"))?;
+///             notes.insert(path.clone(), data);
+///             Ok(Written { update: Update::none(), version })
+///         })
+///     }
+///     fn delete<'a>(&'a self, _: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Update, FsError>> {
+///         Box::pin(async move {
+///             self.find(path)?;
+///             self.0.lock().map_err(|_| FsError::io(path, std::io::ErrorKind::Other, "poisoned"))?.remove(path);
+///             Ok(Update::none())
+///         })
+///     }
+/// }
+/// ```
+pub trait Backend: Send + Sync + 'static {
+    /// What is at a path; symbolic links are followed.
+    fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Stat, FsError>>;
+
+    /// Bytes of a file. A range that begins past the end gives none.
+    fn read<'a>(&'a self, state: &'a State, path: &'a VPath, range: ByteRange) -> BoxFuture<'a, Result<FileRead, FsError>>;
+
+    /// The direct children of a directory, sorted by path.
+    fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Listing, FsError>>;
+
+    /// Writes a whole file, with the directories above it. A path is a file or a directory, not both.
+    fn write<'a>(
+        &'a self,
+        state: &'a State,
+        path: &'a VPath,
+        data: Bytes,
+        mode: WriteMode,
+    ) -> BoxFuture<'a, Result<Written, FsError>>;
+
+    /// Deletes a file, or a directory with all it holds; a symbolic link, not what it leads to. The root is refused.
+    fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Update, FsError>>;
+
+    /// A window of a text file's lines. The default reads the file whole.
+    fn read_lines<'a>(
+        &'a self,
+        state: &'a State,
+        path: &'a VPath,
+        range: LineRange,
+    ) -> BoxFuture<'a, Result<LineWindow, FsError>> {
+        Box::pin(async move {
+            let file = self.read(state, path, ByteRange::ALL).await?;
+            Ok(lines::window(&file.bytes, range, file.stat.version))
+        })
+    }
+
+    /// The path that a path leads to once symbolic links are followed; what does not exist stays as written. A store
+    /// without links gives the path back.
+    fn resolve<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<VPath, FsError>> {
+        let _ = state;
+        Box::pin(async move { Ok(path.clone()) })
+    }
+
+    /// Waits for its turn to change a file; the turn ends when the guard is dropped. Stores whose files change only
+    /// through updates of the state need none.
+    fn lock<'a>(&'a self, path: &'a VPath) -> BoxFuture<'a, Option<PathGuard>> {
+        let _ = path;
+        Box::pin(async { None })
+    }
+
+    /// What the store can do.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    /// The state channels it needs; whoever uses the backend declares them.
+    fn channels(&self) -> Vec<ChannelSpec> {
+        Vec::new()
+    }
+}
+
+/// What a backend can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// Files can be written.
+    pub write: bool,
+    /// Files can be deleted.
+    pub delete: bool,
+}
+
+impl Default for Capabilities {
+    /// All of it.
+    fn default() -> Self {
+        Self { write: true, delete: true }
+    }
+}
+
+impl Capabilities {
+    /// Reading alone.
+    pub fn read_only() -> Self {
+        Self { write: false, delete: false }
+    }
+}
+
+/// Marks one version of a file's content. Two equal versions mean that the file was not changed in between.
+///
+/// What is in it is the backend's own; it can be stored and compared, nothing else.
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Version(Arc<str>);
+
+impl Version {
+    /// A version from a backend's own mark.
+    pub fn new(mark: impl Into<Arc<str>>) -> Self {
+        Self(mark.into())
+    }
+
+    /// A version made from the content itself.
+    pub fn of(content: &[u8]) -> Self {
+        use std::hash::Hasher;
+        let mut hash = std::hash::DefaultHasher::new();
+        hash.write(content);
+        Self(format!("{:x}-{:016x}", content.len(), hash.finish()).into())
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Version({})", self.0)
+    }
+}
+
+/// What is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// Listed, but neither: a device, FIFO or socket, or a link that leads nowhere, in a circle or outside.
+    Other,
+}
+
+/// Facts about a file or directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// What it is.
+    pub kind: Kind,
+    /// Bytes; 0 for a directory.
+    pub size: u64,
+    /// The version of its content.
+    pub version: Version,
+    /// When it was last written, if known.
+    pub modified: Option<Timestamp>,
+}
+
+impl Stat {
+    /// A file.
+    pub fn file(size: u64, version: Version) -> Self {
+        Self { kind: Kind::File, size, version, modified: None }
+    }
+
+    /// A directory.
+    pub fn directory() -> Self {
+        Self { kind: Kind::Directory, size: 0, version: Version::new("directory"), modified: None }
+    }
+}
+
+/// Which bytes of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteRange {
+    /// Bytes to skip.
+    pub offset: u64,
+    /// Bytes to read at most; none means to the end.
+    pub length: Option<u64>,
+}
+
+impl ByteRange {
+    /// The whole file.
+    pub const ALL: Self = Self { offset: 0, length: None };
+
+    /// The first bytes.
+    pub fn first(length: u64) -> Self {
+        Self { offset: 0, length: Some(length) }
+    }
+
+    /// Its part of content that is at hand.
+    pub fn slice(self, content: &Bytes) -> Bytes {
+        let start = usize::try_from(self.offset).unwrap_or(usize::MAX).min(content.len());
+        let length = self.length.and_then(|l| usize::try_from(l).ok()).unwrap_or(usize::MAX);
+        content.slice(start..start.saturating_add(length).min(content.len()))
+    }
+}
+
+/// Bytes that were read, and facts about the file they are from.
+#[derive(Clone, Debug)]
+pub struct FileRead {
+    /// The bytes of the range.
+    pub bytes: Bytes,
+    /// The file, of which the bytes may be a part.
+    pub stat: Stat,
+}
+
+impl FileRead {
+    /// A range of content that is at hand.
+    ///
+    /// # Errors
+    /// When `stat` is not a file's.
+    pub fn from_whole(path: &VPath, content: &Bytes, stat: Stat, range: ByteRange) -> Result<Self, FsError> {
+        match stat.kind {
+            Kind::File => Ok(Self { bytes: range.slice(content), stat }),
+            Kind::Directory => Err(FsError::IsDirectory { path: path.clone() }),
+            Kind::Other => Err(FsError::Special { path: path.clone() }),
+        }
+    }
+}
+
+/// One child of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Where it is.
+    pub path: VPath,
+    /// What it is; links are followed.
+    pub kind: Kind,
+    /// Bytes; 0 for what is not a file.
+    pub size: u64,
+    /// When it was last written, if known.
+    pub modified: Option<Timestamp>,
+    /// Whether it is a symbolic link. Searches and walks do not follow links.
+    pub link: bool,
+}
+
+impl Entry {
+    /// A file.
+    pub fn file(path: VPath, size: u64) -> Self {
+        Self { path, kind: Kind::File, size, modified: None, link: false }
+    }
+
+    /// A directory.
+    pub fn directory(path: VPath) -> Self {
+        Self { path, kind: Kind::Directory, size: 0, modified: None, link: false }
+    }
+}
+
+/// The children of a directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// The children, sorted by path, each once.
+    pub entries: Vec<Entry>,
+    /// Children left out since no path can name them: their names are not UTF-8 or hold a backslash.
+    pub unnameable: usize,
+}
+
+impl Listing {
+    /// A listing of entries in any order.
+    pub fn of(entries: impl IntoIterator<Item = Entry>) -> Self {
+        let mut entries: Vec<Entry> = entries.into_iter().collect();
+        entries.sort_by(|a, b| a.path.cmp(&b.path));
+        entries.dedup_by(|a, b| a.path == b.path);
+        Self { entries, unnameable: 0 }
+    }
+}
+
+/// Under which condition a file is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum WriteMode {
+    /// Only if there is no file.
+    Create,
+    /// In any case.
+    #[default]
+    Overwrite,
+    /// Only if the file is still this version.
+    IfVersion(Version),
+}
+
+impl WriteMode {
+    /// Whether a file may be written, given the version that is there.
+    ///
+    /// # Errors
+    /// When the condition does not hold.
+    pub fn check(&self, path: &VPath, there: Option<&Version>) -> Result<(), FsError> {
+        match (self, there) {
+            (Self::Create, Some(_)) => Err(FsError::AlreadyExists { path: path.clone() }),
+            (Self::IfVersion(expected), Some(there)) if expected != there => {
+                Err(FsError::Changed { path: path.clone() })
+            }
+            (Self::IfVersion(_), None) => Err(FsError::Changed { path: path.clone() }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A write that was done.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// What it changes in the state; for a store in the state, the write itself.
+    pub update: Update,
+    /// The version of the file now.
+    pub version: Version,
+}
+
+/// A turn at changing a file, from [`Backend::lock`].
+#[derive(Debug)]
+pub struct PathGuard {
+    _guard: tokio::sync::OwnedMutexGuard<()>,
+}
+
+impl From<tokio::sync::OwnedMutexGuard<()>> for PathGuard {
+    fn from(guard: tokio::sync::OwnedMutexGuard<()>) -> Self {
+        Self { _guard: guard }
+    }
+}

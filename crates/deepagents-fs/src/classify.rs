@@ -1,0 +1,113 @@
+//! What kind of content a file has.
+
+use crate::VPath;
+
+/// What kind of content a file has, which decides how it is shown to a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ContentKind {
+    /// UTF-8 text.
+    Text,
+    /// A picture.
+    Image,
+    /// Sound.
+    Audio,
+    /// Moving pictures.
+    Video,
+    /// A document that some models read as it is: PDF or PowerPoint.
+    Document,
+    /// Anything else.
+    Binary,
+}
+
+/// The bytes that are looked at to tell text from other content.
+pub const SNIFFED: usize = 8192;
+
+/// The kind and MIME type of a file, by its extension where that is decisive, otherwise by its first bytes.
+///
+/// `head` is the beginning of the content ([`SNIFFED`] bytes are enough) and `whole` says whether that is all of it:
+/// a character cut at the end of a part is no sign of binary content.
+///
+/// ```
+/// use deepagents_fs::{ContentKind, VPath, classify};
+/// let path = VPath::parse("/logo.PNG")?;
+/// assert_eq!(classify::classify(&path, b"\x89PNG", true), (ContentKind::Image, "image/png"));
+/// # Ok::<(), deepagents_fs::PathError>(())
+/// ```
+pub fn classify(path: &VPath, head: &[u8], whole: bool) -> (ContentKind, &'static str) {
+    if let Some(known) = by_extension(path) {
+        return known;
+    }
+    if is_text(head, whole) {
+        return (ContentKind::Text, "text/plain");
+    }
+    by_signature(head).unwrap_or((ContentKind::Binary, "application/octet-stream"))
+}
+
+/// The kind and MIME type that an extension stands for; none for text and unknown extensions.
+pub fn by_extension(path: &VPath) -> Option<(ContentKind, &'static str)> {
+    use ContentKind::{Audio, Document, Image, Video};
+    Some(match path.extension()?.as_str() {
+        "png" => (Image, "image/png"),
+        "jpg" | "jpeg" => (Image, "image/jpeg"),
+        "webp" => (Image, "image/webp"),
+        "gif" => (Image, "image/gif"),
+        "heic" => (Image, "image/heic"),
+        "heif" => (Image, "image/heif"),
+        "mp4" => (Video, "video/mp4"),
+        "mpeg" | "mpg" => (Video, "video/mpeg"),
+        "mov" => (Video, "video/quicktime"),
+        "avi" => (Video, "video/x-msvideo"),
+        "flv" => (Video, "video/x-flv"),
+        "webm" => (Video, "video/webm"),
+        "wmv" => (Video, "video/x-ms-wmv"),
+        "3gp" | "3gpp" => (Video, "video/3gpp"),
+        "mkv" => (Video, "video/x-matroska"),
+        "wav" => (Audio, "audio/wav"),
+        "mp3" => (Audio, "audio/mpeg"),
+        "aiff" => (Audio, "audio/aiff"),
+        "aac" => (Audio, "audio/aac"),
+        "ogg" => (Audio, "audio/ogg"),
+        "flac" => (Audio, "audio/flac"),
+        "pdf" => (Document, "application/pdf"),
+        "ppt" => (Document, "application/vnd.ms-powerpoint"),
+        "pptx" => (Document, "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
+        _ => return None,
+    })
+}
+
+/// Whether content is text: no NUL, and valid UTF-8.
+pub fn is_text(head: &[u8], whole: bool) -> bool {
+    let head = head.get(..SNIFFED).unwrap_or(head);
+    if is_binary(head) {
+        return false;
+    }
+    match std::str::from_utf8(head) {
+        Ok(_) => true,
+        Err(error) => error.error_len().is_none() && (!whole || head.len() == SNIFFED),
+    }
+}
+
+/// Whether a search passes content over: a NUL in its first [`SNIFFED`] bytes.
+pub fn is_binary(head: &[u8]) -> bool {
+    memchr::memchr(0, head.get(..SNIFFED).unwrap_or(head)).is_some()
+}
+
+fn by_signature(head: &[u8]) -> Option<(ContentKind, &'static str)> {
+    use ContentKind::{Audio, Document, Image, Video};
+    let at = |offset: usize, mark: &[u8]| head.get(offset..).is_some_and(|rest| rest.starts_with(mark));
+    Some(match () {
+        () if at(0, b"\x89PNG\r\n\x1a\n") => (Image, "image/png"),
+        () if at(0, b"\xff\xd8\xff") => (Image, "image/jpeg"),
+        () if at(0, b"GIF87a") || at(0, b"GIF89a") => (Image, "image/gif"),
+        () if at(0, b"RIFF") && at(8, b"WEBP") => (Image, "image/webp"),
+        () if at(0, b"RIFF") && at(8, b"WAVE") => (Audio, "audio/wav"),
+        () if at(0, b"fLaC") => (Audio, "audio/flac"),
+        () if at(0, b"OggS") => (Audio, "audio/ogg"),
+        () if at(0, b"ID3") => (Audio, "audio/mpeg"),
+        () if at(4, b"ftyp") => (Video, "video/mp4"),
+        () if at(0, b"\x1aE\xdf\xa3") => (Video, "video/webm"),
+        () if at(0, b"%PDF-") => (Document, "application/pdf"),
+        () => return None,
+    })
+}

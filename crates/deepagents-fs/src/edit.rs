@@ -1,0 +1,340 @@
+//! Exact replacements in text files, written once for every backend.
+//!
+//! Matching is done on text as [`read_lines`](Backend::read_lines) shows it: `\n` in the old text also matches
+//! `\r\n`, and a byte-order mark is not seen. What is written keeps the file's own line endings and mark.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use deepagents_core::state::{State, Update};
+use serde::{Deserialize, Serialize};
+
+use crate::lines::BOM;
+use crate::{Backend, ByteRange, FsError, VPath, Version, WriteMode};
+
+/// One replacement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edit {
+    /// The text to replace, exactly as it is in the file.
+    pub old: String,
+    /// What to put there.
+    pub new: String,
+    /// Replace every occurrence; otherwise there must be exactly one.
+    #[serde(default)]
+    pub replace_all: bool,
+}
+
+impl Edit {
+    /// Replaces the one occurrence of a text.
+    pub fn new(old: impl Into<String>, new: impl Into<String>) -> Self {
+        Self { old: old.into(), new: new.into(), replace_all: false }
+    }
+
+    /// Replaces every occurrence.
+    #[must_use]
+    pub fn all(mut self) -> Self {
+        self.replace_all = true;
+        self
+    }
+}
+
+/// A file after its edits.
+#[derive(Clone, Debug)]
+pub struct Edited {
+    /// What it changes in the state.
+    pub update: Update,
+    /// The version of the file now.
+    pub version: Version,
+    /// How many occurrences each edit replaced.
+    pub replaced: Vec<usize>,
+    /// The content before.
+    pub before: Bytes,
+    /// The content after.
+    pub after: Bytes,
+}
+
+/// A line of the file that resembles the text that was looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NearLine {
+    /// Its number, from 1.
+    pub number: u64,
+    /// Its text, at most 200 characters.
+    pub text: String,
+}
+
+/// Why a file was not edited. Nothing was written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EditError {
+    /// No edit was given.
+    #[error("no edits were given for {path}")]
+    NoEdits {
+        /// The file.
+        path: VPath,
+    },
+    /// The old text of an edit is empty.
+    #[error("the old text is empty; give the exact text to replace in {path}")]
+    EmptyOld {
+        /// The file.
+        path: VPath,
+        /// Which edit, from 0.
+        index: usize,
+    },
+    /// The old text is not in the file.
+    #[error("the text to replace is not in {path}{}", show_near(.nearest))]
+    NotFound {
+        /// The file.
+        path: VPath,
+        /// Which edit, from 0.
+        index: usize,
+        /// Lines that resemble its first line, the closest first.
+        nearest: Vec<NearLine>,
+    },
+    /// The old text ends with a newline that the end of the file does not have.
+    #[error("the text to replace ends with a newline, but {path} ends without one; leave the newline out")]
+    NoFinalNewline {
+        /// The file.
+        path: VPath,
+        /// Which edit, from 0.
+        index: usize,
+        /// How often the text without the newline is in the file.
+        count: usize,
+    },
+    /// The old text is in the file several times.
+    #[error("the text to replace is in {path} {count} times; add surrounding lines to make it unique or replace all")]
+    NotUnique {
+        /// The file.
+        path: VPath,
+        /// Which edit, from 0.
+        index: usize,
+        /// How often.
+        count: usize,
+        /// The numbers of the lines where the first ten begin.
+        lines: Vec<u64>,
+    },
+    /// The file is not text.
+    #[error("{path} is not UTF-8 text and cannot be edited by replacing text")]
+    Binary {
+        /// The file.
+        path: VPath,
+    },
+    /// Reading or writing failed.
+    #[error(transparent)]
+    Fs(#[from] FsError),
+}
+
+fn show_near(nearest: &[NearLine]) -> String {
+    use std::fmt::Write;
+    let mut out = String::new();
+    for (at, line) in nearest.iter().enumerate() {
+        let before = if at == 0 { "; similar lines:" } else { "" };
+        let _ = write!(out, "{before}\n  {}: {}", line.number, line.text);
+    }
+    out
+}
+
+/// How often a file that others keep changing is read anew before giving up.
+const ATTEMPTS: usize = 16;
+
+/// Applies edits to a file, in order, all of them or none.
+///
+/// With `expected`, the file must still be that version; without it the edits are applied to whatever is there, anew
+/// if it changes in between.
+///
+/// ```
+/// use deepagents_core::state::State;
+/// use deepagents_fs::{Backend, LocalBackend, VPath, WriteMode, edit};
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # let dir = tempfile::tempdir()?;
+/// # runtime.block_on(async {
+/// let files = LocalBackend::open(dir.path())?;
+/// let (state, path) = (State::default(), VPath::parse("/hello.txt")?);
+/// files.write(&state, &path, "Hello, World\n".into(), WriteMode::Create).await?;
+/// let edited = edit::edit(&files, &state, &path, &[edit::Edit::new("World", "you")], None).await?;
+/// assert_eq!(&edited.after[..], b"Hello, you\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// When an edit does not apply, or reading or writing fails.
+pub async fn edit(
+    backend: &dyn Backend,
+    state: &State,
+    path: &VPath,
+    edits: &[Edit],
+    expected: Option<&Version>,
+) -> Result<Edited, EditError> {
+    let _turn = backend.lock(path).await;
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        let file = backend.read(state, path, ByteRange::ALL).await?;
+        if expected.is_some_and(|expected| *expected != file.stat.version) {
+            return Err(FsError::Changed { path: path.clone() }.into());
+        }
+        let (after, replaced) = apply(path, &file.bytes, edits)?;
+        let after = Bytes::from(after);
+        match backend.write(state, path, after.clone(), WriteMode::IfVersion(file.stat.version)).await {
+            Ok(written) => {
+                let (update, version) = (written.update, written.version);
+                return Ok(Edited { update, version, replaced, before: file.bytes, after });
+            }
+            Err(FsError::Changed { .. }) if expected.is_none() && attempt < ATTEMPTS => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Applies edits to content, in order, all of them or none, and says how many occurrences each replaced.
+///
+/// # Errors
+/// When the content is not text or an edit does not apply; `path` is for the error alone.
+pub fn apply(path: &VPath, content: &[u8], edits: &[Edit]) -> Result<(Vec<u8>, Vec<usize>), EditError> {
+    if edits.is_empty() {
+        return Err(EditError::NoEdits { path: path.clone() });
+    }
+    let (bom, body) = match content.strip_prefix(BOM) {
+        Some(body) => (BOM, body),
+        None => (&[][..], content),
+    };
+    let text = std::str::from_utf8(body).map_err(|_| EditError::Binary { path: path.clone() })?;
+    if text.contains('\0') {
+        return Err(EditError::Binary { path: path.clone() });
+    }
+    let mut text = Cow::Borrowed(text);
+    let mut replaced = Vec::with_capacity(edits.len());
+    for (index, edit) in edits.iter().enumerate() {
+        let (next, count) = replace(path, index, &text, edit)?;
+        replaced.push(count);
+        text = Cow::Owned(next);
+    }
+    let mut out = bom.to_vec();
+    out.extend_from_slice(text.as_bytes());
+    Ok((out, replaced))
+}
+
+fn replace(path: &VPath, index: usize, text: &str, edit: &Edit) -> Result<(String, usize), EditError> {
+    let path = || path.clone();
+    let file = LfText::of(text);
+    let old = edit.old.replace("\r\n", "\n");
+    if old.is_empty() {
+        return Err(EditError::EmptyOld { path: path(), index });
+    }
+    let found: Vec<usize> = file.text.match_indices(&old).map(|(at, _)| at).collect();
+    if found.is_empty() {
+        if let Some(stripped) = old.strip_suffix('\n').filter(|s| !s.is_empty() && file.text.ends_with(s)) {
+            let count = file.text.matches(stripped).count();
+            return Err(EditError::NoFinalNewline { path: path(), index, count });
+        }
+        return Err(EditError::NotFound { path: path(), index, nearest: nearest(&file.text, &old) });
+    }
+    if found.len() > 1 && !edit.replace_all {
+        let lines = found.iter().take(10).map(|at| line_number(&file.text, *at)).collect();
+        return Err(EditError::NotUnique { path: path(), index, count: found.len(), lines });
+    }
+    let new: Cow<'_, str> = if file.has_crlf() {
+        edit.new.replace("\r\n", "\n").replace('\n', "\r\n").into()
+    } else if edit.old.contains("\r\n") {
+        // The writer believed in \r\n, the file has none: the file's way is kept.
+        edit.new.replace("\r\n", "\n").into()
+    } else {
+        edit.new.as_str().into()
+    };
+    let mut out = String::with_capacity(text.len() + new.len());
+    let mut done = 0;
+    for at in &found {
+        let (start, end) = (file.original(*at), file.original(at + old.len()));
+        out.push_str(text.get(done..start).unwrap_or_default());
+        out.push_str(&new);
+        done = end;
+    }
+    out.push_str(text.get(done..).unwrap_or_default());
+    Ok((out, found.len()))
+}
+
+/// A text with `\r\n` made `\n`, and the way back to its positions.
+struct LfText<'a> {
+    text: Cow<'a, str>,
+    /// For every `\r` taken out, the position in `text` of the `\n` it stood before.
+    removed: Vec<usize>,
+}
+
+impl<'a> LfText<'a> {
+    fn of(text: &'a str) -> Self {
+        if !text.contains("\r\n") {
+            return Self { text: text.into(), removed: Vec::new() };
+        }
+        let mut out = String::with_capacity(text.len());
+        let mut removed = Vec::new();
+        let mut parts = text.split("\r\n").peekable();
+        while let Some(part) = parts.next() {
+            out.push_str(part);
+            if parts.peek().is_some() {
+                removed.push(out.len());
+                out.push('\n');
+            }
+        }
+        Self { text: out.into(), removed }
+    }
+
+    fn has_crlf(&self) -> bool {
+        !self.removed.is_empty()
+    }
+
+    /// Where a position of the text is in the original.
+    fn original(&self, at: usize) -> usize {
+        at + self.removed.partition_point(|newline| *newline < at)
+    }
+}
+
+fn line_number(text: &str, at: usize) -> u64 {
+    let before = text.as_bytes().get(..at).unwrap_or_default();
+    memchr::memchr_iter(b'\n', before).count() as u64 + 1
+}
+
+/// How many lines of a file are compared at most when similar ones are looked for.
+const COMPARED: usize = 20_000;
+
+/// The lines of a text that resemble the first line of `old` that is not blank, up to three, the closest first.
+fn nearest(text: &str, old: &str) -> Vec<NearLine> {
+    let Some(wanted) = old.lines().map(str::trim).find(|line| !line.is_empty()) else { return Vec::new() };
+    let wanted = pairs(wanted);
+    let mut scored: Vec<(usize, u64, &str)> = Vec::new();
+    for (number, line) in (1..).zip(text.lines().take(COMPARED)) {
+        let score = similarity(&wanted, &pairs(line.trim()));
+        if score >= 600 {
+            scored.push((score, number, line));
+        }
+    }
+    scored.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+    let clip = |line: &str| line.chars().take(200).collect();
+    scored.into_iter().take(3).map(|(_, number, line)| NearLine { number, text: clip(line) }).collect()
+}
+
+/// The pairs of neighbouring characters of a line's first 200, sorted.
+fn pairs(line: &str) -> Vec<(char, char)> {
+    let line = line.chars().take(200);
+    let mut out: Vec<_> = line.clone().zip(line.skip(1)).collect();
+    out.sort_unstable();
+    out
+}
+
+/// How much two sorted lists share, in thousandths (the Sørensen–Dice coefficient).
+fn similarity(a: &[(char, char)], b: &[(char, char)]) -> usize {
+    let (mut left, mut right) = (a.iter().peekable(), b.iter().peekable());
+    let mut shared = 0;
+    while let (Some(x), Some(y)) = (left.peek(), right.peek()) {
+        match x.cmp(y) {
+            std::cmp::Ordering::Less => drop(left.next()),
+            std::cmp::Ordering::Greater => drop(right.next()),
+            std::cmp::Ordering::Equal => {
+                shared += 1;
+                left.next();
+                right.next();
+            }
+        }
+    }
+    (2000 * shared).checked_div(a.len() + b.len()).unwrap_or(0)
+}

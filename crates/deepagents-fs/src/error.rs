@@ -1,0 +1,185 @@
+//! What goes wrong with files.
+
+use std::io::ErrorKind;
+
+use crate::VPath;
+
+/// What an operation on files failed with. Every message names the workspace path and never a host path.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FsError {
+    /// Nothing is there.
+    #[error("{path} does not exist")]
+    NotFound {
+        /// The path.
+        path: VPath,
+    },
+    /// A file was wanted.
+    #[error("{path} is a directory, not a file")]
+    IsDirectory {
+        /// The path.
+        path: VPath,
+    },
+    /// A directory was wanted, or one of the path's parents is a file.
+    #[error("{path} is a file, not a directory")]
+    NotADirectory {
+        /// The path that is a file.
+        path: VPath,
+    },
+    /// A new file was wanted.
+    #[error("{path} already exists")]
+    AlreadyExists {
+        /// The path.
+        path: VPath,
+    },
+    /// The file is not the version that the write was based on.
+    #[error("{path} has changed since it was read; read it again")]
+    Changed {
+        /// The path.
+        path: VPath,
+    },
+    /// A symbolic link on the way leaves the workspace.
+    #[error("{path} leads outside the workspace")]
+    Outside {
+        /// The path.
+        path: VPath,
+    },
+    /// Symbolic links go round in a circle.
+    #[error("{path} is part of a loop of symbolic links")]
+    LinkLoop {
+        /// The path.
+        path: VPath,
+    },
+    /// A device, FIFO or socket.
+    #[error("{path} is neither a regular file nor a directory")]
+    Special {
+        /// The path.
+        path: VPath,
+    },
+    /// The root, a route or a mount point cannot be deleted or overwritten.
+    #[error("{path} is a fixed part of the workspace and cannot be replaced or deleted")]
+    Fixed {
+        /// The path.
+        path: VPath,
+    },
+    /// The backend does not do this.
+    #[error("{path} is read-only")]
+    ReadOnly {
+        /// The path.
+        path: VPath,
+    },
+    /// A permission rule forbids it, or asks for an approval that was not given.
+    #[error("permission denied for {operation} on {path}")]
+    Denied {
+        /// The path as it was given.
+        path: VPath,
+        /// `read` or `write`.
+        operation: &'static str,
+        /// The pattern of the rule that decided.
+        rule: String,
+    },
+    /// More bytes than may be held in memory.
+    #[error("{path} is too large: {size} bytes, the limit is {limit}")]
+    TooLarge {
+        /// The path.
+        path: VPath,
+        /// Bytes there are.
+        size: u64,
+        /// Bytes allowed.
+        limit: u64,
+    },
+    /// The store refuses the name: too long, or with characters that it cannot hold.
+    #[error("{path} is not a name this workspace can store: {reason}")]
+    BadName {
+        /// The path.
+        path: VPath,
+        /// Why.
+        reason: String,
+    },
+    /// A search pattern or a rule's pattern cannot be used.
+    #[error("invalid pattern `{pattern}`: {reason}")]
+    Pattern {
+        /// The directory that was searched, or the root.
+        path: VPath,
+        /// The pattern.
+        pattern: String,
+        /// Why.
+        reason: String,
+    },
+    /// The operating system or the store failed.
+    #[error("{path}: {reason}")]
+    Io {
+        /// The path.
+        path: VPath,
+        /// The class of the failure.
+        kind: ErrorKind,
+        /// What happened, without host paths.
+        reason: String,
+    },
+}
+
+impl FsError {
+    /// The path it is about.
+    pub fn path(&self) -> &VPath {
+        match self {
+            Self::NotFound { path }
+            | Self::IsDirectory { path }
+            | Self::NotADirectory { path }
+            | Self::AlreadyExists { path }
+            | Self::Changed { path }
+            | Self::Outside { path }
+            | Self::LinkLoop { path }
+            | Self::Special { path }
+            | Self::Fixed { path }
+            | Self::ReadOnly { path }
+            | Self::Denied { path, .. }
+            | Self::TooLarge { path, .. }
+            | Self::BadName { path, .. }
+            | Self::Pattern { path, .. }
+            | Self::Io { path, .. } => path,
+        }
+    }
+
+    /// The same error about another path; a wrapper that shows files elsewhere uses it.
+    #[must_use]
+    pub fn map_path(mut self, f: impl FnOnce(&VPath) -> VPath) -> Self {
+        let path = match &mut self {
+            Self::NotFound { path }
+            | Self::IsDirectory { path }
+            | Self::NotADirectory { path }
+            | Self::AlreadyExists { path }
+            | Self::Changed { path }
+            | Self::Outside { path }
+            | Self::LinkLoop { path }
+            | Self::Special { path }
+            | Self::Fixed { path }
+            | Self::ReadOnly { path }
+            | Self::Denied { path, .. }
+            | Self::TooLarge { path, .. }
+            | Self::BadName { path, .. }
+            | Self::Pattern { path, .. }
+            | Self::Io { path, .. } => path,
+        };
+        *path = f(path);
+        self
+    }
+
+    /// A failure of the store itself. `reason` must not name host paths.
+    pub fn io(path: &VPath, kind: ErrorKind, reason: impl Into<String>) -> Self {
+        Self::Io { path: path.clone(), kind, reason: reason.into() }
+    }
+
+    /// An operating-system error about a path, told in its class's words so that no host path shows.
+    pub fn from_io(path: &VPath, error: &std::io::Error) -> Self {
+        let path = path.clone();
+        match error.kind() {
+            ErrorKind::NotFound => Self::NotFound { path },
+            ErrorKind::AlreadyExists => Self::AlreadyExists { path },
+            ErrorKind::IsADirectory => Self::IsDirectory { path },
+            ErrorKind::NotADirectory => Self::NotADirectory { path },
+            ErrorKind::InvalidFilename => Self::BadName { path, reason: "a name on it is too long".to_owned() },
+            ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { path },
+            kind => Self::Io { path, kind, reason: kind.to_string() },
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Paths inside a workspace.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// An absolute path inside a workspace, such as `/src/main.rs`.
+///
+/// It is parsed, not validated: once made it is absolute and `/`-separated, has no empty, `.` or `..` components, no
+/// trailing slash and no NUL. It says nothing about where the files are on the host. Its order is that of its text.
+///
+/// ```
+/// use deepagents_fs::VPath;
+/// let path = VPath::parse("src//./main.rs")?;
+/// assert_eq!(path.as_str(), "/src/main.rs");
+/// assert_eq!(path.name(), Some("main.rs"));
+/// assert!(VPath::parse("../secret").is_err());
+/// # Ok::<(), deepagents_fs::PathError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VPath(Arc<str>);
+
+/// Why a text is not a path.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PathError {
+    /// A component is `..`.
+    #[error("path traversal is not allowed: {0}")]
+    Traversal(String),
+    /// The text begins with `~`.
+    #[error("home directories are not available, give a path from the workspace root: {0}")]
+    Home(String),
+    /// The text begins with a drive letter and a colon.
+    #[error("drive letters are not supported, give a path from the workspace root such as /dir/file: {0}")]
+    Drive(String),
+    /// The text holds a NUL character.
+    #[error("a path cannot contain a NUL character: {}", .0.escape_debug())]
+    Nul(String),
+}
+
+impl VPath {
+    /// Parses a path as a model or a person writes it.
+    ///
+    /// A relative path is taken from the root, backslashes count as slashes, repeated slashes, `.` components and a
+    /// trailing slash are dropped; the empty text is the root.
+    ///
+    /// # Errors
+    /// When a component is `..`, when the text begins with `~` or a drive letter, or holds NUL.
+    pub fn parse(text: &str) -> Result<Self, PathError> {
+        if text.contains('\0') {
+            return Err(PathError::Nul(text.to_owned()));
+        }
+        if text.starts_with('~') {
+            return Err(PathError::Home(text.to_owned()));
+        }
+        let mut start = text.chars();
+        if start.next().is_some_and(|c| c.is_ascii_alphabetic()) && start.next() == Some(':') {
+            return Err(PathError::Drive(text.to_owned()));
+        }
+        let mut out = String::with_capacity(text.len() + 1);
+        for component in text.split(['/', '\\']) {
+            match component {
+                "" | "." => {}
+                ".." => return Err(PathError::Traversal(text.to_owned())),
+                name => {
+                    out.push('/');
+                    out.push_str(name);
+                }
+            }
+        }
+        if out.is_empty() {
+            out.push('/');
+        }
+        Ok(Self(out.into()))
+    }
+
+    /// The root, `/`.
+    pub fn root() -> Self {
+        Self("/".into())
+    }
+
+    /// The path as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether this is the root.
+    pub fn is_root(&self) -> bool {
+        &*self.0 == "/"
+    }
+
+    /// The names from the root down; none for the root.
+    pub fn components(&self) -> impl DoubleEndedIterator<Item = &str> + Clone {
+        self.0.split('/').filter(|c| !c.is_empty())
+    }
+
+    /// The last component; none for the root.
+    pub fn name(&self) -> Option<&str> {
+        self.0.rsplit_once('/').map(|(_, name)| name).filter(|name| !name.is_empty())
+    }
+
+    /// The directory that holds it; none for the root.
+    pub fn parent(&self) -> Option<Self> {
+        if self.is_root() {
+            return None;
+        }
+        match self.0.rsplit_once('/') {
+            Some((parent, _)) if !parent.is_empty() => Some(Self(parent.into())),
+            _ => Some(Self::root()),
+        }
+    }
+
+    /// The directories above it, nearest first, the root last.
+    pub fn ancestors(&self) -> impl Iterator<Item = Self> {
+        std::iter::successors(self.parent(), Self::parent)
+    }
+
+    /// This path with a relative path below it.
+    ///
+    /// # Errors
+    /// When `relative` would not parse as a path.
+    pub fn join(&self, relative: &str) -> Result<Self, PathError> {
+        // Parsed alone first, so that `~` and drive letters are seen at its start.
+        let below = Self::parse(relative)?;
+        Ok(below.under(self))
+    }
+
+    /// The same path with `base` in front: `/a` under `/mnt` is `/mnt/a`.
+    #[must_use]
+    pub fn under(&self, base: &Self) -> Self {
+        if base.is_root() {
+            return self.clone();
+        }
+        if self.is_root() {
+            return base.clone();
+        }
+        Self(format!("{base}{self}").into())
+    }
+
+    /// Whether this is `base` or lies below it, component by component: `/ab` does not start with `/a`.
+    pub fn starts_with(&self, base: &Self) -> bool {
+        self.strip_prefix(base).is_some()
+    }
+
+    /// The path as seen from `base`: `/a/b` from `/a` is `/b`, `/a` from `/a` is `/`. None if it is not inside.
+    pub fn strip_prefix(&self, base: &Self) -> Option<Self> {
+        if base.is_root() {
+            return Some(self.clone());
+        }
+        match self.0.strip_prefix(&*base.0)? {
+            "" => Some(Self::root()),
+            rest if rest.starts_with('/') => Some(Self(rest.into())),
+            _ => None,
+        }
+    }
+
+    /// The path without its leading slash; empty for the root.
+    pub fn relative(&self) -> &str {
+        self.0.strip_prefix('/').unwrap_or(&self.0)
+    }
+
+    /// The part of the name after its last dot, in lower case; none for dot files and names without one.
+    pub fn extension(&self) -> Option<String> {
+        let (stem, extension) = self.name()?.rsplit_once('.')?;
+        if stem.is_empty() { None } else { Some(extension.to_lowercase()) }
+    }
+
+    /// A child by a name that is known to be one component.
+    pub(crate) fn child(&self, name: &str) -> Self {
+        if self.is_root() { Self(format!("/{name}").into()) } else { Self(format!("{self}/{name}").into()) }
+    }
+}
+
+/// Whether a name from outside can be a component of a path.
+pub(crate) fn is_component(name: &str) -> bool {
+    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '\0'])
+}
+
+impl fmt::Display for VPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for VPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl AsRef<str> for VPath {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for VPath {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for VPath {
+    fn default() -> Self {
+        Self::root()
+    }
+}
+
+impl FromStr for VPath {
+    type Err = PathError;
+
+    fn from_str(text: &str) -> Result<Self, PathError> {
+        Self::parse(text)
+    }
+}
+
+impl TryFrom<&str> for VPath {
+    type Error = PathError;
+
+    fn try_from(text: &str) -> Result<Self, PathError> {
+        Self::parse(text)
+    }
+}
+
+impl Serialize for VPath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for VPath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
+    }
+}

@@ -1,0 +1,3 @@
+//! deepagents-models
+
+pub mod scripted;
