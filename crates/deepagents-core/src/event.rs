@@ -168,6 +168,13 @@ pub enum EventKind {
         /// Tokens of the agent and those below it.
         usage: Usage,
     },
+    /// A sub-agent failed; the call that ran it tells its own agent.
+    AgentFailed {
+        /// A stable word for the class of the error.
+        kind: String,
+        /// The error in words.
+        error: String,
+    },
     /// The run ended.
     RunFinished {
         /// Why.

@@ -10,7 +10,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::lines::{LineRange, LineWindow};
-use crate::{FsError, VPath, lines};
+use crate::search::{GlobOutcome, GlobQuery, GrepOutcome, GrepQuery};
+use crate::shell::Shell;
+use crate::{FsError, VPath, lines, search};
 
 /// A store of files. Five methods are required; the rest have defaults built on them.
 ///
@@ -84,7 +86,12 @@ pub trait Backend: Send + Sync + 'static {
     fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Stat, FsError>>;
 
     /// Bytes of a file. A range that begins past the end gives none.
-    fn read<'a>(&'a self, state: &'a State, path: &'a VPath, range: ByteRange) -> BoxFuture<'a, Result<FileRead, FsError>>;
+    fn read<'a>(
+        &'a self,
+        state: &'a State,
+        path: &'a VPath,
+        range: ByteRange,
+    ) -> BoxFuture<'a, Result<FileRead, FsError>>;
 
     /// The direct children of a directory, sorted by path.
     fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Listing, FsError>>;
@@ -114,6 +121,16 @@ pub trait Backend: Send + Sync + 'static {
         })
     }
 
+    /// Finds files by name.
+    fn glob<'a>(&'a self, state: &'a State, query: &'a GlobQuery) -> BoxFuture<'a, Result<GlobOutcome, FsError>> {
+        Box::pin(search::glob(self, state, query))
+    }
+
+    /// Finds lines by content.
+    fn grep<'a>(&'a self, state: &'a State, query: &'a GrepQuery) -> BoxFuture<'a, Result<GrepOutcome, FsError>> {
+        Box::pin(search::grep(self, state, query))
+    }
+
     /// The path that a path leads to once symbolic links are followed; what does not exist stays as written. A store
     /// without links gives the path back.
     fn resolve<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<VPath, FsError>> {
@@ -131,6 +148,11 @@ pub trait Backend: Send + Sync + 'static {
     /// What the store can do.
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
+    }
+
+    /// Where commands can be run on these files; none by default. [`WithShell`](crate::shell::WithShell) adds one.
+    fn shell(&self) -> Option<&dyn Shell> {
+        None
     }
 
     /// The state channels it needs; whoever uses the backend declares them.
@@ -174,6 +196,11 @@ impl Version {
     /// A version from a backend's own mark.
     pub fn new(mark: impl Into<Arc<str>>) -> Self {
         Self(mark.into())
+    }
+
+    /// The mark.
+    pub fn as_str(&self) -> &str {
+        &self.0
     }
 
     /// A version made from the content itself.

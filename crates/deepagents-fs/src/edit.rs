@@ -218,10 +218,12 @@ pub fn apply(path: &VPath, content: &[u8], edits: &[Edit]) -> Result<(Vec<u8>, V
 fn replace(path: &VPath, index: usize, text: &str, edit: &Edit) -> Result<(String, usize), EditError> {
     let path = || path.clone();
     let file = LfText::of(text);
-    let old = edit.old.replace("\r\n", "\n");
-    if old.is_empty() {
+    if edit.old.is_empty() {
         return Err(EditError::EmptyOld { path: path(), index });
     }
+    // A line may end with a `\r` of its own before its `\r\n`; only then does the old text as given match.
+    let own_cr = edit.old.contains("\r\n") && file.text.contains(&edit.old);
+    let old = if own_cr { edit.old.clone() } else { edit.old.replace("\r\n", "\n") };
     let found: Vec<usize> = file.text.match_indices(&old).map(|(at, _)| at).collect();
     if found.is_empty() {
         if let Some(stripped) = old.strip_suffix('\n').filter(|s| !s.is_empty() && file.text.ends_with(s)) {
@@ -234,7 +236,9 @@ fn replace(path: &VPath, index: usize, text: &str, edit: &Edit) -> Result<(Strin
         let lines = found.iter().take(10).map(|at| line_number(&file.text, *at)).collect();
         return Err(EditError::NotUnique { path: path(), index, count: found.len(), lines });
     }
-    let new: Cow<'_, str> = if file.has_crlf() {
+    let new: Cow<'_, str> = if own_cr {
+        if file.has_crlf() { edit.new.replace('\n', "\r\n").into() } else { edit.new.as_str().into() }
+    } else if file.has_crlf() {
         edit.new.replace("\r\n", "\n").replace('\n', "\r\n").into()
     } else if edit.old.contains("\r\n") {
         // The writer believed in \r\n, the file has none: the file's way is kept.
@@ -324,7 +328,7 @@ fn pairs(line: &str) -> Vec<(char, char)> {
 /// How much two sorted lists share, in thousandths (the Sørensen–Dice coefficient).
 fn similarity(a: &[(char, char)], b: &[(char, char)]) -> usize {
     let (mut left, mut right) = (a.iter().peekable(), b.iter().peekable());
-    let mut shared = 0;
+    let mut shared = 0_usize;
     while let (Some(x), Some(y)) = (left.peek(), right.peek()) {
         match x.cmp(y) {
             std::cmp::Ordering::Less => drop(left.next()),

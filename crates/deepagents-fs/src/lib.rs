@@ -1,1 +1,40 @@
-//! deepagents-fs
+//! The files an agent works on.
+//!
+//! Everything is named by a [`VPath`] and kept by a [`Backend`]: in the thread's state ([`StateBackend`]) or in a
+//! directory on disk ([`LocalBackend`]). Reading pages ([`lines`]) and editing ([`edit`]) are written once and mean
+//! the same on every backend.
+
+mod backend;
+pub mod classify;
+mod composite;
+pub mod edit;
+mod error;
+mod files;
+pub mod lines;
+#[cfg(unix)]
+mod local;
+mod overlay;
+mod path;
+pub mod permissions;
+mod readonly;
+mod shared;
+pub mod sandbox;
+pub mod search;
+pub mod shell;
+mod state;
+mod store;
+
+pub use backend::{
+    Backend, ByteRange, Capabilities, Entry, FileRead, Kind, Listing, PathGuard, Stat, Version, WriteMode, Written,
+};
+pub use classify::ContentKind;
+pub use composite::CompositeBackend;
+pub use error::FsError;
+pub use files::{Content, FileData, FileMap, Files, FilesUpdate};
+#[cfg(unix)]
+pub use local::{LocalBackend, LocalOptions, OpenError};
+pub use overlay::OverlayBackend;
+pub use path::{PathError, VPath};
+pub use readonly::ReadOnly;
+pub use state::StateBackend;
+pub use store::StoreBackend;

@@ -1,1 +1,3 @@
 //! deepagents-testing
+
+pub mod shapes;

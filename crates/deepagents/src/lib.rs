@@ -1,1 +1,54 @@
-//! deepagents
+//! Deep agents: planning, files, delegation and context management, composed from middlewares around one agent loop.
+//!
+//! ```
+//! use deepagents::DeepAgent;
+//! use deepagents::models::scripted::{ScriptedModel, Turn};
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! let model = ScriptedModel::new([
+//!     Turn::call("write_file", serde_json::json!({"file_path": "/hello.txt", "content": "Hello"})),
+//!     Turn::text("Done."),
+//! ]);
+//! let agent = DeepAgent::builder().model(model).build()?;
+//! let outcome = agent.invoke("Say hello in a file.").await?;
+//! assert_eq!(outcome.text(), "Done.");
+//! # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`DeepAgent::builder`] assembles the standard stack: a todo list, files, prompt caching, repair of tool calls. Every
+//! part can be replaced, configured or left out, and [`DeepAgent::explain`] shows what came of it. Your own parts are
+//! [`Middleware`]s and [`Tool`]s.
+
+pub mod blocking;
+mod builder;
+pub mod channels;
+mod explain;
+mod front_matter;
+pub mod middleware;
+pub mod profile;
+mod workspace;
+
+pub use builder::{DeepAgent, DeepAgentBuilder, Preset};
+pub use deepagents_core::agent::BuildError;
+pub use deepagents_core::error::{BoxError, Error, Result};
+pub use deepagents_core::event::{Event, EventKind};
+pub use deepagents_core::journal::{Journal, MemoryJournal};
+pub use deepagents_core::message::{Block, Message, Usage};
+pub use deepagents_core::middleware::{
+    Go, Middleware, ModelNext, ModelResponse, Step, ToolNext, ToolRequest, ToolResponse, after_agent, after_model,
+    before_agent, before_model, modify_request, wrap_model_call, wrap_tool_call,
+};
+pub use deepagents_core::model::{ChatModel, ModelError, ModelRequest, ModelSettings};
+pub use deepagents_core::run::{Context, Outcome, Run, RunError, RunInput, Stop};
+pub use deepagents_core::state::{Channel, State, Update};
+pub use deepagents_core::structured::ResponseFormat;
+pub use deepagents_core::tool::{Effect, Tool, ToolContext, ToolError, ToolOutput, json_tool, tool_fn};
+pub use explain::{Explanation, Part};
+
+/// The core: everything that is not re-exported at the top.
+pub use deepagents_core as core;
+/// Files and backends.
+pub use deepagents_fs as fs;
+/// Models.
+pub use deepagents_models as models;

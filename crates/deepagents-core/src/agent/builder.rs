@@ -152,14 +152,24 @@ impl AgentBuilder {
     }
 
     /// Tells the time.
-    pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Arc::new(clock);
+    pub fn clock(self, clock: impl Clock) -> Self {
+        self.dyn_clock(Arc::new(clock))
+    }
+
+    /// Tells the time, chosen at run time.
+    pub fn dyn_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
         self
     }
 
     /// Makes ids.
-    pub fn ids(mut self, ids: impl Ids) -> Self {
-        self.ids = Arc::new(ids);
+    pub fn ids(self, ids: impl Ids) -> Self {
+        self.dyn_ids(Arc::new(ids))
+    }
+
+    /// Makes ids, chosen at run time.
+    pub fn dyn_ids(mut self, ids: Arc<dyn Ids>) -> Self {
+        self.ids = ids;
         self
     }
 

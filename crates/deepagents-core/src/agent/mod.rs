@@ -1,17 +1,18 @@
 //! Agents: a model, tools and middlewares, built once and run any number of times.
 
 mod builder;
+mod threads;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::env::{Clock, Ids};
 use crate::error::Result;
-use crate::journal::{Journal, fold};
+use crate::journal::Journal;
 use crate::middleware::DynMiddleware;
 use crate::model::{ChatModel, ModelSettings, SystemBlock};
 use crate::run::{Outcome, Run, RunError, RunInput};
-use crate::state::{Schema, State};
+use crate::state::Schema;
 use crate::store::Store;
 use crate::structured::ResponseFormat;
 use crate::tool::{DynTool, ToolSpec};
@@ -62,16 +63,6 @@ impl Agent {
     /// When the run fails; the error holds what it had finished.
     pub async fn invoke(&self, input: impl Into<RunInput>) -> Result<Outcome, Box<RunError>> {
         Run::drive_silently(self.clone(), input.into()).await
-    }
-
-    /// The state of a thread; empty for an unknown one.
-    ///
-    /// # Errors
-    /// When the agent has no journal or the log cannot be read.
-    pub async fn state(&self, thread: &str) -> Result<State> {
-        let journal = self.parts.journal()?;
-        let records = journal.load(thread, None).await?;
-        Ok(fold(thread, self.parts.schema.clone(), records)?.state)
     }
 
     /// The agent's name.

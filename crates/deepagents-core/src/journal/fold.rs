@@ -1,84 +1,212 @@
 //! From a log to a state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{JournalError, Position, Record};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{JournalError, Position, Record, RecordUpdate, Snapshot};
 use crate::message::{Message, MessageOp, ToolMessage};
-use crate::run::Machine;
+use crate::run::{Machine, Stop, pending};
 use crate::state::{ChannelError, MessagesChannel, Schema, State, Update};
 use crate::tool::CallId;
 
 /// What a log amounts to.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Folded {
-    /// The state after the last record.
+    /// The state after the last record. Results of a turn that was not completed are part of it.
     pub state: State,
     /// The decisions at the last complete step.
     pub machine: Option<Machine>,
     /// Calls that began and have no result in the log: the provider's id, the tool, whether it may be run again.
     pub in_doubt: BTreeMap<CallId, (String, String, bool)>,
+    /// What tools of an uncompleted turn said beside their results, where other calls of that turn have none yet: it
+    /// belongs after those.
+    pub late: Vec<MessageOp>,
     /// Where the log ends.
     pub end: Position,
 }
 
-/// Folds a log. Results of a turn that was not completed are part of the state, in the order of their calls.
+/// Folds a log from its start. Results of a turn that was not completed are part of the state, in the order of their
+/// calls.
+///
+/// A new run answers the calls without a result and then applies [`Folded::late`].
 ///
 /// # Errors
-/// When a record does not fit the schema.
+/// When a record does not fit the schema, or the log goes back to an earlier position: [`load`](super::load) follows
+/// such a log.
 pub fn fold(thread: &str, schema: Arc<Schema>, records: Vec<Record>) -> Result<Folded, JournalError> {
-    let mut folded = Folded { state: State::new(schema), machine: None, in_doubt: BTreeMap::new(), end: 0 };
-    let mut finished: BTreeMap<CallId, (Arc<ToolMessage>, Vec<MessageOp>)> = BTreeMap::new();
+    let mut fold = Fold::new(schema);
     for record in records {
-        let position = folded.end;
-        folded.end += 1;
-        take(&mut folded, &mut finished, record).map_err(|error| JournalError::Damaged {
-            thread: thread.to_owned(),
-            position,
-            reason: error.to_string(),
-        })?;
+        fold.take(thread, record)?;
     }
-    let damaged = |error: ChannelError| JournalError::Damaged {
-        thread: thread.to_owned(),
-        position: folded.end,
-        reason: error.to_string(),
-    };
-    folded.state.apply(&committed(std::mem::take(&mut finished).into_values())).map_err(damaged)?;
-    Ok(folded)
+    fold.settled(thread)
 }
 
-fn take(
-    folded: &mut Folded,
-    finished: &mut BTreeMap<CallId, (Arc<ToolMessage>, Vec<MessageOp>)>,
-    record: Record,
-) -> Result<(), ChannelError> {
-    match record {
-        Record::RunStarted { .. } => {
-            // A new run begins: whatever an unfinished turn left behind belongs to the conversation before it.
-            folded.state.apply(&committed(std::mem::take(finished).into_values()))?;
-            folded.in_doubt.clear();
+/// What records amount to so far, with a turn that is under way kept apart.
+#[derive(Clone, Debug)]
+pub(crate) struct Fold {
+    pub(crate) state: State,
+    pub(crate) kept: Kept,
+    pub(crate) machine: Option<Machine>,
+    pub(crate) run: Option<LastRun>,
+    pub(crate) open: Open,
+    /// The number of the next turn.
+    pub(crate) turns: u32,
+    pub(crate) end: Position,
+}
+
+/// What belongs to channels that this agent does not have; another agent of the thread may.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Kept {
+    /// Their values at the last snapshot of an agent that had them.
+    pub(crate) values: Map<String, Value>,
+    /// Their changes since.
+    pub(crate) changes: Vec<(String, Value)>,
+}
+
+/// The run that wrote last.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LastRun {
+    pub(crate) run: String,
+    /// Whether it ended, and if so why; no reason when it failed.
+    pub(crate) ended: Option<Option<Stop>>,
+}
+
+/// A turn of calls under way.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Open {
+    /// Calls that began and have no result.
+    #[serde(default, with = "pairs", skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) in_doubt: BTreeMap<CallId, (String, String, bool)>,
+    /// Results that are not yet part of the conversation, and the messages that the tools added.
+    #[serde(default, with = "pairs", skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) finished: BTreeMap<CallId, (Arc<ToolMessage>, Vec<MessageOp>)>,
+    /// Channels that finished calls have changed.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) changed: BTreeSet<String>,
+}
+
+impl Fold {
+    pub(crate) fn new(schema: Arc<Schema>) -> Self {
+        Self {
+            state: State::new(schema),
+            kept: Kept::default(),
+            machine: None,
+            run: None,
+            open: Open::default(),
+            turns: 0,
+            end: 0,
         }
-        Record::RunFinished { .. } => {}
-        Record::Update { update } => {
-            let update = update.resolve(folded.state.schema())?;
-            folded.state.apply(&update)?;
-        }
-        Record::ToolStarted { call, wire_id, name, repeatable } => {
-            folded.in_doubt.insert(call, (wire_id, name, repeatable));
-        }
-        Record::ToolFinished { call, message, update } => {
-            let (messages, rest) = update.resolve(folded.state.schema())?.split::<MessagesChannel>();
-            folded.state.apply(&rest)?;
-            folded.in_doubt.remove(&call);
-            finished.insert(call, (message, messages.concat()));
-        }
-        Record::ToolsCommitted { calls } => {
-            let results = calls.iter().filter_map(|call| finished.remove(call)).collect::<Vec<_>>();
-            folded.state.apply(&committed(results))?;
-        }
-        Record::Step { machine } => folded.machine = Some(machine),
     }
-    Ok(())
+
+    /// Goes on from a snapshot.
+    pub(crate) fn restore(thread: &str, schema: Arc<Schema>, snapshot: &Snapshot) -> Result<Self, JournalError> {
+        super::snapshot::restore(thread, schema, snapshot)
+    }
+
+    /// Takes the next record in.
+    pub(crate) fn take(&mut self, thread: &str, record: Record) -> Result<(), JournalError> {
+        let position = self.end;
+        self.end += 1;
+        self.apply(record).map_err(|error| damaged(thread, position, error))
+    }
+
+    fn apply(&mut self, record: Record) -> Result<(), ChannelError> {
+        match record {
+            Record::RunStarted { run, .. } => {
+                // A new run begins: whatever an unfinished turn left behind belongs to the conversation before it.
+                // What is late follows in the updates of the new run.
+                self.settle()?;
+                self.open = Open::default();
+                self.machine = None;
+                self.run = Some(LastRun { run, ended: None });
+            }
+            Record::RunResumed { run, .. } => self.run = Some(LastRun { run, ended: None }),
+            Record::RunFinished { run, stop } => self.run = Some(LastRun { run, ended: Some(stop) }),
+            Record::Update { update } | Record::StateUpdated { update } => {
+                let update = self.known(update)?;
+                self.state.apply(&update)?;
+            }
+            Record::ToolStarted { call, wire_id, name, repeatable } => {
+                self.turns = self.turns.max(call.turn.saturating_add(1));
+                self.open.in_doubt.insert(call, (wire_id, name, repeatable));
+            }
+            Record::ToolFinished { call, message, update } => {
+                let (messages, rest) = self.known(update)?.split::<MessagesChannel>();
+                self.state.apply(&rest)?;
+                self.open.in_doubt.remove(&call);
+                self.open.changed.extend(rest.channels().map(str::to_owned));
+                self.open.finished.insert(call, (message, messages.concat()));
+            }
+            Record::ToolsCommitted { calls } => {
+                let results = calls.iter().filter_map(|call| self.open.finished.remove(call)).collect::<Vec<_>>();
+                self.state.apply(&committed(results))?;
+                self.open = Open::default();
+            }
+            Record::Step { machine } => {
+                self.turns = self.turns.max(machine.turn());
+                self.machine = Some(machine);
+            }
+            // Where a log goes back, what comes after is folded from there, see `load_fold`.
+            Record::Rewound { to, .. } => {
+                return Err(ChannelError::Refused {
+                    channel: "messages",
+                    reason: format!("the log goes back to position {to} here; load the thread instead of folding it"),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The thread goes on from here with turns of new numbers, after a record that says so at `position`.
+    pub(crate) fn rewound(&mut self, turn: u32, position: Position) {
+        let finished = std::mem::take(&mut self.open.finished);
+        // The calls that had finished keep their results under the number that the turn has on the new branch.
+        let renumber = |(call, result)| (CallId { turn: turn.saturating_sub(1), ..call }, result);
+        self.open = Open {
+            finished: finished.into_iter().map(renumber).collect(),
+            changed: std::mem::take(&mut self.open.changed),
+            ..Open::default()
+        };
+        if let Some(machine) = &mut self.machine {
+            machine.set_turn(turn);
+        }
+        self.turns = turn;
+        self.end = position + 1;
+    }
+
+    /// The typed part of an update; the rest is kept for agents that know it.
+    fn known(&mut self, update: RecordUpdate) -> Result<Update, ChannelError> {
+        let (update, unknown) = update.split(self.state.schema())?;
+        self.kept.changes.extend(unknown);
+        Ok(update)
+    }
+
+    /// Makes the results of a turn that was not completed part of the conversation, and returns what is late.
+    pub(crate) fn settle(&mut self) -> Result<Vec<MessageOp>, ChannelError> {
+        let mut late = Vec::new();
+        let results = std::mem::take(&mut self.open.finished).into_values().map(|(message, added)| {
+            late.extend(added);
+            (message, Vec::new())
+        });
+        self.state.apply(&committed(results))?;
+        if !late.is_empty() && pending(self.state.messages()).is_empty() {
+            self.state.apply(&Update::of::<MessagesChannel>(std::mem::take(&mut late)))?;
+        }
+        Ok(late)
+    }
+
+    pub(crate) fn settled(mut self, thread: &str) -> Result<Folded, JournalError> {
+        let late = self.settle().map_err(|error| damaged(thread, self.end, error))?;
+        Ok(Folded { state: self.state, machine: self.machine, in_doubt: self.open.in_doubt, late, end: self.end })
+    }
+}
+
+fn damaged(thread: &str, position: Position, error: ChannelError) -> JournalError {
+    JournalError::Damaged { thread: thread.to_owned(), position, reason: error.to_string() }
 }
 
 /// The results of a turn as one update: first all results, then whatever messages the tools added.
@@ -91,4 +219,27 @@ pub(crate) fn committed(results: impl IntoIterator<Item = (Arc<ToolMessage>, Vec
     }
     ops.extend(added);
     if ops.is_empty() { Update::none() } else { Update::of::<MessagesChannel>(ops) }
+}
+
+/// Maps whose keys are no strings, as lists of pairs.
+mod pairs {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<K: Serialize, V: Serialize, S: Serializer>(
+        map: &BTreeMap<K, V>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(map.iter())
+    }
+
+    pub(super) fn deserialize<'de, K, V, D>(deserializer: D) -> Result<BTreeMap<K, V>, D::Error>
+    where
+        K: Deserialize<'de> + Ord,
+        V: Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        Ok(Vec::<(K, V)>::deserialize(deserializer)?.into_iter().collect())
+    }
 }

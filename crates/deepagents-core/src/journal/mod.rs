@@ -1,76 +1,43 @@
 //! The log of a thread: what happened, appended before its effect is visible.
 //!
-//! A checkpoint is a position in the log, not a copy of the state. [`MemoryJournal`] keeps logs in memory; databases
-//! implement [`Journal`].
+//! A checkpoint is a position in the log, not a copy of the state, and history is never rewritten: going back is a
+//! record like any other. What a log amounts to is worked out here, once, for every journal: [`load`] folds the records
+//! after the nearest [`Snapshot`], and runs write a snapshot when the log since the last one has outgrown it, so that
+//! all that is written stays proportional to what happened.
+//!
+//! [`MemoryJournal`] keeps logs in memory; databases implement [`Journal`], and need know nothing of what a record
+//! means beyond [`encode`] and [`decode`].
 
+mod checkpoint;
+mod codec;
+mod contract;
+mod error;
 mod fold;
+mod lease;
+mod load;
 mod memory;
+mod prune;
 mod record;
+mod snapshot;
+mod threads;
 
-use futures_core::future::BoxFuture;
-
-pub(crate) use fold::committed;
+pub use checkpoint::{Checkpoint, Origin, checkpoints};
+pub use codec::{RECORD_VERSION, decode, encode};
+pub use contract::{Appended, Claim, Entry, Fence, Journal, Loaded, Snapshot};
+pub use error::JournalError;
+pub(crate) use fold::{Fold, Kept, LastRun, Open, committed};
 pub use fold::{Folded, fold};
+pub(crate) use lease::Lease;
+pub use load::load;
+pub(crate) use load::load_fold;
 pub use memory::MemoryJournal;
+pub use prune::{Keep, prune};
 pub use record::{Record, RecordUpdate};
+pub(crate) use snapshot::SnapshotRule;
+pub use threads::{Status, ThreadInfo, ThreadQuery, Threads, check_thread};
 
 /// Names a thread of conversation.
 pub type ThreadId = String;
 
-/// How many records a log holds; the next record gets this position.
+/// A place in a log: how many records were appended before it, those that have since been pruned included.
 pub type Position = u64;
-
-/// Keeps the logs of threads.
-///
-/// Records are appended in order and never changed. An append succeeds only at the end the writer knows, so that two
-/// processes on one thread get an error instead of a fork in silence.
-pub trait Journal: Send + Sync + 'static {
-    /// Appends records at `expected`, all or none, and returns the new end.
-    ///
-    /// # Errors
-    /// [`JournalError::Conflict`] when the log ends elsewhere.
-    fn append<'a>(
-        &'a self,
-        thread: &'a str,
-        expected: Position,
-        records: Vec<Record>,
-    ) -> BoxFuture<'a, Result<Position, JournalError>>;
-
-    /// The records of a thread from the start, at most up to `until`; empty for an unknown thread.
-    ///
-    /// # Errors
-    /// When the log cannot be read.
-    fn load<'a>(&'a self, thread: &'a str, until: Option<Position>)
-    -> BoxFuture<'a, Result<Vec<Record>, JournalError>>;
-}
-
-/// Why a journal failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum JournalError {
-    /// Somebody else has written to the thread.
-    #[error(
-        "thread `{thread}` was changed by somebody else (expected its log to end at {expected}, it ends at {found}); load it again"
-    )]
-    Conflict {
-        /// The thread.
-        thread: ThreadId,
-        /// Where the writer thought the log ends.
-        expected: Position,
-        /// Where it ends.
-        found: Position,
-    },
-    /// A record cannot be understood.
-    #[error("record {position} of thread `{thread}` cannot be read: {reason}")]
-    Damaged {
-        /// The thread.
-        thread: ThreadId,
-        /// The record.
-        position: Position,
-        /// What is wrong.
-        reason: String,
-    },
-    /// The storage failed.
-    #[error("the journal's storage failed: {0}")]
-    Storage(#[source] crate::error::BoxError),
-}

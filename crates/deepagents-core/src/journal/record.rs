@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Position;
 use crate::message::ToolMessage;
 use crate::run::{Machine, Stop};
 use crate::state::{ChannelError, Schema, Update};
@@ -22,8 +23,20 @@ pub enum Record {
         /// When, RFC 3339.
         at: String,
     },
+    /// A run goes on with what the last one left unfinished.
+    RunResumed {
+        /// The run that goes on with it.
+        run: String,
+        /// When, RFC 3339.
+        at: String,
+    },
     /// The state changed.
     Update {
+        /// How.
+        update: RecordUpdate,
+    },
+    /// The state was changed by the application, not by a run.
+    StateUpdated {
         /// How.
         update: RecordUpdate,
     },
@@ -57,6 +70,13 @@ pub enum Record {
         /// The decisions so far.
         machine: Machine,
     },
+    /// The thread goes on from an earlier position; what came after it stays in the log, on a branch of its own.
+    Rewound {
+        /// The position.
+        to: Position,
+        /// The number of the next turn: no turn of the log has it, so that calls of two branches differ.
+        turn: u32,
+    },
     /// The run ended.
     RunFinished {
         /// The run.
@@ -81,18 +101,30 @@ impl RecordUpdate {
     /// # Errors
     /// When a change is not of its channel's type.
     pub fn resolve(self, schema: &Schema) -> Result<Update, ChannelError> {
-        match self {
-            Self::Live(update) => Ok(update),
-            Self::Stored(entries) => {
-                let mut update = Update::none();
-                for (channel, change) in entries {
-                    if schema.by_name(&channel).is_some() {
-                        update.push_json(schema, &channel, change)?;
-                    }
-                }
-                Ok(update)
+        Ok(self.split(schema)?.0)
+    }
+
+    /// The update, typed, and the changes of channels that the agent does not have.
+    pub(super) fn split(self, schema: &Schema) -> Result<(Update, Vec<(String, Value)>), ChannelError> {
+        let entries = match self {
+            Self::Live(update) if update.entries().iter().all(|entry| schema.has(&entry.spec())) => {
+                return Ok((update, Vec::new()));
+            }
+            Self::Live(update) => {
+                let entries = update.entries().iter().map(|e| Ok((e.spec().name().to_owned(), e.to_json()?)));
+                entries.collect::<Result<_, ChannelError>>()?
+            }
+            Self::Stored(entries) => entries,
+        };
+        let (mut update, mut unknown) = (Update::none(), Vec::new());
+        for (channel, change) in entries {
+            if schema.by_name(&channel).is_some() {
+                update.push_json(schema, &channel, change)?;
+            } else {
+                unknown.push((channel, change));
             }
         }
+        Ok((update, unknown))
     }
 }
 

@@ -16,6 +16,16 @@ use super::{Message, MessageOp};
 pub struct Messages {
     items: VectorSync<Arc<Message>>,
     at: HashTrieMapSync<String, usize>,
+    /// Shared by versions that differ by appended messages alone.
+    lineage: Arc<()>,
+}
+
+/// Remembers a version, to tell whether another one only adds to it.
+#[derive(Clone, Debug)]
+pub(crate) struct Mark {
+    lineage: Arc<()>,
+    len: usize,
+    last: Option<Arc<Message>>,
 }
 
 impl Messages {
@@ -64,12 +74,28 @@ impl Messages {
         (0..self.len()).rev().find(|&index| matches!(self.items.get(index).map(|m| &**m), Some(Message::Assistant(_))))
     }
 
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { lineage: self.lineage.clone(), len: self.len(), last: self.last().cloned() }
+    }
+
+    /// How many messages of a marked version this one is known to begin with: all of them or none.
+    pub(crate) fn shared_with(&self, mark: &Mark) -> usize {
+        let last = mark.len.checked_sub(1).and_then(|index| self.get(index));
+        // Two versions may both have been appended to: the message at the end tells them apart.
+        let same_end = match (&mark.last, last) {
+            (Some(marked), Some(mine)) => Arc::ptr_eq(marked, mine),
+            _ => false,
+        };
+        if same_end && Arc::ptr_eq(&mark.lineage, &self.lineage) { mark.len } else { 0 }
+    }
+
     /// Appends a message, or replaces in place the one with the same id.
     pub fn put(&mut self, message: Arc<Message>) {
         let id = message.id();
         if !id.is_empty() {
             if let Some(&index) = self.at.get(id) {
                 self.items.set_mut(index, message);
+                self.lineage = Arc::new(());
                 return;
             }
             self.at.insert_mut(id.to_owned(), self.items.len());

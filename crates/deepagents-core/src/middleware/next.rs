@@ -11,7 +11,7 @@ use crate::message::{Block, ToolCall};
 use crate::model::{ChatModel, ModelOutput, ModelRequest};
 use crate::run::Context;
 use crate::state::Update;
-use crate::tool::{CallId, DynTool, ToolContext, ToolError};
+use crate::tool::{CallId, DynTool, Handback, ToolContext, ToolError};
 
 pub(crate) type Stack = Arc<[Arc<dyn DynMiddleware>]>;
 
@@ -23,11 +23,13 @@ pub struct ModelResponse {
     pub output: ModelOutput,
     /// What changes in the state beside the answer. A response that a wrap throws away takes its update with it.
     pub update: Update,
+    /// The attempt the answer came with; none for an answer that no model gave.
+    pub(crate) attempt: Option<u32>,
 }
 
 impl From<ModelOutput> for ModelResponse {
     fn from(output: ModelOutput) -> Self {
-        Self { output, update: Update::none() }
+        Self { output, ..Self::default() }
     }
 }
 
@@ -67,7 +69,8 @@ impl ModelNext {
         let mut next = self.clone();
         Box::pin(async move {
             let Some(middleware) = next.stack.get(next.at).cloned() else {
-                return crate::run::call_model(&next.cx, &next.model, request).await.map(Into::into);
+                let (output, attempt) = crate::run::call_model(&next.cx, &next.model, request).await?;
+                return Ok(ModelResponse { output, update: Update::none(), attempt: Some(attempt) });
             };
             next.at += 1;
             middleware.wrap_model_call(request, next).await
@@ -125,6 +128,8 @@ pub struct ToolResponse {
     pub update: Update,
     /// Data for the application.
     pub artifact: Option<Value>,
+    /// The state a sub-agent leaves, to be joined into this agent's.
+    pub handback: Option<Handback>,
 }
 
 impl ToolResponse {
@@ -186,9 +191,10 @@ async fn call_tool(request: ToolRequest) -> Result<ToolResponse> {
     match tool.call(call.args, cx).await {
         Ok(output) => Ok(ToolResponse {
             content: output.content,
-            is_error: false,
+            is_error: output.is_error,
             update: output.update,
             artifact: output.artifact,
+            handback: output.handback,
         }),
         Err(ToolError::Model(text) | ToolError::Denied(text)) => Ok(ToolResponse::error(text)),
         Err(ToolError::Fatal(source)) => Err(Error::Tool { name: call.name, source }),

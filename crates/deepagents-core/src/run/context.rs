@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use super::Stop;
 use super::emitter::Emitter;
 use super::input::Extensions;
 use super::meter::Meter;
 use crate::agent::AgentParts;
 use crate::env::{Clock, Ids};
 use crate::event::EventKind;
-use crate::message::Messages;
+use crate::message::{Mark, Messages};
 use crate::state::{Channel, State};
 use crate::store::Store;
 
@@ -21,8 +22,9 @@ use crate::store::Store;
 pub struct Context {
     pub(crate) shared: Arc<Shared>,
     pub(crate) state: State,
-    /// The turn and attempt that streamed pieces of an answer belong to.
+    /// The turn that streamed pieces of an answer belong to.
     pub(crate) turn: u32,
+    pub(crate) stop: Option<Stop>,
 }
 
 /// What all contexts of one agent's run have in common.
@@ -37,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) extensions: Extensions,
     /// Counts the tries of the current turn, so that pieces of a failed one can be told apart.
     pub(crate) attempt: std::sync::atomic::AtomicU32,
+    /// The last history that was found fit for a provider.
+    pub(crate) passed: std::sync::Mutex<Option<Mark>>,
 }
 
 impl Context {
@@ -100,6 +104,16 @@ impl Context {
         self.shared.extensions.get()
     }
 
+    /// How many blocks of the system prompt are the same for every request of this agent; they come first.
+    pub fn static_system_blocks(&self) -> usize {
+        self.shared.agent.system.len()
+    }
+
+    /// Why the run is about to end, in `after_agent` hooks; nothing elsewhere.
+    pub fn stop(&self) -> Option<&Stop> {
+        self.stop.as_ref()
+    }
+
     /// Is cancelled when the run is; long work watches it.
     pub fn cancellation(&self) -> &CancellationToken {
         &self.shared.cancel
@@ -116,7 +130,7 @@ impl Context {
     }
 
     pub(crate) fn at(shared: &Arc<Shared>, state: &State, turn: u32) -> Self {
-        Self { shared: shared.clone(), state: state.clone(), turn }
+        Self { shared: shared.clone(), state: state.clone(), turn, stop: None }
     }
 }
 

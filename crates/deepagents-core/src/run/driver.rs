@@ -1,27 +1,29 @@
 //! The driver: it waits for models, tools and the journal, and does what the machine decides.
 
+use std::any::Any;
 use std::collections::HashSet;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
+use futures_util::FutureExt;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::emitter::Emitter;
-use super::history::{self, PendingCall};
+use super::history::check_last_results;
+use super::hooks::Phase;
 use super::log::Log;
 use super::meter::Meter;
-use super::{Context, Decision, Facts, Machine, Outcome, RunError, RunInput, Shared, Stop};
+use super::{Decision, Machine, Outcome, RunError, RunInput, Shared, Stop};
 use crate::agent::Agent;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
-use crate::journal::{Record, RecordUpdate, fold};
-use crate::message::{Block, Message, MessageOp, ToolMessage};
-use crate::middleware::{Go, ModelNext};
-use crate::model::{ModelOutput, ModelRequest, StopReason, ToolChoice};
-use crate::state::{MessagesChannel, State, StructuredResponse, Update};
+use crate::journal::{Claim, Fold, Lease, Open, Position, Record, RecordUpdate, load_fold};
+use crate::message::{Message, MessageOp};
+use crate::model::StopReason;
+use crate::state::{MessagesChannel, State, Update};
 
 /// A run came to a halt from outside.
 pub(super) struct Halt(pub(super) Stop);
@@ -43,93 +45,148 @@ pub(super) struct Driver {
     pub(super) state: State,
     pub(super) machine: Machine,
     pub(super) log: Log,
+    /// The turn that the run goes on with when it is resumed in the middle of one.
+    pub(super) open: Open,
+    /// The step that the log was told of last.
+    noted: Option<Machine>,
     /// Told once the log has what they tell of.
     pub(super) told: Vec<EventKind>,
     inbox: Option<mpsc::UnboundedReceiver<Message>>,
     /// Read from the inbox, not yet part of the conversation.
     heard: Vec<Message>,
     deadline: Option<Instant>,
-    last_stop: StopReason,
+    pub(super) last_stop: StopReason,
     /// Wrong answers to a wanted shape so far.
     pub(super) shape_tries: u32,
     /// Whether the shape is asked for by a tool.
     pub(super) shape_by_tool: bool,
 }
 
+/// Where a run takes place.
+pub(super) struct Setting {
+    pub(super) run: Arc<str>,
+    /// Empty unless the run is below another.
+    pub(super) path: Arc<[String]>,
+    pub(super) events: Emitter,
+    pub(super) cancel: CancellationToken,
+    pub(super) meter: Arc<Meter>,
+    /// What it begins with where it has no thread.
+    pub(super) state: Option<State>,
+}
+
+impl Setting {
+    /// A run of its own.
+    pub(super) fn main(run: Arc<str>, events: Emitter, cancel: CancellationToken) -> Self {
+        Self { run, path: Arc::from([]), events, cancel, meter: Arc::default(), state: None }
+    }
+}
+
 impl Driver {
     pub(super) async fn run(
         agent: Agent,
         input: RunInput,
-        events: Emitter,
-        run: Arc<str>,
-        cancel: CancellationToken,
+        setting: Setting,
         inbox: Option<mpsc::UnboundedReceiver<Message>>,
     ) -> Result<Outcome, Box<RunError>> {
         let parts = agent.parts.clone();
         let shared = Arc::new(Shared {
             agent: parts.clone(),
-            run,
+            run: setting.run,
             thread: input.thread.clone(),
-            path: Arc::from([]),
-            events,
-            cancel,
-            meter: Arc::new(Meter::default()),
+            path: setting.path,
+            events: setting.events,
+            cancel: setting.cancel,
+            meter: setting.meter,
             extensions: input.extensions.clone(),
             attempt: std::sync::atomic::AtomicU32::new(0),
+            passed: std::sync::Mutex::new(None),
         });
         let limit = input.max_model_calls.unwrap_or(parts.max_model_calls);
         let mut driver = Self {
-            state: State::new(parts.schema.clone()),
+            state: setting.state.unwrap_or_else(|| State::new(parts.schema.clone())),
             machine: Machine::new(0, limit),
             log: Log::none(),
+            open: Open::default(),
+            noted: None,
             told: Vec::new(),
             inbox,
             heard: Vec::new(),
-            deadline: input.timeout.map(|timeout| Instant::now() + timeout),
+            deadline: input.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
             last_stop: StopReason::End,
             shape_tries: 0,
             shape_by_tool: parts.format.as_ref().is_some_and(|f| f.by_tool(&parts.model.profile())),
             shared,
         };
         let result = match driver.begin(input, limit).await {
-            Ok(()) => driver.drive().await,
+            Ok(None) => driver.drive().await,
+            Ok(Some(over)) => Ok(over),
             Err(error) => Err(error),
         };
         driver.finish(result).await
     }
 
-    /// Loads the thread, answers what an earlier process left open, and takes the input in.
-    async fn begin(&mut self, input: RunInput, limit: u32) -> Result<()> {
+    /// Whether this is the run of the main agent.
+    fn is_main(&self) -> bool {
+        self.shared.path.is_empty()
+    }
+
+    /// Loads the thread and takes the input in. Gives the reason why there is nothing to do, if so.
+    async fn begin(&mut self, input: RunInput, limit: u32) -> Result<Option<Stop>> {
+        let left = match self.shared.thread.clone() {
+            Some(thread) => Some(self.open_thread(thread, &input).await?),
+            None if input.at.is_some() => {
+                return Err(Error::Input("a position to begin from needs a thread; name it".to_owned()));
+            }
+            None => None,
+        };
+        if input.resume {
+            return match left {
+                Some(left) => self.resume(left, input, limit).await,
+                None => Err(Error::Input("there is no thread to resume; name it".to_owned())),
+            };
+        }
+        self.start(left, input, limit).await?;
+        Ok(None)
+    }
+
+    /// Becomes the owner of a thread and loads it.
+    async fn open_thread(&mut self, thread: String, input: &RunInput) -> Result<Fold> {
         let parts = self.shared.agent.clone();
-        let mut left_open = None;
-        if let Some(thread) = &self.shared.thread {
-            let journal = parts.journal()?.clone();
-            let folded = fold(thread, parts.schema.clone(), journal.load(thread, None).await?)?;
-            self.log = Log::new(journal, thread.clone(), folded.end);
-            self.state = folded.state;
-            self.machine = Machine::new(folded.machine.map_or(0, |m| m.turn()), limit);
-            left_open = Some(folded.in_doubt.into_values().map(|(id, ..)| id).collect::<HashSet<String>>());
+        let journal = parts.journal()?.clone();
+        let mut claim = Claim::new(&*self.shared.run, input.lease);
+        claim.take_over = input.take_over;
+        let lease = Lease::claim(journal.clone(), thread.clone(), claim, self.shared.cancel.clone()).await?;
+        let loaded = load_fold(&*journal, &thread, parts.schema.clone(), None).await?;
+        let (head, turns, mut fold) = (loaded.head, loaded.fold.turns, loaded.fold);
+        let back = input.at.filter(|at| *at != head);
+        if let Some(to) = back {
+            fold = load_fold(&*journal, &thread, parts.schema.clone(), Some(to)).await?.fold;
         }
-        let run = self.shared.run.to_string();
-        let at = parts.clock.now().to_string();
+        self.log = Log::new(lease, head, loaded.rule, fold.kept.clone());
+        if let Some(to) = back {
+            self.go_back(&mut fold, to, turns.saturating_add(1), head);
+        }
+        Ok(fold)
+    }
+
+    fn go_back(&mut self, fold: &mut Fold, to: Position, turn: u32, head: Position) {
+        self.log.push(|| Record::Rewound { to, turn });
+        fold.rewound(turn, head);
+    }
+
+    /// Begins a run: answers what an earlier one left open, and takes the input in.
+    async fn start(&mut self, left: Option<Fold>, input: RunInput, limit: u32) -> Result<()> {
+        let (run, at) = self.run_and_time();
         self.log.push(|| Record::RunStarted { run, at });
-        let thread = self.shared.thread.clone();
-        self.tell(|| EventKind::RunStarted { thread });
-        let name = parts.name.clone();
-        self.tell(|| EventKind::AgentStarted { name });
-        if let Some(in_doubt) = left_open {
-            self.answer_pending(|call| {
-                let what = if in_doubt.contains(call.wire_id()) {
-                    "was running when the process ended; whether it took effect is unknown"
-                } else {
-                    "was never made: the process ended before it"
-                };
-                format!("The call of {} {what}.", call.name())
-            })?;
+        self.tell_begun();
+        if let Some(left) = left {
+            self.machine = Machine::new(left.turns, limit);
+            self.answer_left(left)?;
         }
-        if self.state.get::<StructuredResponse>().is_some_and(Option::is_some) {
-            self.update(Update::of::<StructuredResponse>(None))?;
-        }
+        self.forget_shape()?;
+        // Answers that are given count as well: the calls of two turns must not share an identity.
+        let given = input.messages.iter().filter(|m| m.as_assistant().is_some()).count();
+        self.machine.turns_given(u32::try_from(given).unwrap_or(u32::MAX));
         let ops = input.messages.into_iter().map(MessageOp::put).collect::<Vec<_>>();
         if !ops.is_empty() {
             self.update(Update::of::<MessagesChannel>(ops))?;
@@ -138,13 +195,71 @@ impl Driver {
         if self.state.messages().is_empty() {
             return Err(Error::Input("there is nothing to do: give the run a message".to_owned()));
         }
+        self.note_step();
         self.flush().await
+    }
+
+    /// Goes on with a run that did not end, or failed.
+    async fn resume(&mut self, left: Fold, input: RunInput, limit: u32) -> Result<Option<Stop>> {
+        let Some(last) = left.run.clone() else {
+            self.log.close().await?;
+            let thread = self.shared.thread.as_deref().unwrap_or_default();
+            return Err(Error::Input(format!("thread `{thread}` has no run to resume; give it a message instead")));
+        };
+        if let Some(Some(stop)) = last.ended {
+            self.log.close().await?;
+            self.machine = left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, limit));
+            self.answer_left(left)?;
+            return Ok(Some(stop));
+        }
+        let (run, at) = self.run_and_time();
+        self.log.push(|| Record::RunResumed { run, at });
+        self.tell_begun();
+        self.noted.clone_from(&left.machine);
+        self.machine = left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, limit));
+        if let Some(limit) = input.max_model_calls {
+            self.machine.set_limit(limit);
+        }
+        if matches!(self.machine.next(), Decision::Tools { .. }) {
+            (self.state, self.open) = (left.state, left.open);
+        } else {
+            self.answer_left(left)?;
+        }
+        self.update(input.update)?;
+        check_last_results(self.state.messages())?;
+        self.flush().await?;
+        Ok(None)
+    }
+
+    /// Goes on from where an earlier run left the thread: its open calls are answered, not made.
+    fn answer_left(&mut self, mut left: Fold) -> Result<()> {
+        let late = left.settle()?;
+        self.state = left.state;
+        let in_doubt: HashSet<String> = left.open.in_doubt.into_values().map(|(id, ..)| id).collect();
+        self.complete_turn(&in_doubt, late)
+    }
+
+    fn run_and_time(&self) -> (String, String) {
+        (self.shared.run.to_string(), self.shared.agent.clock.now().to_string())
+    }
+
+    fn tell_begun(&mut self) {
+        let (thread, name) = (self.shared.thread.clone(), self.shared.agent.name.clone());
+        if self.is_main() {
+            self.tell(|| EventKind::RunStarted { thread });
+        }
+        self.tell(|| EventKind::AgentStarted { name });
     }
 
     async fn drive(&mut self) -> Result<Stop> {
         loop {
             let step = match self.machine.next() {
-                Decision::Finish(stop) => return Ok(stop),
+                Decision::Finish(stop) => {
+                    if self.last_words() && self.machine.prolong() {
+                        continue;
+                    }
+                    return Ok(stop);
+                }
                 Decision::BeforeAgent => self.hooks(Phase::BeforeAgent).await,
                 Decision::BeforeModel => {
                     self.hear()?;
@@ -160,7 +275,7 @@ impl Driver {
                 Err(Break::Fail(error)) => return Err(error),
                 Err(Break::Halt(Halt(stop))) => {
                     self.shared.cancel.cancel();
-                    let why = if stop == Stop::Deadline { "the run's time was up" } else { "the run was cancelled" };
+                    let why = why(&stop);
                     self.answer_pending(|call| format!("The call of {} was not completed: {why}.", call.name()))?;
                     self.machine.abort(stop);
                 }
@@ -170,32 +285,37 @@ impl Driver {
 
     async fn finish(mut self, result: Result<Stop>) -> Result<Outcome, Box<RunError>> {
         let mut result = result;
-        if result.is_err() {
-            // Whatever failed, what stays must be a history that can be gone on with.
-            let kept =
-                self.answer_pending(|call| format!("The call of {} was not completed: the run failed.", call.name()));
-            debug_assert!(kept.is_ok(), "appending messages cannot be refused");
-        }
+        // However it ended, what stays must be a history that can be gone on with.
+        let why = if result.is_ok() { "the run was ended before it" } else { "the run failed" };
+        let kept = self.answer_pending(|call| format!("The call of {} was not completed: {why}.", call.name()));
+        debug_assert!(kept.is_ok(), "appending messages cannot be refused");
         let run = self.shared.run.to_string();
         let stop = result.as_ref().ok().cloned();
-        let machine = self.machine.clone();
-        self.log.push(|| Record::Step { machine });
+        self.note_step();
         self.log.push(|| Record::RunFinished { run, stop });
         if let Err(error) = self.log.flush().await
             && result.is_ok()
         {
             result = Err(error.into());
         }
+        // All is written; a lease that cannot be given up runs out.
+        let _ = self.log.close().await;
         let usage = self.shared.meter.total();
         match &result {
             Ok(stop) => {
                 let (model_calls, stop) = (self.machine.calls(), stop.clone());
                 self.tell(|| EventKind::AgentFinished { stop: stop.clone(), usage });
-                self.tell(|| EventKind::RunFinished { stop, usage, model_calls });
+                if self.is_main() {
+                    self.tell(|| EventKind::RunFinished { stop, usage, model_calls });
+                }
             }
             Err(error) => {
                 let (kind, error) = (error.kind().to_owned(), error.to_string());
-                self.tell(|| EventKind::RunFailed { kind, error });
+                if self.is_main() {
+                    self.tell(|| EventKind::RunFailed { kind, error });
+                } else {
+                    self.tell(|| EventKind::AgentFailed { kind, error });
+                }
             }
         }
         self.emit_told().await;
@@ -222,10 +342,19 @@ impl Driver {
         }
     }
 
+    /// Waits for code that is not ours: a panic in it fails the run like any other error.
+    pub(super) async fn guard_foreign<T>(&self, work: impl Future<Output = Result<T>>) -> Result<Result<T>, Halt> {
+        let work = AssertUnwindSafe(work).catch_unwind();
+        let caught = |panic: Box<dyn Any + Send>| Error::other(format!("it panicked: {}", panic_text(&*panic)));
+        self.guard(async { work.await.unwrap_or_else(|panic| Err(caught(panic))) }).await
+    }
+
     /// Ends when the run is halted from outside.
     pub(super) async fn halted(&self) -> Stop {
         let deadline = async {
             match self.deadline {
+                // The timer ticks in milliseconds; a deadline that has passed is known at once.
+                Some(deadline) if deadline <= Instant::now() => {}
                 Some(deadline) => tokio::time::sleep_until(deadline).await,
                 None => std::future::pending().await,
             }
@@ -248,186 +377,25 @@ impl Driver {
         Ok(())
     }
 
+    /// Whether something was said that the run, about to end, has not heard. If not, nothing more can be said.
+    fn last_words(&mut self) -> bool {
+        if self.listen() {
+            return true;
+        }
+        if let Some(inbox) = &mut self.inbox {
+            inbox.close();
+        }
+        self.listen()
+    }
+
     /// Reads the inbox; says whether anything waits.
-    fn listen(&mut self) -> bool {
+    pub(super) fn listen(&mut self) -> bool {
         if let Some(inbox) = &mut self.inbox {
             while let Ok(message) = inbox.try_recv() {
                 self.heard.push(message);
             }
         }
         !self.heard.is_empty()
-    }
-
-    async fn hooks(&mut self, phase: Phase) -> Result<(), Break> {
-        let stack = self.shared.agent.stack.clone();
-        let mut go = Go::Continue;
-        for at in 0..stack.len() {
-            let at = if phase.reversed() { stack.len() - 1 - at } else { at };
-            let Some(middleware) = stack.get(at) else { continue };
-            let cx = Context::at(&self.shared, &self.state, self.machine.turn());
-            let hook = match phase {
-                Phase::BeforeAgent => middleware.before_agent(&cx),
-                Phase::BeforeModel => middleware.before_model(&cx),
-                Phase::AfterModel => middleware.after_model(&cx),
-                Phase::AfterAgent => middleware.after_agent(&cx),
-            };
-            let failed = |source| Error::Hook {
-                middleware: middleware.name().to_owned(),
-                hook: phase.word(),
-                source: Box::new(source),
-            };
-            let step = self.guard(hook).await.map_err(Break::Halt)?.map_err(failed)?;
-            self.update(step.update)?;
-            if step.go != Go::Continue {
-                go = step.go;
-                break;
-            }
-        }
-        if phase == Phase::AfterModel {
-            self.after_answer(go)?;
-        }
-        let facts = self.facts(phase, go);
-        self.machine.hooks_done(go, &facts)?;
-        if phase != Phase::BeforeModel {
-            let machine = self.machine.clone();
-            self.log.push(|| Record::Step { machine });
-            self.flush().await?;
-        }
-        Ok(())
-    }
-
-    /// Keeps the history whole where a hook leads away from calls, and asks again where a wanted shape is missing.
-    fn after_answer(&mut self, go: Go) -> Result<()> {
-        if matches!(go, Go::Model | Go::End) {
-            return self.answer_pending(|call| {
-                format!("The call of {} was not made: the turn was ended before it.", call.name())
-            });
-        }
-        let facts = self.facts(Phase::AfterModel, go);
-        let asked = facts.pending == 0 && !facts.had_calls && facts.shape_missing;
-        if !asked || !matches!(facts.stop, StopReason::End | StopReason::StopSequence | StopReason::ToolCalls) {
-            return Ok(());
-        }
-        let Some(format) = self.shared.agent.format.clone() else { return Ok(()) };
-        let text = self.state.messages().last().map(|m| m.text()).unwrap_or_default();
-        let (reason, advice) = if self.shape_by_tool {
-            ("it did not use the tool".to_owned(), format!("Give your answer by calling the tool `{}`.", format.name()))
-        } else {
-            let problem = format.parse(&text).err().unwrap_or_default();
-            let advice =
-                format!("Your answer does not fit `{}`: {problem}. Answer again, with the JSON alone.", format.name());
-            (problem, advice)
-        };
-        self.shape_refused(reason)?;
-        self.update(Update::message(Message::harness(advice)))
-    }
-
-    /// Counts a wrong answer to a wanted shape.
-    pub(super) fn shape_refused(&mut self, reason: String) -> Result<()> {
-        self.shape_tries += 1;
-        match &self.shared.agent.format {
-            Some(format) if self.shape_tries > format.max_retries() => {
-                Err(Error::Structured { name: format.name().to_owned(), tries: self.shape_tries, reason })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn facts(&mut self, phase: Phase, go: Go) -> Facts {
-        if phase != Phase::AfterModel && go != Go::Tools {
-            return Facts::default();
-        }
-        let steered = self.listen();
-        let messages = self.state.messages();
-        let answer = messages.last_assistant().and_then(|at| messages.get(at));
-        let answer = answer.and_then(|m| m.as_assistant());
-        Facts {
-            pending: history::pending(messages).len(),
-            had_calls: answer.is_some_and(crate::message::AssistantMessage::has_calls),
-            empty: answer.is_none_or(|a| a.text().trim().is_empty()),
-            stop: self.last_stop.clone(),
-            shape_missing: self.shared.agent.format.is_some()
-                && self.state.get::<StructuredResponse>().is_none_or(Option::is_none),
-            steered,
-        }
-    }
-
-    async fn model(&mut self, turn: u32) -> Result<(), Break> {
-        // What was said to the model must be in the log before the model is asked.
-        self.flush().await?;
-        let shared = self.shared.clone();
-        let parts = &shared.agent;
-        shared.attempt.store(0, Ordering::Relaxed);
-        let cx = Context::at(&shared, &self.state, turn);
-        let mut request = self.request();
-        for middleware in parts.stack.iter() {
-            let failed = |source| Error::Hook {
-                middleware: middleware.name().to_owned(),
-                hook: "modify_request",
-                source: Box::new(source),
-            };
-            request =
-                self.guard(middleware.modify_request(request, &cx)).await.map_err(Break::Halt)?.map_err(failed)?;
-        }
-        self.machine.model_asked();
-        let next = ModelNext::new(parts.stack.clone(), parts.model.clone(), cx);
-        let response = self.guard(next.run(request)).await.map_err(Break::Halt)??;
-        self.take_answer(turn, response.output)?;
-        self.update(response.update)?;
-        self.machine.model_answered();
-        Ok(())
-    }
-
-    fn request(&self) -> ModelRequest {
-        let parts = &self.shared.agent;
-        let mut request = ModelRequest::new(self.state.messages().clone());
-        request.system.clone_from(&parts.system);
-        request.tools.clone_from(&parts.specs);
-        request.settings.clone_from(&parts.settings);
-        if let Some(format) = &parts.format {
-            if self.shape_by_tool {
-                let spec = format.tool_spec();
-                let at = request.tools.partition_point(|t| t.name < spec.name);
-                request.tools.insert(at, Arc::new(spec));
-                request.tool_choice = ToolChoice::Any;
-            } else {
-                request.output_schema = Some(format.output_schema());
-            }
-        }
-        request
-    }
-
-    /// Makes an answer part of the conversation.
-    fn take_answer(&mut self, turn: u32, output: ModelOutput) -> Result<()> {
-        let ModelOutput { mut message, usage, stop } = output;
-        let known = |id: &str| id.is_empty() || self.state.messages().by_id(id).is_some();
-        if known(&message.id) {
-            message.id = self.shared.agent.ids.next("msg");
-        }
-        distinguish_calls(&mut message.content, turn);
-        message.usage = Some(usage);
-        self.last_stop = stop.clone();
-        let shape = match &self.shared.agent.format {
-            Some(format) if !self.shape_by_tool && !message.has_calls() => format.parse(&message.text()).ok(),
-            _ => None,
-        };
-        let (id, attempt) = (message.id.clone(), self.shared.attempt.load(Ordering::Relaxed).saturating_sub(1));
-        self.update(Update::message(Message::Assistant(message)))?;
-        self.tell(|| EventKind::ModelFinished { turn, attempt, message: id, usage, stop });
-        if shape.is_some() {
-            self.update(Update::of::<StructuredResponse>(shape))?;
-        }
-        Ok(())
-    }
-
-    /// Answers every open call of the last answer with an error.
-    pub(super) fn answer_pending(&mut self, text: impl Fn(&PendingCall) -> String) -> Result<()> {
-        let ops: Vec<MessageOp> = history::pending(self.state.messages())
-            .iter()
-            .map(|open| ToolMessage::error(open.call.wire_id(), open.call.name(), text(&open.call)))
-            .map(|message| MessageOp::put(Message::Tool(message)))
-            .collect();
-        if ops.is_empty() { Ok(()) } else { self.update(Update::of::<MessagesChannel>(ops)) }
     }
 
     /// Applies an update and notes it for the log and the events.
@@ -444,21 +412,7 @@ impl Driver {
 
     /// Gives ids to messages that have none.
     pub(super) fn stamp(&self, update: Update) -> Update {
-        let nameless = |op: &MessageOp| matches!(op, MessageOp::Put(message) if message.id().is_empty());
-        if !update.get::<MessagesChannel>().flatten().any(nameless) {
-            return update;
-        }
-        let ids = &self.shared.agent.ids;
-        let (messages, rest) = update.split::<MessagesChannel>();
-        let mut ops = messages.concat();
-        for op in &mut ops {
-            if let MessageOp::Put(message) = op
-                && message.id().is_empty()
-            {
-                Arc::make_mut(message).set_id(ids.next("msg"));
-            }
-        }
-        rest.with::<MessagesChannel>(ops)
+        update.with_ids(&*self.shared.agent.ids)
     }
 
     pub(super) fn tell_changes(&mut self, update: &Update) {
@@ -478,6 +432,15 @@ impl Driver {
         }
     }
 
+    /// Notes in the log where the run can go on from, if it does not say so already.
+    pub(super) fn note_step(&mut self) {
+        if self.noted.as_ref() != Some(&self.machine) {
+            let machine = self.machine.clone();
+            self.noted = Some(machine.clone());
+            self.log.push(|| Record::Step { machine });
+        }
+    }
+
     /// Appends to the log, then tells what it holds.
     pub(super) async fn flush(&mut self) -> Result<()> {
         self.log.flush().await?;
@@ -492,45 +455,16 @@ impl Driver {
     }
 }
 
-/// Gives calls without an id, or with one that an earlier call of the turn has, an id of their own.
-fn distinguish_calls(content: &mut [Block], turn: u32) {
-    let mut seen: HashSet<String> = HashSet::new();
-    for (index, block) in content.iter_mut().enumerate() {
-        let (id, native) = match block {
-            Block::ToolCall(call) => (&mut call.id, Some(&mut call.native)),
-            Block::InvalidToolCall(call) => (&mut call.id, None),
-            _ => continue,
-        };
-        if id.is_empty() || seen.contains(id) {
-            *id = format!("call_{turn}_{index}");
-            // The provider's own item carries the id that does not distinguish.
-            if let Some(native) = native {
-                *native = None;
-            }
-        }
-        seen.insert(id.clone());
-    }
+/// Why a run was halted, in words for the model.
+pub(super) fn why(stop: &Stop) -> &'static str {
+    if *stop == Stop::Deadline { "the run's time was up" } else { "the run was cancelled" }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    BeforeAgent,
-    BeforeModel,
-    AfterModel,
-    AfterAgent,
-}
-
-impl Phase {
-    fn reversed(self) -> bool {
-        matches!(self, Self::AfterModel | Self::AfterAgent)
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::BeforeAgent => "before_agent",
-            Self::BeforeModel => "before_model",
-            Self::AfterModel => "after_model",
-            Self::AfterAgent => "after_agent",
-        }
+/// What a panic said.
+pub(super) fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => text,
+        (_, Some(text)) => text,
+        _ => "it gave no reason",
     }
 }

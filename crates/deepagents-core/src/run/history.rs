@@ -1,6 +1,7 @@
 //! Which calls wait for results, and whether a history is one that providers accept.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::message::{Block, InvalidToolCall, Message, Messages, ToolCall};
@@ -37,7 +38,11 @@ impl PendingCall {
 
 /// The calls of the last answer that have no result, in order.
 pub(crate) fn pending(messages: &Messages) -> Vec<Pending> {
-    let Some(at) = messages.last_assistant() else { return Vec::new() };
+    messages.last_assistant().map_or_else(Vec::new, |at| pending_at(messages, at))
+}
+
+/// The calls of the answer at a position that have no result, in order.
+pub(crate) fn pending_at(messages: &Messages, at: usize) -> Vec<Pending> {
     let Some(answer) = messages.get(at).and_then(|m| m.as_assistant()) else { return Vec::new() };
     let mut answered: HashMap<&str, usize> = HashMap::new();
     for result in messages.tail(at + 1).filter_map(|m| m.as_tool()) {
@@ -61,12 +66,54 @@ pub(crate) fn pending(messages: &Messages) -> Vec<Pending> {
         .collect()
 }
 
+/// The results right after the answer at a position that can be moved, each with the index of its call.
+pub(crate) fn results_at(messages: &Messages, at: usize) -> Vec<(u32, Arc<Message>)> {
+    let Some(answer) = messages.get(at).and_then(|m| m.as_assistant()) else { return Vec::new() };
+    let mut calls: Vec<(u32, &str)> = (0..).zip(answer.call_ids()).collect();
+    let results = messages.tail(at + 1).map_while(|m| m.as_tool().filter(|r| !r.id.is_empty()).map(|r| (r, m)));
+    results
+        .filter_map(|(result, message)| {
+            let call = calls.iter().position(|(_, id)| *id == result.call_id)?;
+            Some((calls.remove(call).0, message.clone()))
+        })
+        .collect()
+}
+
+/// Refuses what would come between the calls of the answer at a position and their results.
+pub(crate) fn check_results(messages: &Messages, at: usize) -> Result<()> {
+    let Some(answer) = messages.get(at).and_then(|m| m.as_assistant()) else { return Ok(()) };
+    let mut waiting: Vec<&str> = answer.call_ids().collect();
+    for message in messages.tail(at + 1) {
+        if waiting.is_empty() {
+            break;
+        }
+        let Some(result) = message.as_tool() else {
+            return Err(Error::History(format!(
+                "a message was put between the calls {} and their results; add it before the model is asked, or answer \
+                 the calls with it",
+                waiting.join(", ")
+            )));
+        };
+        if let Some(at) = waiting.iter().position(|id| *id == result.call_id) {
+            waiting.swap_remove(at);
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what would come between the calls of the last answer and their results.
+pub(crate) fn check_last_results(messages: &Messages) -> Result<()> {
+    messages.last_assistant().map_or(Ok(()), |at| check_results(messages, at))
+}
+
 /// Refuses a history that providers refuse: every call has exactly one result, right after the answer that made it,
-/// and every result has a call.
-pub(crate) fn check(messages: &Messages) -> Result<()> {
+/// and every result has a call. The first `from` messages have passed before.
+pub(crate) fn check(messages: &Messages, from: usize) -> Result<()> {
+    if messages.is_empty() {
+        return Err(Error::History("there is no message; give the run one".to_owned()));
+    }
     let mut waiting: Vec<&str> = Vec::new();
-    let mut tail_seen = false;
-    for (position, message) in messages.iter().enumerate() {
+    for (position, message) in (from..).zip(messages.tail(from)) {
         if let Message::Tool(result) = &**message {
             match waiting.iter().position(|id| *id == result.call_id) {
                 Some(at) => {
@@ -82,13 +129,11 @@ pub(crate) fn check(messages: &Messages) -> Result<()> {
             continue;
         }
         refuse_waiting(&waiting, position)?;
-        tail_seen = true;
         if let Message::Assistant(answer) = &**message {
             waiting.extend(answer.call_ids());
         }
     }
-    refuse_waiting(&waiting, messages.len())?;
-    if tail_seen { Ok(()) } else { Err(Error::History("there is no message; give the run one".to_owned())) }
+    refuse_waiting(&waiting, messages.len())
 }
 
 fn refuse_waiting(waiting: &[&str], position: usize) -> Result<()> {

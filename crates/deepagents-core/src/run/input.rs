@@ -5,9 +5,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::journal::ThreadId;
+use crate::journal::{Position, ThreadId};
 use crate::message::Message;
 use crate::state::Update;
+
+/// How long a thread stays a run's that has ended without saying so.
+const LEASE: Duration = Duration::from_secs(60);
 
 /// What a run is given: messages, a thread, limits, and whatever the application wants its tools to know.
 ///
@@ -17,7 +20,7 @@ use crate::state::Update;
 /// struct User(&'static str);
 /// let input = RunInput::new("Tidy up.").thread("t1").timeout(Duration::from_secs(60)).with(User("ada"));
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct RunInput {
     pub(crate) messages: Vec<Message>,
     pub(crate) update: Update,
@@ -25,6 +28,29 @@ pub struct RunInput {
     pub(crate) max_model_calls: Option<u32>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) extensions: Extensions,
+    /// Whether an unfinished run is gone on with.
+    pub(crate) resume: bool,
+    /// An earlier position to begin from.
+    pub(crate) at: Option<Position>,
+    pub(crate) lease: Duration,
+    pub(crate) take_over: bool,
+}
+
+impl Default for RunInput {
+    fn default() -> Self {
+        Self {
+            messages: Vec::new(),
+            update: Update::none(),
+            thread: None,
+            max_model_calls: None,
+            timeout: None,
+            extensions: Extensions::default(),
+            resume: false,
+            at: None,
+            lease: LEASE,
+            take_over: false,
+        }
+    }
 }
 
 impl RunInput {
@@ -36,6 +62,43 @@ impl RunInput {
     /// Several messages to begin with.
     pub fn messages(messages: impl IntoIterator<Item = Message>) -> Self {
         Self { messages: messages.into_iter().collect(), ..Self::default() }
+    }
+
+    /// Goes on with the run of a thread that was killed or failed, from its last step, whatever process it ran in. Calls
+    /// that had finished are not made again. A call that had begun is made again if its tool says that this is safe, and
+    /// answered as unknown otherwise. Where the last run had ended by itself, nothing happens.
+    ///
+    /// ```no_run
+    /// # async fn f(agent: deepagents_core::agent::Agent) -> Result<(), Box<dyn std::error::Error>> {
+    /// use deepagents_core::run::RunInput;
+    /// let outcome = agent.invoke(RunInput::resume("t1").take_over()).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn resume(thread: impl Into<ThreadId>) -> Self {
+        Self { thread: Some(thread.into()), resume: true, ..Self::default() }
+    }
+
+    /// Begins from an earlier position of the thread. What came after it stays in the log, on a branch of its own.
+    #[must_use]
+    pub fn at(mut self, position: Position) -> Self {
+        self.at = Some(position);
+        self
+    }
+
+    /// How long the thread stays this run's if its process ends without saying so; a minute by default. Until then
+    /// other runs of the thread are refused. The lease is renewed while the run goes on.
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// Takes the thread from a run that still owns it, for instance because its process was killed a moment ago. If that
+    /// run lives, it fails at its next step.
+    #[must_use]
+    pub fn take_over(mut self) -> Self {
+        self.take_over = true;
+        self
     }
 
     /// The thread to go on with. Needs an agent with a journal.

@@ -17,6 +17,9 @@ pub struct Machine {
     calls: u32,
     /// Model calls this run may make.
     limit: u32,
+    /// Ways to the model since it was last asked: hooks that lead in circles without asking it are ended too.
+    #[serde(default)]
+    idle: u32,
     /// Why the run is about to end.
     stop: Stop,
 }
@@ -79,7 +82,7 @@ pub struct Facts {
 impl Machine {
     /// A run that begins, on a thread with so many model answers.
     pub fn new(turn: u32, limit: u32) -> Self {
-        Self { phase: Phase::BeforeAgent, turn, calls: 0, limit, stop: Stop::Done }
+        Self { phase: Phase::BeforeAgent, turn, calls: 0, limit, idle: 0, stop: Stop::Done }
     }
 
     /// Model answers in the thread so far.
@@ -90,6 +93,26 @@ impl Machine {
     /// Model calls of this run so far.
     pub fn calls(&self) -> u32 {
         self.calls
+    }
+
+    /// Why the run is about to end; meaningful in `after_agent` and later.
+    pub(crate) fn stop(&self) -> &Stop {
+        &self.stop
+    }
+
+    /// The input holds so many answers of a model.
+    pub(crate) fn turns_given(&mut self, turns: u32) {
+        self.turn = self.turn.saturating_add(turns);
+    }
+
+    /// The next turn gets this number.
+    pub(crate) fn set_turn(&mut self, turn: u32) {
+        self.turn = turn;
+    }
+
+    /// The run may make so many model calls in all.
+    pub(crate) fn set_limit(&mut self, limit: u32) {
+        self.limit = limit;
     }
 
     /// What to do.
@@ -112,6 +135,8 @@ impl Machine {
     /// When the run cannot go there.
     pub fn hooks_done(&mut self, go: Go, facts: &Facts) -> Result<()> {
         match (self.phase, go) {
+            // A run at its limit ends, whatever a hook wishes.
+            (Phase::AfterAgent, _) if self.stop == Stop::StepLimit => self.phase = Phase::Finished,
             (from, Go::Tools) => {
                 if facts.pending == 0 {
                     return Err(Error::Route {
@@ -127,8 +152,6 @@ impl Machine {
             (Phase::AfterModel, Go::Continue) => self.after_answer(facts),
             (Phase::AfterModel, Go::Model) => self.go_to_model(),
             (Phase::AfterAgent, Go::Continue | Go::End) => self.phase = Phase::Finished,
-            // A run at its limit ends, whatever a hook wishes.
-            (Phase::AfterAgent, Go::Model) if self.stop == Stop::StepLimit => self.phase = Phase::Finished,
             (Phase::AfterAgent, Go::Model) => self.go_to_model(),
             (_, Go::End) => self.end(Stop::Ended),
             (Phase::Model | Phase::Tools | Phase::Finished, Go::Continue | Go::Model) => {}
@@ -139,6 +162,7 @@ impl Machine {
     /// The model has been asked; counted before the answer is there, so that a failing model cannot ask for ever.
     pub fn model_asked(&mut self) {
         self.calls = self.calls.saturating_add(1);
+        self.idle = 0;
     }
 
     /// The model has answered.
@@ -157,6 +181,17 @@ impl Machine {
         } else {
             self.go_to_model();
         }
+    }
+
+    /// A run that has finished by itself goes on, because somebody has something to say. Returns whether it does.
+    pub fn prolong(&mut self) -> bool {
+        let by_itself =
+            matches!(self.stop, Stop::Done | Stop::ReturnDirect | Stop::TokenLimit | Stop::Empty | Stop::Refused);
+        let goes_on = self.phase == Phase::Finished && by_itself && self.calls < self.limit;
+        if goes_on {
+            self.go_to_model();
+        }
+        goes_on
     }
 
     /// The run ends now, without further hooks.
@@ -182,7 +217,12 @@ impl Machine {
     }
 
     fn go_to_model(&mut self) {
-        if self.calls >= self.limit { self.end(Stop::StepLimit) } else { self.phase = Phase::BeforeModel }
+        if self.calls >= self.limit || self.idle > self.limit {
+            self.end(Stop::StepLimit);
+        } else {
+            self.idle = self.idle.saturating_add(1);
+            self.phase = Phase::BeforeModel;
+        }
     }
 
     fn end(&mut self, stop: Stop) {
@@ -246,6 +286,32 @@ mod tests {
         assert_eq!(machine.next(), Decision::AfterAgent);
         machine.hooks_done(Go::Model, &Facts::default()).unwrap();
         assert_eq!(machine.next(), Decision::Finish(Stop::StepLimit));
+    }
+
+    #[test]
+    fn hooks_that_lead_in_circles_without_asking_the_model_are_ended_too() {
+        let mut machine = Machine::new(0, 3);
+        let mut rounds = 0;
+        while !matches!(machine.next(), Decision::Finish(_)) {
+            let go = if machine.next() == Decision::BeforeModel { Go::End } else { Go::Model };
+            machine.hooks_done(go, &Facts::default()).unwrap();
+            rounds += 1;
+            assert!(rounds < 100, "the machine does not end");
+        }
+        assert_eq!(machine.next(), Decision::Finish(Stop::StepLimit));
+    }
+
+    #[test]
+    fn a_finished_run_goes_on_when_prolonged_unless_a_hook_ended_it() {
+        let mut machine = at_answer(5);
+        machine.hooks_done(Go::Continue, &Facts::default()).unwrap();
+        assert!(!machine.prolong(), "it has not finished yet");
+        machine.hooks_done(Go::Continue, &Facts::default()).unwrap();
+        assert!(machine.prolong());
+        assert_eq!(machine.next(), Decision::BeforeModel);
+        machine.hooks_done(Go::End, &Facts::default()).unwrap();
+        machine.hooks_done(Go::Continue, &Facts::default()).unwrap();
+        assert!(!machine.prolong());
     }
 
     #[test]

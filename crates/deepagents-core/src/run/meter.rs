@@ -1,13 +1,14 @@
 //! Counts tokens over a tree of agents.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::message::Usage;
 
 /// Tokens by agent; shared by all agents of a run, so that every call counts, also one whose answer was thrown away.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
+    above: Option<Arc<Meter>>,
     by_agent: Mutex<BTreeMap<String, Usage>>,
 }
 
@@ -16,7 +17,15 @@ impl Meter {
         self.by_agent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Counts the tokens of a part of the tree; they count above too.
+    pub(crate) fn below(above: Arc<Self>) -> Self {
+        Self { above: Some(above), ..Self::default() }
+    }
+
     pub(crate) fn add(&self, agent: &str, usage: Usage) {
+        if let Some(above) = &self.above {
+            above.add(agent, usage);
+        }
         *self.lock().entry(agent.to_owned()).or_default() += usage;
     }
 

@@ -1,9 +1,12 @@
 //! Runs: the handle an application holds, the decisions, and the driver that waits.
 
+mod answer;
+mod child;
 mod context;
 mod driver;
 mod emitter;
 mod history;
+mod hooks;
 mod input;
 mod log;
 mod machine;
@@ -23,14 +26,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agent;
 use crate::error::Error;
-use crate::event::Event;
+use crate::event::{Event, EventKind};
 use crate::message::Message;
 use crate::state::State;
-use driver::Driver;
+use driver::{Driver, Setting};
 use emitter::Emitter;
 
 pub use context::Context;
 pub(crate) use context::Shared;
+pub(crate) use history::{check_last_results, pending};
 pub use input::RunInput;
 pub use machine::{Decision, Facts, Machine};
 pub(crate) use model_call::call_model;
@@ -58,6 +62,8 @@ pub use outcome::{Outcome, RunError, Stop};
 pub struct Run {
     id: Arc<str>,
     events: mpsc::Receiver<Event>,
+    /// Whether the last event has been read.
+    ended: bool,
     steer: mpsc::UnboundedSender<Message>,
     cancel: CancellationToken,
     /// Taken by `outcome`.
@@ -71,13 +77,14 @@ impl Run {
         let (steer, inbox) = mpsc::unbounded_channel();
         let cancel = CancellationToken::new();
         let token = cancel.clone();
-        let driver = tokio::spawn(Driver::run(agent, input, emitter, id.clone(), token, Some(inbox)));
-        Self { id, events, steer, cancel, driver: Some(driver) }
+        let driver = tokio::spawn(Driver::run(agent, input, Setting::main(id.clone(), emitter, token), Some(inbox)));
+        Self { id, events, ended: false, steer, cancel, driver: Some(driver) }
     }
 
     pub(crate) async fn drive_silently(agent: Agent, input: RunInput) -> Result<Outcome, Box<RunError>> {
         let id: Arc<str> = agent.parts.ids.next("run").into();
-        Driver::run(agent, input, Emitter::silent(id.clone()), id, CancellationToken::new(), None).await
+        let setting = Setting::main(id.clone(), Emitter::silent(id), CancellationToken::new());
+        Driver::run(agent, input, setting, None).await
     }
 
     /// The run's id.
@@ -96,8 +103,9 @@ impl Run {
         self.cancel.clone()
     }
 
-    /// Says something to the model, delivered at its next call; a run that was about to end goes on with it. Returns
-    /// whether the run was still there to hear it.
+    /// Says something to the model, delivered at its next call; a run that was about to finish goes on with it. Returns
+    /// whether the run was still there to hear it. A run that is halted, fails, is ended by a middleware or comes to its
+    /// limit asks the model no more, so it does not deliver what it has heard.
     pub fn steer(&self, message: impl Into<Message>) -> bool {
         self.steer.send(message.into()).is_ok()
     }
@@ -107,13 +115,19 @@ impl Run {
     /// # Errors
     /// When the run fails; the error holds what it had finished.
     pub async fn outcome(mut self) -> Result<Outcome, Box<RunError>> {
-        while self.events.recv().await.is_some() {}
         let lost = |error: Error| {
             Box::new(RunError { error, state: State::default(), usage: crate::message::Usage::default() })
         };
-        match self.driver.take() {
-            Some(driver) => driver.await.unwrap_or_else(|error| Err(lost(Error::other(error)))),
-            None => Err(lost(Error::Input("the outcome was taken before".to_owned()))),
+        let Some(mut driver) = self.driver.take() else {
+            return Err(lost(Error::Input("the outcome was taken before".to_owned())));
+        };
+        // The driver ends the run, not the last holder of a context: a task that a tool left behind may keep one.
+        loop {
+            tokio::select! {
+                biased;
+                ended = &mut driver => return ended.unwrap_or_else(|error| Err(lost(Error::other(error)))),
+                Some(_) = self.events.recv() => {}
+            }
         }
     }
 }
@@ -122,7 +136,17 @@ impl Stream for Run {
     type Item = Event;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Event>> {
-        self.events.poll_recv(cx)
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let event = self.events.poll_recv(cx);
+        if let Poll::Ready(Some(Event { kind: EventKind::RunFinished { .. } | EventKind::RunFailed { .. }, .. })) =
+            &event
+        {
+            self.ended = true;
+            self.events.close();
+        }
+        event
     }
 }
 

@@ -1,18 +1,31 @@
 //! One call of a model: the innermost part of the stack around model calls.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use futures_util::StreamExt;
 
 use super::{Context, history};
 use crate::error::Result;
 use crate::event::EventKind;
+use crate::message::Messages;
 use crate::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelRequest};
 
-/// Asks the model and tells the run's events what comes.
-pub(crate) async fn call_model(cx: &Context, model: &Arc<dyn ChatModel>, request: ModelRequest) -> Result<ModelOutput> {
-    history::check(&request.messages)?;
+/// Checks what has been added since the last call; a history that was changed otherwise is checked as a whole.
+fn check_history(cx: &Context, messages: &Messages) -> Result<()> {
+    let passed = cx.shared.passed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    history::check(messages, passed.map_or(0, |mark| messages.shared_with(&mark)))?;
+    *cx.shared.passed.lock().unwrap_or_else(PoisonError::into_inner) = Some(messages.mark());
+    Ok(())
+}
+
+/// Asks the model and tells the run's events what comes. Gives the answer and the attempt it came with.
+pub(crate) async fn call_model(
+    cx: &Context,
+    model: &Arc<dyn ChatModel>,
+    request: ModelRequest,
+) -> Result<(ModelOutput, u32)> {
+    check_history(cx, &request.messages)?;
     let turn = cx.turn;
     let mut attempt = cx.shared.attempt.fetch_add(1, Ordering::Relaxed);
     cx.emit(|| EventKind::ModelStarted { model: model.name().to_owned(), turn, attempt }).await;
@@ -21,7 +34,7 @@ pub(crate) async fn call_model(cx: &Context, model: &Arc<dyn ChatModel>, request
         let kind = match events.next().await {
             Some(Ok(ModelEvent::Finished(output))) => {
                 cx.shared.meter.add(&cx.shared.agent.name, output.usage);
-                return Ok(*output);
+                return Ok((*output, attempt));
             }
             Some(Ok(ModelEvent::Text { delta, .. })) => EventKind::TextDelta { turn, attempt, text: delta },
             Some(Ok(ModelEvent::Reasoning { delta, .. })) => EventKind::ReasoningDelta { turn, attempt, text: delta },

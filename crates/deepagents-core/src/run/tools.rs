@@ -1,19 +1,21 @@
 //! The calls of one turn: at once where they may, in order where they must.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 use tokio::task::{Id, JoinError, JoinSet};
 
-use super::driver::{Break, Driver, Halt};
+use super::answer::unknown_outcome;
+use super::driver::{Break, Driver, Halt, panic_text, why};
 use super::history::{self, PendingCall};
 use super::{Context, Stop};
 use crate::error::{Error, Result};
 use crate::event::EventKind;
-use crate::journal::{Record, RecordUpdate, committed};
-use crate::message::{Message, MessageOp, ToolMessage};
+use crate::journal::{Open, Record, RecordUpdate, committed};
+use crate::message::{Block, Message, MessageOp, ToolMessage};
 use crate::middleware::{ToolNext, ToolRequest, ToolResponse};
 use crate::state::{Concurrent, MessagesChannel, StructuredResponse, Update};
 use crate::tool::{CallId, CallInfo, DynTool, Effect, ToolContext};
@@ -26,6 +28,8 @@ struct Planned {
     id: CallId,
     call: PendingCall,
     tool: Option<Arc<dyn DynTool>>,
+    /// Whether it may be made again if its outcome is unknown.
+    repeatable: bool,
     /// Earlier calls of the turn that must end first.
     waits_for: HashSet<usize>,
     state: Progress,
@@ -51,30 +55,52 @@ struct Turn {
 impl Driver {
     /// Runs the open calls of the last answer. Siblings finish whatever one of them does.
     pub(super) async fn tools(&mut self, turn: u32) -> Result<(), Break> {
+        let open = std::mem::take(&mut self.open);
         let mut calls = self.plan(turn);
-        self.answer_alone(&mut calls).await?;
-        loop {
-            self.start_ready(&mut calls).await?;
-            let joined = tokio::select! {
-                biased;
-                stop = self.halted() => return Err(self.halt_tools(calls, stop).await?),
-                joined = calls.running.join_next_with_id() => joined,
-            };
-            let Some(joined) = joined else { break };
-            self.joined(&mut calls, joined).await?;
+        self.go_on(&mut calls, &open);
+        let mut ended = self.run_calls(&mut calls, &open).await;
+        let why = match &ended {
+            Ok(None) => None,
+            Ok(Some(stop)) => Some(why(stop)),
+            Err(_) => Some("the run failed"),
+        };
+        if let Some(why) = why {
+            self.shared.cancel.cancel();
+            if let Err(error) = self.abandon(&mut calls, why).await {
+                ended = ended.and(Err(error));
+            }
         }
         self.commit(&calls)?;
+        if let Some(stop) = ended? {
+            return Err(Break::Halt(Halt(stop)));
+        }
         if let Some(error) = calls.failed {
             return Err(error.into());
         }
-        let direct = calls.calls.iter().all(|c| {
-            c.tool.as_ref().is_some_and(|t| t.return_direct())
-                && matches!(&c.state, Progress::Finished { message, .. } if !message.is_error)
-        });
+        let direct = !calls.calls.is_empty()
+            && calls.calls.iter().all(|c| {
+                c.tool.as_ref().is_some_and(|t| t.return_direct())
+                    && matches!(&c.state, Progress::Finished { message, .. } if !message.is_error)
+            });
         self.machine.tools_done(direct, calls.shaped);
-        let machine = self.machine.clone();
-        self.log.push(|| Record::Step { machine });
+        self.note_step();
         Ok(())
+    }
+
+    /// Runs the calls until all have results, or says what halted them.
+    async fn run_calls(&mut self, turn: &mut Turn, open: &Open) -> Result<Option<Stop>> {
+        self.answer_in_doubt(turn, open).await?;
+        self.answer_alone(turn).await?;
+        loop {
+            self.start_ready(turn).await?;
+            let joined = tokio::select! {
+                biased;
+                stop = self.halted() => return Ok(Some(stop)),
+                joined = turn.running.join_next_with_id() => joined,
+            };
+            let Some(joined) = joined else { return Ok(None) };
+            self.joined(turn, joined).await?;
+        }
     }
 
     fn plan(&self, turn: u32) -> Turn {
@@ -84,14 +110,17 @@ impl Driver {
         for (at, open) in history::pending(self.state.messages()).into_iter().enumerate() {
             let tool = tools.get(open.call.name()).cloned();
             let mut waits_for = HashSet::new();
-            if let (PendingCall::Valid(call), Some(tool)) = (&open.call, &tool)
-                && let Effect::Write { paths } = tool.effect(&call.args)
-            {
-                waits_for.extend(writes.iter().filter(|(_, earlier)| overlap(earlier, &paths)).map(|(at, _)| *at));
-                writes.push((at, paths));
+            let mut repeatable = false;
+            if let (PendingCall::Valid(call), Some(tool)) = (&open.call, &tool) {
+                let effect = effect(tool, &call.args);
+                repeatable = effect == Effect::Read || tool.idempotent();
+                if let Effect::Write { paths } = effect {
+                    waits_for.extend(writes.iter().filter(|(_, earlier)| overlap(earlier, &paths)).map(|(at, _)| *at));
+                    writes.push((at, paths));
+                }
             }
             let id = CallId { path: self.shared.path.to_vec(), turn, index: open.index };
-            calls.push(Planned { id, call: open.call, tool, waits_for, state: Progress::Waiting });
+            calls.push(Planned { id, call: open.call, tool, repeatable, waits_for, state: Progress::Waiting });
         }
         Turn {
             calls,
@@ -103,13 +132,49 @@ impl Driver {
         }
     }
 
+    /// Takes in what a process that ended had finished of the turn.
+    fn go_on(&self, turn: &mut Turn, open: &Open) {
+        let schema = self.state.schema();
+        let changed = open.changed.iter().filter_map(|name| schema.by_name(name));
+        turn.taken.extend(changed.filter(|spec| spec.concurrent() == Concurrent::Refuse).map(|spec| spec.name()));
+        let shape = self.shared.agent.format.as_ref().filter(|_| self.shape_by_tool);
+        for at in 0..turn.calls.len() {
+            let Some(planned) = turn.calls.get_mut(at) else { continue };
+            let Some((message, added)) = open.finished.get(&planned.id) else { continue };
+            turn.shaped |= !message.is_error && shape.is_some_and(|format| format.name() == message.name);
+            planned.state = Progress::Finished { message: message.clone(), added: added.clone() };
+            for other in &mut turn.calls {
+                other.waits_for.remove(&at);
+            }
+        }
+    }
+
+    /// Answers the calls that may have taken effect already and must not do so twice.
+    async fn answer_in_doubt(&mut self, turn: &mut Turn, open: &Open) -> Result<()> {
+        for at in 0..turn.calls.len() {
+            let Some(planned) = turn.calls.get(at) else { continue };
+            let repeatable = open.in_doubt.get(&planned.id).is_none_or(|(_, _, repeatable)| *repeatable);
+            if repeatable || !matches!(planned.state, Progress::Waiting) {
+                continue;
+            }
+            let text = unknown_outcome(planned.call.name());
+            self.tell_started(turn, at);
+            self.finished(turn, at, ToolResponse::error(text)).await?;
+        }
+        Ok(())
+    }
+
     /// Answers the calls that no tool is run for: malformed ones, and the answer in a wanted shape.
     async fn answer_alone(&mut self, turn: &mut Turn) -> Result<()> {
         let format = self.shared.agent.format.clone().filter(|_| self.shape_by_tool);
         let is_shape = |call: &PendingCall| format.as_ref().is_some_and(|f| f.name() == call.name());
         let shapes = turn.calls.iter().filter(|c| is_shape(&c.call)).count();
+        let mut wrong = None;
         for at in 0..turn.calls.len() {
             let Some(planned) = turn.calls.get(at) else { continue };
+            if !matches!(planned.state, Progress::Waiting) {
+                continue;
+            }
             let response = match (&planned.call, &format) {
                 (PendingCall::Invalid(call), _) => ToolResponse::error(format!(
                     "Error: the arguments of {} could not be read: {}. Nothing was done; make the call again.",
@@ -132,9 +197,7 @@ impl Driver {
                         }
                         Err(problem) => {
                             let text = format!("Error: the answer does not fit: {problem}. Correct it and call again.");
-                            if let Err(error) = self.shape_refused(problem) {
-                                turn.failed.get_or_insert(error);
-                            }
+                            wrong = Some(problem);
                             ToolResponse::error(text)
                         }
                     }
@@ -143,6 +206,11 @@ impl Driver {
             };
             self.tell_started(turn, at);
             self.finished(turn, at, response).await?;
+        }
+        if let Some(problem) = wrong
+            && let Err(error) = self.shape_refused(problem)
+        {
+            turn.failed.get_or_insert(error);
         }
         Ok(())
     }
@@ -161,15 +229,11 @@ impl Driver {
         }
         for &at in &ready {
             let Some(planned) = turn.calls.get(at) else { continue };
-            let repeatable = planned.tool.as_ref().is_some_and(|tool| {
-                let read = matches!(&planned.call, PendingCall::Valid(c) if tool.effect(&c.args) == Effect::Read);
-                read || tool.idempotent()
-            });
             self.log.push(|| Record::ToolStarted {
                 call: planned.id.clone(),
                 wire_id: planned.call.wire_id().to_owned(),
                 name: planned.call.name().to_owned(),
-                repeatable,
+                repeatable: planned.repeatable,
             });
             self.tell_started(turn, at);
         }
@@ -206,8 +270,14 @@ impl Driver {
     /// Makes a result durable and its changes visible.
     async fn finished(&mut self, turn: &mut Turn, at: usize, response: ToolResponse) -> Result<()> {
         let Some(planned) = turn.calls.get_mut(at) else { return Ok(()) };
-        let ToolResponse { content, is_error, update, artifact } = response;
-        let update = self.stamp(update);
+        let ToolResponse { mut content, is_error, update, artifact, handback } = response;
+        let mut update = self.stamp(update);
+        // Joined only now: siblings may have changed since this call began what it hands back.
+        if let Some(handback) = handback {
+            let (joined, conflicts) = self.state.join(&handback.given, &handback.left)?;
+            update = joined.and(update);
+            content.extend(conflicts.iter().map(|conflict| Block::text(format!("[not kept: {conflict}]"))));
+        }
         let (messages, rest) = update.clone().split::<MessagesChannel>();
         let mut message = ToolMessage {
             id: self.shared.agent.ids.next("msg"),
@@ -270,9 +340,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Aborts what runs and keeps what has finished.
-    async fn halt_tools(&mut self, mut turn: Turn, stop: Stop) -> Result<Break> {
-        self.shared.cancel.cancel();
+    /// Aborts what runs, keeps what has finished and answers the rest, so that results and what tools add beside them
+    /// come in the order in which a complete turn has them.
+    async fn abandon(&mut self, turn: &mut Turn, why: &str) -> Result<()> {
+        let mut kept = Ok(());
         turn.running.abort_all();
         let mut grace = std::pin::pin!(tokio::time::sleep(ABORT_GRACE));
         loop {
@@ -282,13 +353,22 @@ impl Driver {
             };
             match joined {
                 Some(Err(error)) if error.is_cancelled() => {}
-                Some(joined) => self.joined(&mut turn, joined).await?,
+                Some(joined) => kept = kept.and(self.joined(turn, joined).await),
                 None => break,
             }
         }
         turn.running.detach_all();
-        self.commit(&turn)?;
-        Ok(Break::Halt(Halt(stop)))
+        for at in 0..turn.calls.len() {
+            let Some(planned) = turn.calls.get(at) else { continue };
+            match planned.state {
+                Progress::Finished { .. } => continue,
+                Progress::Waiting => self.tell_started(turn, at),
+                Progress::Running => {}
+            }
+            let text = format!("The call of {} was not completed: {why}.", planned.call.name());
+            kept = kept.and(self.finished(turn, at, ToolResponse::error(text)).await);
+        }
+        kept
     }
 
     fn tell_started(&mut self, turn: &Turn, at: usize) {
@@ -305,6 +385,12 @@ impl Driver {
     }
 }
 
+/// What a call touches, as its tool says; everything, if it cannot say.
+fn effect(tool: &Arc<dyn DynTool>, args: &Value) -> Effect {
+    let said = std::panic::catch_unwind(AssertUnwindSafe(|| tool.effect(args)));
+    said.unwrap_or(Effect::Write { paths: Vec::new() })
+}
+
 /// Whether two writes touch the same path, or one a path below the other's. A write without paths touches all.
 fn overlap(a: &[String], b: &[String]) -> bool {
     let below = |outer: &str, inner: &str| {
@@ -317,10 +403,5 @@ fn crash(error: JoinError) -> String {
     if !error.is_panic() {
         return error.to_string();
     }
-    let panic = error.into_panic();
-    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-        (Some(text), _) => (*text).to_owned(),
-        (_, Some(text)) => text.clone(),
-        _ => "it panicked".to_owned(),
-    }
+    panic_text(&*error.into_panic()).to_owned()
 }

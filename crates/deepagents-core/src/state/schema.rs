@@ -55,6 +55,11 @@ impl Schema {
         self.position(name).and_then(|at| self.channels.get(at)).copied()
     }
 
+    /// Whether a channel is among them, by its type.
+    pub(crate) fn has(&self, spec: &ChannelSpec) -> bool {
+        self.by_name(spec.name()).is_some_and(|known| known.same(spec))
+    }
+
     pub(super) fn position(&self, name: &str) -> Option<usize> {
         self.channels.binary_search_by(|c| c.name().cmp(name)).ok()
     }

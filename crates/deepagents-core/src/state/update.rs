@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::channel::AnyUpdate;
 use super::{Channel, ChannelError, ChannelSpec, MessagesChannel, Schema};
+use crate::env::Ids;
 use crate::message::{Message, MessageOp};
 
 /// Changes to some channels, applied together or not at all.
@@ -125,6 +126,24 @@ impl Update {
             out.push_json(schema, &channel, update)?;
         }
         Ok(out)
+    }
+
+    /// Gives ids to messages that have none.
+    pub(crate) fn with_ids(self, ids: &dyn Ids) -> Self {
+        let nameless = |op: &MessageOp| matches!(op, MessageOp::Put(message) if message.id().is_empty());
+        if !self.get::<MessagesChannel>().flatten().any(nameless) {
+            return self;
+        }
+        let (messages, rest) = self.split::<MessagesChannel>();
+        let mut ops = messages.concat();
+        for op in &mut ops {
+            if let MessageOp::Put(message) = op
+                && message.id().is_empty()
+            {
+                Arc::make_mut(message).set_id(ids.next("msg"));
+            }
+        }
+        rest.with::<MessagesChannel>(ops)
     }
 
     pub(super) fn push_any(&mut self, spec: ChannelSpec, update: AnyUpdate) {

@@ -114,6 +114,24 @@ impl State {
         Ok(child)
     }
 
+    /// This state under another schema: every channel that both have, private ones too.
+    ///
+    /// # Errors
+    /// When two types use one name in the two schemas.
+    pub fn carry(&self, schema: Arc<Schema>) -> Result<Self, ChannelError> {
+        let mut other = Self::new(schema);
+        for (at, spec) in other.schema.channels().iter().enumerate() {
+            let Some(mine) = self.schema.position(spec.name()) else { continue };
+            if !self.schema.channels().get(mine).is_some_and(|known| known.same(spec)) {
+                return Err(ChannelError::TypeClash(spec.name().to_owned()));
+            }
+            if let (Some(value), Some(slot)) = (self.slots.get(mine), other.slots.get_mut(at)) {
+                slot.clone_from(value);
+            }
+        }
+        Ok(other)
+    }
+
     /// What a finished sub-agent changes here: `given` is what it started with, `child` what it left. The conflicts
     /// name what both sides changed; this side's is kept.
     ///

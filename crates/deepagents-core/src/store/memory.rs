@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_core::future::BoxFuture;
 use serde_json::Value;
 
-use super::{Item, Namespace, Query, Store, StoreError, check_namespace};
-use crate::env::{Clock, SystemClock};
+use super::{Item, Namespace, Query, Store, StoreError, Write, check_place};
+use crate::env::{Clock, SystemClock, Timestamp};
 
 /// Keeps items in memory, for tests and for programs whose memory need not outlive them.
 pub struct MemoryStore {
@@ -33,21 +33,26 @@ impl MemoryStore {
         self.items.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn store(
-        &self,
-        namespace: &[String],
-        key: &str,
-        value: Value,
-        expected: Option<Option<u64>>,
-    ) -> Result<Item, StoreError> {
-        check_namespace(namespace)?;
-        let now = self.clock.now().to_string();
+    /// The items that are not over, and the time.
+    fn live(&self) -> (MutexGuard<'_, BTreeMap<(Namespace, String), Item>>, Timestamp) {
+        let now = self.clock.now();
         let mut items = self.lock();
+        if items.values().any(|item| is_over(item, now)) {
+            items.retain(|_, item| !is_over(item, now));
+        }
+        (items, now)
+    }
+
+    fn store(&self, namespace: &[String], key: &str, value: Value, write: Write) -> Result<Item, StoreError> {
+        check_place(namespace, key)?;
+        let (mut items, now) = self.live();
         let at = (namespace.to_vec(), key.to_owned());
         let old = items.get(&at);
-        if expected.is_some_and(|version| version != old.map(|item| item.version)) {
+        if !write.expected.allows(old.map(|item| item.version)) {
             return Err(StoreError::Conflict { namespace: at.0, key: at.1 });
         }
+        let expires_at = write.ttl.map(|ttl| now.checked_add(ttl).unwrap_or(Timestamp::MAX).to_string());
+        let now = now.to_string();
         let item = Item {
             namespace: at.0.clone(),
             key: at.1.clone(),
@@ -55,48 +60,43 @@ impl MemoryStore {
             version: old.map_or(1, |item| item.version + 1),
             created_at: old.map_or_else(|| now.clone(), |item| item.created_at.clone()),
             updated_at: now,
+            expires_at,
         };
         items.insert(at, item.clone());
         Ok(item)
     }
 }
 
+fn is_over(item: &Item, now: Timestamp) -> bool {
+    item.expires_at.as_ref().and_then(|at| at.parse::<Timestamp>().ok()).is_some_and(|at| at <= now)
+}
+
 impl Store for MemoryStore {
     fn get<'a>(&'a self, namespace: &'a [String], key: &'a str) -> BoxFuture<'a, Result<Option<Item>, StoreError>> {
-        Box::pin(ready(Ok(self.lock().get(&(namespace.to_vec(), key.to_owned())).cloned())))
+        Box::pin(ready(Ok(self.live().0.get(&(namespace.to_vec(), key.to_owned())).cloned())))
     }
 
-    fn put<'a>(
+    fn write<'a>(
         &'a self,
         namespace: &'a [String],
         key: &'a str,
         value: Value,
+        write: Write,
     ) -> BoxFuture<'a, Result<Item, StoreError>> {
-        Box::pin(ready(self.store(namespace, key, value, None)))
-    }
-
-    fn put_if<'a>(
-        &'a self,
-        namespace: &'a [String],
-        key: &'a str,
-        value: Value,
-        version: Option<u64>,
-    ) -> BoxFuture<'a, Result<Item, StoreError>> {
-        Box::pin(ready(self.store(namespace, key, value, Some(version))))
+        Box::pin(ready(self.store(namespace, key, value, write)))
     }
 
     fn delete<'a>(&'a self, namespace: &'a [String], key: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
-        Box::pin(ready(Ok(self.lock().remove(&(namespace.to_vec(), key.to_owned())).is_some())))
+        Box::pin(ready(Ok(self.live().0.remove(&(namespace.to_vec(), key.to_owned())).is_some())))
     }
 
     fn search<'a>(&'a self, prefix: &'a [String], query: &'a Query) -> BoxFuture<'a, Result<Vec<Item>, StoreError>> {
-        let items = self.lock();
+        let items = self.live().0;
         let found = items
             .range((prefix.to_vec(), String::new())..)
             .take_while(|((namespace, _), _)| namespace.starts_with(prefix))
             .map(|(_, item)| item)
-            .filter(|item| item.key.starts_with(&query.key_prefix))
-            .filter(|item| query.fields.iter().all(|(field, value)| item.value.get(field) == Some(value)))
+            .filter(|item| query.matches(&item.key, &item.value))
             .skip(query.offset)
             .take(query.limit)
             .cloned()
@@ -105,7 +105,7 @@ impl Store for MemoryStore {
     }
 
     fn namespaces<'a>(&'a self, prefix: &'a [String]) -> BoxFuture<'a, Result<Vec<Namespace>, StoreError>> {
-        let items = self.lock();
+        let items = self.live().0;
         let mut found: Vec<Namespace> = items
             .range((prefix.to_vec(), String::new())..)
             .map(|((namespace, _), _)| namespace)
@@ -114,6 +114,14 @@ impl Store for MemoryStore {
             .collect();
         found.dedup();
         Box::pin(ready(Ok(found)))
+    }
+
+    fn sweep(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
+        let now = self.clock.now();
+        let mut items = self.lock();
+        let before = items.len();
+        items.retain(|_, item| !is_over(item, now));
+        Box::pin(ready(Ok((before - items.len()) as u64)))
     }
 }
 

@@ -2,6 +2,9 @@
 
 mod memory;
 
+use std::cmp::Ordering;
+use std::time::Duration;
+
 use futures_core::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -30,28 +33,45 @@ pub trait Store: Send + Sync + 'static {
     /// When the storage fails.
     fn get<'a>(&'a self, namespace: &'a [String], key: &'a str) -> BoxFuture<'a, Result<Option<Item>, StoreError>>;
 
-    /// Stores a value, replacing what is there; the time of creation stays.
+    /// Stores a value under conditions; the time of creation of what is there stays.
     ///
     /// # Errors
-    /// When the namespace is not legal or the storage fails.
+    /// [`StoreError::Conflict`] when the item is not at the version that is expected, [`StoreError::Namespace`] and
+    /// [`StoreError::Key`] when its place cannot be used.
+    fn write<'a>(
+        &'a self,
+        namespace: &'a [String],
+        key: &'a str,
+        value: Value,
+        write: Write,
+    ) -> BoxFuture<'a, Result<Item, StoreError>>;
+
+    /// Stores a value for good, replacing what is there.
+    ///
+    /// # Errors
+    /// See [`write`](Self::write).
     fn put<'a>(
         &'a self,
         namespace: &'a [String],
         key: &'a str,
         value: Value,
-    ) -> BoxFuture<'a, Result<Item, StoreError>>;
+    ) -> BoxFuture<'a, Result<Item, StoreError>> {
+        self.write(namespace, key, value, Write::default())
+    }
 
     /// Stores a value only if the item is at this version, `None` meaning that there is none.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] when it is not.
+    /// See [`write`](Self::write).
     fn put_if<'a>(
         &'a self,
         namespace: &'a [String],
         key: &'a str,
         value: Value,
         version: Option<u64>,
-    ) -> BoxFuture<'a, Result<Item, StoreError>>;
+    ) -> BoxFuture<'a, Result<Item, StoreError>> {
+        self.write(namespace, key, value, Write { expected: Expected::Version(version), ..Write::default() })
+    }
 
     /// Removes an item; returns whether there was one.
     ///
@@ -70,6 +90,42 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// When the storage fails.
     fn namespaces<'a>(&'a self, prefix: &'a [String]) -> BoxFuture<'a, Result<Vec<Namespace>, StoreError>>;
+
+    /// Deletes the items whose time is over, and returns how many there were. They are gone for every other method
+    /// before that.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    fn sweep(&self) -> BoxFuture<'_, Result<u64, StoreError>>;
+}
+
+/// Under what conditions a value is stored, and for how long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Write {
+    /// What must be there.
+    pub expected: Expected,
+    /// How long the item lives from now on; for ever if not said.
+    pub ttl: Option<Duration>,
+}
+
+/// What must be there for a value to be stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expected {
+    /// Whatever there is.
+    #[default]
+    Any,
+    /// An item at this version, or none.
+    Version(Option<u64>),
+}
+
+impl Expected {
+    /// Whether an item at this version, or none, will do.
+    pub fn allows(self, version: Option<u64>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Version(expected) => expected == version,
+        }
+    }
 }
 
 /// A stored value.
@@ -87,6 +143,9 @@ pub struct Item {
     pub created_at: String,
     /// When it was last stored, RFC 3339.
     pub updated_at: String,
+    /// When it will be gone, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
 }
 
 /// What to search for.
@@ -96,6 +155,8 @@ pub struct Query {
     pub key_prefix: String,
     /// Only values with these fields, compared as JSON.
     pub fields: serde_json::Map<String, Value>,
+    /// Only values that pass all of these.
+    pub filters: Vec<Filter>,
     /// At most so many.
     pub limit: usize,
     /// Leaving out so many first.
@@ -104,7 +165,82 @@ pub struct Query {
 
 impl Default for Query {
     fn default() -> Self {
-        Self { key_prefix: String::new(), fields: serde_json::Map::new(), limit: usize::MAX, offset: 0 }
+        Self { key_prefix: String::new(), fields: serde_json::Map::new(), filters: Vec::new(), limit: usize::MAX, offset: 0 }
+    }
+}
+
+impl Query {
+    /// Whether an item is one of those, limit and offset aside.
+    pub fn matches(&self, key: &str, value: &Value) -> bool {
+        key.starts_with(&self.key_prefix)
+            && self.fields.iter().all(|(field, wanted)| value.get(field) == Some(wanted))
+            && self.filters.iter().all(|filter| filter.passes(value))
+    }
+}
+
+/// A condition on a field of a value.
+///
+/// ```
+/// use deepagents_core::store::{Comparison, Filter};
+/// use serde_json::json;
+/// let filter = Filter::new("size", Comparison::AtLeast(json!(10)));
+/// assert!(filter.passes(&json!({"size": 12})));
+/// assert!(!filter.passes(&json!({"size": "large"})));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Filter {
+    /// The field; `a.b` is the field `b` of the field `a`.
+    pub field: String,
+    /// What it is compared with.
+    pub is: Comparison,
+}
+
+/// What a field is compared with. Numbers are compared with numbers and texts with texts; nothing else has an order. A
+/// field that is missing counts as null.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Comparison {
+    /// The same JSON.
+    Equal(Value),
+    /// Other JSON.
+    NotEqual(Value),
+    /// Before this.
+    Below(Value),
+    /// Before this, or the same.
+    AtMost(Value),
+    /// After this.
+    Above(Value),
+    /// After this, or the same.
+    AtLeast(Value),
+}
+
+impl Filter {
+    /// A condition on a field.
+    pub fn new(field: impl Into<String>, is: Comparison) -> Self {
+        Self { field: field.into(), is }
+    }
+
+    /// Whether a value passes.
+    pub fn passes(&self, value: &Value) -> bool {
+        let found = self.field.split('.').try_fold(value, |value, name| value.get(name)).unwrap_or(&Value::Null);
+        match &self.is {
+            Comparison::Equal(other) => found == other,
+            Comparison::NotEqual(other) => found != other,
+            Comparison::Below(other) => order(found, other).is_some_and(Ordering::is_lt),
+            Comparison::AtMost(other) => order(found, other).is_some_and(Ordering::is_le),
+            Comparison::Above(other) => order(found, other).is_some_and(Ordering::is_gt),
+            Comparison::AtLeast(other) => order(found, other).is_some_and(Ordering::is_ge),
+        }
+    }
+}
+
+fn order(a: &Value, b: &Value) -> Option<Ordering> {
+    match (a, b) {
+        (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
+        (Value::Number(a), Value::Number(b)) => match (a.as_i64(), b.as_i64()) {
+            (Some(a), Some(b)) => Some(a.cmp(&b)),
+            _ => a.as_f64()?.partial_cmp(&b.as_f64()?),
+        },
+        _ => None,
     }
 }
 
@@ -120,6 +256,12 @@ pub enum StoreError {
         /// Why.
         reason: &'static str,
     },
+    /// The key cannot be used.
+    #[error("the key {key:?} cannot be used: it contains NUL")]
+    Key {
+        /// The key.
+        key: String,
+    },
     /// The item is not at the version that was expected.
     #[error("`{key}` in {namespace:?} was changed by somebody else; read it again")]
     Conflict {
@@ -131,6 +273,15 @@ pub enum StoreError {
     /// The storage failed.
     #[error("the store's storage failed: {0}")]
     Storage(#[source] crate::error::BoxError),
+}
+
+/// Checks where an item is to be written: the namespace as [`check_namespace`] does, the key for NUL.
+///
+/// # Errors
+/// When either cannot be used.
+pub fn check_place(namespace: &[String], key: &str) -> Result<(), StoreError> {
+    check_namespace(namespace)?;
+    if key.contains('\0') { Err(StoreError::Key { key: key.to_owned() }) } else { Ok(()) }
 }
 
 /// Checks a namespace to be written to: not empty, labels not empty and without NUL.

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Effect, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, schema_of};
+use super::{Effect, SchemaCheck, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, schema_of};
 
 /// A tool behind a pointer. Every [`Tool`] is one; implement it directly where arguments are only known at run time.
 pub trait DynTool: Send + Sync + 'static {
@@ -40,7 +43,7 @@ impl<T: Tool> DynTool for T {
 
     fn effect(&self, args: &Value) -> Effect {
         // Arguments that cannot be read touch nothing: the call will only answer with an error.
-        serde_json::from_value::<T::Args>(args.clone()).map_or(Effect::Read, |args| Tool::effect(self, &args))
+        T::Args::deserialize(args).map_or(Effect::Read, |args| Tool::effect(self, &args))
     }
 
     fn idempotent(&self) -> bool {
@@ -53,15 +56,19 @@ impl<T: Tool> DynTool for T {
 
     fn call(self: Arc<Self>, args: Value, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
-            let args = parse_args::<T::Args>(Tool::name(&*self), args)?;
+            let args = parse_args::<T::Args>(Tool::name(&*self), &args)?;
             Tool::call(&*self, args, cx).await
         })
     }
 }
 
-/// Reads arguments, or says which one is wrong.
-pub(super) fn parse_args<A: serde::de::DeserializeOwned>(tool: &str, args: Value) -> Result<A, ToolError> {
+/// Reads arguments, or says everything that is wrong with them.
+fn parse_args<A: DeserializeOwned + JsonSchema + 'static>(tool: &str, args: &Value) -> Result<A, ToolError> {
     serde_path_to_error::deserialize(args).map_err(|error| {
+        // The type stops at its first problem; its schema knows them all.
+        if let Err(problems) = SchemaCheck::new(schema_of::<A>()).check(args) {
+            return bad_args(tool, &problems);
+        }
         let path = error.path().to_string();
         let at = if path == "." { String::new() } else { format!(" at `{path}`") };
         bad_args(tool, &format!("{}{at}", error.inner()))

@@ -18,6 +18,6 @@ pub use context::{CallId, ToolContext};
 pub use erased::DynTool;
 pub use function::{FnTool, tool_fn};
 pub use json::{JsonTool, SchemaCheck, json_tool};
-pub use output::{ToolError, ToolOutput};
+pub use output::{Handback, ToolError, ToolOutput};
 pub use schema::schema_of;
 pub use spec::ToolSpec;

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::error::BoxError;
 use crate::message::Block;
-use crate::state::Update;
+use crate::state::{State, Update};
 
 /// What a tool gives back when it succeeds.
 ///
@@ -17,10 +17,24 @@ use crate::state::Update;
 pub struct ToolOutput {
     /// What the model is shown.
     pub content: Vec<Block>,
+    /// Whether the call failed all the same: the model is shown an error, and what changed stays changed.
+    pub is_error: bool,
     /// What changes in the state; messages are appended after the results of the turn.
     pub update: Update,
     /// Data for the application, never shown to the model.
     pub artifact: Option<Value>,
+    /// The state a sub-agent leaves, to be joined into the agent's.
+    pub handback: Option<Handback>,
+}
+
+/// What a sub-agent was given and what it left. Each channel says what the difference means for the agent above, at the
+/// moment the call ends; what both have changed stays as the agent above has it, and the model is told.
+#[derive(Clone, Debug)]
+pub struct Handback {
+    /// The state the sub-agent began with.
+    pub given: State,
+    /// The state it ended with.
+    pub left: State,
 }
 
 impl ToolOutput {
@@ -38,6 +52,20 @@ impl ToolOutput {
     #[must_use]
     pub fn with_update(mut self, update: Update) -> Self {
         self.update = self.update.and(update);
+        self
+    }
+
+    /// Tells the model that the call failed, and keeps what it changed.
+    #[must_use]
+    pub fn as_error(mut self) -> Self {
+        self.is_error = true;
+        self
+    }
+
+    /// Hands back the state of a sub-agent.
+    #[must_use]
+    pub fn with_handback(mut self, handback: Handback) -> Self {
+        self.handback = Some(handback);
         self
     }
 

@@ -43,6 +43,11 @@ fn make<T: JsonSchema>() -> Value {
 fn shorten(value: &mut Value) {
     match value {
         Value::Object(map) => {
+            if let Some(words) = map.get("oneOf").and_then(words) {
+                map.remove("oneOf");
+                map.insert("type".into(), "string".into());
+                map.insert("enum".into(), words);
+            }
             if map.get("title").is_some_and(Value::is_string) {
                 map.remove("title");
             }
@@ -61,4 +66,10 @@ fn shorten(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(shorten),
         _ => {}
     }
+}
+
+/// The words of an enum whose variants are documented, which comes as one schema a variant.
+fn words(variants: &Value) -> Option<Value> {
+    let word = |v: &Value| v.get("const").filter(|c| c.is_string()).cloned();
+    variants.as_array()?.iter().map(word).collect::<Option<Vec<_>>>().map(Value::Array)
 }

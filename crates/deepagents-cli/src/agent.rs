@@ -1,0 +1,49 @@
+//! Putting the agent of the command line together.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow, bail};
+use deepagents::core::model::ChatModel;
+use deepagents::fs::LocalBackend;
+use deepagents::{DeepAgent, ModelSettings};
+
+use crate::args::AgentArgs;
+
+/// The agent that the options describe.
+pub(crate) fn build(args: &AgentArgs, model: Arc<dyn ChatModel>) -> Result<DeepAgent> {
+    let mut settings = ModelSettings::default();
+    settings.max_tokens = args.max_tokens;
+    let mut builder = DeepAgent::builder().model(model).settings(settings).backend(open(&args.root)?);
+    if let Some(text) = &args.system {
+        builder = builder.system_prompt(system(text)?);
+    }
+    if args.no_todos {
+        builder = builder.without("TodoList");
+    }
+    builder.build().map_err(|error| anyhow!("{error}"))
+}
+
+/// The directory as a workspace.
+pub(crate) fn open(root: &Path) -> Result<LocalBackend> {
+    LocalBackend::open(root).map_err(|error| {
+        let root = root.display();
+        match error.source.kind() {
+            ErrorKind::NotFound => anyhow!("the directory `{root}` does not exist; create it or give --root another"),
+            ErrorKind::NotADirectory => anyhow!("`{root}` is not a directory; give --root one"),
+            _ => anyhow!("the directory `{root}` cannot be used: {}", error.source),
+        }
+    })
+}
+
+/// A system prompt as given: a text, or `@` and a file that holds it.
+fn system(text: &str) -> Result<String> {
+    let Some(file) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
+    match fs::read_to_string(file) {
+        Ok(text) if text.trim().is_empty() => bail!("the file `{file}` given with --system is empty"),
+        Ok(text) => Ok(text.trim_end().to_owned()),
+        Err(error) => bail!("the file `{file}` given with --system cannot be read: {error}"),
+    }
+}

@@ -1,0 +1,173 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  deepagents demo                                   see an agent work, without a key
+  deepagents run \"Summarise the notes in this directory in summary.md\"
+  git diff | deepagents run --system \"Review this change\" -q
+  deepagents models                                 which keys are set, which model would be used
+
+Exit codes: 0 done, 1 failed or unfinished, 2 wrong usage, 124 out of time, 130 interrupted, 141 output closed.";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  deepagents run \"Find the three largest functions and list them in report.md\"
+  deepagents run --root ./docs --model openai:gpt-5.2 \"Fix the typos\"
+  deepagents run --base-url http://localhost:8080/v1 --model my-model \"Say hello\"
+  deepagents run -q --timeout 1m30s \"What does this project do?\" > answer.txt
+  deepagents run --json \"Tidy up the notes\" | jq -c 'select(.type == \"tool_finished\")'
+  cat task.md | deepagents run
+
+Ctrl-C ends the run cleanly, a second one quits at once.
+Exit codes: 0 done, 1 failed or unfinished, 2 wrong usage, 124 out of time, 130 interrupted, 141 output closed.";
+
+/// Agents that plan, work with files, and say what they do.
+#[derive(Debug, Parser)]
+#[command(name = "deepagents", version, after_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Give an agent a task and watch it work
+    Run(Box<RunArgs>),
+    /// Watch an agent at work without a key: a script plays the model's part
+    Demo(DemoArgs),
+    /// Show what an agent is made of: prompt, tools, and what they cost
+    Explain(Box<ExplainArgs>),
+    /// List providers, their keys and the models known by name
+    Models(ModelsArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub(crate) struct RunArgs {
+    /// The task; read from stdin where it is absent or `-`
+    pub(crate) task: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) agent: AgentArgs,
+
+    /// End after so many answers of the model
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_turns: Option<u32>,
+
+    /// End after this time: seconds, or as in 1m30s
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) timeout: Option<Duration>,
+
+    /// Print the final answer alone
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+
+    /// Print every event as a line of JSON, and nothing else
+    #[arg(long, conflicts_with = "quiet")]
+    pub(crate) json: bool,
+}
+
+/// What an agent is made of.
+#[derive(Debug, Args)]
+pub(crate) struct AgentArgs {
+    /// The model, such as anthropic:claude-sonnet-4-5
+    ///
+    /// Without it the variable DEEPAGENTS_MODEL decides, and without that the first provider whose key is in the
+    /// environment, in the order that `deepagents models` shows.
+    #[arg(long, value_name = "PROVIDER:MODEL")]
+    pub(crate) model: Option<String>,
+
+    /// The address of the model's server, such as http://localhost:8080/v1
+    ///
+    /// It takes the place of the provider's usual one. With a bare model name it is a server that speaks OpenAI's Chat
+    /// Completions; a key for it is optional and read from DEEPAGENTS_API_KEY.
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
+
+    /// What the agent is told to be and do: a text, or @FILE to read it from a file
+    #[arg(long, value_name = "TEXT|@FILE")]
+    pub(crate) system: Option<String>,
+
+    /// The directory that the agent may read and change; it cannot leave it
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) root: PathBuf,
+
+    /// A header to send with every model call, as NAME:VALUE; may be repeated
+    #[arg(long = "header", value_name = "NAME:VALUE", value_parser = header)]
+    pub(crate) headers: Vec<(String, String)>,
+
+    /// The longest answer the model may give, in tokens
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_tokens: Option<u64>,
+
+    /// Leave out the todo list
+    #[arg(long)]
+    pub(crate) no_todos: bool,
+
+    /// Fetch answers in one piece instead of streaming them
+    #[arg(long)]
+    pub(crate) no_stream: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Where to put the demo's files: a new or empty directory; one of its own by default
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+
+    /// Without the pauses that let a person follow
+    #[arg(long)]
+    pub(crate) fast: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    #[command(flatten)]
+    pub(crate) agent: AgentArgs,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ModelsArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("write it as NAME:VALUE")?;
+    let (name, value) = (name.trim(), value.trim());
+    if name.is_empty() {
+        return Err("it has no name; write it as NAME:VALUE".to_owned());
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_header_is_split_at_its_first_colon() {
+        assert_eq!(header("X-Url: http://a"), Ok(("X-Url".to_owned(), "http://a".to_owned())));
+        assert!(header("nothing").is_err());
+        assert!(header(": value").is_err());
+    }
+}

@@ -1,0 +1,42 @@
+//! A model whose text comes slowly enough to follow.
+
+use std::time::Duration;
+
+use deepagents::core::model::{ModelEvent, ModelProfile};
+use deepagents::{ChatModel, ModelError, ModelRequest};
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+
+/// Another model with a pause after each piece of text.
+#[derive(Debug)]
+pub(super) struct Paced<M> {
+    model: M,
+    pause: Duration,
+}
+
+impl<M> Paced<M> {
+    pub(super) fn new(model: M, pause: Duration) -> Self {
+        Self { model, pause }
+    }
+}
+
+impl<M: ChatModel> ChatModel for Paced<M> {
+    fn name(&self) -> &str {
+        self.model.name()
+    }
+
+    fn profile(&self) -> ModelProfile {
+        self.model.profile()
+    }
+
+    fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let pause = self.pause;
+        let paced = self.model.stream(request).then(move |event| async move {
+            if !pause.is_zero() && matches!(event, Ok(ModelEvent::Text { .. })) {
+                tokio::time::sleep(pause).await;
+            }
+            event
+        });
+        Box::pin(paced)
+    }
+}

@@ -1,0 +1,83 @@
+//! Spans of time as people write and read them.
+
+use std::time::Duration;
+
+/// Reads `90`, `1.5`, `90s`, `1m30s`, `2h` or `250ms`; a bare number is seconds.
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is no time; write seconds, or units as in 1m30s");
+    let mut rest = text.trim();
+    if let Ok(seconds) = rest.parse::<f64>() {
+        return positive(seconds).ok_or_else(wrong);
+    }
+    let mut total = Duration::ZERO;
+    while !rest.is_empty() {
+        let number = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).ok_or_else(wrong)?;
+        let (value, tail) = rest.split_at_checked(number).ok_or_else(wrong)?;
+        let unit_end = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at_checked(unit_end).ok_or_else(wrong)?;
+        let value: f64 = value.parse().map_err(|_| wrong())?;
+        let seconds = match unit.trim() {
+            "ms" => 0.001,
+            "s" => 1.0,
+            "m" | "min" => 60.0,
+            "h" => 3600.0,
+            _ => return Err(wrong()),
+        };
+        let part = Duration::try_from_secs_f64(value * seconds).map_err(|_| wrong())?;
+        total = total.checked_add(part).ok_or_else(wrong)?;
+        rest = tail;
+    }
+    if total.is_zero() { Err(wrong()) } else { Ok(total) }
+}
+
+fn positive(seconds: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero())
+}
+
+/// `0.4 s`, `12.3 s`, `2m05s`, `1h02m`.
+pub(crate) fn show(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..60 => format!("{:.1} s", time.as_secs_f64()),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn times_are_read_in_seconds_and_in_units() {
+        let millis = |text: &str| parse(text).map(|time| time.as_millis());
+        assert_eq!(millis("90"), Ok(90_000));
+        assert_eq!(millis("0.25"), Ok(250));
+        assert_eq!(millis("1m30s"), Ok(90_000));
+        assert_eq!(millis("2h"), Ok(7_200_000));
+        assert_eq!(millis("250ms"), Ok(250));
+        for wrong in ["", "0", "-1", "s", "1x", "1m30", "1..2s", "inf", "NaN", "0s", "1e400"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_are_shown_in_a_few_characters() {
+        let show = |millis| show(Duration::from_millis(millis));
+        assert_eq!((show(340), show(12_345), show(125_000)), ("0.3 s".into(), "12.3 s".into(), "2m05s".into()));
+    }
+
+    proptest! {
+        #[test]
+        fn whole_units_come_back_as_they_were(h in 0u64..100, m in 0u64..60, s in 1u64..60) {
+            prop_assert_eq!(parse(&format!("{h}h{m}m{s}s")), Ok(Duration::from_secs(h * 3600 + m * 60 + s)));
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in ".{0,12}") {
+            let _ = parse(&text);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! How the program ends.
+
+use std::io;
+use std::process::ExitCode;
+
+use crate::output;
+
+/// How the program ends; the numbers are part of its interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// The task is done.
+    Done,
+    /// It failed, or ended before it was done.
+    Failed,
+    /// Its time was up.
+    TimeUp,
+    /// Ctrl-C.
+    Interrupted,
+    /// Whoever read the output has gone; as a process that ends by SIGPIPE.
+    PipeClosed,
+}
+
+impl Exit {
+    /// The exit code.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::TimeUp => 124,
+            Self::Interrupted => 130,
+            Self::PipeClosed => 141,
+        }
+    }
+}
+
+/// The exit code of a command; an error becomes one message.
+pub(crate) fn code(result: anyhow::Result<Exit>) -> ExitCode {
+    let exit = result.unwrap_or_else(|error| match error.downcast_ref::<io::Error>() {
+        Some(closed) if closed.kind() == io::ErrorKind::BrokenPipe => Exit::PipeClosed,
+        Some(error) => failed(&format!("the output could not be written: {error}")),
+        None => failed(&error.to_string()),
+    });
+    ExitCode::from(exit.number())
+}
+
+fn failed(message: &str) -> Exit {
+    output::complain(message);
+    Exit::Failed
+}

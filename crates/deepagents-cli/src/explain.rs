@@ -1,0 +1,33 @@
+//! `deepagents explain`.
+
+use anyhow::Result;
+
+use crate::args::ExplainArgs;
+use crate::exit::Exit;
+use crate::model_choice::{self, Choice, Reason, WithoutKey};
+use crate::{agent, output};
+
+/// The model that stands in where none is named and no key is set.
+const STAND_IN: &str = "anthropic:claude-sonnet-4-5";
+
+/// Prints what an agent is made of. Nothing is sent anywhere, so a missing key does no harm.
+pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit> {
+    let (model, base_url) = (args.agent.model.as_deref(), args.agent.base_url.as_deref());
+    let named = model.is_some() || base_url.is_some() || model_choice::env(model_choice::MODEL_VARIABLE).is_some();
+    let choice = match model_choice::choose(model, base_url, &model_choice::env) {
+        Ok(choice) => choice,
+        Err(error) if named => return Err(error),
+        Err(_) => {
+            output::remark(&format!("no model is named and no key is set: {STAND_IN} stands in"));
+            Choice { name: STAND_IN.to_owned(), reason: Reason::Named }
+        }
+    };
+    let model = model_choice::make(&choice, &args.agent, &model_choice::env, WithoutKey::Pretend)?;
+    let explanation = agent::build(&args.agent, model)?.explain();
+    if args.json {
+        output::print(&serde_json::to_string_pretty(&explanation)?)?;
+    } else {
+        output::print(&explanation.to_string())?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,224 @@
+//! Which model a command uses, and where its key comes from.
+
+use std::fmt;
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow, bail};
+use deepagents::core::model::ChatModel;
+use deepagents::models::{ConfigError, ModelConfig, Provider, Registry, providers};
+
+use crate::args::AgentArgs;
+use crate::proxy;
+
+/// The variable that names the model.
+pub(crate) const MODEL_VARIABLE: &str = "DEEPAGENTS_MODEL";
+/// The variable that holds the key for a server given by its address.
+const CUSTOM_KEY_VARIABLE: &str = "DEEPAGENTS_API_KEY";
+/// The provider of servers given by their address.
+const CUSTOM: &str = "custom";
+
+/// The model that a key picks, in this order.
+const DEFAULTS: &[(&str, &str)] = &[
+    ("anthropic", "claude-sonnet-4-5"),
+    ("openai", "gpt-5.2"),
+    ("openrouter", "anthropic/claude-sonnet-4.5"),
+    ("deepseek", "deepseek-chat"),
+    ("groq", "openai/gpt-oss-120b"),
+    ("mistral", "mistral-large-latest"),
+    ("xai", "grok-4-fast"),
+];
+
+/// How variables of the environment are looked up; empty ones count as unset.
+pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// The environment of this process.
+pub(crate) fn env(name: &str) -> Option<String> {
+    std::env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+}
+
+/// A model and why it is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// `provider:model`.
+    pub(crate) name: String,
+    /// Why.
+    pub(crate) reason: Reason,
+}
+
+/// Why a model is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// The command line names it.
+    Named,
+    /// The environment names it.
+    Variable,
+    /// This key is set.
+    Key(&'static str),
+}
+
+impl Choice {
+    /// The part before the colon.
+    pub(crate) fn provider(&self) -> &str {
+        self.name.split_once(':').map_or("", |(provider, _)| provider)
+    }
+
+    /// The variable that the provider's key is read from.
+    pub(crate) fn key_variable(&self) -> Option<&'static str> {
+        key_variable(self.provider())
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.reason {
+            Reason::Named => write!(f, "{}", self.name),
+            Reason::Variable => write!(f, "{} (from {MODEL_VARIABLE})", self.name),
+            Reason::Key(variable) => write!(f, "{} (because {variable} is set)", self.name),
+        }
+    }
+}
+
+/// The model that a key of this provider picks.
+pub(crate) fn default_model(provider: &str) -> Option<&'static str> {
+    DEFAULTS.iter().find(|(name, _)| *name == provider).map(|(_, model)| *model)
+}
+
+/// The providers, in the order in which their keys pick a model; those that none picks come last.
+pub(crate) fn ordered_providers() -> Vec<Provider> {
+    let mut all = providers();
+    all.sort_by_key(|p| DEFAULTS.iter().position(|(name, _)| *name == p.name).unwrap_or(usize::MAX));
+    all
+}
+
+/// The variable that a provider's key is read from.
+pub(crate) fn key_variable(provider: &str) -> Option<&'static str> {
+    if provider == CUSTOM {
+        return Some(CUSTOM_KEY_VARIABLE);
+    }
+    providers().into_iter().find(|p| p.name == provider)?.key_variable
+}
+
+/// The model to use: the one named, or else the one that the environment names or whose key it holds.
+pub(crate) fn choose(model: Option<&str>, base_url: Option<&str>, env: Env) -> Result<Choice> {
+    if let Some(name) = model {
+        return Ok(Choice { name: full_name(name, base_url)?, reason: Reason::Named });
+    }
+    if let Some(name) = env(MODEL_VARIABLE) {
+        return Ok(Choice { name: full_name(&name, base_url)?, reason: Reason::Variable });
+    }
+    if base_url.is_some() {
+        // A key is never sent to an address that was not given for it.
+        bail!("--base-url needs a model too: add --model with the model's name on that server");
+    }
+    for provider in ordered_providers() {
+        if let (Some(variable), Some(model)) = (provider.key_variable, default_model(provider.name))
+            && env(variable).is_some()
+        {
+            return Ok(Choice { name: format!("{}:{model}", provider.name), reason: Reason::Key(variable) });
+        }
+    }
+    bail!(
+        "no key for a model was found: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or name a model with --model \
+         (`deepagents models` lists the providers; `deepagents demo` needs no key)"
+    )
+}
+
+/// With an address, a name that no known provider leads is the name of a model on that server.
+fn full_name(name: &str, base_url: Option<&str>) -> Result<String> {
+    let name = name.trim();
+    if name.is_empty() {
+        bail!("the name of the model is empty; write it as provider:model");
+    }
+    let known = |provider: &str| providers().iter().any(|p| p.name == provider);
+    match name.split_once(':') {
+        Some((provider, _)) if known(provider) => Ok(name.to_owned()),
+        _ if base_url.is_some() => Ok(format!("{CUSTOM}:{name}")),
+        _ => Ok(name.to_owned()),
+    }
+}
+
+/// What to do about a key that is needed and not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WithoutKey {
+    /// It is an error.
+    Refuse,
+    /// The model is only looked at, so any key will do.
+    Pretend,
+}
+
+/// Makes the model.
+pub(crate) fn make(choice: &Choice, args: &AgentArgs, env: Env, without: WithoutKey) -> Result<Arc<dyn ChatModel>> {
+    let variable = choice.key_variable();
+    let base_url = args.base_url.clone();
+    let usual = providers().into_iter().find(|p| p.name == choice.provider()).and_then(|p| p.base_url);
+    let mut config = ModelConfig::default();
+    config.headers.clone_from(&args.headers);
+    config.api_key = variable.and_then(env);
+    config.proxy = base_url.as_deref().or(usual).and_then(|url| proxy::for_address(url, env));
+    config.base_url = base_url;
+    config.streaming = args.no_stream.then_some(false);
+    if without == WithoutKey::Pretend && config.api_key.is_none() {
+        config.api_key = Some("none".to_owned());
+    }
+    Registry::new().model_with(&choice.name, config).map_err(|error| explain(&error))
+}
+
+/// An error in words of the command line.
+fn explain(error: &ConfigError) -> anyhow::Error {
+    match error {
+        ConfigError::MissingKey { provider, variable } => {
+            let variable = variable.as_deref().unwrap_or(CUSTOM_KEY_VARIABLE);
+            anyhow!("{provider} needs a key: set {variable}, or name a model of another provider with --model")
+        }
+        ConfigError::MissingBaseUrl { provider, example } => {
+            anyhow!("{provider} has no fixed address: give one with --base-url, such as {example}")
+        }
+        ConfigError::UnknownProvider { provider, known } => anyhow!(
+            "there is no provider `{provider}`: name one of {}; or give the address of a server with --base-url",
+            known.join(", ")
+        ),
+        ConfigError::BadUrl { url, reason } => {
+            anyhow!("`{url}` is not an address of a server ({reason}); write it as in http://localhost:8080/v1")
+        }
+        other => anyhow!("{other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use deepagents::models::catalogue;
+
+    use super::*;
+
+    fn choice(model: Option<&str>, base_url: Option<&str>, vars: &[(&str, &str)]) -> Result<Choice, String> {
+        let env = |name: &str| vars.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+        choose(model, base_url, &env).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_command_line_wins_over_the_variable_and_both_over_keys() {
+        let vars = [("DEEPAGENTS_MODEL", "openai:b"), ("ANTHROPIC_API_KEY", "k")];
+        assert_eq!(choice(Some("xai:a"), None, &vars).map(|c| c.name), Ok("xai:a".to_owned()));
+        assert_eq!(choice(None, None, &vars).map(|c| c.name), Ok("openai:b".to_owned()));
+        let keys = [("OPENAI_API_KEY", "k"), ("ANTHROPIC_API_KEY", "k")];
+        assert_eq!(choice(None, None, &keys).map(|c| c.reason), Ok(Reason::Key("ANTHROPIC_API_KEY")));
+        assert!(choice(None, None, &[]).is_err_and(|error| error.contains("ANTHROPIC_API_KEY")));
+    }
+
+    #[test]
+    fn a_bare_name_with_an_address_is_a_model_of_that_server() {
+        let url = Some("http://localhost:1/v1");
+        let name = |model| choice(Some(model), url, &[]).map(|c| c.name);
+        assert_eq!(name("llama3:8b"), Ok("custom:llama3:8b".to_owned()));
+        assert_eq!(name("anthropic:x"), Ok("anthropic:x".to_owned()));
+        assert!(choice(None, url, &[("OPENAI_API_KEY", "k")]).is_err());
+    }
+
+    #[test]
+    fn every_key_that_a_provider_demands_picks_a_known_model() {
+        for provider in providers().iter().filter(|p| p.key_required && p.base_url.is_some()) {
+            let model = default_model(provider.name);
+            assert!(model.is_some_and(|model| catalogue::lookup(model).is_some()), "{}", provider.name);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The one place that writes to stdout and stderr.
+
+use std::io::{self, IsTerminal, Write};
+
+use crate::render::style::{self, Style, printable};
+
+/// Stdout as a person watches it: text in pieces, whole lines, and on a terminal one line of status below them.
+#[derive(Debug)]
+pub(crate) struct Screen {
+    terminal: bool,
+    /// Whether the cursor can be moved back.
+    cursor: bool,
+    /// Whether the next character begins a line.
+    fresh: bool,
+    /// What stands in the last line until something else is written.
+    status: String,
+}
+
+impl Screen {
+    /// The screen of this process.
+    pub(crate) fn new() -> Self {
+        let terminal = io::stdout().is_terminal();
+        Self { terminal, cursor: terminal && !style::is_dumb(), fresh: true, status: String::new() }
+    }
+
+    /// Writes a piece of text at once. On a terminal control characters are left out: what a model or a file says
+    /// must not command the terminal.
+    pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.clear_status()?;
+        self.fresh = text.ends_with('\n');
+        let mut out = io::stdout().lock();
+        if self.terminal {
+            out.write_all(printable(text).as_bytes())?;
+        } else {
+            out.write_all(text.as_bytes())?;
+        }
+        out.flush()
+    }
+
+    /// Writes a line, beginning a new one where text has been left open. The line may hold colours.
+    pub(crate) fn line(&mut self, line: &str) -> io::Result<()> {
+        self.break_line()?;
+        writeln!(io::stdout().lock(), "{line}")
+    }
+
+    /// Ends a line of text that was left open.
+    pub(crate) fn break_line(&mut self) -> io::Result<()> {
+        self.clear_status()?;
+        if self.fresh {
+            return Ok(());
+        }
+        self.fresh = true;
+        writeln!(io::stdout().lock())
+    }
+
+    /// Shows what goes on, until something else is written. Nothing where the cursor cannot be moved.
+    pub(crate) fn status(&mut self, status: &str) -> io::Result<()> {
+        if !self.cursor || self.status == status {
+            return Ok(());
+        }
+        self.break_line()?;
+        status.clone_into(&mut self.status);
+        let mut out = io::stdout().lock();
+        // Without wrapping the status stays one line, however narrow the terminal is.
+        write!(out, "\x1b[?7l{status}\x1b[?7h")?;
+        out.flush()
+    }
+
+    /// Takes the status away.
+    pub(crate) fn clear_status(&mut self) -> io::Result<()> {
+        if self.status.is_empty() {
+            return Ok(());
+        }
+        self.status.clear();
+        write!(io::stdout().lock(), "\r\x1b[K")
+    }
+
+    /// Writes a remark to stderr, on a line of its own.
+    pub(crate) fn note(&mut self, text: &str) -> io::Result<()> {
+        self.break_line()?;
+        io::stdout().flush()?;
+        remark(text);
+        Ok(())
+    }
+}
+
+/// Writes a whole text and its end of line to stdout.
+pub(crate) fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")?;
+    out.flush()
+}
+
+/// Writes a remark to stderr.
+pub(crate) fn remark(text: &str) {
+    let style = Style::of_stderr();
+    to_stderr(&style.dim(&printable(text)));
+}
+
+/// Writes an error to stderr.
+pub(crate) fn complain(text: &str) {
+    let style = Style::of_stderr();
+    to_stderr(&format!("{} {}", style.red("deepagents:"), printable(text)));
+}
+
+fn to_stderr(line: &str) {
+    // Nobody is left to be told that stderr is closed.
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}

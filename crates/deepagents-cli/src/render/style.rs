@@ -1,0 +1,109 @@
+//! Colours, symbols, and text that is safe to show.
+
+use std::borrow::Cow;
+use std::env;
+use std::io::{self, IsTerminal};
+
+/// Whether to colour.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Style {
+    colour: bool,
+}
+
+impl Style {
+    /// For stdout.
+    pub(crate) fn of_stdout() -> Self {
+        Self { colour: io::stdout().is_terminal() && wanted() }
+    }
+
+    /// For stderr.
+    pub(crate) fn of_stderr() -> Self {
+        Self { colour: io::stderr().is_terminal() && wanted() }
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    pub(crate) fn bold(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    pub(crate) fn dim(self, text: &str) -> String {
+        self.paint("2", text)
+    }
+
+    pub(crate) fn red(self, text: &str) -> String {
+        self.paint("31", text)
+    }
+
+    pub(crate) fn green(self, text: &str) -> String {
+        self.paint("32", text)
+    }
+
+    pub(crate) fn yellow(self, text: &str) -> String {
+        self.paint("33", text)
+    }
+}
+
+fn wanted() -> bool {
+    let set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
+    !set("NO_COLOR") && !is_dumb()
+}
+
+/// Whether the terminal says that it understands nothing but text.
+pub(crate) fn is_dumb() -> bool {
+    env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
+/// The text without control characters other than ends of lines and tabs.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    let bad = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if text.contains(bad) { Cow::Owned(text.replace(bad, "")) } else { Cow::Borrowed(text) }
+}
+
+/// The first line that says something, cut to so many characters, without control characters.
+pub(crate) fn first_line(text: &str, most: usize) -> String {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let line: String = line.chars().filter(|c| !c.is_control()).collect();
+    match line.char_indices().nth(most) {
+        Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
+        None => line,
+    }
+}
+
+/// A number with its thousands apart.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `1 call`, `2 calls`.
+pub(crate) fn count(number: u64, one: &str) -> String {
+    format!("{} {one}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escape_sequences_do_not_reach_the_terminal() {
+        assert_eq!(printable("a\x1b[2Jb\tc\r\nd\u{9b}1m"), "a[2Jb\tc\nd1m");
+        assert_eq!(first_line("\n  one\x07 \ntwo", 10), "one");
+        assert_eq!(first_line("ééééé", 3), "ééé…");
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!((grouped(7), grouped(1234), grouped(1_000_000)), ("7".into(), "1,234".into(), "1,000,000".into()));
+        assert_eq!((count(1, "call"), count(0, "call")), ("1 call".into(), "0 calls".into()));
+    }
+}

@@ -1,0 +1,24 @@
+//! What a run took, in a line.
+
+use deepagents::Usage;
+
+use super::Ending;
+use super::style::{count, grouped};
+use crate::duration;
+
+/// `1,234 tokens in (1,000 cached), 56 out · 3 model calls · 2.1 s`.
+pub(super) fn summary(ending: &Ending) -> String {
+    let usage = match &ending.result {
+        Ok(outcome) => outcome.usage,
+        Err(error) => error.usage,
+    };
+    let calls = count(ending.tally.model_calls, "model call");
+    format!("{} · {calls} · {}", tokens(usage), duration::show(ending.elapsed))
+}
+
+fn tokens(usage: Usage) -> String {
+    if usage.total() == 0 {
+        return "no tokens reported".to_owned();
+    }
+    format!("{} tokens in ({} cached), {} out", grouped(usage.input), grouped(usage.cache_read), grouped(usage.output))
+}

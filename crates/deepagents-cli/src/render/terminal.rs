@@ -1,0 +1,172 @@
+//! The live view for people.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use deepagents::core::tool::CallId;
+use deepagents::{Event, EventKind};
+
+use super::style::{Style, first_line};
+use super::todos::TodoView;
+use super::{Ending, Renderer, summary, tool_line};
+use crate::duration;
+use crate::output::Screen;
+
+/// The tool whose success is shown as the list itself.
+const WRITE_TODOS: &str = "write_todos";
+
+/// Text as it comes, a line for each tool call once it has ended, the todo list as it changes. What is under way shows
+/// in a status line where stdout is a terminal.
+#[derive(Debug)]
+pub(crate) struct Live {
+    screen: Screen,
+    style: Style,
+    last: Shown,
+    running: BTreeMap<CallId, String>,
+    todos: TodoView,
+    /// A failed try that may have been the last one, in which case the run's error says the same.
+    discarded: Option<String>,
+    /// Why the last try failed, so that it need not be said twice.
+    reason: String,
+}
+
+/// What was shown last; other things stand apart from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    Nothing,
+    Text,
+    Tools,
+    Todos,
+}
+
+impl Live {
+    pub(crate) fn new() -> Self {
+        Self {
+            screen: Screen::new(),
+            style: Style::of_stdout(),
+            last: Shown::Nothing,
+            running: BTreeMap::new(),
+            todos: TodoView::default(),
+            discarded: None,
+            reason: String::new(),
+        }
+    }
+
+    fn turn_to(&mut self, kind: Shown) -> io::Result<()> {
+        if self.last != kind {
+            self.screen.break_line()?;
+            if self.last != Shown::Nothing {
+                self.screen.line("")?;
+            }
+            self.last = kind;
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, text: &str) -> io::Result<()> {
+        let begins = self.last != Shown::Text;
+        let text = if begins { text.trim_start() } else { text };
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.turn_to(Shown::Text)?;
+        self.screen.text(text)
+    }
+
+    fn tool_line(&mut self, depth: usize, mark: &str, call: &str, remark: &str) -> io::Result<()> {
+        self.turn_to(Shown::Tools)?;
+        let remark = if remark.is_empty() { String::new() } else { format!("  {}", self.style.dim(remark)) };
+        self.screen.line(&format!("{}{mark} {call}{remark}", "  ".repeat(depth)))
+    }
+
+    /// Shows what runs, or nothing.
+    fn show_running(&mut self, progress: Option<&str>) -> io::Result<()> {
+        let mut calls = self.running.values();
+        let line = match (calls.next(), calls.len()) {
+            (None, _) => return self.screen.clear_status(),
+            (Some(call), 0) => call.clone(),
+            (Some(call), more) => format!("{call} and {more} more"),
+        };
+        let progress = progress.map(|text| format!("  {}", first_line(text, 80))).unwrap_or_default();
+        let line = format!("{} {}", self.style.yellow("●"), self.style.dim(&format!("{line}{progress}")));
+        self.screen.status(&line)
+    }
+
+    fn waiting(&mut self, what: &str) -> io::Result<()> {
+        let line = self.style.dim(&format!("… {what}"));
+        self.screen.status(&line)
+    }
+
+    fn discarded(&mut self, reason: &str, retry_after_ms: u64) -> io::Result<()> {
+        let what = if self.reason == reason { "that failed again" } else { reason };
+        let pause = Duration::from_millis(retry_after_ms);
+        let notice = format!("{what}; trying again in {}", duration::show(pause));
+        reason.clone_into(&mut self.reason);
+        if retry_after_ms > 0 {
+            return self.screen.note(&notice);
+        }
+        self.discarded = Some(notice);
+        Ok(())
+    }
+}
+
+impl Renderer for Live {
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        let over = matches!(event.kind, EventKind::RunFailed { .. } | EventKind::AgentFinished { .. });
+        if let Some(notice) = self.discarded.take().filter(|_| !over) {
+            self.screen.note(&notice)?;
+        }
+        let depth = event.path.len();
+        match &event.kind {
+            EventKind::ModelStarted { .. } if depth == 0 => self.waiting("waiting for the model"),
+            EventKind::ModelFinished { .. } => {
+                self.reason.clear();
+                Ok(())
+            }
+            EventKind::TextDelta { text, .. } if depth == 0 => self.text(text),
+            EventKind::ReasoningDelta { .. } if depth == 0 => self.waiting("thinking"),
+            EventKind::ToolCallDelta { name: Some(name), .. } if depth == 0 => {
+                self.waiting(&format!("preparing {}", first_line(name, 80)))
+            }
+            EventKind::AttemptDiscarded { reason, retry_after_ms, .. } => self.discarded(reason, *retry_after_ms),
+            EventKind::ToolStarted { call, name, args, .. } => {
+                self.running.insert(call.clone(), tool_line::call(name, args));
+                self.show_running(None)
+            }
+            EventKind::ToolProgress { text, .. } => self.show_running(Some(text)),
+            EventKind::ToolFinished { call, name, error, text, .. } => {
+                let shown = self.running.remove(call).unwrap_or_else(|| name.clone());
+                if *error {
+                    let mark = self.style.red("✗");
+                    self.tool_line(depth, &mark, &shown, &tool_line::error(text))?;
+                } else if name != WRITE_TODOS {
+                    let mark = self.style.green("✓");
+                    self.tool_line(depth, &mark, &shown, "")?;
+                }
+                self.show_running(None)
+            }
+            EventKind::StateChanged { channel, update } if channel == "todos" && depth == 0 => {
+                let lines = self.todos.update(update, self.style);
+                if lines.is_empty() {
+                    return Ok(());
+                }
+                self.turn_to(Shown::Todos)?;
+                lines.iter().try_for_each(|line| self.screen.line(line))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn notice(&mut self, text: &str) -> io::Result<()> {
+        self.screen.note(text)
+    }
+
+    fn end(&mut self, ending: &Ending) -> io::Result<()> {
+        self.screen.break_line()?;
+        if self.last != Shown::Nothing {
+            self.screen.line("")?;
+        }
+        self.screen.line(&self.style.dim(&summary::summary(ending)))
+    }
+}

@@ -1,0 +1,135 @@
+//! Which model is used, and what is said when none can be.
+
+use std::net::TcpListener;
+
+use serde_json::Value;
+
+use crate::program::{deepagents, finish, finish_with, run};
+use crate::server::{Reply, Server};
+
+#[test]
+fn version_and_help_are_printed() {
+    let version = finish(deepagents().arg("--version"));
+    assert_eq!(
+        (version.code, version.out.as_str()),
+        (Some(0), concat!("deepagents ", env!("CARGO_PKG_VERSION"), "\n"))
+    );
+    let help = finish(deepagents().args(["run", "--help"]));
+    assert!(help.code == Some(0) && help.out.contains("--max-turns") && help.out.contains("Examples:"), "{help:?}");
+    assert_eq!(finish(deepagents().args(["run", "--timeout", "soon"])).code, Some(2));
+}
+
+#[test]
+fn without_any_key_the_message_names_the_variables() {
+    let message = finish(deepagents().args(["run", "hello"]));
+    let message = message.one_message();
+    assert!(message.contains("ANTHROPIC_API_KEY") && message.contains("deepagents demo"), "{message}");
+}
+
+#[test]
+fn a_named_model_without_its_key_names_the_variable() {
+    let message = finish(deepagents().args(["run", "--model", "mistral:mistral-large-latest", "hello"]));
+    assert!(message.one_message().contains("set MISTRAL_API_KEY"), "{message:?}");
+}
+
+#[test]
+fn an_unknown_provider_is_answered_with_the_known_ones() {
+    let message = finish(deepagents().args(["run", "--model", "nobody:x", "hello"]));
+    assert!(
+        message.one_message().contains("no provider `nobody`") && message.err.contains("anthropic, "),
+        "{message:?}"
+    );
+    let bare = finish(deepagents().args(["run", "--model", "claude-sonnet-4-5", "hello"]));
+    assert!(bare.one_message().contains("anthropic:claude-sonnet-4-5"), "{bare:?}");
+    let azure = finish(deepagents().env("AZURE_OPENAI_API_KEY", "k").args(["run", "--model", "azure:x", "hello"]));
+    assert!(azure.one_message().contains("--base-url"), "{azure:?}");
+}
+
+#[test]
+fn the_root_must_be_a_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let message = finish(run(&file, "http://127.0.0.1:1/v1").arg("hello"));
+    assert!(message.one_message().contains("is not a directory"), "{message:?}");
+    let message = finish(run(&dir.path().join("missing"), "http://127.0.0.1:1/v1").arg("hello"));
+    assert!(message.one_message().contains("does not exist"), "{message:?}");
+}
+
+#[test]
+fn an_empty_task_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let given = finish(run(dir.path(), "http://127.0.0.1:1/v1").arg("  "));
+    assert!(given.one_message().contains("task is empty"), "{given:?}");
+    let piped = finish_with(&mut run(dir.path(), "http://127.0.0.1:1/v1"), "\n");
+    assert!(piped.one_message().contains("task is empty"), "{piped:?}");
+}
+
+#[test]
+fn a_host_that_refuses_connections_is_named() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish(run(dir.path(), &format!("http://{address}/v1")).args(["-q", "hello"]));
+    let message = finished.one_message();
+    assert_eq!(message.matches("refused").count(), 1, "{message}");
+    assert!(message.contains(&address.to_string()), "{message}");
+}
+
+#[test]
+fn an_address_with_a_bare_name_is_an_openai_compatible_server_with_an_optional_key() {
+    let server = Server::start([Reply::Text(vec!["one"]), Reply::Text(vec!["two"])]);
+    let dir = tempfile::tempdir().unwrap();
+    let without = finish(run(dir.path(), &server.address).args(["-q", "hello"]));
+    let with = finish(run(dir.path(), &server.address).env("DEEPAGENTS_API_KEY", "k1").args(["-q", "hello"]));
+    assert_eq!((without.out.as_str(), with.out.as_str()), ("one\n", "two\n"), "{without:?} {with:?}");
+    let requests = server.requests();
+    let key = |at: usize| requests[at].head.iter().find(|line| line.starts_with("authorization:")).cloned();
+    assert_eq!((key(0), key(1)), (None, Some("authorization: bearer k1".to_owned())));
+    assert_eq!(requests[0].body["model"], "test-model");
+}
+
+#[test]
+fn a_model_from_the_environment_is_announced_unless_quiet() {
+    let server = Server::start([Reply::Text(vec!["hi"]), Reply::Text(vec!["hi"])]);
+    let dir = tempfile::tempdir().unwrap();
+    let mut loud = deepagents();
+    loud.args(["run", "hello", "--base-url", &server.address, "--root"])
+        .arg(dir.path())
+        .env("DEEPAGENTS_MODEL", "small");
+    let loud = finish(&mut loud);
+    assert!(loud.err.contains("using custom:small (from DEEPAGENTS_MODEL)"), "{loud:?}");
+    let quiet = finish(
+        deepagents()
+            .args(["run", "-q", "hello", "--base-url", &server.address, "--root"])
+            .arg(dir.path())
+            .env("DEEPAGENTS_MODEL", "small"),
+    );
+    assert_eq!(quiet.err, "");
+}
+
+#[test]
+fn models_lists_providers_keys_and_the_choice() {
+    let none = finish(deepagents().arg("models"));
+    assert!(none.code == Some(0) && none.out.contains("could not choose"), "{none:?}");
+    let picked =
+        finish(deepagents().arg("models").env("OPENAI_API_KEY", "secret-key").env("GROQ_API_KEY", "secret-key"));
+    assert!(picked.out.contains("would use openai:") && picked.out.contains("200,000"), "{picked:?}");
+    assert!(!picked.out.contains("secret-key"));
+    let json = finish(deepagents().args(["models", "--json"]).env("GROQ_API_KEY", "k"));
+    let json: Value = serde_json::from_str(&json.out).unwrap();
+    assert!(json["choice"].as_str().unwrap().starts_with("groq:"));
+}
+
+#[test]
+fn explain_works_without_a_key_and_says_what_stands_in() {
+    let text = finish(deepagents().args(["explain", "--system", "Be brief."]));
+    assert_eq!(text.code, Some(0), "{text:?}");
+    assert!(
+        text.err.contains("stands in") && text.out.contains("read_file") && text.out.contains("Be brief."),
+        "{text:?}"
+    );
+    let json = finish(deepagents().args(["explain", "--json", "--no-todos", "--model", "openai:gpt-5.2"]));
+    let json: Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(json["model"], "openai:gpt-5.2");
+    assert!(!json["tools"].as_array().unwrap().iter().any(|tool| tool["name"] == "write_todos"));
+}

@@ -1,0 +1,140 @@
+//! Runs that end before their time, and how the program says so.
+
+use std::fs;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+
+use serde_json::json;
+
+use crate::program::{Finished, finish, run};
+use crate::server::{Reply, Server};
+
+#[test]
+fn a_step_limit_is_told_and_is_no_success() {
+    let server = Server::start([Reply::Call("ls", json!({"path": "/"})), Reply::Text(vec!["never asked"])]);
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish(run(dir.path(), &server.address).args(["--max-turns", "1", "List"]));
+    assert_eq!(finished.code, Some(1), "{finished:?}");
+    assert!(finished.err.contains("limit of 1 model call;") && finished.err.contains("--max-turns"), "{finished:?}");
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[test]
+fn a_cut_off_answer_is_told_and_is_no_success() {
+    let server = Server::start([Reply::Stopped("Half an ans", "length")]);
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish(run(dir.path(), &server.address).args(["-q", "Tell"]));
+    assert_eq!((finished.code, finished.out.as_str()), (Some(1), "Half an ans\n"), "{finished:?}");
+    assert!(finished.err.contains("token limit"), "{finished:?}");
+}
+
+#[test]
+fn an_empty_answer_is_told_and_is_no_success() {
+    let server = Server::start([Reply::Text(vec![""])]);
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish(run(dir.path(), &server.address).arg("Tell"));
+    assert_eq!(finished.code, Some(1), "{finished:?}");
+    assert!(finished.err.contains("without an answer"), "{finished:?}");
+}
+
+#[test]
+fn a_refused_request_ends_with_the_providers_words() {
+    let server =
+        Server::start([Reply::Status(400, json!({"error": {"message": "the temperature is too high\u{1b}[2J"}}))]);
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish(run(dir.path(), &server.address).arg("Try"));
+    assert_eq!(finished.code, Some(1), "{finished:?}");
+    assert_eq!(finished.err.matches("the temperature is too high").count(), 1, "{finished:?}");
+    assert!(!finished.err.contains('\u{1b}'), "{finished:?}");
+}
+
+#[test]
+fn a_wrong_key_names_the_variable_to_check() {
+    let server = Server::start([Reply::Status(401, json!({"error": {"message": "Incorrect API key"}}))]);
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = run(dir.path(), &server.address);
+    let finished = finish(command.env("DEEPAGENTS_API_KEY", "wrong-key").args(["-q", "Try"]));
+    let message = finished.one_message();
+    assert!(
+        message.contains("Incorrect API key") && message.ends_with("check the key in DEEPAGENTS_API_KEY"),
+        "{message}"
+    );
+}
+
+#[test]
+fn retries_are_told_on_stderr_and_the_run_goes_on() {
+    let busy = || Reply::Status(503, json!({"error": {"message": "busy"}}));
+    let server = Server::start([busy(), busy(), Reply::Text(vec!["At last."])]);
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish(run(dir.path(), &server.address).arg("Try"));
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    assert!(finished.out.starts_with("At last.\n"), "{finished:?}");
+    assert_eq!(finished.err.matches("busy").count(), 1, "the same reason is said once: {finished:?}");
+    assert!(finished.err.contains("that failed again; trying again in"), "{finished:?}");
+}
+
+#[test]
+fn a_timeout_ends_the_run_with_124() {
+    let server = Server::start([Reply::Hang]);
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish(run(dir.path(), &server.address).args(["--timeout", "300ms", "Wait"]));
+    assert_eq!(finished.code, Some(124), "{finished:?}");
+    assert!(finished.err.contains("the time of 0.3 s was up after 0 model calls"), "{finished:?}");
+}
+
+#[test]
+fn ctrl_c_ends_the_run_cleanly_with_130_and_says_what_happened() {
+    let server =
+        Server::start([Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "a"})), Reply::Hang]);
+    let dir = tempfile::tempdir().unwrap();
+    let child = run(dir.path(), &server.address)
+        .args(["--json", "Wait"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    server.wait();
+    server.wait();
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    let finished: Finished = child.wait_with_output().unwrap().into();
+    assert_eq!(finished.code, Some(130), "{finished:?}");
+    assert!(finished.err.contains("interrupted after 1 model call and 1 tool call"), "{finished:?}");
+    let last: serde_json::Value = serde_json::from_str(finished.out.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["type"], &last["stop"]), (&json!("run_finished"), &json!("cancelled")));
+    assert!(fs::exists(dir.path().join("a.txt")).unwrap());
+}
+
+#[test]
+fn a_second_ctrl_c_quits_although_nobody_reads_the_output() {
+    // More than a pipe holds, so that the program waits for its reader.
+    let text = "x".repeat(4 << 20).leak();
+    let server = Server::start([Reply::Text(vec![text])]);
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = run(dir.path(), &server.address).arg("Talk").stdout(Stdio::piped()).spawn().unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    let code = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status.code();
+        }
+        // Signals that follow each other closely may be taken as one.
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    };
+    assert_eq!(code, Some(130));
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_run_quietly() {
+    let (open, gate) = channel();
+    let server = Server::start([Reply::Gated("Hello", gate, " world")]);
+    let dir = tempfile::tempdir().unwrap();
+    let mut child =
+        run(dir.path(), &server.address).arg("Greet").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    out.read_exact(&mut [0; 5]).unwrap();
+    drop(out);
+    open.send(()).unwrap();
+    let finished: Finished = child.wait_with_output().unwrap().into();
+    assert_eq!((finished.code, finished.err.as_str()), (Some(141), ""));
+}

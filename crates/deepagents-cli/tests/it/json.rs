@@ -1,0 +1,72 @@
+//! Events as lines of JSON.
+
+use serde_json::{Value, json};
+
+use crate::program::{finish, run};
+use crate::server::{Reply, Server};
+
+fn events(out: &str) -> Vec<Value> {
+    out.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+}
+
+#[test]
+fn every_line_is_an_event_without_gaps_and_the_last_says_how_it_ended() {
+    let server = Server::start([
+        Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "a"})),
+        Reply::Text(vec!["Done", "."]),
+    ]);
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish(run(dir.path(), &server.address).args(["--json", "Write a.txt"]));
+    assert_eq!((finished.code, finished.err.as_str()), (Some(0), ""), "{finished:?}");
+    let events = events(&finished.out);
+    for (at, event) in events.iter().enumerate() {
+        assert_eq!((event["seq"].as_u64(), event["v"].as_u64()), (Some(at as u64), Some(1)), "{event}");
+    }
+    assert_eq!(events[0]["type"], "run_started");
+    let last = events.last().unwrap();
+    assert_eq!(
+        (&last["type"], &last["stop"], &last["model_calls"]),
+        (&json!("run_finished"), &json!("done"), &json!(2))
+    );
+    let text: String = events.iter().filter(|e| e["type"] == "text_delta").filter_map(|e| e["text"].as_str()).collect();
+    assert_eq!(text, "Done.");
+    let tool = events.iter().find(|e| e["type"] == "tool_finished").unwrap();
+    assert_eq!((&tool["name"], &tool["error"]), (&json!("write_file"), &json!(false)));
+}
+
+#[test]
+fn a_failure_is_an_event_and_a_message() {
+    let server = Server::start([Reply::Status(
+        400,
+        json!({"error": {"message": "no such thing", "type": "invalid_request_error"}}),
+    )]);
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish(run(dir.path(), &server.address).args(["--json", "Try"]));
+    assert_eq!(finished.code, Some(1));
+    let last = events(&finished.out).pop().unwrap();
+    assert_eq!((&last["type"], &last["kind"]), (&json!("run_failed"), &json!("invalid_request")));
+    assert!(finished.err.contains("no such thing"), "{finished:?}");
+}
+
+#[test]
+fn every_kind_of_event_is_documented() {
+    let page = include_str!("../../../../docs/events.md");
+    let source = include_str!("../../../deepagents-core/src/event.rs");
+    let kinds = source.split("pub enum EventKind {").nth(1).unwrap();
+    let names = kinds
+        .lines()
+        .filter_map(|line| line.strip_prefix("    ")?.strip_suffix(" {"))
+        .filter(|name| !name.starts_with(' '));
+    let mut seen = 0;
+    for name in names {
+        let snake: String = name
+            .chars()
+            .enumerate()
+            .flat_map(|(at, c)| [(at > 0 && c.is_uppercase()).then_some('_'), Some(c.to_ascii_lowercase())])
+            .flatten()
+            .collect();
+        assert!(page.contains(&format!("`{snake}`")), "docs/events.md does not tell of {snake}");
+        seen += 1;
+    }
+    assert!(seen > 10, "the kinds were not found");
+}

@@ -1,0 +1,17 @@
+//! The real program in real processes, against real files and a real server on loopback.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "in a test a failed expectation is the point"
+)]
+
+mod choice;
+mod demo;
+mod endings;
+mod json;
+mod program;
+mod runs;
+mod server;

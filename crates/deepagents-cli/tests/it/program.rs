@@ -1,0 +1,67 @@
+//! Running the program.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// The program in an environment without keys.
+pub(crate) fn deepagents() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_deepagents"));
+    command.env_clear().stdin(Stdio::null());
+    for name in ["PATH", "HOME"] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command
+}
+
+/// `deepagents run` in a directory with a server as its model.
+pub(crate) fn run(root: &Path, address: &str) -> Command {
+    let mut command = deepagents();
+    command.args(["run", "--base-url", address, "--model", "test-model", "--root"]).arg(root);
+    command
+}
+
+/// What a finished program left.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl From<Output> for Finished {
+    fn from(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).expect("the program writes UTF-8");
+        Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+}
+
+/// Runs to the end.
+pub(crate) fn finish(command: &mut Command) -> Finished {
+    command.output().expect("the program starts").into()
+}
+
+/// Runs to the end with something on stdin.
+pub(crate) fn finish_with(command: &mut Command, stdin: &str) -> Finished {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    child.stdin.take().expect("stdin").write_all(stdin.as_bytes()).expect("the program reads stdin");
+    child.wait_with_output().expect("the program ends").into()
+}
+
+impl Finished {
+    /// One message on stderr, exit code 1, nothing on stdout.
+    pub(crate) fn one_message(&self) -> &str {
+        assert_eq!((self.code, self.out.as_str()), (Some(1), ""), "{self:?}");
+        let message = self.err.strip_prefix("deepagents: ").expect("the program's name leads");
+        assert_eq!(message.trim_end().lines().count(), 1, "{self:?}");
+        assert!(!message.contains("Error {") && !message.contains("Caused by"), "{message}");
+        message.trim_end()
+    }
+}

@@ -1,0 +1,149 @@
+//! Runs that come to their end.
+
+use std::fs;
+use std::io::Read;
+use std::process::Stdio;
+use std::sync::mpsc::channel;
+
+use serde_json::json;
+
+use crate::program::{Finished, finish, finish_with, run};
+use crate::server::{Reply, Server};
+
+fn writes_a_file() -> Reply {
+    Reply::Call("write_file", json!({"file_path": "/out/hello.txt", "content": "Hello\n"}))
+}
+
+#[test]
+fn a_tool_call_writes_a_file_in_the_root_and_is_shown_with_the_answer_and_the_cost() {
+    let server = Server::start([writes_a_file(), Reply::Text(vec!["The file ", "is written."])]);
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish(run(dir.path(), &server.address).arg("Write hello.txt"));
+    assert_eq!((finished.code, finished.err.as_str()), (Some(0), ""), "{finished:?}");
+    assert_eq!(fs::read_to_string(dir.path().join("out/hello.txt")).unwrap(), "Hello\n");
+    assert!(finished.out.starts_with("✓ write_file /out/hello.txt\n\nThe file is written.\n\n"), "{finished:?}");
+    let last = finished.out.lines().last().unwrap();
+    assert!(last.starts_with("2,400 tokens in (2,000 cached), 68 out · 2 model calls · "), "{last}");
+    let request = &server.requests()[0];
+    assert!(
+        request.body["messages"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|m| m["content"].to_string().contains("Write hello.txt"))
+    );
+}
+
+#[test]
+fn a_tool_that_fails_shows_the_first_line_of_its_error() {
+    let server = Server::start([
+        Reply::Call("read_file", json!({"file_path": "/none.txt"})),
+        Reply::Text(vec!["It is not there."]),
+    ]);
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish(run(dir.path(), &server.address).arg("Read it"));
+    assert!(finished.out.starts_with("✗ read_file /none.txt  /none.txt does not exist\n"), "{finished:?}");
+    assert_eq!(finished.code, Some(0));
+}
+
+#[test]
+fn the_agent_cannot_leave_its_root() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    fs::create_dir(&root).unwrap();
+    fs::write(dir.path().join("secret.txt"), "secret").unwrap();
+    std::os::unix::fs::symlink("../secret.txt", root.join("link")).unwrap();
+    let server = Server::start([Reply::Call("read_file", json!({"file_path": "/link"})), Reply::Text(vec!["No."])]);
+    let finished = finish(run(&root, &server.address).arg("Read the link"));
+    assert!(finished.out.contains("✗ read_file /link"), "{finished:?}");
+    assert!(!server.requests()[1].body.to_string().contains("secret\""));
+}
+
+#[test]
+fn text_is_on_stdout_before_the_answer_is_complete() {
+    let (open, gate) = channel();
+    let server = Server::start([Reply::Gated("Hello", gate, " world")]);
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = run(dir.path(), &server.address).arg("Greet").stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let mut first = [0; 5];
+    out.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"Hello");
+    open.send(()).unwrap();
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).unwrap();
+    assert!(rest.starts_with(" world\n"), "{rest}");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn quiet_prints_the_final_answer_alone() {
+    let server = Server::start([writes_a_file(), Reply::Text(vec!["All ", "done.\n"])]);
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish(run(dir.path(), &server.address).args(["--quiet", "Write it"]));
+    assert_eq!((finished.code, finished.out.as_str(), finished.err.as_str()), (Some(0), "All done.\n", ""));
+}
+
+#[test]
+fn the_task_comes_from_stdin() {
+    let server = Server::start([Reply::Text(vec!["one"]), Reply::Text(vec!["two"])]);
+    let dir = tempfile::tempdir().unwrap();
+    let absent = finish_with(run(dir.path(), &server.address).arg("-q"), "the first task\n");
+    let dash = finish_with(run(dir.path(), &server.address).args(["-q", "-"]), "the second task\n");
+    assert_eq!((absent.out.as_str(), dash.out.as_str()), ("one\n", "two\n"), "{absent:?} {dash:?}");
+    let requests = server.requests();
+    assert!(requests[0].body.to_string().contains("the first task"));
+    assert!(requests[1].body.to_string().contains("the second task"));
+}
+
+#[test]
+fn options_reach_the_request() {
+    let server = Server::start([Reply::Text(vec!["ok"])]);
+    let dir = tempfile::tempdir().unwrap();
+    let prompt = dir.path().join("prompt.md");
+    fs::write(&prompt, "You are a lighthouse keeper.\n").unwrap();
+    let finished = finish(
+        run(dir.path(), &server.address)
+            .args(["-q", "--no-todos", "--no-stream", "--max-tokens", "77", "--header", "X-Team: blue", "--system"])
+            .arg(format!("@{}", prompt.display()))
+            .arg("Hello"),
+    );
+    assert_eq!(finished.out, "ok\n", "{finished:?}");
+    let request = &server.requests()[0];
+    assert!(request.head.contains(&"x-team: blue".to_owned()), "{:?}", request.head);
+    let body = request.body.to_string();
+    assert!(body.contains("You are a lighthouse keeper.") && !body.contains("write_todos"), "{body}");
+    assert_eq!(request.body["max_tokens"], 77);
+    assert_ne!(request.body["stream"], true);
+}
+
+#[test]
+fn the_todo_list_shows_what_changed() {
+    let todos = |first: &str, second: &str| {
+        Reply::Call(
+            "write_todos",
+            json!({"todos": [{"content": "look", "status": first}, {"content": "act", "status": second}]}),
+        )
+    };
+    let server = Server::start([
+        todos("in_progress", "pending"),
+        todos("completed", "in_progress"),
+        todos("completed", "completed"),
+        Reply::Text(vec!["Done."]),
+    ]);
+    let dir = tempfile::tempdir().unwrap();
+    let finished: Finished = finish(run(dir.path(), &server.address).arg("Plan"));
+    let expected = "\
+Todos 0/2
+  ◐ look
+  ☐ act
+Todos 1/2
+  ☑ look
+  ◐ act
+Todos 2/2
+  ☑ act
+
+Done.
+";
+    assert!(finished.out.starts_with(expected), "{}", finished.out);
+}

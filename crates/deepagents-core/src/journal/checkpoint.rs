@@ -1,0 +1,109 @@
+//! The checkpoints of a thread: positions from which a run can go on.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Entry, Journal, JournalError, Position, Record};
+use crate::env::Timestamp;
+
+/// How many entries are read at once.
+const PAGE: u64 = 1_000;
+
+/// A position from which a run can go on.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Checkpoint {
+    /// The position.
+    pub position: Position,
+    /// The position it follows; none at the start, and where what it follows was pruned.
+    pub parent: Option<Position>,
+    /// When it was written.
+    pub at: Timestamp,
+    /// The run that wrote it, or wrote last before it.
+    pub run: Option<String>,
+    /// What made it.
+    pub origin: Origin,
+}
+
+/// What made a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Origin {
+    /// The input of a run.
+    Input,
+    /// A step of a run.
+    Step,
+    /// A change by the application.
+    Update,
+    /// Going back; the parent is where to.
+    Rewind,
+}
+
+/// The checkpoints of a thread, newest first: those before a position, at most so many. All branches are among them.
+///
+/// # Errors
+/// When the log cannot be read.
+pub async fn checkpoints(
+    journal: &dyn Journal,
+    thread: &str,
+    before: Option<Position>,
+    limit: usize,
+) -> Result<Vec<Checkpoint>, JournalError> {
+    let mut found: VecDeque<Checkpoint> = VecDeque::new();
+    let mut walk = Walk::default();
+    let mut next = match journal.threads().get(thread).await? {
+        Some(info) => 0..info.end,
+        None => return Ok(Vec::new()),
+    };
+    while next.start < next.end {
+        let page = next.start..next.end.min(next.start + PAGE);
+        next.start = page.end;
+        for entry in journal.read(thread, page).await? {
+            let Some(checkpoint) = walk.step(entry) else { continue };
+            if before.is_some_and(|before| checkpoint.position >= before) {
+                return Ok(found.into_iter().rev().collect());
+            }
+            found.push_back(checkpoint);
+            if found.len() > limit {
+                found.pop_front();
+            }
+        }
+    }
+    Ok(found.into_iter().rev().collect())
+}
+
+#[derive(Default)]
+struct Walk {
+    run: Option<String>,
+    last: Option<Position>,
+    begun: bool,
+}
+
+impl Walk {
+    fn step(&mut self, entry: Entry) -> Option<Checkpoint> {
+        let mut parent = self.last;
+        let origin = match entry.record {
+            Record::RunStarted { run, .. } => {
+                (self.run, self.begun) = (Some(run), true);
+                return None;
+            }
+            Record::RunResumed { run, .. } => {
+                self.run = Some(run);
+                return None;
+            }
+            Record::Step { .. } if std::mem::take(&mut self.begun) => Origin::Input,
+            Record::Step { .. } => Origin::Step,
+            Record::StateUpdated { .. } => Origin::Update,
+            Record::Rewound { to, .. } => {
+                parent = (to > 0).then_some(to);
+                Origin::Rewind
+            }
+            _ => return None,
+        };
+        let position = entry.position + 1;
+        self.last = Some(position);
+        Some(Checkpoint { position, parent, at: entry.at, run: self.run.clone(), origin })
+    }
+}

@@ -1,0 +1,62 @@
+//! Records as text, with versions.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{JournalError, Position, Record};
+
+/// Version of the JSON form of records. It grows when a field changes its meaning or goes away, not when one is added;
+/// older forms are lifted to the present one as they are read.
+pub const RECORD_VERSION: u64 = 1;
+
+/// Lifts a record of version `i` to `i + 1`; one for every version before the present.
+type Lift = fn(&mut Map<String, Value>);
+const LIFTS: [Lift; RECORD_VERSION as usize] = [
+    // Before versions were noted, a record had the shape of version 1.
+    |_record| {},
+];
+
+#[derive(Serialize)]
+struct Versioned<'a> {
+    v: u64,
+    #[serde(flatten)]
+    record: &'a Record,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    #[serde(default)]
+    v: u64,
+}
+
+/// A record as one line of JSON.
+///
+/// # Errors
+/// When a value of the record cannot be written as JSON.
+pub fn encode(record: &Record) -> Result<String, serde_json::Error> {
+    serde_json::to_string(&Versioned { v: RECORD_VERSION, record })
+}
+
+/// Reads what [`encode`] wrote, in this version or an earlier one.
+///
+/// # Errors
+/// [`JournalError::Newer`] for a later version, [`JournalError::Damaged`] for anything else that is no record.
+pub fn decode(thread: &str, position: Position, text: &str) -> Result<Record, JournalError> {
+    let damaged = |error: serde_json::Error| JournalError::Damaged {
+        thread: thread.to_owned(),
+        position,
+        reason: error.to_string(),
+    };
+    let Version { v: version } = serde_json::from_str(text).map_err(damaged)?;
+    if version == RECORD_VERSION {
+        return serde_json::from_str(text).map_err(damaged);
+    }
+    if version > RECORD_VERSION {
+        return Err(JournalError::Newer { thread: thread.to_owned(), position, version });
+    }
+    let mut fields: Map<String, Value> = serde_json::from_str(text).map_err(damaged)?;
+    for lift in LIFTS.iter().skip(usize::try_from(version).unwrap_or(usize::MAX)) {
+        lift(&mut fields);
+    }
+    Record::deserialize(Value::Object(fields)).map_err(damaged)
+}

@@ -1,0 +1,180 @@
+//! What a journal does.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use futures_core::future::BoxFuture;
+
+use super::{JournalError, Position, Record, Threads};
+use crate::env::Timestamp;
+
+/// Keeps the logs of threads.
+///
+/// Records are appended in order and never changed. An append succeeds only for the owner of the thread, and only at
+/// the end the writer knows, so that two processes on one thread get an error instead of a fork in silence. `Ok` means
+/// durable, at the level the journal promises. An implementation is tested by the journal suite of
+/// `deepagents-testing`.
+///
+/// ```
+/// use std::time::Duration;
+/// use deepagents_core::journal::{Claim, Journal, MemoryJournal, Record};
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let journal = MemoryJournal::new();
+/// let fence = journal.claim("t1", Claim::new("me", Duration::from_secs(60))).await?;
+/// let record = Record::RunStarted { run: "run_1".to_owned(), at: "2026-01-01T00:00:00Z".to_owned() };
+/// let appended = journal.append("t1", fence, 0, vec![record]).await?;
+/// assert_eq!(appended.end, 1);
+/// journal.release("t1", fence).await?;
+/// # Ok::<(), deepagents_core::journal::JournalError>(()) }).unwrap();
+/// ```
+pub trait Journal: Send + Sync + 'static {
+    /// Makes somebody the owner of a thread for a while, with a fence that no owner of any thread has had before. A
+    /// thread that does not exist begins to.
+    ///
+    /// # Errors
+    /// [`JournalError::Busy`] when it has an owner whose lease has not run out, unless it is to be taken over.
+    fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> BoxFuture<'a, Result<Fence, JournalError>>;
+
+    /// Prolongs a lease: it then runs out after `lease` from now.
+    ///
+    /// # Errors
+    /// [`JournalError::Fenced`] when it has run out before, or the thread has another owner.
+    fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> BoxFuture<'a, Result<(), JournalError>>;
+
+    /// Gives a thread up; nothing happens if it has another owner by now. Takes its place among the calls of this
+    /// process when it is called, not when it is first polled.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> BoxFuture<'a, Result<(), JournalError>>;
+
+    /// Appends records at `expected`, all or none.
+    ///
+    /// # Errors
+    /// [`JournalError::Fenced`] when the thread is not, or no longer, this owner's; [`JournalError::Conflict`] when the
+    /// log ends elsewhere.
+    fn append<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        expected: Position,
+        records: Vec<Record>,
+    ) -> BoxFuture<'a, Result<Appended, JournalError>>;
+
+    /// What is needed for the state at a position, by default the end: the last snapshot that is not after it, and the
+    /// entries from there on. Of an unknown thread nothing, with end 0.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    fn load<'a>(&'a self, thread: &'a str, at: Option<Position>) -> BoxFuture<'a, Result<Loaded, JournalError>>;
+
+    /// The entries at these positions, in order; those that were pruned or not yet written are missing.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    fn read<'a>(
+        &'a self,
+        thread: &'a str,
+        positions: Range<Position>,
+    ) -> BoxFuture<'a, Result<Vec<Entry>, JournalError>>;
+
+    /// Keeps a snapshot, in place of one at the same position, and returns the bytes it takes.
+    ///
+    /// # Errors
+    /// [`JournalError::Fenced`] as for an append; [`JournalError::Position`] when the log ends before it.
+    fn put_snapshot<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        snapshot: Snapshot,
+    ) -> BoxFuture<'a, Result<u64, JournalError>>;
+
+    /// The threads as a whole: listing, metadata, copying, deleting.
+    fn threads(&self) -> &dyn Threads;
+}
+
+/// Who wants a thread, and for how long.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Claim {
+    /// Told to others that want the thread.
+    pub owner: String,
+    /// How long the thread is the owner's unless it renews.
+    pub lease: Duration,
+    /// Whether the thread is taken from an owner whose lease has not run out.
+    pub take_over: bool,
+}
+
+impl Claim {
+    /// A claim that respects other owners.
+    pub fn new(owner: impl Into<String>, lease: Duration) -> Self {
+        Self { owner: owner.into(), lease, take_over: false }
+    }
+
+    /// Takes the thread from whoever has it. What that owner was doing is in doubt then, and it can write no more.
+    #[must_use]
+    pub fn take_over(mut self) -> Self {
+        self.take_over = true;
+        self
+    }
+}
+
+/// Proves ownership of a thread. A later owner has a greater one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fence(u64);
+
+impl Fence {
+    /// The fence with this number, for journals.
+    pub fn new(epoch: u64) -> Self {
+        Self(epoch)
+    }
+
+    /// Its number.
+    pub fn epoch(self) -> u64 {
+        self.0
+    }
+}
+
+/// What an append did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// Where the log ends now.
+    pub end: Position,
+    /// The bytes the records take; 0 where they take no storage.
+    pub bytes: u64,
+}
+
+/// A record and its circumstances.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The record's position: how many records were appended before it.
+    pub position: Position,
+    /// When it was appended, to the millisecond.
+    pub at: Timestamp,
+    /// The record.
+    pub record: Record,
+}
+
+/// What a log amounts to at a position. The text is JSON of this crate's own making; journals need not understand it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// How many records it stands for.
+    pub position: Position,
+    /// The state and all else that the records say.
+    pub body: String,
+}
+
+/// What is needed for a state.
+#[derive(Clone, Debug, Default)]
+pub struct Loaded {
+    /// The last snapshot that is not after the position.
+    pub snapshot: Option<Snapshot>,
+    /// Bytes the snapshot takes.
+    pub snapshot_bytes: u64,
+    /// The entries after the snapshot, or all from the start.
+    pub entries: Vec<Entry>,
+    /// Bytes the entries take.
+    pub entry_bytes: u64,
+    /// Where the whole log ends.
+    pub end: Position,
+}

@@ -1,0 +1,94 @@
+//! Why a journal failed.
+
+use super::{Position, ThreadId};
+use crate::env::Timestamp;
+
+/// Why a journal failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JournalError {
+    /// Somebody else has written to the thread.
+    #[error(
+        "thread `{thread}` was changed by somebody else (expected its log to end at {expected}, it ends at {found}); load it again"
+    )]
+    Conflict {
+        /// The thread.
+        thread: ThreadId,
+        /// Where the writer thought the log ends.
+        expected: Position,
+        /// Where it ends.
+        found: Position,
+    },
+    /// Somebody else works on the thread.
+    #[error("thread `{thread}` is being worked on by {owner} until {until}; wait for its end or take it over")]
+    Busy {
+        /// The thread.
+        thread: ThreadId,
+        /// Who.
+        owner: String,
+        /// When its lease runs out unless it is renewed.
+        until: Timestamp,
+    },
+    /// The writer no longer owns the thread.
+    #[error("thread `{thread}` is no longer ours: the lease ran out or somebody else took it over; resume the thread")]
+    Fenced {
+        /// The thread.
+        thread: ThreadId,
+    },
+    /// There is no such thread.
+    #[error("there is no thread `{thread}`")]
+    NotFound {
+        /// The thread.
+        thread: ThreadId,
+    },
+    /// There is such a thread already.
+    #[error("thread `{thread}` exists already; choose another name or delete it first")]
+    Exists {
+        /// The thread.
+        thread: ThreadId,
+    },
+    /// The name cannot be used for a thread.
+    #[error("`{thread}` cannot be the name of a thread: {reason}")]
+    Name {
+        /// The name.
+        thread: ThreadId,
+        /// Why.
+        reason: &'static str,
+    },
+    /// The log does not reach back, or forward, to a position.
+    #[error("thread `{thread}` has no state at position {position}: {reason}")]
+    Position {
+        /// The thread.
+        thread: ThreadId,
+        /// The position.
+        position: Position,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A record cannot be understood.
+    #[error("record {position} of thread `{thread}` cannot be read: {reason}")]
+    Damaged {
+        /// The thread.
+        thread: ThreadId,
+        /// The record.
+        position: Position,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A record was written by a newer version of this library.
+    #[error(
+        "record {position} of thread `{thread}` has version {version}, this program knows {} and older; update the program",
+        super::RECORD_VERSION
+    )]
+    Newer {
+        /// The thread.
+        thread: ThreadId,
+        /// The record.
+        position: Position,
+        /// Its version.
+        version: u64,
+    },
+    /// The storage failed.
+    #[error("the journal's storage failed: {0}")]
+    Storage(#[source] crate::error::BoxError),
+}

@@ -1,0 +1,123 @@
+//! Pruning: less history, the same state.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Claim, Entry, Fence, Journal, JournalError, Position, Record, load_fold};
+use crate::env::Timestamp;
+use crate::state::Schema;
+
+/// How many entries are read at once.
+const PAGE: u64 = 1_000;
+
+/// How long pruning may own a thread.
+const LEASE: Duration = Duration::from_secs(600);
+
+/// What of a thread's history is kept. The state at every position that is kept stays the same.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Keep {
+    /// The present state alone.
+    Latest,
+    /// The state at a position, and what follows.
+    From(Position),
+    /// The state at a time, and what follows.
+    Since(Timestamp),
+    /// All but these runs.
+    NotRuns(Vec<String>),
+}
+
+/// Removes history from a thread. What is removed is first replaced by a snapshot of what it amounts to, so that no
+/// state that is kept depends on it; positions within it can no longer be gone back to.
+///
+/// # Errors
+/// [`JournalError::Busy`] when somebody works on the thread, [`JournalError::NotFound`] when there is none; otherwise
+/// when the log cannot be read or written.
+pub async fn prune(journal: &dyn Journal, thread: &str, schema: Arc<Schema>, keep: &Keep) -> Result<(), JournalError> {
+    if journal.threads().get(thread).await?.is_none() {
+        return Err(JournalError::NotFound { thread: thread.to_owned() });
+    }
+    let fence = journal.claim(thread, Claim::new("prune", LEASE)).await?;
+    let pruned = replace(journal, thread, &schema, keep, fence).await;
+    journal.release(thread, fence).await.and(pruned)
+}
+
+async fn replace(
+    journal: &dyn Journal,
+    thread: &str,
+    schema: &Arc<Schema>,
+    keep: &Keep,
+    fence: Fence,
+) -> Result<(), JournalError> {
+    let mut plan = Plan::new(keep);
+    let Some(info) = journal.threads().get(thread).await? else { return Ok(()) };
+    let mut from = 0;
+    while from < info.end {
+        let until = info.end.min(from + PAGE);
+        for entry in journal.read(thread, from..until).await? {
+            plan.see(&entry);
+        }
+        from = until;
+    }
+    let ranges = plan.ranges(info.end);
+    let removed = |position: Position| ranges.iter().any(|range| range.contains(&position));
+    let mut wanted: Vec<Position> = ranges.iter().map(|range| range.end).collect();
+    // What goes back to a position that is removed must not need it.
+    wanted.extend(plan.rewinds.iter().filter(|(at, to)| removed(*to) && !removed(*at)).map(|(at, _)| at + 1));
+    for position in wanted {
+        let fold = load_fold(journal, thread, schema.clone(), Some(position)).await?.fold;
+        journal.put_snapshot(thread, fence, fold.snapshot(thread)?).await?;
+    }
+    for range in ranges {
+        journal.threads().remove(thread, range).await?;
+    }
+    Ok(())
+}
+
+struct Plan<'a> {
+    keep: &'a Keep,
+    /// Where what is kept begins, once it is known.
+    begin: Option<Position>,
+    /// Where a run begins, and which.
+    runs: Vec<(Position, String)>,
+    /// Where the log goes back, and to where.
+    rewinds: Vec<(Position, Position)>,
+}
+
+impl<'a> Plan<'a> {
+    fn new(keep: &'a Keep) -> Self {
+        Self { keep, begin: None, runs: Vec::new(), rewinds: Vec::new() }
+    }
+
+    fn see(&mut self, entry: &Entry) {
+        match &entry.record {
+            Record::RunStarted { run, .. } | Record::RunResumed { run, .. } => {
+                self.runs.push((entry.position, run.clone()));
+            }
+            Record::Rewound { to, .. } => self.rewinds.push((entry.position, *to)),
+            _ => {}
+        }
+        if let Keep::Since(time) = self.keep
+            && self.begin.is_none()
+            && entry.at >= *time
+        {
+            self.begin = Some(entry.position);
+        }
+    }
+
+    /// The records to remove.
+    fn ranges(&self, end: Position) -> Vec<Range<Position>> {
+        let before = |position: Position| if position == 0 { Vec::new() } else { vec![0..position] };
+        match self.keep {
+            Keep::Latest => before(end),
+            Keep::From(position) => before((*position).min(end)),
+            Keep::Since(_) => before(self.begin.unwrap_or(end)),
+            Keep::NotRuns(unwanted) => {
+                let ends = self.runs.iter().skip(1).map(|(start, _)| *start).chain([end]);
+                let spans = self.runs.iter().zip(ends);
+                spans.filter(|((_, run), _)| unwanted.contains(run)).map(|((start, _), end)| *start..end).collect()
+            }
+        }
+    }
+}

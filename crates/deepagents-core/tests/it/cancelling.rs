@@ -1,0 +1,204 @@
+//! Runs that are cancelled.
+
+use std::sync::Arc;
+
+use deepagents_core::event::EventKind;
+use deepagents_core::journal::MemoryJournal;
+use deepagents_core::message::Message;
+use deepagents_core::middleware::{Step, before_agent};
+use deepagents_core::run::{RunInput, Stop};
+use deepagents_core::state::Update;
+use deepagents_core::tool::{DynTool, Effect, ToolError, ToolOutput, json_tool};
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::support::{Notes, agent, assert_sound, echo, lines, tool, until, watch};
+
+/// A tool that never ends.
+fn hangs() -> impl DynTool {
+    tool("hangs", |_, _| async {
+        std::future::pending::<()>().await;
+        Ok("never")
+    })
+}
+
+/// A tool that finishes with a message of its own beside the result.
+fn quick() -> impl DynTool {
+    tool("quick", |_, _| async {
+        Ok(ToolOutput::text("finished").with_update(Update::message(Message::harness("beside"))))
+    })
+}
+
+fn is_result(kind: &EventKind) -> bool {
+    matches!(kind, EventKind::ToolFinished { .. })
+}
+
+#[tokio::test]
+async fn cancelling_during_a_model_call_keeps_the_history_as_it_was() {
+    let forever = std::time::Duration::from_secs(3600);
+    let agent = agent(ScriptedModel::new([Turn::text("never").delay(forever)])).build().unwrap();
+    let mut run = agent.run("hi");
+    until(&mut run, |kind| matches!(kind, EventKind::ModelStarted { .. })).await;
+    run.cancel();
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!(outcome.stop, Stop::Cancelled);
+    assert_eq!(lines(outcome.messages()), ["user: hi"]);
+}
+
+#[tokio::test]
+async fn cancelling_during_tools_keeps_finished_results_and_answers_the_others_in_call_order() {
+    let journal = Arc::new(MemoryJournal::new());
+    let turn = Turn::calls([("hangs", json!({})), ("quick", json!({})), ("hangs", json!({}))]);
+    let agent = agent(ScriptedModel::new([turn, Turn::text("again")]))
+        .tool(hangs())
+        .tool(quick())
+        .dyn_journal(journal)
+        .build()
+        .unwrap();
+    let mut run = agent.run(RunInput::new("go").thread("t"));
+    until(&mut run, is_result).await;
+    run.cancel();
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!(outcome.stop, Stop::Cancelled);
+    assert_sound(outcome.messages());
+    let cancelled = "error: The call of hangs was not completed: the run was cancelled.";
+    assert_eq!(lines(outcome.messages())[2..], [cancelled, "result: finished", cancelled, "user: beside"]);
+    let stored = agent.state("t").await.unwrap();
+    assert_eq!(stored.messages(), outcome.messages());
+
+    let next = agent.invoke(RunInput::new("go on").thread("t")).await.unwrap();
+    assert_sound(next.messages());
+    assert_eq!(lines(next.messages())[6..], ["user: go on", "assistant: again"]);
+}
+
+#[tokio::test]
+async fn calls_that_wait_for_another_are_not_started_any_more() {
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let write = json_tool("write", "Writes.", json!({"type": "object"}), move |args: Value, _| {
+        seen.add(args["n"].to_string());
+        async { std::future::pending::<Result<String, ToolError>>().await }
+    })
+    .effect(Effect::write("/p"));
+    let turn = Turn::calls([("write", json!({"n": 1})), ("write", json!({"n": 2}))]);
+    let agent = agent(ScriptedModel::new([turn])).tool(write).build().unwrap();
+    let mut run = agent.run("go");
+    until(&mut run, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
+    while notes.list().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    run.cancel();
+    let (events, outcome) = watch(run).await;
+    assert_sound(outcome.unwrap().messages());
+    assert_eq!(notes.list(), ["1"]);
+    let finished = events.iter().filter(|e| is_result(&e.kind)).count();
+    let started = events.iter().filter(|e| matches!(&e.kind, EventKind::ToolStarted { .. })).count();
+    assert_eq!((started, finished), (1, 2), "each call is told once as finished, the first had begun before");
+}
+
+#[tokio::test]
+async fn tools_are_dropped_and_told_that_the_run_is_cancelled() {
+    let (gone, mut wait) = mpsc::unbounded_channel::<&str>();
+    let watches = tool("watches", move |_, cx| {
+        let gone = gone.clone();
+        let token = cx.cancellation().clone();
+        async move {
+            let outside = gone.clone();
+            tokio::spawn(async move {
+                token.cancelled().await;
+                outside.send("told").unwrap();
+            });
+            struct Dropped(mpsc::UnboundedSender<&'static str>);
+            impl Drop for Dropped {
+                fn drop(&mut self) {
+                    let _ = self.0.send("dropped");
+                }
+            }
+            let _dropped = Dropped(gone);
+            std::future::pending::<()>().await;
+            Ok("never")
+        }
+    });
+    let agent = agent(ScriptedModel::new([Turn::call("watches", json!({}))])).tool(watches).build().unwrap();
+    let mut run = agent.run("go");
+    until(&mut run, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
+    tokio::task::yield_now().await;
+    run.cancel();
+    run.outcome().await.unwrap();
+    let mut told = vec![wait.recv().await.unwrap(), wait.recv().await.unwrap()];
+    told.sort_unstable();
+    assert_eq!(told, ["dropped", "told"]);
+}
+
+#[tokio::test]
+async fn dropping_the_handle_cancels_the_run() {
+    struct Dropped(mpsc::UnboundedSender<()>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            let _ = self.0.send(());
+        }
+    }
+    let (gone, mut wait) = mpsc::unbounded_channel();
+    let holds = tool("holds", move |_, _| {
+        let held = Dropped(gone.clone());
+        async move {
+            let _held = held;
+            std::future::pending::<()>().await;
+            Ok("never")
+        }
+    });
+    let agent = agent(ScriptedModel::new([Turn::call("holds", json!({}))])).tool(holds).build().unwrap();
+    let mut run = agent.run("go");
+    until(&mut run, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
+    drop(run);
+    assert_eq!(wait.recv().await, Some(()));
+}
+
+#[tokio::test]
+async fn a_run_cancelled_before_it_began_asks_no_model_and_keeps_its_input() {
+    let model = ScriptedModel::new([]);
+    let agent = agent(model.clone()).journal(MemoryJournal::new()).build().unwrap();
+    let run = agent.run(RunInput::new("hi").thread("t"));
+    run.canceller().cancel();
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!(outcome.stop, Stop::Cancelled);
+    assert!(model.requests().is_empty());
+    assert_eq!(lines(agent.state("t").await.unwrap().messages()), ["user: hi"]);
+}
+
+#[tokio::test]
+async fn cancelling_ends_a_hook_that_hangs() {
+    let (began, mut wait) = mpsc::unbounded_channel();
+    let agent = agent(ScriptedModel::new([]))
+        .middleware(before_agent(move |_| {
+            began.send(()).unwrap();
+            async {
+                std::future::pending::<()>().await;
+                Ok(Step::next())
+            }
+        }))
+        .build()
+        .unwrap();
+    let run = agent.run("hi");
+    wait.recv().await.unwrap();
+    run.cancel();
+    assert_eq!(run.outcome().await.unwrap().stop, Stop::Cancelled);
+}
+
+#[tokio::test]
+async fn a_tool_that_finishes_as_the_run_is_cancelled_is_kept() {
+    let (handle, wait) = std::sync::mpsc::channel::<tokio_util::sync::CancellationToken>();
+    let wait = std::sync::Mutex::new(wait);
+    let last = tool("last", move |_, _| {
+        let canceller = wait.lock().unwrap().recv().unwrap();
+        canceller.cancel();
+        async { Ok("done in time") }
+    });
+    let agent = agent(ScriptedModel::new([Turn::call("last", json!({}))])).tool(last).tool(echo()).build().unwrap();
+    let run = agent.run("go");
+    handle.send(run.canceller()).unwrap();
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!(outcome.stop, Stop::Cancelled);
+    assert_eq!(lines(outcome.messages())[2..], ["result: done in time"]);
+}

@@ -1,0 +1,242 @@
+//! State: typed values, updates, and what agents share.
+
+use std::sync::Arc;
+
+use deepagents_core::last_value;
+use deepagents_core::message::Message;
+use deepagents_core::middleware::{Middleware, Step, before_agent};
+use deepagents_core::state::{
+    Channel, ChannelError, ChannelSpec, Concurrent, Join, MessagesChannel, Schema, State, Update,
+};
+use deepagents_core::tool::{Effect, ToolOutput, json_tool};
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use serde_json::{Map, Value, json};
+
+use crate::support::{agent, assert_sound, lines};
+
+/// Adds up, and refuses to go below zero.
+struct Counter;
+impl Channel for Counter {
+    const NAME: &'static str = "counter";
+    type Value = i64;
+    type Update = i64;
+    fn reduce(value: &mut i64, update: i64) -> Result<(), ChannelError> {
+        *value += update;
+        if *value < 0 {
+            return Err(ChannelError::Refused { channel: Self::NAME, reason: "it would be negative".to_owned() });
+        }
+        Ok(())
+    }
+    fn fork(value: &i64) -> i64 {
+        *value
+    }
+    fn join(parent: &i64, given: &i64, child: &i64) -> Join<i64> {
+        let conflicts = if parent == given { vec![] } else { vec!["counter".to_owned()] };
+        Join { update: Some(child - given), conflicts }
+    }
+}
+
+struct Secret;
+impl Channel for Secret {
+    const NAME: &'static str = "secret";
+    const PRIVATE: bool = true;
+    const CONCURRENT: Concurrent = Concurrent::Fold;
+    type Value = String;
+    type Update = String;
+    fn reduce(value: &mut String, update: String) -> Result<(), ChannelError> {
+        *value = update;
+        Ok(())
+    }
+    fn fork(value: &String) -> String {
+        value.clone()
+    }
+}
+
+last_value!(City("city"): Option<String>);
+
+mod elsewhere {
+    deepagents_core::last_value!(pub(super) City("city"): u32);
+}
+
+/// Declares channels.
+struct Declares(&'static str, Vec<ChannelSpec>);
+impl Middleware for Declares {
+    fn name(&self) -> &str {
+        self.0
+    }
+    fn channels(&self) -> Vec<ChannelSpec> {
+        self.1.clone()
+    }
+}
+
+fn all() -> Vec<ChannelSpec> {
+    vec![ChannelSpec::of::<Counter>(), ChannelSpec::of::<Secret>(), ChannelSpec::of::<City>()]
+}
+
+fn schema() -> Arc<Schema> {
+    Arc::new(Schema::new(all().into_iter().chain([ChannelSpec::of::<MessagesChannel>()])).unwrap())
+}
+
+fn full() -> State {
+    let mut state = State::new(schema());
+    let update = Update::message(Message::user("hi"))
+        .with::<Counter>(2)
+        .with::<Counter>(3)
+        .with::<Secret>("s".to_owned())
+        .with::<City>(Some("Turin".to_owned()));
+    state.apply(&update).unwrap();
+    state
+}
+
+#[test]
+fn values_are_typed_and_updates_of_one_channel_fold_in_order() {
+    let state = full();
+    assert_eq!(state.get::<Counter>(), Some(&5));
+    assert_eq!(state.get::<City>(), Some(&Some("Turin".to_owned())));
+    assert_eq!(state.get::<elsewhere::City>(), None, "another type with the name is not the channel");
+    assert_eq!(State::default().get::<Counter>(), None);
+}
+
+#[test]
+fn the_json_view_holds_private_channels_only_if_asked_and_reads_back() {
+    let state = full();
+    let shown = state.to_json(false).unwrap();
+    assert_eq!(shown.keys().collect::<Vec<_>>(), ["city", "counter", "messages"]);
+    let everything = state.to_json(true).unwrap();
+    assert_eq!(everything["secret"], json!("s"));
+    let back = State::from_json(schema(), everything.clone()).unwrap();
+    assert_eq!(back.to_json(true).unwrap(), everything);
+}
+
+#[test]
+fn a_view_with_unknown_names_reads_without_them_and_a_wrong_value_names_its_channel() {
+    let values = |value: Value| json!({"counter": value, "gone": 1}).as_object().unwrap().clone();
+    assert_eq!(State::from_json(schema(), values(json!(4))).unwrap().get::<Counter>(), Some(&4));
+    let error = State::from_json(schema(), values(json!("four"))).unwrap_err();
+    assert!(error.to_string().contains("counter"), "{error}");
+}
+
+#[test]
+fn an_update_applies_as_a_whole_or_not_at_all() {
+    let mut state = full();
+    let before = state.to_json(true).unwrap();
+    let refused = Update::of::<City>(None).with::<Counter>(-100);
+    assert!(matches!(state.apply(&refused), Err(ChannelError::Refused { channel: "counter", .. })));
+    let undeclared = Update::of::<City>(None).and(Update::of::<deepagents_core::state::StructuredResponse>(None));
+    assert_eq!(state.apply(&undeclared), Err(ChannelError::Undeclared("structured_response".to_owned())));
+    let clash = Update::of::<Counter>(1).with::<elsewhere::City>(7);
+    assert_eq!(state.apply(&clash), Err(ChannelError::TypeClash("city".to_owned())));
+    assert_eq!(state.to_json(true).unwrap(), before);
+}
+
+#[test]
+fn updates_come_from_json_by_channel_name() {
+    let updates = |json: Value| -> Map<String, Value> { json.as_object().unwrap().clone() };
+    let update = Update::from_json(&schema(), updates(json!({"counter": 2, "city": "Oslo"}))).unwrap();
+    let mut state = State::new(schema());
+    state.apply(&update).unwrap();
+    assert_eq!(state.get::<City>(), Some(&Some("Oslo".to_owned())));
+    let error = Update::from_json(&schema(), updates(json!({"nope": 2}))).unwrap_err();
+    assert_eq!(error, ChannelError::Undeclared("nope".to_owned()));
+    assert!(Update::from_json(&schema(), updates(json!({"counter": []}))).is_err());
+}
+
+#[test]
+fn a_fork_takes_what_channels_share_and_never_private_ones_or_messages() {
+    let child = full().fork(schema()).unwrap();
+    assert_eq!(child.get::<Counter>(), Some(&5));
+    assert_eq!(child.get::<Secret>(), Some(&String::new()));
+    assert_eq!(child.get::<City>(), Some(&None));
+    assert!(child.messages().is_empty());
+}
+
+#[test]
+fn a_join_brings_the_childs_changes_home_and_names_conflicts() {
+    let mut parent = full();
+    let given = parent.fork(schema()).unwrap();
+    let mut child = given.clone();
+    child.apply(&Update::of::<Counter>(10)).unwrap();
+    let (update, conflicts) = parent.join(&given, &child).unwrap();
+    assert_eq!((update.get::<Counter>().collect::<Vec<_>>(), conflicts), (vec![&10], vec![]));
+    parent.apply(&Update::of::<Counter>(1)).unwrap();
+    let (update, conflicts) = parent.join(&given, &child).unwrap();
+    assert_eq!(conflicts, ["counter"]);
+    parent.apply(&update).unwrap();
+    assert_eq!(parent.get::<Counter>(), Some(&16));
+}
+
+#[test]
+fn two_types_with_one_name_are_an_error_when_the_agent_is_built_that_names_both() {
+    let built = agent(ScriptedModel::new([]))
+        .middleware(Declares("one", vec![ChannelSpec::of::<City>()]))
+        .middleware(Declares("two", vec![ChannelSpec::of::<City>()]))
+        .middleware(Declares("three", vec![ChannelSpec::of::<elsewhere::City>()]))
+        .build();
+    let error = built.unwrap_err().to_string();
+    assert!(error.contains("`city`"), "{error}");
+    assert!(error.contains("channels::City") && error.contains("channels::elsewhere::City"), "{error}");
+}
+
+#[test]
+fn types_that_clash_between_parent_and_child_are_an_error_of_the_fork() {
+    let other = Arc::new(Schema::new([ChannelSpec::of::<elsewhere::City>()]).unwrap());
+    assert_eq!(full().fork(other).unwrap_err(), ChannelError::TypeClash("city".to_owned()));
+}
+
+#[tokio::test]
+async fn a_hook_that_writes_an_undeclared_channel_fails_the_run_and_says_which() {
+    let agent = agent(ScriptedModel::new([Turn::text("never")]))
+        .middleware(before_agent(|_| async { Ok(Step::set::<Counter>(1)) }))
+        .build()
+        .unwrap();
+    let error = agent.invoke("hi").await.unwrap_err();
+    assert_eq!(error.kind(), "state");
+    assert!(error.to_string().contains("`counter`"), "{error}");
+    assert_eq!(lines(error.state.messages()), ["user: hi"]);
+}
+
+/// Runs two calls of one turn that both change the state, the second after the first.
+async fn two_writers(update: impl Fn(i64) -> Update + Send + Sync + 'static) -> (Vec<String>, State) {
+    let update = Arc::new(update);
+    let write = json_tool("write", "Writes.", json!({"type": "object"}), move |args: Value, _cx| {
+        let update = update.clone();
+        async move {
+            let n = args["n"].as_i64().unwrap();
+            Ok(ToolOutput::text(format!("wrote {n}")).with_update(update(n)))
+        }
+    })
+    .effect(Effect::write("/same"));
+    let turn = Turn::calls([("write", json!({"n": 1})), ("write", json!({"n": 2}))]);
+    let agent = agent(ScriptedModel::new([turn, Turn::text("done")]))
+        .middleware(Declares("all", all()))
+        .tool(write)
+        .build()
+        .unwrap();
+    let outcome = agent.invoke("go").await.unwrap();
+    assert_sound(outcome.messages());
+    (lines(outcome.messages()), outcome.state)
+}
+
+#[tokio::test]
+async fn of_two_calls_that_write_an_exclusive_channel_the_second_gets_an_error_and_changes_nothing() {
+    let (lines, state) = two_writers(|n| Update::of::<City>(Some(n.to_string())).with::<Counter>(n)).await;
+    assert_eq!(lines[2], "result: wrote 1");
+    assert!(lines[3].starts_with("error: ") && lines[3].contains("`city`"), "{}", lines[3]);
+    assert_eq!(state.get::<City>(), Some(&Some("1".to_owned())));
+    assert_eq!(state.get::<Counter>(), Some(&1), "the refused call's other change is dropped too");
+}
+
+#[tokio::test]
+async fn two_calls_that_write_a_folding_channel_both_count() {
+    let (lines, state) = two_writers(Update::of::<Counter>).await;
+    assert_eq!(lines[2..4], ["result: wrote 1", "result: wrote 2"]);
+    assert_eq!(state.get::<Counter>(), Some(&3));
+}
+
+#[tokio::test]
+async fn a_call_whose_update_a_channel_refuses_gets_an_error_and_the_run_goes_on() {
+    let (lines, state) = two_writers(|n| Update::of::<Counter>(if n == 1 { -1 } else { 5 })).await;
+    assert!(lines[2].starts_with("error: ") && lines[2].contains("it would be negative"), "{}", lines[2]);
+    assert_eq!(lines[3..], ["result: wrote 2", "assistant: done"]);
+    assert_eq!(state.get::<Counter>(), Some(&5));
+}

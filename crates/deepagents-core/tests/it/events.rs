@@ -1,0 +1,263 @@
+//! What a reader of a run is told, and how.
+
+use std::collections::BTreeMap;
+
+use deepagents_core::event::{Event, EventKind};
+use deepagents_core::last_value;
+use deepagents_core::message::{Block, Reasoning, Usage};
+use deepagents_core::middleware::{Middleware, Step, before_agent};
+use deepagents_core::model::{ModelError, ModelEvent, StopReason};
+use deepagents_core::run::{RunInput, Stop};
+use deepagents_core::state::{Channel, ChannelError, ChannelSpec, Update};
+use deepagents_core::tool::{CallId, ToolOutput};
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use serde_json::{Value, json};
+
+use crate::support::{agent, kinds, tool, until, watch};
+
+last_value!(City("city"): Option<String>);
+
+struct Hidden;
+impl Channel for Hidden {
+    const NAME: &'static str = "hidden";
+    const PRIVATE: bool = true;
+    type Value = u32;
+    type Update = u32;
+    fn reduce(value: &mut u32, update: u32) -> Result<(), ChannelError> {
+        *value = update;
+        Ok(())
+    }
+}
+
+struct Channels;
+impl Middleware for Channels {
+    fn name(&self) -> &str {
+        "Channels"
+    }
+    fn channels(&self) -> Vec<ChannelSpec> {
+        vec![ChannelSpec::of::<City>(), ChannelSpec::of::<Hidden>()]
+    }
+}
+
+/// A run in which almost everything happens.
+async fn eventful() -> Vec<Event> {
+    let first = Turn::call("travel", json!({"to": "Turin"})).thinking("Where to?").and_text("Going.").usage(Usage {
+        input: 10,
+        output: 5,
+        ..Usage::default()
+    });
+    let travel = tool("travel", |args, cx| async move {
+        cx.progress("half way").await;
+        cx.custom("map", json!({"zoom": 3})).await;
+        let to = args["to"].as_str().map(str::to_owned);
+        Ok(ToolOutput::text("arrived").with_update(Update::of::<City>(to).with::<Hidden>(1)))
+    });
+    let agent = agent(ScriptedModel::new([first, Turn::text("We are in Turin.")]))
+        .name("guide")
+        .middleware(Channels)
+        .tool(travel)
+        .build()
+        .unwrap();
+    let (events, outcome) = watch(agent.run("Take me away.")).await;
+    assert_eq!(outcome.unwrap().stop, Stop::Done);
+    events
+}
+
+#[tokio::test]
+async fn a_run_is_told_from_beginning_to_end_in_order_and_without_gaps() {
+    let events = eventful().await;
+    assert_eq!(events.iter().map(|e| e.seq).collect::<Vec<_>>(), (0..events.len() as u64).collect::<Vec<_>>());
+    assert!(events.iter().all(|e| e.v == 1 && &*e.run == "run_1" && e.path.is_empty()));
+    let mut kinds = kinds(&events);
+    kinds.dedup();
+    let expected = [
+        "run_started",
+        "agent_started",
+        "model_started",
+        "reasoning_delta",
+        "text_delta",
+        "tool_call_delta",
+        "model_finished",
+        "tool_started",
+        "tool_progress",
+        "custom",
+        "state_changed",
+        "tool_finished",
+        "model_started",
+        "text_delta",
+        "model_finished",
+        "agent_finished",
+        "run_finished",
+    ];
+    assert_eq!(kinds, expected);
+}
+
+#[tokio::test]
+async fn deltas_add_up_to_what_is_stored() {
+    let events = eventful().await;
+    let mut text = String::new();
+    let mut args = String::new();
+    let mut names = Vec::new();
+    for event in &events {
+        match &event.kind {
+            EventKind::TextDelta { turn: 0, text: delta, .. } => text.push_str(delta),
+            EventKind::ToolCallDelta { name, args: delta, .. } => {
+                names.extend(name.clone());
+                args.push_str(delta);
+            }
+            _ => {}
+        }
+    }
+    assert_eq!((text.as_str(), names), ("Going.", vec!["travel".to_owned()]));
+    assert_eq!(serde_json::from_str::<Value>(&args).unwrap(), json!({"to": "Turin"}));
+}
+
+#[tokio::test]
+async fn changes_of_the_state_are_told_but_not_those_of_private_channels_or_messages() {
+    let changes: Vec<(String, Value)> = eventful()
+        .await
+        .into_iter()
+        .filter_map(|event| match event.kind {
+            EventKind::StateChanged { channel, update } => Some((channel, update)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(changes, [("city".to_owned(), json!("Turin"))]);
+}
+
+fn of_each_kind() -> Vec<EventKind> {
+    let call = || CallId { path: vec![], turn: 1, index: 0 };
+    let nested = || CallId { path: vec!["task:0.1".to_owned()], turn: 1, index: 0 };
+    let usage = Usage { input: 7, output: 3, cache_read: 2, ..Usage::default() };
+    let attempt = (1, 0);
+    vec![
+        EventKind::RunStarted { thread: Some("t".into()) },
+        EventKind::RunStarted { thread: None },
+        EventKind::AgentStarted { name: "agent".into() },
+        EventKind::ModelStarted { model: "p:m".into(), turn: attempt.0, attempt: attempt.1 },
+        EventKind::TextDelta { turn: 1, attempt: 0, text: "Hel".into() },
+        EventKind::ReasoningDelta { turn: 1, attempt: 0, text: "hm".into() },
+        EventKind::ToolCallDelta { turn: 1, attempt: 0, block: 2, name: Some("ls".into()), args: String::new() },
+        EventKind::ToolCallDelta { turn: 1, attempt: 0, block: 2, name: None, args: "{\"a\":".into() },
+        EventKind::AttemptDiscarded { turn: 1, attempt: 0, reason: "reset".into(), retry_after_ms: 250 },
+        EventKind::ModelFinished { turn: 1, attempt: 0, message: "msg_1".into(), usage, stop: StopReason::ToolCalls },
+        EventKind::ToolStarted { call: call(), id: "call_1".into(), name: "ls".into(), args: json!({"path": "/"}) },
+        EventKind::ToolProgress { call: nested(), text: "half way".into() },
+        EventKind::ToolFinished {
+            call: call(),
+            id: "call_1".into(),
+            name: "ls".into(),
+            error: false,
+            text: "a.txt".into(),
+        },
+        EventKind::StateChanged { channel: "city".into(), update: json!("Turin") },
+        EventKind::Steered { text: "faster".into() },
+        EventKind::Custom { name: "map".into(), data: json!({"zoom": 3}) },
+        EventKind::AgentFinished { stop: Stop::Done, usage },
+        EventKind::AgentFailed { kind: "tool".into(), error: "gone".into() },
+        EventKind::RunFinished { stop: Stop::StepLimit, usage, model_calls: 2 },
+        EventKind::RunFailed { kind: "transport".into(), error: "reset".into() },
+    ]
+}
+
+#[test]
+fn each_kind_of_event_is_one_flat_object_that_reads_back() {
+    let events: Vec<Event> = (0..)
+        .zip(of_each_kind())
+        .map(|(seq, kind)| Event { v: 1, seq, run: "run_1".into(), path: ["task:0.1".to_owned()].into(), kind })
+        .collect();
+    let texts: Vec<String> = events.iter().map(|event| serde_json::to_string(event).unwrap()).collect();
+    insta::assert_snapshot!("events_as_json", texts.join("\n"));
+    for (event, text) in events.iter().zip(&texts) {
+        assert_eq!(&serde_json::from_str::<Event>(text).unwrap(), event);
+        let object: BTreeMap<String, Value> = serde_json::from_str(text).unwrap();
+        assert!(["v", "seq", "run", "path", "type"].iter().all(|key| object.contains_key(*key)));
+    }
+}
+
+#[tokio::test]
+async fn a_run_waits_for_a_slow_reader_and_loses_nothing() {
+    let many = || (0..2_000).map(|n| Ok(ModelEvent::Text { block: 0, delta: format!("{n} ") }));
+    let full: String = (0..2_000).map(|n| format!("{n} ")).collect();
+    let output =
+        deepagents_core::model::ModelOutput::new(deepagents_core::message::AssistantMessage::of(vec![Block::text(
+            full.clone(),
+        )]));
+    let turn = Turn::raw(many().chain([Ok(ModelEvent::Finished(Box::new(output)))]));
+    let model = ScriptedModel::new([turn]);
+    let agent = agent(model).build().unwrap();
+    let mut run = agent.run("count");
+    until(&mut run, |kind| matches!(kind, EventKind::TextDelta { .. })).await;
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    // However long nobody reads, the model is not drained into memory: the end is still to come.
+    let (rest, outcome) = watch(run).await;
+    let text: String = rest
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::TextDelta { text, .. } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(format!("0 {text}"), full);
+    assert_eq!(outcome.unwrap().text(), full);
+}
+
+#[tokio::test]
+async fn tools_that_tell_a_lot_and_a_reader_who_wants_only_the_outcome_get_along() {
+    let chatty = tool("chatty", |_, cx| async move {
+        for n in 0..1_000 {
+            cx.progress(n.to_string()).await;
+        }
+        Ok("done")
+    });
+    let turn = Turn::calls((0..8).map(|_| ("chatty", json!({}))));
+    let agent = agent(ScriptedModel::new([turn, Turn::text("done")])).tool(chatty).build().unwrap();
+    assert_eq!(agent.run("go").outcome().await.unwrap().text(), "done");
+    let model = ScriptedModel::new([Turn::call("quiet", json!({})), Turn::text("done")]);
+    let quiet = tool("quiet", |_, cx| async move {
+        cx.progress("to nobody").await;
+        Ok("ok")
+    });
+    let agent = crate::support::agent(model).tool(quiet).build().unwrap();
+    assert_eq!(agent.invoke("go").await.unwrap().text(), "done", "without events nothing waits for a reader");
+}
+
+#[tokio::test]
+async fn the_last_event_is_the_end_of_the_run_even_if_a_task_still_holds_its_context() {
+    let (keep, mut kept) = tokio::sync::mpsc::unbounded_channel();
+    let agent = agent(ScriptedModel::new([Turn::text("done"), Turn::text("done")]))
+        .middleware(before_agent(move |cx| {
+            // A context outlives its run, as in a task that a tool left behind.
+            keep.send(cx).unwrap();
+            async { Ok(Step::next()) }
+        }))
+        .build()
+        .unwrap();
+    let (events, outcome) = watch(agent.run("hi")).await;
+    assert_eq!(outcome.unwrap().text(), "done");
+    assert_eq!(kinds(&events).last().unwrap(), "run_finished");
+    let outcome = agent.run("hi").outcome().await.unwrap();
+    assert_eq!(outcome.text(), "done");
+    kept.recv().await.unwrap().custom("late", json!(null)).await;
+}
+
+#[tokio::test]
+async fn a_failed_run_ends_with_an_event_that_names_the_class_of_the_error() {
+    let turn = Turn::error(ModelError::transport("reset"));
+    let agent = agent(ScriptedModel::new([turn])).build().unwrap();
+    let (events, _) = watch(agent.run(RunInput::new("hi"))).await;
+    let EventKind::RunFailed { kind, error } = &events.last().unwrap().kind else { panic!("{events:?}") };
+    assert_eq!((kind.as_str(), error.as_str()), ("transport", "could not reach the provider: reset"));
+}
+
+#[tokio::test]
+async fn thinking_is_told_apart_from_words() {
+    let thought = Block::Reasoning(Reasoning { text: "deep".into(), native: None });
+    let turn = Turn::blocks([thought, Block::text("shallow")]);
+    let (events, _) = watch(agent(ScriptedModel::new([turn])).build().unwrap().run("hi")).await;
+    let deep = events.iter().any(|e| matches!(&e.kind, EventKind::ReasoningDelta { text, .. } if text == "deep"));
+    let shallow = events.iter().any(|e| matches!(&e.kind, EventKind::TextDelta { text, .. } if text == "shallow"));
+    assert!(deep && shallow);
+}

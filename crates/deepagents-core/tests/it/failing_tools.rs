@@ -1,0 +1,136 @@
+//! Tools that fail, and what is left afterwards.
+
+use std::sync::{Arc, Mutex};
+
+use deepagents_core::error::Error;
+use deepagents_core::tool::{DynTool, Effect, ToolContext, ToolError, ToolOutput, ToolSpec};
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use futures_core::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use crate::support::{agent, assert_sound, echo, lines, tool};
+
+async fn result_of(turn: Turn, tool: impl DynTool) -> String {
+    let agent = agent(ScriptedModel::new([turn, Turn::text("done")])).tool(tool).build().unwrap();
+    let outcome = agent.invoke("go").await.unwrap();
+    assert_sound(outcome.messages());
+    assert_eq!(outcome.text(), "done");
+    lines(outcome.messages())[2].clone()
+}
+
+fn call() -> Turn {
+    Turn::call("work", json!({}))
+}
+
+#[tokio::test]
+async fn an_unknown_tool_is_answered_with_the_tools_there_are() {
+    let line = result_of(Turn::call("nope", json!({})), echo()).await;
+    assert_eq!(line, "error: Error: nope is not a tool you have. Your tools are: echo.");
+}
+
+#[tokio::test]
+async fn an_error_of_a_tool_with_its_causes_is_shown_to_the_model_and_the_run_goes_on() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot save")]
+    struct CannotSave(#[source] std::io::Error);
+    let work = tool("work", |_, _| async {
+        Err::<String, _>(CannotSave(std::io::Error::other("the disk is full")))?;
+        Ok("saved")
+    });
+    assert_eq!(result_of(call(), work).await, "error: cannot save: the disk is full");
+}
+
+#[tokio::test]
+async fn a_denied_call_is_an_error_result() {
+    let work = tool("work", |_, _| async { Err::<String, _>(ToolError::denied("not without asking")) });
+    assert_eq!(result_of(call(), work).await, "error: not without asking");
+}
+
+#[tokio::test]
+async fn a_tool_that_panics_gives_an_error_result_with_its_words() {
+    let work = tool("work", |args: Value, _| async move {
+        assert!(args["fine"] == true, "no such row: {}", 7);
+        Ok("unreachable")
+    });
+    let line = result_of(call(), work).await;
+    assert!(line.starts_with("error: ") && line.contains("no such row: 7"), "{line}");
+}
+
+/// A tool that cannot even say what it touches.
+struct Broken;
+impl DynTool for Broken {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec { name: "work".to_owned(), description: String::new(), schema: Arc::new(json!({"type": "object"})) }
+    }
+    fn effect(&self, _args: &Value) -> Effect {
+        panic!("it depends")
+    }
+    fn call(self: Arc<Self>, _args: Value, _cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        Box::pin(async { Ok(ToolOutput::text("done after all")) })
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_panics_when_asked_what_it_touches_still_runs() {
+    assert_eq!(result_of(call(), Broken).await, "result: done after all");
+}
+
+#[tokio::test]
+async fn a_fatal_error_ends_the_run_once_the_siblings_have_finished_and_the_history_stays_valid() {
+    let (failed, wait) = oneshot::channel::<()>();
+    let (failed, wait) = (Mutex::new(Some(failed)), Arc::new(Mutex::new(Some(wait))));
+    let bad = tool("bad", move |_, _| {
+        // Dropped when the future ends: the sibling goes on only after the failure.
+        let failed = failed.lock().unwrap().take();
+        async move {
+            let _failed = failed;
+            Err::<String, _>(ToolError::fatal("the database is gone"))
+        }
+    });
+    let good = tool("good", move |_, _| {
+        let wait = wait.lock().unwrap().take().unwrap();
+        async move {
+            let _ = wait.await;
+            for _ in 0..20 {
+                tokio::task::yield_now().await;
+            }
+            Ok("finished")
+        }
+    });
+    let turn = Turn::calls([("bad", json!({})), ("good", json!({}))]);
+    let agent = agent(ScriptedModel::new([turn])).tool(bad).tool(good).build().unwrap();
+    let error = agent.invoke("go").await.unwrap_err();
+    assert!(matches!(&error.error, Error::Tool { name, .. } if name == "bad"), "{error:?}");
+    assert_eq!(error.to_string(), "tool `bad` failed: the database is gone");
+    assert_sound(error.state.messages());
+    let lines = lines(error.state.messages());
+    assert!(lines[2].starts_with("error: ") && lines[2].contains("the database is gone"), "{}", lines[2]);
+    assert_eq!(lines[3..], ["result: finished"]);
+}
+
+#[tokio::test]
+async fn of_two_fatal_errors_the_first_one_is_reported() {
+    let bad = tool("bad", |args: Value, _| async move {
+        if args["n"] == 2 {
+            for _ in 0..20 {
+                tokio::task::yield_now().await;
+            }
+        }
+        Err::<String, _>(ToolError::fatal(format!("failure {}", args["n"])))
+    });
+    let turn = Turn::calls([("bad", json!({"n": 1})), ("bad", json!({"n": 2}))]);
+    let agent = agent(ScriptedModel::new([turn])).tool(bad).build().unwrap();
+    let error = agent.invoke("go").await.unwrap_err();
+    assert_eq!(error.to_string(), "tool `bad` failed: failure 1");
+    assert_sound(error.state.messages());
+}
+
+#[tokio::test]
+async fn an_agent_whose_run_failed_can_be_run_again() {
+    let bad = tool("bad", |_, _| async { Err::<String, _>(ToolError::fatal("gone")) });
+    let model = ScriptedModel::new([Turn::call("bad", json!({})), Turn::text("hello again")]);
+    let agent = agent(model).tool(bad).build().unwrap();
+    agent.invoke("go").await.unwrap_err();
+    assert_eq!(agent.invoke("hi").await.unwrap().text(), "hello again");
+}

@@ -1,0 +1,292 @@
+//! Where hooks can send a run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use deepagents_core::error::Error;
+use deepagents_core::message::{AssistantMessage, Block, Message, MessageOp, ToolMessage};
+use deepagents_core::middleware::{Go, Step, after_agent, after_model, before_agent, before_model};
+use deepagents_core::run::{Context, RunInput, Stop};
+use deepagents_core::state::{MessagesChannel, Update};
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use serde_json::json;
+
+use crate::support::{Notes, agent, assert_sound, echo, lines};
+
+/// A step for the first time a hook is called, and nothing after.
+fn once(step: impl Fn() -> Step + Send + Sync + 'static) -> impl Fn(Context) -> std::future::Ready<StepResult> {
+    let calls = Arc::new(AtomicUsize::new(0));
+    move |_cx| {
+        let first = calls.fetch_add(1, Ordering::Relaxed) == 0;
+        std::future::ready(Ok(if first { step() } else { Step::next() }))
+    }
+}
+type StepResult = deepagents_core::error::Result<Step>;
+
+fn noted(notes: &Notes, word: &'static str) -> impl Fn(Context) -> std::future::Ready<StepResult> + use<> {
+    let notes = notes.clone();
+    move |_cx| {
+        notes.add(word);
+        std::future::ready(Ok(Step::next()))
+    }
+}
+
+#[tokio::test]
+async fn an_end_before_the_agent_asks_no_model_and_still_runs_the_hooks_after_the_agent() {
+    let (model, notes) = (ScriptedModel::new([]), Notes::default());
+    let agent = agent(model.clone())
+        .middleware(before_agent(once(|| Step::message("not today").and_go(Go::End))))
+        .middleware(after_agent(noted(&notes, "after_agent")))
+        .build()
+        .unwrap();
+    let outcome = agent.invoke("hi").await.unwrap();
+    assert_eq!((outcome.stop.clone(), outcome.model_calls), (Stop::Ended, 0));
+    assert_eq!(notes.list(), ["after_agent"]);
+    assert!(model.requests().is_empty());
+}
+
+#[tokio::test]
+async fn an_end_before_the_model_ends_the_run() {
+    let agent = agent(ScriptedModel::new([])).middleware(before_model(once(|| Step::go(Go::End)))).build().unwrap();
+    let outcome = agent.invoke("hi").await.unwrap();
+    assert_eq!((outcome.stop.clone(), outcome.text()), (Stop::Ended, String::new()));
+}
+
+fn open_call() -> Vec<Message> {
+    let answer = AssistantMessage::of(vec![Block::call("c1", "echo", json!({"x": 1}))]);
+    vec![Message::user("hi"), Message::Assistant(answer)]
+}
+
+#[tokio::test]
+async fn tools_before_the_model_runs_the_open_calls_of_the_input() {
+    for hook in ["before_agent", "before_model"] {
+        let model = ScriptedModel::new([Turn::call("echo", json!({"y": 2})), Turn::text("done")]);
+        let builder = agent(model).tool(echo());
+        let builder = match hook {
+            "before_agent" => builder.middleware(before_agent(once(|| Step::go(Go::Tools)))),
+            _ => builder.middleware(before_model(once(|| Step::go(Go::Tools)))),
+        };
+        let outcome = builder.build().unwrap().invoke(RunInput::messages(open_call())).await.unwrap();
+        assert_sound(outcome.messages());
+        assert_eq!(
+            lines(outcome.messages())[2..],
+            ["result: {\"x\":1}", "assistant: [echo {\"y\":2}]", "result: {\"y\":2}", "assistant: done"],
+            "{hook}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn calls_of_the_input_and_calls_of_the_model_have_different_identities() {
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let who = crate::support::tool("echo", move |_, cx| {
+        seen.add(cx.key());
+        async { Ok("ok") }
+    });
+    let agent = agent(ScriptedModel::new([Turn::call("echo", json!({})), Turn::text("done")]))
+        .middleware(before_agent(once(|| Step::go(Go::Tools))))
+        .tool(who)
+        .build()
+        .unwrap();
+    agent.invoke(RunInput::messages(open_call())).await.unwrap();
+    let keys = notes.list();
+    assert_eq!(keys.len(), 2);
+    assert_ne!(keys[0], keys[1]);
+}
+
+#[tokio::test]
+async fn an_open_call_of_the_input_that_nobody_answers_is_refused_before_the_model_is_asked() {
+    let model = ScriptedModel::new([Turn::text("never")]);
+    let agent = agent(model.clone()).tool(echo()).build().unwrap();
+    let mut input = open_call();
+    input.push(Message::user("and now?"));
+    let error = agent.invoke(RunInput::messages(input)).await.unwrap_err();
+    assert!(matches!(&error.error, Error::History(_)), "{error}");
+    assert!(error.to_string().contains("c1"), "{error}");
+    assert!(model.requests().is_empty());
+}
+
+#[tokio::test]
+async fn model_after_the_model_asks_again_and_open_calls_are_answered_before_what_the_hook_says() {
+    let notes = Notes::default();
+    let model = ScriptedModel::new([Turn::call("echo", json!({})), Turn::text("done")]);
+    let agent = agent(model)
+        .middleware(before_model(noted(&notes, "before_model")))
+        .middleware(after_model(once(|| Step::message("do it without tools").and_go(Go::Model))))
+        .tool(echo())
+        .build()
+        .unwrap();
+    let outcome = agent.invoke("hi").await.unwrap();
+    assert_sound(outcome.messages());
+    let lines = lines(outcome.messages());
+    assert!(lines[2].starts_with("error: ") && lines[2].contains("was not made"), "{}", lines[2]);
+    assert_eq!(lines[3..], ["user: do it without tools", "assistant: done"]);
+    assert_eq!(notes.list().len(), 2, "before_model runs again");
+}
+
+#[tokio::test]
+async fn end_after_the_model_answers_the_open_calls() {
+    let agent = agent(ScriptedModel::new([Turn::call("echo", json!({}))]))
+        .middleware(after_model(once(|| Step::go(Go::End))))
+        .tool(echo())
+        .build()
+        .unwrap();
+    let outcome = agent.invoke("hi").await.unwrap();
+    assert_sound(outcome.messages());
+    assert_eq!((outcome.stop.clone(), outcome.state.messages().len()), (Stop::Ended, 3));
+}
+
+#[tokio::test]
+async fn tools_after_the_model_runs_the_calls_past_the_hooks_that_have_not_run() {
+    let notes = Notes::default();
+    let agent = agent(ScriptedModel::new([Turn::call("echo", json!({})), Turn::text("done")]))
+        .middleware(after_model(noted(&notes, "the outer one")))
+        .middleware(after_model(once(|| Step::go(Go::Tools))).named("goes"))
+        .tool(echo())
+        .build()
+        .unwrap();
+    let outcome = agent.invoke("hi").await.unwrap();
+    assert_eq!(lines(outcome.messages())[2], "result: {}");
+    assert_eq!(notes.list().len(), 1, "only for the second answer");
+}
+
+#[tokio::test]
+async fn a_hook_that_answers_the_calls_itself_leads_back_to_the_model() {
+    let result = || ToolMessage::error("call_1", "echo", "rejected by a person");
+    let agent = agent(ScriptedModel::new([Turn::call("echo", json!({})), Turn::text("done")]))
+        .middleware(after_model(once(move || {
+            Step::set::<MessagesChannel>(vec![
+                MessageOp::put(Message::Tool(result())),
+                MessageOp::put(Message::user("sorry")),
+            ])
+        })))
+        .tool(echo())
+        .build()
+        .unwrap();
+    let outcome = agent.invoke("hi").await.unwrap();
+    assert_sound(outcome.messages());
+    assert_eq!(lines(outcome.messages())[2..], ["error: rejected by a person", "user: sorry", "assistant: done"]);
+}
+
+#[tokio::test]
+async fn a_message_put_between_calls_and_their_results_is_an_error_and_the_history_stays_valid() {
+    let agent = agent(ScriptedModel::new([Turn::call("echo", json!({}))]))
+        .middleware(after_model(once(|| Step::message("by the way"))).named("Chatty"))
+        .tool(echo())
+        .build()
+        .unwrap();
+    let error = agent.invoke("hi").await.unwrap_err();
+    assert!(error.to_string().contains("Chatty") && error.to_string().contains("call_1"), "{error}");
+    assert_sound(error.state.messages());
+}
+
+#[tokio::test]
+async fn model_after_the_agent_makes_the_run_go_on_and_end_does_not_run_in_circles() {
+    let agent = agent(ScriptedModel::new([Turn::text("half"), Turn::text("whole")]))
+        .middleware(after_agent(once(|| Step::message("is that all?").and_go(Go::Model))))
+        .build()
+        .unwrap();
+    let outcome = agent.invoke("hi").await.unwrap();
+    assert_eq!(outcome.stop, Stop::Done);
+    assert_eq!(lines(outcome.messages())[2..], ["user: is that all?", "assistant: whole"]);
+
+    let ends = crate::support::agent(ScriptedModel::new([Turn::text("done")]))
+        .middleware(after_agent(|_| async { Ok(Step::go(Go::End)) }))
+        .build()
+        .unwrap();
+    assert_eq!(ends.invoke("hi").await.unwrap().stop, Stop::Done);
+}
+
+#[tokio::test]
+async fn tools_with_nothing_pending_is_an_error_that_names_the_phase() {
+    let agent = agent(ScriptedModel::new([Turn::text("done")]))
+        .middleware(after_model(|_| async { Ok(Step::go(Go::Tools)) }))
+        .build()
+        .unwrap();
+    let error = agent.invoke("hi").await.unwrap_err();
+    assert!(matches!(&error.error, Error::Route { from: "after_model", go: "tools", .. }), "{error:?}");
+    assert_eq!(lines(error.state.messages()), ["user: hi", "assistant: done"]);
+}
+
+#[tokio::test]
+async fn model_before_the_model_skips_the_hooks_that_have_not_run() {
+    let notes = Notes::default();
+    let agent = agent(ScriptedModel::new([Turn::text("done")]))
+        .middleware(before_agent(once(|| Step::go(Go::Model))).named("agent"))
+        .middleware(before_agent(noted(&notes, "before_agent")))
+        .middleware(before_model(once(|| Step::go(Go::Model))).named("model"))
+        .middleware(before_model(noted(&notes, "before_model")))
+        .build()
+        .unwrap();
+    assert_eq!(agent.invoke("hi").await.unwrap().text(), "done");
+    assert!(notes.list().is_empty());
+}
+
+#[tokio::test]
+async fn tools_after_the_agent_runs_calls_that_an_early_end_left_open_and_goes_on() {
+    let agent = agent(ScriptedModel::new([Turn::text("done")]))
+        .middleware(before_agent(once(|| Step::go(Go::End))))
+        .middleware(after_agent(once(|| Step::go(Go::Tools))))
+        .tool(echo())
+        .build()
+        .unwrap();
+    let outcome = agent.invoke(RunInput::messages(open_call())).await.unwrap();
+    assert_eq!(lines(outcome.messages())[2..], ["result: {\"x\":1}", "assistant: done"]);
+}
+
+#[tokio::test]
+async fn a_run_that_ends_early_answers_the_open_calls_of_its_input() {
+    let agent = agent(ScriptedModel::new([]))
+        .middleware(before_agent(once(|| Step::go(Go::End))))
+        .tool(echo())
+        .build()
+        .unwrap();
+    let outcome = agent.invoke(RunInput::messages(open_call())).await.unwrap();
+    assert_sound(outcome.messages());
+    assert_eq!(outcome.messages().len(), 3);
+}
+
+#[tokio::test]
+async fn the_step_limit_is_told_and_keeps_the_state_and_cannot_be_prolonged() {
+    let model = ScriptedModel::rules().always(Turn::call("echo", json!({}))).build();
+    let notes = Notes::default();
+    let noted = notes.clone();
+    let agent = agent(model)
+        .middleware(after_agent(move |_| {
+            noted.add("after_agent");
+            async { Ok(Step::go(Go::Model)) }
+        }))
+        .tool(echo())
+        .max_model_calls(3)
+        .build()
+        .unwrap();
+    let outcome = agent.invoke("hi").await.unwrap();
+    assert_eq!((outcome.stop.clone(), outcome.model_calls), (Stop::StepLimit, 3));
+    assert_eq!(outcome.messages().len(), 7);
+    assert_sound(outcome.messages());
+    assert_eq!(notes.list().len(), 1);
+    let shorter = agent.invoke(RunInput::new("hi").max_model_calls(1)).await.unwrap();
+    assert_eq!((shorter.stop, shorter.model_calls), (Stop::StepLimit, 1));
+}
+
+#[tokio::test]
+async fn hooks_that_send_a_run_in_circles_without_a_model_call_come_to_the_limit_too() {
+    let agent = agent(ScriptedModel::new([]))
+        .middleware(before_model(|_| async { Ok(Step::go(Go::End)) }))
+        .middleware(after_agent(|_| async { Ok(Step::go(Go::Model)) }))
+        .max_model_calls(5)
+        .build()
+        .unwrap();
+    assert_eq!(agent.invoke("hi").await.unwrap().stop, Stop::StepLimit);
+}
+
+#[tokio::test]
+async fn an_update_given_with_the_input_applies_before_the_first_hook() {
+    let agent = agent(ScriptedModel::new([Turn::text("done")])).build().unwrap();
+    let input = RunInput::new("hi").update(Update::message(Message::harness("by the way")));
+    let outcome = agent.invoke(input).await.unwrap();
+    assert_eq!(lines(outcome.messages()), ["user: hi", "user: by the way", "assistant: done"]);
+    let error = agent.invoke(RunInput::messages([])).await.unwrap_err();
+    assert_eq!(error.kind(), "input");
+}

@@ -1,0 +1,249 @@
+//! The order of hooks.
+
+use std::sync::Arc;
+
+use deepagents_core::error::{Error, Result};
+use deepagents_core::message::Message;
+use deepagents_core::middleware::{
+    Go, Middleware, ModelNext, ModelResponse, Step, ToolNext, ToolRequest, ToolResponse, after_agent, after_model,
+    before_agent, before_model, modify_request, wrap_model_call, wrap_tool_call,
+};
+use deepagents_core::model::{ModelRequest, SystemBlock};
+use deepagents_core::run::{Context, Stop};
+use deepagents_core::tool::DynTool;
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use serde_json::json;
+
+use crate::support::{Notes, agent, assert_sound, echo, lines, tool};
+
+/// Notes every hook it is called for.
+struct Noting(&'static str, Notes);
+
+impl Noting {
+    fn note(&self, hook: &str) -> Result<Step> {
+        self.1.add(format!("{hook} {}", self.0));
+        Ok(Step::next())
+    }
+}
+
+impl Middleware for Noting {
+    fn name(&self) -> &str {
+        self.0
+    }
+    async fn before_agent(&self, _cx: &Context) -> Result<Step> {
+        self.note("before_agent")
+    }
+    async fn before_model(&self, _cx: &Context) -> Result<Step> {
+        self.note("before_model")
+    }
+    async fn modify_request(&self, mut request: ModelRequest, _cx: &Context) -> Result<ModelRequest> {
+        self.note("modify_request")?;
+        request.system.push(SystemBlock::new(self.0));
+        Ok(request)
+    }
+    async fn wrap_model_call(&self, request: ModelRequest, next: ModelNext) -> Result<ModelResponse> {
+        self.1.add(format!("wrap_model {} sees {}", self.0, request.system_text().replace("\n\n", "")));
+        let response = next.run(request).await;
+        self.note("/wrap_model")?;
+        response
+    }
+    async fn after_model(&self, _cx: &Context) -> Result<Step> {
+        self.note("after_model")
+    }
+    async fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
+        self.note("wrap_tool")?;
+        let response = next.run(request).await;
+        self.note("/wrap_tool")?;
+        response
+    }
+    async fn after_agent(&self, _cx: &Context) -> Result<Step> {
+        self.note("after_agent")
+    }
+}
+
+#[tokio::test]
+async fn hooks_run_in_list_order_before_and_in_reverse_after_and_wraps_nest_with_the_first_outermost() {
+    let notes = Notes::default();
+    let inner = notes.clone();
+    let work = tool("work", move |_, _| {
+        let notes = inner.clone();
+        async move {
+            notes.add("the tool");
+            Ok("ok")
+        }
+    });
+    let agent = agent(ScriptedModel::new([Turn::call("work", json!({})), Turn::text("done")]))
+        .middleware(Noting("A", notes.clone()))
+        .middleware(Noting("B", notes.clone()))
+        .middleware(Noting("C", notes.clone()))
+        .tool(work)
+        .build()
+        .unwrap();
+    agent.invoke("go").await.unwrap();
+    insta::assert_snapshot!("order_of_hooks", notes.list().join("\n"));
+}
+
+#[tokio::test]
+async fn a_hook_sees_what_the_hooks_before_it_changed() {
+    let seen = Notes::default();
+    let notes = seen.clone();
+    let agent = agent(ScriptedModel::new([Turn::text("done")]))
+        .middleware(before_model(|_| async { Ok(Step::message("reminder")) }).named("reminds"))
+        .middleware(before_model(move |cx: Context| {
+            notes.add(cx.messages().last().unwrap().text());
+            async { Ok(Step::next()) }
+        }))
+        .build()
+        .unwrap();
+    let outcome = agent.invoke("hi").await.unwrap();
+    assert_eq!(seen.list(), ["reminder"]);
+    assert_eq!(lines(outcome.messages()), ["user: hi", "user: reminder", "assistant: done"]);
+}
+
+#[tokio::test]
+async fn a_changed_request_is_what_the_model_sees_and_not_what_the_thread_remembers() {
+    let model = ScriptedModel::new([Turn::text("done")]);
+    let agent = agent(model.clone())
+        .middleware(modify_request(|mut request, _cx| async move {
+            request.messages = Message::user("something else").text().as_str().into();
+            Ok(request)
+        }))
+        .build()
+        .unwrap();
+    let outcome = agent.invoke("hi").await.unwrap();
+    assert_eq!(lines(&model.requests()[0].messages), ["user: something else"]);
+    assert_eq!(lines(outcome.messages()), ["user: hi", "assistant: done"]);
+}
+
+#[tokio::test]
+async fn closures_serve_as_middlewares_for_every_hook() {
+    let notes = Notes::default();
+    let step = |word: &'static str| {
+        let notes = notes.clone();
+        move |_cx: Context| {
+            notes.add(word);
+            async { Ok(Step::next()) }
+        }
+    };
+    let (request_notes, model_notes, tool_notes) = (notes.clone(), notes.clone(), notes.clone());
+    let agent = agent(ScriptedModel::new([Turn::call("echo", json!({})), Turn::text("done")]))
+        .middleware(before_agent(step("before_agent")))
+        .middleware(before_model(step("before_model")))
+        .middleware(modify_request(move |request, _cx| {
+            request_notes.add("modify_request");
+            async { Ok(request) }
+        }))
+        .middleware(wrap_model_call(move |request, next| {
+            model_notes.add("wrap_model_call");
+            async move { next.run(request).await }
+        }))
+        .middleware(after_model(step("after_model")))
+        .middleware(wrap_tool_call(move |request, next| {
+            tool_notes.add("wrap_tool_call");
+            async move { next.run(request).await }
+        }))
+        .middleware(after_agent(step("after_agent")))
+        .tool(echo())
+        .build()
+        .unwrap();
+    agent.invoke("go").await.unwrap();
+    let turn = ["before_model", "modify_request", "wrap_model_call", "after_model"];
+    let expected = [&["before_agent"], &turn[..], &["wrap_tool_call"], &turn[..], &["after_agent"]].concat();
+    assert_eq!(notes.list(), expected);
+}
+
+#[tokio::test]
+async fn a_hook_that_fails_ends_the_run_with_its_name_and_the_phase() {
+    let agent = agent(ScriptedModel::new([Turn::text("never")]))
+        .middleware(before_model(|_| async { Err(Error::Input("no budget".to_owned())) }).named("Budget"))
+        .build()
+        .unwrap();
+    let error = agent.invoke("hi").await.unwrap_err();
+    assert_eq!(error.to_string(), "before_model of middleware `Budget` failed: no budget");
+    assert_eq!(lines(error.state.messages()), ["user: hi"]);
+}
+
+#[tokio::test]
+async fn a_hook_that_panics_fails_the_run_like_any_other_error_and_keeps_what_was_done() {
+    let agent = agent(ScriptedModel::new([Turn::call("echo", json!({}))]))
+        .middleware(
+            after_model(|cx: Context| async move {
+                assert!(cx.messages().len() < 2, "the hook is broken");
+                Ok(Step::next())
+            })
+            .named("Broken"),
+        )
+        .tool(echo())
+        .build()
+        .unwrap();
+    let error = agent.run("go").outcome().await.unwrap_err();
+    assert!(error.to_string().contains("Broken") && error.to_string().contains("the hook is broken"), "{error}");
+    assert_sound(error.state.messages());
+    assert_eq!(error.state.messages().len(), 3, "the call is answered");
+}
+
+#[tokio::test]
+async fn after_agent_hooks_know_why_the_run_ends_and_others_do_not() {
+    let notes = Notes::default();
+    let (early, late) = (notes.clone(), notes.clone());
+    let agent = agent(ScriptedModel::new([Turn::text("done")]))
+        .middleware(before_model(move |cx: Context| {
+            early.add(format!("{:?}", cx.stop()));
+            async { Ok(Step::next()) }
+        }))
+        .middleware(after_agent(move |cx: Context| {
+            late.add(format!("{:?}", cx.stop()));
+            async { Ok(Step::next()) }
+        }))
+        .build()
+        .unwrap();
+    agent.invoke("hi").await.unwrap();
+    assert_eq!(notes.list(), ["None".to_owned(), format!("{:?}", Some(Stop::Done))]);
+}
+
+#[tokio::test]
+async fn a_step_that_goes_elsewhere_skips_the_hooks_of_its_phase_that_have_not_run() {
+    let notes = Notes::default();
+    let agent = agent(ScriptedModel::new([Turn::text("never")]))
+        .middleware(before_model(|_| async { Ok(Step::go(Go::End)) }))
+        .middleware(Noting("late", notes.clone()))
+        .build()
+        .unwrap();
+    let outcome = agent.invoke("hi").await.unwrap();
+    assert_eq!(outcome.stop, Stop::Ended);
+    assert_eq!(notes.list(), ["before_agent late", "after_agent late"]);
+}
+
+#[test]
+fn two_middlewares_with_one_name_cannot_be_built() {
+    let built = agent(ScriptedModel::new([]))
+        .middleware(Noting("A", Notes::default()))
+        .middleware(Noting("A", Notes::default()))
+        .build();
+    assert!(built.unwrap_err().to_string().contains("`A`"));
+}
+
+#[test]
+fn sections_of_middlewares_follow_the_callers_system_prompt_in_list_order() {
+    struct Says(&'static str);
+    impl Middleware for Says {
+        fn name(&self) -> &str {
+            self.0
+        }
+        fn system_prompt(&self) -> Option<&str> {
+            Some(self.0)
+        }
+        fn tools(&self) -> Vec<Arc<dyn DynTool>> {
+            vec![Arc::new(tool(self.0, |_, _| async { Ok("ok") }))]
+        }
+    }
+    let built = agent(ScriptedModel::new([]))
+        .middleware(Says("z"))
+        .middleware(Says("a"))
+        .system_prompt("Be brief.")
+        .tool(echo())
+        .build()
+        .unwrap();
+    assert_eq!(built.system().iter().map(|b| &*b.text).collect::<Vec<_>>(), ["Be brief.", "z", "a"]);
+    assert_eq!(built.tools().iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["a", "echo", "z"]);
+}

@@ -1,0 +1,147 @@
+//! What a log holds, and that it is the thread.
+
+use std::sync::Arc;
+
+use deepagents_core::journal::{Journal, JournalError, MemoryJournal, Record, RecordUpdate, fold};
+use deepagents_core::last_value;
+use deepagents_core::message::Message;
+use deepagents_core::middleware::{Middleware, Step, after_model};
+use deepagents_core::run::RunInput;
+use deepagents_core::state::{ChannelSpec, Update};
+use deepagents_core::tool::ToolOutput;
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::support::{agent, assert_sound, records, tool, write};
+
+last_value!(City("city"): Option<String>);
+
+struct Channels;
+impl Middleware for Channels {
+    fn name(&self) -> &str {
+        "Channels"
+    }
+    fn channels(&self) -> Vec<ChannelSpec> {
+        vec![ChannelSpec::of::<City>()]
+    }
+}
+
+/// What a tool of a generated turn does.
+#[derive(Clone, Debug)]
+struct Act {
+    city: bool,
+    says: bool,
+    fails: bool,
+}
+
+fn any_act() -> impl Strategy<Value = Act> {
+    any::<(bool, bool, bool)>().prop_map(|(city, says, fails)| Act { city, says, fails })
+}
+
+/// Runs these turns on a thread; gives its agent, its journal, and the state the run left.
+async fn lived(turns: &[Vec<Act>]) -> (deepagents_core::agent::Agent, Arc<MemoryJournal>, Value) {
+    let journal = Arc::new(MemoryJournal::new());
+    let act = tool("act", |args: Value, cx| async move {
+        if args["fails"] == true {
+            Err(deepagents_core::tool::ToolError::model("no"))?;
+        }
+        let mut output = ToolOutput::text("ok").with_artifact(json!({"args": args}));
+        if args["city"] == true {
+            output = output.with_update(Update::of::<City>(Some(cx.wire_id().to_owned())));
+        }
+        if args["says"] == true {
+            output = output.with_update(Update::message(Message::harness("beside")));
+        }
+        Ok(output)
+    });
+    let mut script: Vec<Turn> = turns
+        .iter()
+        .map(|acts| {
+            let args = |a: &Act| json!({"city": a.city, "says": a.says, "fails": a.fails});
+            Turn::calls(acts.iter().map(|a| ("act", args(a)))).thinking("hm").and_text("so")
+        })
+        .collect();
+    script.push(Turn::text("done"));
+    let agent = agent(ScriptedModel::new(script))
+        .middleware(Channels)
+        .middleware(after_model(|cx: deepagents_core::run::Context| async move {
+            let calls = cx.messages().last().and_then(|m| m.as_assistant().map(|a| a.has_calls()));
+            Ok(if calls == Some(false) { Step::message("noted") } else { Step::next() })
+        }))
+        .tool(act)
+        .dyn_journal(journal.clone())
+        .build()
+        .unwrap();
+    let outcome = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+    assert_sound(outcome.messages());
+    let state = Value::Object(outcome.state.to_json(true).unwrap());
+    (agent, journal, state)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn a_log_folds_to_the_state_its_run_left_also_after_a_journey_through_json(
+        turns in prop::collection::vec(prop::collection::vec(any_act(), 1..4), 0..4)
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let (agent, journal, state) = lived(&turns).await;
+            let log = records(&*journal, "t").await;
+            let texts: Vec<String> = log.iter().map(|r| serde_json::to_string(r).unwrap()).collect();
+            let read: Vec<Record> = texts.iter().map(|t| serde_json::from_str(t).unwrap()).collect();
+            let again: Vec<String> = read.iter().map(|r| serde_json::to_string(r).unwrap()).collect();
+            prop_assert_eq!(&texts, &again);
+            for records in [log, read] {
+                let folded = fold("t", agent.schema().clone(), records).unwrap();
+                prop_assert_eq!(Value::Object(folded.state.to_json(true).unwrap()), state.clone());
+                prop_assert!(folded.in_doubt.is_empty());
+                prop_assert!(folded.late.is_empty());
+            }
+            Ok(())
+        })?;
+    }
+}
+
+#[tokio::test]
+async fn the_log_of_a_turn_says_what_happened_in_order() {
+    let act = Act { city: true, says: true, fails: false };
+    let (_, journal, _) = lived(&[vec![act]]).await;
+    let log = records(&*journal, "t").await;
+    let lines: Vec<String> = log.iter().map(|r| serde_json::to_string(r).unwrap()).collect();
+    insta::assert_snapshot!("log_of_a_turn", lines.join("\n"));
+}
+
+#[tokio::test]
+async fn bytes_written_for_a_step_do_not_grow_with_the_thread() {
+    let turns = vec![vec![Act { city: true, says: false, fails: false }]; 60];
+    let (_, journal, _) = lived(&turns).await;
+    let log = records(&*journal, "t").await;
+    let size = |records: &[Record]| -> usize { records.iter().map(|r| serde_json::to_string(r).unwrap().len()).sum() };
+    let half = log.len() / 2;
+    let (early, late) = (size(&log[..half]), size(&log[half..]));
+    assert!(late < early + early / 10, "{early} bytes in the first half, {late} in the second");
+}
+
+#[tokio::test]
+async fn a_memory_journal_appends_only_at_the_end_it_is_told_and_reads_up_to_a_position() {
+    let journal = MemoryJournal::new();
+    let record = |run: &str| Record::RunFinished { run: run.to_owned(), stop: None };
+    assert_eq!(write(&journal, "t", 0, vec![record("a"), record("b")]).await.unwrap(), 2);
+    let error = write(&journal, "t", 1, vec![record("c")]).await.unwrap_err();
+    assert!(matches!(error, JournalError::Conflict { expected: 1, found: 2, .. }), "{error:?}");
+    assert!(matches!(write(&journal, "u", 5, vec![]).await, Err(JournalError::Conflict { found: 0, .. })));
+    assert_eq!(write(&journal, "t", 2, vec![record("c")]).await.unwrap(), 3);
+    assert_eq!(journal.load("t", Some(2)).await.unwrap().entries.len(), 2);
+    assert_eq!(journal.load("t", Some(99)).await.unwrap().entries.len(), 3);
+    assert!(journal.load("nobody", None).await.unwrap().entries.is_empty());
+}
+
+#[test]
+fn a_stored_update_skips_channels_that_the_agent_no_longer_has() {
+    let schema = deepagents_core::state::Schema::new([ChannelSpec::of::<City>()]).unwrap();
+    let stored = vec![("gone".to_owned(), json!(1)), ("city".to_owned(), json!("Oslo"))];
+    let update = RecordUpdate::Stored(stored).resolve(&schema).unwrap();
+    assert_eq!(update.channels().collect::<Vec<_>>(), ["city"]);
+}

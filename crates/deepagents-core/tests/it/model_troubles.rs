@@ -1,0 +1,171 @@
+//! Answers that are cut, malformed, empty or never come.
+
+use std::time::Duration;
+
+use deepagents_core::error::Error;
+use deepagents_core::event::EventKind;
+use deepagents_core::journal::MemoryJournal;
+use deepagents_core::message::{AssistantMessage, Block, InvalidToolCall, Media, MediaKind, MediaSource, Reasoning};
+use deepagents_core::model::{ModelError, ModelEvent, ModelOutput, StopReason};
+use deepagents_core::run::{Outcome, RunInput, Stop};
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use serde_json::json;
+
+use crate::support::{agent, assert_sound, echo, kinds, lines, watch};
+
+async fn run(turns: impl IntoIterator<Item = Turn>) -> Outcome {
+    let outcome = agent(ScriptedModel::new(turns)).tool(echo()).build().unwrap().invoke("hi").await.unwrap();
+    assert_sound(outcome.messages());
+    outcome
+}
+
+fn text(delta: &str) -> Result<ModelEvent, ModelError> {
+    Ok(ModelEvent::Text { block: 0, delta: delta.to_owned() })
+}
+
+fn finished(message: AssistantMessage) -> Result<ModelEvent, ModelError> {
+    Ok(ModelEvent::Finished(Box::new(ModelOutput::new(message))))
+}
+
+#[tokio::test]
+async fn a_text_cut_by_its_token_limit_is_kept_and_told() {
+    let outcome = run([Turn::text("Once upon a").stop(StopReason::MaxTokens)]).await;
+    assert_eq!((outcome.stop.clone(), outcome.text()), (Stop::TokenLimit, "Once upon a".to_owned()));
+    let outcome = run([Turn::text("Once").stop(StopReason::ContextWindow)]).await;
+    assert_eq!(outcome.stop, Stop::TokenLimit);
+}
+
+#[tokio::test]
+async fn complete_calls_of_an_answer_that_was_cut_are_run() {
+    let cut = Turn::call("echo", json!({})).stop(StopReason::MaxTokens);
+    let outcome = run([cut, Turn::text("done")]).await;
+    assert_eq!((outcome.stop.clone(), outcome.text()), (Stop::Done, "done".to_owned()));
+}
+
+#[tokio::test]
+async fn malformed_arguments_are_answered_with_an_error_and_the_run_goes_on() {
+    let bad = Block::InvalidToolCall(InvalidToolCall {
+        id: "c1".into(),
+        name: "echo".into(),
+        raw: "{\"x\":".into(),
+        error: "the JSON ends early".into(),
+    });
+    let good = Block::call("c2", "echo", json!({"x": 1}));
+    let outcome = run([Turn::blocks([bad, good]), Turn::text("done")]).await;
+    let lines = lines(outcome.messages());
+    assert!(lines[2].starts_with("error: ") && lines[2].contains("the JSON ends early"), "{}", lines[2]);
+    assert_eq!(lines[3..], ["result: {\"x\":1}", "assistant: done"]);
+}
+
+#[tokio::test]
+async fn an_answer_that_says_nothing_is_told_as_such() {
+    assert_eq!(run([Turn::blocks([])]).await.stop, Stop::Empty);
+    assert_eq!(run([Turn::text(" \n")]).await.stop, Stop::Empty);
+    let thought = Block::Reasoning(Reasoning { text: "hm".into(), native: None });
+    assert_eq!(run([Turn::blocks([thought])]).await.stop, Stop::Empty);
+}
+
+#[tokio::test]
+async fn a_picture_without_words_is_an_answer() {
+    let source = MediaSource::Base64("AAAA".into());
+    let media = Media { kind: MediaKind::Image, mime: "image/png".into(), source, name: None };
+    assert_eq!(run([Turn::blocks([Block::Media(media)])]).await.stop, Stop::Done);
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_and_its_words_are_kept() {
+    let outcome = run([Turn::text("I cannot help with that.").stop(StopReason::Refusal)]).await;
+    assert_eq!((outcome.stop.clone(), outcome.text()), (Stop::Refused, "I cannot help with that.".to_owned()));
+}
+
+#[tokio::test]
+async fn a_turn_that_the_provider_paused_is_continued() {
+    let outcome = run([Turn::text("searching").stop(StopReason::Pause), Turn::text("found")]).await;
+    assert_eq!(lines(outcome.messages()), ["user: hi", "assistant: searching", "assistant: found"]);
+    assert_eq!((outcome.stop.clone(), outcome.model_calls), (Stop::Done, 2));
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_fails_the_run_and_leaves_the_history_as_it_was() {
+    let broken = Turn::raw([text("Hel"), Err(ModelError::transport("connection reset"))]);
+    let ended = Turn::raw([text("Hel")]);
+    let nothing = Turn::raw([]);
+    for (turn, kind) in [(broken, "transport"), (ended, "truncated"), (nothing, "truncated")] {
+        let agent = agent(ScriptedModel::new([turn])).build().unwrap();
+        let (events, outcome) = watch(agent.run("hi")).await;
+        let error = outcome.unwrap_err();
+        assert!(error.error.as_model().is_some());
+        assert_eq!(error.kind(), kind);
+        assert_eq!(lines(error.state.messages()), ["user: hi"]);
+        let kinds = kinds(&events);
+        assert_eq!(kinds[kinds.len() - 2..], ["attempt_discarded", "run_failed"]);
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_panics_fails_the_run() {
+    let agent = agent(ScriptedModel::new([Turn::with(|_| panic!("a bug in a client"))])).build().unwrap();
+    let error = agent.run("hi").outcome().await.unwrap_err();
+    assert!(error.to_string().contains("a bug in a client"), "{error}");
+    assert_eq!(lines(error.state.messages()), ["user: hi"]);
+}
+
+#[tokio::test]
+async fn a_thread_goes_on_after_a_failed_model_call() {
+    let model = ScriptedModel::new([
+        Turn::call("echo", json!({})),
+        Turn::error(ModelError::transport("down")),
+        Turn::text("back again"),
+    ]);
+    let agent = agent(model).tool(echo()).journal(MemoryJournal::new()).build().unwrap();
+    agent.invoke(RunInput::new("hi").thread("t")).await.unwrap_err();
+    let outcome = agent.invoke(RunInput::new("and now?").thread("t")).await.unwrap();
+    assert_sound(outcome.messages());
+    assert_eq!(lines(outcome.messages())[2..], ["result: {}", "user: and now?", "assistant: back again"]);
+}
+
+#[tokio::test]
+async fn a_retry_inside_the_model_discards_the_attempt_and_later_pieces_carry_a_new_number() {
+    let turn = Turn::raw([
+        text("Hel"),
+        Ok(ModelEvent::Retry { error: ModelError::transport("reset"), after: Duration::from_millis(250) }),
+        text("Good"),
+        text(" day"),
+        finished(AssistantMessage::of(vec![Block::text("Good day")])),
+    ]);
+    let agent = agent(ScriptedModel::new([turn, Turn::text("next")])).build().unwrap();
+    let (events, outcome) = watch(agent.run("hi")).await;
+    assert_eq!(outcome.unwrap().text(), "Good day");
+    let told: Vec<String> = events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::TextDelta { attempt, text, .. } => Some(format!("{attempt}: {text}")),
+            EventKind::AttemptDiscarded { attempt, retry_after_ms, .. } => {
+                Some(format!("{attempt} is void, again in {retry_after_ms} ms"))
+            }
+            EventKind::ModelFinished { attempt, .. } => Some(format!("{attempt} finished")),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, ["0: Hel", "0 is void, again in 250 ms", "1: Good", "1:  day", "1 finished"]);
+}
+
+#[tokio::test]
+async fn a_message_id_that_a_provider_repeats_does_not_replace_an_older_message() {
+    let same = |text: &str| {
+        let message = AssistantMessage { id: "msg_x".into(), ..AssistantMessage::of(vec![Block::text(text)]) };
+        let output = ModelOutput { message, stop: StopReason::Pause, ..ModelOutput::default() };
+        Turn::raw([Ok(ModelEvent::Finished(Box::new(output)))])
+    };
+    let outcome = run([same("one"), same("two"), Turn::text("three")]).await;
+    assert_eq!(lines(outcome.messages())[1..], ["assistant: one", "assistant: two", "assistant: three"]);
+    assert_eq!(outcome.messages().get(1).unwrap().id(), "msg_x");
+}
+
+#[tokio::test]
+async fn a_context_that_is_too_long_is_a_typed_error_below_the_hooks() {
+    let turn = Turn::error(ModelError::ContextLength("too long".into()));
+    let agent = agent(ScriptedModel::new([turn])).build().unwrap();
+    let error = agent.invoke("hi").await.unwrap_err();
+    assert!(matches!(&error.error, Error::Model(ModelError::ContextLength(_))));
+}

@@ -1,0 +1,144 @@
+//! Steering a run under way.
+
+use std::sync::Arc;
+
+use deepagents_core::event::EventKind;
+use deepagents_core::journal::MemoryJournal;
+use deepagents_core::message::Message;
+use deepagents_core::middleware::{Go, Step, after_agent, before_model};
+use deepagents_core::run::{RunInput, Stop};
+use deepagents_core::tool::json_tool;
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::support::{agent, assert_sound, echo, lines, tool, until, watch};
+
+#[tokio::test]
+async fn what_is_said_during_tools_reaches_the_next_model_call_after_the_results() {
+    let go = Arc::new(Notify::new());
+    let wait = go.clone();
+    let work = tool("work", move |_, _| {
+        let wait = wait.clone();
+        async move {
+            wait.notified().await;
+            Ok("worked")
+        }
+    });
+    let model = ScriptedModel::new([Turn::call("work", json!({})), Turn::text("in French, then")]);
+    let agent = agent(model.clone()).tool(work).journal(MemoryJournal::new()).build().unwrap();
+    let mut run = agent.run(RunInput::new("go").thread("t"));
+    until(&mut run, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
+    assert!(run.steer("in French, please"));
+    assert!(run.steer(Message::user("and short")));
+    go.notify_one();
+    let (events, outcome) = watch(run).await;
+    let outcome = outcome.unwrap();
+    assert_sound(outcome.messages());
+    let expected = ["result: worked", "user: in French, please", "user: and short", "assistant: in French, then"];
+    assert_eq!(lines(outcome.messages())[2..], expected);
+    assert_eq!(lines(&model.requests()[1].messages)[2..], expected[..3]);
+    let told = events.iter().filter(|e| matches!(&e.kind, EventKind::Steered { .. })).count();
+    assert_eq!(told, 2);
+    assert_eq!(agent.state("t").await.unwrap().messages(), outcome.messages());
+}
+
+#[tokio::test]
+async fn what_is_said_during_the_last_model_call_keeps_the_run_alive() {
+    let go = Arc::new(Notify::new());
+    let wait = go.clone();
+    let agent = agent(ScriptedModel::new([Turn::text("done"), Turn::text("done again")]))
+        .middleware(deepagents_core::middleware::wrap_model_call(move |request, next| {
+            let wait = wait.clone();
+            async move {
+                let answer = next.run(request).await;
+                wait.notified().await;
+                answer
+            }
+        }))
+        .build()
+        .unwrap();
+    let mut run = agent.run("go");
+    until(&mut run, |kind| matches!(kind, EventKind::ModelStarted { .. })).await;
+    assert!(run.steer("one more thing"));
+    go.notify_one();
+    go.notify_one();
+    let released = go.clone();
+    let release = tokio::spawn(async move {
+        loop {
+            released.notify_one();
+            tokio::task::yield_now().await;
+        }
+    });
+    let outcome = run.outcome().await.unwrap();
+    release.abort();
+    assert_eq!(
+        lines(outcome.messages()),
+        ["user: go", "assistant: done", "user: one more thing", "assistant: done again"]
+    );
+    assert_eq!(outcome.stop, Stop::Done);
+}
+
+#[tokio::test]
+async fn what_is_said_while_the_last_hooks_run_keeps_the_run_alive_too() {
+    let (began, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (tell, wait) = (began.clone(), go.clone());
+    let agent = agent(ScriptedModel::new([Turn::text("done"), Turn::text("done again")]))
+        .middleware(after_agent(move |_| {
+            let (tell, wait) = (tell.clone(), wait.clone());
+            async move {
+                tell.notify_one();
+                wait.notified().await;
+                Ok(Step::next())
+            }
+        }))
+        .build()
+        .unwrap();
+    let run = agent.run("go");
+    began.notified().await;
+    assert!(run.steer("one more thing"));
+    go.notify_one();
+    began.notified().await;
+    go.notify_one();
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!(lines(outcome.messages())[2..], ["user: one more thing", "assistant: done again"]);
+}
+
+#[tokio::test]
+async fn what_is_said_before_a_direct_result_keeps_the_run_alive() {
+    let go = Arc::new(Notify::new());
+    let wait = go.clone();
+    let answer = json_tool("answer", "Answers.", json!({"type": "object"}), move |_: Value, _| {
+        let wait = wait.clone();
+        async move {
+            wait.notified().await;
+            Ok("the answer")
+        }
+    })
+    .return_direct();
+    let agent =
+        agent(ScriptedModel::new([Turn::call("answer", json!({})), Turn::text("more")])).tool(answer).build().unwrap();
+    let mut run = agent.run("go");
+    until(&mut run, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
+    assert!(run.steer("and more"));
+    go.notify_one();
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!(lines(outcome.messages())[2..], ["result: the answer", "user: and more", "assistant: more"]);
+}
+
+#[tokio::test]
+async fn a_run_that_a_hook_ended_does_not_go_on_for_words_and_one_that_is_over_does_not_hear_them() {
+    let agent = agent(ScriptedModel::new([]))
+        .middleware(before_model(|_| async { Ok(Step::go(Go::End)) }))
+        .tool(echo())
+        .build()
+        .unwrap();
+    let mut run = agent.run("go");
+    assert!(run.steer("wait"));
+    until(&mut run, |kind| matches!(kind, EventKind::RunFinished { stop: Stop::Ended, .. })).await;
+    // The inbox is gone once the driver has returned its outcome.
+    while run.steer("hello?") {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(run.outcome().await.unwrap().stop, Stop::Ended);
+}

@@ -1,0 +1,197 @@
+//! Answers in a shape that was asked for.
+
+use deepagents_core::error::Error;
+use deepagents_core::journal::MemoryJournal;
+use deepagents_core::message::Message;
+use deepagents_core::middleware::{Go, Step, after_agent};
+use deepagents_core::model::{ModelProfile, StopReason, ToolChoice};
+use deepagents_core::run::{Outcome, RunError, RunInput, Stop};
+use deepagents_core::structured::{ResponseFormat, Way};
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use serde_json::{Value, json};
+
+use crate::support::{agent, assert_sound, echo, lines};
+
+#[derive(Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+struct Person {
+    name: String,
+    age: u32,
+}
+
+fn ada() -> Value {
+    json!({"name": "Ada", "age": 36})
+}
+
+fn native(turns: impl IntoIterator<Item = Turn>) -> ScriptedModel {
+    let mut profile = ModelProfile::default();
+    profile.structured_output = Some(true);
+    ScriptedModel::new(turns).with_profile(profile)
+}
+
+async fn ask(model: ScriptedModel, format: ResponseFormat) -> Result<Outcome, Box<RunError>> {
+    let ended = agent(model).response_format(format).tool(echo()).build().unwrap().invoke("who?").await;
+    match &ended {
+        Ok(outcome) => assert_sound(outcome.messages()),
+        Err(error) => assert_sound(error.state.messages()),
+    }
+    ended
+}
+
+fn person() -> ResponseFormat {
+    ResponseFormat::of::<Person>()
+}
+
+#[tokio::test]
+async fn a_model_that_holds_answers_to_a_schema_is_asked_to_and_its_text_is_read() {
+    let model = native([Turn::text(ada().to_string())]);
+    let outcome = ask(model.clone(), person()).await.unwrap();
+    assert_eq!(outcome.structured::<Person>().unwrap(), Person { name: "Ada".into(), age: 36 });
+    let request = &model.requests()[0];
+    assert_eq!(request.output_schema.as_ref().unwrap().name, "Person");
+    assert_eq!((request.tools.len(), &request.tool_choice), (1, &ToolChoice::Auto));
+}
+
+#[tokio::test]
+async fn code_fences_around_the_answer_are_passed_over() {
+    let outcome = ask(native([Turn::text(format!("```json\n{}\n```", ada()))]), person()).await.unwrap();
+    assert_eq!(outcome.structured_json(), Some(&ada()));
+}
+
+#[tokio::test]
+async fn a_text_answer_that_does_not_fit_is_sent_back_with_what_is_wrong() {
+    let model =
+        native([Turn::text("Ada, 36"), Turn::text(json!({"name": "Ada"}).to_string()), Turn::text(ada().to_string())]);
+    let outcome = ask(model, person()).await.unwrap();
+    assert_eq!((outcome.stop.clone(), outcome.structured_json()), (Stop::Done, Some(&ada())));
+    let lines = lines(outcome.messages());
+    assert!(lines[2].contains("not JSON"), "{}", lines[2]);
+    assert!(lines[4].contains("age"), "{}", lines[4]);
+}
+
+#[tokio::test]
+async fn too_many_bad_answers_fail_the_run_with_the_last_problem() {
+    let model = native([Turn::text("1"), Turn::text("2"), Turn::text("three")]);
+    let error = ask(model, person()).await.unwrap_err();
+    let Error::Structured { name, tries, reason } = &error.error else { panic!("{error:?}") };
+    assert_eq!((name.as_str(), *tries), ("Person", 3));
+    assert!(reason.contains("not JSON"), "{reason}");
+    assert_eq!(error.kind(), "structured_output");
+    assert_eq!(lines(error.state.messages()).last().unwrap(), "assistant: three");
+    let once = ask(native([Turn::text("1")]), person().retries(0)).await.unwrap_err();
+    assert!(matches!(&once.error, Error::Structured { tries: 1, .. }));
+}
+
+#[tokio::test]
+async fn a_stop_reason_of_the_providers_own_counts_as_a_try_too() {
+    let odd = || Turn::text("no").stop(StopReason::Other("weird".to_owned()));
+    let error = ask(native([odd(), odd(), odd()]), person()).await.unwrap_err();
+    assert!(matches!(&error.error, Error::Structured { tries: 3, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_model_without_that_ability_is_given_a_tool_and_must_call_one() {
+    let model = ScriptedModel::new([Turn::call("Person", ada())]);
+    let outcome = ask(model.clone(), person()).await.unwrap();
+    assert_eq!((outcome.stop.clone(), outcome.model_calls), (Stop::Done, 1));
+    assert_eq!(outcome.structured::<Person>().unwrap().name, "Ada");
+    let request = &model.requests()[0];
+    assert_eq!(request.tools.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["Person", "echo"]);
+    assert_eq!(request.tool_choice, ToolChoice::Any);
+    assert!(request.output_schema.is_none());
+}
+
+#[tokio::test]
+async fn the_way_of_asking_can_be_chosen() {
+    let model = native([Turn::call("Person", ada())]);
+    assert!(ask(model, person().way(Way::Tool)).await.unwrap().structured_json().is_some());
+    let model = ScriptedModel::new([Turn::text(ada().to_string())]);
+    assert!(ask(model, person().way(Way::Native)).await.unwrap().structured_json().is_some());
+}
+
+#[tokio::test]
+async fn a_shape_call_that_does_not_fit_gets_an_error_result_and_may_be_made_again() {
+    let model = ScriptedModel::new([Turn::call("Person", json!({"name": 1})), Turn::call("Person", ada())]);
+    let outcome = ask(model, person()).await.unwrap();
+    let lines = lines(outcome.messages());
+    assert!(lines[2].starts_with("error: ") && lines[2].contains("age") && lines[2].contains("/name"), "{}", lines[2]);
+    assert_eq!(outcome.structured_json(), Some(&ada()));
+}
+
+#[tokio::test]
+async fn shape_calls_that_never_fit_fail_the_run() {
+    let bad = || Turn::call("Person", json!({}));
+    let error = ask(ScriptedModel::new([bad(), bad(), bad()]), person()).await.unwrap_err();
+    assert!(matches!(&error.error, Error::Structured { tries: 3, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn words_in_place_of_the_shape_call_are_answered_with_the_tools_name() {
+    let model = ScriptedModel::new([Turn::text("It is Ada."), Turn::call("Person", ada())]);
+    let outcome = ask(model, person()).await.unwrap();
+    assert!(lines(outcome.messages())[2].contains("`Person`"));
+    assert_eq!(outcome.structured_json(), Some(&ada()));
+}
+
+#[tokio::test]
+async fn a_valid_shape_call_beside_another_call_ends_the_run_after_both() {
+    let turn = Turn::calls([("Person", ada()), ("echo", json!({"x": 1}))]);
+    let outcome = ask(ScriptedModel::new([turn]), person()).await.unwrap();
+    assert_eq!((outcome.stop.clone(), outcome.structured_json()), (Stop::Done, Some(&ada())));
+    assert_eq!(lines(outcome.messages())[3..], ["result: {\"x\":1}"]);
+}
+
+#[tokio::test]
+async fn a_bad_shape_call_beside_another_call_goes_on() {
+    let turn = Turn::calls([("echo", json!({"x": 1})), ("Person", json!({}))]);
+    let outcome = ask(ScriptedModel::new([turn, Turn::call("Person", ada())]), person()).await.unwrap();
+    let lines = lines(outcome.messages());
+    assert_eq!(lines[2], "result: {\"x\":1}");
+    assert!(lines[3].starts_with("error: "), "{}", lines[3]);
+    assert_eq!(outcome.structured_json(), Some(&ada()));
+}
+
+#[tokio::test]
+async fn two_shape_calls_in_one_turn_are_one_wrong_answer() {
+    let turn = Turn::calls([("Person", ada()), ("Person", json!({"name": "Bob", "age": 1}))]);
+    let outcome = ask(ScriptedModel::new([turn, Turn::call("Person", ada())]), person().retries(1)).await.unwrap();
+    let lines = lines(outcome.messages());
+    assert!(lines[2].contains("once, not 2 times") && lines[3].contains("once, not 2 times"), "{lines:?}");
+    assert_eq!(outcome.structured_json(), Some(&ada()));
+}
+
+#[tokio::test]
+async fn an_answer_of_an_earlier_run_of_the_thread_is_not_taken_for_this_ones() {
+    let cut = Turn::text("I am afraid").stop(StopReason::Refusal);
+    let agent = agent(native([Turn::text(ada().to_string()), cut]))
+        .response_format(person())
+        .journal(MemoryJournal::new())
+        .build()
+        .unwrap();
+    let first = agent.invoke(RunInput::new("who?").thread("t")).await.unwrap();
+    assert!(first.structured_json().is_some());
+    let second = agent.invoke(RunInput::new("and who else?").thread("t")).await.unwrap();
+    assert_eq!((second.stop.clone(), second.structured_json()), (Stop::Refused, None));
+    assert_eq!(second.structured::<Person>().unwrap_err().kind(), "input");
+}
+
+#[tokio::test]
+async fn an_answer_that_a_hook_sends_back_does_not_stand_for_the_next_one() {
+    let agent = agent(native([Turn::text(ada().to_string()), Turn::text("no").stop(StopReason::Refusal)]))
+        .response_format(person())
+        .middleware(after_agent(|cx: deepagents_core::run::Context| async move {
+            let first = cx.messages().len() == 2;
+            Ok(if first { Step::message(Message::user("are you sure?")).and_go(Go::Model) } else { Step::next() })
+        }))
+        .build()
+        .unwrap();
+    let outcome = agent.invoke("who?").await.unwrap();
+    assert_eq!((outcome.stop.clone(), outcome.structured_json()), (Stop::Refused, None));
+}
+
+#[test]
+fn a_shape_with_the_name_of_a_tool_is_a_build_error_and_odd_names_are_made_legal() {
+    let format = ResponseFormat::json("echo", json!({"type": "object"}));
+    assert!(agent(ScriptedModel::new([])).tool(echo()).response_format(format).build().is_err());
+    assert_eq!(ResponseFormat::json("Vec<é>", json!({"type": "object"})).name(), "Vec___");
+    assert_eq!(ResponseFormat::json("", json!({"type": "object"})).name(), "response");
+}

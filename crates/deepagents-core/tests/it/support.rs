@@ -1,0 +1,195 @@
+//! What many tests need.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use deepagents_core::agent::{Agent, AgentBuilder};
+use deepagents_core::env::{FixedClock, SequentialIds, Timestamp};
+use deepagents_core::event::{Event, EventKind};
+use deepagents_core::journal::{Claim, Fence, Journal, JournalError, Position, Record};
+use deepagents_core::message::{Block, Message, Messages};
+use deepagents_core::model::ChatModel;
+use deepagents_core::run::{Outcome, Run, RunError};
+use deepagents_core::tool::{DynTool, ToolContext, ToolError, ToolOutput, json_tool};
+use deepagents_models::scripted::check_history;
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+
+/// An agent whose ids and times are the same in every test run.
+pub(crate) fn agent(model: impl ChatModel) -> AgentBuilder {
+    Agent::builder(model).ids(SequentialIds::default()).clock(FixedClock(Timestamp::UNIX_EPOCH))
+}
+
+/// A tool that takes any object.
+pub(crate) fn tool<F, Fut, O>(name: &str, call: F) -> impl DynTool
+where
+    F: Fn(Value, ToolContext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
+    O: Into<ToolOutput> + 'static,
+{
+    json_tool(name, "A tool.", json!({"type": "object"}), call)
+}
+
+/// A tool that says its arguments.
+pub(crate) fn echo() -> impl DynTool {
+    tool("echo", |args, _cx| async move { Ok(args.to_string()) })
+}
+
+/// A list that tests and closures share.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Notes(Arc<Mutex<Vec<String>>>);
+
+impl Notes {
+    pub(crate) fn add(&self, note: impl Into<String>) {
+        self.0.lock().unwrap().push(note.into());
+    }
+
+    pub(crate) fn list(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// A history in a few words: `user: hi`, `assistant: [echo {"x":1}]`, `result: ok`, `error: no`.
+pub(crate) fn lines(messages: &Messages) -> Vec<String> {
+    messages.iter().map(|message| line(message)).collect()
+}
+
+fn line(message: &Message) -> String {
+    let said: Vec<String> = message
+        .content()
+        .iter()
+        .map(|block| match block {
+            Block::Text(text) => text.text.clone(),
+            Block::ToolCall(call) => format!("[{} {}]", call.name, call.args),
+            Block::InvalidToolCall(call) => format!("[{}? {}]", call.name, call.raw),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    let who = match message {
+        Message::User(_) => "user",
+        Message::Assistant(_) => "assistant",
+        Message::Tool(result) if result.is_error => "error",
+        _ => "result",
+    };
+    format!("{who}: {}", said.join(" "))
+}
+
+/// Fails unless a provider would take the history, and every message has an id of its own.
+#[track_caller]
+pub(crate) fn assert_sound(messages: &Messages) {
+    check_history(messages).unwrap();
+    let mut ids: Vec<&str> = messages.iter().map(|m| m.id()).collect();
+    assert!(ids.iter().all(|id| !id.is_empty()), "a message has no id: {ids:?}");
+    ids.sort_unstable();
+    let all = ids.len();
+    ids.dedup();
+    assert_eq!(ids.len(), all, "two messages share an id");
+}
+
+/// Reads a run to its end.
+pub(crate) async fn watch(mut run: Run) -> (Vec<Event>, Result<Outcome, Box<RunError>>) {
+    let mut events = Vec::new();
+    while let Some(event) = run.next().await {
+        events.push(event);
+    }
+    (events, run.outcome().await)
+}
+
+/// Reads a run until an event of interest.
+pub(crate) async fn until(run: &mut Run, wanted: impl Fn(&EventKind) -> bool) -> Event {
+    loop {
+        let event = run.next().await.expect("the run ended before the event");
+        if wanted(&event.kind) {
+            return event;
+        }
+    }
+}
+
+/// The words of the events that tests ask for most.
+pub(crate) fn kinds(events: &[Event]) -> Vec<String> {
+    events
+        .iter()
+        .map(|event| {
+            let json = serde_json::to_value(event).unwrap();
+            json["type"].as_str().unwrap().to_owned()
+        })
+        .collect()
+}
+
+/// The records of a thread.
+pub(crate) async fn records(journal: &dyn Journal, thread: &str) -> Vec<Record> {
+    journal.read(thread, 0..Position::MAX).await.unwrap().into_iter().map(|entry| entry.record).collect()
+}
+
+/// Appends to a thread as a process does that then ends.
+pub(crate) async fn write(
+    journal: &dyn Journal,
+    thread: &str,
+    expected: Position,
+    records: Vec<Record>,
+) -> Result<Position, JournalError> {
+    let fence = own(journal, thread).await;
+    let appended = journal.append(thread, fence, expected, records).await;
+    journal.release(thread, fence).await.unwrap();
+    Ok(appended?.end)
+}
+
+/// Owns a thread for a minute.
+pub(crate) async fn own(journal: &dyn Journal, thread: &str) -> Fence {
+    journal.claim(thread, Claim::new("test", Duration::from_secs(60))).await.unwrap()
+}
+
+/// All of a journal but `append`, as its field `inner` does it.
+macro_rules! as_inner {
+    () => {
+        fn claim<'a>(
+            &'a self,
+            thread: &'a str,
+            claim: deepagents_core::journal::Claim,
+        ) -> futures_core::future::BoxFuture<'a, Result<deepagents_core::journal::Fence, JournalError>> {
+            self.inner.claim(thread, claim)
+        }
+        fn renew<'a>(
+            &'a self,
+            thread: &'a str,
+            fence: deepagents_core::journal::Fence,
+            lease: std::time::Duration,
+        ) -> futures_core::future::BoxFuture<'a, Result<(), JournalError>> {
+            self.inner.renew(thread, fence, lease)
+        }
+        fn release<'a>(
+            &'a self,
+            thread: &'a str,
+            fence: deepagents_core::journal::Fence,
+        ) -> futures_core::future::BoxFuture<'a, Result<(), JournalError>> {
+            self.inner.release(thread, fence)
+        }
+        fn load<'a>(
+            &'a self,
+            thread: &'a str,
+            at: Option<deepagents_core::journal::Position>,
+        ) -> futures_core::future::BoxFuture<'a, Result<deepagents_core::journal::Loaded, JournalError>> {
+            self.inner.load(thread, at)
+        }
+        fn read<'a>(
+            &'a self,
+            thread: &'a str,
+            positions: std::ops::Range<deepagents_core::journal::Position>,
+        ) -> futures_core::future::BoxFuture<'a, Result<Vec<deepagents_core::journal::Entry>, JournalError>> {
+            self.inner.read(thread, positions)
+        }
+        fn put_snapshot<'a>(
+            &'a self,
+            thread: &'a str,
+            fence: deepagents_core::journal::Fence,
+            snapshot: deepagents_core::journal::Snapshot,
+        ) -> futures_core::future::BoxFuture<'a, Result<u64, JournalError>> {
+            self.inner.put_snapshot(thread, fence, snapshot)
+        }
+        fn threads(&self) -> &dyn deepagents_core::journal::Threads {
+            self.inner.threads()
+        }
+    };
+}
+pub(crate) use as_inner;

@@ -1,0 +1,177 @@
+//! Threads that go on over several runs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use deepagents_core::agent::Agent;
+use deepagents_core::error::Error;
+use deepagents_core::event::EventKind;
+use deepagents_core::journal::{Appended, Fence, Journal, JournalError, MemoryJournal, Position, Record};
+use deepagents_core::run::RunInput;
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use futures_core::future::BoxFuture;
+use serde_json::json;
+use tokio::sync::Notify;
+
+use crate::support::{agent, assert_sound, echo, lines, tool, until};
+
+fn counting() -> ScriptedModel {
+    ScriptedModel::rules().always(Turn::with(|request| Turn::text(request.messages.len().to_string()))).build()
+}
+
+async fn said(agent: &Agent, thread: &str, text: &str) -> Vec<String> {
+    let outcome = agent.invoke(RunInput::new(text).thread(thread)).await.unwrap();
+    assert_sound(outcome.messages());
+    assert_eq!(outcome.thread.as_deref(), Some(thread));
+    lines(outcome.messages())
+}
+
+#[tokio::test]
+async fn a_thread_goes_on_over_runs_and_agents_that_share_its_journal() {
+    let journal = Arc::new(MemoryJournal::new());
+    let one = agent(counting()).dyn_journal(journal.clone()).build().unwrap();
+    said(&one, "t", "a").await;
+    // Ids must not repeat over processes; here the second agent's simply begin elsewhere.
+    let two = Agent::builder(counting()).dyn_journal(journal).build().unwrap();
+    assert_eq!(said(&two, "t", "b").await, ["user: a", "assistant: 1", "user: b", "assistant: 3"]);
+    assert_eq!(lines(one.state("t").await.unwrap().messages()).len(), 4);
+}
+
+#[tokio::test]
+async fn threads_do_not_see_each_other_and_an_unknown_one_is_empty() {
+    let agent = agent(counting()).journal(MemoryJournal::new()).build().unwrap();
+    said(&agent, "t", "a").await;
+    assert_eq!(said(&agent, "u", "b").await, ["user: b", "assistant: 1"]);
+    assert!(agent.state("v").await.unwrap().messages().is_empty());
+}
+
+#[tokio::test]
+async fn a_thread_without_a_journal_is_an_error_that_says_what_to_do() {
+    let agent = agent(counting()).build().unwrap();
+    let error = agent.invoke(RunInput::new("a").thread("t")).await.unwrap_err();
+    assert!(matches!(&error.error, Error::Input(text) if text.contains("journal")), "{error}");
+}
+
+#[tokio::test]
+async fn a_run_without_a_thread_leaves_nothing_in_the_journal() {
+    let journal = Arc::new(MemoryJournal::new());
+    let agent = agent(counting()).dyn_journal(journal.clone()).build().unwrap();
+    agent.invoke("a").await.unwrap();
+    assert!(agent.state("").await.unwrap().messages().is_empty());
+}
+
+/// An agent with a tool that waits until it is told to go on.
+fn waiting() -> (Agent, Arc<Notify>) {
+    let go = Arc::new(Notify::new());
+    let wait = go.clone();
+    let slow = tool("slow", move |_, _| {
+        let wait = wait.clone();
+        async move {
+            wait.notified().await;
+            Ok("at last")
+        }
+    });
+    let model = ScriptedModel::rules()
+        .when(|r| r.messages.len() == 1, [Turn::call("slow", json!({}))])
+        .always(Turn::text("done"))
+        .build();
+    (agent(model).tool(slow).journal(MemoryJournal::new()).build().unwrap(), go)
+}
+
+#[tokio::test]
+async fn a_run_of_a_thread_that_another_run_works_on_is_refused_and_spoils_nothing() {
+    let (agent, go) = waiting();
+    let mut first = agent.run(RunInput::new("one").thread("t"));
+    until(&mut first, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
+    let error = agent.invoke(RunInput::new("two").thread("t")).await.unwrap_err();
+    assert!(matches!(&error.error, Error::Journal(JournalError::Busy { .. })), "{error:?}");
+    go.notify_one();
+    assert_eq!(lines(first.outcome().await.unwrap().messages()).len(), 4);
+    assert_eq!(said(&agent, "t", "two").await.len(), 6, "the thread is free again");
+}
+
+#[tokio::test]
+async fn of_two_runs_that_write_one_thread_the_one_it_was_taken_from_fails_and_spoils_nothing() {
+    let (agent, go) = waiting();
+    let mut first = agent.run(RunInput::new("one").thread("t"));
+    until(&mut first, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
+    let second = agent.invoke(RunInput::new("two").thread("t").take_over()).await.unwrap();
+    assert_sound(second.messages());
+    go.notify_one();
+    let error = first.outcome().await.unwrap_err();
+    assert!(matches!(&error.error, Error::Journal(JournalError::Fenced { .. })), "{error:?}");
+    assert_sound(error.state.messages());
+    let stored = agent.state("t").await.unwrap();
+    assert_sound(stored.messages());
+    assert_eq!(stored.messages(), second.messages());
+}
+
+/// A journal whose storage fails when told to, once.
+#[derive(Default)]
+struct Flaky {
+    inner: MemoryJournal,
+    fails: Arc<AtomicBool>,
+}
+
+impl Journal for Flaky {
+    fn append<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        expected: Position,
+        records: Vec<Record>,
+    ) -> BoxFuture<'a, Result<Appended, JournalError>> {
+        if self.fails.swap(false, Ordering::SeqCst) {
+            return Box::pin(async { Err(JournalError::Storage("the disk is full".into())) });
+        }
+        self.inner.append(thread, fence, expected, records)
+    }
+    crate::support::as_inner!();
+}
+
+#[tokio::test]
+async fn a_journal_that_fails_in_the_middle_of_a_turn_ends_the_run_and_leaves_a_log_that_goes_on() {
+    let journal = Flaky::default();
+    let fails = journal.fails.clone();
+    let breaks = tool("breaks", move |_, _| {
+        fails.store(true, Ordering::SeqCst);
+        async { Ok("done, but not stored") }
+    });
+    let turn = Turn::calls([("echo", json!({})), ("breaks", json!({}))]);
+    let agent = agent(ScriptedModel::new([turn, Turn::text("again")]))
+        .tool(breaks)
+        .tool(echo())
+        .journal(journal)
+        .build()
+        .unwrap();
+    let error = agent.invoke(RunInput::new("go").thread("t")).await.unwrap_err();
+    assert_eq!(error.kind(), "journal");
+    assert_sound(error.state.messages());
+    let lines = said(&agent, "t", "what now?").await;
+    assert!(lines[3].starts_with("error: ") && lines[3].contains("unknown"), "{lines:?}");
+    assert_eq!(lines[4..], ["user: what now?", "assistant: again"]);
+}
+
+#[tokio::test]
+async fn a_journal_that_fails_at_the_start_fails_the_run_before_the_model_is_asked() {
+    let journal = Flaky::default();
+    journal.fails.store(true, Ordering::SeqCst);
+    let model = counting();
+    let agent = agent(model.clone()).journal(journal).build().unwrap();
+    agent.invoke(RunInput::new("go").thread("t")).await.unwrap_err();
+    assert!(model.requests().is_empty());
+    assert_eq!(said(&agent, "t", "again").await, ["user: again", "assistant: 1"]);
+}
+
+#[tokio::test]
+async fn a_long_thread_goes_on_and_every_turn_has_its_own_number() {
+    let model = ScriptedModel::rules()
+        .when(|r| r.messages.len() % 4 == 1, (0..20).map(|_| Turn::call("echo", json!({}))).collect::<Vec<_>>())
+        .always(Turn::text("ok"))
+        .build();
+    let agent = agent(model).tool(echo()).journal(MemoryJournal::new()).build().unwrap();
+    for round in 0..20 {
+        let lines = said(&agent, "t", "more").await;
+        assert_eq!(lines.len(), (round + 1) * 4);
+    }
+}

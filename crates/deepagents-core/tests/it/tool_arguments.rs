@@ -1,0 +1,139 @@
+//! Arguments are checked before a tool sees them, and tools before an agent is built.
+
+use deepagents_core::agent::BuildError;
+use deepagents_core::middleware::Middleware;
+use deepagents_core::tool::{DynTool, ToolError, json_tool, schema_of, tool_fn};
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+use crate::support::{Notes, agent, assert_sound, lines, tool};
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[allow(dead_code, reason = "only read from JSON")]
+struct Trip {
+    /// Where to.
+    city: String,
+    /// How many nights.
+    nights: u32,
+    note: Option<String>,
+}
+
+async fn answer(args: Value, tool: impl DynTool) -> String {
+    let agent = agent(ScriptedModel::new([Turn::call("book", args), Turn::text("done")])).tool(tool).build().unwrap();
+    let outcome = agent.invoke("go").await.unwrap();
+    assert_sound(outcome.messages());
+    lines(outcome.messages())[2].clone()
+}
+
+fn typed(notes: &Notes) -> impl DynTool + use<> {
+    let notes = notes.clone();
+    tool_fn("book", "Books.", move |trip: Trip, _cx| {
+        notes.add(trip.city.clone());
+        async move { Ok(format!("{} for {}", trip.city, trip.nights)) }
+    })
+}
+
+fn untyped(notes: &Notes) -> impl DynTool + use<> {
+    let notes = notes.clone();
+    json_tool("book", "Books.", (*schema_of::<Trip>()).clone(), move |args: Value, _cx| {
+        notes.add("called");
+        async move { Ok(format!("{} for {}", args["city"].as_str().unwrap(), args["nights"])) }
+    })
+}
+
+#[tokio::test]
+async fn good_arguments_reach_typed_and_untyped_tools() {
+    let notes = Notes::default();
+    let args = json!({"city": "Turin", "nights": 2, "unknown": true});
+    assert_eq!(answer(args.clone(), typed(&notes)).await, "result: Turin for 2");
+    assert_eq!(answer(args, untyped(&notes)).await, "result: Turin for 2");
+}
+
+#[tokio::test]
+async fn bad_arguments_answer_the_model_with_every_problem_and_never_reach_the_tool() {
+    let notes = Notes::default();
+    let args = json!({"nights": "two", "note": 5});
+    for line in [answer(args.clone(), typed(&notes)).await, answer(args, untyped(&notes)).await] {
+        assert!(line.starts_with("error: Error: bad arguments for book: "), "{line}");
+        for part in ["city", "/nights", "/note"] {
+            assert!(line.contains(part), "{part} is not named: {line}");
+        }
+    }
+    assert!(notes.list().is_empty());
+}
+
+#[tokio::test]
+async fn a_problem_that_only_the_type_knows_is_told_with_its_place() {
+    let notes = Notes::default();
+    let line = answer(json!({"city": "Turin", "nights": 9_999_999_999_u64}), typed(&notes)).await;
+    assert!(line.starts_with("error: ") && line.contains("nights"), "{line}");
+}
+
+#[tokio::test]
+async fn arguments_that_are_no_object_are_refused() {
+    for args in [json!(null), json!([1]), json!("x")] {
+        let line = answer(args, typed(&Notes::default())).await;
+        assert!(line.starts_with("error: "), "{line}");
+    }
+}
+
+#[test]
+fn the_schema_of_a_type_is_short_and_keeps_descriptions_and_required_fields() {
+    insta::assert_json_snapshot!("schema_of_a_type", *schema_of::<Trip>());
+}
+
+#[test]
+fn a_type_without_fields_has_a_schema_that_providers_take() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Nothing {}
+    assert_eq!(*schema_of::<Nothing>(), json!({"type": "object", "properties": {}}));
+}
+
+/// Brings a tool.
+struct Brings(&'static str, &'static str);
+impl Middleware for Brings {
+    fn name(&self) -> &str {
+        self.0
+    }
+    fn tools(&self) -> Vec<Arc<dyn DynTool>> {
+        let says = self.0;
+        vec![Arc::new(tool(self.1, move |_, _| async move { Ok(format!("of {says}")) }))]
+    }
+}
+
+#[tokio::test]
+async fn a_tool_of_the_caller_takes_the_place_of_a_middlewares_tool_with_its_name() {
+    let model = ScriptedModel::new([Turn::call("ls", json!({})), Turn::text("done")]);
+    let agent = agent(model)
+        .tool(tool("ls", |_, _| async { Ok("of the caller") }))
+        .middleware(Brings("Files", "ls"))
+        .build()
+        .unwrap();
+    assert_eq!(agent.tools().len(), 1);
+    let outcome = agent.invoke("go").await.unwrap();
+    assert_eq!(lines(outcome.messages())[2], "result: of the caller");
+}
+
+#[test]
+fn two_tools_of_one_name_are_a_build_error_that_names_who_brings_them() {
+    let twice = agent(ScriptedModel::new([]))
+        .tool(tool("ls", |_, _| async { Ok("") }))
+        .tool(tool("ls", |_, _| async { Ok("") }))
+        .build();
+    assert!(matches!(twice.unwrap_err(), BuildError::ToolTwice { name, .. } if name == "ls"));
+    let twice = agent(ScriptedModel::new([])).middleware(Brings("A", "ls")).middleware(Brings("B", "ls")).build();
+    let error = twice.unwrap_err().to_string();
+    assert!(error.contains("middleware `A`") && error.contains("middleware `B`"), "{error}");
+}
+
+#[test]
+fn tools_that_providers_refuse_are_build_errors() {
+    for name in ["", "a b", "é", &"x".repeat(65)] {
+        let built = agent(ScriptedModel::new([])).tool(tool(name, |_, _| async { Ok("") })).build();
+        assert!(matches!(built.unwrap_err(), BuildError::ToolName(_)), "{name}");
+    }
+    let list = json_tool("list", "", json!({"type": "array"}), |_, _| async { Ok::<_, ToolError>("") });
+    let built = agent(ScriptedModel::new([])).tool(list).build();
+    assert!(matches!(built.unwrap_err(), BuildError::ToolSchema(name) if name == "list"));
+}

@@ -1,0 +1,248 @@
+//! What wraps around model and tool calls can do with the rest of the stack.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use deepagents_core::event::EventKind;
+use deepagents_core::last_value;
+use deepagents_core::message::AssistantMessage;
+use deepagents_core::middleware::{
+    Middleware, ModelNext, ModelResponse, ToolResponse, wrap_model_call, wrap_tool_call,
+};
+use deepagents_core::model::{ChatModel, ModelError, ModelOutput, ModelRequest};
+use deepagents_core::state::{ChannelSpec, Update};
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use serde_json::json;
+
+use crate::support::{agent, assert_sound, echo, kinds, lines, tool, watch};
+
+last_value!(Tries("tries"): u32);
+
+/// Declares the channel and writes a new number into it at each pass of a model call.
+#[derive(Default)]
+struct CountsPasses(AtomicU32);
+impl Middleware for CountsPasses {
+    fn name(&self) -> &str {
+        "CountsPasses"
+    }
+    fn channels(&self) -> Vec<ChannelSpec> {
+        vec![ChannelSpec::of::<Tries>()]
+    }
+    async fn wrap_model_call(
+        &self,
+        request: ModelRequest,
+        next: ModelNext,
+    ) -> deepagents_core::error::Result<ModelResponse> {
+        let pass = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut response = next.run(request).await?;
+        response.update = response.update.and(Update::of::<Tries>(pass));
+        Ok(response)
+    }
+}
+
+fn said(text: &str) -> ModelResponse {
+    ModelOutput::new(AssistantMessage::of(vec![deepagents_core::message::Block::text(text)])).into()
+}
+
+#[tokio::test]
+async fn a_wrap_may_answer_without_asking_the_model() {
+    let model = ScriptedModel::new([]);
+    let agent =
+        agent(model.clone()).middleware(wrap_model_call(|_, _| async { Ok(said("from the cache")) })).build().unwrap();
+    let (events, outcome) = watch(agent.run("hi")).await;
+    assert_eq!(outcome.unwrap().text(), "from the cache");
+    assert!(model.requests().is_empty());
+    assert!(!kinds(&events).contains(&"model_started".to_owned()));
+}
+
+#[tokio::test]
+async fn a_wrap_may_ask_twice_and_the_update_of_the_discarded_attempt_is_gone() {
+    let model = ScriptedModel::new([Turn::text("first"), Turn::text("second")]);
+    let agent = agent(model.clone())
+        .middleware(wrap_model_call(|request, next| async move {
+            next.run(request.clone()).await?;
+            next.run(request).await
+        }))
+        .middleware(CountsPasses::default())
+        .build()
+        .unwrap();
+    let outcome = agent.invoke("hi").await.unwrap();
+    assert_eq!(lines(outcome.messages()), ["user: hi", "assistant: second"]);
+    assert_eq!(outcome.state.get::<Tries>(), Some(&2));
+    assert_eq!(model.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn a_wrap_may_throw_the_answer_away_with_its_update_and_give_its_own() {
+    let agent = agent(ScriptedModel::new([Turn::text("rude")]))
+        .middleware(wrap_model_call(|request, next| async move {
+            next.run(request).await?;
+            Ok(said("polite"))
+        }))
+        .middleware(CountsPasses::default())
+        .build()
+        .unwrap();
+    let outcome = agent.invoke("hi").await.unwrap();
+    assert_eq!(lines(outcome.messages()), ["user: hi", "assistant: polite"]);
+    assert_eq!(outcome.state.get::<Tries>(), Some(&0));
+}
+
+#[tokio::test]
+async fn a_wrap_may_ask_another_model_after_a_failure_and_the_attempts_are_told_apart() {
+    let broken = ScriptedModel::new([Turn::error(ModelError::transport("reset"))]);
+    let spare: Arc<dyn ChatModel> = Arc::new(ScriptedModel::new([Turn::text("spare")]).with_name("scripted:spare"));
+    let agent = agent(broken)
+        .middleware(wrap_model_call(move |request, next| {
+            let spare = spare.clone();
+            async move {
+                match next.run(request.clone()).await {
+                    Err(_) => next.with_model(spare).run(request).await,
+                    answer => answer,
+                }
+            }
+        }))
+        .build()
+        .unwrap();
+    let (events, outcome) = watch(agent.run("hi")).await;
+    assert_eq!(outcome.unwrap().text(), "spare");
+    let attempts: Vec<String> = events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::ModelStarted { model, attempt, .. } => Some(format!("{model} starts {attempt}")),
+            EventKind::AttemptDiscarded { attempt, .. } => Some(format!("{attempt} discarded")),
+            EventKind::ModelFinished { attempt, .. } => Some(format!("{attempt} finished")),
+            _ => None,
+        })
+        .collect();
+    let expected = ["scripted:script starts 0", "0 discarded", "scripted:spare starts 1", "1 finished"];
+    assert_eq!(attempts, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrap_may_race_two_models_and_the_finished_event_names_the_winners_attempt() {
+    let seconds = std::time::Duration::from_secs;
+    let fast = ScriptedModel::new([Turn::text("fast").delay(seconds(1))]);
+    let slow: Arc<dyn ChatModel> = Arc::new(ScriptedModel::new([Turn::text("slow").delay(seconds(3600))]));
+    let agent = agent(fast)
+        .middleware(wrap_model_call(move |request, next| {
+            let slow = next.with_model(slow.clone());
+            async move {
+                tokio::select! {
+                    biased;
+                    answer = slow.run(request.clone()) => answer,
+                    answer = next.run(request) => answer,
+                }
+            }
+        }))
+        .build()
+        .unwrap();
+    let (events, outcome) = watch(agent.run("hi")).await;
+    assert_eq!(outcome.unwrap().text(), "fast");
+    let winner = events.iter().find_map(|event| match &event.kind {
+        EventKind::ModelFinished { attempt, .. } => Some(*attempt),
+        _ => None,
+    });
+    let texts: Vec<u32> = events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::TextDelta { attempt, .. } => Some(*attempt),
+            _ => None,
+        })
+        .collect();
+    assert!(!texts.is_empty());
+    assert!(texts.iter().all(|attempt| Some(*attempt) == winner), "{texts:?} against {winner:?}");
+}
+
+#[tokio::test]
+async fn an_earlier_attempt_that_wins_over_a_later_one_is_the_one_that_finished() {
+    let (first, second) = (ScriptedModel::new([Turn::text("first")]), ScriptedModel::new([Turn::text("second")]));
+    let second: Arc<dyn ChatModel> = Arc::new(second);
+    let agent = agent(first)
+        .middleware(wrap_model_call(move |request, next| {
+            let other = next.with_model(second.clone());
+            async move {
+                let answer = next.run(request.clone()).await;
+                other.run(request).await?;
+                answer
+            }
+        }))
+        .build()
+        .unwrap();
+    let (events, outcome) = watch(agent.run("hi")).await;
+    assert_eq!(outcome.unwrap().text(), "first");
+    let finished = events.iter().any(|e| matches!(&e.kind, EventKind::ModelFinished { attempt: 0, .. }));
+    assert!(finished, "{events:?}");
+}
+
+#[tokio::test]
+async fn a_wrap_may_move_the_rest_of_the_stack_into_a_task() {
+    let agent = agent(ScriptedModel::new([Turn::text("from a task")]))
+        .middleware(wrap_model_call(|request, next| async move {
+            tokio::spawn(async move { next.run(request).await }).await.map_err(deepagents_core::error::Error::other)?
+        }))
+        .middleware(CountsPasses::default())
+        .build()
+        .unwrap();
+    let outcome = agent.invoke("hi").await.unwrap();
+    assert_eq!(outcome.text(), "from a task");
+    assert_eq!(outcome.state.get::<Tries>(), Some(&1));
+}
+
+#[tokio::test]
+async fn tokens_of_answers_that_a_wrap_threw_away_are_counted() {
+    let usage = |input| deepagents_core::message::Usage { input, output: 1, ..Default::default() };
+    let model = ScriptedModel::new([Turn::text("a").usage(usage(10)), Turn::text("b").usage(usage(20))]);
+    let agent = agent(model)
+        .middleware(wrap_model_call(|request, next| async move {
+            next.run(request.clone()).await?;
+            next.run(request).await
+        }))
+        .build()
+        .unwrap();
+    let outcome = agent.invoke("hi").await.unwrap();
+    assert_eq!((outcome.usage.input, outcome.usage.output), (30, 2));
+    assert_eq!(outcome.usage_by_agent["agent"], outcome.usage);
+}
+
+#[tokio::test]
+async fn a_wrap_may_supply_a_tool_for_an_unknown_name() {
+    let hidden = Arc::new(tool("hidden", |args, _| async move { Ok(format!("hidden got {args}")) }));
+    let agent = agent(ScriptedModel::new([Turn::call("hidden", json!({"x": 1})), Turn::text("done")]))
+        .middleware(wrap_tool_call(move |mut request, next| {
+            if request.tool.is_none() {
+                request.tool = Some(hidden.clone());
+            }
+            async move { next.run(request).await }
+        }))
+        .build()
+        .unwrap();
+    let outcome = agent.invoke("go").await.unwrap();
+    assert_eq!(lines(outcome.messages())[2], "result: hidden got {\"x\":1}");
+}
+
+#[tokio::test]
+async fn a_wrap_may_answer_a_call_itself() {
+    let agent = agent(ScriptedModel::new([Turn::call("anything", json!({})), Turn::text("done")]))
+        .middleware(wrap_tool_call(|request, _next| async move {
+            Ok(ToolResponse::text(format!("no need to run {}", request.call.name)))
+        }))
+        .build()
+        .unwrap();
+    let outcome = agent.invoke("go").await.unwrap();
+    assert_sound(outcome.messages());
+    assert_eq!(lines(outcome.messages())[2], "result: no need to run anything");
+}
+
+#[tokio::test]
+async fn a_wrap_may_change_arguments_and_the_thread_keeps_those_of_the_model() {
+    let agent = agent(ScriptedModel::new([Turn::call("echo", json!({"x": 1})), Turn::text("done")]))
+        .middleware(wrap_tool_call(|mut request, next| async move {
+            request.call.args = json!({"x": 2});
+            next.run(request).await
+        }))
+        .tool(echo())
+        .build()
+        .unwrap();
+    let outcome = agent.invoke("go").await.unwrap();
+    assert_eq!(lines(outcome.messages())[1..3], ["assistant: [echo {\"x\":1}]", "result: {\"x\":2}"]);
+}

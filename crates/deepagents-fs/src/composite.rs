@@ -1,0 +1,331 @@
+//! Several backends under one root.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use deepagents_core::state::{ChannelSpec, State, Update};
+use futures_core::future::BoxFuture;
+use futures_util::future::join_all;
+
+use crate::lines::{LineRange, LineWindow};
+use crate::search::{Collector, Found, GlobOutcome, GlobQuery, GrepOutcome, GrepQuery, PathFilter, Scope, Stopped};
+use crate::shell::Shell;
+use crate::{
+    Backend, ByteRange, Capabilities, Entry, FileRead, FsError, Listing, PathGuard, Stat, VPath, WriteMode, Written,
+};
+
+/// Backends mounted at directories of another: a path belongs to the longest route that it starts with.
+///
+/// Routes show up in the listings above them and hide what the backend beneath has there. Searches go through all
+/// backends at once. A route cannot be deleted, nor a directory above one.
+///
+/// ```
+/// use std::sync::Arc;
+/// use deepagents_fs::{CompositeBackend, StateBackend, VPath};
+/// # use deepagents_fs::LocalBackend;
+/// # let dir = tempfile::tempdir()?;
+/// let disk = Arc::new(LocalBackend::open(dir.path())?);
+/// let files = CompositeBackend::new(disk).route(VPath::parse("/scratch")?, Arc::new(StateBackend::new()));
+/// assert_eq!(files.routes().collect::<Vec<_>>(), [&VPath::parse("/scratch")?]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct CompositeBackend {
+    /// Longest path first; the last is the root.
+    mounts: Vec<Mount>,
+}
+
+#[derive(Clone)]
+struct Mount {
+    path: VPath,
+    backend: Arc<dyn Backend>,
+}
+
+impl CompositeBackend {
+    /// One backend at the root.
+    pub fn new(backend: Arc<dyn Backend>) -> Self {
+        Self { mounts: vec![Mount { path: VPath::root(), backend }] }
+    }
+
+    /// Mounts a backend at a directory, in place of one that was mounted there.
+    #[must_use]
+    pub fn route(mut self, path: VPath, backend: Arc<dyn Backend>) -> Self {
+        self.mounts.retain(|mount| mount.path != path);
+        self.mounts.push(Mount { path, backend });
+        self.mounts
+            .sort_by(|a, b| b.path.components().count().cmp(&a.path.components().count()).then(a.path.cmp(&b.path)));
+        self
+    }
+
+    /// The directories of the routes, the root left out.
+    pub fn routes(&self) -> impl Iterator<Item = &VPath> {
+        self.mounts.iter().map(|mount| &mount.path).filter(|path| !path.is_root())
+    }
+
+    /// The backend that a path belongs to, and the path there.
+    fn find(&self, path: &VPath) -> Result<(&Mount, VPath), FsError> {
+        let belongs = |mount: &'_ Mount| path.strip_prefix(&mount.path);
+        let found = self.mounts.iter().find_map(|mount| Some((mount, belongs(mount)?)));
+        found.ok_or_else(|| FsError::NotFound { path: path.clone() })
+    }
+
+    /// Whether routes are mounted below a path.
+    fn leads_to_route(&self, path: &VPath) -> bool {
+        self.routes().any(|route| route != path && route.starts_with(path))
+    }
+
+    /// Whether the path is, or leads to, a route.
+    fn is_fixed(&self, path: &VPath) -> bool {
+        path.is_root() || self.routes().any(|route| route.starts_with(path))
+    }
+
+    /// The mounts that a search of a path goes through, with what is searched in each.
+    fn scopes(&self, scope: &Scope) -> Result<Vec<Search<'_>>, FsError> {
+        let (owner, inner) = self.find(&scope.path)?;
+        let below = self.mounts.iter().filter(|mount| mount.path != scope.path && mount.path.starts_with(&scope.path));
+        let mut out = vec![self.search(owner, inner, scope, VPath::root())];
+        for mount in below {
+            let passed = mount.path.strip_prefix(&scope.path).unwrap_or_default();
+            out.push(self.search(mount, VPath::root(), scope, passed));
+        }
+        Ok(out)
+    }
+
+    fn search<'a>(&'a self, mount: &'a Mount, path: VPath, scope: &Scope, passed: VPath) -> Search<'a> {
+        let (base, before) = (mount.path.clone(), scope.visible.clone());
+        let hiding: Vec<VPath> =
+            self.routes().filter(|route| **route != base && route.starts_with(&base)).cloned().collect();
+        let visible: Option<PathFilter> = if hiding.is_empty() && before.is_none() {
+            None
+        } else {
+            Some(Arc::new(move |path: &VPath| {
+                let path = path.under(&base);
+                // What lies where a route is, or is a file where one leads through, is hidden by the route.
+                !hiding.iter().any(|route| path.starts_with(route) || route.starts_with(&path))
+                    && before.as_ref().is_none_or(|sees| sees(&path))
+            }))
+        };
+        Search { mount, scope: Scope { path, visible, ..scope.clone() }, passed }
+    }
+}
+
+/// A search of one mount.
+struct Search<'a> {
+    mount: &'a Mount,
+    scope: Scope,
+    /// The directories between the searched path and the mount.
+    passed: VPath,
+}
+
+impl Mount {
+    fn outer(&self, path: &VPath) -> VPath {
+        path.under(&self.path)
+    }
+
+    fn error(&self, error: FsError) -> FsError {
+        error.map_path(|path| self.outer(path))
+    }
+}
+
+/// Whether the searched path is missing in its own backend, which does not matter where routes are below.
+fn is_missing(error: &FsError) -> bool {
+    matches!(error, FsError::NotFound { .. } | FsError::NotADirectory { .. })
+}
+
+impl fmt::Debug for CompositeBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CompositeBackend").field(&self.routes().collect::<Vec<_>>()).finish()
+    }
+}
+
+impl Backend for CompositeBackend {
+    fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Stat, FsError>> {
+        Box::pin(async move {
+            if self.is_fixed(path) {
+                return Ok(Stat::directory());
+            }
+            let (mount, inner) = self.find(path)?;
+            mount.backend.stat(state, &inner).await.map_err(|error| mount.error(error))
+        })
+    }
+
+    fn read<'a>(
+        &'a self,
+        state: &'a State,
+        path: &'a VPath,
+        range: ByteRange,
+    ) -> BoxFuture<'a, Result<FileRead, FsError>> {
+        Box::pin(async move {
+            if self.is_fixed(path) {
+                return Err(FsError::IsDirectory { path: path.clone() });
+            }
+            let (mount, inner) = self.find(path)?;
+            mount.backend.read(state, &inner, range).await.map_err(|error| mount.error(error))
+        })
+    }
+
+    fn read_lines<'a>(
+        &'a self,
+        state: &'a State,
+        path: &'a VPath,
+        range: LineRange,
+    ) -> BoxFuture<'a, Result<LineWindow, FsError>> {
+        Box::pin(async move {
+            if self.is_fixed(path) {
+                return Err(FsError::IsDirectory { path: path.clone() });
+            }
+            let (mount, inner) = self.find(path)?;
+            mount.backend.read_lines(state, &inner, range).await.map_err(|error| mount.error(error))
+        })
+    }
+
+    fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Listing, FsError>> {
+        Box::pin(async move {
+            let (mount, inner) = self.find(path)?;
+            let leads = self.leads_to_route(path);
+            let listed = match mount.backend.list(state, &inner).await {
+                Err(error) if leads && is_missing(&error) => Listing::default(),
+                result => result.map_err(|error| mount.error(error))?,
+            };
+            let own = listed.entries.into_iter().map(|entry| Entry { path: mount.outer(&entry.path), ..entry });
+            let below = self.routes().filter(|route| *route != path);
+            let routed: Vec<VPath> =
+                below.filter_map(|route| Some(path.child(route.strip_prefix(path)?.components().next()?))).collect();
+            let own = own.filter(|entry| !routed.contains(&entry.path));
+            let entries = own.chain(routed.iter().map(|route| Entry::directory(route.clone()))).collect::<Vec<_>>();
+            Ok(Listing { unnameable: listed.unnameable, ..Listing::of(entries) })
+        })
+    }
+
+    fn write<'a>(
+        &'a self,
+        state: &'a State,
+        path: &'a VPath,
+        data: Bytes,
+        mode: WriteMode,
+    ) -> BoxFuture<'a, Result<Written, FsError>> {
+        Box::pin(async move {
+            if self.is_fixed(path) {
+                return Err(FsError::IsDirectory { path: path.clone() });
+            }
+            let (mount, inner) = self.find(path)?;
+            mount.backend.write(state, &inner, data, mode).await.map_err(|error| mount.error(error))
+        })
+    }
+
+    fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Update, FsError>> {
+        Box::pin(async move {
+            if self.is_fixed(path) {
+                return Err(FsError::Fixed { path: path.clone() });
+            }
+            let (mount, inner) = self.find(path)?;
+            mount.backend.delete(state, &inner).await.map_err(|error| mount.error(error))
+        })
+    }
+
+    fn glob<'a>(&'a self, state: &'a State, query: &'a GlobQuery) -> BoxFuture<'a, Result<GlobOutcome, FsError>> {
+        Box::pin(async move {
+            let searches = self.scopes(&query.scope)?.into_iter().map(|search| async move {
+                let pattern = query.pattern.inside(&search.passed);
+                let inner = GlobQuery { pattern, scope: search.scope, max_files: query.max_files };
+                (search.mount, search.mount.backend.glob(state, &inner).await)
+            });
+            let results = join_all(searches).await;
+            let several = results.len() > 1;
+            let mut out = GlobOutcome::default();
+            for (mount, result) in results {
+                match result {
+                    Ok(found) => {
+                        out.files.extend(found.files.iter().map(|file| mount.outer(file)));
+                        out.stopped = out.stopped.or(found.stopped);
+                        out.problems.extend(found.problems.map(|error| mount.error(error)));
+                    }
+                    Err(error) if several && is_missing(&error) => {}
+                    Err(error) if several => out.problems.push(mount.error(error)),
+                    Err(error) => return Err(mount.error(error)),
+                }
+            }
+            out.files.sort();
+            if query.max_files.is_some_and(|max| out.files.len() > max) {
+                out.files.truncate(query.max_files.unwrap_or_default());
+                out.stopped = Some(Stopped::Limit);
+            }
+            Ok(out)
+        })
+    }
+
+    fn grep<'a>(&'a self, state: &'a State, query: &'a GrepQuery) -> BoxFuture<'a, Result<GrepOutcome, FsError>> {
+        Box::pin(async move {
+            let searches = self.scopes(&query.scope)?.into_iter().map(|search| async move {
+                let glob = query.glob.as_ref().map(|glob| glob.inside(&search.passed));
+                // A route with a dot name on the way is not named by the query.
+                let hidden = glob.is_none() && search.passed.components().any(|name| name.starts_with('.'));
+                let inner = GrepQuery { glob, scope: search.scope, ..query.clone() };
+                let result =
+                    if hidden { Ok(GrepOutcome::default()) } else { search.mount.backend.grep(state, &inner).await };
+                (search.mount, result)
+            });
+            let results = join_all(searches).await;
+            let several = results.len() > 1;
+            let (mut found, mut stopped) = (Found::default(), None);
+            for (mount, result) in results {
+                match result {
+                    Ok(out) => {
+                        let outer = out.files.into_iter().map(|mut file| {
+                            file.path = mount.outer(&file.path);
+                            file
+                        });
+                        found.files.extend(outer);
+                        found.problems.extend(out.problems.map(|error| mount.error(error)));
+                        found.binary += out.binary;
+                        stopped = stopped.or(out.stopped);
+                    }
+                    Err(error) if several && is_missing(&error) => {}
+                    Err(error) if several => found.problems.push(mount.error(error)),
+                    Err(error) => return Err(mount.error(error)),
+                }
+            }
+            found.files.sort_by(|a, b| a.path.cmp(&b.path));
+            let mut collector = Collector::new(query.max_count);
+            collector.add(0, found);
+            let mut out = collector.finish(false);
+            out.stopped = out.stopped.or(stopped);
+            Ok(out)
+        })
+    }
+
+    fn resolve<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<VPath, FsError>> {
+        Box::pin(async move {
+            let (mount, inner) = self.find(path)?;
+            match mount.backend.resolve(state, &inner).await {
+                Ok(real) => Ok(mount.outer(&real)),
+                Err(error) => Err(mount.error(error)),
+            }
+        })
+    }
+
+    fn lock<'a>(&'a self, path: &'a VPath) -> BoxFuture<'a, Option<PathGuard>> {
+        Box::pin(async move {
+            let (mount, inner) = self.find(path).ok()?;
+            mount.backend.lock(&inner).await
+        })
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let all = self.mounts.iter().map(|mount| mount.backend.capabilities());
+        all.fold(Capabilities::read_only(), |a, b| Capabilities {
+            write: a.write || b.write,
+            delete: a.delete || b.delete,
+        })
+    }
+
+    /// The shell of the backend at the root, which sees that backend's files alone.
+    fn shell(&self) -> Option<&dyn Shell> {
+        self.mounts.iter().find(|mount| mount.path.is_root())?.backend.shell()
+    }
+
+    fn channels(&self) -> Vec<ChannelSpec> {
+        self.mounts.iter().flat_map(|mount| mount.backend.channels()).collect()
+    }
+}

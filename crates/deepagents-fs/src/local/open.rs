@@ -1,0 +1,96 @@
+//! Opening what a path leads to, below the root.
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{FileType, Mode, OFlags, Stat as HostStat, fstat};
+use rustix::io::Errno;
+
+use super::Root;
+use super::resolve::Last;
+use crate::{FsError, Kind, Stat, VPath, Version};
+
+/// Never waits for the other end of a FIFO, never becomes the controlling terminal, never leaks into a child.
+pub(super) const SAFE: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
+impl Root {
+    /// Opens what is at a path, following links that stay inside.
+    pub(super) fn open(&self, path: &VPath, flags: OFlags) -> Result<OwnedFd, FsError> {
+        #[cfg(target_os = "linux")]
+        let extra = if flags.contains(OFlags::PATH) { OFlags::CLOEXEC } else { SAFE };
+        #[cfg(not(target_os = "linux"))]
+        let extra = SAFE;
+        #[cfg(target_os = "linux")]
+        if self.options.kernel {
+            use rustix::fs::{ResolveFlags, openat2};
+            let relative = if path.is_root() { "." } else { path.relative() };
+            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+            match openat2(&self.fd, relative, flags | extra, Mode::empty(), resolve) {
+                Ok(fd) => return Ok(fd),
+                // Not available, too long for one call, an absolute link that may lead inside, a file in the way that
+                // the error should name, or a race with a
+                // rename: resolved step by step.
+                Err(Errno::NOSYS | Errno::PERM | Errno::NAMETOOLONG | Errno::XDEV | Errno::AGAIN | Errno::NOTDIR) => {}
+                Err(errno) => return Err(failed(path, errno)),
+            }
+        }
+        let place = self.locate(path, Last::Follow)?;
+        let name = place.name_or_dot();
+        match rustix::fs::openat(&place.directory, name, flags | extra | OFlags::NOFOLLOW, Mode::empty()) {
+            Ok(fd) => Ok(fd),
+            Err(errno) => Err(failed(path, errno)),
+        }
+    }
+
+    /// Opens a regular file for reading.
+    pub(super) fn open_file(&self, path: &VPath) -> Result<(OwnedFd, Stat), FsError> {
+        let fd = self.open(path, OFlags::RDONLY)?;
+        let stat = stat_fd(path, &fd)?;
+        match stat.kind {
+            Kind::File => Ok((fd, stat)),
+            Kind::Directory => Err(FsError::IsDirectory { path: path.clone() }),
+            Kind::Other => Err(FsError::Special { path: path.clone() }),
+        }
+    }
+}
+
+/// The facts about an open file.
+pub(super) fn stat_fd(path: &VPath, fd: impl AsFd) -> Result<Stat, FsError> {
+    Ok(to_stat(&fstat(fd).map_err(|errno| failed(path, errno))?))
+}
+
+pub(super) fn to_stat(host: &HostStat) -> Stat {
+    let kind = kind_of(FileType::from_raw_mode(host.st_mode));
+    let size = if kind == Kind::File { u64::try_from(host.st_size).unwrap_or(0) } else { 0 };
+    Stat { kind, size, version: version_of(host), modified: modified(host) }
+}
+
+pub(super) fn kind_of(file_type: FileType) -> Kind {
+    match file_type {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        _ => Kind::Other,
+    }
+}
+
+pub(super) fn modified(host: &HostStat) -> Option<jiff::Timestamp> {
+    jiff::Timestamp::new(host.st_mtime, i32::try_from(host.st_mtime_nsec).unwrap_or(0)).ok()
+}
+
+pub(super) fn version_of(host: &HostStat) -> Version {
+    Version::new(format!(
+        "{:x}-{:x}-{:x}.{:x}-{:x}.{:x}",
+        host.st_ino, host.st_size, host.st_mtime, host.st_mtime_nsec, host.st_ctime, host.st_ctime_nsec
+    ))
+}
+
+/// The error for a failed call, in words without host paths.
+pub(super) fn failed(path: &VPath, errno: Errno) -> FsError {
+    let path = path.clone();
+    match errno {
+        Errno::LOOP => FsError::LinkLoop { path },
+        Errno::XDEV => FsError::Outside { path },
+        // A socket, or a FIFO or device without its other end.
+        Errno::NXIO | Errno::NODEV => FsError::Special { path },
+        Errno::BUSY => FsError::Fixed { path },
+        errno => FsError::from_io(&path, &errno.into()),
+    }
+}

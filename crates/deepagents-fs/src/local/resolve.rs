@@ -1,0 +1,184 @@
+//! Resolving a path component by component, never leaving the root.
+//!
+//! Each directory is opened from the one before it without following links; links are read and walked by hand, so a
+//! link that changes under way is seen as an error, not followed outside.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path};
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, openat, readlinkat, statat};
+use rustix::io::Errno;
+
+use super::Root;
+use super::open::{SAFE, failed};
+use crate::path::is_component;
+use crate::{FsError, VPath};
+
+/// What to do when the last component is a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Last {
+    /// Follow it.
+    Follow,
+    /// Stay at the link itself.
+    Keep,
+    /// Follow it, and make the directories that are missing above the last component.
+    Create,
+}
+
+/// Where something is, or would be: a directory that exists, and a name in it that is not a link to be followed.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) directory: OwnedFd,
+    /// None for the root.
+    pub(super) name: Option<OsString>,
+    /// The names from the root to the directory.
+    above: Vec<OsString>,
+    /// Names after `name` that were not looked at, as `name` does not exist.
+    missing: Vec<OsString>,
+}
+
+impl Place {
+    pub(super) fn name_or_dot(&self) -> &OsStr {
+        self.name.as_deref().unwrap_or(OsStr::new("."))
+    }
+}
+
+/// Links that may be followed on one path, as in the kernel.
+const MAX_LINKS: usize = 40;
+/// How often a step is taken anew when somebody changes the directory in between.
+const MAX_RACES: usize = 64;
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(SAFE);
+
+impl Root {
+    /// Finds the place of a path. The directory above it must exist, or is made.
+    pub(super) fn locate(&self, path: &VPath, last: Last) -> Result<Place, FsError> {
+        let place = self.walk(path, last)?;
+        if place.missing.is_empty() { Ok(place) } else { Err(FsError::NotFound { path: path.clone() }) }
+    }
+
+    /// The path that a path leads to.
+    pub(super) fn real_path(&self, path: &VPath) -> Result<VPath, FsError> {
+        let place = self.walk(path, Last::Follow)?;
+        let mut real = VPath::root();
+        for name in place.above.iter().chain(&place.name).chain(&place.missing) {
+            let bad_name =
+                || FsError::BadName { path: path.clone(), reason: "it leads to a name not in UTF-8".to_owned() };
+            let name = name.to_str().filter(|name| is_component(name)).ok_or_else(bad_name)?;
+            real = real.child(name);
+        }
+        Ok(real)
+    }
+
+    fn walk(&self, path: &VPath, last: Last) -> Result<Place, FsError> {
+        let fail = |errno| failed(path, errno);
+        let outside = || FsError::Outside { path: path.clone() };
+        // What is still to be walked, the next name last.
+        let mut todo: Vec<OsString> = path.components().rev().map(OsString::from).collect();
+        let mut above: Vec<OsString> = Vec::new();
+        let mut directory = self.reopen(path)?;
+        let (mut links, mut races) = (0, 0);
+        while let Some(name) = todo.pop() {
+            if name == ".." {
+                if above.pop().is_none() {
+                    return Err(outside());
+                }
+                // Walked again from the root: `..` of a directory that was moved could lead anywhere.
+                todo.extend(above.drain(..).rev());
+                directory = self.reopen(path)?;
+                continue;
+            }
+            let is_last = todo.is_empty();
+            let file_type = match statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                Err(Errno::NOENT) if is_last => return Ok(Place { directory, name: Some(name), above, missing: todo }),
+                Err(Errno::NOENT) if last == Last::Create => {
+                    match mkdirat(&directory, &name, Mode::from_raw_mode(0o777)) {
+                        Ok(()) | Err(Errno::EXIST) => {}
+                        Err(errno) => return Err(fail(errno)),
+                    }
+                    FileType::Directory
+                }
+                Err(Errno::NOENT) => {
+                    todo.reverse();
+                    return Ok(Place { directory, name: Some(name), above, missing: todo });
+                }
+                Err(errno) => return Err(fail(errno)),
+            };
+            match file_type {
+                FileType::Symlink if !(is_last && last == Last::Keep) => {
+                    links += 1;
+                    if links > MAX_LINKS {
+                        return Err(FsError::LinkLoop { path: path.clone() });
+                    }
+                    let target = match readlinkat(&directory, &name, Vec::new()) {
+                        Ok(target) => OsString::from_vec(target.into_bytes()),
+                        Err(Errno::INVAL) if races < MAX_RACES => {
+                            races += 1;
+                            todo.push(name);
+                            continue;
+                        }
+                        Err(errno) => return Err(fail(errno)),
+                    };
+                    let target = Path::new(&target);
+                    let target = if target.is_absolute() {
+                        // Inside only if it goes through the root's own path; its names are walked like any other.
+                        let inside = target.strip_prefix(&self.path).map_err(|_| outside())?;
+                        above.clear();
+                        directory = self.reopen(path)?;
+                        inside
+                    } else {
+                        target
+                    };
+                    let names = target.components().rev().filter_map(|component| match component {
+                        Component::Normal(name) => Some(name.to_owned()),
+                        Component::ParentDir => Some(OsString::from("..")),
+                        _ => None,
+                    });
+                    todo.extend(names);
+                }
+                _ if is_last => return Ok(Place { directory, name: Some(name), above, missing: Vec::new() }),
+                FileType::Directory => match openat(&directory, &name, DIRECTORY, Mode::empty()) {
+                    Ok(next) => {
+                        directory = next;
+                        above.push(name);
+                    }
+                    Err(Errno::LOOP | Errno::NOTDIR | Errno::NOENT) if races < MAX_RACES => {
+                        races += 1;
+                        todo.push(name);
+                    }
+                    Err(errno) => return Err(fail(errno)),
+                },
+                _ => {
+                    let path = vpath_of(&above, &name).unwrap_or_else(|| path.clone());
+                    return Err(FsError::NotADirectory { path });
+                }
+            }
+        }
+        self.ended_at_directory(path, directory, above)
+    }
+
+    /// A walk that ended without a last name: at the root, or at the target of a link that ends in `..`.
+    fn ended_at_directory(&self, path: &VPath, directory: OwnedFd, mut above: Vec<OsString>) -> Result<Place, FsError> {
+        let Some(name) = above.pop() else { return Ok(Place { directory, name: None, above, missing: Vec::new() }) };
+        let mut parent = self.reopen(path)?;
+        for name in &above {
+            parent = openat(&parent, name, DIRECTORY, Mode::empty()).map_err(|errno| failed(path, errno))?;
+        }
+        Ok(Place { directory: parent, name: Some(name), above, missing: Vec::new() })
+    }
+
+    fn reopen(&self, path: &VPath) -> Result<OwnedFd, FsError> {
+        self.fd.try_clone().map_err(|error| FsError::from_io(path, &error))
+    }
+}
+
+fn vpath_of(above: &[OsString], name: &OsStr) -> Option<VPath> {
+    let mut path = VPath::root();
+    for name in above.iter().map(OsString::as_os_str).chain([name]) {
+        path = path.child(std::str::from_utf8(name.as_bytes()).ok().filter(|name| is_component(name))?);
+    }
+    Some(path)
+}

@@ -1,0 +1,256 @@
+//! Glob and grep on disk: a walk on several threads, then, for grep, the files in order on several threads.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use grep_searcher::Searcher;
+use rustix::fd::OwnedFd;
+use rustix::fs::{FileType, OFlags, fstat};
+use rustix::io::Errno;
+
+use super::LocalBackend;
+use super::Root;
+use super::open::{failed, stat_fd};
+use super::walk::{Base, Walked, read_gitignore, special, threads, walk};
+use crate::search::{
+    Collector, Control, Found, GlobOutcome, GlobQuery, GrepFile, GrepOutcome, GrepQuery, Ignores, LineMatcher, Pattern,
+    Scope, Stopped,
+};
+use crate::{FsError, Kind, VPath, classify};
+
+/// Files up to this size are read whole, larger ones are streamed.
+const WHOLE: usize = 1 << 20;
+/// Files that a thread takes at a time.
+const BATCH: usize = 64;
+
+impl LocalBackend {
+    pub(super) async fn find(&self, query: &GlobQuery) -> Result<GlobOutcome, FsError> {
+        let pattern = query.pattern.clone();
+        let control = Control::new(query.scope.deadline);
+        let _stop = control.stop_on_drop();
+        let (scope, max) = (query.scope.clone(), query.max_files);
+        let path = query.scope.path.clone();
+        self.blocking(&path, move |root, _| find(root, &scope, &pattern, max, &control)).await
+    }
+
+    pub(super) async fn search(&self, query: &GrepQuery) -> Result<GrepOutcome, FsError> {
+        let matcher = LineMatcher::new(query)?;
+        let pattern = query.files()?;
+        let control = Control::new(query.scope.deadline);
+        let _stop = control.stop_on_drop();
+        let (query, path) = (query.clone(), query.scope.path.clone());
+        self.blocking(&path, move |root, _| search(root, &query, &matcher, &pattern, &control)).await
+    }
+}
+
+/// What a scope's path leads to.
+enum Start {
+    Directory(Base),
+    File(OwnedFd),
+}
+
+fn start(root: &Root, scope: &Scope) -> Result<Start, FsError> {
+    let path = &scope.path;
+    let fd = root.open(path, OFlags::RDONLY)?;
+    match stat_fd(path, &fd)?.kind {
+        Kind::Directory => Ok(Start::Directory(Base { fd, path: path.clone(), kernel: root.options.kernel })),
+        Kind::File => Ok(Start::File(fd)),
+        Kind::Other => Err(special(path)),
+    }
+}
+
+/// The ignore rules that hold above a scope, if they are asked for.
+fn ignores(root: &Root, scope: &Scope) -> Option<Ignores> {
+    if !scope.respect_gitignore {
+        return None;
+    }
+    let mut above: Vec<VPath> = scope.path.ancestors().collect();
+    above.reverse();
+    let enter = |ignores: Ignores, directory: &VPath| match root.open(directory, OFlags::RDONLY | OFlags::DIRECTORY) {
+        Ok(fd) => read_gitignore(&fd, directory, &ignores),
+        Err(_) => ignores,
+    };
+    Some(above.iter().fold(Ignores::default(), enter))
+}
+
+fn find(
+    root: &Root,
+    scope: &Scope,
+    pattern: &Pattern,
+    max: Option<usize>,
+    control: &Control,
+) -> Result<GlobOutcome, FsError> {
+    let base = match start(root, scope)? {
+        Start::Directory(base) => base,
+        Start::File(_) => {
+            let path = scope.path.clone();
+            let named = pattern.matches(path.name().unwrap_or_default()) && scope.sees(&path);
+            return Ok(GlobOutcome { files: if named { vec![path] } else { Vec::new() }, ..GlobOutcome::default() });
+        }
+    };
+    let Walked { files, problems } = walk(&base, pattern, ignores(root, scope).as_ref(), control);
+    let mut out = GlobOutcome { problems, ..GlobOutcome::default() };
+    for file in files {
+        let path = base.vpath(&file);
+        if !scope.sees(&path) {
+            continue;
+        }
+        if max.is_some_and(|max| out.files.len() >= max) {
+            out.stopped = Some(Stopped::Limit);
+            break;
+        }
+        out.files.push(path);
+    }
+    if control.late() {
+        out.stopped = Some(Stopped::Deadline);
+    }
+    Ok(out)
+}
+
+fn search(
+    root: &Root,
+    query: &GrepQuery,
+    matcher: &LineMatcher,
+    pattern: &Pattern,
+    control: &Control,
+) -> Result<GrepOutcome, FsError> {
+    let mut collector = Collector::new(query.max_count);
+    let base = match start(root, &query.scope)? {
+        Start::Directory(base) => base,
+        Start::File(fd) => {
+            let path = &query.scope.path;
+            let wanted = query.glob.is_none() || pattern.matches(path.name().unwrap_or_default());
+            let mut found = Found::default();
+            if wanted && query.scope.sees(path) {
+                let mut worker = Worker { matcher, searcher: matcher.searcher(), buffer: Vec::new(), control };
+                worker.file(path, Ok(fd), &mut found);
+            }
+            collector.add(0, found);
+            return Ok(collector.finish(control.late()));
+        }
+    };
+    let Walked { files, problems } = walk(&base, pattern, ignores(root, &query.scope).as_ref(), control);
+    let (batches, next) = (files.chunks(BATCH).collect::<Vec<_>>(), AtomicUsize::new(0));
+    let results = Mutex::new(collector);
+    let work = || {
+        let mut worker = Worker { matcher, searcher: matcher.searcher(), buffer: Vec::new(), control };
+        while !control.stopped() {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(batch) = batches.get(number) else { break };
+            let mut found = Found::default();
+            for file in *batch {
+                if control.stopped() {
+                    break;
+                }
+                let path = || base.vpath(file);
+                if query.scope.visible.is_some() && !query.scope.sees(&path()) {
+                    continue;
+                }
+                worker.below(&base, file, path, &mut found);
+            }
+            if results.lock().unwrap_or_else(PoisonError::into_inner).add(number, found) {
+                control.stop();
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads().min(batches.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut out = results.into_inner().unwrap_or_else(PoisonError::into_inner).finish(control.late());
+    let mut all = problems;
+    all.extend(std::mem::take(&mut out.problems));
+    out.problems = all;
+    Ok(out)
+}
+
+struct Worker<'a> {
+    matcher: &'a LineMatcher,
+    searcher: Searcher,
+    buffer: Vec<u8>,
+    control: &'a Control,
+}
+
+impl Worker<'_> {
+    fn below(&mut self, base: &Base, relative: &str, path: impl Fn() -> VPath, found: &mut Found) {
+        match base.open(relative, OFlags::RDONLY) {
+            // Gone, or a link by now: as if it had never been listed.
+            Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => {}
+            opened => self.lines(opened, &path, found),
+        }
+    }
+
+    fn file(&mut self, path: &VPath, opened: Result<OwnedFd, Errno>, found: &mut Found) {
+        self.lines(opened, &|| path.clone(), found);
+    }
+
+    fn lines(&mut self, opened: Result<OwnedFd, Errno>, path: &dyn Fn() -> VPath, found: &mut Found) {
+        let result = opened.and_then(|fd| Ok((fstat(&fd)?, fd)));
+        let (host, fd) = match result {
+            Ok(opened) => opened,
+            Err(errno) => return found.problems.push(failed(&path(), errno)),
+        };
+        if FileType::from_raw_mode(host.st_mode) != FileType::RegularFile {
+            return;
+        }
+        let size = usize::try_from(host.st_size).unwrap_or(usize::MAX);
+        let mut file = File::from(fd);
+        let lines = match self.fill(&mut file, size) {
+            Err(error) => Err(error),
+            Ok(_) if classify::is_binary(&self.buffer) => {
+                found.binary += 1;
+                return;
+            }
+            Ok(true) => self.matcher.slice(&mut self.searcher, &self.buffer),
+            Ok(false) => {
+                let rest = StopRead { file, control: self.control };
+                self.matcher.stream(&mut self.searcher, &self.buffer, rest)
+            }
+        };
+        match lines {
+            Ok(lines) if lines.is_empty() => {}
+            Ok(lines) => found.files.push(GrepFile { path: path(), lines }),
+            Err(error) => found.problems.push(FsError::from_io(&path(), &error)),
+        }
+    }
+
+    /// Reads the beginning of a file; true if that is all of it.
+    fn fill(&mut self, file: &mut File, size: usize) -> std::io::Result<bool> {
+        let whole = size < WHOLE;
+        let mut length = 0;
+        // One byte more than there should be shows that the file has grown.
+        self.buffer.resize(if whole { size + 1 } else { classify::SNIFFED }, 0);
+        loop {
+            match file.read(self.buffer.get_mut(length..).unwrap_or_default()) {
+                Ok(0) => break,
+                Ok(n) => length += n,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+            if whole && length == size && size > 0 {
+                break;
+            }
+            if length == self.buffer.len() {
+                return Ok(false);
+            }
+        }
+        self.buffer.truncate(length);
+        Ok(true)
+    }
+}
+
+/// Ends when the search is over.
+struct StopRead<'a> {
+    file: File,
+    control: &'a Control,
+}
+
+impl Read for StopRead<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if self.control.stopped() { Ok(0) } else { self.file.read(buffer) }
+    }
+}

@@ -1,0 +1,232 @@
+//! Walking a tree on several threads, each directory opened below the root without following links.
+
+use std::collections::VecDeque;
+use std::num::NonZero;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
+use rustix::io::Errno;
+
+use super::open::{SAFE, failed};
+use crate::path::is_component;
+use crate::search::{Control, Ignores, Pattern, Problems, Progress};
+use crate::{FsError, VPath};
+
+/// A directory that is being searched.
+#[derive(Debug)]
+pub(super) struct Base {
+    pub(super) fd: OwnedFd,
+    /// Its path in the workspace.
+    pub(super) path: VPath,
+    pub(super) kernel: bool,
+}
+
+impl Base {
+    /// Opens what is at a relative path below, no component of which may be a link.
+    pub(super) fn open(&self, relative: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let flags = flags | SAFE | OFlags::NOFOLLOW;
+        let relative = if relative.is_empty() { "." } else { relative };
+        #[cfg(target_os = "linux")]
+        if self.kernel {
+            use rustix::fs::{ResolveFlags, openat2};
+            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+            match openat2(&self.fd, relative, flags, Mode::empty(), resolve) {
+                Err(Errno::NOSYS | Errno::PERM | Errno::NAMETOOLONG | Errno::AGAIN) => {}
+                result => return result,
+            }
+        }
+        let mut names = relative.split('/').peekable();
+        let mut directory: Option<OwnedFd> = None;
+        while let Some(name) = names.next() {
+            let from = directory.as_ref().map_or(self.fd.as_fd(), OwnedFd::as_fd);
+            if names.peek().is_none() {
+                return openat(from, name, flags, Mode::empty());
+            }
+            let through = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | SAFE;
+            directory = Some(openat(from, name, through, Mode::empty())?);
+        }
+        Err(Errno::NOENT)
+    }
+
+    pub(super) fn vpath(&self, relative: &str) -> VPath {
+        if relative.is_empty() { self.path.clone() } else { self.path.child(relative) }
+    }
+}
+
+/// Threads that a search uses.
+pub(super) fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get).min(8)
+}
+
+struct Visit {
+    relative: String,
+    progress: Arc<Progress>,
+    ignores: Ignores,
+}
+
+struct Queue {
+    todo: VecDeque<Visit>,
+    busy: usize,
+}
+
+/// What a walk found: files relative to its base, sorted.
+#[derive(Debug, Default)]
+pub(super) struct Walked {
+    pub(super) files: Vec<String>,
+    pub(super) problems: Problems,
+}
+
+/// Finds the files below a directory that match a pattern.
+pub(super) fn walk(base: &Base, pattern: &Pattern, ignores: Option<&Ignores>, control: &Control) -> Walked {
+    let first = Visit {
+        relative: String::new(),
+        progress: Arc::new(pattern.start()),
+        ignores: ignores.cloned().unwrap_or_default(),
+    };
+    let walker = Walker {
+        base,
+        pattern,
+        gitignore: ignores.is_some(),
+        control,
+        queue: Mutex::new(Queue { todo: VecDeque::from([first]), busy: 0 }),
+        ready: Condvar::new(),
+    };
+    let mut out = Walked::default();
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads()).map(|_| scope.spawn(|| walker.run())).collect();
+        out = walker.run();
+        for other in others {
+            // A thread that panicked found nothing; the panic itself is reported by the runtime's hook.
+            let Ok(found) = other.join() else { continue };
+            out.files.extend(found.files);
+            out.problems.extend(found.problems);
+        }
+    });
+    out.files.sort_unstable();
+    out
+}
+
+struct Walker<'a> {
+    base: &'a Base,
+    pattern: &'a Pattern,
+    gitignore: bool,
+    control: &'a Control,
+    queue: Mutex<Queue>,
+    ready: Condvar,
+}
+
+impl Walker<'_> {
+    fn run(&self) -> Walked {
+        let mut out = Walked::default();
+        let mut below = Vec::new();
+        while let Some(visit) = self.take() {
+            self.visit(&visit, &mut out, &mut below);
+            self.give(&mut below);
+        }
+        out
+    }
+
+    fn take(&self) -> Option<Visit> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if self.control.stopped() {
+                self.ready.notify_all();
+                return None;
+            }
+            // The last one first, so that the queue stays short.
+            if let Some(visit) = queue.todo.pop_back() {
+                queue.busy += 1;
+                return Some(visit);
+            }
+            if queue.busy == 0 {
+                self.ready.notify_all();
+                return None;
+            }
+            queue = self.ready.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn give(&self, below: &mut Vec<Visit>) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.busy -= 1;
+        let more = below.len();
+        queue.todo.extend(below.drain(..));
+        if more > 1 || queue.busy == 0 {
+            self.ready.notify_all();
+        } else if more == 1 {
+            self.ready.notify_one();
+        }
+    }
+
+    fn visit(&self, visit: &Visit, out: &mut Walked, below: &mut Vec<Visit>) {
+        if let Err(errno) = self.read(visit, out, below) {
+            // Gone, or a link by now: as if it had never been listed.
+            if !matches!(errno, Errno::NOENT | Errno::LOOP | Errno::NOTDIR) {
+                out.problems.push(failed(&self.base.vpath(&visit.relative), errno));
+            }
+        }
+    }
+
+    fn read(&self, visit: &Visit, out: &mut Walked, below: &mut Vec<Visit>) -> Result<(), Errno> {
+        let fd = self.base.open(&visit.relative, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let here = self.gitignore.then(|| self.base.vpath(&visit.relative));
+        let ignores = match &here {
+            Some(here) => read_gitignore(&fd, here, &visit.ignores),
+            None => Ignores::default(),
+        };
+        let join = |name: &str| {
+            let mut path = String::with_capacity(visit.relative.len() + name.len() + 1);
+            if !visit.relative.is_empty() {
+                path.push_str(&visit.relative);
+                path.push('/');
+            }
+            path.push_str(name);
+            path
+        };
+        for entry in Dir::new(fd)? {
+            let entry = entry?;
+            let raw = entry.file_name();
+            if matches!(raw.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            let Some(name) = raw.to_str().ok().filter(|name| is_component(name)) else { continue };
+            let mut file_type = entry.file_type();
+            if file_type == FileType::Unknown {
+                let relative = join(name);
+                let Ok(stat) = statat(&self.base.fd, relative.as_str(), AtFlags::SYMLINK_NOFOLLOW) else { continue };
+                file_type = FileType::from_raw_mode(stat.st_mode);
+            }
+            let hidden = |directory| here.as_ref().is_some_and(|here| ignores.hides(&here.child(name), directory));
+            match file_type {
+                FileType::RegularFile if self.pattern.ends(&visit.progress, name) && !hidden(false) => {
+                    out.files.push(join(name));
+                }
+                FileType::Directory => {
+                    let progress = self.pattern.enter(&visit.progress, name);
+                    if !progress.is_dead() && !hidden(true) {
+                        let progress =
+                            if progress == *visit.progress { visit.progress.clone() } else { Arc::new(progress) };
+                        below.push(Visit { relative: join(name), progress, ignores: ignores.clone() });
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The rules in a directory, with those of its `.gitignore` if it has one.
+pub(super) fn read_gitignore(directory: &OwnedFd, path: &VPath, above: &Ignores) -> Ignores {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | SAFE;
+    let Ok(fd) = openat(directory, c".gitignore", flags, Mode::empty()) else { return above.clone() };
+    let mut content = Vec::new();
+    let read = std::io::Read::read_to_end(&mut std::io::Read::take(std::fs::File::from(fd), 1 << 20), &mut content);
+    if read.is_ok() { above.enter(path, &content) } else { above.clone() }
+}
+
+/// The error for a path of a search that is neither a file nor a directory.
+pub(super) fn special(path: &VPath) -> FsError {
+    FsError::Special { path: path.clone() }
+}

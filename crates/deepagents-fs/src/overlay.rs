@@ -1,0 +1,237 @@
+//! Changes kept apart from what they change.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use deepagents_core::state::{ChannelSpec, State, Update};
+use futures_core::future::BoxFuture;
+
+use crate::lines::{LineRange, LineWindow};
+use crate::{
+    Backend, ByteRange, Capabilities, Entry, FileRead, FsError, Kind, Listing, PathGuard, Stat, VPath, WriteMode,
+    Written,
+};
+
+/// Two backends as one: what is written goes to the upper, and shows in place of what the lower has. The lower is only
+/// read, so that an agent can work on a project without touching it.
+///
+/// A deletion of what the lower has is a marker in the upper, an empty file named `.wh.` and the deleted name. Such
+/// names are taken: they are not listed and cannot be written.
+///
+/// ```
+/// use std::sync::Arc;
+/// use deepagents_fs::{OverlayBackend, StateBackend};
+/// # use deepagents_fs::LocalBackend;
+/// # let dir = tempfile::tempdir()?;
+/// let project = Arc::new(LocalBackend::open(dir.path())?);
+/// let draft = OverlayBackend::new(Arc::new(StateBackend::new()), project);
+/// # drop(draft);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct OverlayBackend {
+    upper: Arc<dyn Backend>,
+    lower: Arc<dyn Backend>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layer {
+    Upper,
+    Lower,
+}
+
+const MARK: &str = ".wh.";
+
+fn marker(path: &VPath) -> Option<VPath> {
+    Some(path.parent()?.child(&format!("{MARK}{}", path.name()?)))
+}
+
+fn is_marker(path: &VPath) -> bool {
+    path.components().any(|name| name.starts_with(MARK))
+}
+
+impl OverlayBackend {
+    /// Puts `upper` over `lower`.
+    pub fn new(upper: Arc<dyn Backend>, lower: Arc<dyn Backend>) -> Self {
+        Self { upper, lower }
+    }
+
+    /// Whether a deletion hides what the lower has at a path.
+    async fn is_deleted(&self, state: &State, path: &VPath) -> Result<bool, FsError> {
+        for at in std::iter::once(path.clone()).chain(path.ancestors()) {
+            let Some(marker) = marker(&at) else { continue };
+            match self.upper.stat(state, &marker).await {
+                Ok(_) => return Ok(true),
+                Err(FsError::NotFound { .. } | FsError::NotADirectory { .. } | FsError::BadName { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+
+    /// What is at a path, and in which of the two.
+    async fn find(&self, state: &State, path: &VPath) -> Result<(Layer, Stat), FsError> {
+        if is_marker(path) {
+            return Err(FsError::NotFound { path: path.clone() });
+        }
+        match self.upper.stat(state, path).await {
+            Err(FsError::NotFound { .. }) if !self.is_deleted(state, path).await? => {
+                Ok((Layer::Lower, self.lower.stat(state, path).await?))
+            }
+            result => Ok((Layer::Upper, result?)),
+        }
+    }
+
+    fn layer(&self, layer: Layer) -> &dyn Backend {
+        match layer {
+            Layer::Upper => &*self.upper,
+            Layer::Lower => &*self.lower,
+        }
+    }
+
+    fn reserved(path: &VPath) -> FsError {
+        FsError::BadName { path: path.clone(), reason: format!("names that begin with `{MARK}` mark deletions") }
+    }
+}
+
+impl fmt::Debug for OverlayBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OverlayBackend")
+    }
+}
+
+impl Backend for OverlayBackend {
+    fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Stat, FsError>> {
+        Box::pin(async move { Ok(self.find(state, path).await?.1) })
+    }
+
+    fn read<'a>(
+        &'a self,
+        state: &'a State,
+        path: &'a VPath,
+        range: ByteRange,
+    ) -> BoxFuture<'a, Result<FileRead, FsError>> {
+        Box::pin(async move {
+            let (layer, _) = self.find(state, path).await?;
+            self.layer(layer).read(state, path, range).await
+        })
+    }
+
+    fn read_lines<'a>(
+        &'a self,
+        state: &'a State,
+        path: &'a VPath,
+        range: LineRange,
+    ) -> BoxFuture<'a, Result<LineWindow, FsError>> {
+        Box::pin(async move {
+            let (layer, _) = self.find(state, path).await?;
+            self.layer(layer).read_lines(state, path, range).await
+        })
+    }
+
+    fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Listing, FsError>> {
+        Box::pin(async move {
+            if self.find(state, path).await?.1.kind != Kind::Directory {
+                return Err(FsError::NotADirectory { path: path.clone() });
+            }
+            let absent = |error: &FsError| matches!(error, FsError::NotFound { .. } | FsError::NotADirectory { .. });
+            let over = match self.upper.list(state, path).await {
+                Err(error) if absent(&error) => Listing::default(),
+                result => result?,
+            };
+            let under = if self.is_deleted(state, path).await? {
+                Listing::default()
+            } else {
+                match self.lower.list(state, path).await {
+                    Err(error) if absent(&error) => Listing::default(),
+                    result => result?,
+                }
+            };
+            let unnameable = over.unnameable + under.unnameable;
+            let (marks, mut entries): (Vec<Entry>, Vec<Entry>) = over
+                .entries
+                .into_iter()
+                .partition(|entry| entry.path.name().is_some_and(|name| name.starts_with(MARK)));
+            let gone = |entry: &Entry| marker(&entry.path).is_some_and(|mark| marks.iter().any(|m| m.path == mark));
+            // The upper's come first, and of two with one path the first is kept.
+            entries.extend(under.entries.into_iter().filter(|entry| !gone(entry) && !is_marker(&entry.path)));
+            Ok(Listing { unnameable, ..Listing::of(entries) })
+        })
+    }
+
+    fn write<'a>(
+        &'a self,
+        state: &'a State,
+        path: &'a VPath,
+        data: Bytes,
+        mode: WriteMode,
+    ) -> BoxFuture<'a, Result<Written, FsError>> {
+        Box::pin(async move {
+            if is_marker(path) {
+                return Err(Self::reserved(path));
+            }
+            for above in path.ancestors() {
+                match self.find(state, &above).await {
+                    Ok((_, stat)) if stat.kind == Kind::Directory => break,
+                    Ok(_) => return Err(FsError::NotADirectory { path: above }),
+                    Err(FsError::NotFound { .. } | FsError::NotADirectory { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            match self.find(state, path).await {
+                Ok((_, stat)) if stat.kind == Kind::Directory => Err(FsError::IsDirectory { path: path.clone() }),
+                Ok((_, stat)) if stat.kind == Kind::Other => Err(FsError::Special { path: path.clone() }),
+                Ok((Layer::Lower, stat)) => {
+                    // Its first change: it comes up as a whole.
+                    mode.check(path, Some(&stat.version))?;
+                    self.upper.write(state, path, data, WriteMode::Create).await
+                }
+                Ok(_) | Err(FsError::NotFound { .. }) => self.upper.write(state, path, data, mode).await,
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Update, FsError>> {
+        Box::pin(async move {
+            if path.is_root() {
+                return Err(FsError::Fixed { path: path.clone() });
+            }
+            self.find(state, path).await?;
+            let mut update = match self.upper.delete(state, path).await {
+                Err(FsError::NotFound { .. } | FsError::NotADirectory { .. }) => Update::none(),
+                result => result?,
+            };
+            let below = !self.is_deleted(state, path).await? && self.lower.stat(state, path).await.is_ok();
+            if let Some(marker) = marker(path).filter(|_| below) {
+                let written = self.upper.write(state, &marker, Bytes::new(), WriteMode::Overwrite).await?;
+                update = update.and(written.update);
+            }
+            Ok(update)
+        })
+    }
+
+    fn resolve<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<VPath, FsError>> {
+        Box::pin(async move {
+            match self.find(state, path).await {
+                Ok((layer, _)) => self.layer(layer).resolve(state, path).await,
+                // Where it would be written.
+                Err(FsError::NotFound { .. }) => self.upper.resolve(state, path).await,
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    fn lock<'a>(&'a self, path: &'a VPath) -> BoxFuture<'a, Option<PathGuard>> {
+        self.upper.lock(path)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.upper.capabilities()
+    }
+
+    fn channels(&self) -> Vec<ChannelSpec> {
+        self.upper.channels().into_iter().chain(self.lower.channels()).collect()
+    }
+}

@@ -1,0 +1,250 @@
+//! A backend behind rules.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use deepagents_core::state::{ChannelSpec, State, Update};
+use futures_core::future::BoxFuture;
+
+use super::{Mode, Operation, Permissions};
+use crate::lines::{LineRange, LineWindow};
+use crate::search::{GlobOutcome, GlobQuery, GrepOutcome, GrepQuery, Scope};
+use crate::{
+    Backend, ByteRange, Capabilities, FileRead, FsError, Kind, Listing, PathGuard, Stat, VPath, WriteMode, Written,
+};
+
+/// What happens to operations that rules want a person to be asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asking {
+    /// They are done: whoever calls has asked, with [`Permissions::decide`] and [`Permissions::decide_tree`].
+    Elsewhere,
+    /// They are refused: there is nobody to ask.
+    Refused,
+}
+
+/// Rules around a backend. Whatever goes through it is bound by them: tools, memory, skills, stored results.
+///
+/// A path that leads through symbolic links must be allowed both as written and where it leads. Denied files are left
+/// out of listings and searches and take nothing from their limits. Deleting a directory needs that nothing below may
+/// be denied. Two hard links to one file are two paths: rules cannot see that they are the same.
+///
+/// It has no shell, as commands cannot be bound by these rules; give it one with `WithShell` where that is meant.
+///
+/// ```
+/// use std::sync::Arc;
+/// use deepagents_core::state::State;
+/// use deepagents_fs::permissions::{Asking, Guarded, Mode, Permissions, Rule};
+/// use deepagents_fs::{Backend, ByteRange, FsError, LocalBackend, VPath};
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # let dir = tempfile::tempdir()?;
+/// # runtime.block_on(async {
+/// let rules = Permissions::new([Rule::new(Mode::Deny, ["/secrets/**"])])?;
+/// let files = Guarded::new(Arc::new(LocalBackend::open(dir.path())?), rules, Asking::Refused);
+/// let denied = files.read(&State::default(), &VPath::parse("/secrets/.env")?, ByteRange::ALL).await;
+/// assert!(matches!(denied, Err(FsError::Denied { .. })));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Guarded {
+    inner: Arc<dyn Backend>,
+    rules: Arc<Permissions>,
+    asking: Asking,
+}
+
+impl Guarded {
+    /// Puts rules around a backend.
+    pub fn new(inner: Arc<dyn Backend>, rules: Permissions, asking: Asking) -> Self {
+        Self { inner, rules: Arc::new(rules), asking }
+    }
+
+    /// The rules.
+    pub fn permissions(&self) -> &Permissions {
+        &self.rules
+    }
+
+    fn refuses(&self, mode: Mode) -> bool {
+        refuses(self.asking, mode)
+    }
+
+    fn decide(&self, operation: Operation, given: &VPath, path: &VPath) -> Result<(), FsError> {
+        let decision = self.rules.decide(operation, path);
+        if self.refuses(decision.mode) { Err(denied(operation, given, decision.pattern)) } else { Ok(()) }
+    }
+
+    /// Checks a path as written and where it leads; gives the latter.
+    async fn check(&self, state: &State, operation: Operation, path: &VPath) -> Result<VPath, FsError> {
+        self.decide(operation, path, path)?;
+        if self.rules.is_empty() {
+            return Ok(path.clone());
+        }
+        let real = self.inner.resolve(state, path).await?;
+        if real != *path {
+            self.decide(operation, path, &real)?;
+        }
+        Ok(real)
+    }
+
+    /// A scope in which what may not be read is not seen.
+    async fn scope(&self, state: &State, scope: &Scope) -> Result<Scope, FsError> {
+        let real = self.check(state, Operation::Read, &scope.path).await?;
+        let mut out = scope.clone();
+        let (rules, asking, before, base) =
+            (self.rules.clone(), self.asking, scope.visible.clone(), scope.path.clone());
+        out.visible = Some(Arc::new(move |path: &VPath| {
+            let allowed = |path: &VPath| !refuses(asking, rules.decide(Operation::Read, path).mode);
+            // Below the scope no link is followed, so only its own path can lead elsewhere.
+            let leads = (real != base).then(|| path.strip_prefix(&base)).flatten().map(|below| below.under(&real));
+            before.as_ref().is_none_or(|sees| sees(path)) && allowed(path) && leads.as_ref().is_none_or(allowed)
+        }));
+        Ok(out)
+    }
+
+    async fn check_delete(&self, state: &State, path: &VPath) -> Result<(), FsError> {
+        self.decide(Operation::Write, path, path)?;
+        let (Some(parent), Some(name)) = (path.parent(), path.name()) else { return Ok(()) };
+        if self.rules.is_empty() {
+            return Ok(());
+        }
+        // The last component is deleted itself, so a link there is not followed.
+        let place = self.inner.resolve(state, &parent).await?.child(name);
+        self.decide(Operation::Write, path, &place)?;
+        let link = self.inner.resolve(state, path).await.map_or(true, |real| real != place);
+        if link || self.inner.stat(state, path).await?.kind != Kind::Directory {
+            return Ok(());
+        }
+        for tree in [path, &place] {
+            let decision = self.rules.decide_tree(Operation::Write, tree);
+            if self.refuses(decision.mode) {
+                return Err(denied(Operation::Write, path, decision.pattern));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn refuses(asking: Asking, mode: Mode) -> bool {
+    match mode {
+        Mode::Allow => false,
+        Mode::Deny => true,
+        Mode::Ask => asking == Asking::Refused,
+    }
+}
+
+fn denied(operation: Operation, path: &VPath, rule: Option<&str>) -> FsError {
+    FsError::Denied { path: path.clone(), operation: operation.name(), rule: rule.unwrap_or_default().to_owned() }
+}
+
+impl fmt::Debug for Guarded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guarded").field("rules", &self.rules).field("asking", &self.asking).finish_non_exhaustive()
+    }
+}
+
+impl Backend for Guarded {
+    fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Stat, FsError>> {
+        Box::pin(async move {
+            self.check(state, Operation::Read, path).await?;
+            self.inner.stat(state, path).await
+        })
+    }
+
+    fn read<'a>(
+        &'a self,
+        state: &'a State,
+        path: &'a VPath,
+        range: ByteRange,
+    ) -> BoxFuture<'a, Result<FileRead, FsError>> {
+        Box::pin(async move {
+            self.check(state, Operation::Read, path).await?;
+            self.inner.read(state, path, range).await
+        })
+    }
+
+    fn read_lines<'a>(
+        &'a self,
+        state: &'a State,
+        path: &'a VPath,
+        range: LineRange,
+    ) -> BoxFuture<'a, Result<LineWindow, FsError>> {
+        Box::pin(async move {
+            self.check(state, Operation::Read, path).await?;
+            self.inner.read_lines(state, path, range).await
+        })
+    }
+
+    fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Listing, FsError>> {
+        Box::pin(async move {
+            let real = self.check(state, Operation::Read, path).await?;
+            let mut listing = self.inner.list(state, path).await?;
+            let mut seen = Vec::with_capacity(listing.entries.len());
+            for entry in listing.entries {
+                let Some(name) = entry.path.name() else { continue };
+                let mut allowed = self.decide(Operation::Read, path, &entry.path).is_ok()
+                    && (real == *path || self.decide(Operation::Read, path, &real.child(name)).is_ok());
+                if allowed && entry.link {
+                    // A link that leads nowhere or outside shows its name alone.
+                    let leads = self.inner.resolve(state, &entry.path).await;
+                    allowed = leads.map_or(true, |leads| self.decide(Operation::Read, path, &leads).is_ok());
+                }
+                if allowed {
+                    seen.push(entry);
+                }
+            }
+            listing.entries = seen;
+            Ok(listing)
+        })
+    }
+
+    fn write<'a>(
+        &'a self,
+        state: &'a State,
+        path: &'a VPath,
+        data: Bytes,
+        mode: WriteMode,
+    ) -> BoxFuture<'a, Result<Written, FsError>> {
+        Box::pin(async move {
+            self.check(state, Operation::Write, path).await?;
+            self.inner.write(state, path, data, mode).await
+        })
+    }
+
+    fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Update, FsError>> {
+        Box::pin(async move {
+            self.check_delete(state, path).await?;
+            self.inner.delete(state, path).await
+        })
+    }
+
+    fn glob<'a>(&'a self, state: &'a State, query: &'a GlobQuery) -> BoxFuture<'a, Result<GlobOutcome, FsError>> {
+        Box::pin(async move {
+            let query = GlobQuery { scope: self.scope(state, &query.scope).await?, ..query.clone() };
+            self.inner.glob(state, &query).await
+        })
+    }
+
+    fn grep<'a>(&'a self, state: &'a State, query: &'a GrepQuery) -> BoxFuture<'a, Result<GrepOutcome, FsError>> {
+        Box::pin(async move {
+            let query = GrepQuery { scope: self.scope(state, &query.scope).await?, ..query.clone() };
+            self.inner.grep(state, &query).await
+        })
+    }
+
+    fn resolve<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<VPath, FsError>> {
+        Box::pin(self.check(state, Operation::Read, path))
+    }
+
+    fn lock<'a>(&'a self, path: &'a VPath) -> BoxFuture<'a, Option<PathGuard>> {
+        self.inner.lock(path)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn channels(&self) -> Vec<ChannelSpec> {
+        self.inner.channels()
+    }
+}

@@ -1,0 +1,191 @@
+//! Rules about which files may be read and written.
+//!
+//! The first rule that names the operation and covers the path decides; where none does, the path is allowed. Names
+//! that begin with a dot are matched like others. `/x/**` covers `/x` too. A rule that denies or asks covers all that
+//! lies below what it matches; one that allows covers what it matches alone. [`Guarded`] enforces the rules around any
+//! backend.
+
+mod guarded;
+
+use serde::{Deserialize, Serialize};
+
+pub use guarded::{Asking, Guarded};
+
+use crate::VPath;
+use crate::search::{Pattern, Reach};
+
+/// What is done with a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Operation {
+    /// Reading, listing and searching.
+    Read,
+    /// Writing, editing and deleting.
+    Write,
+}
+
+impl Operation {
+    /// Its name in rules and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// What a rule says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// It may be done.
+    #[default]
+    Allow,
+    /// It may not be done.
+    Deny,
+    /// A person is asked each time.
+    #[serde(alias = "interrupt")]
+    Ask,
+}
+
+/// A rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// The operations it is about.
+    pub operations: Vec<Operation>,
+    /// Globs of absolute paths.
+    pub paths: Vec<String>,
+    /// What it says about them.
+    #[serde(default)]
+    pub mode: Mode,
+}
+
+impl Rule {
+    /// A rule about reading and writing.
+    pub fn new<P: Into<String>>(mode: Mode, paths: impl IntoIterator<Item = P>) -> Self {
+        let operations = vec![Operation::Read, Operation::Write];
+        Self { operations, paths: paths.into_iter().map(Into::into).collect(), mode }
+    }
+
+    /// The same rule about some operations only.
+    #[must_use]
+    pub fn only(mut self, operations: impl IntoIterator<Item = Operation>) -> Self {
+        self.operations = operations.into_iter().collect();
+        self
+    }
+}
+
+/// Why a rule cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the pattern `{pattern}` of a permission rule cannot be used: {reason}")]
+pub struct RuleError {
+    /// The pattern.
+    pub pattern: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// What the rules say about a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision<'a> {
+    /// What may be done.
+    pub mode: Mode,
+    /// The pattern that decided; none if no rule did.
+    pub pattern: Option<&'a str>,
+}
+
+impl Decision<'_> {
+    const FREE: Self = Self { mode: Mode::Allow, pattern: None };
+}
+
+/// Compiled rules.
+///
+/// ```
+/// use deepagents_fs::VPath;
+/// use deepagents_fs::permissions::{Mode, Operation, Permissions, Rule};
+/// let rules = Permissions::new([
+///     Rule::new(Mode::Allow, ["/work/**"]),
+///     Rule::new(Mode::Deny, ["/**"]),
+/// ])?;
+/// assert_eq!(rules.decide(Operation::Read, &VPath::parse("/work/.env")?).mode, Mode::Allow);
+/// assert_eq!(rules.decide(Operation::Read, &VPath::parse("/etc/passwd")?).mode, Mode::Deny);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Permissions {
+    rules: Vec<Compiled>,
+}
+
+#[derive(Clone, Debug)]
+struct Compiled {
+    operations: Vec<Operation>,
+    patterns: Vec<Pattern>,
+    mode: Mode,
+}
+
+impl Permissions {
+    /// Compiles rules.
+    ///
+    /// # Errors
+    /// When a pattern does not begin with a slash, has a `..` component, or stands for too many patterns.
+    pub fn new(rules: impl IntoIterator<Item = Rule>) -> Result<Self, RuleError> {
+        let rules = rules.into_iter().map(Compiled::new).collect::<Result<_, _>>()?;
+        Ok(Self { rules })
+    }
+
+    /// Whether there is no rule.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// What the rules say about one path.
+    pub fn decide(&self, operation: Operation, path: &VPath) -> Decision<'_> {
+        for rule in self.rules.iter().filter(|rule| rule.operations.contains(&operation)) {
+            for pattern in &rule.patterns {
+                let covered = match pattern.reach_of(path) {
+                    Reach::Path => true,
+                    Reach::Above => rule.mode != Mode::Allow,
+                    Reach::Below | Reach::Elsewhere => false,
+                };
+                if covered {
+                    return Decision { mode: rule.mode, pattern: Some(pattern.as_str()) };
+                }
+            }
+        }
+        Decision::FREE
+    }
+
+    /// What the rules say about an operation on all that is at and below a path.
+    ///
+    /// What may not be read is left out of listings and searches, so reading is denied only where the path itself is.
+    /// Writing (deleting a tree) is denied when a rule that denies may cover anything below, whatever other rules say.
+    /// Otherwise, a rule that asks and may cover anything below asks.
+    pub fn decide_tree(&self, operation: Operation, path: &VPath) -> Decision<'_> {
+        let own = self.decide(operation, path);
+        if own.mode == Mode::Deny {
+            return own;
+        }
+        let overlapping = |mode: Mode| {
+            let rules = self.rules.iter().filter(|rule| rule.mode == mode && rule.operations.contains(&operation));
+            let mut patterns = rules.flat_map(|rule| &rule.patterns);
+            let pattern = patterns.find(|pattern| pattern.reach_of(path) != Reach::Elsewhere)?;
+            Some(Decision { mode, pattern: Some(pattern.as_str()) })
+        };
+        let denied = if operation == Operation::Write { overlapping(Mode::Deny) } else { None };
+        denied.or_else(|| overlapping(Mode::Ask)).unwrap_or(own)
+    }
+}
+
+impl Compiled {
+    fn new(rule: Rule) -> Result<Self, RuleError> {
+        let compile = |pattern: String| {
+            let refused = |reason: String| RuleError { pattern: pattern.clone(), reason };
+            if !pattern.starts_with('/') {
+                return Err(refused("it must begin with a slash".to_owned()));
+            }
+            Pattern::rule(&pattern).map_err(|error| refused(error.to_string()))
+        };
+        let patterns = rule.paths.into_iter().map(compile).collect::<Result<_, _>>()?;
+        Ok(Self { operations: rule.operations, patterns, mode: rule.mode })
+    }
+}

@@ -1,0 +1,71 @@
+//! The second stage: the first process in the sandbox.
+
+use std::io::Read;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, WaitOptions};
+
+use super::failure::{At, Failure};
+use super::{confine, guard, hear, limits, loopback, say, seccomp, view};
+use crate::sandbox::protocol::{InnerPlan, Message};
+use crate::sandbox::{Part, SandboxReport};
+
+/// Builds the sandbox around itself, runs the command and tells how it ended.
+pub(super) fn run() -> Result<i32, Failure> {
+    let plan: InnerPlan = hear()?;
+    let mut parts = vec![
+        Part::on("user, mount, process, IPC and host name namespaces", ""),
+        Part::on("network namespace", if plan.own_network { "" } else { "not wanted" }),
+    ];
+    rustix::system::sethostname(b"sandbox").at("set the host name")?;
+    if plan.own_network {
+        loopback::up().at("switch the loopback on")?;
+    }
+    view::build(&plan)?;
+    if let Some(root) = &plan.root {
+        guard::all(root, &plan.guarded)?;
+    }
+    parts.push(limits::processes(&plan.limits));
+    view::seal()?;
+    parts.push(limits::each(&plan.limits)?);
+    std::env::set_current_dir(&plan.cwd).on("enter the working directory", plan.cwd.display())?;
+    confine::drop_capabilities()?;
+    parts.push(Part::on("no capabilities, no new privileges", ""));
+    parts.push(confine::landlock(&plan)?);
+    seccomp::apply()?;
+    parts.push(Part::on("seccomp", ""));
+    let report = SandboxReport::of(parts);
+    if report.level < plan.least {
+        return Err(Failure::new("reach the level", format!("{} is required, but {report}", plan.least)));
+    }
+    end_with_the_program().at("watch the program")?;
+
+    let mut command = Command::new(&plan.program);
+    command.args(&plan.args).env_clear().envs(plan.env).stdin(Stdio::null());
+    let child = command.spawn().on("start the command", plan.program.display())?;
+    say(&Message::Ready { parts: report.parts }).at("answer")?;
+    let (code, signal) = collect(Pid::from_child(&child)).at("wait for the command")?;
+    say(&Message::Exited { code, signal }).at("answer")?;
+    Ok(0)
+}
+
+/// Ends this process, and by that the sandbox, when the socket is closed on the other side.
+fn end_with_the_program() -> std::io::Result<()> {
+    let watch = || {
+        let mut byte = [0];
+        while matches!(std::io::stdin().lock().read(&mut byte), Ok(1..)) {}
+        std::process::exit(0)
+    };
+    std::thread::Builder::new().stack_size(64 << 10).spawn(watch).map(drop)
+}
+
+/// Waits for the command and, as the first process must, for all that lost its parent.
+fn collect(command: Pid) -> std::io::Result<(Option<i32>, Option<i32>)> {
+    loop {
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid == command => return Ok((status.exit_status(), status.terminating_signal())),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

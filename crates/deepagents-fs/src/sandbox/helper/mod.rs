@@ -1,0 +1,72 @@
+//! The helper: a process of one thread that becomes the sandbox.
+//!
+//! The first stage makes the namespaces and waits; the second is the first process in them. It builds the file system,
+//! gives up every right, starts the command, collects what the command leaves behind, and when it ends the kernel
+//! kills whatever else is in the sandbox. It ends when the command does or when the program closes the socket.
+
+mod confine;
+mod failure;
+mod guard;
+mod inner;
+mod limits;
+mod loopback;
+mod mounts;
+mod outer;
+mod seccomp;
+mod view;
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use serde::de::DeserializeOwned;
+
+use self::failure::{At, Failure};
+use super::protocol::{INNER, Message, OUTER};
+
+/// Does a stage's work and ends the process, if the arguments say that it is one.
+pub(super) fn take_over(mut args: impl Iterator<Item = OsString>) {
+    let Some(stage) = args.nth(1) else { return };
+    let result = if stage == OUTER {
+        outer::run()
+    } else if stage == INNER {
+        inner::run()
+    } else {
+        return;
+    };
+    let code = result.unwrap_or_else(|Failure { step, reason }| {
+        // Where the program is gone there is nobody to tell.
+        let _ = say(&Message::Failed { step: step.to_owned(), reason });
+        125
+    });
+    std::process::exit(code);
+}
+
+/// Reads the next plan from the program.
+fn hear<T: DeserializeOwned>() -> Result<T, Failure> {
+    let mut length = [0; 4];
+    read_exact(&mut length)?;
+    let mut body = vec![0; usize::try_from(u32::from_le_bytes(length)).at("read the plan")?];
+    read_exact(&mut body)?;
+    serde_json::from_slice(&body).at("read the plan")
+}
+
+/// Reads without taking more than is asked for: the rest is for the next stage.
+fn read_exact(mut buffer: &mut [u8]) -> Result<(), Failure> {
+    while !buffer.is_empty() {
+        match rustix::io::read(rustix::stdio::stdin(), &mut *buffer) {
+            Ok(0) => return Err(Failure::new("read the plan", "the program is gone")),
+            Ok(length) => buffer = buffer.get_mut(length..).unwrap_or_default(),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error).at("read the plan"),
+        }
+    }
+    Ok(())
+}
+
+/// Tells the program something.
+fn say(message: &Message) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+    std::os::unix::net::UnixStream::from(socket).write_all(&line)
+}

@@ -1,0 +1,106 @@
+//! Mounts: making them, and making them read-only with all that is mounted below.
+
+use std::ffi::{CString, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::mount::{MountFlags, mount, mount_bind_recursive, mount_remount};
+
+use super::failure::{At, Failure};
+
+/// A file system in memory.
+pub(super) fn memory(target: &Path, bytes: u64, mode: &str) -> Result<(), Failure> {
+    let options = CString::new(format!("size={bytes},mode={mode}")).at("mount")?;
+    mount("tmpfs", target, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())
+        .on("mount a file system in memory", target.display())
+}
+
+/// Shows a tree at a second place.
+pub(super) fn bind(source: &Path, target: &Path) -> Result<(), Failure> {
+    mount_bind_recursive(source, target).on("show a directory", target.display())
+}
+
+/// What a tree is restricted to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    Read,
+    Write,
+}
+
+/// Restricts everything mounted at and below a path: no set-user-ID programs, no devices, and perhaps no writing.
+pub(super) fn restrict(target: &Path, access: Access, table: &Path) -> Result<(), Failure> {
+    let table = fs::read(table).on("read the mounts", table.display())?;
+    for (at, held) in table.split(|byte| *byte == b'\n').filter_map(parse) {
+        if at.starts_with(target) {
+            let mut flags = MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV | held;
+            flags.set(MountFlags::RDONLY, access == Access::Read || held.contains(MountFlags::RDONLY));
+            mount_remount(&at, flags, "").on("restrict a mount", at.display())?;
+        }
+    }
+    Ok(())
+}
+
+/// The place and the flags of one line of a process's mount table. Flags that are not repeated would be given up, which
+/// the kernel refuses in a user namespace.
+fn parse(line: &[u8]) -> Option<(PathBuf, MountFlags)> {
+    let mut fields = line.split(|byte| *byte == b' ');
+    let at = PathBuf::from(OsString::from_vec(unescape(fields.nth(4)?)));
+    let options = fields.next()?;
+    let mut flags = MountFlags::empty();
+    for option in options.split(|byte| *byte == b',') {
+        flags |= match option {
+            b"ro" => MountFlags::RDONLY,
+            b"nosuid" => MountFlags::NOSUID,
+            b"nodev" => MountFlags::NODEV,
+            b"noexec" => MountFlags::NOEXEC,
+            b"noatime" => MountFlags::NOATIME,
+            b"nodiratime" => MountFlags::NODIRATIME,
+            b"relatime" => MountFlags::RELATIME,
+            b"nosymfollow" => MountFlags::NOSYMFOLLOW,
+            _ => MountFlags::empty(),
+        };
+    }
+    if !flags.intersects(MountFlags::NOATIME | MountFlags::RELATIME) {
+        flags |= MountFlags::STRICTATIME;
+    }
+    Some((at, flags))
+}
+
+/// The kernel writes blanks, tabs, line ends and backslashes as three octal digits.
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        let code = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) if *first == b'\\' => {
+                out.push(byte);
+                rest = after.get(3..).unwrap_or_default();
+            }
+            _ => out.push(*first),
+        }
+    }
+    out
+}
+
+/// A path below another root: `/usr` below `/new` is `/new/usr`.
+pub(super) fn below(root: &str, path: &Path) -> PathBuf {
+    let mut out = OsString::from(root);
+    out.push(std::ffi::OsStr::from_bytes(path.as_os_str().as_bytes()));
+    PathBuf::from(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_mount_table_gives_place_and_flags() {
+        let line = br"36 35 98:0 / /mnt/a\040b\134c rw,nosuid,noatime shared:1 - ext4 /dev/root rw";
+        let (at, flags) = parse(line).unwrap();
+        assert_eq!(at, Path::new(r"/mnt/a b\c"));
+        assert_eq!(flags, MountFlags::NOSUID | MountFlags::NOATIME);
+    }
+}

@@ -1,0 +1,58 @@
+//! The first stage: the namespaces.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+
+use rustix::process::{getegid, geteuid};
+use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
+
+use super::failure::{At, Failure};
+use super::hear;
+use crate::sandbox::protocol::{INNER, OuterPlan};
+
+/// Makes the namespaces, starts the second stage in them and waits until nothing is left of it.
+pub(super) fn run() -> Result<i32, Failure> {
+    // A session of its own: no terminal, and a group that can be killed at once.
+    rustix::process::setsid().at("make a session")?;
+    let plan: OuterPlan = hear()?;
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    let mut spaces = UnshareFlags::NEWUSER
+        | UnshareFlags::NEWNS
+        | UnshareFlags::NEWPID
+        | UnshareFlags::NEWIPC
+        | UnshareFlags::NEWUTS
+        | UnshareFlags::NEWCGROUP;
+    spaces.set(UnshareFlags::NEWNET, plan.own_network);
+    unshare(spaces).map_err(|error| {
+        Failure::new("make namespaces", format!("{error}; unprivileged user namespaces may be switched off here"))
+    })?;
+    // Needed before a group may be mapped; it also keeps groups from being dropped to get at files closed to them.
+    fs::write("/proc/self/setgroups", "deny").at("map the user")?;
+    fs::write("/proc/self/uid_map", format!("{user} {user} 1")).at("map the user")?;
+    fs::write("/proc/self/gid_map", format!("{group} {group} 1")).at("map the user")?;
+    keep_capabilities().at("keep capabilities for the second stage")?;
+    let mut inner = Command::new("/proc/self/exe");
+    inner.arg(INNER).env_clear().stdin(Stdio::inherit());
+    let status = inner.spawn().at("start the second stage")?.wait().at("wait for the second stage")?;
+    Ok(status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(125))
+}
+
+#[expect(deprecated, reason = "unsafe for CLONE_FILES alone, which detaches file descriptors; it is not among the flags")]
+fn unshare(spaces: UnshareFlags) -> rustix::io::Result<()> {
+    debug_assert!(!spaces.contains(UnshareFlags::FILES));
+    rustix::thread::unshare(spaces)
+}
+
+/// Passes the capabilities that come with the new user namespace, and hold in it alone, through the next `exec`.
+fn keep_capabilities() -> rustix::io::Result<()> {
+    let own = rustix::thread::capabilities(None)?;
+    rustix::thread::set_capabilities(None, CapabilitySets { inheritable: own.permitted, ..own })?;
+    for bit in 0..u64::BITS {
+        let capability = CapabilitySet::from_bits_retain(1 << bit);
+        if own.permitted.contains(capability) {
+            rustix::thread::configure_capability_in_ambient_set(capability, true)?;
+        }
+    }
+    Ok(())
+}

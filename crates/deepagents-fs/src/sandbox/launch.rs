@@ -1,0 +1,133 @@
+//! Starting the helper, and hearing it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::policy::{Git, Network};
+use super::protocol::{Guard, Guarded, InnerPlan, Message, OUTER, OuterPlan, framed};
+use super::{Sandbox, SandboxPolicy, SandboxReport};
+use crate::VPath;
+use crate::shell::supervise::Job;
+use crate::shell::{Exit, ShellError};
+
+/// The home directory in a sandbox.
+pub(crate) const HOME: &str = "/tmp/home";
+
+/// A command and where it runs.
+pub(crate) struct Task<'a> {
+    pub(crate) root: Option<&'a Path>,
+    pub(crate) cwd: &'a Path,
+    pub(crate) program: &'a Path,
+    pub(crate) text: &'a str,
+}
+
+impl Sandbox {
+    /// The helper process for a command.
+    pub(crate) fn job(
+        &self,
+        policy: &SandboxPolicy,
+        task: &Task<'_>,
+        env: BTreeMap<String, String>,
+        timeout: Duration,
+        limit: usize,
+    ) -> Result<Job, ShellError> {
+        let helper = self.program().map_err(ShellError::start)?;
+        let own_network = policy.network == Network::None;
+        let inner = InnerPlan {
+            root: task.root.map(Path::to_owned),
+            cwd: task.cwd.to_owned(),
+            own_network,
+            read_only: policy.read_only.clone(),
+            writable: policy.writable.clone(),
+            guarded: guarded(policy),
+            limits: policy.limits,
+            least: policy.least(),
+            program: task.program.to_owned(),
+            args: vec!["-c".to_owned(), task.text.to_owned()],
+            env: env.into_iter().collect(),
+        };
+        let mut plan = framed(&OuterPlan { own_network }).map_err(ShellError::start)?;
+        plan.extend(framed(&inner).map_err(ShellError::start)?);
+        let mut command = std::process::Command::new(helper);
+        command.arg(OUTER).env_clear().current_dir("/");
+        Ok(Job { command, plan: Some(plan), timeout, limit })
+    }
+}
+
+fn guarded(policy: &SandboxPolicy) -> Vec<Guarded> {
+    let git: &[(&str, Guard)] = match policy.git {
+        Git::ReadOnly => &[(".git", Guard::Protect)],
+        Git::Commits => &[
+            (".git", Guard::ProtectFile),
+            (".git/hooks", Guard::ProtectMade),
+            (".git/config", Guard::Protect),
+            (".git/config.worktree", Guard::Protect),
+            (".git/modules", Guard::Protect),
+        ],
+        Git::Writable => &[],
+    };
+    let git = git.iter().map(|(path, guard)| Guarded { path: PathBuf::from(path), guard: *guard });
+    let of = |guard| move |path: &VPath| Guarded { path: PathBuf::from(path.relative()), guard };
+    let protected = policy.protected.iter().map(of(Guard::Protect));
+    git.chain(protected).chain(policy.hidden.iter().map(of(Guard::Hide))).collect()
+}
+
+/// All that the helper said.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    pub(crate) report: Option<SandboxReport>,
+    pub(crate) exit: Option<Exit>,
+    /// The step and the reason.
+    pub(crate) failed: Option<(String, String)>,
+}
+
+impl Said {
+    pub(crate) fn parse(said: &[u8]) -> Self {
+        let mut out = Self::default();
+        for line in said.split(|byte| *byte == b'\n') {
+            match serde_json::from_slice(line) {
+                Ok(Message::Ready { parts }) => out.report = Some(SandboxReport::of(parts)),
+                Ok(Message::Exited { code: Some(code), .. }) => out.exit = Some(Exit::Code(code)),
+                Ok(Message::Exited { signal, .. }) => out.exit = Some(Exit::Signal(signal.unwrap_or_default())),
+                Ok(Message::Failed { step, reason }) => out.failed = Some((step, reason)),
+                Err(_) => {}
+            }
+        }
+        out
+    }
+}
+
+/// Runs `true` in a sandbox without a workspace.
+#[cfg(target_os = "linux")]
+pub(crate) fn try_out(sandbox: &Sandbox) -> SandboxReport {
+    use crate::shell::supervise::{End, supervise};
+
+    if let Err(reason) = sandbox.program() {
+        return SandboxReport::none(reason);
+    }
+    let root = Path::new("/");
+    let task = Task { root: None, cwd: root, program: Path::new("/bin/sh"), text: "true" };
+    let timeout = Duration::from_secs(10);
+    let done = sandbox
+        .job(&SandboxPolicy::default(), &task, BTreeMap::new(), timeout, 4 << 10)
+        .map_err(|error| error.to_string())
+        .and_then(|job| {
+            // The far end stays open until the end: nobody cancels a probe.
+            let (caller, _wanted) = std::io::pipe().map_err(|error| error.to_string())?;
+            supervise(job, &caller, None).map_err(|error| format!("the helper could not be started: {error}"))
+        });
+    let done = match done {
+        Ok(done) => done,
+        Err(reason) => return SandboxReport::none(reason),
+    };
+    let said = Said::parse(&done.said);
+    match (said.failed, said.report, said.exit, done.end) {
+        (Some((step, reason)), ..) => SandboxReport::none(format!("{step}: {reason}")),
+        (None, Some(report), Some(Exit::Code(0)), End::Exited(_)) => report,
+        (None, Some(_), Some(exit), _) => SandboxReport::none(format!("`true` did not succeed in it: {exit}")),
+        _ => SandboxReport::none(
+            "the helper did not answer as one; the program must call `deepagents_fs::sandbox::init()` first in `main`",
+        ),
+    }
+}

@@ -1,0 +1,108 @@
+//! Holding commands in.
+//!
+//! On Linux a command runs in namespaces of its own (user, mount, process, IPC, host name, network) with a file system
+//! built for it: the workspace, at its own path and writable; the system's programs and libraries, read-only; a private
+//! `/tmp` and home; a `/proc` that shows its own processes; five harmless devices; and nothing else, so there are no
+//! home directories, keys, sockets or disks to find. It has no capabilities and cannot get any, Landlock and seccomp
+//! stand behind the namespaces, resource limits bound it, and there is no network unless it is allowed.
+//! [`SandboxPolicy`] says what is allowed, [`Sandbox::probe`] what this machine can do.
+//!
+//! What it does not do: it does not hide anything that is *in* the workspace, so do not give it a home directory; it
+//! does not bound the total of disk space and memory used, only what one process and one file take; and the kernel is
+//! shared, so a hole in the kernel is a hole in the sandbox. On other systems there is none.
+//!
+//! # The helper
+//!
+//! The steps into a sandbox are taken by a helper process of a single thread, since a program with threads cannot take
+//! them. A program is its own helper when it calls [`init`] first thing in `main`; one that does not is never run
+//! again by accident, it uses the program `deepagents-sandbox` of this crate, next to its own executable or
+//! [named](Sandbox::helper).
+//!
+//! ```no_run
+//! fn main() {
+//!     deepagents_fs::sandbox::init();
+//!     println!("{}", deepagents_fs::sandbox::Sandbox::new().probe());
+//! }
+//! ```
+
+#[cfg(target_os = "linux")]
+mod helper;
+#[cfg(unix)]
+pub(crate) mod launch;
+mod policy;
+#[cfg(unix)]
+mod protocol;
+mod report;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+pub use policy::{Git, Limits, Network, PolicyError, SandboxPolicy};
+pub use report::{Level, Part, SandboxReport};
+
+/// Whether this program answers when it is started as a helper.
+static ANSWERS: AtomicBool = AtomicBool::new(false);
+
+/// The name of the helper program of this crate.
+pub const HELPER: &str = "deepagents-sandbox";
+
+/// Makes this program its own sandbox helper. To be called before anything else in `main`, above all before threads are
+/// started. In a process that was started as a helper it does the helper's work and does not return.
+pub fn init() {
+    #[cfg(target_os = "linux")]
+    helper::take_over(std::env::args_os());
+    ANSWERS.store(true, Ordering::Relaxed);
+}
+
+/// Makes sandboxes, and knows whether it can. Clones share what they know.
+#[derive(Clone, Debug, Default)]
+pub struct Sandbox {
+    helper: Option<PathBuf>,
+    report: Arc<OnceLock<SandboxReport>>,
+}
+
+impl Sandbox {
+    /// Finds its helper by itself: this program, if it calls [`init`], or else [`HELPER`] next to it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Uses this program as helper. It must call [`init`].
+    pub fn helper(program: impl Into<PathBuf>) -> Self {
+        Self { helper: Some(program.into()), report: Arc::default() }
+    }
+
+    /// What the sandbox amounts to on this machine. The first call runs a command in one and takes some milliseconds
+    /// during which it blocks; the answer is kept.
+    pub fn probe(&self) -> SandboxReport {
+        self.report.get_or_init(|| self.try_out()).clone()
+    }
+
+    #[cfg(target_os = "linux")]
+    fn try_out(&self) -> SandboxReport {
+        launch::try_out(self)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn try_out(&self) -> SandboxReport {
+        SandboxReport::none("the sandbox needs Linux")
+    }
+
+    #[cfg(unix)]
+    fn program(&self) -> Result<PathBuf, String> {
+        if let Some(helper) = &self.helper {
+            return Ok(helper.clone());
+        }
+        if ANSWERS.load(Ordering::Relaxed) {
+            // Stays the running program even when its file was replaced by a newer one.
+            return Ok(PathBuf::from("/proc/self/exe"));
+        }
+        let beside = std::env::current_exe().ok().map(|program| program.with_file_name(HELPER));
+        beside.filter(|program| program.is_file()).ok_or_else(|| {
+            format!(
+                "this program does not call `deepagents_fs::sandbox::init()`, and the program `{HELPER}` is not next to it"
+            )
+        })
+    }
+}

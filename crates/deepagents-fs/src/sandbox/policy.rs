@@ -1,0 +1,231 @@
+//! What commands in a sandbox may do.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::Level;
+use crate::VPath;
+
+/// Directories that hold the system, read-only in a sandbox. Links among them stay links.
+pub(crate) const SYSTEM: [&str; 10] =
+    ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store"];
+
+/// What commands may do. The default: the workspace is writable except `.git`, the system is readable, no network.
+///
+/// ```
+/// use deepagents_fs::VPath;
+/// use deepagents_fs::sandbox::{Git, Limits, SandboxPolicy};
+/// let policy = SandboxPolicy::default()
+///     .git(Git::Commits)
+///     .protect(VPath::parse("/.github")?)
+///     .hide(VPath::parse("/.env")?)
+///     .read_only("/srv/data")
+///     .limits(Limits { processes: 64, ..Limits::default() });
+/// # Ok::<(), deepagents_fs::PathError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct SandboxPolicy {
+    pub(crate) network: Network,
+    pub(crate) git: Git,
+    pub(crate) protected: Vec<VPath>,
+    pub(crate) hidden: Vec<VPath>,
+    pub(crate) read_only: Vec<PathBuf>,
+    pub(crate) writable: Vec<PathBuf>,
+    pub(crate) limits: Limits,
+    least: Level,
+}
+
+impl Default for SandboxPolicy {
+    fn default() -> Self {
+        Self {
+            network: Network::None,
+            git: Git::ReadOnly,
+            protected: Vec::new(),
+            hidden: Vec::new(),
+            read_only: Vec::new(),
+            writable: Vec::new(),
+            limits: Limits::default(),
+            least: Level::Namespaces,
+        }
+    }
+}
+
+/// Which network a command sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Network {
+    /// A loopback of its own, with nothing on it but what the command itself starts.
+    #[default]
+    None,
+    /// The host's, whole: the internet, the local network and what listens on the host's loopback.
+    Host,
+}
+
+/// What a command may change in the repository at the root of the workspace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Git {
+    /// Nothing below `.git`: it can be looked at, not committed to.
+    #[default]
+    ReadOnly,
+    /// All but the files that make git run programs: `.git/hooks`, `.git/config`, `.git/config.worktree` and
+    /// `.git/modules`. This stops the usual tricks, not all: a new file `.git/commondir` makes git take its
+    /// configuration from another directory. Choose it where commands may commit and are trusted that far.
+    Commits,
+    /// Everything.
+    Writable,
+}
+
+/// Bounds on what a command may use. They hold for each process alone, except `processes` and `scratch`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Processes and threads at one time. Kernels before 5.14 cannot bound them, and for a program that is root only
+    /// those from 6.14 on can, with at least 301; the report says so.
+    pub processes: u64,
+    /// Bytes of one file that is written.
+    pub file_size: u64,
+    /// Files open at one time.
+    pub open_files: u64,
+    /// Bytes of address space; not bound by default, since many programs reserve much more than they use.
+    pub address_space: Option<u64>,
+    /// Seconds on the processor; not bound by default.
+    pub cpu_seconds: Option<u64>,
+    /// Bytes of the private `/tmp`, which lies in memory.
+    pub scratch: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            processes: 512,
+            file_size: 4 << 30,
+            open_files: 4096,
+            address_space: None,
+            cpu_seconds: None,
+            scratch: 1 << 30,
+        }
+    }
+}
+
+/// A policy that cannot be followed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PolicyError {
+    /// The workspace is or holds a part of the system.
+    #[error("a workspace at {} would lay the whole system open; choose a directory of its own", .0.display())]
+    TooWide(PathBuf),
+    /// A directory of the host is missing.
+    #[error("{} cannot be shown in the sandbox: {reason}", .path.display())]
+    Missing {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A directory of the host lies within one that commands can write to, so they could exchange it for another.
+    #[error("{} lies within {}, which is writable; use `protect` or `hide` for parts of a workspace", .path.display(), .within.display())]
+    Within {
+        /// The directory.
+        path: PathBuf,
+        /// The writable one.
+        within: PathBuf,
+    },
+    /// A path is not UTF-8.
+    #[error("the path {} is not UTF-8", .0.display())]
+    NotUtf8(PathBuf),
+}
+
+impl SandboxPolicy {
+    /// Which network there is.
+    #[must_use]
+    pub fn network(mut self, network: Network) -> Self {
+        self.network = network;
+        self
+    }
+
+    /// What may be changed in the repository at the root.
+    #[must_use]
+    pub fn git(mut self, git: Git) -> Self {
+        self.git = git;
+        self
+    }
+
+    /// Makes a file or directory of the workspace read-only. It cannot be moved away either. It holds for what exists
+    /// when a command starts; where a symbolic link is on the way, commands are refused.
+    #[must_use]
+    pub fn protect(mut self, path: VPath) -> Self {
+        self.protected.push(path);
+        self
+    }
+
+    /// Makes a file or directory of the workspace unreadable. As with [`protect`](Self::protect), it is for what exists.
+    #[must_use]
+    pub fn hide(mut self, path: VPath) -> Self {
+        self.hidden.push(path);
+        self
+    }
+
+    /// Shows a file or directory of the host, with all below it, at its own path.
+    #[must_use]
+    pub fn read_only(mut self, path: impl Into<PathBuf>) -> Self {
+        self.read_only.push(path.into());
+        self
+    }
+
+    /// Lets commands write to a directory of the host, at its own path.
+    #[must_use]
+    pub fn writable(mut self, path: impl Into<PathBuf>) -> Self {
+        self.writable.push(path.into());
+        self
+    }
+
+    /// Bounds on what a command may use.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Refuses commands where less than this level is reached; [`Level::Namespaces`] by default. No lower one is
+    /// possible: to run without a sandbox is not for a policy to say.
+    #[must_use]
+    pub fn require(mut self, level: Level) -> Self {
+        self.least = level.max(Level::Namespaces);
+        self
+    }
+
+    pub(crate) fn least(&self) -> Level {
+        self.least
+    }
+
+    /// The policy with the host's paths resolved, once and for all: later, commands may have put links on the way.
+    pub(crate) fn settled(mut self, root: &Path) -> Result<Self, PolicyError> {
+        let own = ["/proc", "/sys", "/dev", "/run", "/boot", "/etc", "/var", "/home", "/root"];
+        let system = SYSTEM.iter().chain(&own);
+        let unusable = |path: &Path| ["/proc", "/sys", "/dev"].iter().any(|of| path.starts_with(of));
+        for path in self.writable.iter_mut().chain(&mut self.read_only) {
+            let missing = |error: std::io::Error| PolicyError::Missing { path: path.clone(), reason: error.to_string() };
+            *path = path.canonicalize().map_err(missing)?;
+        }
+        for directory in std::iter::once(&root.to_owned()).chain(&self.writable) {
+            if system.clone().any(|part| Path::new(part).starts_with(directory)) || unusable(directory) {
+                return Err(PolicyError::TooWide(directory.clone()));
+            }
+        }
+        for path in std::iter::once(&root.to_owned()).chain(&self.writable).chain(&self.read_only) {
+            if path.to_str().is_none() {
+                return Err(PolicyError::NotUtf8(path.clone()));
+            }
+        }
+        let writable: Vec<&Path> = std::iter::once(root).chain(self.writable.iter().map(PathBuf::as_path)).collect();
+        for path in std::iter::once(&root.to_owned()).chain(&self.writable).chain(&self.read_only) {
+            let around = writable.iter().find(|within| path.starts_with(within) && path != *within);
+            if let Some(within) = around {
+                return Err(PolicyError::Within { path: path.clone(), within: within.to_path_buf() });
+            }
+        }
+        Ok(self)
+    }
+}

@@ -1,0 +1,77 @@
+//! What the program and its helper say to each other over the helper's standard input, a socket.
+//!
+//! The program sends two plans, one for each stage of the helper, each behind its length; the helper answers with
+//! messages, one a line. The socket closing means that the command is not wanted any more.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::policy::Limits;
+use super::{Level, Part};
+
+/// Marks a process as a stage of the helper: its first argument.
+pub(crate) const OUTER: &str = "--deepagents-sandbox=outer";
+#[cfg(target_os = "linux")]
+pub(crate) const INNER: &str = "--deepagents-sandbox=inner";
+
+/// For the first stage, which makes the namespaces.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct OuterPlan {
+    /// Whether the command gets a network of its own.
+    pub(crate) own_network: bool,
+}
+
+/// For the second stage, which is the first process in the namespaces.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct InnerPlan {
+    pub(crate) root: Option<PathBuf>,
+    pub(crate) cwd: PathBuf,
+    pub(crate) own_network: bool,
+    pub(crate) read_only: Vec<PathBuf>,
+    pub(crate) writable: Vec<PathBuf>,
+    /// Paths below the root.
+    pub(crate) guarded: Vec<Guarded>,
+    pub(crate) limits: Limits,
+    pub(crate) least: Level,
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<String>,
+    pub(crate) env: Vec<(String, String)>,
+}
+
+/// A path of the workspace that is not as writable as the rest.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Guarded {
+    pub(crate) path: PathBuf,
+    pub(crate) guard: Guard,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Guard {
+    /// Read-only.
+    Protect,
+    /// Read-only if it is a file.
+    ProtectFile,
+    /// Read-only; made as an empty directory where its parent exists.
+    ProtectMade,
+    /// Unreadable.
+    Hide,
+}
+
+/// What the helper says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Message {
+    /// The sandbox stands, the command is started.
+    Ready { parts: Vec<Part> },
+    /// The command ended.
+    Exited { code: Option<i32>, signal: Option<i32> },
+    /// The command was not started.
+    Failed { step: String, reason: String },
+}
+
+/// A plan behind its length.
+pub(crate) fn framed(plan: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
+    let body = serde_json::to_vec(plan)?;
+    let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
+    Ok([&length.to_le_bytes(), body.as_slice()].concat())
+}

@@ -1,0 +1,93 @@
+//! What a sandbox amounts to.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// How well commands are held in. A higher level is greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Level {
+    /// Not at all.
+    None,
+    /// Namespaces, no capabilities and a seccomp filter, but some other part is missing.
+    Namespaces,
+    /// By every part there is.
+    Full,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "none",
+            Self::Namespaces => "namespaces",
+            Self::Full => "full",
+        })
+    }
+}
+
+/// One of the things a sandbox is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// What it is.
+    pub name: String,
+    /// Whether it is in force.
+    pub available: bool,
+    /// Why not, or in which form.
+    pub detail: String,
+}
+
+impl Part {
+    #[cfg(target_os = "linux")]
+    pub(crate) fn on(name: &str, detail: impl Into<String>) -> Self {
+        Self { name: name.to_owned(), available: true, detail: detail.into() }
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(crate) fn off(name: &str, detail: impl Into<String>) -> Self {
+        Self { name: name.to_owned(), available: false, detail: detail.into() }
+    }
+}
+
+/// What the sandbox amounts to on this machine, as it was tried. Shown as lines for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SandboxReport {
+    /// All in all.
+    pub level: Level,
+    /// The parts; empty where there is no sandbox.
+    pub parts: Vec<Part>,
+    /// Why there is no sandbox.
+    pub reason: Option<String>,
+}
+
+impl SandboxReport {
+    pub(crate) fn none(reason: impl Into<String>) -> Self {
+        Self { level: Level::None, parts: Vec::new(), reason: Some(reason.into()) }
+    }
+
+    /// A sandbox whose required parts are in force.
+    #[cfg(unix)]
+    pub(crate) fn of(parts: Vec<Part>) -> Self {
+        let level = if parts.iter().all(|part| part.available) { Level::Full } else { Level::Namespaces };
+        Self { level, parts, reason: None }
+    }
+}
+
+impl fmt::Display for SandboxReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sandbox: {}", self.level)?;
+        if let Some(reason) = &self.reason {
+            write!(f, " ({reason})")?;
+        }
+        for part in &self.parts {
+            let state = if part.available { "yes" } else { "no" };
+            write!(f, "\n  {}: {state}", part.name)?;
+            if !part.detail.is_empty() {
+                write!(f, " ({})", part.detail)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,149 @@
+//! What both ways of searching share: stopping, and putting results in order under a limit.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::{GrepFile, GrepOutcome, Problems, Stopped};
+
+/// Says when to stop: the time is over, enough was found, or nobody waits any more.
+#[derive(Clone, Debug)]
+pub(crate) struct Control {
+    stop: Arc<AtomicBool>,
+    late: Arc<AtomicBool>,
+    deadline: Option<Instant>,
+}
+
+/// Stops a search when it is dropped.
+#[derive(Debug)]
+pub(crate) struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Control {
+    pub(crate) fn new(deadline: Option<Duration>) -> Self {
+        let deadline = deadline.and_then(|time| Instant::now().checked_add(time));
+        Self { stop: Arc::default(), late: Arc::default(), deadline }
+    }
+
+    pub(crate) fn stop_on_drop(&self) -> StopOnDrop {
+        StopOnDrop(self.stop.clone())
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stopped(&self) -> bool {
+        if self.stop.load(Ordering::Relaxed) {
+            return true;
+        }
+        let late = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        if late {
+            self.late.store(true, Ordering::Relaxed);
+            self.stop();
+        }
+        late
+    }
+
+    /// Whether the time was over before the search was.
+    pub(crate) fn late(&self) -> bool {
+        self.late.load(Ordering::Relaxed)
+    }
+}
+
+/// What the files of one batch gave.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) files: Vec<GrepFile>,
+    pub(crate) problems: Problems,
+    pub(crate) binary: usize,
+}
+
+/// Takes batches as they finish and keeps the results in order; says when those from the start are enough.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    max: usize,
+    waiting: BTreeMap<usize, Found>,
+    next: usize,
+    out: GrepOutcome,
+}
+
+impl Collector {
+    pub(crate) fn new(max: Option<usize>) -> Self {
+        Self { max: max.unwrap_or(usize::MAX), waiting: BTreeMap::new(), next: 0, out: GrepOutcome::default() }
+    }
+
+    /// Adds a batch; true when no later batch can change the outcome.
+    pub(crate) fn add(&mut self, batch: usize, found: Found) -> bool {
+        self.waiting.insert(batch, found);
+        while let Some(found) = self.waiting.remove(&self.next) {
+            self.next += 1;
+            self.take(found);
+        }
+        self.out.matches > self.max
+    }
+
+    fn take(&mut self, found: Found) {
+        if self.out.matches > self.max {
+            return;
+        }
+        self.out.matches += found.files.iter().map(count).sum::<usize>();
+        self.out.files.extend(found.files);
+        self.out.problems.extend(found.problems);
+        self.out.binary += found.binary;
+    }
+
+    pub(crate) fn finish(mut self, late: bool) -> GrepOutcome {
+        // Batches behind one that was not finished are still results.
+        for found in std::mem::take(&mut self.waiting).into_values() {
+            self.take(found);
+        }
+        let mut out = self.out;
+        if out.matches > self.max {
+            trim(&mut out, self.max);
+            out.stopped = Some(Stopped::Limit);
+        } else if late {
+            out.stopped = Some(Stopped::Deadline);
+        }
+        out
+    }
+}
+
+fn count(file: &GrepFile) -> usize {
+    file.lines.iter().filter(|line| line.matched).count()
+}
+
+/// Keeps the first matching lines.
+fn trim(out: &mut GrepOutcome, max: usize) {
+    let mut left = max;
+    for file in &mut out.files {
+        let matches = count(file);
+        if matches > left {
+            let kept = file.lines.iter().scan(0, |seen, line| {
+                *seen += usize::from(line.matched);
+                Some(*seen)
+            });
+            let keep = kept.take_while(|seen| *seen <= left).count();
+            file.lines.truncate(keep);
+            // Lines that led up to a match that is not shown.
+            while left == 0 && file.lines.last().is_some_and(|line| !line.matched) {
+                file.lines.pop();
+            }
+        }
+        left = left.saturating_sub(matches);
+    }
+    out.files.retain(|file| file.lines.iter().any(|line| line.matched));
+    out.matches = max;
+}
+
+/// How siblings are ordered so that whole paths come out sorted: a directory's name counts with a slash at its end.
+pub(crate) fn sibling_order(a: (&str, bool), b: (&str, bool)) -> std::cmp::Ordering {
+    let slash = |directory: bool| directory.then_some(b'/');
+    a.0.bytes().chain(slash(a.1)).cmp(b.0.bytes().chain(slash(b.1)))
+}

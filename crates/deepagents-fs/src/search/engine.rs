@@ -1,0 +1,210 @@
+//! Searching through any backend's listings and reads.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use deepagents_core::state::State;
+
+use super::{
+    Collector, Control, Found, GlobOutcome, GlobQuery, GrepFile, GrepOutcome, GrepQuery, Ignores, LineMatcher, Pattern,
+    Problems, Progress, Scope, Stopped, sibling_order,
+};
+use crate::{Backend, ByteRange, Entry, FsError, Kind, Stat, VPath, classify};
+
+/// Finds files by listing directories. [`Backend::glob`] does this unless the backend knows a quicker way.
+///
+/// # Errors
+/// When the pattern or the path of the query cannot be used.
+pub async fn glob<B: Backend + ?Sized>(backend: &B, state: &State, query: &GlobQuery) -> Result<GlobOutcome, FsError> {
+    let control = Control::new(query.scope.deadline);
+    let most = query.max_files.unwrap_or(usize::MAX);
+    let mut walk = Walk::start(backend, state, &query.scope, &query.pattern).await?;
+    let mut out = GlobOutcome::default();
+    while let Some(file) = walk.next(&control).await {
+        if out.files.len() == most {
+            out.stopped = Some(Stopped::Limit);
+            break;
+        }
+        out.files.push(file);
+    }
+    if control.late() {
+        out.stopped = Some(Stopped::Deadline);
+    }
+    out.problems = walk.problems;
+    Ok(out)
+}
+
+/// Bytes of files that are searched in one go.
+const BATCH: usize = 1 << 20;
+
+/// Finds lines by listing directories and reading files. [`Backend::grep`] does this unless the backend knows a
+/// quicker way.
+///
+/// # Errors
+/// When a pattern or the path of the query cannot be used.
+pub async fn grep<B: Backend + ?Sized>(backend: &B, state: &State, query: &GrepQuery) -> Result<GrepOutcome, FsError> {
+    let control = Control::new(query.scope.deadline);
+    let matcher = Arc::new(LineMatcher::new(query)?);
+    let pattern = query.files()?;
+    let mut walk = Walk::start(backend, state, &query.scope, &pattern).await?;
+    if query.glob.is_none() {
+        walk.take_single();
+    }
+    let mut collector = Collector::new(query.max_count);
+    for number in 0.. {
+        let (mut batch, mut size, mut found) = (Vec::new(), 0, Found::default());
+        while size < BATCH && batch.len() < 256 {
+            let Some(path) = walk.next(&control).await else { break };
+            match backend.read(state, &path, ByteRange::ALL).await {
+                Ok(file) if classify::is_binary(&file.bytes) => found.binary += 1,
+                Ok(file) => {
+                    size += file.bytes.len();
+                    batch.push((path, file.bytes));
+                }
+                Err(error) => found.problems.push(error),
+            }
+        }
+        let last = batch.is_empty();
+        let found = search(&matcher, batch, found, &query.scope.path).await?;
+        if collector.add(number, found) || last {
+            break;
+        }
+    }
+    let mut out = collector.finish(control.late());
+    out.problems.extend(walk.problems);
+    Ok(out)
+}
+
+async fn search(
+    matcher: &Arc<LineMatcher>,
+    batch: Vec<(VPath, Bytes)>,
+    mut found: Found,
+    root: &VPath,
+) -> Result<Found, FsError> {
+    if batch.is_empty() {
+        return Ok(found);
+    }
+    let matcher = matcher.clone();
+    let work = move || {
+        let mut searcher = matcher.searcher();
+        for (path, content) in batch {
+            match matcher.slice(&mut searcher, &content) {
+                Ok(lines) if lines.is_empty() => {}
+                Ok(lines) => found.files.push(GrepFile { path, lines }),
+                Err(error) => found.problems.push(FsError::from_io(&path, &error)),
+            }
+        }
+        found
+    };
+    let lost = |_| FsError::io(root, std::io::ErrorKind::Other, "the search did not finish");
+    tokio::task::spawn_blocking(work).await.map_err(lost)
+}
+
+/// A walk through the files of a scope that match a pattern, in order of path.
+struct Walk<'a, B: ?Sized> {
+    backend: &'a B,
+    state: &'a State,
+    scope: &'a Scope,
+    pattern: &'a Pattern,
+    /// What is still to be visited, the next last.
+    todo: Vec<Visit>,
+    /// The scope's path, if it is a file.
+    single: Option<VPath>,
+    problems: Problems,
+}
+
+enum Visit {
+    File(VPath),
+    Directory { path: VPath, progress: Progress, ignores: Ignores },
+}
+
+impl<'a, B: Backend + ?Sized> Walk<'a, B> {
+    async fn start(backend: &'a B, state: &'a State, scope: &'a Scope, pattern: &'a Pattern) -> Result<Self, FsError> {
+        let mut walk =
+            Self { backend, state, scope, pattern, todo: Vec::new(), single: None, problems: Problems::default() };
+        let path = scope.path.clone();
+        let Stat { kind, .. } = backend.stat(state, &path).await?;
+        match kind {
+            Kind::Directory => {
+                let mut ignores = Ignores::default();
+                if scope.respect_gitignore {
+                    let mut above: Vec<VPath> = path.ancestors().collect();
+                    above.reverse();
+                    for directory in above {
+                        ignores = walk.enter(&ignores, &directory).await;
+                    }
+                }
+                walk.todo.push(Visit::Directory { path, progress: pattern.start(), ignores });
+            }
+            Kind::File => {
+                walk.single = Some(path.clone());
+                if pattern.matches(path.name().unwrap_or_default()) {
+                    walk.todo.push(Visit::File(path));
+                }
+            }
+            Kind::Other => return Err(FsError::Special { path }),
+        }
+        Ok(walk)
+    }
+
+    /// Visits the one file that the scope names, whatever its name.
+    fn take_single(&mut self) {
+        if let Some(path) = &self.single {
+            self.todo = vec![Visit::File(path.clone())];
+        }
+    }
+
+    async fn enter(&self, ignores: &Ignores, directory: &VPath) -> Ignores {
+        let file = directory.child(".gitignore");
+        match self.backend.read(self.state, &file, ByteRange::ALL).await {
+            Ok(file) => ignores.enter(directory, &file.bytes),
+            Err(_) => ignores.clone(),
+        }
+    }
+
+    async fn next(&mut self, control: &Control) -> Option<VPath> {
+        while let Some(visit) = self.todo.pop() {
+            if control.stopped() {
+                return None;
+            }
+            match visit {
+                Visit::File(path) if self.scope.sees(&path) => return Some(path),
+                Visit::File(_) => {}
+                Visit::Directory { path, progress, ignores } => self.descend(&path, &progress, ignores).await,
+            }
+        }
+        None
+    }
+
+    async fn descend(&mut self, path: &VPath, progress: &Progress, mut ignores: Ignores) {
+        let listing = match self.backend.list(self.state, path).await {
+            Ok(listing) => listing,
+            Err(error) => return self.problems.push(error),
+        };
+        let named = |entry: &Entry| entry.path.name() == Some(".gitignore");
+        if self.scope.respect_gitignore && listing.entries.iter().any(named) {
+            ignores = self.enter(&ignores, path).await;
+        }
+        let mut entries = listing.entries;
+        entries.retain(|entry| !entry.link && entry.kind != Kind::Other);
+        let directory = |entry: &Entry| entry.kind == Kind::Directory;
+        entries.sort_by(|a, b| sibling_order((a.path.as_str(), directory(a)), (b.path.as_str(), directory(b))));
+        for entry in entries.into_iter().rev() {
+            let Some(name) = entry.path.name() else { continue };
+            let is_directory = directory(&entry);
+            if ignores.hides(&entry.path, is_directory) {
+                continue;
+            }
+            if !is_directory {
+                if self.pattern.ends(progress, name) {
+                    self.todo.push(Visit::File(entry.path));
+                }
+                continue;
+            }
+            let below = self.pattern.enter(progress, name);
+            if !below.is_dead() {
+                self.todo.push(Visit::Directory { path: entry.path, progress: below, ignores: ignores.clone() });
+            }
+        }
+    }
+}

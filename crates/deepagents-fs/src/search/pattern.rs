@@ -1,0 +1,247 @@
+//! Globs over paths: one dialect for searches and rules.
+
+use super::braces::expand;
+use super::segment::Segment;
+use crate::VPath;
+
+/// A compiled glob.
+///
+/// `*`, `?` and `[…]` match within one name, `**` as a whole component matches any number of them, `{a,b}` and
+/// `{1..3}` stand for alternatives, a backslash takes the meaning from the next character. A pattern without a slash
+/// matches a name at any depth; one with a slash the whole path below the place of the search, and a leading slash
+/// changes nothing. Upper and lower case differ.
+///
+/// A name that begins with a dot is matched only by a component that does too, unless the pattern was compiled
+/// [with dots](Self::with_dots).
+///
+/// ```
+/// use deepagents_fs::search::Pattern;
+/// let pattern = Pattern::new("src/**/*.{rs,toml}")?;
+/// assert!(pattern.matches("src/a/b.rs"));
+/// assert!(!pattern.matches("src/.git/b.rs"));
+/// assert!(Pattern::new("*.rs")?.matches("deep/down/main.rs"));
+/// # Ok::<(), deepagents_fs::search::PatternError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    alternatives: Vec<Vec<Segment>>,
+    dots: bool,
+    text: String,
+}
+
+/// Why a text is not a glob.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PatternError {
+    /// It has no characters.
+    #[error("the pattern is empty")]
+    Empty,
+    /// A component is `..`.
+    #[error("`..` is not allowed in a pattern")]
+    Traversal,
+    /// Its braces stand for more than 1000 patterns.
+    #[error("its braces stand for more than 1000 patterns")]
+    TooMany,
+}
+
+/// How far into a pattern a directory has come; what lies below is matched from here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Progress(Vec<(usize, usize)>);
+
+/// How a rule's pattern lies to a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// It matches the path.
+    Path,
+    /// It matches a directory above the path.
+    Above,
+    /// It may match something below the path, but neither the path nor what is above.
+    Below,
+    /// It matches nothing there.
+    Elsewhere,
+}
+
+impl Progress {
+    /// Whether nothing below can match.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Pattern {
+    /// Compiles a glob that does not match dot names with wildcards.
+    ///
+    /// # Errors
+    /// When it is empty, climbs, or stands for too many patterns.
+    pub fn new(pattern: &str) -> Result<Self, PatternError> {
+        Self::compile(pattern, false, true)
+    }
+
+    /// Compiles a glob for which a leading dot is a character like others.
+    ///
+    /// # Errors
+    /// When it is empty, climbs, or stands for too many patterns.
+    pub fn with_dots(pattern: &str) -> Result<Self, PatternError> {
+        Self::compile(pattern, true, true)
+    }
+
+    /// A rule's pattern: dots are like others, a slash at its end stands for all below, and `X/**` covers `X` too.
+    pub(crate) fn rule(pattern: &str) -> Result<Self, PatternError> {
+        let mut text = pattern.to_owned();
+        if text.ends_with('/') {
+            text.push_str("**");
+        }
+        let mut compiled = Self::compile(&text, true, false)?;
+        let trees = compiled.alternatives.iter().filter_map(|segments| match segments.split_last() {
+            Some((Segment::Globstar, above)) => Some(above.to_vec()),
+            _ => None,
+        });
+        let above: Vec<Vec<Segment>> = trees.collect();
+        compiled.alternatives.extend(above);
+        compiled.text = pattern.to_owned();
+        Ok(compiled)
+    }
+
+    fn compile(pattern: &str, dots: bool, float: bool) -> Result<Self, PatternError> {
+        if pattern.is_empty() {
+            return Err(PatternError::Empty);
+        }
+        let mut alternatives = Vec::new();
+        for text in expand(pattern).ok_or(PatternError::TooMany)? {
+            let directories_only = text.len() > 1 && text.ends_with('/');
+            let mut segments = Vec::new();
+            if float && !text.contains('/') && text != "**" {
+                segments.push(Segment::Globstar);
+            }
+            for component in text.split('/') {
+                match component {
+                    "" | "." => {}
+                    ".." => return Err(PatternError::Traversal),
+                    "**" if segments.last() == Some(&Segment::Globstar) => {}
+                    name => segments.push(Segment::compile(name)),
+                }
+            }
+            // Only files are matched, so a pattern for directories matches nothing.
+            if !directories_only {
+                alternatives.push(segments);
+            }
+        }
+        Ok(Self { alternatives, dots, text: pattern.to_owned() })
+    }
+
+    /// The glob as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it matches a path, given with or without its leading slash.
+    pub fn matches(&self, path: &str) -> bool {
+        let mut names = path.split('/').filter(|name| !name.is_empty()).peekable();
+        let mut progress = self.start();
+        while let Some(name) = names.next() {
+            if names.peek().is_none() {
+                return self.ends(&progress, name);
+            }
+            progress = self.enter(&progress, name);
+            if progress.is_dead() {
+                return false;
+            }
+        }
+        false
+    }
+
+    /// How a rule's pattern lies to a path.
+    pub(crate) fn reach_of(&self, path: &VPath) -> Reach {
+        // A pattern without names stands for the root.
+        let mut above = self.alternatives.iter().any(Vec::is_empty);
+        if path.is_root() {
+            return if above { Reach::Path } else { Reach::Below };
+        }
+        let mut names = path.components().peekable();
+        let mut progress = self.start();
+        while let Some(name) = names.next() {
+            let covered = self.ends(&progress, name);
+            if covered && names.peek().is_none() {
+                return Reach::Path;
+            }
+            above |= covered;
+            progress = self.enter(&progress, name);
+            if progress.is_dead() {
+                return if above { Reach::Above } else { Reach::Elsewhere };
+            }
+        }
+        if above { Reach::Above } else { Reach::Below }
+    }
+
+    /// Where matching begins.
+    pub(crate) fn start(&self) -> Progress {
+        let mut out = Vec::new();
+        for alternative in 0..self.alternatives.len() {
+            self.reach(&mut out, alternative, 0);
+        }
+        Progress(out)
+    }
+
+    /// Goes down into a directory.
+    pub(crate) fn enter(&self, progress: &Progress, name: &str) -> Progress {
+        let mut out = Vec::new();
+        for (alternative, at) in &progress.0 {
+            match self.segment(*alternative, *at) {
+                Some(segment) if segment.matches(name, self.dots) => {
+                    let next = if *segment == Segment::Globstar { *at } else { at + 1 };
+                    self.reach(&mut out, *alternative, next);
+                }
+                _ => {}
+            }
+        }
+        Progress(out)
+    }
+
+    /// Whether a path that ends with this name matches.
+    pub(crate) fn ends(&self, progress: &Progress, name: &str) -> bool {
+        progress.0.iter().any(|(alternative, at)| {
+            let rest = self.alternatives.get(*alternative).and_then(|segments| segments.get(*at..));
+            let Some((segment, after)) = rest.and_then(<[Segment]>::split_first) else { return false };
+            segment.matches(name, self.dots) && after.iter().all(|segment| *segment == Segment::Globstar)
+                // What follows must be nothing, except that `**` may match the last name itself.
+                && (after.is_empty() || *segment == Segment::Globstar)
+        })
+    }
+
+    /// Without the names that it begins with, if it does in all its alternatives.
+    pub(crate) fn below(&self, names: &[&str]) -> Option<Self> {
+        let below = |segments: &Vec<Segment>| {
+            let (head, rest) = segments.split_at_checked(names.len())?;
+            head.iter().zip(names).all(|(segment, name)| segment.literal() == Some(*name)).then(|| rest.to_vec())
+        };
+        let alternatives = self.alternatives.iter().map(below).collect::<Option<Vec<_>>>()?;
+        Some(Self { alternatives, dots: self.dots, text: self.text.clone() })
+    }
+
+    /// What is left of it in a directory: matches there what this matches from above.
+    pub(crate) fn inside(&self, directory: &VPath) -> Self {
+        let progress = directory.components().fold(self.start(), |progress, name| self.enter(&progress, name));
+        let rest = |(alternative, at): &(usize, usize)| Some(self.alternatives.get(*alternative)?.get(*at..)?.to_vec());
+        let alternatives = progress.0.iter().filter_map(rest).collect();
+        Self { alternatives, dots: self.dots, text: self.text.clone() }
+    }
+
+    fn segment(&self, alternative: usize, at: usize) -> Option<&Segment> {
+        self.alternatives.get(alternative)?.get(at)
+    }
+
+    /// Adds a position, and the one behind if it is at a `**`, which may match nothing.
+    fn reach(&self, out: &mut Vec<(usize, usize)>, alternative: usize, at: usize) {
+        let mut at = at;
+        loop {
+            let Some(segment) = self.segment(alternative, at) else { return };
+            if !out.contains(&(alternative, at)) {
+                out.push((alternative, at));
+            }
+            if *segment != Segment::Globstar {
+                return;
+            }
+            at += 1;
+        }
+    }
+}

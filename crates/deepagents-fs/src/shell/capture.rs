@@ -1,0 +1,127 @@
+//! Output, kept within bounds.
+
+use std::collections::VecDeque;
+
+/// The first and the last bytes of an output of any length.
+#[derive(Debug)]
+pub(crate) struct Capture {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    half: usize,
+    dropped: u64,
+}
+
+impl Capture {
+    /// Keeps about `limit` bytes.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { head: Vec::new(), tail: VecDeque::new(), half: limit / 2, dropped: 0 }
+    }
+
+    /// Adds output.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let room = self.half.saturating_sub(self.head.len()).min(bytes.len());
+        let (first, rest) = bytes.split_at(room);
+        self.head.extend_from_slice(first);
+        // Of a piece longer than the tail only its end can stay.
+        let skip = rest.len().saturating_sub(self.half);
+        let (skipped, rest) = rest.split_at(skip);
+        let overflow = (self.tail.len() + rest.len()).saturating_sub(self.half);
+        self.tail.drain(..overflow);
+        self.tail.extend(rest);
+        self.dropped += (skipped.len() + overflow) as u64;
+    }
+
+    /// The text, and how many bytes are missing from it.
+    pub(crate) fn finish(self) -> (String, u64) {
+        let Self { mut head, tail, dropped, .. } = self;
+        let mut tail = Vec::from(tail);
+        if dropped == 0 {
+            head.append(&mut tail);
+            return (lossy(head), 0);
+        }
+        // A character that the cut went through is dropped with the rest.
+        let cut = incomplete(&head);
+        head.truncate(head.len() - cut);
+        let broken = tail.iter().take(3).take_while(|byte| (**byte & 0xC0) == 0x80).count();
+        tail.drain(..broken);
+        let dropped = dropped + (cut + broken) as u64;
+        let (head, tail) = (lossy(head), lossy(tail));
+        let gap = if head.is_empty() || head.ends_with('\n') { "" } else { "\n" };
+        (format!("{head}{gap}[... {dropped} bytes of output left out ...]\n{tail}"), dropped)
+    }
+}
+
+fn lossy(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// How many bytes at the end begin a character that is not whole.
+fn incomplete(bytes: &[u8]) -> usize {
+    for (back, byte) in bytes.iter().rev().take(3).enumerate() {
+        let length = match byte {
+            0x80..=0xBF => continue,
+            0xC2..=0xDF => 2,
+            0xE0..=0xEF => 3,
+            0xF0..=0xF4 => 4,
+            _ => 1,
+        };
+        return if length > back + 1 { back + 1 } else { 0 };
+    }
+    0
+}
+
+/// Turns pieces of output into text without tearing characters apart.
+#[derive(Debug, Default)]
+pub(crate) struct Decoder {
+    rest: Vec<u8>,
+}
+
+impl Decoder {
+    /// The text up to the last whole character.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> String {
+        self.rest.extend_from_slice(bytes);
+        let keep = incomplete(&self.rest);
+        let rest = self.rest.split_off(self.rest.len() - keep);
+        lossy(std::mem::replace(&mut self.rest, rest))
+    }
+
+    /// What is left at the end.
+    pub(crate) fn finish(self) -> String {
+        lossy(self.rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn pieces_decode_to_the_same_text_as_the_whole(text in "\\PC{0,40}", size in 1usize..7) {
+            let mut decoder = Decoder::default();
+            let mut out: String = text.as_bytes().chunks(size).map(|piece| decoder.push(piece)).collect();
+            out.push_str(&decoder.finish());
+            prop_assert_eq!(out, text);
+        }
+
+        #[test]
+        fn kept_and_dropped_bytes_add_up(text in "[a-zé\u{1F600}]{0,300}", size in 1usize..50, limit in 0usize..64) {
+            let mut capture = Capture::new(limit);
+            text.as_bytes().chunks(size).for_each(|piece| capture.push(piece));
+            let (kept, dropped) = capture.finish();
+            prop_assert!(!kept.contains('\u{FFFD}'));
+            if dropped == 0 {
+                prop_assert_eq!(kept, text);
+            } else {
+                let notice = format!("[... {dropped} bytes of output left out ...]\n");
+                let (head, tail) = kept.split_once(&notice).unwrap();
+                let head = head.strip_suffix('\n').unwrap_or(head);
+                prop_assert!(text.starts_with(head) && text.ends_with(tail));
+                prop_assert_eq!((head.len() + tail.len()) as u64 + dropped, text.len() as u64);
+                prop_assert!(head.len() + tail.len() <= limit);
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Why a command was not run.
+
+use crate::VPath;
+use crate::sandbox::SandboxReport;
+
+/// A command could not be run. Nothing of it was done, except under [`Lost`](Self::Lost).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShellError {
+    /// There is no text.
+    #[error("the command is empty; give a command to run")]
+    Empty,
+    /// The text is longer than the system takes.
+    #[error("the command is {bytes} bytes long, the limit is {limit}; write it to a file and run that")]
+    TooLong {
+        /// Bytes of the text.
+        bytes: usize,
+        /// Bytes allowed.
+        limit: usize,
+    },
+    /// The text, or a variable's name or value, cannot be passed to a program.
+    #[error("{what} contains {character}; leave it out")]
+    Invalid {
+        /// What it is about.
+        what: String,
+        /// What must not be in it.
+        character: &'static str,
+    },
+    /// The timeout is 0.
+    #[error("the timeout must be more than 0")]
+    NoTime,
+    /// The working directory is missing, no directory, or outside the workspace.
+    #[error("cannot run in {cwd}: {reason}")]
+    Directory {
+        /// The directory.
+        cwd: VPath,
+        /// Why.
+        reason: String,
+    },
+    /// This machine, or this program, cannot give the sandbox that was asked for.
+    #[error("commands are to run in a sandbox, and there is none: {report}; to run without one, choose Unconfined")]
+    NoSandbox {
+        /// What is missing.
+        report: SandboxReport,
+    },
+    /// The sandbox could not be set up for this command.
+    #[error("the sandbox could not be set up ({step}): {reason}")]
+    Setup {
+        /// The step that failed.
+        step: String,
+        /// Why.
+        reason: String,
+    },
+    /// The process could not be started or watched.
+    #[error("the command could not be started: {reason}")]
+    Start {
+        /// Why.
+        reason: String,
+    },
+    /// The command was started and nobody can tell how it ended; it does not run any more.
+    #[error("the command was started but its end was not seen: {reason}")]
+    Lost {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl ShellError {
+    pub(crate) fn start(error: impl std::fmt::Display) -> Self {
+        Self::Start { reason: error.to_string() }
+    }
+}

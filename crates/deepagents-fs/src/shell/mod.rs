@@ -1,0 +1,63 @@
+//! Running commands in a workspace.
+//!
+//! A [`Shell`] runs one command at a time to its end and tells what it printed and how it ended. [`LocalShell`] does so
+//! on this machine, inside the [sandbox](crate::sandbox) or, where that is asked for by name, without one.
+//! [`WithShell`] gives a shell to any backend.
+//!
+//! Output is standard output and standard error through one pipe, unmarked, in the order in which it was written.
+//! Nothing that a command starts is meant to outlive it: a background process ends with the command. In the sandbox the
+//! kernel sees to that; without one, a process that leaves the command's process group (a daemon) escapes.
+
+mod capture;
+mod command;
+mod error;
+#[cfg(unix)]
+mod local;
+#[cfg(unix)]
+pub(crate) mod supervise;
+mod with_shell;
+
+use futures_core::future::BoxFuture;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+pub use command::{Command, Executed, Exit};
+pub use error::ShellError;
+#[cfg(unix)]
+pub use local::{Confinement, LocalShell};
+pub use with_shell::WithShell;
+
+/// Runs commands.
+///
+/// ```
+/// use deepagents_fs::shell::{Command, Executed, Exit, Shell, ShellError};
+/// use futures_core::future::BoxFuture;
+/// use tokio::sync::mpsc;
+/// use tokio_util::sync::CancellationToken;
+///
+/// /// Answers every command with itself.
+/// struct Echo;
+///
+/// impl Shell for Echo {
+///     fn run(
+///         &self, command: Command, _: CancellationToken, _: Option<mpsc::Sender<String>>,
+///     ) -> BoxFuture<'_, Result<Executed, ShellError>> {
+///         Box::pin(async move { Ok(Executed::new(command.text(), Exit::Code(0))) })
+///     }
+/// }
+/// ```
+pub trait Shell: Send + Sync + 'static {
+    /// Runs a command to its end, its timeout or its cancellation. Dropping the future ends the command too.
+    ///
+    /// `progress` gets the output as it comes, in pieces. Pieces that find the channel full are left out, since a slow
+    /// reader must not hold up the command; the result has the output in any case.
+    ///
+    /// # Errors
+    /// When the command could not be run. A command that ran and failed, was stopped or timed out is not an error.
+    fn run(
+        &self,
+        command: Command,
+        cancel: CancellationToken,
+        progress: Option<mpsc::Sender<String>>,
+    ) -> BoxFuture<'_, Result<Executed, ShellError>>;
+}

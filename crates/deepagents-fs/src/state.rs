@@ -1,0 +1,246 @@
+//! Files in the state of the thread.
+
+use std::fmt;
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use deepagents_core::env::{Clock, SystemClock};
+use deepagents_core::state::{ChannelSpec, State, Update};
+use futures_core::future::BoxFuture;
+
+use crate::files::{FileData, FileMap, Files, FilesUpdate, shared_bytes};
+use crate::lines::{LineRange, LineWindow};
+use crate::{Backend, ByteRange, Entry, FileRead, FsError, Listing, Stat, VPath, WriteMode, Written, lines};
+
+/// Files in the thread's own state: they live and die with the thread, travel to sub-agents and back, and touch no
+/// disk. Directories exist as long as a file is below them.
+///
+/// A write does nothing by itself: it is the update that it returns.
+///
+/// ```
+/// use std::sync::Arc;
+/// use deepagents_core::state::{Schema, State};
+/// use deepagents_fs::{Backend, ByteRange, StateBackend, VPath, WriteMode};
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # runtime.block_on(async {
+/// let files = StateBackend::new();
+/// let mut state = State::new(Arc::new(Schema::new(files.channels())?));
+/// let path = VPath::parse("/notes/today.md")?;
+/// let written = files.write(&state, &path, "Buy milk\n".into(), WriteMode::Create).await?;
+/// state.apply(&written.update)?;
+/// assert_eq!(&files.read(&state, &path, ByteRange::ALL).await?.bytes[..], b"Buy milk\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct StateBackend {
+    clock: Arc<dyn Clock>,
+    base: VPath,
+}
+
+impl StateBackend {
+    /// Files dated by the system's clock.
+    pub fn new() -> Self {
+        Self::with_clock(Arc::new(SystemClock))
+    }
+
+    /// Files dated by another clock.
+    pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, base: VPath::root() }
+    }
+
+    /// Keeps the files below a directory of the state. Two backends of one thread share the state's files, so where
+    /// one is mounted inside of another, each needs a directory of its own.
+    #[must_use]
+    pub fn under(mut self, base: VPath) -> Self {
+        self.base = base;
+        self
+    }
+
+    /// The file at a path, or why there is none.
+    fn file<'a>(&self, state: &'a State, path: &VPath) -> Result<&'a Arc<FileData>, FsError> {
+        match find(state, &self.inner(path)) {
+            Err(FsError::NotFound { .. }) if path.is_root() => Err(FsError::IsDirectory { path: path.clone() }),
+            result => result.map_err(|error| self.error(error)),
+        }
+    }
+
+    fn inner(&self, path: &VPath) -> VPath {
+        path.under(&self.base)
+    }
+
+    fn outer(&self, path: &VPath) -> VPath {
+        path.strip_prefix(&self.base).unwrap_or_default()
+    }
+
+    fn error(&self, error: FsError) -> FsError {
+        error.map_path(|path| self.outer(path))
+    }
+}
+
+impl Default for StateBackend {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for StateBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StateBackend")
+    }
+}
+
+fn map<'a>(state: &'a State, path: &VPath) -> Result<&'a FileMap, FsError> {
+    let undeclared = || FsError::io(path, ErrorKind::Unsupported, "this agent does not declare the `files` channel");
+    state.get::<Files>().ok_or_else(undeclared)
+}
+
+/// Why there is no file at a path.
+fn absent(files: &FileMap, path: &VPath) -> FsError {
+    if files.is_directory(path) {
+        return FsError::IsDirectory { path: path.clone() };
+    }
+    match files.file_above(path) {
+        Some(path) => FsError::NotADirectory { path },
+        None => FsError::NotFound { path: path.clone() },
+    }
+}
+
+fn find<'a>(state: &'a State, path: &VPath) -> Result<&'a Arc<FileData>, FsError> {
+    let files = map(state, path)?;
+    files.get(path).ok_or_else(|| absent(files, path))
+}
+
+fn stat_of(file: &FileData) -> Stat {
+    Stat { modified: file.modified(), ..Stat::file(file.content().bytes().len() as u64, file.version().clone()) }
+}
+
+fn list(files: &FileMap, directory: &VPath) -> Result<Listing, FsError> {
+    let path = || directory.clone();
+    if files.get(directory).is_some() {
+        return Err(FsError::NotADirectory { path: path() });
+    }
+    if !files.is_directory(directory) {
+        return Err(match files.file_above(directory) {
+            Some(path) => FsError::NotADirectory { path },
+            None => FsError::NotFound { path: path() },
+        });
+    }
+    let base = format!("{}/", directory.as_str().trim_end_matches('/'));
+    let mut entries = Vec::new();
+    let mut from = base.clone();
+    while let Some((found, file)) = files.first_from(&from) {
+        let Some(rest) = found.as_str().strip_prefix(&base) else { break };
+        match rest.split_once('/') {
+            None => {
+                let size = file.content().bytes().len() as u64;
+                entries.push(Entry { modified: file.modified(), ..Entry::file(found.clone(), size) });
+                from = format!("{found}\0");
+            }
+            Some((name, _)) => {
+                let child = directory.child(name);
+                // Jumps over everything below the child: '0' follows '/'.
+                from = format!("{child}0");
+                entries.push(Entry::directory(child));
+            }
+        }
+    }
+    Ok(Listing::of(entries))
+}
+
+impl Backend for StateBackend {
+    fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Stat, FsError>> {
+        Box::pin(async move {
+            match find(state, &self.inner(path)) {
+                Ok(file) => Ok(stat_of(file)),
+                Err(FsError::IsDirectory { .. }) => Ok(Stat::directory()),
+                Err(FsError::NotFound { .. }) if path.is_root() => Ok(Stat::directory()),
+                Err(error) => Err(self.error(error)),
+            }
+        })
+    }
+
+    fn read<'a>(
+        &'a self,
+        state: &'a State,
+        path: &'a VPath,
+        range: ByteRange,
+    ) -> BoxFuture<'a, Result<FileRead, FsError>> {
+        Box::pin(async move {
+            let file = self.file(state, path)?;
+            Ok(FileRead { bytes: range.slice(&shared_bytes(file)), stat: stat_of(file) })
+        })
+    }
+
+    fn read_lines<'a>(
+        &'a self,
+        state: &'a State,
+        path: &'a VPath,
+        range: LineRange,
+    ) -> BoxFuture<'a, Result<LineWindow, FsError>> {
+        Box::pin(async move {
+            let file = self.file(state, path)?;
+            Ok(lines::window(file.content().bytes(), range, file.version().clone()))
+        })
+    }
+
+    fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Listing, FsError>> {
+        Box::pin(async move {
+            let files = map(state, path)?;
+            match list(files, &self.inner(path)) {
+                Err(FsError::NotFound { .. }) if path.is_root() => Ok(Listing::default()),
+                Err(error) => Err(self.error(error)),
+                Ok(mut listing) => {
+                    for entry in &mut listing.entries {
+                        entry.path = self.outer(&entry.path);
+                    }
+                    Ok(listing)
+                }
+            }
+        })
+    }
+
+    fn write<'a>(
+        &'a self,
+        state: &'a State,
+        path: &'a VPath,
+        data: Bytes,
+        mode: WriteMode,
+    ) -> BoxFuture<'a, Result<Written, FsError>> {
+        Box::pin(async move {
+            let before = match self.file(state, path) {
+                Ok(file) => Some(file),
+                Err(FsError::NotFound { .. }) => None,
+                Err(error) => return Err(error),
+            };
+            mode.check(path, before.map(|file| file.version()))?;
+            let file = FileData::written(&data, self.clock.now(), before.map(AsRef::as_ref));
+            let version = file.version().clone();
+            let update = Update::of::<Files>(FilesUpdate::from([(self.inner(path), Some(Arc::new(file)))]));
+            Ok(Written { update, version })
+        })
+    }
+
+    fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Update, FsError>> {
+        Box::pin(async move {
+            if path.is_root() {
+                return Err(FsError::Fixed { path: path.clone() });
+            }
+            let inner = self.inner(path);
+            let gone: FilesUpdate = match self.file(state, path) {
+                Ok(_) => FilesUpdate::from([(inner, None)]),
+                Err(FsError::IsDirectory { .. }) => {
+                    map(state, path)?.below(&inner).into_iter().map(|(file, _)| (file.clone(), None)).collect()
+                }
+                Err(error) => return Err(error),
+            };
+            Ok(Update::of::<Files>(gone))
+        })
+    }
+
+    fn channels(&self) -> Vec<ChannelSpec> {
+        vec![ChannelSpec::of::<Files>()]
+    }
+}

@@ -1,0 +1,311 @@
+//! Directories made to lead an agent outside, or to hang or crash it.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use deepagents_fs::{FsError, Kind, LocalBackend, LocalOptions};
+use tempfile::TempDir;
+
+use crate::suite::{Files, p};
+
+/// A workspace beside a directory that holds a secret, opened with and without the kernel's help.
+struct Setup {
+    dir: TempDir,
+    files: Vec<Files>,
+}
+
+impl Setup {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("outside")).unwrap();
+        std::fs::write(dir.path().join("outside/secret"), "secret").unwrap();
+        std::fs::create_dir(dir.path().join("work")).unwrap();
+        let open = |kernel| {
+            let options = LocalOptions::default().kernel_resolution(kernel);
+            Files::new(Arc::new(LocalBackend::open_with(dir.path().join("work"), options).unwrap()))
+        };
+        let files = vec![open(true), open(false)];
+        Self { dir, files }
+    }
+
+    fn work(&self) -> std::path::PathBuf {
+        self.dir.path().join("work")
+    }
+
+    fn link(&self, target: impl AsRef<Path>, name: &str) {
+        symlink(target, self.work().join(name)).unwrap();
+    }
+
+    fn secret(&self) -> std::path::PathBuf {
+        self.dir.path().join("outside/secret")
+    }
+
+    fn untouched(&self) {
+        assert_eq!(std::fs::read(self.secret()).unwrap(), b"secret");
+        assert_eq!(std::fs::read_dir(self.dir.path().join("outside")).unwrap().count(), 1);
+    }
+}
+
+#[tokio::test]
+async fn links_that_lead_outside_are_refused_by_every_operation() {
+    let mut setup = Setup::new();
+    setup.link("../outside/secret", "relative");
+    setup.link(setup.secret(), "absolute");
+    setup.link("../outside", "dir");
+    setup.link("/", "root");
+    setup.link("/proc/self/cwd", "magic");
+    setup.link("sub/../../outside", "winding");
+    setup.link("relative", "chain");
+    std::fs::create_dir(setup.work().join("sub")).unwrap();
+    let host = setup.dir.path().to_str().unwrap().to_owned();
+    for files in &mut setup.files {
+        for path in [
+            "/relative",
+            "/absolute",
+            "/chain",
+            "/dir/secret",
+            "/dir/new",
+            "/root/etc/passwd",
+            "/magic/x",
+            "/winding/secret",
+        ] {
+            let outside = FsError::Outside { path: p(path) };
+            assert_eq!(files.read(path).await.unwrap_err(), outside, "{path}");
+            assert_eq!(files.lines(path, 0, 1).await.unwrap_err(), outside, "{path}");
+            assert_eq!(files.write(path, "x").await.unwrap_err(), outside, "{path}");
+            assert_eq!(files.list(path).await.unwrap_err(), outside, "{path}");
+            assert!(!outside.to_string().contains(&host));
+        }
+        for path in ["/dir/secret", "/dir/new/deep", "/root/etc", "/winding/secret"] {
+            assert_eq!(files.delete(path).await.unwrap_err(), FsError::Outside { path: p(path) }, "{path}");
+        }
+    }
+    setup.untouched();
+}
+
+#[tokio::test]
+async fn a_link_is_deleted_and_not_what_it_leads_to() {
+    for which in 0..2 {
+        let mut setup = Setup::new();
+        std::fs::create_dir(setup.work().join("kept")).unwrap();
+        std::fs::write(setup.work().join("kept/file"), "x").unwrap();
+        setup.link("kept", "inside");
+        setup.link("../outside", "outside");
+        setup.link("nowhere", "dangling");
+        setup.link("loop", "loop");
+        std::fs::create_dir(setup.work().join("tree")).unwrap();
+        symlink("../kept", setup.work().join("tree/link")).unwrap();
+        symlink("../../outside", setup.work().join("tree/out")).unwrap();
+        for path in ["/inside", "/outside", "/dangling", "/loop", "/tree"] {
+            setup.files[which].delete(path).await.unwrap();
+        }
+        assert_eq!(setup.files[which].list("/").await.unwrap(), ["/kept/"]);
+        assert_eq!(setup.files[which].list("/kept").await.unwrap(), ["/kept/file"]);
+        setup.untouched();
+    }
+}
+
+#[tokio::test]
+async fn links_inside_are_followed_and_writes_go_to_their_targets() {
+    for which in 0..2 {
+        let mut setup = Setup::new();
+        std::fs::create_dir_all(setup.work().join("a/b")).unwrap();
+        std::fs::write(setup.work().join("a/b/file"), "1").unwrap();
+        setup.link("a/b", "dir");
+        setup.link("dir/file", "file");
+        setup.link(setup.work().join("a"), "absolute");
+        setup.link("a/b/new", "dangling");
+        setup.link("a/b/..", "up");
+        let files = &mut setup.files[which];
+        for path in ["/dir/file", "/file", "/absolute/b/file", "/up/b/file"] {
+            assert_eq!(files.read(path).await.unwrap(), b"1", "{path}");
+            assert_eq!(files.backend.resolve(&files.state, &p(path)).await.unwrap(), p("/a/b/file"), "{path}");
+        }
+        files.write("/file", "2").await.unwrap();
+        files.write("/dangling", "3").await.unwrap();
+        files.write("/dir/x/y", "4").await.unwrap();
+        assert_eq!(files.backend.resolve(&files.state, &p("/dir/none/deep")).await.unwrap(), p("/a/b/none/deep"));
+        assert_eq!(files.list("/up").await.unwrap(), ["/up/b/"]);
+        assert_eq!(files.list("/a/b").await.unwrap(), ["/a/b/file", "/a/b/new", "/a/b/x/"]);
+        assert_eq!(files.read("/a/b/file").await.unwrap(), b"2");
+        assert!(setup.work().join("file").is_symlink() && setup.work().join("dangling").is_symlink());
+    }
+}
+
+#[tokio::test]
+async fn loops_and_dangling_links_are_errors_and_do_not_hide_a_directory() {
+    let mut setup = Setup::new();
+    setup.link("b", "a");
+    setup.link("a", "b");
+    setup.link("self/x", "self");
+    setup.link("nowhere/at/all", "dangling");
+    std::fs::write(setup.work().join("file"), "x").unwrap();
+    for files in &mut setup.files {
+        for path in ["/a", "/self", "/a/x"] {
+            assert_eq!(files.read(path).await.unwrap_err(), FsError::LinkLoop { path: p(path) });
+            assert_eq!(files.write(path, "x").await.unwrap_err(), FsError::LinkLoop { path: p(path) });
+        }
+        assert_eq!(files.read("/dangling").await.unwrap_err(), FsError::NotFound { path: p("/dangling") });
+        let listing = files.backend.list(&files.state, &p("/")).await.unwrap();
+        let kinds: Vec<_> = listing.entries.iter().map(|e| (e.path.as_str(), e.kind, e.link)).collect();
+        let other = |path| (path, Kind::Other, true);
+        assert_eq!(kinds, [other("/a"), other("/b"), other("/dangling"), ("/file", Kind::File, false), other("/self")]);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_swapped_for_a_link_under_way_never_leads_outside() {
+    use rustix::fs::RenameFlags;
+    let mut setup = Setup::new();
+    std::fs::create_dir(setup.work().join("real")).unwrap();
+    std::fs::write(setup.work().join("real/secret"), "inside").unwrap();
+    std::fs::create_dir(setup.work().join("real/sub")).unwrap();
+    setup.link("../outside", "trap");
+    let work = setup.work();
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = stop.clone();
+    let swapper = std::thread::spawn(move || {
+        while !flag.load(Ordering::Relaxed) {
+            // "real" is in turn the directory and the link to outside.
+            let (real, trap) = (work.join("real"), work.join("trap"));
+            rustix::fs::renameat_with(rustix::fs::CWD, real, rustix::fs::CWD, trap, RenameFlags::EXCHANGE).unwrap();
+        }
+    });
+    for round in 0..2000 {
+        for files in &mut setup.files {
+            if let Ok(content) = files.read("/real/secret").await {
+                assert_eq!(content, b"inside");
+            }
+            if round % 4 == 0 {
+                let _ = files.write("/real/sub/new", "x").await;
+                let _ = files.delete("/real/sub/new").await;
+                let _ = files.list("/real").await;
+            }
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    swapper.join().unwrap();
+    setup.untouched();
+}
+
+#[tokio::test]
+async fn devices_fifos_and_sockets_are_refused_without_waiting() {
+    let mut setup = Setup::new();
+    rustix::fs::mkfifoat(rustix::fs::CWD, setup.work().join("fifo"), 0o644.into()).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(setup.work().join("socket")).unwrap();
+    let zero = std::fs::metadata("/dev/zero").unwrap().rdev();
+    let made = rustix::fs::mknodat(
+        rustix::fs::CWD,
+        setup.work().join("zero"),
+        rustix::fs::FileType::CharacterDevice,
+        0o644.into(),
+        zero,
+    );
+    let device = made.is_ok();
+    if !device {
+        println!("no device is tried: making one is not permitted here");
+    }
+    for files in &mut setup.files {
+        for path in ["/fifo", "/socket", "/zero"].into_iter().take(if device { 3 } else { 2 }) {
+            assert_eq!(files.read(path).await.unwrap_err(), FsError::Special { path: p(path) });
+            assert_eq!(files.lines(path, 0, 1).await.unwrap_err(), FsError::Special { path: p(path) });
+            assert_eq!(files.write(path, "x").await.unwrap_err(), FsError::Special { path: p(path) });
+            assert_eq!(files.backend.stat(&files.state, &p(path)).await.unwrap().kind, Kind::Other);
+        }
+    }
+    setup.files[0].delete("/fifo").await.unwrap();
+    assert!(!setup.work().join("fifo").exists());
+}
+
+#[tokio::test]
+async fn a_write_through_a_hard_link_leaves_the_other_name_alone() {
+    let mut setup = Setup::new();
+    std::fs::hard_link(setup.secret(), setup.work().join("hard")).unwrap();
+    setup.files[0].write("/hard", "changed").await.unwrap();
+    assert_eq!(setup.files[0].read("/hard").await.unwrap(), b"changed");
+    setup.untouched();
+}
+
+#[tokio::test]
+async fn modes_are_kept_and_read_only_files_stay() {
+    let mut setup = Setup::new();
+    let script = setup.work().join("run.sh");
+    std::fs::write(&script, "old").unwrap();
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o4751)).unwrap();
+    setup.files[0].write("/run.sh", "new").await.unwrap();
+    assert_eq!(std::fs::metadata(&script).unwrap().mode() & 0o7777, 0o4751);
+    setup.files[0].write("/fresh", "new").await.unwrap();
+    assert_eq!(std::fs::metadata(setup.work().join("fresh")).unwrap().mode() & 0o777 & !0o644, 0);
+    if rustix::process::geteuid().is_root() {
+        println!("read-only files are not tried: root may write them");
+        return;
+    }
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o444)).unwrap();
+    assert!(setup.files[0].write("/run.sh", "x").await.is_err());
+    assert_eq!(std::fs::read(&script).unwrap(), b"new");
+}
+
+#[tokio::test]
+async fn names_that_no_path_can_say_are_counted() {
+    let mut setup = Setup::new();
+    std::fs::write(setup.work().join(OsStr::from_bytes(b"bad\xff")), "x").unwrap();
+    std::fs::write(setup.work().join("back\\slash"), "x").unwrap();
+    std::fs::create_dir(setup.work().join("tree")).unwrap();
+    std::fs::write(setup.work().join("tree").join(OsStr::from_bytes(b"\xfe")), "x").unwrap();
+    for files in &mut setup.files {
+        let listing = files.backend.list(&files.state, &p("/")).await.unwrap();
+        assert_eq!((listing.entries.len(), listing.unnameable), (1, 2));
+    }
+    setup.files[0].delete("/tree").await.unwrap();
+    assert!(!setup.work().join("tree").exists());
+}
+
+#[tokio::test]
+async fn the_longest_names_work_and_longer_ones_are_errors() {
+    let mut setup = Setup::new();
+    for files in &mut setup.files {
+        let longest = format!("/{}", "n".repeat(255));
+        files.write(&longest, "x").await.unwrap();
+        assert_eq!(files.read(&longest).await.unwrap(), b"x");
+        files.delete(&longest).await.unwrap();
+        let longer = format!("/{}", "n".repeat(256));
+        assert!(matches!(files.write(&longer, "x").await.unwrap_err(), FsError::BadName { .. }));
+        assert!(matches!(files.read(&longer).await.unwrap_err(), FsError::BadName { .. }));
+    }
+}
+
+#[tokio::test]
+async fn trees_deeper_than_one_system_call_can_name_work() {
+    let mut setup = Setup::new();
+    let path = format!("/deep{}/file", "/0123456789".repeat(1000));
+    for files in &mut setup.files {
+        files.write(&path, "x").await.unwrap();
+        assert_eq!(files.read(&path).await.unwrap(), b"x");
+        files.delete("/deep").await.unwrap();
+        assert!(files.list("/").await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn reads_are_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("f"), "0123456789").unwrap();
+    let files = Files::new(Arc::new(LocalBackend::open_with(dir.path(), LocalOptions::default().max_read(5)).unwrap()));
+    assert_eq!(files.read("/f").await.unwrap_err(), FsError::TooLarge { path: p("/f"), size: 10, limit: 5 });
+    let part = deepagents_fs::ByteRange { offset: 7, length: Some(100) };
+    assert_eq!(&files.backend.read(&files.state, &p("/f"), part).await.unwrap().bytes[..], b"789");
+    assert_eq!(files.lines("/f", 0, 1).await.unwrap().lines, ["0123456789"]);
+}
+
+#[test]
+fn a_workspace_must_be_a_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("f"), "").unwrap();
+    assert!(LocalBackend::open(dir.path().join("f")).is_err());
+    assert!(LocalBackend::open(dir.path().join("none")).is_err());
+}

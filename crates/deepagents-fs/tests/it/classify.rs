@@ -1,0 +1,36 @@
+use deepagents_fs::ContentKind::{Audio, Binary, Document, Image, Text, Video};
+use deepagents_fs::classify::{SNIFFED, classify, is_text};
+
+use crate::suite::p;
+
+#[test]
+fn extensions_decide_for_media_and_content_for_the_rest() {
+    for (path, head, want) in [
+        ("/a.png", &b"not really"[..], (Image, "image/png")),
+        ("/A.JPG", b"", (Image, "image/jpeg")),
+        ("/a.mp4", b"", (Video, "video/mp4")),
+        ("/a.flac", b"", (Audio, "audio/flac")),
+        ("/a.pdf", b"%PDF-1.7", (Document, "application/pdf")),
+        ("/a.svg", b"<svg/>", (Text, "text/plain")),
+        ("/Makefile", b"all:\n", (Text, "text/plain")),
+        ("/.png", b"text", (Text, "text/plain")),
+        ("/empty", b"", (Text, "text/plain")),
+        ("/utf8.txt", "é🦀".as_bytes(), (Text, "text/plain")),
+        ("/latin1.txt", b"caf\xe9 au lait", (Binary, "application/octet-stream")),
+        ("/nul.txt", b"a\0b", (Binary, "application/octet-stream")),
+        ("/noext", b"\x89PNG\r\n\x1a\n\0\0", (Image, "image/png")),
+        ("/noext", b"GIF89a\xff", (Image, "image/gif")),
+        ("/noext", b"RIFF\0\0\0\0WAVE", (Audio, "audio/wav")),
+    ] {
+        assert_eq!(classify(&p(path), head, true), want, "{path}");
+    }
+}
+
+#[test]
+fn a_character_cut_at_the_end_of_a_part_is_text_and_at_the_end_of_a_file_is_not() {
+    let cut = &"é🦀".as_bytes()[..4];
+    assert!(is_text(cut, false) && !is_text(cut, true));
+    let mut long = vec![b'a'; SNIFFED - 1];
+    long.extend("é".as_bytes());
+    assert!(is_text(&long, true));
+}

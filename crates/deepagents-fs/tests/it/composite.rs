@@ -1,0 +1,103 @@
+use std::sync::Arc;
+
+use deepagents_fs::search::{GlobQuery, GrepQuery, Stopped};
+use deepagents_fs::{CompositeBackend, FsError, LocalBackend, StateBackend};
+
+use crate::suite::{Files, p, shown};
+
+/// A disk with a state at `/mem` and another disk at `/mem/deep/disk`.
+async fn composite() -> (Files, [tempfile::TempDir; 2]) {
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let local = |n: usize| Arc::new(LocalBackend::open(dirs[n].path()).unwrap());
+    // What a route hides.
+    std::fs::create_dir(dirs[0].path().join("mem")).unwrap();
+    std::fs::write(dirs[0].path().join("mem/hidden.py"), "hit").unwrap();
+    let composite = CompositeBackend::new(local(0))
+        .route(p("/mem"), Arc::new(StateBackend::new()))
+        .route(p("/mem/deep/disk"), local(1));
+    let mut files = Files::new(Arc::new(composite));
+    for path in ["/a.py", "/mem-evil/x.py", "/z.py", "/mem/m.py", "/mem/n/o.py", "/mem/deep/disk/d.py"] {
+        files.write(path, "hit\nmiss\nhit\n").await.unwrap();
+    }
+    (files, dirs)
+}
+
+#[tokio::test]
+async fn a_path_belongs_to_the_longest_route() {
+    let (files, dirs) = composite().await;
+    assert!(dirs[0].path().join("mem-evil/x.py").exists());
+    assert!(dirs[1].path().join("d.py").exists());
+    assert!(!dirs[0].path().join("mem/m.py").exists());
+    assert_eq!(files.read("/mem/n/o.py").await.unwrap(), b"hit\nmiss\nhit\n");
+    assert_eq!(files.read("/mem/hidden.py").await.unwrap_err(), FsError::NotFound { path: p("/mem/hidden.py") });
+}
+
+#[tokio::test]
+async fn listings_show_routes_once_and_hide_what_is_beneath() {
+    let (files, _dirs) = composite().await;
+    assert_eq!(files.list("/").await.unwrap(), ["/a.py", "/mem/", "/mem-evil/", "/z.py"]);
+    assert_eq!(files.list("/mem").await.unwrap(), ["/mem/deep/", "/mem/m.py", "/mem/n/"]);
+    assert_eq!(files.list("/mem/deep").await.unwrap(), ["/mem/deep/disk/"]);
+    assert_eq!(files.list("/mem/deep/disk").await.unwrap(), ["/mem/deep/disk/d.py"]);
+}
+
+#[tokio::test]
+async fn searches_go_through_all_backends() {
+    let (files, _dirs) = composite().await;
+    let all = ["/a.py", "/mem-evil/x.py", "/mem/deep/disk/d.py", "/mem/m.py", "/mem/n/o.py", "/z.py"];
+    assert_eq!(files.found("/", "*.py").await, all);
+    assert_eq!(files.found("/mem", "**/*.py").await, all[2..5]);
+    assert_eq!(files.found("/", "mem/*.py").await, ["/mem/m.py"]);
+    assert_eq!(files.found("/", "mem/**/d.py").await, ["/mem/deep/disk/d.py"]);
+    assert_eq!(files.found("/mem/deep", "*").await, ["/mem/deep/disk/d.py"]);
+    let only = GrepQuery::new("hit", p("/")).only("mem/**/*.py").unwrap();
+    assert_eq!(files.grep(&only).await.unwrap().files.len(), 3, "a pattern may go through a route");
+    let every = shown(&files.grep(&GrepQuery::new("hit", p("/"))).await.unwrap());
+    assert_eq!(every.len(), 12);
+    for max in [0, 1, 5, 11, 12, 13] {
+        let out = files.grep(&GrepQuery { max_count: Some(max), ..GrepQuery::new("hit", p("/")) }).await.unwrap();
+        assert_eq!(shown(&out), every[..max.min(12)]);
+        assert_eq!(out.stopped, (max < 12).then_some(Stopped::Limit));
+    }
+    for max in [0, 1, 5, 6, 7] {
+        let out =
+            files.glob(&GlobQuery { max_files: Some(max), ..GlobQuery::new("*", p("/")).unwrap() }).await.unwrap();
+        assert_eq!((out.files.len(), out.stopped), (max.min(6), (max < 6).then_some(Stopped::Limit)));
+    }
+}
+
+#[tokio::test]
+async fn routes_cannot_be_replaced_or_deleted() {
+    let (mut files, _dirs) = composite().await;
+    for path in ["/", "/mem", "/mem/deep", "/mem/deep/disk"] {
+        assert_eq!(files.delete(path).await.unwrap_err(), FsError::Fixed { path: p(path) });
+        assert_eq!(files.write(path, "x").await.unwrap_err(), FsError::IsDirectory { path: p(path) });
+    }
+    files.delete("/mem/n").await.unwrap();
+    assert_eq!(files.list("/mem").await.unwrap(), ["/mem/deep/", "/mem/m.py"]);
+}
+
+#[tokio::test]
+async fn errors_name_the_whole_path() {
+    let (mut files, _dirs) = composite().await;
+    let missing = files.read("/mem/deep/disk/none").await.unwrap_err();
+    assert_eq!(missing.to_string(), "/mem/deep/disk/none does not exist");
+    assert_eq!(files.write("/mem/m.py/x", "").await.unwrap_err(), FsError::NotADirectory { path: p("/mem/m.py") });
+    let query = GrepQuery::new("x", p("/mem/none"));
+    assert_eq!(files.grep(&query).await.unwrap_err(), FsError::NotFound { path: p("/mem/none") });
+}
+
+#[tokio::test]
+async fn two_routes_into_one_state_keep_apart_by_their_directories() {
+    let state = |path: &str| Arc::new(StateBackend::new().under(p(path)));
+    let composite = CompositeBackend::new(state("/")).route(p("/a"), state("/a")).route(p("/b"), state("/b"));
+    let mut files = Files::new(Arc::new(composite));
+    for path in ["/x", "/a/x", "/b/x"] {
+        files.write(path, path.to_owned()).await.unwrap();
+    }
+    assert_eq!(files.found("/", "x").await, ["/a/x", "/b/x", "/x"]);
+    assert_eq!(files.read("/a/x").await.unwrap(), b"/a/x");
+    files.delete("/a/x").await.unwrap();
+    assert_eq!(files.list("/").await.unwrap(), ["/a/", "/b/", "/x"]);
+    assert!(files.list("/a").await.unwrap().is_empty());
+}

@@ -1,0 +1,119 @@
+use std::sync::Arc;
+
+use deepagents_core::state::State;
+use deepagents_fs::edit::{self, Edit, EditError, apply};
+use deepagents_fs::lines::{LineRange, window};
+use deepagents_fs::{Backend, ByteRange, LocalBackend, VPath, Version, WriteMode};
+use proptest::prelude::*;
+
+fn p() -> VPath {
+    VPath::parse("/f").unwrap()
+}
+
+fn one(content: &str, old: &str, new: &str) -> Result<String, EditError> {
+    let (after, _) = apply(&p(), content.as_bytes(), &[Edit::new(old, new)])?;
+    Ok(String::from_utf8(after).unwrap())
+}
+
+#[test]
+fn replaces_the_one_occurrence() {
+    assert_eq!(one("a b c", "b", "x").unwrap(), "a x c");
+    assert_eq!(one("aaa", "aa", "x").unwrap(), "xa", "occurrences do not overlap");
+    assert_eq!(one("same", "same", "same").unwrap(), "same");
+}
+
+#[test]
+fn line_endings_are_matched_loosely_and_kept() {
+    assert_eq!(one("a\r\nb\r\nc", "a\nb", "x\ny\nz").unwrap(), "x\r\ny\r\nz\r\nc");
+    assert_eq!(one("a\r\nb\r\n", "a\r\nb\r\n", "x\r\n").unwrap(), "x\r\n");
+    assert_eq!(one("a\nb\n", "a\r\nb", "x\r\ny").unwrap(), "x\ny\n", "a file without \\r\\n stays without");
+    assert_eq!(one("a\nb\n", "a", "x\r").unwrap(), "x\r\nb\n", "a lone \\r is text");
+    assert_eq!(one("a\nb\r\nc\n", "c", "d").unwrap(), "a\nb\r\nd\n", "lines that are not touched stay");
+    assert_eq!(one("\u{feff}a\r\n", "a\n", "b\n").unwrap(), "\u{feff}b\r\n");
+}
+
+#[test]
+fn several_edits_apply_in_order_or_not_at_all() {
+    let edits = [Edit::new("one", "two"), Edit::new("two\n", "three\n")];
+    let (after, replaced) = apply(&p(), b"one\n", &edits).unwrap();
+    assert_eq!((&after[..], replaced), (&b"three\n"[..], vec![1, 1]));
+    let (after, replaced) = apply(&p(), b"x x x", &[Edit::new("x", "xx").all()]).unwrap();
+    assert_eq!((&after[..], replaced), (&b"xx xx xx"[..], vec![3]));
+    assert!(matches!(apply(&p(), b"x", &[]), Err(EditError::NoEdits { .. })));
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    assert!(matches!(one("x", "", "y"), Err(EditError::EmptyOld { index: 0, .. })));
+    let error = one("a\nb a\n a\n", "a", "y").unwrap_err();
+    assert!(matches!(&error, EditError::NotUnique { count: 3, lines, .. } if *lines == [1, 2, 3]), "{error:?}");
+    assert!(matches!(one("x\nend", "end\n", "y"), Err(EditError::NoFinalNewline { count: 1, .. })));
+    assert!(matches!(one("a\0b", "a", "y"), Err(EditError::Binary { .. })));
+    assert!(matches!(apply(&p(), b"\xff", &[Edit::new("a", "b")]), Err(EditError::Binary { .. })));
+}
+
+#[test]
+fn a_miss_points_at_similar_lines() {
+    let text = "fn main() {\n    let total = price * count;\n    print(total);\n}\n";
+    let error = one(text, "let total = price * counts;", "").unwrap_err();
+    let EditError::NotFound { nearest, .. } = &error else { panic!("{error}") };
+    assert_eq!((nearest[0].number, nearest[0].text.as_str()), (2, "    let total = price * count;"));
+    assert_eq!(
+        error.to_string(),
+        "the text to replace is not in /f; similar lines:\n  2:     let total = price * count;"
+    );
+    let huge = "x".repeat(1 << 20);
+    let error = one(&huge, &format!("{huge}y"), "").unwrap_err();
+    assert!(error.to_string().len() < 2000, "what is echoed is bounded");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrent_edits_of_one_file_lose_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = Arc::new(LocalBackend::open(dir.path()).unwrap());
+    let state = State::default();
+    let content: String = (0..200).map(|n| format!("<{n}>\n")).collect();
+    files.write(&state, &p(), content.into(), WriteMode::Create).await.unwrap();
+    // A second name for the file, whose edits take another lock.
+    std::os::unix::fs::symlink("f", dir.path().join("link")).unwrap();
+    let tasks = (0..200).map(|n| {
+        let files = files.clone();
+        tokio::spawn(async move {
+            let path = if n % 10 == 0 { VPath::parse("/link").unwrap() } else { p() };
+            let edits = [Edit::new(format!("<{n}>"), format!("[{n}]"))];
+            edit::edit(&*files, &State::default(), &path, &edits, None).await.map(|edited| edited.replaced)
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        assert_eq!(task.await.unwrap().unwrap(), [1]);
+    }
+    let after = files.read(&state, &p(), ByteRange::ALL).await.unwrap().bytes;
+    let want: String = (0..200).map(|n| format!("[{n}]\n")).collect();
+    assert_eq!(String::from_utf8(after.to_vec()).unwrap(), want);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "no temporary file is left");
+}
+
+proptest! {
+    #[test]
+    fn what_is_read_can_be_edited(
+        parts in prop::collection::vec(prop::sample::select(vec!["a", "b", "é", "\n", "\r\n", "\r", " "]), 1..40),
+        bom in any::<bool>(), skip in 0_usize..10, take in 1_usize..4,
+    ) {
+        let content = format!("{}{}", if bom { "\u{feff}" } else { "" }, parts.concat());
+        let shown = window(content.as_bytes(), LineRange::new(0, 1000), Version::new("v")).lines;
+        let old = shown.iter().skip(skip).take(take).cloned().collect::<Vec<_>>().join("\n");
+        prop_assume!(!old.is_empty());
+        let (after, replaced) = apply(&p(), content.as_bytes(), &[Edit::new(old.as_str(), old.as_str()).all()]).unwrap();
+        prop_assert!(replaced[0] >= 1);
+        let again = window(&after, LineRange::new(0, 1000), Version::new("v")).lines;
+        prop_assert_eq!(again, shown);
+    }
+
+    #[test]
+    fn an_edit_changes_nothing_outside_of_it(
+        before in "[ab\r\n]{0,10}", after in "[ab\r\n]{0,10}", new in "[xy]{0,5}",
+    ) {
+        let content = format!("{before}MARK{after}");
+        prop_assert_eq!(one(&content, "MARK", &new).unwrap(), format!("{before}{new}{after}"));
+    }
+}

@@ -1,0 +1,91 @@
+use std::io::{Seek, SeekFrom, Write};
+use std::time::{Duration, Instant};
+
+use deepagents_fs::lines::{LineRange, window};
+use deepagents_fs::{LocalBackend, Version};
+use proptest::prelude::*;
+
+use crate::suite::Files;
+
+fn read(content: &[u8], range: LineRange) -> deepagents_fs::lines::LineWindow {
+    window(content, range, Version::new("v"))
+}
+
+#[test]
+fn a_window_ends_before_the_line_that_would_go_over() {
+    let content = b"aaaa\nbbbb\ncccc\n";
+    let window = read(content, LineRange::new(0, 10).max_bytes(10));
+    assert_eq!(window.lines, ["aaaa", "bbbb"]);
+    assert_eq!((window.next, window.cut, window.end, window.total), (Some(2), false, 10, Some(3)));
+}
+
+#[test]
+fn a_first_line_that_alone_is_too_long_is_cut_at_a_character() {
+    let content = "first\nxé🦀🦀\nlast\n".as_bytes();
+    let window = read(content, LineRange::new(1, 10).max_bytes(9));
+    assert_eq!(window.lines, ["xé🦀"]);
+    assert!(window.cut && !window.lossy);
+    assert_eq!(&content[usize::try_from(window.end).unwrap()..], "🦀\nlast\n".as_bytes());
+    assert_eq!((window.next, window.total), (Some(2), Some(3)));
+}
+
+#[test]
+fn invalid_utf8_is_replaced_and_said() {
+    let window = read(b"ok\nbad \xff\n", LineRange::new(0, 10));
+    assert_eq!(window.lines, ["ok", "bad \u{fffd}"]);
+    assert!(window.lossy);
+}
+
+#[test]
+fn lines_after_the_window_of_a_large_file_are_not_counted() {
+    let content = b"line\n".repeat(100);
+    let range = LineRange { count_up_to: 10, ..LineRange::new(5, 3) };
+    let window = read(&content, range);
+    assert_eq!((window.lines.len(), window.total, window.next), (3, None, Some(8)));
+}
+
+#[tokio::test]
+async fn an_early_window_of_a_huge_file_costs_next_to_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut file = std::fs::File::create(dir.path().join("huge.log")).unwrap();
+    for n in 0..1000 {
+        writeln!(file, "line {n}").unwrap();
+    }
+    // Sparse: a gigabyte that takes no room.
+    file.seek(SeekFrom::Start(1 << 30)).unwrap();
+    file.write_all(b"end\n").unwrap();
+    let files = Files::new(std::sync::Arc::new(LocalBackend::open(dir.path()).unwrap()));
+    let mut best = Duration::MAX;
+    for _ in 0..5 {
+        let start = Instant::now();
+        let window = files.lines("/huge.log", 100, 100).await.unwrap();
+        best = best.min(start.elapsed());
+        assert_eq!((window.lines.len(), window.lines[0].as_str()), (100, "line 100"));
+        assert_eq!((window.next, window.total), (Some(200), None));
+    }
+    assert!(best < Duration::from_millis(5), "{best:?}");
+}
+
+proptest! {
+    #[test]
+    fn windows_put_together_are_the_file(
+        content in prop::collection::vec(prop::sample::select(vec![b'a', b'\n', b'\r', 0xff, 0xc3, 0xa9]), 0..60),
+        limit in 1_u64..5,
+    ) {
+        let whole = read(&content, LineRange::new(0, 1000));
+        let total = whole.total.unwrap();
+        prop_assert_eq!(total, whole.lines.len() as u64);
+        prop_assert_eq!(total, content.iter().filter(|b| **b == b'\n').count() as u64
+            + u64::from(content.last().is_some_and(|b| *b != b'\n')));
+        let (mut pages, mut offset) = (Vec::new(), 0);
+        loop {
+            let page = read(&content, LineRange::new(offset, limit));
+            pages.extend(page.lines);
+            match page.next {
+                Some(next) => { prop_assert_eq!(next, offset + limit); offset = next }
+                None => break,
+            }
+        }
+        prop_assert_eq!(pages, whole.lines);
+    }
+}

@@ -1,0 +1,74 @@
+use std::sync::Arc;
+
+use deepagents_fs::edit::Edit;
+use deepagents_fs::search::GrepQuery;
+use deepagents_fs::{FsError, LocalBackend, OverlayBackend, ReadOnly, StateBackend, WriteMode};
+
+use crate::suite::{Files, p};
+
+fn draft() -> (Files, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join("src/sub")).unwrap();
+    for (path, content) in [("README", "old\n"), ("src/a", "one\n"), ("src/b", "two\n"), ("src/sub/c", "three\n")] {
+        std::fs::write(dir.path().join(path), content).unwrap();
+    }
+    let lower = Arc::new(LocalBackend::open(dir.path()).unwrap());
+    (Files::new(Arc::new(OverlayBackend::new(Arc::new(StateBackend::new()), lower))), dir)
+}
+
+#[tokio::test]
+async fn changes_show_and_the_project_stays() {
+    let (mut files, dir) = draft();
+    files.edit("/src/a", &[Edit::new("one", "1")]).await.unwrap();
+    files.write("/src/new", "new\n").await.unwrap();
+    files.delete("/src/b").await.unwrap();
+    files.delete("/README").await.unwrap();
+    assert_eq!(files.list("/").await.unwrap(), ["/src/"]);
+    assert_eq!(files.list("/src").await.unwrap(), ["/src/a", "/src/new", "/src/sub/"]);
+    assert_eq!(files.read("/src/a").await.unwrap(), b"1\n");
+    assert_eq!(files.read("/src/b").await.unwrap_err(), FsError::NotFound { path: p("/src/b") });
+    assert_eq!(files.found("/", "*").await, ["/src/a", "/src/new", "/src/sub/c"]);
+    assert_eq!(files.lines_with(&GrepQuery { regex: true, ..GrepQuery::new(".", p("/")) }).await.len(), 3);
+    assert_eq!(std::fs::read(dir.path().join("src/a")).unwrap(), b"one\n");
+    assert_eq!(std::fs::read_dir(dir.path().join("src")).unwrap().count(), 3);
+}
+
+#[tokio::test]
+async fn a_deleted_tree_stays_gone_when_part_of_it_is_made_anew() {
+    let (mut files, _dir) = draft();
+    files.delete("/src").await.unwrap();
+    assert!(files.list("/").await.unwrap() == ["/README"]);
+    assert_eq!(files.delete("/src").await.unwrap_err(), FsError::NotFound { path: p("/src") });
+    files.write("/src/a", "again").await.unwrap();
+    assert_eq!(files.list("/src").await.unwrap(), ["/src/a"]);
+    files.delete("/src/a").await.unwrap();
+    files.write("/src", "a file now").await.unwrap();
+    assert_eq!(files.list("/").await.unwrap(), ["/README", "/src"]);
+}
+
+#[tokio::test]
+async fn conditions_hold_across_both_layers() {
+    let (mut files, dir) = draft();
+    let taken = files.write_mode("/README", "x", WriteMode::Create).await.unwrap_err();
+    assert_eq!(taken, FsError::AlreadyExists { path: p("/README") });
+    let version = files.version("/README").await;
+    std::fs::write(dir.path().join("README"), "changed on disk\n").unwrap();
+    let late = files.write_mode("/README", "x", WriteMode::IfVersion(version)).await.unwrap_err();
+    assert_eq!(late, FsError::Changed { path: p("/README") });
+    assert_eq!(files.write("/README/x", "").await.unwrap_err(), FsError::NotADirectory { path: p("/README") });
+    assert_eq!(files.write("/src", "").await.unwrap_err(), FsError::IsDirectory { path: p("/src") });
+    assert!(matches!(files.write("/src/.wh.a", "").await.unwrap_err(), FsError::BadName { .. }));
+}
+
+#[tokio::test]
+async fn read_only_files_are_read_only() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("f"), "x").unwrap();
+    let inner = Arc::new(LocalBackend::open(dir.path()).unwrap());
+    let mut files = Files::new(Arc::new(ReadOnly::new(inner)));
+    assert_eq!(files.read("/f").await.unwrap(), b"x");
+    assert_eq!(files.found("/", "*").await, ["/f"]);
+    assert_eq!(files.write("/g", "x").await.unwrap_err(), FsError::ReadOnly { path: p("/g") });
+    assert_eq!(files.delete("/f").await.unwrap_err(), FsError::ReadOnly { path: p("/f") });
+    assert!(!files.backend.capabilities().write && !files.backend.capabilities().delete);
+}

@@ -1,0 +1,93 @@
+use deepagents_fs::{PathError, VPath};
+use proptest::prelude::*;
+
+fn parsed(text: &str) -> String {
+    VPath::parse(text).unwrap().as_str().to_owned()
+}
+
+#[test]
+fn paths_become_absolute_and_plain() {
+    for (given, want) in [
+        ("foo/bar", "/foo/bar"),
+        ("/foo/bar", "/foo/bar"),
+        ("/./foo//bar", "/foo/bar"),
+        ("a\\b", "/a/b"),
+        ("/a/", "/a"),
+        ("//a", "/a"),
+        ("///a", "/a"),
+        ("", "/"),
+        (".", "/"),
+        ("./", "/"),
+        ("/.", "/"),
+        ("/", "/"),
+        ("/a/%2e%2e/b", "/a/%2e%2e/b"),
+        ("./~x", "/~x"),
+        ("/~x", "/~x"),
+        ("/C:/x", "/C:/x"),
+        ("1:x", "/1:x"),
+    ] {
+        assert_eq!(parsed(given), want, "{given:?}");
+    }
+}
+
+#[test]
+fn odd_but_legal_names_are_kept() {
+    for name in ["foo..bar", "...", "[...slug]", "..a", "a..", "with space ", "line\nbreak", "🦀.rs", ".env", "a:b/c"]
+    {
+        let path = format!("/dir/{name}");
+        assert_eq!(parsed(&path), path);
+    }
+}
+
+#[test]
+fn climbing_home_drives_and_nul_are_refused_by_name() {
+    for text in ["..", "../x", "/../etc", "x/../y", "a\\..\\b", "/a/.."] {
+        assert_eq!(VPath::parse(text), Err(PathError::Traversal(text.to_owned())));
+    }
+    assert_eq!(VPath::parse("/../etc").unwrap_err().to_string(), "path traversal is not allowed: /../etc");
+    assert!(matches!(VPath::parse("~/x"), Err(PathError::Home(_))));
+    assert!(matches!(VPath::parse("~"), Err(PathError::Home(_))));
+    assert!(matches!(VPath::parse("C:\\x"), Err(PathError::Drive(_))));
+    assert!(matches!(VPath::parse("c:"), Err(PathError::Drive(_))));
+    assert!(matches!(VPath::parse("/a\0b"), Err(PathError::Nul(_))));
+}
+
+#[test]
+fn relations_go_by_component() {
+    let path = VPath::parse("/a/b/c.tar.GZ").unwrap();
+    let a = VPath::parse("/a").unwrap();
+    assert_eq!(path.name(), Some("c.tar.GZ"));
+    assert_eq!(path.extension().as_deref(), Some("gz"));
+    assert_eq!(path.parent(), Some(VPath::parse("/a/b").unwrap()));
+    assert_eq!(a.parent(), Some(VPath::root()));
+    assert_eq!(VPath::root().parent(), None);
+    assert_eq!(path.ancestors().map(|p| p.to_string()).collect::<Vec<_>>(), ["/a/b", "/a", "/"]);
+    assert!(path.starts_with(&a) && a.starts_with(&a) && path.starts_with(&VPath::root()));
+    assert!(!VPath::parse("/ab").unwrap().starts_with(&a));
+    assert_eq!(path.strip_prefix(&a).unwrap().as_str(), "/b/c.tar.GZ");
+    assert_eq!(a.strip_prefix(&a).unwrap(), VPath::root());
+    assert_eq!(a.join("x/y").unwrap().as_str(), "/a/x/y");
+    assert!(a.join("../x").is_err());
+    assert_eq!(VPath::parse("/.env").unwrap().extension(), None);
+}
+
+proptest! {
+    #[test]
+    fn parsing_is_total_and_idempotent(text in "(?s).{0,40}|[a.~:/\\\\\0]{0,12}") {
+        if let Ok(path) = VPath::parse(&text) {
+            prop_assert_eq!(&VPath::parse(path.as_str()).unwrap(), &path);
+            prop_assert!(path.as_str().starts_with('/'));
+            prop_assert!(path.components().all(|c| !c.is_empty() && c != "." && c != ".."));
+            let json = serde_json::to_string(&path).unwrap();
+            prop_assert_eq!(serde_json::from_str::<VPath>(&json).unwrap(), path);
+        }
+    }
+
+    #[test]
+    fn a_path_is_its_parent_joined_with_its_name(text in "(/[a-z.\\[\\]~:]{1,4}){1,5}") {
+        if let Ok(path) = VPath::parse(&text) && let (Some(parent), Some(name)) = (path.parent(), path.name()) {
+            prop_assert_eq!(VPath::parse(&format!("{parent}/{name}")).unwrap(), path.clone());
+            prop_assert_eq!(path.strip_prefix(&parent).unwrap().under(&parent), path);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+use std::sync::Arc;
+use std::time::Instant;
+
+use deepagents_fs::edit::{Edit, EditError};
+use deepagents_fs::permissions::{Asking, Guarded, Mode, Operation, Permissions, Rule};
+use deepagents_fs::search::{GrepQuery, Stopped};
+use deepagents_fs::{FsError, LocalBackend, StateBackend};
+use proptest::prelude::*;
+
+use crate::suite::{Files, p, shown};
+
+fn rules(rules: impl IntoIterator<Item = Rule>) -> Permissions {
+    Permissions::new(rules).unwrap()
+}
+
+fn deny(paths: &[&str]) -> Permissions {
+    rules([Rule::new(Mode::Deny, paths.iter().copied())])
+}
+
+fn may_read(permissions: &Permissions, path: &str) -> bool {
+    permissions.decide(Operation::Read, &p(path)).mode == Mode::Allow
+}
+
+#[test]
+fn rules_cover_what_people_expect() {
+    for (pattern, path, covered) in [
+        ("/secrets/**", "/secrets/key", true),
+        ("/secrets/**", "/secrets/.env", true),
+        ("/secrets/**", "/secrets/.ssh/id", true),
+        ("/secrets/**", "/secrets", true),
+        ("/secrets/**", "/secrets-not", false),
+        ("/secrets", "/secrets/deep/key", true),
+        ("/secrets/", "/secrets/key", true),
+        ("/**", "/.env", true),
+        ("/**", "/", true),
+        ("/**/.env", "/a/b/.env", true),
+        ("/**/*.pem", "/a/.hidden/x.pem", true),
+        ("/*.log", "/x.log", true),
+        ("/*.log", "/d/x.log", false),
+        ("/{a,b}/**", "/b/c", true),
+        ("/w/*", "/w/app/child", true),
+        ("/w/[!.]*", "/w/.env", false),
+    ] {
+        assert_eq!(!may_read(&deny(&[pattern]), path), covered, "{pattern} on {path}");
+    }
+}
+
+#[test]
+fn the_first_rule_that_matches_decides() {
+    let workspace = rules([Rule::new(Mode::Allow, ["/ws/**"]), Rule::new(Mode::Deny, ["/**"])]);
+    assert!(may_read(&workspace, "/ws") && may_read(&workspace, "/ws/.git/config"));
+    assert!(!may_read(&workspace, "/") && !may_read(&workspace, "/etc"));
+    let reading = rules([Rule::new(Mode::Deny, ["/x"]).only([Operation::Write])]);
+    assert!(may_read(&reading, "/x"));
+    assert_eq!(reading.decide(Operation::Write, &p("/x")).pattern, Some("/x"));
+    // What is allowed is the match alone, what is denied is all below it.
+    let one = rules([Rule::new(Mode::Allow, ["/d"]), Rule::new(Mode::Deny, ["/**"])]);
+    assert!(may_read(&one, "/d") && !may_read(&one, "/d/below"));
+}
+
+#[test]
+fn rules_are_read_from_json_and_checked() {
+    let json = r#"[{"operations": ["read", "write"], "paths": ["/a/**"], "mode": "interrupt"},
+                   {"operations": ["read"], "paths": ["/b"]}]"#;
+    let parsed: Vec<Rule> = serde_json::from_str(json).unwrap();
+    assert_eq!((parsed[0].mode, parsed[1].mode), (Mode::Ask, Mode::Allow));
+    for bad in ["relative", "/a/../b", "", "/{1..5000}"] {
+        assert!(Permissions::new([Rule::new(Mode::Deny, [bad])]).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn deleting_a_tree_goes_by_what_may_lie_below() {
+    for (pattern, target, denied) in [
+        ("/work/*", "/work/app/child", true),
+        ("/work/*/secrets", "/work/app", true),
+        ("/work/secrets/**", "/work", true),
+        ("/workshop/**", "/work", false),
+        ("/**/secrets", "/anything", true),
+        ("/work/*.log", "/other", false),
+        ("/work/a/b/c", "/work/a", true),
+        ("/work/a/b/c", "/work/x", false),
+    ] {
+        let mode = deny(&[pattern]).decide_tree(Operation::Write, &p(target)).mode;
+        assert_eq!(mode == Mode::Deny, denied, "{pattern} on {target}");
+    }
+    // An earlier rule that allows does not help: nobody looks at each file.
+    let both = rules([Rule::new(Mode::Allow, ["/work/**"]), Rule::new(Mode::Deny, ["/work/keep"])]);
+    assert_eq!(both.decide_tree(Operation::Write, &p("/work")).mode, Mode::Deny);
+    let ask = rules([Rule::new(Mode::Ask, ["/work/keep"])]);
+    assert_eq!(ask.decide_tree(Operation::Write, &p("/work")).mode, Mode::Ask);
+    assert_eq!(ask.decide_tree(Operation::Read, &p("/work")).mode, Mode::Ask);
+    assert_eq!(deny(&["/work/keep"]).decide_tree(Operation::Read, &p("/work")).mode, Mode::Allow);
+}
+
+/// Five files of which two are secret, on disk, with links to the secrets.
+fn guarded(permissions: Permissions) -> (Files, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join("a/secret")).unwrap();
+    for path in ["a/secret/.env", "a/secret/key", "a/open", "b", "log.txt"] {
+        std::fs::write(dir.path().join(path), "hit\n").unwrap();
+    }
+    std::os::unix::fs::symlink("a/secret/key", dir.path().join("keylink")).unwrap();
+    std::os::unix::fs::symlink("a/secret", dir.path().join("dirlink")).unwrap();
+    std::os::unix::fs::symlink("a", dir.path().join("alink")).unwrap();
+    let inner = Arc::new(LocalBackend::open(dir.path()).unwrap());
+    (Files::new(Arc::new(Guarded::new(inner, permissions, Asking::Refused))), dir)
+}
+
+#[tokio::test]
+async fn what_is_denied_is_denied_to_every_operation() {
+    let (mut files, _dir) = guarded(deny(&["/a/secret/**"]));
+    for path in ["/a/secret/.env", "/a/secret/key", "/keylink", "/dirlink/key", "/alink/secret/key", "/dirlink/none"] {
+        let denied = |operation| FsError::Denied { path: p(path), operation, rule: "/a/secret/**".to_owned() };
+        assert_eq!(files.read(path).await.unwrap_err(), denied("read"), "{path}");
+        assert_eq!(files.lines(path, 0, 1).await.unwrap_err(), denied("read"), "{path}");
+        assert_eq!(files.backend.stat(&files.state, &p(path)).await.unwrap_err(), denied("read"), "{path}");
+        assert_eq!(files.backend.resolve(&files.state, &p(path)).await.unwrap_err(), denied("read"), "{path}");
+        assert_eq!(files.write(path, "x").await.unwrap_err(), denied("write"), "{path}");
+        let edited = files.edit(path, &[Edit::new("hit", "x")]).await.unwrap_err();
+        assert_eq!(edited, EditError::Fs(denied("read")), "{path}");
+    }
+    for path in ["/a/secret", "/dirlink", "/alink/secret"] {
+        assert!(matches!(files.list(path).await, Err(FsError::Denied { .. })), "{path}");
+        let search = files.grep(&GrepQuery::new("hit", p(path))).await;
+        assert!(matches!(search, Err(FsError::Denied { .. })), "{path}");
+    }
+    for path in ["/a", "/a/secret", "/a/secret/key", "/dirlink/key", "/alink/secret"] {
+        assert!(matches!(files.delete(path).await, Err(FsError::Denied { .. })), "{path}");
+    }
+    assert_eq!(files.read("/alink/open").await.unwrap(), b"hit\n");
+    files.delete("/keylink").await.unwrap();
+    files.delete("/alink").await.unwrap();
+    files.write("/a/open", "x").await.unwrap();
+    assert_eq!(
+        files.read("/a/secret/key").await.unwrap_err().to_string(),
+        "permission denied for read on /a/secret/key"
+    );
+}
+
+#[tokio::test]
+async fn what_is_denied_is_not_listed_or_found_and_takes_nothing_from_limits() {
+    let (files, _dir) = guarded(deny(&["/a/secret/**"]));
+    assert_eq!(files.list("/").await.unwrap(), ["/a/", "/alink/", "/b", "/log.txt"]);
+    assert_eq!(files.list("/a").await.unwrap(), ["/a/open"]);
+    assert_eq!(files.list("/alink").await.unwrap(), ["/alink/open"]);
+    assert_eq!(files.found("/", "**/*").await, ["/a/open", "/b", "/log.txt"]);
+    assert_eq!(files.found("/alink", "**").await, ["/alink/open"]);
+    assert_eq!(files.found("/", "**/.env").await, Vec::<String>::new());
+    let capped = GrepQuery { max_count: Some(3), ..GrepQuery::new("hit", p("/")) };
+    let out = files.grep(&capped).await.unwrap();
+    assert_eq!((shown(&out).len(), out.stopped, out.binary), (3, None, 0));
+    let out = files.grep(&GrepQuery { max_count: Some(2), ..capped }).await.unwrap();
+    assert_eq!((out.matches, out.stopped), (2, Some(Stopped::Limit)));
+}
+
+#[tokio::test]
+async fn a_leaf_is_deleted_by_its_own_rule_and_a_tree_by_all() {
+    let (mut files, _dir) = guarded(deny(&["/**/*.txt"]));
+    assert!(matches!(files.delete("/log.txt").await, Err(FsError::Denied { .. })));
+    assert!(matches!(files.delete("/a").await, Err(FsError::Denied { .. })));
+    files.delete("/b").await.unwrap();
+    files.delete("/a/open").await.unwrap();
+    files.delete("/dirlink").await.unwrap();
+}
+
+#[tokio::test]
+async fn asking_is_refused_where_nobody_can_be_asked() {
+    let ask = || rules([Rule::new(Mode::Ask, ["/b"]).only([Operation::Write])]);
+    let (mut files, dir) = guarded(ask());
+    assert!(matches!(files.write("/b", "x").await, Err(FsError::Denied { .. })));
+    assert_eq!(files.read("/b").await.unwrap(), b"hit\n");
+    let inner = Arc::new(LocalBackend::open(dir.path()).unwrap());
+    let mut files = Files::new(Arc::new(Guarded::new(inner, ask(), Asking::Elsewhere)));
+    files.write("/b", "x").await.unwrap();
+}
+
+#[tokio::test]
+async fn the_root_stays_fixed_behind_rules() {
+    let mut files = Files::new(Arc::new(Guarded::new(Arc::new(StateBackend::new()), deny(&["/x"]), Asking::Refused)));
+    files.write("/y", "").await.unwrap();
+    assert_eq!(files.delete("/").await.unwrap_err(), FsError::Fixed { path: p("/") });
+}
+
+#[test]
+fn many_paths_are_judged_quickly() {
+    let patterns = [
+        "/a/**",
+        "/**/.git/**",
+        "/**/*.pem",
+        "/b/*/c",
+        "/{d,e}/**",
+        "/**/node_modules/**",
+        "/x/y/z",
+        "/**/.env",
+        "/home/*/.ssh/**",
+        "/w/[a-c]*/**",
+    ];
+    let permissions = rules(patterns.map(|pattern| Rule::new(Mode::Deny, [pattern])));
+    let paths: Vec<_> = (0..20_000).map(|n| p(&format!("/src/module{}/sub{}/file{n}.rs", n % 100, n % 7))).collect();
+    let start = Instant::now();
+    assert!(paths.iter().all(|path| permissions.decide(Operation::Read, path).mode == Mode::Allow));
+    // 50 ms when optimised; this guards against a change of order.
+    assert!(start.elapsed().as_millis() < 1500, "{:?}", start.elapsed());
+}
+
+proptest! {
+    #[test]
+    fn a_denied_tree_denies_everything_in_it(
+        base in "(/[a-z.]{1,3}[a-z]){1,3}", below in "(/[a-z.*]{1,3}[a-z]){0,3}",
+    ) {
+        let permissions = deny(&[&format!("{base}/**")]);
+        let path = p(&format!("{base}{below}"));
+        prop_assert_eq!(permissions.decide(Operation::Read, &path).mode, Mode::Deny);
+        for above in path.ancestors() {
+            prop_assert_eq!(permissions.decide_tree(Operation::Write, &above).mode, Mode::Deny);
+        }
+    }
+}

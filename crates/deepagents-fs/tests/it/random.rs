@@ -1,0 +1,98 @@
+//! The same operations on two kinds of backend give the same results.
+
+use std::sync::Arc;
+
+use deepagents_core::store::MemoryStore;
+use deepagents_fs::edit::Edit;
+use deepagents_fs::{LocalBackend, OverlayBackend, StateBackend, StoreBackend, WriteMode};
+use proptest::prelude::*;
+
+use crate::suite::Files;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Write(String, String),
+    Create(String, String),
+    Edit(String, String, String, bool),
+    Delete(String),
+    Read(String),
+    Lines(String, u64, u64),
+    List(String),
+}
+
+fn path() -> impl Strategy<Value = String> {
+    prop::collection::vec(prop::sample::select(vec!["a", "b", ".c"]), 0..4).prop_map(|c| format!("/{}", c.join("/")))
+}
+
+fn content() -> impl Strategy<Value = String> {
+    prop::collection::vec(prop::sample::select(vec!["a", "b", "\n", "\r\n", "é"]), 0..8).prop_map(|c| c.concat())
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        4 => (path(), content()).prop_map(|(p, c)| Op::Write(p, c)),
+        1 => (path(), content()).prop_map(|(p, c)| Op::Create(p, c)),
+        3 => (path(), content(), content(), any::<bool>()).prop_map(|(p, o, n, a)| Op::Edit(p, o, n, a)),
+        1 => path().prop_map(Op::Delete),
+        1 => path().prop_map(Op::Read),
+        1 => (path(), 0_u64..4, 0_u64..4).prop_map(|(p, o, l)| Op::Lines(p, o, l)),
+        1 => path().prop_map(Op::List),
+    ]
+}
+
+async fn run(files: &mut Files, op: &Op) -> String {
+    match op.clone() {
+        Op::Write(path, content) => format!("{:?}", files.write(&path, content).await.map(drop)),
+        Op::Create(path, content) => {
+            format!("{:?}", files.write_mode(&path, content, WriteMode::Create).await.map(drop))
+        }
+        Op::Edit(path, old, new, replace_all) => {
+            format!("{:?}", files.edit(&path, &[Edit { old, new, replace_all }]).await.map(|e| (e.replaced, e.after)))
+        }
+        Op::Delete(path) => format!("{:?}", files.delete(&path).await),
+        Op::Read(path) => format!("{:?}", files.read(&path).await),
+        Op::Lines(path, offset, limit) => {
+            format!("{:?}", files.lines(&path, offset, limit).await.map(|w| (w.lines, w.total, w.next, w.end)))
+        }
+        Op::List(path) => format!("{:?}", files.list(&path).await),
+    }
+}
+
+/// Empty directories stay on disk and vanish in the state, so a deletion goes on upwards here.
+async fn prune(files: &mut Files, path: &str) {
+    for above in crate::suite::p(path).ancestors() {
+        let above = above.to_string();
+        if above == "/" || !files.list(&above).await.is_ok_and(|entries| entries.is_empty()) {
+            break;
+        }
+        files.delete(&above).await.unwrap();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn all_backends_agree(ops in prop::collection::vec(op(), 1..30)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let dir = tempfile::tempdir().unwrap();
+            let mut disk = Files::new(Arc::new(LocalBackend::open(dir.path()).unwrap()));
+            let mut state = Files::new(Arc::new(StateBackend::new()));
+            let namespace = vec!["files".to_owned()];
+            let mut store = Files::new(Arc::new(StoreBackend::new(Arc::new(MemoryStore::default()), namespace)));
+            let empty = tempfile::tempdir().unwrap();
+            let lower = Arc::new(LocalBackend::open(empty.path()).unwrap());
+            let mut overlay = Files::new(Arc::new(OverlayBackend::new(Arc::new(StateBackend::new()), lower)));
+            for op in &ops {
+                let want = run(&mut disk, op).await;
+                for other in [&mut state, &mut store, &mut overlay] {
+                    assert_eq!(run(other, op).await, want, "{op:?} in {ops:?}");
+                }
+                if let Op::Delete(path) = op {
+                    prune(&mut disk, path).await;
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,578 @@
+//! Attempts to get out. Every one of them succeeds for an unconfined command, or would if the program may do it.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use deepagents_fs::VPath;
+use deepagents_fs::sandbox::{Git, Level, Limits, Network, Sandbox, SandboxPolicy};
+use deepagents_fs::shell::{Command, Confinement, Executed, Exit, LocalShell, Shell, ShellError};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use crate::shell::{appears, dies};
+
+fn sandbox() -> Sandbox {
+    Sandbox::helper(env!("CARGO_BIN_EXE_deepagents-sandbox"))
+}
+
+struct Jail {
+    dir: TempDir,
+    shell: LocalShell,
+}
+
+impl Jail {
+    fn new(policy: SandboxPolicy) -> Option<Self> {
+        Self::in_dir(tempfile::tempdir().unwrap(), policy)
+    }
+
+    /// None, with a printed line, where the kernel refuses.
+    fn in_dir(dir: TempDir, policy: SandboxPolicy) -> Option<Self> {
+        let sandbox = sandbox();
+        let report = sandbox.probe();
+        if report.level == Level::None {
+            println!("skipped: {report}");
+            return None;
+        }
+        let shell = LocalShell::open(dir.path(), Confinement::Sandboxed(policy)).unwrap().sandbox(sandbox);
+        Some(Self { dir, shell })
+    }
+
+    async fn run(&self, text: &str) -> Executed {
+        self.shell.run(Command::new(text), CancellationToken::new(), None).await.unwrap()
+    }
+
+    async fn try_run(&self, text: &str) -> Result<Executed, ShellError> {
+        self.shell.run(Command::new(text), CancellationToken::new(), None).await
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.dir.path().join(name)
+    }
+}
+
+macro_rules! jail {
+    () => {
+        jail!(SandboxPolicy::default())
+    };
+    ($policy:expr) => {
+        match Jail::new($policy) {
+            Some(jail) => jail,
+            None => return,
+        }
+    };
+}
+
+fn path(text: &str) -> VPath {
+    VPath::parse(text).unwrap()
+}
+
+/// Whether a program is where commands would find it.
+fn has(program: &str) -> bool {
+    let found = Path::new("/usr/bin").join(program).exists() || Path::new("/bin").join(program).exists();
+    if !found {
+        println!("skipped: no {program} here");
+    }
+    found
+}
+
+#[tokio::test]
+async fn commands_work_on_the_workspace_at_its_own_path() {
+    let jail = jail!();
+    fs::write(jail.path("in"), "data").unwrap();
+    let done = jail.run("pwd -P; cat in; echo; mkdir d; cp in d/out; echo x > /tmp/scratch && cat /tmp/scratch").await;
+    let here = jail.dir.path().canonicalize().unwrap();
+    assert_eq!(done.output, format!("{}\ndata\nx\n", here.display()));
+    assert_eq!(done.exit, Exit::Code(0));
+    assert!(done.level >= Level::Namespaces);
+    assert_eq!(fs::read_to_string(jail.path("d/out")).unwrap(), "data");
+    assert!(!Path::new("/tmp/scratch").exists());
+}
+
+#[tokio::test]
+async fn ordinary_tools_work() {
+    let jail = jail!();
+    let text = "set -e; echo b > f; echo a >> f; sort f | head -1 > g; ls -l /usr > /dev/null; test -s g; id -u > h; \
+                echo $$ > /dev/null; (sleep 0.01 & wait); cat /proc/self/comm; test -w \"$HOME\"";
+    let done = jail.run(text).await;
+    assert_eq!((done.exit, done.output.as_str()), (Exit::Code(0), "cat\n"));
+}
+
+#[tokio::test]
+async fn exit_codes_and_signals_pass_through() {
+    let jail = jail!();
+    assert_eq!(jail.run("exit 9").await.exit, Exit::Code(9));
+    assert_eq!(jail.run("kill -KILL $$").await.exit, Exit::Signal(9));
+    let done = jail.run("echo out; echo err >&2; printf '\\377'").await;
+    assert_eq!(done.output, "out\nerr\n\u{FFFD}");
+}
+
+#[tokio::test]
+async fn nothing_outside_the_workspace_can_be_written() {
+    let jail = jail!();
+    let outside = tempfile::tempdir().unwrap();
+    let target = outside.path().join("planted");
+    symlink(outside.path(), jail.path("link")).unwrap();
+    for text in [
+        format!("echo x > {}", target.display()),
+        format!("mkdir -p {}; echo x > {}", outside.path().display(), target.display()),
+        "echo x > link/planted".to_owned(),
+        "echo x > ../planted".to_owned(),
+    ] {
+        jail.run(&text).await;
+        assert!(!target.exists(), "{text}");
+    }
+    for place in ["/usr/planted", "/etc/planted", "/planted", "/dev/planted", "/run/planted", "/var/planted"] {
+        let done = jail.run(&format!("echo x > {place}")).await;
+        assert!(!done.exit.success() && !Path::new(place).exists(), "{place}");
+    }
+    assert!(!jail.dir.path().parent().unwrap().join("planted").exists());
+}
+
+#[tokio::test]
+async fn homes_keys_and_other_files_of_the_host_cannot_be_read() {
+    let jail = jail!();
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join(".ssh")).unwrap();
+    let key = home.path().join(".ssh/id_ed25519");
+    fs::write(&key, "SECRET-KEY").unwrap();
+    symlink(&key, jail.path("key")).unwrap();
+    let home = home.path().display();
+    let text = format!("cat {home}/.ssh/id_ed25519 key /proc/1/root{home}/.ssh/id_ed25519 /etc/shadow; ls -A {home} /root /home");
+    let done = jail.run(&text).await;
+    assert!(!done.output.contains("SECRET-KEY") && !done.output.contains("root:"), "{}", done.output);
+    // The root and what is in it were built for the sandbox.
+    let done = jail.run("ls /").await;
+    for name in ["home", "root", "boot", "mnt", "srv", "sys", "old"] {
+        assert!(!done.output.lines().any(|line| line == name), "{name} in {}", done.output);
+    }
+}
+
+#[tokio::test]
+async fn the_hosts_loopback_cannot_be_reached() {
+    if !has("bash") {
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let text = format!("bash -c 'echo hi > /dev/tcp/127.0.0.1/{port}'");
+    let jail = jail!();
+    assert!(!jail.run(&text).await.exit.success());
+    assert!(listener.accept().is_err());
+    // The same command reaches it where the network is allowed, so it was the sandbox that held it back.
+    let open = jail!(SandboxPolicy::default().network(Network::Host));
+    let done = open.run(&text).await;
+    assert!(done.exit.success(), "{}", done.output);
+    assert!(listener.accept().is_ok());
+}
+
+#[tokio::test]
+async fn the_loopback_of_the_sandbox_itself_works() {
+    if !has("perl") {
+        return;
+    }
+    let jail = jail!();
+    let text = "perl -MIO::Socket::INET -e 'my $s = IO::Socket::INET->new(Listen => 1, LocalAddr => \"127.0.0.1\") or die; \
+                my $c = IO::Socket::INET->new(PeerAddr => \"127.0.0.1\", PeerPort => $s->sockport) or die; print \"met\\n\"'";
+    let done = jail.run(text).await;
+    assert_eq!(done.output, "met\n");
+}
+
+#[tokio::test]
+async fn refused_system_calls_fail() {
+    if !has("perl") {
+        return;
+    }
+    let jail = jail!();
+    // ptrace(ATTACH) of its own child, mount, unshare(NEWUSER), clone3, bpf, keyctl, io_uring_setup, and raw, packet
+    // and virtual-machine sockets; by number, so that no program has to be there.
+    if std::env::consts::ARCH != "x86_64" {
+        println!("skipped: the numbers are those of x86_64");
+        return;
+    }
+    let text = r#"cat > try.pl <<'PERL'
+sub refused { my ($name, $errno, @call) = @_; my $r = syscall($call[0], @call[1..$#call]);
+  print "$name: ", ($r == -1 && $! == $errno ? "refused" : "r=$r errno=".($!+0)), "\n"; }
+my $pid = fork(); if (!$pid) { sleep 1000; exit }
+my $s = "none\0";
+refused("ptrace", 1, 101, 16, $pid, 0, 0);
+refused("process_vm_readv", 1, 310, $pid, 0, 0, 0, 0, 0);
+refused("mount", 1, 165, $s, $s, $s, 0, 0);
+refused("unshare", 1, 272, 0x10000000);
+refused("clone newuser", 1, 56, 0x10000000, 0, 0, 0, 0);
+refused("clone3", 38, 435, 0, 0);
+refused("bpf", 1, 321, 0, 0, 0);
+refused("keyctl", 1, 250, 0, 0, 0, 0, 0);
+refused("perf_event_open", 1, 298, 0, 0, 0, 0, 0);
+refused("io_uring_setup", 1, 425, 1, 0);
+refused("raw socket", 1, 41, 2, 3, 1);
+refused("packet socket", 1, 41, 17, 3, 0);
+refused("vm socket", 1, 41, 40, 1, 0);
+refused("x32 numbering", 38, 0x40000000 + 39);
+refused("chroot", 1, 161, $s);
+kill 9, $pid;
+PERL
+perl try.pl"#;
+    let done = jail.run(text).await;
+    assert!(done.output.lines().count() == 15, "{}", done.output);
+    assert!(done.output.lines().all(|line| line.ends_with(": refused")), "{}", done.output);
+}
+
+#[tokio::test]
+async fn mounting_and_new_namespaces_are_refused() {
+    let jail = jail!();
+    let done = jail.run("mount -t tmpfs none /tmp; unshare -Ur true; mount -o remount,rw /usr; touch /usr/x").await;
+    assert!(!done.exit.success(), "{}", done.output);
+    assert_eq!(jail.run("grep -E '^Cap(Inh|Prm|Eff|Bnd|Amb)' /proc/self/status | grep -v 0000000000000000").await.output, "");
+    assert_eq!(jail.run("grep NoNewPrivs /proc/self/status").await.output, "NoNewPrivs:\t1\n");
+}
+
+#[tokio::test]
+async fn processes_of_the_host_can_be_neither_seen_nor_killed() {
+    let jail = jail!();
+    let mut victim = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    let pid = victim.id();
+    let done = jail.run(&format!("kill -9 {pid}; kill -9 -1; ls /proc")).await;
+    assert!(victim.try_wait().unwrap().is_none());
+    let seen = jail.run("ls /proc | grep -c '^[0-9]'").await.output.trim().parse::<u32>().unwrap();
+    assert!(seen < 10, "{seen} processes: {}", done.output);
+    // The process that holds the sandbox up takes no orders from within it.
+    assert_eq!(jail.run("kill -9 1; kill -STOP 1; kill -9 0 & sleep 0.01; echo there").await.exit, Exit::Code(0));
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+}
+
+#[tokio::test]
+async fn the_kernels_settings_cannot_be_changed() {
+    let jail = jail!();
+    let before = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap();
+    let done = jail.run("echo '|/bin/sh' > /proc/sys/kernel/core_pattern; echo h > /proc/sysrq-trigger; echo 1 > /proc/1/mem").await;
+    assert!(!done.exit.success());
+    assert_eq!(fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap(), before);
+}
+
+#[tokio::test]
+async fn no_daemon_outlives_its_command() {
+    if !has("setsid") {
+        return;
+    }
+    // The processes' numbers outside are not known inside; a unique argument finds them.
+    let jail = jail!();
+    let marker = format!("{}.{}", 86400, std::process::id());
+    let started = Instant::now();
+    let done = jail.run(&format!("(setsid sh -c 'setsid sleep {marker} > /dev/null 2>&1 & touch up; sleep {marker}' &) ; while [ ! -e up ]; do :; done; echo done")).await;
+    assert_eq!((done.exit, done.output.as_str()), (Exit::Code(0), "done\n"));
+    assert!(started.elapsed() < Duration::from_secs(20));
+    assert_eq!(running_with(&marker), Vec::<String>::new());
+}
+
+/// Processes of the host with this text among their arguments.
+fn running_with(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let args = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        if String::from_utf8_lossy(&args).contains(text) {
+            found.push(entry.file_name().into_string().unwrap());
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn a_timeout_takes_everything_with_it_and_keeps_what_was_printed() {
+    let jail = jail!();
+    let marker = format!("{}.{}", 86401, std::process::id());
+    let text = format!("echo before; (setsid sleep {marker} &); sleep {marker}");
+    let command = Command::new(text).timeout(Duration::from_millis(700));
+    let done = jail.shell.run(command, CancellationToken::new(), None).await.unwrap();
+    assert_eq!(done.exit, Exit::TimedOut { after: Duration::from_millis(700) });
+    assert_eq!(done.output, "before\n");
+    assert_eq!(running_with(&marker), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn cancelling_and_dropping_take_everything_with_them() {
+    let jail = jail!();
+    let marker = format!("{}.{}", 86402, std::process::id());
+    let text = format!("echo before; touch up; (setsid sleep {marker} &); sleep {marker}");
+    let cancel = CancellationToken::new();
+    let up = jail.path("up");
+    let (done, ()) = tokio::join!(jail.shell.run(Command::new(text.clone()), cancel.clone(), None), async {
+        appears(&up).await;
+        cancel.cancel();
+    });
+    let done = done.unwrap();
+    assert_eq!((done.exit, done.output.as_str()), (Exit::Cancelled, "before\n"));
+    assert_eq!(running_with(&marker), Vec::<String>::new());
+
+    fs::remove_file(&up).unwrap();
+    tokio::select! {
+        _ = jail.run(&text) => panic!("it does not end by itself"),
+        () = appears(&up) => {}
+    }
+    running_with(&marker).iter().for_each(|pid| dies(pid));
+}
+
+#[tokio::test]
+async fn a_program_that_is_killed_takes_its_commands_with_it() {
+    // This test runs itself as the program to be killed.
+    const ROLE: &str = "a_program_that_is_killed";
+    if let Ok(dir) = std::env::var(ROLE) {
+        let shell = LocalShell::open(dir, Confinement::sandboxed()).unwrap().sandbox(sandbox());
+        let _ = shell.run(Command::new("touch up; sleep 86403.5"), CancellationToken::new(), None).await;
+        return;
+    }
+    let jail = jail!();
+    let name = "sandbox::a_program_that_is_killed_takes_its_commands_with_it";
+    let mut program = std::process::Command::new(std::env::current_exe().unwrap());
+    program.args([name, "--exact"]).env(ROLE, jail.dir.path()).stdout(std::process::Stdio::null());
+    let mut program = program.spawn().unwrap();
+    appears(&jail.path("up")).await;
+    program.kill().unwrap();
+    program.wait().unwrap();
+    running_with("86403.5").iter().for_each(|pid| dies(pid));
+}
+
+#[tokio::test]
+async fn a_fork_bomb_meets_the_process_limit() {
+    let limits = Limits { processes: 320, ..Limits::default() };
+    let jail = jail!(SandboxPolicy::default().limits(limits));
+    let report = sandbox().probe();
+    if !report.parts.iter().any(|part| part.name == "process limit" && part.available) {
+        println!("skipped: {report}");
+        return;
+    }
+    let text = "i=0; while [ $i -lt 1000 ]; do sleep 100 & i=$((i+1)); done; echo all started";
+    let done = jail.run(text).await;
+    assert!(!done.output.contains("all started"), "{}", done.output);
+    let command = Command::new("b() { b | b & }; b; sleep 100").timeout(Duration::from_secs(2));
+    let done = jail.shell.run(command, CancellationToken::new(), None).await.unwrap();
+    assert!(matches!(done.exit, Exit::TimedOut { .. } | Exit::Code(_)), "{:?}", done.exit);
+    // The host goes on.
+    assert!(jail.run("true").await.exit.success());
+}
+
+#[tokio::test]
+async fn files_and_memory_are_bounded() {
+    let limits = Limits { file_size: 1 << 20, scratch: 1 << 20, address_space: Some(256 << 20), ..Limits::default() };
+    let jail = jail!(SandboxPolicy::default().limits(limits));
+    let done = jail.run("head -c 100000000 /dev/zero > big").await;
+    assert!(!done.exit.success());
+    assert_eq!(fs::metadata(jail.path("big")).unwrap().len(), 1 << 20);
+    let done = jail.run("for i in 1 2 3 4; do head -c 500000 /dev/zero > /tmp/$i || exit 1; done").await;
+    assert_eq!(done.exit, Exit::Code(1), "{}", done.output);
+    assert!(!jail.run("head -c 1G /dev/zero | tail -n 1 > /dev/null").await.exit.success() || !has("tail"));
+}
+
+#[tokio::test]
+async fn a_flood_of_output_is_bounded() {
+    let jail = jail!();
+    let command = Command::new("yes flood").timeout(Duration::from_millis(500));
+    let done = jail.shell.run(command, CancellationToken::new(), None).await.unwrap();
+    assert!(matches!(done.exit, Exit::TimedOut { .. }));
+    assert!(done.truncated() && done.output.len() < (1 << 20) + 100);
+}
+
+#[tokio::test]
+async fn a_repository_can_be_read_but_not_changed_by_default() {
+    let jail = jail!();
+    fs::create_dir_all(jail.path(".git/hooks")).unwrap();
+    fs::write(jail.path(".git/config"), "mine").unwrap();
+    for text in [
+        "echo evil > .git/hooks/pre-commit",
+        "echo evil > .git/config",
+        "echo evil > .git/commondir",
+        "mv .git .git2",
+        "rm -rf .git",
+        "ln -sf /tmp .git/hooks",
+        "chmod 777 .git/config",
+    ] {
+        assert!(!jail.run(text).await.exit.success(), "{text}");
+    }
+    assert_eq!(jail.run("cat .git/config").await.output, "mine");
+    assert_eq!(fs::read_dir(jail.path(".git/hooks")).unwrap().count(), 0);
+    assert!(!jail.path(".git/commondir").exists());
+}
+
+#[tokio::test]
+async fn commits_leave_hooks_and_configuration_alone() {
+    let jail = jail!(SandboxPolicy::default().git(Git::Commits));
+    fs::create_dir_all(jail.path(".git/objects")).unwrap();
+    fs::write(jail.path(".git/config"), "mine").unwrap();
+    for text in [
+        // The directory of hooks was not even there.
+        "mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit",
+        "echo evil > .git/config",
+        "rm .git/config",
+        "mv .git old; mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit",
+        "mv .git/hooks .git/other; mkdir .git/hooks; echo evil > .git/hooks/pre-commit",
+    ] {
+        assert!(!jail.run(text).await.exit.success(), "{text}");
+    }
+    assert_eq!(fs::read_to_string(jail.path(".git/config")).unwrap(), "mine");
+    assert_eq!(fs::read_dir(jail.path(".git/hooks")).unwrap().count(), 0);
+    assert!(jail.run("echo x > .git/index.lock && mv .git/index.lock .git/index && rm .git/index").await.exit.success());
+}
+
+#[tokio::test]
+async fn git_commits_in_the_sandbox_where_that_is_allowed() {
+    if !has("git") {
+        return;
+    }
+    let jail = jail!(SandboxPolicy::default().git(Git::Commits));
+    let git = "git -c user.name=a -c user.email=a@example.invalid";
+    let made = std::process::Command::new("git").args(["init", "-q"]).current_dir(jail.dir.path()).status().unwrap();
+    assert!(made.success());
+    let done = jail.run(&format!("echo x > f && git add f && {git} commit -qm first && git log --oneline | wc -l")).await;
+    assert_eq!((done.exit, done.output.trim()), (Exit::Code(0), "1"), "{}", done.output);
+}
+
+#[tokio::test]
+async fn protected_paths_stay_and_hidden_ones_cannot_be_read() {
+    let policy = SandboxPolicy::default().protect(path("/a/b/keep")).hide(path("/.env")).hide(path("/a/vault"));
+    let jail = jail!(policy);
+    fs::create_dir_all(jail.path("a/b")).unwrap();
+    fs::create_dir_all(jail.path("a/vault")).unwrap();
+    for (name, text) in [("a/b/keep", "kept"), (".env", "SECRET"), ("a/vault/k", "SECRET")] {
+        fs::write(jail.path(name), text).unwrap();
+    }
+    let done = jail.run("echo x > a/b/keep; rm -f a/b/keep; mv a c; mv a/b a/c; mv a/b/keep k; cat a/b/keep").await;
+    assert!(done.output.ends_with("kept"), "{}", done.output);
+    let done = jail.run("chmod 777 .env a/vault; cat .env a/vault/k; ls a/vault; mv .env e; mv a/vault v; cat e v/k").await;
+    assert!(!done.output.contains("SECRET") && !done.exit.success(), "{}", done.output);
+    for (name, text) in [("a/b/keep", "kept"), (".env", "SECRET"), ("a/vault/k", "SECRET")] {
+        assert_eq!(fs::read_to_string(jail.path(name)).unwrap(), text);
+    }
+    // What is not there needs no guard.
+    assert!(jail.run("echo x > new").await.exit.success());
+}
+
+#[tokio::test]
+async fn a_link_in_the_place_of_a_guarded_path_is_refused() {
+    let jail = jail!();
+    symlink("elsewhere", jail.path(".git")).unwrap();
+    let error = jail.try_run("true").await.unwrap_err();
+    assert!(matches!(&error, ShellError::Setup { reason, .. } if reason.contains("symbolic link")), "{error}");
+}
+
+#[tokio::test]
+async fn more_of_the_host_is_shown_only_as_the_policy_says() {
+    let (data, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(data.path().join("f"), "data").unwrap();
+    let jail = jail!(SandboxPolicy::default().read_only(data.path()).writable(out.path()));
+    let (data, out) = (data.path().display(), out.path());
+    let done = jail.run(&format!("cat {data}/f; echo x > {}/g; echo x > {data}/g", out.display())).await;
+    assert!(done.output.starts_with("data") && !done.exit.success());
+    assert_eq!(fs::read_to_string(out.join("g")).unwrap(), "x\n");
+}
+
+#[test]
+fn a_policy_that_opens_the_system_is_refused() {
+    let refused = |root: &str, policy| LocalShell::open(root, Confinement::Sandboxed(policy)).unwrap_err().to_string();
+    for root in ["/", "/usr", "/etc", "/proc/self", "/dev"] {
+        let error = refused(root, SandboxPolicy::default());
+        assert!(error.contains("directory of its own"), "{error}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("part")).unwrap();
+    let root = dir.path().to_str().unwrap();
+    let open = |policy: SandboxPolicy| refused(root, policy);
+    assert!(open(SandboxPolicy::default().read_only(dir.path().join("part"))).contains("lies within"));
+    assert!(open(SandboxPolicy::default().writable(dir.path().parent().unwrap())).contains("lies within"));
+    assert!(open(SandboxPolicy::default().writable("/")).contains("directory of its own"));
+    assert!(open(SandboxPolicy::default().read_only("/no/such/place")).contains("/no/such/place"));
+}
+
+#[tokio::test]
+async fn the_environment_holds_no_secrets() {
+    let jail = jail!();
+    let done = jail.run("env; cat /proc/1/environ; tr '\\0' '\\n' < /proc/self/environ").await;
+    assert!(!done.output.contains("CARGO"), "{}", done.output);
+    assert!(done.output.contains("HOME=/tmp/home\n"));
+    assert_eq!(jail.run("ls -A ~").await.output, "");
+}
+
+#[tokio::test]
+async fn commands_side_by_side_do_not_see_each_other() {
+    let jail = jail!();
+    let text = "echo $N > /tmp/f; touch up$N; while [ ! -e up1 ] || [ ! -e up2 ]; do :; done; cat /tmp/f";
+    let run = |n: &str| jail.shell.run(Command::new(text).env("N", n), CancellationToken::new(), None);
+    let (one, two) = tokio::join!(run("1"), run("2"));
+    assert_eq!((one.unwrap().output.as_str(), two.unwrap().output.as_str()), ("1\n", "2\n"));
+}
+
+#[tokio::test]
+async fn a_program_that_is_no_helper_is_found_out() {
+    let dir = tempfile::tempdir().unwrap();
+    // `true` ends at once, `cat` waits for more, and a program that is not there cannot be started.
+    for program in ["/bin/true", "/bin/cat", "/no/such/program"] {
+        let sandbox = Sandbox::helper(program);
+        let report = sandbox.probe();
+        assert_eq!(report.level, Level::None, "{program}");
+        let shell = LocalShell::open(dir.path(), Confinement::sandboxed()).unwrap().sandbox(sandbox);
+        let error = shell.run(Command::new("touch ran"), CancellationToken::new(), None).await.unwrap_err();
+        assert!(matches!(&error, ShellError::NoSandbox { .. }), "{error}");
+        assert!(error.to_string().contains("Unconfined"));
+    }
+    assert!(!dir.path().join("ran").exists());
+}
+
+#[test]
+fn a_program_that_does_not_answer_as_a_helper_is_not_run_again() {
+    // This test program does not call `init`, and the helper is not next to it.
+    let report = Sandbox::new().probe();
+    assert_eq!(report.level, Level::None);
+    assert!(report.to_string().contains("init()"), "{report}");
+}
+
+#[tokio::test]
+async fn where_namespaces_are_refused_so_are_commands() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(jail) = Jail::new(SandboxPolicy::default()) else { return };
+    // A helper in a place where no more namespaces may be made.
+    let helper = jail.path("helper");
+    let real = env!("CARGO_BIN_EXE_deepagents-sandbox");
+    let script = format!(
+        "#!/bin/sh\nexec unshare -Ur sh -c 'echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"' sh {real} \"$@\"\n"
+    );
+    fs::write(&helper, script).unwrap();
+    fs::set_permissions(&helper, fs::Permissions::from_mode(0o755)).unwrap();
+    let sandbox = Sandbox::helper(helper);
+    let report = sandbox.probe();
+    assert_eq!(report.level, Level::None);
+    assert!(report.to_string().contains("make namespaces"), "{report}");
+    let shell = LocalShell::open(jail.dir.path(), Confinement::sandboxed()).unwrap().sandbox(sandbox);
+    let error = shell.run(Command::new("touch ran"), CancellationToken::new(), None).await.unwrap_err();
+    assert!(matches!(error, ShellError::NoSandbox { .. }), "{error}");
+    assert!(!jail.path("ran").exists());
+}
+
+#[test]
+fn the_report_tells_its_parts() {
+    let report = sandbox().probe();
+    println!("{report}");
+    match report.level {
+        Level::None => assert!(report.reason.is_some() && report.parts.is_empty()),
+        level => assert_eq!(report.parts.iter().all(|part| part.available), level == Level::Full),
+    }
+}
+
+/// Not a test of speed, which machines differ in: it prints what the sandbox adds to a command.
+#[tokio::test]
+async fn the_cost_of_the_sandbox_is_told() {
+    let jail = jail!();
+    let bare = LocalShell::open(jail.dir.path(), Confinement::Unconfined).unwrap();
+    for (name, shell) in [("unconfined", &bare), ("sandboxed", &jail.shell)] {
+        let mut times = Vec::new();
+        for _ in 0..30 {
+            let started = Instant::now();
+            assert!(shell.run(Command::new("true"), CancellationToken::new(), None).await.unwrap().exit.success());
+            times.push(started.elapsed());
+        }
+        times.sort_unstable();
+        println!("{name} `true`: median {:?}, best {:?}", times[15], times[0]);
+    }
+}

@@ -1,0 +1,165 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use deepagents_core::state::State;
+use deepagents_fs::search::{GlobQuery, GrepQuery, Pattern, PatternError, glob, grep};
+use deepagents_fs::{Backend, LocalBackend};
+use proptest::prelude::*;
+
+use crate::suite::{Files, p, shown};
+
+#[test]
+fn globs_follow_one_dialect() {
+    for (pattern, path, want) in [
+        ("*.py", "src/a.py", true),
+        ("*.yml", ".github/ci.yml", false),
+        (".github/**", ".github/w/ci.yml", true),
+        ("*", ".a", false),
+        ("*", "a/b", true),
+        ("[.]a", ".a", false),
+        ("{.a,b}", ".a", true),
+        ("**/.env", ".env", true),
+        ("**/.env", "a/.env", true),
+        ("/a.py", "s/a.py", false),
+        ("/a.py", "a.py", true),
+        ("/**/a.py", "s/a.py", true),
+        ("a**b", "axxb", true),
+        ("/a**b", "a/x/b", false),
+        ("*.{py}", "a.py", false),
+        ("*.{py}", "a.{py}", true),
+        ("*.{py", "a.{py", true),
+        ("[!a].py", "b.py", true),
+        ("[^a].py", "a.py", false),
+        ("!*.py", "!a.py", true),
+        ("\\*.py", "*.py", true),
+        ("\\*.py", "a.py", false),
+        ("?", "é", true),
+        ("[a", "[a", true),
+        ("**/*.yml", ".github/ci.yml", false),
+        (".github/**/*.yml", ".github/w/ci.yml", true),
+        (".github/**/*.yml", ".github/ci.yml", true),
+        ("a/**", "a", false),
+        ("a/**", "a/b", true),
+        ("a/**", "a/b/c", true),
+        ("a/**/b", "a/b", true),
+        ("a/**/b", "a/x/y/b", true),
+        ("**/", "a/b", false),
+        ("a//b.py", "a/b.py", true),
+        ("./a.py", "a.py", true),
+        ("./a.py", "s/a.py", false),
+        ("sub/", "sub", false),
+        ("*/*.py", ".a/b.py", false),
+        ("*/*.py", "a/b.py", true),
+        ("*/*.py", "a/b/c.py", false),
+        ("{1..3}.py", "2.py", true),
+        ("{a..c}", "b", true),
+        ("{3..1}", "2", true),
+        ("{a,b/c}.rs", "b/c.rs", true),
+        ("{a,{b,c}d}", "cd", true),
+        ("x{,.bak}", "x.bak", true),
+        ("x{,.bak}", "x", true),
+        ("[[:alpha:]].py", "q.py", true),
+        ("[[:digit:]x]", "7", true),
+        ("[]a]", "]", true),
+        ("[a-c]*", "bz", true),
+        ("@(a)", "@(a)", true),
+        ("a*b*c", "aXbXbYc", true),
+        ("a*b*c", "aXbXbY", false),
+        ("*.PY", "a.py", false),
+        ("[slug].tsx", "s.tsx", true),
+        ("\\[slug\\].tsx", "app/[slug].tsx", true),
+        ("**/**/x", "a/x", true),
+        ("**", "a/b", true),
+    ] {
+        assert_eq!(Pattern::new(pattern).unwrap().matches(path), want, "{pattern} on {path}");
+    }
+    assert!(Pattern::with_dots("**").unwrap().matches(".a/.b"));
+    assert_eq!(Pattern::new("").unwrap_err(), PatternError::Empty);
+    assert_eq!(Pattern::new("a/../b").unwrap_err(), PatternError::Traversal);
+    assert_eq!(Pattern::new(&"{a,b}".repeat(11)).unwrap_err(), PatternError::TooMany);
+}
+
+#[test]
+fn no_glob_takes_long() {
+    let start = Instant::now();
+    let pattern = Pattern::new(&format!("{}b", "*a".repeat(200))).unwrap();
+    assert!(!pattern.matches(&"a".repeat(10_000)));
+    let pattern = Pattern::new(&format!("{}x", "**/a/".repeat(100))).unwrap();
+    assert!(!pattern.matches(&"a/".repeat(2000)));
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn links_are_not_followed_except_by_the_path_of_the_query() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("real")).unwrap();
+    std::fs::write(dir.path().join("real/file"), "hit").unwrap();
+    std::os::unix::fs::symlink("real", dir.path().join("dirlink")).unwrap();
+    std::os::unix::fs::symlink("real/file", dir.path().join("filelink")).unwrap();
+    std::os::unix::fs::symlink(".", dir.path().join("real/loop")).unwrap();
+    let files = Files::new(Arc::new(LocalBackend::open(dir.path()).unwrap()));
+    assert_eq!(files.found("/", "*").await, ["/real/file"]);
+    assert_eq!(files.found("/dirlink", "*").await, ["/dirlink/file"]);
+    assert_eq!(files.lines_with(&GrepQuery::new("hit", p("/filelink"))).await, ["/filelink:1:hit"]);
+    assert_eq!(
+        shown(&grep(&*files.backend, &files.state, &GrepQuery::new("hit", p("/"))).await.unwrap()),
+        ["/real/file:1:hit"]
+    );
+}
+
+#[tokio::test]
+async fn a_search_that_nobody_waits_for_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    // A sparse terabyte would take minutes to read.
+    std::fs::write(dir.path().join("huge"), "text\n".repeat(2000)).unwrap();
+    std::fs::OpenOptions::new().write(true).open(dir.path().join("huge")).unwrap().set_len(1 << 40).unwrap();
+    let files = Files::new(Arc::new(LocalBackend::open(dir.path()).unwrap()));
+    let mut query = GrepQuery::new("needle", p("/"));
+    query.scope.deadline = None;
+    let waited = tokio::time::timeout(Duration::from_millis(50), files.grep(&query)).await;
+    assert!(waited.is_err());
+    query.scope.deadline = Some(Duration::from_millis(50));
+    let start = Instant::now();
+    let out = files.grep(&query).await.unwrap();
+    assert!(out.stopped.is_some() || out.problems.count > 0);
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    // Dropping the runtime waits for blocking work, so this test ends only if the first search did.
+}
+
+fn tree() -> impl Strategy<Value = Vec<(String, String)>> {
+    let name = prop::sample::select(vec!["a", "a-b", "b", ".h", "x.rs", "y.rs", "[z]"]);
+    let path = prop::collection::vec(name, 1..4).prop_map(|names| names.join("/"));
+    let content = prop::collection::vec(prop::sample::select(vec!["hit", "\n", "\r\n", "é", "\u{0}"]), 0..8);
+    prop::collection::vec((path, content.prop_map(|parts| parts.concat())), 0..20)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn the_quick_way_finds_what_the_plain_way_finds(
+        tree in tree(), kernel in any::<bool>(),
+        pattern in prop::sample::select(vec!["*", "**/*.rs", "a/**", "*/x.rs", ".h/*", "{a,b}/**/[xy].rs", "/\\[z\\]"]),
+        max in prop::option::of(0_usize..6), context in 0_usize..2,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let dir = tempfile::tempdir().unwrap();
+            for (path, content) in &tree {
+                let path = dir.path().join(path);
+                let _ = std::fs::create_dir_all(path.parent().unwrap());
+                let _ = std::fs::write(path, content);
+            }
+            let options = deepagents_fs::LocalOptions::default().kernel_resolution(kernel);
+            let files = LocalBackend::open_with(dir.path(), options).unwrap();
+            let state = State::default();
+            let query = GlobQuery { max_files: max, ..GlobQuery::new(pattern, p("/")).unwrap() };
+            let (quick, plain) = (files.glob(&state, &query).await.unwrap(), glob(&files, &state, &query).await.unwrap());
+            assert_eq!((&quick.files, quick.stopped), (&plain.files, plain.stopped));
+            assert!(quick.files.is_sorted());
+            let query = GrepQuery { max_count: max, context, ..GrepQuery::new("hit", p("/")).only(pattern).unwrap() };
+            let (quick, plain) = (files.grep(&state, &query).await.unwrap(), grep(&files, &state, &query).await.unwrap());
+            assert_eq!((shown(&quick), quick.stopped), (shown(&plain), plain.stopped));
+        });
+    }
+}

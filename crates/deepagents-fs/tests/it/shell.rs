@@ -1,0 +1,235 @@
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use deepagents_fs::sandbox::Level;
+use deepagents_fs::shell::{Command, Confinement, Executed, Exit, LocalShell, Shell, ShellError, WithShell};
+use deepagents_fs::{Backend, LocalBackend, VPath};
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+fn workspace() -> (TempDir, LocalShell) {
+    let dir = tempfile::tempdir().unwrap();
+    let shell = LocalShell::open(dir.path(), Confinement::Unconfined).unwrap();
+    (dir, shell)
+}
+
+async fn run(shell: &LocalShell, text: &str) -> Executed {
+    shell.run(Command::new(text), CancellationToken::new(), None).await.unwrap()
+}
+
+/// Waits until a file is there; a command says by it that it has come so far.
+pub(crate) async fn appears(path: &Path) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !path.exists() {
+        assert!(Instant::now() < deadline, "{} did not appear", path.display());
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Whether a process is there and not just waiting to be collected.
+pub(crate) fn lives(pid: &str) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())) else { return false };
+    !matches!(stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()), Some('Z' | 'X'))
+}
+
+pub(crate) fn dies(pid: &str) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while lives(pid) {
+        assert!(Instant::now() < deadline, "process {pid} is still there");
+        std::thread::yield_now();
+    }
+}
+
+#[tokio::test]
+async fn exit_codes_and_signals_are_told() {
+    let (_dir, shell) = workspace();
+    assert_eq!(run(&shell, "exit 7").await.exit, Exit::Code(7));
+    let killed = run(&shell, "kill -TERM $$").await.exit;
+    assert_eq!((killed, killed.signal_name()), (Exit::Signal(15), Some("SIGTERM")));
+    let done = run(&shell, "true").await;
+    assert!(done.exit.success());
+    assert_eq!(done.level, Level::None);
+}
+
+#[tokio::test]
+async fn both_streams_come_in_the_order_of_writing() {
+    let (_dir, shell) = workspace();
+    let text = "for i in 1 2 3; do echo out $i; echo err $i >&2; done";
+    assert_eq!(run(&shell, text).await.output, "out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3\n");
+}
+
+#[tokio::test]
+async fn bytes_that_are_not_text_are_replaced_not_lost() {
+    let (_dir, shell) = workspace();
+    assert_eq!(run(&shell, r"printf 'a\377b\000c'").await.output, "a\u{FFFD}b\0c");
+}
+
+#[tokio::test]
+async fn input_is_empty_and_the_directory_is_the_asked_one() {
+    let (dir, shell) = workspace();
+    std::fs::create_dir(dir.path().join("sub")).unwrap();
+    let command = Command::new("cat; pwd -P").cwd(VPath::parse("/sub").unwrap());
+    let done = shell.run(command, CancellationToken::new(), None).await.unwrap();
+    assert_eq!(done.output.trim(), dir.path().canonicalize().unwrap().join("sub").to_str().unwrap());
+}
+
+#[tokio::test]
+async fn a_directory_that_is_missing_or_outside_is_refused() {
+    let (dir, shell) = workspace();
+    std::os::unix::fs::symlink("/", dir.path().join("out")).unwrap();
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    for cwd in ["/none", "/out", "/file"] {
+        let command = Command::new("true").cwd(VPath::parse(cwd).unwrap());
+        let error = shell.run(command, CancellationToken::new(), None).await.unwrap_err();
+        assert!(matches!(error, ShellError::Directory { .. }), "{cwd}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn commands_that_cannot_be_run_are_refused() {
+    let (_dir, shell) = workspace();
+    let refusal = async |command| shell.run(command, CancellationToken::new(), None).await.unwrap_err();
+    assert_eq!(refusal(Command::new(" \n")).await, ShellError::Empty);
+    assert_eq!(refusal(Command::new("true").timeout(Duration::ZERO)).await, ShellError::NoTime);
+    assert!(matches!(refusal(Command::new("echo \0")).await, ShellError::Invalid { .. }));
+    assert!(matches!(refusal(Command::new("true").env("A=B", "")).await, ShellError::Invalid { .. }));
+    assert!(matches!(refusal(Command::new("x".repeat(200_000))).await, ShellError::TooLong { .. }));
+    let missing = shell.clone().program("/no/such/shell");
+    let error = missing.run(Command::new("true"), CancellationToken::new(), None).await.unwrap_err();
+    assert!(matches!(error, ShellError::Start { .. }));
+}
+
+#[tokio::test]
+async fn the_environment_is_what_was_allowed() {
+    let (dir, shell) = workspace();
+    // The test runner sets CARGO_* for this process; none of it may show.
+    assert!(std::env::vars().any(|(name, _)| name.starts_with("CARGO")));
+    let shell = shell.env("GIVEN", "1").inherit(["CARGO_PKG_NAME", "NOT_SET_ANYWHERE"]);
+    let command = Command::new("env").env("MORE", "2").env("TERM", "other");
+    let done = shell.run(command, CancellationToken::new(), None).await.unwrap();
+    let mut names: Vec<&str> = done.output.lines().filter_map(|line| line.split('=').next()).collect();
+    names.retain(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name));
+    names.sort_unstable();
+    assert_eq!(names, ["CARGO_PKG_NAME", "GIVEN", "HOME", "LANG", "MORE", "PATH", "TERM"]);
+    assert!(done.output.contains("TERM=other\n"));
+    assert!(done.output.contains(&format!("HOME={}\n", dir.path().canonicalize().unwrap().display())));
+}
+
+#[test]
+fn values_of_variables_do_not_show_in_debug_output() {
+    let command = Command::new("true").env("TOKEN", "hunter2");
+    assert!(!format!("{command:?}").contains("hunter2"));
+}
+
+#[tokio::test]
+async fn a_timeout_kills_the_group_and_keeps_what_was_printed() {
+    let (dir, shell) = workspace();
+    let text = "echo before; sleep 1000 & echo $! > child; sleep 1000";
+    let started = Instant::now();
+    let command = Command::new(text).timeout(Duration::from_millis(300));
+    let done = shell.run(command, CancellationToken::new(), None).await.unwrap();
+    assert_eq!(done.exit, Exit::TimedOut { after: Duration::from_millis(300) });
+    assert_eq!(done.output, "before\n");
+    assert!(started.elapsed() < Duration::from_secs(10));
+    dies(&std::fs::read_to_string(dir.path().join("child")).unwrap());
+}
+
+#[tokio::test]
+async fn cancelling_kills_the_group_and_keeps_what_was_printed() {
+    let (dir, shell) = workspace();
+    let cancel = CancellationToken::new();
+    let run = shell.run(Command::new("echo before; echo $$ > pid; touch ready; sleep 1000"), cancel.clone(), None);
+    let ready = dir.path().join("ready");
+    let (done, ()) = tokio::join!(run, async {
+        appears(&ready).await;
+        cancel.cancel();
+    });
+    let done = done.unwrap();
+    assert_eq!((done.exit, done.output.as_str()), (Exit::Cancelled, "before\n"));
+    dies(&std::fs::read_to_string(dir.path().join("pid")).unwrap());
+    let done = shell.run(Command::new("touch never"), cancel, None).await.unwrap();
+    assert_eq!(done.exit, Exit::Cancelled);
+    assert!(!dir.path().join("never").exists());
+}
+
+#[tokio::test]
+async fn dropping_the_future_kills_the_command() {
+    let (dir, shell) = workspace();
+    let ready = dir.path().join("ready");
+    let run = shell.run(Command::new("echo $$ > pid; touch ready; sleep 1000"), CancellationToken::new(), None);
+    tokio::select! {
+        _ = run => panic!("it does not end by itself"),
+        () = appears(&ready) => {}
+    }
+    dies(&std::fs::read_to_string(dir.path().join("pid")).unwrap());
+}
+
+#[tokio::test]
+async fn a_background_process_neither_delays_the_end_nor_outlives_it() {
+    let (_dir, shell) = workspace();
+    let started = Instant::now();
+    let done = run(&shell, "sleep 1000 & echo $!").await;
+    assert_eq!(done.exit, Exit::Code(0));
+    assert!(started.elapsed() < Duration::from_secs(10));
+    dies(&done.output);
+}
+
+#[tokio::test]
+async fn a_flood_of_output_is_bounded_with_both_ends_kept() {
+    let (_dir, shell) = workspace();
+    let shell = shell.output_limit(10_000);
+    let done = run(&shell, "echo first; head -c 50000000 /dev/zero | tr '\\0' x; echo; echo last").await;
+    assert!(done.output.len() < 10_100);
+    assert!(done.output.starts_with("first\nxxx") && done.output.ends_with("xxx\nlast\n"));
+    assert!(done.truncated());
+    assert_eq!(done.dropped, 6 + 50_000_000 + 6 - 10_000);
+    assert!(done.output.contains(&format!("\n[... {} bytes of output left out ...]\n", done.dropped)));
+}
+
+#[tokio::test]
+async fn progress_comes_while_the_command_runs() {
+    let (dir, shell) = workspace();
+    let (sender, mut pieces) = mpsc::channel(16);
+    let command = Command::new("echo one; while [ ! -e go ]; do sleep 0.01; done; echo two");
+    let run = shell.run(command, CancellationToken::new(), Some(sender));
+    let (done, ()) = tokio::join!(run, async {
+        assert_eq!(pieces.recv().await.unwrap(), "one\n");
+        std::fs::write(dir.path().join("go"), "").unwrap();
+        assert_eq!(pieces.recv().await.unwrap(), "two\n");
+        assert_eq!(pieces.recv().await, None);
+    });
+    assert_eq!(done.unwrap().output, "one\ntwo\n");
+}
+
+#[tokio::test]
+async fn a_reader_that_does_not_read_does_not_hold_up_the_command() {
+    let (_dir, shell) = workspace();
+    let (sender, _pieces) = mpsc::channel(1);
+    let command = Command::new("head -c 5000000 /dev/zero");
+    let done = shell.run(command, CancellationToken::new(), Some(sender)).await.unwrap();
+    assert!(done.exit.success());
+    assert_eq!(done.dropped, 5_000_000 - (1 << 20));
+}
+
+#[tokio::test]
+async fn many_commands_run_at_once_on_one_thread() {
+    let (dir, shell) = workspace();
+    // Each waits for all the others to have started.
+    let text = "touch $N; while [ $(ls | wc -l) -lt 8 ]; do sleep 0.01; done";
+    let runs = (0..8).map(|n| shell.run(Command::new(text).env("N", n.to_string()), CancellationToken::new(), None));
+    let done = futures_util::future::join_all(runs).await;
+    assert!(done.into_iter().all(|done| done.unwrap().exit.success()));
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 8);
+}
+
+#[test]
+fn a_backend_gets_a_shell_and_stays_what_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = LocalBackend::open(dir.path()).unwrap();
+    assert!(files.shell().is_none());
+    let capabilities = files.capabilities();
+    let both = WithShell::new(files, LocalShell::open(dir.path(), Confinement::Unconfined).unwrap());
+    assert!(both.shell().is_some());
+    assert_eq!(both.capabilities(), capabilities);
+}

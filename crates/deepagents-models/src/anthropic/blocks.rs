@@ -1,0 +1,88 @@
+//! Content items of the Messages API as blocks.
+
+use deepagents_core::message::{Block, InvalidToolCall, Native, Opaque, Reasoning, Text, ToolCall};
+use serde_json::{Map, Value};
+
+use crate::args;
+
+/// A whole content item as a block. The item itself is kept only where the block does not say everything.
+pub(super) fn block(mut item: Map<String, Value>) -> Block {
+    match item.get("type").and_then(Value::as_str).unwrap_or_default() {
+        "text" => {
+            if item.get("citations").is_some_and(is_empty) {
+                item.remove("citations");
+            }
+            match (item.len(), item.get_mut("text")) {
+                (2, Some(Value::String(text))) => Block::text(std::mem::take(text)),
+                _ => Block::Text(Text { text: string(&item, "text"), native: native(item) }),
+            }
+        }
+        "thinking" => Block::Reasoning(Reasoning { text: string(&item, "thinking"), native: native(item) }),
+        "tool_use" => {
+            let (id, name) = (string(&item, "id"), string(&item, "name"));
+            match item.get("input") {
+                Some(Value::Object(_)) | None if item.len() <= 4 => {
+                    let args = item.remove("input").unwrap_or_else(|| Value::Object(Map::new()));
+                    Block::call(id, name, args)
+                }
+                Some(args @ Value::Object(_)) => {
+                    Block::ToolCall(ToolCall { id, name, args: args.clone(), native: native(item) })
+                }
+                other => {
+                    let raw = other.map(Value::to_string).unwrap_or_default();
+                    let error = "the arguments are not an object".to_owned();
+                    Block::InvalidToolCall(InvalidToolCall { id, name, raw, error })
+                }
+            }
+        }
+        _ => Block::Opaque(Opaque { native: Native::new(Value::Object(item)) }),
+    }
+}
+
+/// A content item whose `input` came as text.
+pub(super) fn block_with_json(mut item: Map<String, Value>, json: &str) -> Block {
+    let is_call = item.get("type").is_some_and(|kind| kind == "tool_use");
+    match args::parse(json) {
+        Ok(input) => {
+            // No text at all means that the start of the item already held the input.
+            if !json.trim().is_empty() || !item.get("input").is_some_and(Value::is_object) {
+                item.insert("input".to_owned(), input);
+            }
+            block(item)
+        }
+        Err(error) if is_call => Block::InvalidToolCall(InvalidToolCall {
+            id: string(&item, "id"),
+            name: string(&item, "name"),
+            raw: json.to_owned(),
+            error,
+        }),
+        Err(_) => block(item),
+    }
+}
+
+/// Marks the last call as cut off, if it has no arguments: the token limit ended the answer there.
+pub(super) fn mark_cut(content: &mut [Block]) {
+    if let Some(last) = content.last_mut()
+        && let Block::ToolCall(call) = last
+        && call.args.as_object().is_some_and(Map::is_empty)
+    {
+        *last = Block::InvalidToolCall(InvalidToolCall {
+            id: std::mem::take(&mut call.id),
+            name: std::mem::take(&mut call.name),
+            raw: String::new(),
+            error: args::CUT_OFF.to_owned(),
+        });
+    }
+}
+
+fn native(item: Map<String, Value>) -> Option<Native> {
+    Some(Native::new(Value::Object(item)))
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.is_null() || value.as_array().is_some_and(Vec::is_empty)
+}
+
+pub(super) fn string(item: &Map<String, Value>, key: &str) -> String {
+    item.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+}

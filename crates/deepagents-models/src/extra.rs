@@ -1,0 +1,49 @@
+//! Fields that a configuration and a request merge into the body.
+
+use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde_json::{Map, Value};
+
+/// Fields merged into the body: a model's own, and a request's, which win.
+#[derive(Clone, Copy)]
+pub(crate) struct Extra<'a> {
+    pub(crate) model: &'a Map<String, Value>,
+    pub(crate) request: &'a Map<String, Value>,
+}
+
+impl<'a> Extra<'a> {
+    pub(crate) fn get(&self, key: &str) -> Option<&'a Value> {
+        self.request.get(key).or_else(|| self.model.get(key))
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&'a String, &'a Value)> {
+        let request = self.request;
+        self.model.iter().filter(move |(key, _)| !request.contains_key(*key)).chain(self.request)
+    }
+}
+
+/// Writes a body's fields, leaving out those that extra fields replace.
+pub(crate) struct Fields<'a, M> {
+    pub(crate) map: M,
+    pub(crate) extra: Extra<'a>,
+}
+
+impl<M: SerializeMap> Fields<'_, M> {
+    /// Writes a field unless an extra field replaces it.
+    pub(crate) fn put<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), M::Error> {
+        if self.extra.get(key).is_some() { Ok(()) } else { self.map.serialize_entry(key, value) }
+    }
+
+    /// Writes a field if there is a value.
+    pub(crate) fn put_some<T: Serialize>(&mut self, key: &'static str, value: Option<T>) -> Result<(), M::Error> {
+        value.map_or(Ok(()), |value| self.put(key, &value))
+    }
+
+    /// Writes the extra fields, but not those in `except`, which the wire has merged itself.
+    pub(crate) fn put_extra(&mut self, except: &[&str]) -> Result<(), M::Error> {
+        for (key, value) in self.extra.iter().filter(|(key, _)| !except.contains(&key.as_str())) {
+            self.map.serialize_entry(key, value)?;
+        }
+        Ok(())
+    }
+}

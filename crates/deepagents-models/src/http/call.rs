@@ -1,0 +1,274 @@
+//! One call of a model: sending, reading, and trying again.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use deepagents_core::model::{ErrorInfo, ModelError, ModelEvent, ModelRequest};
+use futures_core::stream::BoxStream;
+use futures_util::stream;
+use reqwest::Response;
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+
+use super::error::{authority, from_body, from_transport};
+use super::{Endpoint, Flow, Fold, SseDecoder, Wire, events_of, is_event_stream};
+
+/// How long the rest of an answer may take to arrive after its end frame, so that its connection can be used again.
+const DRAIN: Duration = Duration::from_millis(500);
+/// Calls that waited at a closed gate start within this time of each other.
+const SPREAD: Duration = Duration::from_millis(250);
+
+/// Calls a model. Dropping the stream ends the call.
+pub(crate) fn call(
+    endpoint: Arc<Endpoint>,
+    wire: Arc<dyn Wire>,
+    request: ModelRequest,
+) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+    let call = Call {
+        endpoint,
+        wire,
+        timeout: request.settings.timeout,
+        state: State::New(Box::new(request)),
+        body: Bytes::new(),
+        queue: VecDeque::new(),
+        scratch: Vec::new(),
+        failures: 0,
+        began: Instant::now(),
+    };
+    Box::pin(stream::unfold(call, |mut call| async move { call.next().await.map(|item| (item, call)) }))
+}
+
+struct Call {
+    endpoint: Arc<Endpoint>,
+    wire: Arc<dyn Wire>,
+    timeout: Option<Duration>,
+    state: State,
+    /// The request's body, built once for all attempts.
+    body: Bytes,
+    queue: VecDeque<ModelEvent>,
+    scratch: Vec<ModelEvent>,
+    failures: u32,
+    began: Instant,
+}
+
+enum State {
+    New(Box<ModelRequest>),
+    /// Ready to send at this moment.
+    Waiting(Instant),
+    Reading(Box<Reading>),
+    Done,
+}
+
+struct Reading {
+    response: Response,
+    decoder: SseDecoder,
+    fold: Box<dyn Fold>,
+    request_id: Option<String>,
+    /// Until when the next bytes must come.
+    until: Instant,
+}
+
+impl Call {
+    async fn next(&mut self) -> Option<Result<ModelEvent, ModelError>> {
+        loop {
+            if let Some(event) = self.queue.pop_front() {
+                return Some(Ok(event));
+            }
+            let deadline = self.deadline();
+            let stepped = match &self.state {
+                State::Done => return None,
+                _ => match deadline {
+                    Some(at) => timeout_at(at, self.step()).await.unwrap_or_else(|_| Err(self.too_late())),
+                    None => self.step().await,
+                },
+            };
+            if let Err(error) = stepped {
+                let error = self.endpoint.redacted(error);
+                match self.pause_after(&error) {
+                    Some(after) => {
+                        self.state = State::Waiting(Instant::now() + after);
+                        self.queue.push_back(ModelEvent::Retry { error, after });
+                    }
+                    None => {
+                        // What was read before the error is void, so the error comes first.
+                        self.queue.clear();
+                        self.state = State::Done;
+                        return Some(Err(error));
+                    }
+                }
+            }
+        }
+    }
+
+    fn deadline(&mut self) -> Option<Instant> {
+        if matches!(self.state, State::New(_)) {
+            self.began = Instant::now();
+        }
+        self.timeout.and_then(|limit| self.began.checked_add(limit))
+    }
+
+    fn too_late(&self) -> ModelError {
+        let limit = self.timeout.unwrap_or_default();
+        ModelError::transport(format!("the call took longer than the {limit:?} it was given (settings.timeout)"))
+    }
+
+    /// How long to wait before the next attempt, or `None` when there is none.
+    fn pause_after(&mut self, error: &ModelError) -> Option<Duration> {
+        self.failures += 1;
+        let now = Instant::now();
+        let policy = &self.endpoint.retry;
+        let asked = error.info().retry_after;
+        if let (Some(after), ModelError::RateLimited(_) | ModelError::Overloaded(_)) = (asked, error)
+            && let Some(until) = now.checked_add(after)
+        {
+            self.endpoint.gate.close(self.endpoint.gate_key, until);
+        }
+        if !error.is_retryable() || self.failures >= policy.max_attempts {
+            return None;
+        }
+        let after = asked.unwrap_or_else(|| policy.pause(self.failures));
+        let next = now.checked_add(after)?;
+        let in_budget = next.duration_since(self.began) <= policy.budget;
+        let in_time = self.timeout.is_none_or(|limit| next.duration_since(self.began) < limit);
+        (in_budget && in_time).then_some(after)
+    }
+
+    async fn step(&mut self) -> Result<(), ModelError> {
+        match &mut self.state {
+            State::New(request) => {
+                self.body = self.wire.encode(request, self.endpoint.streaming)?.into();
+                self.state = State::Waiting(Instant::now());
+            }
+            State::Waiting(until) => {
+                sleep_until(*until).await;
+                pass_gate(&Arc::clone(&self.endpoint), self.began).await?;
+                self.send().await?;
+            }
+            State::Reading(_) => self.read().await?,
+            State::Done => {}
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self) -> Result<(), ModelError> {
+        let endpoint = Arc::clone(&self.endpoint);
+        let url = &endpoint.url;
+        let client = endpoint.client().await?;
+        let limit = if endpoint.streaming { endpoint.timeouts.first_byte } else { endpoint.timeouts.answer };
+        let until = Instant::now() + limit;
+        let slow = || ModelError::transport(format!("{} did not answer within {limit:?}", authority(url)));
+        let sent = client.post(url.clone()).headers(endpoint.headers.clone()).body(self.body.clone()).send();
+        let response = within(until, sent, slow).await?.map_err(|error| from_transport(&error, url))?;
+        let status = response.status();
+        let headers = response.headers();
+        let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
+        let request_id = header("request-id").or_else(|| header("x-request-id"));
+        if status.is_success() && endpoint.streaming && is_event_stream(headers, b"") {
+            let (decoder, fold) = (SseDecoder::default(), self.wire.fold());
+            self.state = State::Reading(Box::new(Reading { response, decoder, fold, request_id, until }));
+            return Ok(());
+        }
+        let headers = headers.clone();
+        let body = within(until, response.bytes(), slow).await?.map_err(|error| from_transport(&error, url))?;
+        if !status.is_success() {
+            return Err(from_body(status.as_u16(), &headers, &body));
+        }
+        let decoded = super::decode_recorded(&*self.wire, status.as_u16(), &headers, &body)
+            .map_err(|error| with_request_id(error, request_id))?;
+        events_of(&decoded.output.message, &mut self.scratch);
+        self.queue.extend(self.scratch.drain(..));
+        self.queue.push_back(ModelEvent::Finished(Box::new(decoded.output)));
+        self.state = State::Done;
+        Ok(())
+    }
+
+    async fn read(&mut self) -> Result<(), ModelError> {
+        let State::Reading(reading) = &mut self.state else { return Ok(()) };
+        let url = &self.endpoint.url;
+        let silent = || ModelError::transport(format!("{} fell silent in the middle of its answer", authority(url)));
+        let chunk = within(reading.until, reading.response.chunk(), silent).await;
+        reading.until = Instant::now() + self.endpoint.timeouts.idle;
+        let broke = match chunk {
+            Ok(Ok(Some(bytes))) => {
+                reading.decoder.push(&bytes);
+                None
+            }
+            Ok(Ok(None)) => Some(None),
+            Ok(Err(error)) => Some(Some(ModelError::Truncated(from_transport(&error, url).info().clone()))),
+            Err(error) => Some(Some(error)),
+        };
+        let ended = broke.is_some();
+        if ended {
+            reading.decoder.end();
+        }
+        let mut flow = Flow::More;
+        let mut result = Ok(());
+        while flow == Flow::More
+            && let Some(event) = reading.decoder.next()
+        {
+            match reading.fold.event(&event.name, &event.data, &mut self.scratch) {
+                Ok(next) => flow = next,
+                // A frame that was cut in two by the end of the stream cannot be read: the cut is the fault.
+                Err(ModelError::Protocol(info)) if ended => {
+                    result = Err(ModelError::Truncated(info));
+                    break;
+                }
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+        }
+        self.queue.extend(self.scratch.drain(..));
+        let result = result.and_then(|()| match broke {
+            None if flow == Flow::More => Ok(None),
+            // An answer may be whole although its end frame is missing; if it is not, the break is the fault.
+            Some(Some(error)) => reading.fold.finish().map(Some).map_err(|_| error),
+            _ => reading.fold.finish().map(Some),
+        });
+        if let Some(decoded) = result.map_err(|error| with_request_id(error, reading.request_id.take()))? {
+            self.queue.push_back(ModelEvent::Finished(Box::new(decoded.output)));
+            if let State::Reading(reading) = std::mem::replace(&mut self.state, State::Done)
+                && !ended
+            {
+                drain(reading.response);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Waits while other calls with the same key are held back.
+async fn pass_gate(endpoint: &Endpoint, began: Instant) -> Result<(), ModelError> {
+    while let Some(opens) = endpoint.gate.opens(endpoint.gate_key) {
+        if opens.duration_since(began) > endpoint.retry.budget {
+            return Err(ModelError::RateLimited(ErrorInfo {
+                message: "another call with this key was told to wait".to_owned(),
+                retry_after: Some(opens.duration_since(Instant::now())),
+                ..ErrorInfo::default()
+            }));
+        }
+        sleep_until(opens + SPREAD.mul_f64(fastrand::f64())).await;
+    }
+    Ok(())
+}
+
+/// Reads what follows the end frame, so that the connection goes back to the pool.
+fn drain(mut response: Response) {
+    tokio::spawn(async move { timeout(DRAIN, async { while let Ok(Some(_)) = response.chunk().await {} }).await });
+}
+
+async fn within<T>(until: Instant, work: impl Future<Output = T>, late: impl FnOnce() -> ModelError) -> Result<T, ModelError> {
+    timeout_at(until, work).await.map_err(|_| late())
+}
+
+fn with_request_id(error: ModelError, id: Option<String>) -> ModelError {
+    match id {
+        Some(id) => super::error::map_info(error, |info| {
+            info.request_id.get_or_insert(id);
+        }),
+        None => error,
+    }
+}

@@ -1,0 +1,287 @@
+//! Failures of the transport and of providers, as typed errors.
+
+use std::time::{Duration, SystemTime};
+
+use deepagents_core::model::{ErrorInfo, ModelError};
+use reqwest::Url;
+use reqwest::header::HeaderMap;
+use serde_json::Value;
+
+/// How much of an unreadable answer is quoted, in characters.
+const QUOTED: usize = 400;
+
+/// What an error body says.
+#[derive(Debug, Default)]
+struct Said {
+    message: String,
+    /// The provider's code, the most specific first.
+    codes: Vec<String>,
+    status: Option<u16>,
+    request_id: Option<String>,
+}
+
+/// An answer whose status is not a success.
+pub(crate) fn from_body(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelError {
+    let said = match serde_json::from_slice::<Value>(body) {
+        Ok(value) => read(&value),
+        Err(_) => Said { message: quote(&String::from_utf8_lossy(body)), ..Said::default() },
+    };
+    let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
+    let mut info = info(&said, Some(status));
+    if info.message.is_empty() {
+        info.message = match header("location") {
+            Some(target) if (300..400).contains(&status) => format!("the server redirects to {target}; set that as the address"),
+            _ => "the server gave no reason".to_owned(),
+        };
+    }
+    info.retry_after = retry_after(headers);
+    info.request_id = header("request-id").or_else(|| header("x-request-id")).or(info.request_id);
+    classify(Some(status), &said.codes, info)
+}
+
+/// An error inside a streamed answer whose status was a success; `value` is the whole event.
+pub(crate) fn from_stream(value: &Value) -> ModelError {
+    let said = read(value);
+    let mut info = info(&said, None);
+    if info.message.is_empty() {
+        info.message = quote(&value.to_string());
+    }
+    classify(said.status, &said.codes, info)
+}
+
+fn info(said: &Said, status: Option<u16>) -> ErrorInfo {
+    ErrorInfo {
+        message: said.message.clone(),
+        status,
+        code: said.codes.first().cloned(),
+        retry_after: None,
+        request_id: said.request_id.clone(),
+    }
+}
+
+/// Understands `{error: {message, type, code}}`, `{error: "…"}`, `{message, type, code}`, `{detail: …}` and arrays
+/// of them.
+fn read(value: &Value) -> Said {
+    let top = value.as_array().and_then(|list| list.first()).unwrap_or(value);
+    let error = top.get("error").unwrap_or(top);
+    let text = |key: &str| error.get(key).and_then(Value::as_str).map(str::to_owned);
+    let detail = error.get("detail").map(|d| d.as_str().map_or_else(|| d.to_string(), str::to_owned));
+    let mut codes = Vec::new();
+    let mut status = None;
+    match error.get("code") {
+        Some(Value::String(code)) => codes.push(code.clone()),
+        Some(Value::Number(code)) => {
+            status = code.as_u64().and_then(|n| u16::try_from(n).ok()).filter(|n| (400..600).contains(n));
+        }
+        _ => {}
+    }
+    codes.extend(text("type").filter(|kind| kind != "error"));
+    let raw = error.get("metadata").and_then(|m| m.get("raw")).and_then(Value::as_str);
+    let mut message = error.as_str().map(str::to_owned).or_else(|| text("message")).or(detail).unwrap_or_default();
+    if let Some(raw) = raw {
+        // Gateways put the words of the provider behind them here.
+        message = format!("{message}: {}", quote(raw));
+    }
+    let request_id = top.get("request_id").and_then(Value::as_str).map(str::to_owned);
+    Said { message, codes, status, request_id }
+}
+
+fn classify(status: Option<u16>, codes: &[String], info: ErrorInfo) -> ModelError {
+    let has = |words: &[&str]| codes.iter().any(|code| words.contains(&code.as_str()));
+    let text = info.message.to_lowercase();
+    let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
+    if !matches!(status, Some(401 | 403 | 429))
+        && (has(&["context_length_exceeded", "exceed_context_size_error", "request_too_large"]) || says(TOO_LONG))
+    {
+        return ModelError::ContextLength(info);
+    }
+    if status == Some(402)
+        || has(&["insufficient_quota", "billing_error", "billing_not_active", "insufficient_balance"])
+        || says(&["credit balance is too low", "insufficient balance", "exceeded your current quota"])
+    {
+        return ModelError::Auth(info);
+    }
+    match status {
+        Some(429) => ModelError::RateLimited(info),
+        Some(401 | 403) => ModelError::Auth(info),
+        Some(408 | 409 | 425) => ModelError::Overloaded(info),
+        Some(501 | 505) => ModelError::Invalid(info),
+        Some(500..) => ModelError::Overloaded(info),
+        Some(_) => ModelError::Invalid(info),
+        None if has(&["rate_limit_error", "rate_limit_exceeded", "too_many_requests"]) => ModelError::RateLimited(info),
+        None if has(&["authentication_error", "permission_error", "invalid_api_key"]) => ModelError::Auth(info),
+        None if has(&["invalid_request_error", "not_found_error", "invalid_prompt", "model_not_found"]) => {
+            ModelError::Invalid(info)
+        }
+        None => ModelError::Overloaded(info),
+    }
+}
+
+/// What providers say when a prompt is too long, in lower case.
+const TOO_LONG: &[&str] = &[
+    "prompt is too long",
+    "input is too long",
+    "maximum context length",
+    "maximum prompt length",
+    "available context size",
+    "exceeds the context window",
+    "exceed context limit",
+    "exceeds the model's context",
+    "context length exceeded",
+    "context window exceeded",
+    "too large for model with",
+    "exceeds the maximum number of tokens",
+    "reduce the length of the messages",
+    "please reduce your message size",
+];
+
+/// `retry-after-ms`, or `retry-after` in seconds or as a date.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::trim);
+    let seconds = |text: &str, unit: f64| {
+        let value = text.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0)?;
+        Duration::try_from_secs_f64(value * unit).ok()
+    };
+    if let Some(pause) = header("retry-after-ms").and_then(|text| seconds(text, 0.001)) {
+        return Some(pause);
+    }
+    let text = header("retry-after")?;
+    seconds(text, 1.0).or_else(|| {
+        // The server's own clock, where it shows it, so that a wrong one here does no harm.
+        let now = header("date").and_then(|d| httpdate::parse_http_date(d).ok()).unwrap_or_else(SystemTime::now);
+        let at = httpdate::parse_http_date(text).ok()?;
+        Some(at.duration_since(now).unwrap_or_default())
+    })
+}
+
+/// A failure below HTTP, in words that say what to look at.
+pub(super) fn from_transport(error: &reqwest::Error, url: &Url) -> ModelError {
+    let server = authority(url);
+    let cause = root_cause(error);
+    let message = if error.is_timeout() && error.is_connect() {
+        format!("could not connect to {server} in time; is the address right?")
+    } else if error.is_timeout() {
+        format!("{server} took too long")
+    } else if error.is_connect() {
+        let lower = cause.to_lowercase();
+        let hint = if lower.contains("refused") {
+            "; is the server running?"
+        } else if lower.contains("lookup") || lower.contains("dns") || lower.contains("name or service") {
+            "; is the host name right and is there a network?"
+        } else {
+            ""
+        };
+        format!("could not connect to {server}: {cause}{hint}")
+    } else if error.is_builder() {
+        return ModelError::invalid(format!("the request to {server} could not be made: {cause}"));
+    } else {
+        format!("the connection to {server} broke: {cause}")
+    };
+    ModelError::transport(message)
+}
+
+/// `scheme://host:port`: no path, no credentials.
+pub(super) fn authority(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port_or_known_default().map_or_else(|| format!("{}://{host}", url.scheme()), |port| format!("{}://{host}:{port}", url.scheme()))
+}
+
+fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    match cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
+        Some(std::io::ErrorKind::ConnectionRefused) => "connection refused".to_owned(),
+        Some(std::io::ErrorKind::ConnectionReset) => "connection reset by the server".to_owned(),
+        _ => cause.to_string(),
+    }
+}
+
+/// Changes what is known of an error and keeps its class.
+pub(super) fn map_info(mut error: ModelError, change: impl FnOnce(&mut ErrorInfo)) -> ModelError {
+    match &mut error {
+        ModelError::RateLimited(info)
+        | ModelError::Overloaded(info)
+        | ModelError::ContextLength(info)
+        | ModelError::Auth(info)
+        | ModelError::Invalid(info)
+        | ModelError::Transport(info)
+        | ModelError::Truncated(info)
+        | ModelError::Protocol(info) => change(info),
+        _ => {}
+    }
+    error
+}
+
+fn quote(text: &str) -> String {
+    let text = text.trim();
+    match text.char_indices().nth(QUOTED) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(status: u16, headers: &[(&'static str, &str)], body: &str) -> ModelError {
+        let map = headers
+            .iter()
+            .map(|(name, value)| (name.parse().expect("a name"), value.parse().expect("a value")))
+            .collect();
+        from_body(status, &map, body.as_bytes())
+    }
+
+    #[test]
+    fn every_form_of_error_body_gets_its_class() {
+        let cases = [
+            (429, r#"{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}"#, "rate_limited"),
+            (429, r#"{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}"#, "auth"),
+            (529, r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#, "overloaded"),
+            (503, "<html>busy</html>", "overloaded"),
+            (408, "", "overloaded"),
+            (409, "{}", "overloaded"),
+            (401, r#"{"detail":"Invalid API Key"}"#, "auth"),
+            (402, r#"{"error":{"message":"Insufficient Balance"}}"#, "auth"),
+            (400, r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#, "context_length"),
+            (400, r#"{"error":{"message":"This model's maximum context length is 8192 tokens.","code":"context_length_exceeded"}}"#, "context_length"),
+            (400, r#"{"error":{"code":400,"message":"request (2009 tokens) exceeds the available context size (512 tokens)","type":"exceed_context_size_error"}}"#, "context_length"),
+            (413, r#"{"error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}"#, "context_length"),
+            (400, r#"{"code":"1500","message":"Invalid model: x","type":"invalid_model"}"#, "invalid_request"),
+            (404, r#"{"error":"model 'x' not found"}"#, "invalid_request"),
+            (400, r#"{"error":{"message":"Your credit balance is too low","type":"invalid_request_error"}}"#, "auth"),
+        ];
+        for (status, body, kind) in cases {
+            assert_eq!(answer(status, &[], body).kind(), kind, "{status} {body}");
+        }
+    }
+
+    #[test]
+    fn a_wait_is_read_in_milliseconds_seconds_and_as_a_date() {
+        let after = |headers: &[(&'static str, &str)]| answer(429, headers, "{}").info().retry_after;
+        assert_eq!(after(&[("retry-after-ms", "250"), ("retry-after", "9")]), Some(Duration::from_millis(250)));
+        assert_eq!(after(&[("retry-after", "0")]), Some(Duration::ZERO));
+        assert_eq!(
+            after(&[("date", "Sat, 21 Nov 2026 07:00:00 GMT"), ("retry-after", "Sat, 21 Nov 2026 07:00:30 GMT")]),
+            Some(Duration::from_secs(30))
+        );
+        assert_eq!(after(&[("retry-after", "-3")]), None);
+    }
+
+    #[test]
+    fn the_words_code_and_request_id_are_kept() {
+        let error = answer(
+            404,
+            &[("request-id", "req_1")],
+            r#"{"type":"error","error":{"type":"not_found_error","message":"model: x"}}"#,
+        );
+        assert_eq!(
+            error.to_string(),
+            "the provider refused the request: model: x (HTTP 404, not_found_error, request req_1)"
+        );
+        assert_eq!(from_stream(&serde_json::json!({"error": {"code": 429, "message": "m"}})).kind(), "rate_limited");
+        assert_eq!(from_stream(&serde_json::json!({"type": "error", "error": {"type": "overloaded_error"}})).kind(), "overloaded");
+    }
+}

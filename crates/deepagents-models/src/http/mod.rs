@@ -1,0 +1,99 @@
+//! The one HTTP layer under all wires: clients, calls with retries, errors, server-sent events.
+
+mod call;
+mod client;
+mod endpoint;
+mod error;
+mod sse;
+
+use deepagents_core::message::{AssistantMessage, Block};
+use deepagents_core::model::{ModelError, ModelEvent, ModelRequest};
+
+pub(crate) use call::call;
+pub use client::ClientPool;
+pub(crate) use endpoint::{AuthHeader, Endpoint};
+pub(crate) use error::{from_body, from_stream};
+pub(crate) use sse::SseDecoder;
+
+use crate::decoded::Decoded;
+
+/// One provider's format: how a request is written and an answer read.
+pub(crate) trait Wire: Send + Sync + 'static {
+    /// The request's body.
+    fn encode(&self, request: &ModelRequest, stream: bool) -> Result<Vec<u8>, ModelError>;
+    /// Reads an answer that came in one piece.
+    fn decode(&self, body: &[u8]) -> Result<Decoded, ModelError>;
+    /// Reads a streamed answer.
+    fn fold(&self) -> Box<dyn Fold>;
+}
+
+/// Whether a streamed answer goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// It does.
+    More,
+    /// Its end frame was read.
+    Complete,
+}
+
+/// Folds the events of a streamed answer.
+pub(crate) trait Fold: Send + Sync {
+    /// Takes one event and tells what is new.
+    fn event(&mut self, name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError>;
+    /// The whole answer; [`ModelError::Truncated`] when its end was not seen.
+    fn finish(&mut self) -> Result<Decoded, ModelError>;
+}
+
+/// Reads a recorded answer: the path that live answers take, without the network.
+pub(crate) fn decode_recorded(
+    wire: &dyn Wire,
+    status: u16,
+    headers: &reqwest::header::HeaderMap,
+    body: &[u8],
+) -> Result<Decoded, ModelError> {
+    if !(200..300).contains(&status) {
+        return Err(from_body(status, headers, body));
+    }
+    if !is_event_stream(headers, body) {
+        return wire.decode(body);
+    }
+    let (mut decoder, mut fold, mut events) = (SseDecoder::default(), wire.fold(), Vec::new());
+    decoder.push(body);
+    decoder.end();
+    while let Some(event) = decoder.next() {
+        if fold.event(&event.name, &event.data, &mut events)? == Flow::Complete {
+            break;
+        }
+    }
+    fold.finish()
+}
+
+/// Some servers name no content type, so the first byte decides where the header does not: JSON opens with a brace.
+fn is_event_stream(headers: &reqwest::header::HeaderMap, body: &[u8]) -> bool {
+    let kind = headers.get(reqwest::header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    if kind.contains("event-stream") {
+        return true;
+    }
+    !kind.contains("json") && body.iter().find(|b| !b.is_ascii_whitespace()).is_some_and(|b| *b != b'{')
+}
+
+/// An answer that came in one piece as the events that a streamed one would have given.
+pub(crate) fn events_of(message: &AssistantMessage, out: &mut Vec<ModelEvent>) {
+    for (block, item) in message.content.iter().enumerate() {
+        match item {
+            Block::Text(b) => out.push(ModelEvent::Text { block, delta: b.text.clone() }),
+            Block::Reasoning(b) if !b.text.is_empty() => {
+                out.push(ModelEvent::Reasoning { block, delta: b.text.clone() });
+            }
+            Block::ToolCall(b) => {
+                out.push(ModelEvent::ToolCall { block, id: b.id.clone(), name: b.name.clone() });
+                out.push(ModelEvent::ToolArgs { block, delta: b.args.to_string() });
+            }
+            Block::InvalidToolCall(b) => {
+                out.push(ModelEvent::ToolCall { block, id: b.id.clone(), name: b.name.clone() });
+                out.push(ModelEvent::ToolArgs { block, delta: b.raw.clone() });
+            }
+            _ => {}
+        }
+    }
+}

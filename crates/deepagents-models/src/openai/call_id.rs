@@ -1,0 +1,50 @@
+//! Ids of tool calls, for services that are particular about them.
+
+use std::borrow::Cow;
+
+use super::dialect::CallIds;
+
+const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// The id in the form that a service takes: the same one for the same id, always.
+pub(super) fn conform(ids: CallIds, id: &str) -> Cow<'_, str> {
+    match ids {
+        CallIds::Any => Cow::Borrowed(id),
+        CallIds::NineAlphanumerics if id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()) => {
+            Cow::Borrowed(id)
+        }
+        CallIds::NineAlphanumerics => {
+            // FNV-1a: stable across versions of the standard library, which its own hasher is not.
+            let mut hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+            let digits = std::iter::repeat_with(|| {
+                let digit = usize::try_from(hash % 62).unwrap_or_default();
+                hash /= 62;
+                ALPHABET.get(digit).copied().map_or('0', char::from)
+            });
+            Cow::Owned(digits.take(9).collect())
+        }
+    }
+}
+
+/// An id for a call that came without one.
+pub(super) fn generated(ids: CallIds, answer: &str, index: usize) -> String {
+    let answer: String = answer.chars().filter(char::is_ascii_alphanumeric).collect();
+    let id = if answer.is_empty() { format!("call_{index}") } else { format!("call_{answer}_{index}") };
+    conform(ids, &id).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_ids_become_nine_alphanumerics_and_fitting_ones_stay() {
+        let map = |id| conform(CallIds::NineAlphanumerics, id).into_owned();
+        assert_eq!(map("abc123XYZ"), "abc123XYZ");
+        assert_eq!(map("toolu_01").len(), 9);
+        assert_eq!(map("toolu_01"), map("toolu_01"));
+        assert_ne!(map("toolu_01"), map("toolu_02"));
+    }
+}

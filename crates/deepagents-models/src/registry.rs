@@ -1,0 +1,178 @@
+//! Models by name: `provider:model`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use deepagents_core::model::ChatModel;
+
+use crate::anthropic::{self, Anthropic};
+use crate::config::{ConfigError, ModelConfig};
+use crate::openai::{Dialect, OpenAiChat};
+use crate::retry::RateGate;
+
+/// A provider that is known from the start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Provider {
+    /// Its name, the part of a model's name before the colon.
+    pub name: &'static str,
+    /// The environment variable that usually holds its key. The library never reads it; a program may.
+    pub key_variable: Option<&'static str>,
+    /// Whether it refuses calls without a key.
+    pub key_required: bool,
+    /// Its address, where it has a fixed one.
+    pub base_url: Option<&'static str>,
+}
+
+/// The providers that are known from the start.
+pub fn providers() -> Vec<Provider> {
+    let anthropic = Provider {
+        name: anthropic::PROVIDER,
+        key_variable: Some("ANTHROPIC_API_KEY"),
+        key_required: true,
+        base_url: Some(anthropic::BASE_URL),
+    };
+    let chat = Dialect::all().iter().map(|dialect| Provider {
+        name: dialect.name,
+        key_variable: dialect.key_variable,
+        key_required: dialect.key_required,
+        base_url: dialect.base_url,
+    });
+    std::iter::once(anthropic).chain(chat).collect()
+}
+
+/// What makes a model of a name and a configuration.
+type Factory = Arc<dyn Fn(&str, ModelConfig) -> Result<Arc<dyn ChatModel>, ConfigError> + Send + Sync>;
+
+/// Makes models from names.
+///
+/// All models of a registry share connections and the gate that holds calls back after a rate limit.
+///
+/// ```
+/// use deepagents_models::{ModelConfig, Registry};
+/// let mut registry = Registry::new();
+/// registry.configure("anthropic", ModelConfig { api_key: Some("a key".into()), ..ModelConfig::default() });
+/// let model = registry.model("anthropic:claude-sonnet-4-5")?;
+/// assert_eq!(model.name(), "anthropic:claude-sonnet-4-5");
+/// // Only the first colon separates: models of a local server need no key.
+/// assert_eq!(registry.model("ollama:llama3:8b")?.name(), "ollama:llama3:8b");
+/// # Ok::<(), deepagents_models::ConfigError>(())
+/// ```
+#[derive(Clone)]
+pub struct Registry {
+    factories: BTreeMap<String, Factory>,
+    configs: BTreeMap<String, ModelConfig>,
+    shared: ModelConfig,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Registry {
+    /// A registry of the known providers, without keys.
+    pub fn new() -> Self {
+        let mut registry = Self {
+            factories: BTreeMap::new(),
+            configs: BTreeMap::new(),
+            shared: ModelConfig { gate: Some(RateGate::new()), ..ModelConfig::default() },
+        };
+        registry.register(anthropic::PROVIDER, |model, config| {
+            require_key(anthropic::PROVIDER, Some("ANTHROPIC_API_KEY"), &config)?;
+            Ok(Arc::new(Anthropic::new(model, config)?))
+        });
+        for dialect in Dialect::all() {
+            registry.register(dialect.name, |model, config| {
+                if dialect.key_required {
+                    require_key(dialect.name, dialect.key_variable, &config)?;
+                }
+                Ok(Arc::new(OpenAiChat::new(dialect.clone(), model, config)?))
+            });
+        }
+        registry
+    }
+
+    /// Adds a provider, or replaces one. The factory is given the part of the name after the colon.
+    pub fn register(
+        &mut self,
+        provider: impl Into<String>,
+        factory: impl Fn(&str, ModelConfig) -> Result<Arc<dyn ChatModel>, ConfigError> + Send + Sync + 'static,
+    ) -> &mut Self {
+        self.factories.insert(provider.into(), Arc::new(factory));
+        self
+    }
+
+    /// Sets how a provider is reached, for all its models made from now on.
+    pub fn configure(&mut self, provider: impl Into<String>, config: ModelConfig) -> &mut Self {
+        self.configs.insert(provider.into(), config);
+        self
+    }
+
+    /// The names of the providers there are.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.factories.keys().map(String::as_str)
+    }
+
+    /// The model of this name.
+    ///
+    /// # Errors
+    /// A name without a known provider or without a model; a missing key or address; see [`ConfigError`].
+    pub fn model(&self, name: &str) -> Result<Arc<dyn ChatModel>, ConfigError> {
+        self.model_with(name, ModelConfig::default())
+    }
+
+    /// The model of this name, with a configuration that wins over the provider's.
+    ///
+    /// # Errors
+    /// As [`model`](Self::model).
+    pub fn model_with(&self, name: &str, config: ModelConfig) -> Result<Arc<dyn ChatModel>, ConfigError> {
+        let Some((provider, model)) = name.split_once(':') else {
+            return Err(ConfigError::NoProvider { name: name.to_owned(), hint: hint(name) });
+        };
+        let Some(factory) = self.factories.get(provider) else {
+            let known = self.names().map(str::to_owned).collect();
+            return Err(ConfigError::UnknownProvider { provider: provider.to_owned(), known });
+        };
+        if model.trim().is_empty() {
+            return Err(ConfigError::EmptyModel { provider: provider.to_owned() });
+        }
+        let config = match self.configs.get(provider) {
+            Some(configured) => config.over(configured),
+            None => config,
+        };
+        factory(model, config.over(&self.shared))
+    }
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Registry")
+            .field("providers", &self.factories.keys())
+            .field("configs", &self.configs)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A call without a key is let through only to an address, or with headers, that the caller chose.
+fn require_key(provider: &str, variable: Option<&str>, config: &ModelConfig) -> Result<(), ConfigError> {
+    let has_key = config.api_key.as_deref().is_some_and(|key| !key.trim().is_empty());
+    if has_key || config.base_url.is_some() || !config.headers.is_empty() {
+        return Ok(());
+    }
+    Err(ConfigError::MissingKey { provider: provider.to_owned(), variable: variable.map(str::to_owned) })
+}
+
+/// A full name for a bare one.
+fn hint(name: &str) -> String {
+    let provider = match name {
+        _ if name.starts_with("claude") => "anthropic",
+        _ if name.starts_with("gpt") || name.starts_with("o1") || name.starts_with("o3") => "openai",
+        _ if name.starts_with("deepseek") => "deepseek",
+        _ if name.starts_with("grok") => "xai",
+        _ if name.contains("stral") => "mistral",
+        _ => return "anthropic:claude-sonnet-4-5".to_owned(),
+    };
+    format!("{provider}:{name}")
+}

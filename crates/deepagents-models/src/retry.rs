@@ -1,0 +1,110 @@
+//! When a failed call is made again, and how calls with one key wait together.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// When and how often a failed call is made again: exponential backoff with full jitter.
+///
+/// What the provider asks for (`Retry-After`) takes the place of the computed pause. Errors that would come again
+/// are never retried.
+///
+/// ```
+/// use deepagents_models::RetryPolicy;
+/// let never = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
+/// assert_eq!(never.ceiling(3), std::time::Duration::from_secs(4));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Calls in all, the first included; 1 means no retry.
+    pub max_attempts: u32,
+    /// The longest pause after the first failure; it doubles with each further one.
+    pub base: Duration,
+    /// The longest pause at all, unless the provider asks for a longer one.
+    pub max_delay: Duration,
+    /// No attempt begins later than this after the first.
+    pub budget: Duration,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            max_attempts: 5,
+            base: Duration::from_millis(500),
+            max_delay: Duration::from_secs(30),
+            budget: Duration::from_secs(300),
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// The longest pause after this many failures.
+    pub fn ceiling(&self, failures: u32) -> Duration {
+        let doublings = failures.saturating_sub(1).min(31);
+        self.base.saturating_mul(1_u32 << doublings).min(self.max_delay)
+    }
+
+    /// A pause after this many failures: anything between nothing and the ceiling.
+    pub fn pause(&self, failures: u32) -> Duration {
+        self.ceiling(failures).mul_f64(fastrand::f64())
+    }
+}
+
+/// Makes calls that share a key wait together.
+///
+/// When a provider tells one call to come back later, the others with the same address and key wait too, each a
+/// little differently, instead of running into the same refusal. Clones share the gate.
+#[derive(Clone, Default)]
+pub struct RateGate(Arc<Gate>);
+
+#[derive(Default)]
+struct Gate {
+    hasher: RandomState,
+    closed_until: Mutex<HashMap<u64, Instant>>,
+}
+
+/// Whose calls wait together. Only a keyed hash is kept, so that the gate holds no secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct GateKey(u64);
+
+impl RateGate {
+    /// An open gate.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn key(&self, base_url: &str, api_key: Option<&str>) -> GateKey {
+        GateKey(self.0.hasher.hash_one((base_url, api_key)))
+    }
+
+    /// Nobody passes before this moment.
+    pub(crate) fn close(&self, key: GateKey, until: Instant) {
+        let mut closed = self.closed();
+        let entry = closed.entry(key.0).or_insert(until);
+        *entry = until.max(*entry);
+    }
+
+    /// The moment the gate opens, if it is closed.
+    pub(crate) fn opens(&self, key: GateKey) -> Option<Instant> {
+        let mut closed = self.closed();
+        let until = *closed.get(&key.0)?;
+        if until <= Instant::now() {
+            closed.remove(&key.0);
+            return None;
+        }
+        Some(until)
+    }
+
+    fn closed(&self) -> MutexGuard<'_, HashMap<u64, Instant>> {
+        self.0.closed_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for RateGate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RateGate").field("closed", &self.closed().len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,167 @@
+//! Measures the harness against a model server that answers at once, or after a delay.
+//!
+//! ```text
+//! bench URL cold                         from process start to the first answer
+//! bench URL loop N [memory] [loop|write] one run of N tool turns
+//! bench URL many K N D                   K runs at once of N tool turns, the model taking D ms
+//! bench - idle K                         memory of K agents that are built and do nothing
+//! ```
+//!
+//! The model's name is the server's script. One JSON line comes out:
+//! `{"impl","case","args","seconds","cpu","rss_mb",…}`, with seconds of wall clock, seconds of CPU (user and system) of
+//! this process, and its peak memory in MB.
+#![allow(clippy::print_stdout, reason = "a program's output")]
+
+mod usage;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use deepagents::middleware::todo::TodoPolicy;
+use deepagents::models::{ModelConfig, Registry};
+use deepagents::{DeepAgent, MemoryJournal, RunInput, Stop, tool_fn};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+#[derive(Deserialize, JsonSchema)]
+struct Weather {
+    city: String,
+}
+
+struct Bench {
+    started: Instant,
+    registry: Registry,
+    args: Vec<String>,
+}
+
+fn main() -> Result<()> {
+    let started = Instant::now();
+    let mut args = std::env::args().skip(1);
+    let url = args.next().context("usage: bench URL CASE [ARGS]")?;
+    let case = args.next().context("usage: bench URL CASE [ARGS]")?;
+    let config = ModelConfig { api_key: Some("any".to_owned()), base_url: Some(url), ..ModelConfig::default() };
+    let mut registry = Registry::new();
+    registry.configure("anthropic", config);
+    let bench = Bench { started, registry, args: args.collect() };
+    // A first answer needs no pool of threads.
+    let mut runtime = match case.as_str() {
+        "cold" => tokio::runtime::Builder::new_current_thread(),
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
+    let mut out = runtime.enable_all().build()?.block_on(async {
+        match case.as_str() {
+            "cold" => bench.cold().await,
+            "loop" => bench.one_long_run().await,
+            "many" => bench.many().await,
+            "idle" => bench.idle(),
+            other => bail!("there is no case `{other}`"),
+        }
+    })?;
+    let mut line = json!({"impl": "rust", "case": case, "args": bench.args});
+    out.insert("rss_mb".to_owned(), json!(usage::peak_mb()));
+    line.as_object_mut().context("an object")?.extend(out);
+    println!("{line}");
+    Ok(())
+}
+
+impl Bench {
+    fn arg<T: std::str::FromStr>(&self, at: usize) -> Result<T> {
+        self.args.get(at).and_then(|arg| arg.parse().ok()).with_context(|| format!("argument {} is missing", at + 1))
+    }
+
+    fn agent(&self, script: &str, journal: Option<Arc<MemoryJournal>>) -> Result<DeepAgent> {
+        let weather = tool_fn("get_weather", "Weather of a city.", |args: Weather, _cx| async move {
+            Ok(format!("It is sunny in {}.", args.city))
+        });
+        let mut builder = DeepAgent::builder()
+            .model(self.registry.model(&format!("anthropic:{script}"))?)
+            .todos(TodoPolicy::off())
+            .system_prompt("You are a careful assistant.")
+            .tool(weather);
+        if let Some(journal) = journal {
+            builder = builder.dyn_journal(journal);
+        }
+        Ok(builder.build()?)
+    }
+
+    async fn cold(&self) -> Result<Map<String, Value>> {
+        let outcome = self.agent("answer", None)?.invoke("hi").await?;
+        ensure!(outcome.stop == Stop::Done, "the run ended with {:?}", outcome.stop);
+        Ok(timed(self.started.elapsed(), usage::cpu()))
+    }
+
+    async fn one_long_run(&self) -> Result<Map<String, Value>> {
+        let turns: u32 = self.arg(0)?;
+        let store = self.args.get(1).map_or("none", String::as_str);
+        let kind = self.args.get(2).map_or("loop", String::as_str);
+        let journal = match store {
+            "none" => None,
+            "memory" => Some(Arc::new(MemoryJournal::new())),
+            other => bail!("there is no journal `{other}` to measure"),
+        };
+        let input = if journal.is_some() { RunInput::new("go").thread("t") } else { RunInput::new("go") };
+        let agent = self.agent(&format!("{kind}-{turns}"), journal)?;
+        let (started, cpu) = (Instant::now(), usage::cpu());
+        // The pace of the end is taken from the events, which every run has.
+        let mut run = agent.run(input);
+        let mut turn_times = Vec::new();
+        while let Some(event) = futures_util::StreamExt::next(&mut run).await {
+            if matches!(event.kind, deepagents::EventKind::ModelFinished { .. }) {
+                turn_times.push(Instant::now());
+            }
+        }
+        let outcome = run.outcome().await?;
+        let (seconds, cpu) = (started.elapsed(), usage::cpu().saturating_sub(cpu));
+        ensure!(outcome.stop == Stop::Done && outcome.model_calls == turns + 1, "the run ended early: {:?}", outcome.stop);
+        let mut out = timed(seconds, cpu);
+        out.insert("messages".to_owned(), json!(outcome.messages().len()));
+        out.insert("ms_per_step".to_owned(), json!(seconds.as_secs_f64() * 1000.0 / f64::from(turns.max(1))));
+        let last = turn_times.len().saturating_sub(100);
+        if let (Some(from), Some(to)) = (turn_times.get(last), turn_times.last()) {
+            let steps = (turn_times.len() - last).saturating_sub(1).max(1);
+            let pace = to.duration_since(*from).as_secs_f64() * 1000.0 / steps as f64;
+            out.insert("ms_per_last_step".to_owned(), json!(pace));
+        }
+        Ok(out)
+    }
+
+    async fn many(&self) -> Result<Map<String, Value>> {
+        let (runs, turns, delay): (u64, u64, u64) = (self.arg(0)?, self.arg(1)?, self.arg(2)?);
+        let agent = self.agent(&format!("loop-{turns}-d{delay}"), None)?;
+        let (started, cpu) = (Instant::now(), usage::cpu());
+        let mut tasks = tokio::task::JoinSet::new();
+        for n in 0..runs {
+            let agent = agent.clone();
+            tasks.spawn(async move { agent.invoke(format!("go {n}")).await });
+        }
+        while let Some(outcome) = tasks.join_next().await {
+            ensure!(outcome??.stop == Stop::Done, "a run ended early");
+        }
+        let (seconds, cpu) = (started.elapsed(), usage::cpu().saturating_sub(cpu));
+        let mut out = timed(seconds, cpu);
+        out.insert("steps_per_s".to_owned(), json!((runs * (turns + 1)) as f64 / seconds.as_secs_f64()));
+        Ok(out)
+    }
+
+    fn idle(&self) -> Result<Map<String, Value>> {
+        let count: usize = self.arg(0)?;
+        // The first agent brings what all share.
+        let first = self.agent("answer", None)?;
+        let (before, started, cpu) = (usage::resident_bytes(), Instant::now(), usage::cpu());
+        let agents = (0..count).map(|_| self.agent("answer", None)).collect::<Result<Vec<_>>>()?;
+        let mut out = timed(started.elapsed(), usage::cpu().saturating_sub(cpu));
+        let each = usage::resident_bytes().saturating_sub(before) as f64 / count.max(1) as f64;
+        out.insert("kb_per_agent".to_owned(), json!(each / 1000.0));
+        drop((first, agents));
+        Ok(out)
+    }
+}
+
+fn timed(seconds: Duration, cpu: Duration) -> Map<String, Value> {
+    let mut out = Map::new();
+    out.insert("seconds".to_owned(), json!(seconds.as_secs_f64()));
+    out.insert("cpu".to_owned(), json!(cpu.as_secs_f64()));
+    out
+}

@@ -1,0 +1,113 @@
+//! Replays recorded provider answers through the real clients, without a network.
+//!
+//! `cassettes DIR [--dump FILE]` walks the YAML recordings below `DIR`. Every answer with status 200 of a known wire is
+//! decoded, and the message that the next request would send back is built and compared, in order, with what the model
+//! said. `--dump` writes one JSON line an answer. The exit status is 1 when an answer failed.
+
+mod check;
+mod recording;
+mod said;
+
+use std::error::Error;
+use std::fs::File;
+use std::io::{BufWriter, Write, stderr, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use check::{Checked, Wire};
+use recording::Answer;
+
+const USAGE: &str = "usage: cassettes DIR [--dump FILE]";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            // Nothing is left to report to when even this fails.
+            let _ = writeln!(stderr(), "cassettes: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn arguments() -> Result<(PathBuf, Option<PathBuf>), Box<dyn Error>> {
+    let (mut dir, mut dump) = (None, None);
+    let mut args = std::env::args_os().skip(1);
+    while let Some(arg) = args.next() {
+        match arg.to_str() {
+            Some("--dump") => dump = Some(PathBuf::from(args.next().ok_or("--dump needs the name of a file")?)),
+            Some(flag) if flag.starts_with('-') => return Err(format!("unknown option {flag}; {USAGE}").into()),
+            _ if dir.is_none() => dir = Some(PathBuf::from(arg)),
+            _ => return Err(USAGE.into()),
+        }
+    }
+    Ok((dir.ok_or(USAGE)?, dump))
+}
+
+/// Whether all answers passed.
+fn run() -> Result<bool, Box<dyn Error>> {
+    let (dir, dump) = arguments()?;
+    let mut out = BufWriter::new(stdout().lock());
+    if !dir.is_dir() {
+        writeln!(out, "skipped: there is no folder {}", dir.display())?;
+        writeln!(out, "0 passed, 0 failed, 0 skipped")?;
+        return Ok(true);
+    }
+    let mut dump = dump.map(File::create).transpose()?.map(BufWriter::new);
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    for file in recording::files(&dir)? {
+        let name = file.strip_prefix(&dir).unwrap_or(&file).display().to_string();
+        for (index, answer) in recording::read(&file)?.into_iter().enumerate() {
+            let place = format!("{name} #{index}");
+            let (answer, wire) = match answer.and_then(|answer| usable(&answer).map(|wire| (answer, wire))) {
+                Ok(usable) => usable,
+                Err(reason) => {
+                    skipped += 1;
+                    writeln!(out, "skip {place}: {reason}")?;
+                    continue;
+                }
+            };
+            let Checked { message, decoded, problem } = check::check(wire, dialect_hint(&file), &answer);
+            match problem {
+                None => passed += 1,
+                Some(problem) => {
+                    failed += 1;
+                    writeln!(out, "FAIL {place}: {problem}")?;
+                }
+            }
+            if let (Some(dump), Some(decoded)) = (&mut dump, decoded) {
+                let (input, output) = wire.usage_fields();
+                let usage = json!({"input": decoded.usage.get(input), "output": decoded.usage.get(output)});
+                let line = json!({
+                    "file": name, "index": index, "wire": wire.name(),
+                    "message": message, "usage": usage, "stop": decoded.stop,
+                });
+                writeln!(dump, "{line}")?;
+            }
+        }
+    }
+    if let Some(mut dump) = dump {
+        dump.flush()?;
+    }
+    writeln!(out, "{passed} passed, {failed} failed, {skipped} skipped")?;
+    out.flush()?;
+    Ok(failed == 0)
+}
+
+/// The wire of an answer, or why it is left out.
+fn usable(answer: &Answer) -> Result<Wire, String> {
+    let wire = Wire::of_path(&answer.path).ok_or_else(|| format!("no wire we know: {}", answer.path))?;
+    match answer.status {
+        200 if answer.body.trim().is_empty() => Err("the answer has no body".to_owned()),
+        200 => Ok(wire),
+        status => Err(format!("status {status}")),
+    }
+}
+
+/// The folders that a recording lies in, innermost first.
+fn dialect_hint(file: &Path) -> impl Iterator<Item = &str> {
+    file.parent().into_iter().flat_map(Path::iter).rev().filter_map(|part| part.to_str())
+}

@@ -1,0 +1,81 @@
+//! Reading recordings: YAML files of `when` and `then` documents.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+/// A recorded answer with the path that it answers.
+#[derive(Debug, Deserialize)]
+#[serde(from = "Document")]
+pub(crate) struct Answer {
+    pub(crate) path: String,
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+#[derive(Deserialize)]
+struct Document {
+    when: When,
+    then: Then,
+}
+
+#[derive(Deserialize)]
+struct When {
+    path: String,
+}
+
+#[derive(Deserialize)]
+struct Then {
+    status: u16,
+    #[serde(default)]
+    header: Option<Vec<Header>>,
+    #[serde(default)]
+    body: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    name: String,
+    value: String,
+}
+
+impl From<Document> for Answer {
+    fn from(document: Document) -> Self {
+        let headers = document.then.header.unwrap_or_default();
+        Self {
+            path: document.when.path,
+            status: document.then.status,
+            headers: headers.into_iter().map(|header| (header.name, header.value)).collect(),
+            body: document.then.body.unwrap_or_default(),
+        }
+    }
+}
+
+/// The recordings below a folder, in the order of their names.
+pub(crate) fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let (mut files, mut folders) = (Vec::new(), vec![dir.to_path_buf()]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder)? {
+            let entry = entry?;
+            let (path, kind) = (entry.path(), entry.file_type()?);
+            if kind.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ext| ext == "yaml" || ext == "yml") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// The answers of a file; one that cannot be read is the reason why.
+pub(crate) fn read(file: &Path) -> io::Result<Vec<Result<Answer, String>>> {
+    let bytes = std::fs::read(file)?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(serde_yaml_ng::Deserializer::from_str(&text)
+        .map(|document| Answer::deserialize(document).map_err(|error| format!("not a recording: {error}")))
+        .collect())
+}

@@ -1,0 +1,65 @@
+//! What is written of a step.
+
+use std::path::Path;
+
+use anyhow::Result;
+use deepagents::channels::{Files, StructuredResponse, Todos};
+use deepagents::{Message, State};
+use serde_json::{Map, Value, json};
+
+use crate::build::Built;
+
+pub(crate) fn step(state: &State, built: &Built, error: Option<String>) -> Result<Value> {
+    let messages: Vec<Value> = state.messages().iter().map(|m| message(m)).collect();
+    let todos: Vec<Value> = state
+        .get::<Todos>()
+        .into_iter()
+        .flatten()
+        .map(|todo| json!({"content": todo.content, "status": todo.status}))
+        .collect();
+    let mut files = Map::new();
+    match &built.root {
+        Some(root) => on_disk(root.path(), root.path(), &mut files)?,
+        None => {
+            for (path, file) in state.get::<Files>().into_iter().flat_map(|files| files.iter()) {
+                files.insert(path.to_string(), Value::String(String::from_utf8_lossy(file.content().bytes()).into_owned()));
+            }
+        }
+    }
+    let mut out = json!({"messages": messages, "todos": todos, "files": files});
+    if let Some(value) = state.get::<StructuredResponse>().and_then(Option::as_ref) {
+        out["structured_response"] = value.clone();
+    }
+    if let Some(error) = error {
+        out["error"] = Value::String(error);
+    }
+    Ok(out)
+}
+
+fn message(message: &Message) -> Value {
+    let text = message.text();
+    match message {
+        Message::Assistant(answer) => {
+            let calls: Vec<Value> =
+                answer.tool_calls().map(|c| json!({"id": c.id, "name": c.name, "args": c.args})).collect();
+            json!({"role": "assistant", "text": text, "tool_calls": calls})
+        }
+        Message::Tool(result) => json!({
+            "role": "tool", "text": text, "id": result.call_id, "name": result.name, "error": result.is_error,
+        }),
+        _ => json!({"role": "user", "text": text}),
+    }
+}
+
+fn on_disk(root: &Path, folder: &Path, files: &mut Map<String, Value>) -> Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            on_disk(root, &path, files)?;
+        } else {
+            let name = format!("/{}", path.strip_prefix(root)?.display());
+            files.insert(name, Value::String(String::from_utf8_lossy(&std::fs::read(&path)?).into_owned()));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,33 @@
+//! Events as they happen, a message to the model on the way, and a thread that is gone on with.
+
+#![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
+
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{DeepAgent, EventKind, MemoryJournal, RunInput};
+use futures_util::StreamExt;
+use serde_json::json;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let model = ScriptedModel::new([
+        Turn::call("write_file", json!({"file_path": "/plan.md", "content": "1. rest\n"})),
+        Turn::text("A plan is written."),
+        Turn::text("You asked for a plan; it says: rest."),
+    ]);
+    let agent = DeepAgent::builder().model(model).journal(MemoryJournal::new()).build()?;
+
+    let mut run = agent.run(RunInput::new("Write a plan.").thread("holiday"));
+    while let Some(event) = run.next().await {
+        match event.kind {
+            EventKind::TextDelta { text, .. } => print!("{text}"),
+            EventKind::ToolStarted { name, .. } => println!("[{name}]"),
+            EventKind::RunFinished { usage, .. } => println!("\n({} tokens)", usage.total()),
+            _ => {}
+        }
+    }
+    run.outcome().await?;
+
+    let outcome = agent.invoke(RunInput::new("What did I ask for?").thread("holiday")).await?;
+    println!("{} ({} messages)", outcome.text(), outcome.messages().len());
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! An answer in a shape, typed in Rust.
+
+#![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
+
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{DeepAgent, ResponseFormat};
+use serde_json::json;
+
+#[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
+struct Person {
+    name: String,
+    age: u32,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // The first answer does not fit and is sent back with what is wrong.
+    let model = ScriptedModel::new([
+        Turn::call("Person", json!({"name": "Ada"})),
+        Turn::call("Person", json!({"name": "Ada", "age": 36})),
+    ]);
+    let agent = DeepAgent::builder().model(model).response_format(ResponseFormat::of::<Person>()).build()?;
+    let outcome = agent.invoke("Extract: Ada, 36.").await?;
+    let person: Person = outcome.structured()?;
+    println!("{} is {}", person.name, person.age);
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! The order of the middlewares.
+
+use std::sync::Arc;
+
+use deepagents_core::agent::BuildError;
+use deepagents_core::middleware::{DynMiddleware, Middleware};
+
+/// The standard middlewares, in order.
+#[derive(Default)]
+pub(super) struct Stack {
+    standard: Vec<Arc<dyn DynMiddleware>>,
+    /// Those that come after the user's.
+    last: Vec<Arc<dyn DynMiddleware>>,
+}
+
+impl Stack {
+    pub(super) fn push(&mut self, middleware: impl Middleware) {
+        self.standard.push(Arc::new(middleware));
+    }
+
+    /// Adds one that comes after the user's.
+    pub(super) fn push_last(&mut self, middleware: impl Middleware) {
+        self.last.push(Arc::new(middleware));
+    }
+
+    /// Whether a standard one has the name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.standard.iter().chain(&self.last).any(|m| m.name() == name)
+    }
+
+    /// The final order: standard ones, replaced in place by the user's of the same name, with the user's others before
+    /// the last ones.
+    pub(super) fn finish(
+        mut self,
+        own: Vec<Arc<dyn DynMiddleware>>,
+        without: &[String],
+    ) -> Result<Vec<Arc<dyn DynMiddleware>>, BuildError> {
+        for name in without {
+            if !self.has(name) {
+                let known: Vec<&str> = self.standard.iter().chain(&self.last).map(|m| m.name()).collect();
+                return Err(BuildError::Option(format!(
+                    "`without(\"{name}\")` matches no standard middleware; they are {}",
+                    known.join(", ")
+                )));
+            }
+            self.standard.retain(|m| m.name() != name);
+            self.last.retain(|m| m.name() != name);
+        }
+        let mut replaced = Vec::new();
+        let mut others = Vec::new();
+        for middleware in own {
+            let mut standard = self.standard.iter_mut().chain(&mut self.last);
+            match standard.find(|m| m.name() == middleware.name()) {
+                Some(slot) if !replaced.iter().any(|name| name == middleware.name()) => {
+                    replaced.push(middleware.name().to_owned());
+                    *slot = middleware;
+                }
+                // A second one of the same name is refused when the agent is built.
+                _ => others.push(middleware),
+            }
+        }
+        Ok([self.standard, others, self.last].concat())
+    }
+}

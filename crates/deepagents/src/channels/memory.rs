@@ -1,0 +1,47 @@
+//! What the memory files hold.
+
+use std::collections::BTreeMap;
+
+use deepagents_core::state::{Channel, ChannelError, Concurrent};
+use deepagents_fs::{VPath, Version};
+use serde::{Deserialize, Serialize};
+
+/// The memory files as the last run found them; a file that is missing has no entry. Sub-agents have none.
+#[derive(Debug)]
+pub struct MemoryContents;
+
+impl Channel for MemoryContents {
+    const NAME: &'static str = "memory_contents";
+    const PRIVATE: bool = true;
+    const CONCURRENT: Concurrent = Concurrent::Refuse;
+    type Value = BTreeMap<VPath, MemoryFile>;
+    /// The files that changed; none for one that is gone.
+    type Update = BTreeMap<VPath, Option<MemoryFile>>;
+
+    fn reduce(value: &mut Self::Value, update: Self::Update) -> Result<(), ChannelError> {
+        for (path, file) in update {
+            match file {
+                Some(file) => value.insert(path, file),
+                None => value.remove(&path),
+            };
+        }
+        Ok(())
+    }
+}
+
+/// A memory file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct MemoryFile {
+    /// Which version of the file this is; none where not even that could be found out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<Version>,
+    /// The text without HTML comments and without blanks at its end.
+    pub text: String,
+    /// Whether the text is only the beginning.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
+    /// Why the file could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}

@@ -1,0 +1,137 @@
+//! Results that are too large for the conversation go to a file.
+
+use deepagents_core::message::Block;
+use deepagents_core::middleware::ToolResponse;
+use deepagents_core::state::{MessagesChannel, Update};
+use deepagents_core::tool::ToolContext;
+use deepagents_fs::{Backend, FsError, VPath, WriteMode};
+
+/// Where large results go.
+pub(super) const FOLDER: &str = "/large_tool_results";
+/// Tools that bound their own results.
+const BOUNDED: [&str; 7] = ["ls", "glob", "grep", "read_file", "edit_file", "write_file", "delete"];
+/// Lines of a preview, at each end.
+const PREVIEW_LINES: usize = 5;
+/// Characters of a line of a preview.
+const PREVIEW_CHARS: usize = 1_000;
+/// Bytes of a file's name made from a call's id.
+const NAME_BYTES: usize = 128;
+
+/// Puts a result of more than `limit` characters into a file and leaves a preview. What cannot be stored is cut, and
+/// the model is told.
+pub(super) async fn evict(
+    response: ToolResponse,
+    limit: usize,
+    backend: &dyn Backend,
+    cx: &ToolContext,
+) -> ToolResponse {
+    let texts: Vec<&str> = response.content.iter().filter_map(Block::as_text).collect();
+    let text = texts.join("\n");
+    let chars = text.chars().count();
+    if chars <= limit || BOUNDED.contains(&cx.tool_name()) {
+        return response;
+    }
+    let lines = text.lines().count();
+    let (head, update) = match store(&text, &response.update, backend, cx).await {
+        Ok((path, update)) => {
+            let head = format!(
+                "The result of {} is too large to show ({chars} characters, {lines} lines). It is in {path}; read it in parts with read_file and its offset and limit, or search it with grep. Its beginning and end:",
+                cx.tool_name()
+            );
+            (head, update)
+        }
+        Err(error) => {
+            let head = format!(
+                "The result of {} is too large to show ({chars} characters, {lines} lines) and could not be stored: {error}. What is not shown here is lost; ask for less. Its beginning and end:",
+                cx.tool_name()
+            );
+            (head, Update::none())
+        }
+    };
+    let mut content = vec![Block::text(format!("{head}\n\n{}", preview(&text)))];
+    let mut response = response;
+    content.extend(response.content.into_iter().filter(|block| block.as_text().is_none()));
+    response.content = content;
+    response.update = response.update.and(update);
+    response
+}
+
+/// Writes the text to a file that no earlier result has.
+async fn store(
+    text: &str,
+    update: &Update,
+    backend: &dyn Backend,
+    cx: &ToolContext,
+) -> Result<(VPath, Update), FsError> {
+    // What the tool itself changed comes before this.
+    let mut state = cx.state().clone();
+    let (_, rest) = update.clone().split::<MessagesChannel>();
+    let applied = state.apply(&rest);
+    let state = if applied.is_ok() { &state } else { cx.state() };
+    let name = file_name(cx.wire_id());
+    for suffix in 1u32.. {
+        let name = if suffix == 1 { name.clone() } else { format!("{name}-{suffix}") };
+        let path = VPath::parse(&format!("{FOLDER}/{name}")).unwrap_or_default();
+        match backend.write(state, &path, text.to_owned().into(), WriteMode::Create).await {
+            Ok(written) => return Ok((path, written.update)),
+            Err(FsError::AlreadyExists { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(FsError::AlreadyExists { path: VPath::root() })
+}
+
+/// A name for a call's file: its id, and where the id cannot be a name, what is left of it and a hash, so that two
+/// calls of a turn never share a file.
+fn file_name(id: &str) -> String {
+    let kept: String = id.chars().map(|c| if matches!(c, '.' | '/' | '\\' | '\0') { '_' } else { c }).collect();
+    if kept == id && !id.is_empty() && id.len() <= NAME_BYTES {
+        return kept;
+    }
+    // FNV-1a: the same id gives the same name in every process.
+    let hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+    format!("{}-{hash:016x}", kept.chars().take(NAME_BYTES / 4).collect::<String>())
+}
+
+/// The first and last lines, numbered, each cut where it is long.
+pub(super) fn preview(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let show = |(number, line): (usize, &&str)| {
+        let cut: String = line.chars().take(PREVIEW_CHARS).collect();
+        let more = if cut.len() < line.len() { " [line cut]" } else { "" };
+        format!("{:>6}\t{cut}{more}\n", number + 1)
+    };
+    let numbered = lines.iter().enumerate();
+    if lines.len() <= 2 * PREVIEW_LINES {
+        return numbered.map(show).collect();
+    }
+    let head: String = numbered.clone().take(PREVIEW_LINES).map(show).collect();
+    let tail: String = numbered.skip(lines.len() - PREVIEW_LINES).map(show).collect();
+    format!("{head}... [{} lines left out] ...\n{tail}", lines.len() - 2 * PREVIEW_LINES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_are_safe_whatever_the_id() {
+        assert_eq!(file_name("call_1"), "call_1");
+        assert!(file_name("../../etc/passwd").starts_with("______etc_passwd-"));
+        assert!(file_name(&"x".repeat(500)).len() <= NAME_BYTES);
+        assert_ne!(file_name("c.1"), file_name("c_1"));
+        assert!(!file_name("").is_empty());
+        for id in ["a\0b", "日本語", "..", "/", "\\"] {
+            assert!(VPath::parse(&format!("{FOLDER}/{}", file_name(id))).is_ok(), "{id}");
+        }
+    }
+
+    #[test]
+    fn a_preview_shows_both_ends() {
+        let text: String = (1..=20).map(|n| format!("line {n}\n")).collect();
+        let shown = preview(&text);
+        assert!(shown.starts_with("     1\tline 1\n") && shown.ends_with("    20\tline 20\n"), "{shown}");
+        assert!(shown.contains("... [10 lines left out] ..."));
+        assert!(preview(&"y".repeat(5000)).contains(" [line cut]"));
+    }
+}

@@ -1,0 +1,37 @@
+//! Which version of which file the thread knows.
+
+use std::collections::BTreeMap;
+
+use deepagents_core::state::{Channel, ChannelError};
+use deepagents_core::tool::{ToolContext, ToolError};
+use deepagents_fs::{VPath, Version};
+
+/// The version of each file that the thread has last read or written. A sub-agent starts knowing none.
+#[derive(Debug)]
+pub struct SeenFiles;
+
+impl Channel for SeenFiles {
+    const NAME: &'static str = "seen_files";
+    const PRIVATE: bool = true;
+    type Value = BTreeMap<VPath, Version>;
+    type Update = Vec<(VPath, Version)>;
+
+    fn reduce(value: &mut Self::Value, update: Self::Update) -> Result<(), ChannelError> {
+        value.extend(update);
+        Ok(())
+    }
+}
+
+/// Refuses a change to a file that the thread does not know as it is.
+pub(super) fn check(cx: &ToolContext, path: &VPath, now: &Version) -> Result<(), ToolError> {
+    let seen = cx.state().get::<SeenFiles>().and_then(|seen| seen.get(path));
+    match seen {
+        Some(version) if version == now => Ok(()),
+        Some(_) => Err(ToolError::model(format!(
+            "Error: {path} has changed since you last read it. Read it again, then make the change."
+        ))),
+        None => Err(ToolError::model(format!(
+            "Error: {path} exists and you have not read it. Read it first, then make the change."
+        ))),
+    }
+}

@@ -1,0 +1,189 @@
+//! `glob` and `grep`.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use deepagents_core::tool::{Effect, Tool, ToolContext, ToolError, ToolOutput};
+use deepagents_fs::VPath;
+use deepagents_fs::search::{GlobQuery, GrepFile, GrepOutcome, GrepQuery, Problems, Stopped};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{failed, parse};
+use crate::middleware::filesystem::Filesystem;
+
+/// Matches that `grep` gives unless told otherwise.
+const DEFAULT_MATCHES: usize = 1_000;
+
+fn root_or(path: Option<&str>) -> Result<VPath, ToolError> {
+    path.map_or_else(|| Ok(VPath::root()), parse)
+}
+
+/// Notes on what a search did not see.
+fn notes(stopped: Option<Stopped>, problems: &Problems) -> Vec<String> {
+    let mut notes = Vec::new();
+    match stopped {
+        Some(Stopped::Deadline) => notes.push("[the time was up; narrow the path or the pattern for the rest]".to_owned()),
+        Some(_) => notes.push("[there is more; narrow the path or the pattern, or raise max_count]".to_owned()),
+        None => {}
+    }
+    if let Some(first) = problems.errors.first() {
+        notes.push(format!("[{} places could not be searched, the first: {first}]", problems.count));
+    }
+    notes
+}
+
+pub(in crate::middleware::filesystem) struct Glob(pub(in crate::middleware::filesystem) Arc<Filesystem>);
+
+#[derive(Deserialize, JsonSchema)]
+pub(in crate::middleware::filesystem) struct GlobArgs {
+    /// Such as *.rs (at any depth), src/**/*.rs or *.{md,txt}.
+    pattern: String,
+    /// Directory to search; everything if left out.
+    path: Option<String>,
+}
+
+impl Tool for Glob {
+    type Args = GlobArgs;
+
+    fn name(&self) -> &str {
+        "glob"
+    }
+
+    fn description(&self) -> &str {
+        "Finds files by name, one absolute path a line, sorted. Names that begin with a dot are found only where the pattern or path says so."
+    }
+
+    fn effect(&self, _args: &GlobArgs) -> Effect {
+        Effect::Read
+    }
+
+    async fn call(&self, args: GlobArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let query = GlobQuery::new(&args.pattern, root_or(args.path.as_deref())?).map_err(failed)?;
+        let found = self.0.workspace.of(&cx).glob(cx.state(), &query).await.map_err(failed)?;
+        let mut lines: Vec<String> = found.files.iter().map(ToString::to_string).collect();
+        if lines.is_empty() {
+            lines.push("No files found".to_owned());
+        }
+        Ok(self.0.bounded(&lines, &notes(found.stopped, &found.problems)).into())
+    }
+}
+
+pub(in crate::middleware::filesystem) struct Grep(pub(in crate::middleware::filesystem) Arc<Filesystem>);
+
+#[derive(Deserialize, JsonSchema)]
+pub(in crate::middleware::filesystem) struct GrepArgs {
+    /// What to look for in each line; text as it stands unless regex is set.
+    pattern: String,
+    /// The pattern is a regular expression.
+    #[serde(default)]
+    regex: bool,
+    /// Directory or file to search; everything if left out.
+    path: Option<String>,
+    /// Only files with such a name, as in glob.
+    glob: Option<String>,
+    #[serde(default)]
+    output_mode: OutputMode,
+    /// Lines to show around each match, in mode content.
+    #[serde(default)]
+    context: usize,
+    /// Matches to give at most.
+    max_count: Option<NonZeroUsize>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum OutputMode {
+    #[default]
+    FilesWithMatches,
+    Content,
+    Count,
+}
+
+impl Tool for Grep {
+    type Args = GrepArgs;
+
+    fn name(&self) -> &str {
+        "grep"
+    }
+
+    fn description(&self) -> &str {
+        "Searches the lines of files. Gives the paths of files with a match, the matching lines with their numbers (content), or how many there are in each file (count)."
+    }
+
+    fn effect(&self, _args: &GrepArgs) -> Effect {
+        Effect::Read
+    }
+
+    async fn call(&self, args: GrepArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let mut query = GrepQuery::new(args.pattern.clone(), root_or(args.path.as_deref())?);
+        if let Some(glob) = &args.glob {
+            query = query.only(glob).map_err(failed)?;
+        }
+        query.regex = args.regex;
+        query.context = if args.output_mode == OutputMode::Content { args.context } else { 0 };
+        query.max_count = Some(args.max_count.map_or(DEFAULT_MATCHES, NonZeroUsize::get));
+        let found = self.0.workspace.of(&cx).grep(cx.state(), &query).await.map_err(failed)?;
+        let mut notes = notes(found.stopped, &found.problems);
+        let mut lines = match args.output_mode {
+            OutputMode::FilesWithMatches => files(&found),
+            OutputMode::Content => found.files.iter().flat_map(content).collect(),
+            OutputMode::Count => found.files.iter().map(count).collect(),
+        };
+        if lines.is_empty() {
+            lines.push("No matches found".to_owned());
+            if !args.regex && looks_like_regex(&args.pattern) {
+                notes.push("[the pattern was taken as text; set regex to search for a regular expression]".to_owned());
+            }
+        }
+        Ok(self.0.bounded(&lines, &notes).into())
+    }
+}
+
+fn files(found: &GrepOutcome) -> Vec<String> {
+    let paths: BTreeSet<&VPath> = found.files.iter().map(|file| &file.path).collect();
+    paths.into_iter().map(ToString::to_string).collect()
+}
+
+fn count(file: &GrepFile) -> String {
+    format!("{}: {}", file.path, file.lines.iter().filter(|line| line.matched).count())
+}
+
+/// The path, then each line under it; `--` stands where lines in between are left out.
+fn content(file: &GrepFile) -> Vec<String> {
+    let mut out = vec![format!("{}:", file.path)];
+    let shows_context = file.lines.iter().any(|line| !line.matched);
+    let mut last = None;
+    for line in &file.lines {
+        if shows_context && last.is_some_and(|last| line.number > last + 1) {
+            out.push("  --".to_owned());
+        }
+        let mark = if line.matched { ':' } else { '-' };
+        let more = if line.clipped { " [clipped]" } else { "" };
+        out.push(format!("  {}{mark} {}{more}", line.number, line.text));
+        last = Some(line.number);
+    }
+    out
+}
+
+/// Whether text that was not found is likelier meant as a regular expression.
+fn looks_like_regex(pattern: &str) -> bool {
+    let escapes = ["\\.", "\\w", "\\W", "\\d", "\\D", "\\s", "\\S", "\\b", "\\B", "\\(", "\\)", "\\{", "\\["];
+    pattern.contains('|') || pattern.contains(".*") || pattern.contains(".+") || escapes.iter().any(|e| pattern.contains(e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::looks_like_regex;
+
+    #[test]
+    fn a_pattern_that_reads_like_a_regular_expression_is_told_apart_from_text() {
+        for pattern in ["a|b", "fn .*", "\\bword", "\\d+"] {
+            assert!(looks_like_regex(pattern), "{pattern}");
+        }
+        for pattern in ["main()", "a.b", "C:\\temp"] {
+            assert!(!looks_like_regex(pattern), "{pattern}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Reading the files, as far as they changed.
+
+use std::collections::BTreeMap;
+
+use deepagents_core::state::State;
+use deepagents_fs::{Backend, ByteRange, FsError, Kind, VPath};
+use futures_util::future::join_all;
+
+use crate::channels::MemoryFile;
+
+/// Bytes of a file that are looked at; comments may take up most of them.
+const READ_LIMIT: u64 = 1 << 20;
+const COMMENT: &str = "<!--";
+const COMMENT_END: &str = "-->";
+
+type Contents = BTreeMap<VPath, MemoryFile>;
+
+/// The files that there are. One whose version is known is not read again.
+pub(super) async fn all(
+    backend: &dyn Backend,
+    state: &State,
+    paths: &[VPath],
+    known: &Contents,
+    max_chars: usize,
+) -> Contents {
+    let looks = paths.iter().map(|path| async move {
+        let file = one(backend, state, path, known.get(path), max_chars).await;
+        file.map(|file| (path.clone(), file))
+    });
+    join_all(looks).await.into_iter().flatten().collect()
+}
+
+/// What became different.
+pub(super) fn changes(mut known: Contents, found: Contents) -> BTreeMap<VPath, Option<MemoryFile>> {
+    let mut changes = BTreeMap::new();
+    for (path, file) in found {
+        if known.remove(&path).as_ref() != Some(&file) {
+            changes.insert(path, Some(file));
+        }
+    }
+    changes.extend(known.into_keys().map(|path| (path, None)));
+    changes
+}
+
+async fn one(
+    backend: &dyn Backend,
+    state: &State,
+    path: &VPath,
+    known: Option<&MemoryFile>,
+    max_chars: usize,
+) -> Option<MemoryFile> {
+    let problem = |problem: String| MemoryFile { problem: Some(problem), ..MemoryFile::default() };
+    let stat = match backend.stat(state, path).await {
+        Ok(stat) => stat,
+        Err(FsError::NotFound { .. }) => return None,
+        Err(error) => return Some(problem(error.to_string())),
+    };
+    if stat.kind != Kind::File {
+        return Some(problem(format!("{path} is not a file")));
+    }
+    if let Some(known) = known.filter(|known| known.version.as_ref() == Some(&stat.version)) {
+        return Some(known.clone());
+    }
+    match backend.read(state, path, ByteRange::first(READ_LIMIT)).await {
+        Err(FsError::NotFound { .. }) => None,
+        Err(error) => Some(problem(error.to_string())),
+        Ok(read) => {
+            let whole = read.bytes.len() as u64 >= read.stat.size;
+            let version = Some(read.stat.version);
+            Some(match decode(&read.bytes, whole) {
+                None => MemoryFile { version, ..problem(format!("{path} is not UTF-8 text")) },
+                Some(text) => {
+                    let text = without_comments(text, whole);
+                    let kept = cut(text.trim_end(), max_chars);
+                    let cut = !whole || kept.len() < text.trim_end().len();
+                    MemoryFile { version, text: kept.to_owned(), cut, problem: None }
+                }
+            })
+        }
+    }
+}
+
+/// Text, of which the last character may be missing a part when the bytes are only the beginning.
+fn decode(bytes: &[u8], whole: bool) -> Option<&str> {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) if !whole && error.error_len().is_none() => {
+            std::str::from_utf8(bytes.get(..error.valid_up_to())?).ok()?
+        }
+        Err(_) => return None,
+    };
+    Some(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+/// The text without HTML comments. One that is never closed is text, unless its end may lie in the part not read.
+fn without_comments(text: &str, whole: bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(COMMENT) {
+        match after.split_once(COMMENT_END) {
+            Some((_, after)) => {
+                out.push_str(before);
+                rest = after;
+            }
+            None if whole => break,
+            None => {
+                out.push_str(before);
+                rest = "";
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The beginning of a text up to the last whole line within a number of characters; of a first line that is longer, as
+/// much as there may be.
+pub(super) fn cut(text: &str, max_chars: usize) -> &str {
+    let Some((end, _)) = text.char_indices().nth(max_chars) else { return text };
+    let head = text.get(..end).unwrap_or_default();
+    match head.rsplit_once('\n') {
+        Some((lines, _)) if !lines.trim().is_empty() => lines,
+        _ => head,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_are_left_out_across_lines_and_an_unclosed_one_stays() {
+        assert_eq!(without_comments("a<!-- x\ny -->b<!---->c", true), "abc");
+        assert_eq!(without_comments("a<!-- x -->b<!-- y", true), "ab<!-- y");
+        assert_eq!(without_comments("a<!-- x -->b<!-- y", false), "ab");
+    }
+
+    #[test]
+    fn a_text_is_cut_at_the_end_of_a_line_where_there_is_one() {
+        assert_eq!(cut("one\ntwo\nthree", 9), "one\ntwo");
+        assert_eq!(cut("seventeen", 5), "seven");
+        assert_eq!(cut("äöü", 3), "äöü");
+        assert_eq!(cut("äöü", 2), "äö");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_cut_text_is_a_beginning_within_the_limit(text in "[a\u{e4}\n ]{0,40}", max in 0usize..30) {
+            let head = cut(&text, max);
+            proptest::prop_assert!(text.starts_with(head));
+            proptest::prop_assert!(head.chars().count() <= max);
+        }
+
+        #[test]
+        fn no_closed_comment_is_left(text in "(<!--|-->|a|\n){0,12}") {
+            let left = without_comments(&text, false);
+            let inside = left.split_once(COMMENT).and_then(|(_, after)| after.split_once(COMMENT_END));
+            // Two halves of a comment may only meet where a comment between them was taken out.
+            proptest::prop_assert!(inside.is_none() || text.matches(COMMENT).count() > 1);
+        }
+    }
+}

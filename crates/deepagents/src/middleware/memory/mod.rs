@@ -1,0 +1,156 @@
+//! Memory: notes in files, such as `AGENTS.md`, that are part of every request.
+
+mod load;
+mod render;
+
+use deepagents_core::agent::BuildError;
+use deepagents_core::error::Result;
+use deepagents_core::middleware::{Middleware, Step};
+use deepagents_core::model::{ModelRequest, SystemBlock};
+use deepagents_core::run::Context;
+use deepagents_core::state::ChannelSpec;
+use deepagents_fs::{Backend, VPath};
+use serde_json::json;
+
+use crate::channels::{MemoryContents, MemoryFile};
+use crate::workspace::Workspace;
+
+/// What a template says where the notes go.
+const PLACEHOLDER: &str = "{agent_memory}";
+
+/// Puts memory files into the system prompt, in order, after everything that never changes.
+///
+/// The files are read when a run begins, and again in a later run of the thread when their version has changed; what
+/// the agent itself writes to them is in the conversation already. A missing file is no error. One that cannot be read
+/// is reported, to the model in its place and to the application in the event `memory_loaded`, and the run goes on.
+/// HTML comments are left out.
+///
+/// ```
+/// use deepagents::middleware::Memory;
+/// use deepagents_fs::StateBackend;
+/// let memory = Memory::new(StateBackend::new(), ["/AGENTS.md", "/team/AGENTS.md"])?.max_file_chars(8_000);
+/// # Ok::<(), deepagents::BuildError>(())
+/// ```
+#[derive(Clone)]
+pub struct Memory {
+    workspace: Workspace,
+    paths: Vec<VPath>,
+    max_file_chars: usize,
+    max_total_chars: usize,
+    template: Option<String>,
+}
+
+impl Memory {
+    /// Memory in these files of a backend.
+    ///
+    /// # Errors
+    /// When a path is not one.
+    pub fn new<P: AsRef<str>>(backend: impl Backend, paths: impl IntoIterator<Item = P>) -> Result<Self, BuildError> {
+        Self::on(Workspace::One(std::sync::Arc::new(backend)), paths)
+    }
+
+    pub(crate) fn on<P: AsRef<str>>(
+        workspace: Workspace,
+        paths: impl IntoIterator<Item = P>,
+    ) -> Result<Self, BuildError> {
+        let mut known = Vec::new();
+        for path in paths {
+            let path = VPath::parse(path.as_ref())
+                .map_err(|error| BuildError::Option(format!("a memory file cannot be there: {error}")))?;
+            if !known.contains(&path) {
+                known.push(path);
+            }
+        }
+        Ok(Self { workspace, paths: known, max_file_chars: 32_000, max_total_chars: 64_000, template: None })
+    }
+
+    /// How many characters of one file are shown, 32 000 unless told otherwise. A longer one is cut at the end of a
+    /// line, with a note of where the rest is.
+    #[must_use]
+    pub fn max_file_chars(mut self, chars: usize) -> Self {
+        self.max_file_chars = chars;
+        self
+    }
+
+    /// How many characters of all files together are shown, 64 000 unless told otherwise. The first files have them first.
+    #[must_use]
+    pub fn max_total_chars(mut self, chars: usize) -> Self {
+        self.max_total_chars = chars;
+        self
+    }
+
+    /// Another text around the notes; `{agent_memory}` stands for them. With an empty template the files are loaded and
+    /// not shown.
+    ///
+    /// # Errors
+    /// When the template does not say where the notes go.
+    pub fn template(mut self, template: impl Into<String>) -> Result<Self, BuildError> {
+        let template = template.into();
+        if !template.is_empty() && !template.contains(PLACEHOLDER) {
+            return Err(BuildError::Option(format!("the memory template does not hold `{PLACEHOLDER}`")));
+        }
+        self.template = Some(template);
+        Ok(self)
+    }
+
+    /// What is told of memory in a request.
+    fn section(&self, files: &std::collections::BTreeMap<VPath, MemoryFile>, can_write: bool) -> Option<String> {
+        let notes = render::notes(&self.paths, files, self.max_total_chars);
+        match self.template.as_deref() {
+            Some("") => None,
+            Some(template) => Some(template.replace(PLACEHOLDER, &notes)),
+            None => {
+                let mut out = include_str!("../../prompts/memory.md").trim_end().replace(PLACEHOLDER, &notes);
+                if can_write {
+                    out.push_str("\n\n");
+                    out.push_str(include_str!("../../prompts/memory_update.md").trim_end());
+                }
+                Some(out)
+            }
+        }
+    }
+}
+
+impl Middleware for Memory {
+    fn name(&self) -> &str {
+        "Memory"
+    }
+
+    fn channels(&self) -> Vec<ChannelSpec> {
+        self.workspace.channels().into_iter().chain([ChannelSpec::of::<MemoryContents>()]).collect()
+    }
+
+    async fn before_agent(&self, cx: &Context) -> Result<Step> {
+        let known = cx.get::<MemoryContents>();
+        let backend = self.workspace.of(cx);
+        let found = load::all(&*backend, cx.state(), &self.paths, &known, self.max_file_chars).await;
+        let changes = load::changes(known, found);
+        if changes.is_empty() {
+            return Ok(Step::next());
+        }
+        let files: Vec<_> = changes
+            .iter()
+            .map(|(path, file)| match file {
+                None => json!({"path": path, "missing": true}),
+                Some(MemoryFile { problem: Some(problem), .. }) => json!({"path": path, "problem": problem}),
+                Some(file) => json!({"path": path, "chars": file.text.chars().count(), "cut": file.cut}),
+            })
+            .collect();
+        cx.custom("memory_loaded", json!({"files": files})).await;
+        Ok(Step::set::<MemoryContents>(changes))
+    }
+
+    async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
+        let none = std::collections::BTreeMap::new();
+        let files = cx.state().get::<MemoryContents>().unwrap_or(&none);
+        let can_write = request.tools.iter().any(|tool| tool.name == "edit_file" || tool.name == "write_file");
+        request.system.extend(self.section(files, can_write).map(SystemBlock::new));
+        Ok(request)
+    }
+}
+
+impl std::fmt::Debug for Memory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Memory").field("paths", &self.paths).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,19 @@
+//! The standard middlewares. Each uses the core, the files crate and itself, never a sibling.
+
+pub mod caching;
+pub mod filesystem;
+pub mod memory;
+pub mod patch;
+pub mod skills;
+pub mod subagents;
+pub mod todo;
+pub mod unsupported;
+
+pub use caching::PromptCaching;
+pub use filesystem::Filesystem;
+pub use memory::Memory;
+pub use patch::PatchToolCalls;
+pub use skills::Skills;
+pub use subagents::SubAgents;
+pub use todo::TodoList;
+pub use unsupported::UnsupportedContent;

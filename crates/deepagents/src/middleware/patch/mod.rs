@@ -1,0 +1,31 @@
+//! Repairs the history a run begins with, so that providers accept it.
+
+mod ids;
+mod repair;
+
+use deepagents_core::error::Result;
+use deepagents_core::message::MessageOp;
+use deepagents_core::middleware::{Middleware, Step};
+use deepagents_core::run::Context;
+use deepagents_core::state::MessagesChannel;
+
+/// Repairs the history when a run begins: ids of calls that a provider would refuse are replaced, calls without a
+/// result are answered, results are brought next to their calls, and results without a call are dropped.
+///
+/// The repair is a change of the thread like any other. A history that needs none is not touched.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PatchToolCalls {
+    _private: (),
+}
+
+impl Middleware for PatchToolCalls {
+    fn name(&self) -> &str {
+        "PatchToolCalls"
+    }
+
+    async fn before_agent(&self, cx: &Context) -> Result<Step> {
+        let Some(repaired) = repair::repair(cx.messages()) else { return Ok(Step::next()) };
+        let ops = std::iter::once(MessageOp::RemoveAll).chain(repaired.into_iter().map(MessageOp::Put));
+        Ok(Step::set::<MessagesChannel>(ops.collect()))
+    }
+}

@@ -1,0 +1,178 @@
+//! Finding the skills of all sources, and reading them when something changed.
+
+use std::collections::BTreeMap;
+
+use deepagents_core::state::State;
+use deepagents_fs::{Backend, ByteRange, FsError, Kind, VPath, Version};
+use futures_util::future::{join, join_all};
+use futures_util::{StreamExt, stream};
+
+use super::source::Source;
+use super::{agents, parse};
+use crate::channels::{Skill, SkillCatalogue, SkillStamp};
+use crate::front_matter;
+
+/// Bytes that a skill's file may have.
+const MAX_BYTES: u64 = 10 * 1024 * 1024;
+/// Directories looked into at once.
+const AT_ONCE: usize = 16;
+
+/// A directory that may hold a skill.
+struct Candidate {
+    name: String,
+    skill: VPath,
+    agents: VPath,
+}
+
+/// What is there, by names and versions alone.
+struct Survey {
+    candidates: Vec<Candidate>,
+    stamp: SkillStamp,
+    warnings: Vec<String>,
+}
+
+/// The catalogue, if it is another than the one known.
+pub(super) async fn refreshed(
+    backend: &dyn Backend,
+    state: &State,
+    sources: &[Source],
+    known: Option<&SkillCatalogue>,
+) -> Option<SkillCatalogue> {
+    let survey = survey(backend, state, sources).await;
+    if known.is_some_and(|known| known.stamp.as_ref() == Some(&survey.stamp)) {
+        return None;
+    }
+    Some(read(backend, state, survey).await)
+}
+
+async fn survey(backend: &dyn Backend, state: &State, sources: &[Source]) -> Survey {
+    let listings = join_all(sources.iter().map(|source| backend.list(state, &source.path))).await;
+    let mut warnings = Vec::new();
+    let mut versions = BTreeMap::new();
+    let mut candidates = Vec::new();
+    for (source, listing) in sources.iter().zip(listings) {
+        match listing {
+            Ok(listing) => {
+                let directories = listing.entries.into_iter().filter(|entry| entry.kind == Kind::Directory);
+                candidates.extend(directories.filter_map(|entry| candidate(&entry.path)));
+            }
+            // A source may be a place where skills will be.
+            Err(FsError::NotFound { .. }) => {}
+            Err(error) => {
+                warnings.push(format!("Cannot load skills from '{}': {error}", source.path));
+                versions.insert(source.path.clone(), failed(&error));
+            }
+        }
+    }
+    let looks = candidates.iter().map(|candidate| {
+        let (skill, agents) = (candidate.skill.clone(), candidate.agents.clone());
+        async move {
+            let (of_skill, of_agents) = join(backend.stat(state, &skill), backend.stat(state, &agents)).await;
+            [(skill, of_skill), (agents, of_agents)]
+        }
+    });
+    let looks: Vec<_> = looks.collect();
+    let found: Vec<_> = stream::iter(looks).buffered(AT_ONCE).collect().await;
+    for (path, stat) in found.into_iter().flatten() {
+        match stat {
+            Ok(stat) => drop(versions.insert(path, stat.version)),
+            Err(FsError::NotFound { .. }) => {}
+            Err(error) => drop(versions.insert(path, failed(&error))),
+        }
+    }
+    candidates.retain(|candidate| versions.contains_key(&candidate.skill));
+    let sources = sources.iter().map(|source| source.path.clone()).collect();
+    Survey { candidates, stamp: SkillStamp { sources, versions }, warnings }
+}
+
+fn candidate(directory: &VPath) -> Option<Candidate> {
+    Some(Candidate {
+        name: directory.name()?.to_owned(),
+        skill: directory.join("SKILL.md").ok()?,
+        agents: directory.join("agents.yaml").ok()?,
+    })
+}
+
+/// What cannot be looked at has the error for a version, so that another error is a change.
+fn failed(error: &FsError) -> Version {
+    Version::new(format!("failed: {error}"))
+}
+
+async fn read(backend: &dyn Backend, state: &State, survey: Survey) -> SkillCatalogue {
+    let Survey { candidates, stamp, mut warnings } = survey;
+    let versions = &stamp.versions;
+    let reads = candidates.iter().map(|candidate| async move {
+        let agents = async {
+            if versions.contains_key(&candidate.agents) {
+                Some(whole_text(backend, state, &candidate.agents).await)
+            } else {
+                None
+            }
+        };
+        let (skill, agents) = join(whole_text(backend, state, &candidate.skill), agents).await;
+        understand(candidate, skill, agents)
+    });
+    let reads: Vec<_> = reads.collect();
+    let found: Vec<_> = stream::iter(reads).buffered(AT_ONCE).collect().await;
+    let mut skills: Vec<Skill> = Vec::new();
+    for (skill, odd) in found {
+        warnings.extend(odd);
+        let Some(skill) = skill else { continue };
+        match skills.iter_mut().find(|known| known.name == skill.name) {
+            Some(known) => *known = skill,
+            None => skills.push(skill),
+        }
+    }
+    let mut taken = std::collections::HashSet::new();
+    for skill in &mut skills {
+        skill.agents.retain(|agent| {
+            let free = taken.insert(agent.name.clone());
+            if !free {
+                warnings.push(format!("{}: another skill already defines a sub-agent `{}`", skill.path, agent.name));
+            }
+            free
+        });
+    }
+    SkillCatalogue { skills, warnings, stamp: Some(stamp) }
+}
+
+fn understand(
+    candidate: &Candidate,
+    skill: Result<String, String>,
+    agents: Option<Result<String, String>>,
+) -> (Option<Skill>, Vec<String>) {
+    let text = match skill {
+        Ok(text) => text,
+        Err(why) => return (None, vec![format!("Skipped {}: {why}", candidate.skill)]),
+    };
+    let (mut skill, mut warnings) = match parse::skill(&text, &candidate.skill, &candidate.name) {
+        Ok(parsed) => parsed,
+        Err(why) => return (None, vec![why]),
+    };
+    let path = &candidate.agents;
+    match agents.map(|text| front_matter::yaml(&text?).map_err(|error| error.to_string())) {
+        None => {}
+        Some(Err(why)) => warnings.push(format!("Skipped {path}: {why}")),
+        Some(Ok(node)) => {
+            let (more, odd) = agents::read(&node, path);
+            warnings.extend(odd);
+            for agent in more {
+                if skill.agents.iter().any(|known| known.name == agent.name) {
+                    warnings.push(format!("{path}: the skill already defines a sub-agent `{}`", agent.name));
+                } else {
+                    skill.agents.push(agent);
+                }
+            }
+        }
+    }
+    (Some(skill), warnings)
+}
+
+/// A file's text, or why it cannot be had.
+pub(super) async fn whole_text(backend: &dyn Backend, state: &State, path: &VPath) -> Result<String, String> {
+    let read = backend.read(state, path, ByteRange::first(MAX_BYTES + 1)).await.map_err(|error| error.to_string())?;
+    if read.bytes.len() as u64 > MAX_BYTES {
+        return Err(format!("it has more than {MAX_BYTES} bytes"));
+    }
+    String::from_utf8(read.bytes.into()).map_err(|_| "it is not UTF-8 text".to_owned())
+}

@@ -1,0 +1,215 @@
+//! Skills: instructions in files that the model reads when it needs them.
+//!
+//! A skill is a directory with a file `SKILL.md` that begins with YAML front matter: `name`, `description`, and as its
+//! author likes `license`, `compatibility`, `version`, `author`, `metadata`, `allowed-tools`, `tools`, `agents`. Only
+//! these are loaded, and of them only what tells the model whether to read on is part of every request.
+
+mod agents;
+mod disclosure;
+mod load;
+mod parse;
+mod pins;
+mod render;
+mod source;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use deepagents_core::agent::BuildError;
+use deepagents_core::error::Result;
+use deepagents_core::message::MessageOp;
+use deepagents_core::middleware::{Middleware, ModelNext, ModelResponse, Step, ToolNext, ToolRequest, ToolResponse};
+use deepagents_core::model::{ModelRequest, SystemBlock};
+use deepagents_core::run::Context;
+use deepagents_core::state::{ChannelSpec, MessagesChannel, Update};
+use deepagents_core::tool::DynTool;
+use deepagents_fs::Backend;
+use serde_json::json;
+
+use crate::channels::{PinUpdate, PinnedSkills, SkillCatalogue, SkillsMetadata};
+use crate::workspace::Workspace;
+use disclosure::{ReadsUpdate, SkillReads};
+use source::Source;
+
+pub use source::SkillSource;
+
+/// Lists skills for the model, shows it those the caller pins, and offers the tools of those it has read.
+///
+/// Sources are looked at when a run begins and read again when something there has changed. Of two skills with one name
+/// the one of the later source is used. What is wrong with a source or a skill is shown to the model, marked as
+/// untrusted, and told to the application in the event `skills_loaded`; the run goes on.
+///
+/// ```
+/// use deepagents::middleware::Skills;
+/// use deepagents_fs::StateBackend;
+/// let skills = Skills::new(StateBackend::new(), ["/skills/user", "/skills/project"])?;
+/// # Ok::<(), deepagents::BuildError>(())
+/// ```
+#[derive(Clone)]
+pub struct Skills {
+    workspace: Workspace,
+    sources: Vec<Source>,
+    template: Arc<str>,
+    tools: Vec<Arc<dyn DynTool>>,
+    tool_names: BTreeSet<String>,
+}
+
+impl Skills {
+    /// Skills in these directories of a backend.
+    ///
+    /// # Errors
+    /// When a path is not one.
+    pub fn new<S: Into<SkillSource>>(
+        backend: impl Backend,
+        sources: impl IntoIterator<Item = S>,
+    ) -> Result<Self, BuildError> {
+        Self::on(Workspace::One(Arc::new(backend)), sources)
+    }
+
+    pub(crate) fn on<S: Into<SkillSource>>(
+        workspace: Workspace,
+        sources: impl IntoIterator<Item = S>,
+    ) -> Result<Self, BuildError> {
+        let sources = sources.into_iter().map(|source| Source::parse(source.into())).collect::<Result<_, _>>()?;
+        let template = include_str!("../../prompts/skills.md").trim_end().into();
+        Ok(Self { workspace, sources, template, tools: Vec::new(), tool_names: BTreeSet::new() })
+    }
+
+    /// Another text around the list. `{skills_locations}`, `{skills_load_warnings}` and `{skills_list}` stand for its
+    /// parts; an empty template shows nothing.
+    ///
+    /// # Errors
+    /// When one of the three is not in it.
+    pub fn template(mut self, template: impl Into<Arc<str>>) -> Result<Self, BuildError> {
+        let template = template.into();
+        let missing: Vec<&str> = render::PLACEHOLDERS.into_iter().filter(|part| !template.contains(part)).collect();
+        if !template.is_empty() && !missing.is_empty() {
+            return Err(BuildError::Option(format!("the skills template does not hold {}", missing.join(", "))));
+        }
+        self.template = template;
+        Ok(self)
+    }
+
+    /// Adds a skill tool: it is neither offered nor run until the model has read a skill that names it, under `tools` or
+    /// under `include_tools` in its metadata, and while that reading is in what the model sees.
+    #[must_use]
+    pub fn tool(self, tool: impl DynTool) -> Self {
+        self.dyn_tool(Arc::new(tool))
+    }
+
+    /// Adds a skill tool chosen at run time.
+    #[must_use]
+    pub fn dyn_tool(mut self, tool: Arc<dyn DynTool>) -> Self {
+        self.tool_names.insert(tool.spec().name);
+        self.tools.push(tool);
+        self
+    }
+}
+
+fn catalogue(cx: &Context) -> Option<&SkillCatalogue> {
+    cx.state().get::<SkillsMetadata>().and_then(Option::as_ref)
+}
+
+impl Middleware for Skills {
+    fn name(&self) -> &str {
+        "Skills"
+    }
+
+    fn channels(&self) -> Vec<ChannelSpec> {
+        let own =
+            [ChannelSpec::of::<SkillsMetadata>(), ChannelSpec::of::<PinnedSkills>(), ChannelSpec::of::<SkillReads>()];
+        self.workspace.channels().into_iter().chain(own).collect()
+    }
+
+    fn tools(&self) -> Vec<Arc<dyn DynTool>> {
+        self.tools.clone()
+    }
+
+    async fn before_agent(&self, cx: &Context) -> Result<Step> {
+        let known = catalogue(cx);
+        if known.is_some_and(|known| known.stamp.is_none()) {
+            return Ok(Step::next());
+        }
+        let backend = self.workspace.of(cx);
+        let Some(found) = load::refreshed(&*backend, cx.state(), &self.sources, known).await else {
+            return Ok(Step::next());
+        };
+        let names: Vec<&str> = found.skills.iter().map(|skill| skill.name.as_str()).collect();
+        cx.custom("skills_loaded", json!({"skills": names, "warnings": found.warnings})).await;
+        Ok(Step::set::<SkillsMetadata>(Some(found)))
+    }
+
+    async fn before_model(&self, cx: &Context) -> Result<Step> {
+        let mut update = Update::none();
+        if let (false, Some(catalogue)) = (self.tools.is_empty(), catalogue(cx))
+            && let Some(scanned) = cx.get::<SkillReads>().scan(cx.messages(), catalogue)
+        {
+            update = update.with::<SkillReads>(scanned);
+        }
+        if cx.state().get::<PinnedSkills>().is_none_or(Vec::is_empty) {
+            return Ok(Step::update(update));
+        }
+        let pins = pins::take(cx, &*self.workspace.of(cx)).await;
+        if !pins.skipped.is_empty() {
+            cx.custom("pinned_skills_skipped", json!({"warnings": pins.skipped})).await;
+        }
+        update = update.with::<PinnedSkills>(PinUpdate::Shown { shown: pins.names });
+        if !self.tools.is_empty() {
+            let read = pins.shown.iter().map(|(skill, message)| (skill.path.clone(), message.id().to_owned()));
+            update = update.with::<SkillReads>(ReadsUpdate::Pinned(read.collect()));
+        }
+        let messages = pins.shown.into_iter().map(|(_, message)| MessageOp::put(message)).collect();
+        Ok(Step::update(update.with::<MessagesChannel>(messages)))
+    }
+
+    async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
+        if let Some(catalogue) = catalogue(cx)
+            && !self.template.is_empty()
+        {
+            request.system.push(SystemBlock::new(render::section(&self.template, &self.sources, catalogue)));
+        }
+        Ok(request)
+    }
+
+    async fn wrap_model_call(&self, mut request: ModelRequest, next: ModelNext) -> Result<ModelResponse> {
+        if self.tools.is_empty() {
+            return next.run(request).await;
+        }
+        let reads = next.cx().get::<SkillReads>();
+        let none = SkillCatalogue::default();
+        let catalogue = catalogue(next.cx()).unwrap_or(&none);
+        let disclosed: BTreeSet<String> = reads
+            .disclosed(&request.messages, catalogue)
+            .filter(|name| self.tool_names.contains(*name))
+            .map(str::to_owned)
+            .collect();
+        request.tools.retain(|tool| !self.tool_names.contains(&tool.name) || disclosed.contains(&tool.name));
+        let mut response = next.run(request).await?;
+        if disclosed != reads.offered {
+            response.update = response.update.with::<SkillReads>(ReadsUpdate::Offered(disclosed));
+        }
+        Ok(response)
+    }
+
+    async fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
+        let name = &request.call.name;
+        let offered = || request.cx.get::<SkillReads>().offered.contains(name);
+        if !self.tool_names.contains(name) || offered() {
+            return next.run(request).await;
+        }
+        let brings = catalogue(&request.cx).and_then(|c| c.skills.iter().find(|skill| skill.tools.contains(name)));
+        Ok(ToolResponse::error(match brings {
+            Some(skill) => format!("Error: {name} comes with the skill {}; read {} first.", skill.name, skill.path),
+            None => format!("Error: {name} is not a tool you have."),
+        }))
+    }
+}
+
+impl std::fmt::Debug for Skills {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Skills")
+            .field("sources", &self.sources)
+            .field("tools", &self.tool_names)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,134 @@
+//! From the text of a `SKILL.md` to a skill.
+
+use std::collections::BTreeMap;
+
+use deepagents_fs::VPath;
+
+use super::agents;
+use crate::channels::Skill;
+use crate::front_matter::{self, Node};
+
+const MAX_NAME: usize = 64;
+const MAX_DESCRIPTION: usize = 1024;
+const MAX_COMPATIBILITY: usize = 500;
+
+/// A skill and what is odd about it, or why there is none.
+pub(super) fn skill(text: &str, path: &VPath, directory: &str) -> Result<(Skill, Vec<String>), String> {
+    let skipped = |why: &dyn std::fmt::Display| format!("Skipped {path}: {why}");
+    let (head, _) = front_matter::parse(text).map_err(|error| skipped(&error))?;
+    let wanted = |key: &str| {
+        let text = head.get(key).and_then(Node::text).map(one_line);
+        text.filter(|text| !text.is_empty()).ok_or_else(|| skipped(&format!("it has no `{key}`")))
+    };
+    let (name, description) = (wanted("name")?, wanted("description")?);
+    let mut warnings = Vec::new();
+    let mut warn = |what: String| warnings.push(format!("{path}: {what}"));
+    if let Err(why) = check_name(&name, directory) {
+        warn(format!("the name `{}` {why}", shorten(&name, MAX_NAME)));
+    }
+    let mut limited = |key: &str, text: String, max: usize| {
+        let short = shorten(&text, max);
+        if short.len() < text.len() {
+            warn(format!("`{key}` is longer than {max} characters and was cut"));
+        }
+        short
+    };
+    let description = limited("description", description, MAX_DESCRIPTION);
+    let text = |key: &str| head.get(key).and_then(Node::text).map(one_line);
+    let compatibility = text("compatibility").map(|text| limited("compatibility", text, MAX_COMPATIBILITY));
+    let mut words = |key: &str| {
+        let Some(node) = head.get(key) else { return Vec::new() };
+        node.words().unwrap_or_else(|| {
+            warn(format!("`{key}` is neither a text nor a list of texts and was ignored"));
+            Vec::new()
+        })
+    };
+    let (allowed_tools, mut tools) = (words("allowed-tools"), words("tools"));
+    let metadata = metadata(head.get("metadata"));
+    for tool in metadata.get("include_tools").into_iter().flat_map(|names| names.split_whitespace()) {
+        if !tools.iter().any(|known| known == tool) {
+            tools.push(tool.to_owned());
+        }
+    }
+    let either = |key: &str| text(key).or_else(|| metadata.get(key).cloned());
+    let (version, author) = (either("version"), either("author"));
+    let (agents, odd) = head.get("agents").map_or_else(Default::default, |node| agents::read(node, path));
+    warnings.extend(odd);
+    let mut skill = Skill::new(name, description, path.clone());
+    skill.license = text("license");
+    skill.compatibility = compatibility;
+    skill.version = version;
+    skill.author = author;
+    skill.metadata = metadata;
+    skill.allowed_tools = allowed_tools;
+    skill.tools = tools;
+    skill.agents = agents;
+    Ok((skill, warnings))
+}
+
+/// Lower-case letters and digits of any script, joined by single hyphens, the same as the directory.
+fn check_name(name: &str, directory: &str) -> Result<(), String> {
+    let legal = |c: char| c == '-' || c.is_lowercase() || c.is_numeric();
+    if name.chars().nth(MAX_NAME).is_some() {
+        Err(format!("is longer than {MAX_NAME} characters"))
+    } else if !name.chars().all(legal) {
+        Err("holds other characters than lower-case letters, digits and hyphens".to_owned())
+    } else if name.starts_with('-') || name.ends_with('-') || name.contains("--") {
+        Err("begins or ends with a hyphen or has two in a row".to_owned())
+    } else if name != directory {
+        Err(format!("is not that of its directory, `{directory}`"))
+    } else {
+        Ok(())
+    }
+}
+
+/// The entries whose values are texts.
+fn metadata(node: Option<&Node>) -> BTreeMap<String, String> {
+    let Some(Node::Map(entries)) = node else { return BTreeMap::new() };
+    let texts = entries.iter().filter_map(|(key, value)| Some((key.clone(), value.text()?.to_owned())));
+    texts.collect()
+}
+
+/// A text in one line, since it becomes a part of a list.
+pub(super) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+pub(super) fn shorten(text: &str, max: usize) -> String {
+    text.chars().take(max).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, directory: &str) -> Result<(Skill, Vec<String>), String> {
+        skill(text, &VPath::parse(&format!("/s/{directory}/SKILL.md")).unwrap(), directory)
+    }
+
+    #[test]
+    fn names_may_be_of_any_script_with_lower_case_and_digits() {
+        for name in ["pdf", "a1-b2", "caf\u{e9}", "a\u{661}"] {
+            assert_eq!(check_name(name, name), Ok(()), "{name}");
+        }
+        for name in ["PDF", "a_b", "-a", "a-", "a--b", "\u{4e2d}\u{6587}", "a b"] {
+            assert!(check_name(name, name).is_err(), "{name}");
+        }
+        assert!(check_name(&"a".repeat(65), &"a".repeat(65)).is_err());
+        assert_eq!(check_name(&"a".repeat(64), &"a".repeat(64)), Ok(()));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn whatever_a_file_says_a_skill_keeps_its_limits(
+            name in "\\PC{0,80}", description in "\\PC{0,1200}", tools in "[a-z, \\[\\]{}]{0,20}",
+        ) {
+            let text = format!("---\nname: {name}\ndescription: {description}\nallowed-tools: {tools}\n---\n");
+            if let Ok((skill, _)) = read(&text, "x") {
+                proptest::prop_assert!(!skill.name.is_empty() && !skill.name.contains('\n'));
+                proptest::prop_assert!(!skill.description.is_empty());
+                proptest::prop_assert!(skill.description.chars().count() <= MAX_DESCRIPTION);
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Skills that the caller wants the model to have in full.
+
+use deepagents_core::message::Message;
+use deepagents_core::run::Context;
+use deepagents_fs::Backend;
+
+use super::load::whole_text;
+use super::parse::shorten;
+use crate::channels::{PinnedSkills, Skill, SkillsMetadata};
+use crate::front_matter;
+
+/// Characters of a pinned skill that are shown.
+const MAX_CHARS: usize = 80_000;
+
+/// Skills to show now.
+#[derive(Default)]
+pub(super) struct Pins {
+    /// The names that waited.
+    pub(super) names: Vec<String>,
+    /// The skills with their messages, which have ids.
+    pub(super) shown: Vec<(Skill, Message)>,
+    /// Names that are no skill's, or whose file cannot be read, and why.
+    pub(super) skipped: Vec<String>,
+}
+
+/// What is to be shown before the next model call.
+pub(super) async fn take(cx: &Context, backend: &dyn Backend) -> Pins {
+    let mut pins = Pins { names: cx.get::<PinnedSkills>(), ..Pins::default() };
+    let mut seen = std::collections::HashSet::new();
+    for name in &pins.names {
+        if !seen.insert(name.as_str()) {
+            continue;
+        }
+        let catalogue = cx.state().get::<SkillsMetadata>().and_then(Option::as_ref);
+        let Some(skill) = catalogue.and_then(|catalogue| catalogue.get(name)) else {
+            pins.skipped.push(format!("no skill is named `{name}`"));
+            continue;
+        };
+        match whole_text(backend, cx.state(), &skill.path).await {
+            Ok(text) => {
+                let mut message = Message::harness(show(skill, &text));
+                message.set_id(cx.ids().next("msg"));
+                pins.shown.push((skill.clone(), message));
+            }
+            Err(why) => pins.skipped.push(format!("{}: {why}", skill.path)),
+        }
+    }
+    pins
+}
+
+fn show(skill: &Skill, text: &str) -> String {
+    let body = front_matter::split(text).map_or(text, |(_, body)| body).trim();
+    let mut shown = shorten(body, MAX_CHARS);
+    if shown.len() < body.len() {
+        shown.push_str(&format!("\n[cut here; the rest is in {}]", skill.path));
+    }
+    let (name, path) = (attribute(&skill.name), attribute(skill.path.as_str()));
+    format!("<skill name=\"{name}\" path=\"{path}\">\n{shown}\n</skill>")
+}
+
+fn attribute(text: &str) -> String {
+    text.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;").replace('>', "&gt;")
+}

@@ -1,0 +1,106 @@
+//! Where skills come from.
+
+use deepagents_core::agent::BuildError;
+use deepagents_fs::VPath;
+
+/// A directory whose direct subdirectories are skills.
+///
+/// ```
+/// use deepagents::middleware::skills::SkillSource;
+/// let named: SkillSource = ("/work/skills", "House").into();
+/// let plain: SkillSource = "/work/.claude/skills".into();
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SkillSource {
+    path: String,
+    label: Option<String>,
+}
+
+impl SkillSource {
+    /// A directory, called after its path.
+    pub fn new(path: impl AsRef<str>) -> Self {
+        Self { path: path.as_ref().to_owned(), label: None }
+    }
+
+    /// Calls it something else.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+}
+
+impl From<&str> for SkillSource {
+    fn from(path: &str) -> Self {
+        Self::new(path)
+    }
+}
+
+impl From<String> for SkillSource {
+    fn from(path: String) -> Self {
+        Self::new(path)
+    }
+}
+
+impl<P: AsRef<str>, L: Into<String>> From<(P, L)> for SkillSource {
+    fn from((path, label): (P, L)) -> Self {
+        Self::new(path).label(label)
+    }
+}
+
+/// A source with a path that was understood.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    pub(super) path: VPath,
+    pub(super) label: String,
+}
+
+impl Source {
+    pub(super) fn parse(source: SkillSource) -> Result<Self, BuildError> {
+        let path = VPath::parse(&source.path)
+            .map_err(|error| BuildError::Option(format!("skills cannot be there: {error}")))?;
+        let label = source.label.map(|label| label.trim().to_owned()).filter(|label| !label.is_empty());
+        Ok(Self { label: label.unwrap_or_else(|| derive_label(&path)), path })
+    }
+}
+
+/// What a directory is called: the last part of its path, or what is above a part that only says `skills`.
+fn derive_label(path: &VPath) -> String {
+    let mut parts = path.components().rev();
+    let label = match parts.next() {
+        Some("built_in_skills") => "Built-in".to_owned(),
+        Some("skills") => {
+            let above = parts.next().unwrap_or_default();
+            let above = above.strip_prefix('.').unwrap_or(above);
+            let words = above.split(['_', '-', ' ']).filter(|word| !word.is_empty()).map(capital);
+            words.collect::<Vec<_>>().join(" ")
+        }
+        Some(part) => capital(part),
+        None => String::new(),
+    };
+    if label.is_empty() { "Unnamed".to_owned() } else { label }
+}
+
+/// The first letter large, the others small.
+fn capital(word: &str) -> String {
+    let mut letters = word.chars();
+    let first = letters.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
+    first + &letters.as_str().to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_without_a_label_is_called_after_its_path() {
+        let label = |path: &str| Source::parse(path.into()).unwrap().label;
+        assert_eq!(label("/skills/user/"), "User");
+        assert_eq!(label("/home/.claude/skills"), "Claude");
+        assert_eq!(label("/my_team-tools/skills"), "My Team Tools");
+        assert_eq!(label("/x/built_in_skills"), "Built-in");
+        assert_eq!(label("/skills"), "Unnamed");
+        assert_eq!(label("/"), "Unnamed");
+        assert_eq!(Source::parse(("/skills", "Mine").into()).unwrap().label, "Mine");
+    }
+}

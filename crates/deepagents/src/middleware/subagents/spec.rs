@@ -1,0 +1,124 @@
+//! Sub-agents described by data.
+
+use std::sync::Arc;
+
+use deepagents_core::middleware::{DynMiddleware, Middleware};
+use deepagents_core::model::ChatModel;
+use deepagents_core::structured::ResponseFormat;
+use deepagents_core::tool::DynTool;
+
+/// A sub-agent described by data. What is not said is inherited from the agent that has it: its model and its own
+/// tools.
+///
+/// ```
+/// use deepagents::middleware::subagents::SubAgentSpec;
+/// let researcher = SubAgentSpec::new("researcher", "Finds things out.").system_prompt("You cite your sources.");
+/// ```
+#[derive(Clone)]
+pub struct SubAgentSpec {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) system_prompt: Option<Arc<str>>,
+    pub(crate) model: Option<Arc<dyn ChatModel>>,
+    pub(crate) tools: Option<Vec<Arc<dyn DynTool>>>,
+    pub(crate) middlewares: Vec<Arc<dyn DynMiddleware>>,
+    pub(crate) skills: Vec<String>,
+    /// Without skills of its own it has those of the agent above.
+    pub(crate) inherits_skills: bool,
+    pub(crate) format: Option<ResponseFormat>,
+    pub(crate) mode: Mode,
+}
+
+/// What a sub-agent sees of the conversation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mode {
+    /// The task alone.
+    #[default]
+    Isolated,
+    /// The whole conversation, and then the task.
+    Fork,
+}
+
+impl SubAgentSpec {
+    /// A sub-agent with a name and what it is for.
+    pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            description: description.into(),
+            system_prompt: None,
+            model: None,
+            tools: None,
+            middlewares: Vec::new(),
+            skills: Vec::new(),
+            inherits_skills: false,
+            format: None,
+            mode: Mode::Isolated,
+        }
+    }
+
+    /// What it is told to be and do.
+    #[must_use]
+    pub fn system_prompt(mut self, text: impl Into<Arc<str>>) -> Self {
+        self.system_prompt = Some(text.into());
+        self
+    }
+
+    /// Another word for [`system_prompt`](Self::system_prompt).
+    #[must_use]
+    pub fn prompt(self, text: impl Into<Arc<str>>) -> Self {
+        self.system_prompt(text)
+    }
+
+    /// A model of its own.
+    #[must_use]
+    pub fn model(mut self, model: impl ChatModel) -> Self {
+        self.model = Some(Arc::new(model));
+        self
+    }
+
+    /// Tools in place of those of the agent above; file tools come with its stack anyway.
+    #[must_use]
+    pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn DynTool>>) -> Self {
+        self.tools = Some(tools.into_iter().collect());
+        self
+    }
+
+    /// A middleware of its own.
+    #[must_use]
+    pub fn middleware(mut self, middleware: impl Middleware) -> Self {
+        self.middlewares.push(Arc::new(middleware));
+        self
+    }
+
+    /// Folders of skills.
+    #[must_use]
+    pub fn skills(mut self, sources: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.skills = sources.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The shape of its report.
+    #[must_use]
+    pub fn response_format(mut self, format: ResponseFormat) -> Self {
+        self.format = Some(format);
+        self
+    }
+
+    /// Says whether it sees the conversation.
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+}
+
+impl std::fmt::Debug for SubAgentSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SubAgentSpec")
+            .field("name", &self.name)
+            .field("model", &self.model.as_ref().map(|m| m.name().to_owned()))
+            .field("mode", &self.mode)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,85 @@
+//! Media that a model cannot take.
+
+use std::sync::Arc;
+
+use deepagents_core::error::Result;
+use deepagents_core::message::{Block, Media, MediaKind, MediaSource, Message, Messages};
+use deepagents_core::middleware::{Middleware, ModelNext, ModelResponse};
+use deepagents_core::model::{ModelProfile, ModelRequest};
+
+const PDF: &str = "application/pdf";
+
+/// Puts a short text in the place of pictures, sound, video and documents that the model is known not to take, so that
+/// a conversation that holds them can go on with any model. Only the request changes: the thread keeps them.
+///
+/// What the model's [`profile`](deepagents_core::model::ChatModel::profile) leaves open counts as supported. Documents
+/// that are not PDF are sent to no model inline. It belongs at the inner end of the stack, where the model of the call is
+/// settled.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UnsupportedContent {
+    _private: (),
+}
+
+impl Middleware for UnsupportedContent {
+    fn name(&self) -> &str {
+        "UnsupportedContent"
+    }
+
+    async fn wrap_model_call(&self, mut request: ModelRequest, next: ModelNext) -> Result<ModelResponse> {
+        if let Some(messages) = readable(&request.messages, &next.model().profile()) {
+            request.messages = messages;
+        }
+        next.run(request).await
+    }
+}
+
+/// The messages without what the model cannot take; none if there is nothing of it.
+fn readable(messages: &Messages, profile: &ModelProfile) -> Option<Messages> {
+    let rejects = |block: &Block| matches!(block, Block::Media(media) if kind_rejected(media, profile).is_some());
+    let affected =
+        |message: &Message| !matches!(message, Message::Assistant(_)) && message.content().iter().any(rejects);
+    if !messages.iter().any(|message| affected(message)) {
+        return None;
+    }
+    let change = |message: &Arc<Message>| {
+        if !affected(message) {
+            return message.clone();
+        }
+        let mut message = Message::clone(message);
+        let (content, tool) = match &mut message {
+            Message::User(m) => (&mut m.content, None),
+            Message::Tool(m) => (&mut m.content, Some(m.name.clone())),
+            _ => return Arc::new(message),
+        };
+        for block in content {
+            if let Block::Media(media) = block
+                && let Some(kind) = kind_rejected(media, profile)
+            {
+                *block = Block::text(note(media, kind, tool.as_deref()));
+            }
+        }
+        Arc::new(message)
+    };
+    Some(messages.iter().map(change).collect())
+}
+
+/// What a medium is called, if the model does not take it.
+fn kind_rejected(media: &Media, profile: &ModelProfile) -> Option<&'static str> {
+    let inline = matches!(media.source, MediaSource::Base64(_));
+    let (supported, kind) = match media.kind {
+        MediaKind::Image => (profile.images != Some(false), "image"),
+        MediaKind::Audio => (profile.audio != Some(false), "audio"),
+        MediaKind::Video => (profile.video != Some(false), "video"),
+        MediaKind::File if !inline => (true, "file"),
+        MediaKind::File if media.mime == PDF => (profile.pdf != Some(false), "PDF"),
+        // Providers take other documents by reference at most.
+        _ => (false, "file"),
+    };
+    (!supported).then_some(kind)
+}
+
+fn note(media: &Media, kind: &str, tool: Option<&str>) -> String {
+    let name = media.name.as_deref().unwrap_or("content");
+    let by = tool.filter(|tool| !tool.is_empty()).map(|tool| format!("{tool}: ")).unwrap_or_default();
+    format!("[{by}{name} was not attached because this model does not support {kind} content ({}).]", media.mime)
+}

@@ -1,0 +1,163 @@
+//! What is done differently for the agents of a model.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use deepagents_core::middleware::{DynMiddleware, Middleware};
+use serde::{Deserialize, Serialize};
+
+use super::ProfileError;
+
+/// Middlewares that no profile may take away.
+const REQUIRED: [&str; 2] = ["Filesystem", "SubAgents"];
+
+/// What a profile says in data: the form it has in files.
+///
+/// ```
+/// use deepagents::profile::ProfileConfig;
+/// let config: ProfileConfig = serde_json::from_str(r#"{"excluded_tools": ["execute"]}"#)?;
+/// assert!(config.excluded_tools.contains("execute"));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProfileConfig {
+    /// A section after the caller's own prompt, in place of the standard one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_system_prompt: Option<String>,
+    /// A section after that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_prompt_suffix: Option<String>,
+    /// Other descriptions of tools, by name. Names that no tool has are passed over.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tool_description_overrides: BTreeMap<String, String>,
+    /// Tools that are neither offered nor run.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub excluded_tools: BTreeSet<String>,
+    /// Middlewares that are left out, by name.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub excluded_middleware: BTreeSet<String>,
+    /// What the sub-agent that is always there is like.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub general_purpose_subagent: Option<GeneralPurpose>,
+}
+
+/// What the sub-agent that is always there is like; what is not set stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GeneralPurpose {
+    /// Whether it is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// What the main agent is told of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What it is told; used in place of [`base_system_prompt`](ProfileConfig::base_system_prompt).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<String>,
+}
+
+/// A profile: data, and middlewares of its own.
+///
+/// ```
+/// use deepagents::middleware::TodoList;
+/// use deepagents::profile::{HarnessProfile, ProfileConfig};
+/// let profile = HarnessProfile::from(ProfileConfig {
+///     system_prompt_suffix: Some("Answer briefly.".into()),
+///     ..ProfileConfig::default()
+/// })
+/// .extra(TodoList::default());
+/// ```
+#[derive(Clone, Default)]
+pub struct HarnessProfile {
+    /// What it says in data.
+    pub config: ProfileConfig,
+    /// Middlewares it adds after the caller's; one whose name the agent has already is passed over.
+    pub extra_middleware: Vec<Arc<dyn DynMiddleware>>,
+}
+
+impl From<ProfileConfig> for HarnessProfile {
+    fn from(config: ProfileConfig) -> Self {
+        Self { config, extra_middleware: Vec::new() }
+    }
+}
+
+impl HarnessProfile {
+    /// Adds a middleware.
+    #[must_use]
+    pub fn extra(mut self, middleware: impl Middleware) -> Self {
+        self.extra_middleware.push(Arc::new(middleware));
+        self
+    }
+
+    /// The form for files.
+    ///
+    /// # Errors
+    /// When there are extra middlewares: code cannot be written down.
+    pub fn to_config(&self) -> Result<ProfileConfig, ProfileError> {
+        if self.extra_middleware.is_empty() {
+            return Ok(self.config.clone());
+        }
+        Err(ProfileError::Extras { names: self.extra_middleware.iter().map(|m| m.name().to_owned()).collect() })
+    }
+
+    /// This profile over another: what is set here is used, descriptions and exclusions of both are joined, an extra
+    /// middleware takes the place of one with its name.
+    #[must_use]
+    pub fn over(self, base: &Self) -> Self {
+        let mut extra_middleware = base.extra_middleware.clone();
+        for extra in self.extra_middleware {
+            match extra_middleware.iter_mut().find(|known| known.name() == extra.name()) {
+                Some(known) => *known = extra,
+                None => extra_middleware.push(extra),
+            }
+        }
+        Self { config: self.config.over(&base.config), extra_middleware }
+    }
+
+    /// Refuses exclusions that cannot be.
+    ///
+    /// # Errors
+    /// When a middleware is excluded that an agent is built on, or under a name that none can have.
+    pub fn check(&self) -> Result<(), ProfileError> {
+        for name in &self.config.excluded_middleware {
+            if REQUIRED.contains(&name.as_str()) {
+                return Err(ProfileError::Required { name: name.clone() });
+            }
+            if name.trim().is_empty() || name.contains(':') || name.starts_with('_') {
+                return Err(ProfileError::MiddlewareName { name: name.clone() });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ProfileConfig {
+    fn over(self, base: &Self) -> Self {
+        let mut out = base.clone();
+        out.base_system_prompt = self.base_system_prompt.or(out.base_system_prompt);
+        out.system_prompt_suffix = self.system_prompt_suffix.or(out.system_prompt_suffix);
+        out.tool_description_overrides.extend(self.tool_description_overrides);
+        out.excluded_tools.extend(self.excluded_tools);
+        out.excluded_middleware.extend(self.excluded_middleware);
+        out.general_purpose_subagent = match (self.general_purpose_subagent, out.general_purpose_subagent) {
+            (Some(own), Some(base)) => Some(GeneralPurpose {
+                enabled: own.enabled.or(base.enabled),
+                description: own.description.or(base.description),
+                system_prompt: own.system_prompt.or(base.system_prompt),
+            }),
+            (own, base) => own.or(base),
+        };
+        out
+    }
+}
+
+impl fmt::Debug for HarnessProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HarnessProfile")
+            .field("config", &self.config)
+            .field("extra_middleware", &self.extra_middleware.iter().map(|m| m.name()).collect::<Vec<_>>())
+            .finish()
+    }
+}

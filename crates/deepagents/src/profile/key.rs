@@ -1,0 +1,60 @@
+//! What profiles are filed under, and what can be wrong with them.
+
+/// Why a profile cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProfileError {
+    /// The key names neither a provider nor a model.
+    #[error("`{key}` is no key for a profile: write `provider` or `provider:model`, without blanks around the parts")]
+    Key {
+        /// The key as given.
+        key: String,
+    },
+    /// An agent cannot do without this middleware.
+    #[error("a profile cannot exclude `{name}`: the agent is built on it")]
+    Required {
+        /// The middleware.
+        name: String,
+    },
+    /// No middleware can have this name.
+    #[error("`{name}` is no name of a middleware to exclude: it is empty, holds a colon or begins with an underscore")]
+    MiddlewareName {
+        /// The name as given.
+        name: String,
+    },
+    /// An excluded middleware is in no stack.
+    #[error("the profile excludes `{name}`, but no middleware of this agent has the name; they are {}", known.join(", "))]
+    NothingExcluded {
+        /// The name as given.
+        name: String,
+        /// The middlewares there are.
+        known: Vec<String>,
+    },
+    /// Code cannot be written to a file.
+    #[error("a profile with extra middlewares ({}) has no file form; remove them first", names.join(", "))]
+    Extras {
+        /// The extra middlewares.
+        names: Vec<String>,
+    },
+}
+
+/// Refuses what is neither `provider` nor `provider:model`. Only the first colon separates.
+pub(super) fn check_key(key: &str) -> Result<(), ProfileError> {
+    let legal = |part: &str| !part.is_empty() && part.trim() == part;
+    let whole = match key.split_once(':') {
+        Some((provider, model)) => legal(provider) && legal(model),
+        None => legal(key),
+    };
+    if whole { Ok(()) } else { Err(ProfileError::Key { key: key.to_owned() }) }
+}
+
+/// The provider that a key or a model's name begins with.
+pub(super) fn provider(key: &str) -> &str {
+    key.split_once(':').map_or(key, |(provider, _)| provider)
+}
+
+/// A model's name without the date of its release at the end.
+pub(super) fn undated(model: &str) -> Option<&str> {
+    let (name, date) = model.rsplit_once('-')?;
+    (date.len() == 8 && date.chars().all(|c| c.is_ascii_digit())).then_some(name)
+}

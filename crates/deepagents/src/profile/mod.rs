@@ -1,0 +1,21 @@
+//! Profiles: what is done differently for a provider or a model.
+//!
+//! A [`HarnessProfile`] changes the prompt, the tools and the middlewares of an agent whose model it is for.
+//! [`Profiles`] finds the one for a model; the builder looks there by itself. A [`ProviderProfile`] says how the models
+//! of a provider are made.
+
+mod apply;
+mod builtin;
+mod exclusion;
+mod harness;
+mod key;
+mod provider;
+mod registry;
+
+pub use exclusion::ToolExclusion;
+pub use harness::{GeneralPurpose, HarnessProfile, ProfileConfig};
+pub use key::ProfileError;
+pub use provider::{ProviderProfile, ProviderProfiles};
+pub use registry::Profiles;
+
+pub(crate) use apply::Applied;

@@ -1,0 +1,32 @@
+//! Behaviour of the library through its public interface.
+#![allow(clippy::disallowed_methods, reason = "tests look at real files")]
+
+mod builder;
+mod files;
+mod memory;
+mod patch;
+mod prefix;
+mod profiles;
+mod skills;
+mod subagents;
+mod todos;
+mod unsupported;
+
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{DeepAgent, DeepAgentBuilder, Outcome};
+
+/// Runs a script on the standard stack.
+async fn play(
+    turns: impl IntoIterator<Item = Turn>,
+    configure: impl FnOnce(DeepAgentBuilder) -> DeepAgentBuilder,
+) -> (Outcome, ScriptedModel) {
+    let model = ScriptedModel::new(turns);
+    let agent = configure(DeepAgent::builder().model(model.clone())).build().expect("the agent is built");
+    let outcome = agent.invoke("Go.").await.expect("the run succeeds");
+    (outcome, model)
+}
+
+/// Text and error flag of each tool result, in order.
+fn results(outcome: &Outcome) -> Vec<(String, bool)> {
+    outcome.messages().iter().filter_map(|m| m.as_tool().map(|t| (m.text(), t.is_error))).collect()
+}

@@ -1,0 +1,90 @@
+//! What a provider has cached stays usable: each request begins with the whole one before.
+
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::models::{Anthropic, Dialect, ModelConfig, OpenAiChat};
+use deepagents::{ChatModel, DeepAgent, ModelRequest};
+use serde_json::{Value, json};
+
+/// Thirty turns with plans, files, failures and parallel calls.
+fn script() -> Vec<Turn> {
+    let turn = |n: usize| match n % 5 {
+        0 => Turn::call("write_todos", json!({"todos": [{"content": format!("Step {n}"), "status": "in_progress"}]})),
+        1 => Turn::call("write_file", json!({"file_path": format!("/f{n}.txt"), "content": "text\n".repeat(n)})),
+        2 => Turn::calls([
+            ("read_file", json!({"file_path": format!("/f{}.txt", n - 1)})),
+            ("ls", json!({"path": "/"})),
+            ("no_such_tool", json!({})),
+        ]),
+        3 => Turn::call("edit_file", json!({"file_path": "/f1.txt", "old_string": "absent", "new_string": "x"})),
+        _ => Turn::call("ls", json!({"path": "/"})).and_text("Looking.").thinking("Where was I?"),
+    };
+    (0..30).map(turn).chain([Turn::text("Done."), Turn::text("Really.")]).collect()
+}
+
+/// The prompt as the provider reads it: tools, system, messages; cache marks taken out, messages block by block.
+fn prompt(body: &[u8]) -> Vec<String> {
+    let mut body: Value = serde_json::from_slice(body).unwrap();
+    unmark(&mut body);
+    let mut parts = vec![body["tools"].to_string(), body["system"].to_string()];
+    for message in body["messages"].as_array().unwrap() {
+        match message["content"].as_array() {
+            Some(blocks) => parts.extend(blocks.iter().map(|block| format!("{} {block}", message["role"]))),
+            None => parts.push(message.to_string()),
+        }
+    }
+    parts
+}
+
+fn unmark(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.shift_remove("cache_control");
+            map.values_mut().for_each(unmark);
+        }
+        Value::Array(items) => items.iter_mut().for_each(unmark),
+        _ => {}
+    }
+}
+
+async fn check(encode: impl Fn(&ModelRequest) -> Vec<u8>) {
+    let model = ScriptedModel::new(script());
+    let agent = DeepAgent::builder().model(model.clone()).system_prompt("You are careful.").build().unwrap();
+    agent.invoke("Go.").await.unwrap();
+    let prompts: Vec<Vec<String>> = model.requests().iter().map(|request| prompt(&encode(request))).collect();
+    assert!(prompts.len() > 30);
+    for (n, pair) in prompts.windows(2).enumerate() {
+        let [before, after] = pair else { unreachable!() };
+        assert!(after.len() > before.len(), "request {} adds nothing", n + 1);
+        assert_eq!(after[..before.len()], before[..], "request {} does not begin with request {n}", n + 1);
+    }
+}
+
+fn config() -> ModelConfig {
+    ModelConfig { api_key: Some("any".into()), ..ModelConfig::default() }
+}
+
+#[tokio::test]
+async fn every_request_over_anthropic_messages_begins_with_the_whole_one_before() {
+    let client = Anthropic::new("claude-sonnet-4-5", config()).unwrap();
+    assert!(client.profile().cache_marks);
+    check(|request| client.request_body(request).unwrap()).await;
+}
+
+#[tokio::test]
+async fn every_request_over_chat_completions_begins_with_the_whole_one_before() {
+    let client = OpenAiChat::new(Dialect::named("openai").unwrap(), "gpt-4.1", config()).unwrap();
+    check(|request| client.request_body(request).unwrap()).await;
+}
+
+#[tokio::test]
+async fn two_runs_of_the_same_script_send_the_same_bytes() {
+    let client = Anthropic::new("claude-sonnet-4-5", config()).unwrap();
+    let mut runs = Vec::new();
+    for _ in 0..2 {
+        let model = ScriptedModel::new(script());
+        let agent = DeepAgent::builder().model(model.clone()).build().unwrap();
+        agent.invoke("Go.").await.unwrap();
+        runs.push(model.requests().iter().map(|r| client.request_body(r).unwrap()).collect::<Vec<_>>());
+    }
+    assert_eq!(runs[0], runs[1]);
+}

@@ -1,0 +1,341 @@
+//! What is done differently for a provider or a model.
+
+use std::sync::{Arc, Mutex};
+
+use deepagents::middleware::TodoList;
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::models::{ModelConfig, Registry};
+use deepagents::profile::{
+    GeneralPurpose, HarnessProfile, ProfileConfig, ProfileError, Profiles, ProviderProfile, ProviderProfiles,
+};
+use deepagents::{ChatModel, DeepAgent, DeepAgentBuilder, Middleware, Preset, tool_fn};
+use serde_json::json;
+
+fn suffix(text: &str) -> ProfileConfig {
+    ProfileConfig { system_prompt_suffix: Some(text.to_owned()), ..ProfileConfig::default() }
+}
+
+fn config(json: serde_json::Value) -> ProfileConfig {
+    serde_json::from_value(json).unwrap()
+}
+
+fn registry(entries: &[(&str, &str)]) -> Profiles {
+    let mut profiles = Profiles::empty();
+    for (key, text) in entries {
+        profiles.register(key, suffix(text)).unwrap();
+    }
+    profiles
+}
+
+fn found(profiles: &Profiles, model: &str) -> Option<String> {
+    profiles.lookup(model).config.system_prompt_suffix
+}
+
+fn model(name: &str) -> ScriptedModel {
+    ScriptedModel::new([Turn::text("Hello.")]).with_name(name)
+}
+
+fn builder() -> DeepAgentBuilder {
+    DeepAgent::builder().model(model("house:small")).profiles(Profiles::empty())
+}
+
+fn names(agent: &DeepAgent) -> Vec<String> {
+    agent.explain().middlewares.into_iter().map(|part| part.name).collect()
+}
+
+struct Own(&'static str);
+
+impl Middleware for Own {
+    fn name(&self) -> &str {
+        self.0
+    }
+}
+
+#[test]
+fn a_models_own_profile_is_found_before_its_providers() {
+    let profiles = registry(&[("house", "provider"), ("house:small", "model"), ("only:this", "exact")]);
+    assert_eq!(found(&profiles, "house:small").as_deref(), Some("model"));
+    assert_eq!(found(&profiles, "house:large").as_deref(), Some("provider"));
+    assert_eq!(found(&profiles, "only:this").as_deref(), Some("exact"));
+    assert_eq!(found(&profiles, "only:that"), None);
+    assert_eq!(found(&profiles, "elsewhere:small"), None);
+}
+
+#[test]
+fn only_the_first_colon_of_a_key_separates() {
+    let profiles = registry(&[("ollama:llama3:8b", "eight")]);
+    assert_eq!(found(&profiles, "ollama:llama3:8b").as_deref(), Some("eight"));
+    assert_eq!(found(&profiles, "ollama:llama3"), None);
+}
+
+#[test]
+fn a_gateways_model_has_the_profile_of_the_model_behind_it_but_not_of_the_provider_alone() {
+    let profiles = registry(&[("house", "provider"), ("house:small", "model"), ("gate", "gateway")]);
+    assert_eq!(found(&profiles, "gate:house:small").as_deref(), Some("model"));
+    assert_eq!(found(&profiles, "gate:house:other").as_deref(), Some("gateway"));
+    let own = registry(&[("house:small", "model"), ("gate:house:small", "of the gateway")]);
+    assert_eq!(found(&own, "gate:house:small").as_deref(), Some("of the gateway"));
+}
+
+#[test]
+fn a_release_date_at_the_end_of_a_name_does_not_hide_the_profile() {
+    let profiles = registry(&[("house:small", "any"), ("house:small-20250101", "dated")]);
+    assert_eq!(found(&profiles, "house:small-20251231").as_deref(), Some("any"));
+    assert_eq!(found(&profiles, "house:small-20250101").as_deref(), Some("dated"));
+    assert_eq!(found(&profiles, "house:small-8b"), None);
+}
+
+#[test]
+fn keys_that_name_nothing_are_refused() {
+    for key in ["", " house", "house ", "house: small", "house :small", ":small", "house:", " : "] {
+        let error = Profiles::empty().register(key, suffix("x")).unwrap_err();
+        assert!(matches!(error, ProfileError::Key { .. }), "{key:?}");
+    }
+    for key in ["house", "house:small", "a:b:c"] {
+        assert!(Profiles::empty().register(key, suffix("x")).is_ok(), "{key:?}");
+    }
+}
+
+#[test]
+fn profiles_merge_field_by_field() {
+    let mut profiles = Profiles::empty();
+    let base = config(json!({
+        "base_system_prompt": "base", "system_prompt_suffix": "suffix",
+        "tool_description_overrides": {"ls": "base ls", "grep": "base grep"},
+        "excluded_tools": ["execute"], "excluded_middleware": ["Memory"],
+        "general_purpose_subagent": {"enabled": false, "description": "helper"},
+    }));
+    let over = config(json!({
+        "system_prompt_suffix": "other", "tool_description_overrides": {"ls": "other ls"},
+        "excluded_tools": ["delete"], "general_purpose_subagent": {"enabled": true},
+    }));
+    profiles.register("house", HarnessProfile::from(base).extra(Own("A")).extra(Own("B"))).unwrap();
+    profiles.register("house:small", HarnessProfile::from(over).extra(Own("B")).extra(Own("C"))).unwrap();
+    let merged = profiles.lookup("house:small");
+    let expected = config(json!({
+        "base_system_prompt": "base", "system_prompt_suffix": "other",
+        "tool_description_overrides": {"ls": "other ls", "grep": "base grep"},
+        "excluded_tools": ["delete", "execute"], "excluded_middleware": ["Memory"],
+        "general_purpose_subagent": {"enabled": true, "description": "helper"},
+    }));
+    assert_eq!(merged.config, expected);
+    let extras: Vec<&str> = merged.extra_middleware.iter().map(|m| m.name()).collect();
+    assert_eq!(extras, ["A", "B", "C"]);
+}
+
+#[test]
+fn registering_again_merges_over_what_is_there() {
+    let mut profiles = registry(&[("house", "first")]);
+    profiles.register("house", config(json!({"excluded_tools": ["ls"]}))).unwrap();
+    let found = profiles.lookup("house:any").config;
+    assert_eq!(found.system_prompt_suffix.as_deref(), Some("first"));
+    assert!(found.excluded_tools.contains("ls"));
+}
+
+#[test]
+fn a_profile_can_be_written_to_a_file_and_read_back_but_code_cannot() {
+    let config = ProfileConfig {
+        excluded_tools: ["b".to_owned(), "a".to_owned()].into(),
+        general_purpose_subagent: Some(GeneralPurpose { enabled: Some(false), ..GeneralPurpose::default() }),
+        ..ProfileConfig::default()
+    };
+    let profile = HarnessProfile::from(config.clone());
+    let json = serde_json::to_string(&profile.to_config().unwrap()).unwrap();
+    assert_eq!(json, r#"{"excluded_tools":["a","b"],"general_purpose_subagent":{"enabled":false}}"#);
+    assert_eq!(serde_json::from_str::<ProfileConfig>(&json).unwrap(), config);
+    let error = profile.extra(Own("Mine")).to_config().unwrap_err();
+    assert!(error.to_string().contains("Mine"), "{error}");
+}
+
+#[test]
+fn a_key_that_profiles_do_not_have_is_refused() {
+    let error = serde_json::from_str::<ProfileConfig>(r#"{"extra_middleware": []}"#).unwrap_err();
+    assert!(error.to_string().contains("unknown field `extra_middleware`"), "{error}");
+}
+
+#[test]
+fn the_prompt_is_the_callers_then_the_base_then_the_suffix() {
+    let config = json!({"base_system_prompt": "BASE", "system_prompt_suffix": "SUFFIX"});
+    let agent = builder().system_prompt("USER").profile(self::config(config.clone())).build().unwrap();
+    assert!(agent.explain().system.starts_with("USER\n\nBASE\n\nSUFFIX\n\n"), "{}", agent.explain().system);
+    let lean = builder().preset(Preset::Lean).system_prompt("USER").profile(self::config(config)).build().unwrap();
+    assert_eq!(lean.explain().system, "USER\n\nBASE\n\nSUFFIX");
+    let suffix = builder().profile(suffix("SUFFIX")).build().unwrap().explain().system;
+    let (base, after) = suffix.split_once("SUFFIX").unwrap();
+    assert!(base.contains("Look before you act") && after.contains("write_todos"), "{suffix}");
+}
+
+#[test]
+fn the_callers_profile_is_over_the_one_found_for_the_model() {
+    let mut profiles = Profiles::empty();
+    let of_house = json!({"base_system_prompt": "HOUSE", "system_prompt_suffix": "HOUSE SUFFIX"});
+    profiles.register("house", config(of_house)).unwrap();
+    let agent = builder().preset(Preset::Lean).profiles(profiles).profile(suffix("MINE")).build().unwrap();
+    assert_eq!(agent.explain().system, "HOUSE\n\nMINE");
+}
+
+#[test]
+fn tools_of_middlewares_and_of_the_caller_get_other_descriptions_and_stale_names_are_passed_over() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Args {}
+    let add = tool_fn("add", "Adds.", |_: Args, _cx| async move { Ok("3") });
+    let overrides = json!({"tool_description_overrides": {"ls": "Lists things.", "add": "Sums.", "gone": "?"}});
+    let agent = builder().tool(add).profile(config(overrides)).build().unwrap();
+    let description = |name: &str| {
+        let tools = agent.agent().tools();
+        tools.iter().find(|tool| tool.name == name).unwrap().description.clone()
+    };
+    assert_eq!(description("ls"), "Lists things.");
+    assert_eq!(description("add"), "Sums.");
+    assert!(description("read_file").starts_with("Reads a file."));
+    let names: Vec<&str> = agent.agent().tools().iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(names.iter().filter(|name| **name == "ls").count(), 1);
+}
+
+#[tokio::test]
+async fn a_tool_with_another_description_still_does_its_work() {
+    let script = [Turn::call("ls", json!({"path": "/"})), Turn::text("Done.")];
+    let overrides = config(json!({"tool_description_overrides": {"ls": "Lists things."}}));
+    let (outcome, _) = crate::play(script, |b| b.profile(overrides)).await;
+    assert_eq!(crate::results(&outcome), [("No files found".to_owned(), false)]);
+}
+
+#[tokio::test]
+async fn an_excluded_tool_is_not_offered_and_calling_it_is_an_error_for_the_model() {
+    let script = [Turn::call("ls", json!({"path": "/"})), Turn::text("Done.")];
+    let (outcome, model) = crate::play(script, |b| b.profile(config(json!({"excluded_tools": ["ls"]})))).await;
+    assert_eq!(crate::results(&outcome), [("Error: ls is not available.".to_owned(), true)]);
+    let offered: Vec<String> = model.requests()[0].tools.iter().map(|tool| tool.name.clone()).collect();
+    assert!(!offered.contains(&"ls".to_owned()) && offered.contains(&"read_file".to_owned()), "{offered:?}");
+}
+
+#[test]
+fn an_excluded_middleware_is_left_out_also_where_the_caller_gave_it() {
+    let excluded = config(json!({"excluded_middleware": ["TodoList", "Mine"]}));
+    let agent = builder().middleware(Own("Mine")).middleware(Own("TodoList")).profile(excluded).build().unwrap();
+    let names = names(&agent);
+    assert!(!names.contains(&"TodoList".to_owned()) && !names.contains(&"Mine".to_owned()), "{names:?}");
+}
+
+#[test]
+fn what_an_agent_is_built_on_cannot_be_excluded() {
+    for name in ["Filesystem", "SubAgents"] {
+        let profile = config(json!({"excluded_middleware": [name]}));
+        let error = Profiles::empty().register("house", profile.clone()).unwrap_err();
+        assert_eq!(error, ProfileError::Required { name: name.to_owned() });
+        assert!(builder().profile(profile).build().is_err());
+    }
+}
+
+#[test]
+fn names_that_no_middleware_can_have_are_refused() {
+    for name in ["", "  ", "a:b", "_Private"] {
+        let error = Profiles::empty().register("house", config(json!({"excluded_middleware": [name]}))).unwrap_err();
+        assert!(matches!(error, ProfileError::MiddlewareName { .. }), "{name:?}");
+    }
+}
+
+#[test]
+fn excluding_what_is_nowhere_is_refused_unless_it_is_a_standard_part_this_agent_lacks() {
+    let error = builder().profile(config(json!({"excluded_middleware": ["Nope"]}))).build().unwrap_err();
+    assert!(error.to_string().contains("`Nope`") && error.to_string().contains("Filesystem"), "{error}");
+    assert!(builder().profile(config(json!({"excluded_middleware": ["Memory"]}))).build().is_ok());
+}
+
+#[test]
+fn extra_middlewares_come_after_the_callers_and_never_twice() {
+    let profile = HarnessProfile::default().extra(Own("Extra")).extra(Own("Mine")).extra(TodoList::default());
+    let agent = builder().middleware(Own("Mine")).profile(profile.clone()).build().unwrap();
+    let names = names(&agent);
+    let at = |name: &str| names.iter().position(|n| n == name).unwrap();
+    assert!(at("Mine") < at("Extra") && at("Extra") < at("UnsupportedContent"), "{names:?}");
+    assert_eq!(names.iter().filter(|n| *n == "Mine" || *n == "TodoList").count(), 2);
+    assert_eq!(names[0], "TodoList", "the standard one stays in its place");
+    let without = builder().without("TodoList").profile(profile).build().unwrap();
+    assert!(!self::names(&without).contains(&"TodoList".to_owned()));
+}
+
+#[test]
+fn claude_and_codex_have_profiles_that_say_what_these_models_need_to_hear() {
+    let profiles = Profiles::builtin();
+    let text = |model: &str| found(&profiles, model).unwrap_or_default();
+    for model in ["claude-opus-4-7", "claude-sonnet-4-6", "claude-haiku-4-5", "claude-haiku-4-5-20251001"] {
+        let text = text(&format!("anthropic:{model}"));
+        for words in ["do not depend on each other in one turn", "Never guess a parameter", "have not opened"] {
+            assert!(text.contains(words), "{model}: {words}");
+        }
+        assert_eq!(text.contains("delegate"), model.contains("opus"), "{model}");
+    }
+    for model in ["gpt-5.1-codex", "gpt-5.2-codex", "gpt-5.3-codex"] {
+        let text = text(&format!("openai:{model}"));
+        for words in ["until the task is finished", "no preamble", "together in one turn", "no todo open"] {
+            assert!(text.contains(words), "{model}: {words}");
+        }
+    }
+    assert_eq!(found(&profiles, "anthropic:claude-sonnet-4-5"), None);
+}
+
+#[test]
+fn codex_keeps_a_todo_list_even_in_the_lean_preset() {
+    let build = |name: &str| DeepAgent::builder().model(model(name)).preset(Preset::Lean).build().unwrap();
+    assert!(names(&build("openai:gpt-5.2-codex")).contains(&"TodoList".to_owned()));
+    assert!(!names(&build("openai:gpt-5.2")).contains(&"TodoList".to_owned()));
+}
+
+/// A registry that notes the settings each model is made with.
+fn noting() -> (Registry, Arc<Mutex<Vec<ModelConfig>>>) {
+    let made = Arc::new(Mutex::new(Vec::new()));
+    let mut registry = Registry::new();
+    let notes = made.clone();
+    registry.register("house", move |name, config| {
+        notes.lock().unwrap().push(config);
+        Ok(Arc::new(ScriptedModel::new([]).with_name(format!("house:{name}"))) as Arc<dyn ChatModel>)
+    });
+    (registry, made)
+}
+
+fn with(key: &str, value: i64) -> ModelConfig {
+    ModelConfig { extra: [(key.to_owned(), json!(value))].into_iter().collect(), ..ModelConfig::default() }
+}
+
+#[test]
+fn settings_of_the_caller_win_over_computed_ones_and_those_over_fixed_ones() {
+    let (registry, made) = noting();
+    let mut profiles = ProviderProfiles::new();
+    let both = |a: i64, key: &str, b: i64| {
+        let mut config = with("fixed", a);
+        config.extra.extend(with(key, b).extra);
+        config
+    };
+    profiles
+        .register("house", ProviderProfile::new(both(1, "computed", 1)).make(move || both(2, "computed", 2)))
+        .unwrap();
+    profiles.register("house:small", ProviderProfile::new(with("exact", 3))).unwrap();
+    let mut caller = with("fixed", 9);
+    caller.streaming = Some(false);
+    profiles.model(&registry, "house:small", caller).unwrap();
+    let made = made.lock().unwrap();
+    assert_eq!(made[0].streaming, Some(false));
+    assert_eq!(json!(made[0].extra), json!({"fixed": 9, "computed": 2, "exact": 3}));
+}
+
+#[test]
+fn a_check_can_refuse_a_model_before_it_is_made_and_all_checks_run() {
+    let (registry, made) = noting();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let note = |what: &'static str| {
+        let seen = seen.clone();
+        move |name: &str| {
+            seen.lock().unwrap().push(format!("{what} {name}"));
+            if name.ends_with("small") { Ok(()) } else { Err("too large".into()) }
+        }
+    };
+    let mut profiles = ProviderProfiles::new();
+    profiles.register("house", ProviderProfile::default().check(note("provider"))).unwrap();
+    profiles.register("house:small", ProviderProfile::default().check(note("model"))).unwrap();
+    profiles.model(&registry, "house:small", ModelConfig::default()).unwrap();
+    let error = profiles.model(&registry, "house:large", ModelConfig::default()).err().unwrap();
+    assert_eq!(error.to_string(), "`house:large` was refused: too large");
+    assert_eq!(*seen.lock().unwrap(), ["provider house:small", "model house:small", "provider house:large"]);
+    assert_eq!(made.lock().unwrap().len(), 1);
+}

@@ -1,0 +1,122 @@
+//! Media that a model does not take.
+
+use std::sync::Arc;
+
+use deepagents::core::message::{Media, MediaKind, MediaSource, UserMessage};
+use deepagents::core::model::ModelProfile;
+use deepagents::fs::LocalBackend;
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{Block, DeepAgent, Message, RunInput, wrap_model_call};
+use serde_json::json;
+
+fn media(kind: MediaKind, mime: &str, source: MediaSource) -> Block {
+    Block::Media(Media { kind, mime: mime.to_owned(), source, name: Some("thing".to_owned()) })
+}
+
+fn inline() -> MediaSource {
+    MediaSource::Base64("AAAA".to_owned())
+}
+
+fn user(content: Vec<Block>) -> Message {
+    Message::User(UserMessage { content, ..UserMessage::default() })
+}
+
+fn blind() -> ModelProfile {
+    let mut profile = ModelProfile::default();
+    (profile.images, profile.audio, profile.video, profile.pdf) = (Some(false), Some(false), Some(false), Some(false));
+    profile
+}
+
+fn all() -> Vec<Block> {
+    vec![
+        Block::text("Look."),
+        media(MediaKind::Image, "image/png", inline()),
+        media(MediaKind::Audio, "audio/mpeg", inline()),
+        media(MediaKind::Video, "video/mp4", MediaSource::Url("https://example.invalid/v".to_owned())),
+        media(MediaKind::File, "application/pdf", inline()),
+        media(MediaKind::File, "application/pdf", MediaSource::FileId("file_1".to_owned())),
+        media(MediaKind::File, "text/csv", inline()),
+    ]
+}
+
+async fn sent(profile: ModelProfile) -> (Vec<String>, Vec<Block>) {
+    let model = ScriptedModel::new([Turn::text("Seen.")]).with_profile(profile);
+    let agent = DeepAgent::builder().model(model.clone()).build().unwrap();
+    let outcome = agent.invoke(RunInput::new(user(all()))).await.unwrap();
+    let shown = |block: &Block| match block {
+        Block::Text(text) => text.text.clone(),
+        Block::Media(media) => media.mime.clone(),
+        other => format!("{other:?}"),
+    };
+    let request = &model.requests()[0];
+    let sent = request.messages.get(0).unwrap().content().iter().map(shown).collect();
+    (sent, outcome.messages().get(0).unwrap().content().to_vec())
+}
+
+#[tokio::test]
+async fn what_the_model_rejects_becomes_a_short_text_and_the_thread_keeps_it() {
+    let (sent, kept) = sent(blind()).await;
+    let gone = |kind: &str, mime: &str| {
+        format!("[thing was not attached because this model does not support {kind} content ({mime}).]")
+    };
+    let expected = [
+        "Look.".to_owned(),
+        gone("image", "image/png"),
+        gone("audio", "audio/mpeg"),
+        gone("video", "video/mp4"),
+        gone("PDF", "application/pdf"),
+        "application/pdf".to_owned(),
+        gone("file", "text/csv"),
+    ];
+    assert_eq!(sent, expected, "a PDF that is only referred to passes");
+    assert_eq!(kept, all());
+}
+
+#[tokio::test]
+async fn what_is_not_known_counts_as_supported_except_documents_that_are_not_pdf() {
+    let (sent, _) = sent(ModelProfile::default()).await;
+    assert_eq!(sent[..6], ["Look.", "image/png", "audio/mpeg", "video/mp4", "application/pdf", "application/pdf"]);
+    assert!(sent[6].contains("does not support file content (text/csv)"), "{}", sent[6]);
+}
+
+#[tokio::test]
+async fn a_result_says_which_tool_attached_what_the_model_cannot_take() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("dot.png"), b"\x89PNG\r\n\x1a\n").unwrap();
+    let script = [Turn::call("read_file", json!({"file_path": "/dot.png"})), Turn::text("Seen.")];
+    let model = ScriptedModel::new(script).with_profile(blind());
+    let backend = LocalBackend::open(folder.path()).unwrap();
+    let agent = DeepAgent::builder().model(model.clone()).backend(backend).build().unwrap();
+    let outcome = agent.invoke("Look.").await.unwrap();
+    let request = &model.requests()[1];
+    let result = request.messages.iter().find(|m| m.as_tool().is_some()).unwrap();
+    assert_eq!(
+        result.text(),
+        "[read_file: dot.png was not attached because this model does not support image content (image/png).]"
+    );
+    let kept = outcome.messages().iter().find(|m| m.as_tool().is_some()).unwrap().clone();
+    assert!(matches!(kept.content(), [Block::Media(_)]));
+}
+
+#[tokio::test]
+async fn another_model_that_a_middleware_chooses_is_sent_what_it_can_take() {
+    let seeing = ScriptedModel::new([Turn::text("I see.")]);
+    let other: Arc<dyn deepagents::ChatModel> = Arc::new(seeing.clone());
+    let route = wrap_model_call(move |request, next| {
+        let next = next.with_model(other.clone());
+        async move { next.run(request).await }
+    });
+    let first = ScriptedModel::new([]).with_profile(blind());
+    let agent = DeepAgent::builder().model(first).middleware(route).build().unwrap();
+    agent.invoke(RunInput::new(user(vec![media(MediaKind::Image, "image/png", inline())]))).await.unwrap();
+    let request = &seeing.requests()[0];
+    assert!(matches!(request.messages.get(0).unwrap().content(), [Block::Media(_)]));
+}
+
+#[tokio::test]
+async fn it_can_be_left_out() {
+    let model = ScriptedModel::new([Turn::text("Seen.")]).with_profile(blind());
+    let agent = DeepAgent::builder().model(model.clone()).without("UnsupportedContent").build().unwrap();
+    agent.invoke(RunInput::new(user(vec![media(MediaKind::Image, "image/png", inline())]))).await.unwrap();
+    assert!(matches!(model.requests()[0].messages.get(0).unwrap().content(), [Block::Media(_)]));
+}
