@@ -59,6 +59,12 @@ pub enum Error {
         /// What was wrong last.
         reason: String,
     },
+    /// An answer to a question is not taken; the question stays open.
+    #[error(transparent)]
+    Answer(#[from] crate::ask::AnswerError),
+    /// A call waits for a decision. The run takes care of it; a wrap hands it on.
+    #[error("the call waits for a decision")]
+    Paused(Box<crate::run::Pause>),
     /// The state refused an update.
     #[error(transparent)]
     Channel(#[from] ChannelError),
@@ -91,6 +97,8 @@ impl Error {
             Self::Route { .. } => "route",
             Self::History(_) => "history",
             Self::Structured { .. } => "structured_output",
+            Self::Answer(_) => "answer",
+            Self::Paused(_) => "paused",
             Self::Channel(_) => "state",
             Self::Journal(_) => "journal",
             Self::Store(_) => "store",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::ask::Question;
 use crate::message::Usage;
 use crate::model::StopReason;
 use crate::run::Stop;
@@ -153,6 +154,11 @@ pub enum EventKind {
     Steered {
         /// Its text.
         text: String,
+    },
+    /// A call waits for a decision; the run ends with [`Stop::Waiting`] and is resumed with the answer.
+    Asked {
+        /// The question.
+        question: Box<Question>,
     },
     /// Something a tool or middleware tells the application.
     Custom {

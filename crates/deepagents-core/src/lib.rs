@@ -9,6 +9,7 @@
 //! `deepagents-models`, files in `deepagents-fs`, the standard middlewares in `deepagents`.
 
 pub mod agent;
+pub mod ask;
 pub mod env;
 pub mod error;
 pub mod event;

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 /// ```
 /// use deepagents_models::RetryPolicy;
 /// let never = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
-/// assert_eq!(never.ceiling(3), std::time::Duration::from_secs(4));
+/// assert_eq!(never.ceiling(4), std::time::Duration::from_secs(4));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {

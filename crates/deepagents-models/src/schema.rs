@@ -100,7 +100,8 @@ mod tests {
 
     #[test]
     fn strict_means_closed_and_all_required() {
-        let mut schema = json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": false});
+        let mut schema =
+            json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": false});
         assert!(!is_strict(&schema));
         schema["required"] = json!(["a"]);
         assert!(is_strict(&schema));

@@ -1,3 +1,4 @@
 //! deepagents-testing
 
 pub mod shapes;
+pub mod suites;

@@ -20,6 +20,7 @@
 //! part can be replaced, configured or left out, and [`DeepAgent::explain`] shows what came of it. Your own parts are
 //! [`Middleware`]s and [`Tool`]s.
 
+mod approvals;
 pub mod blocking;
 mod builder;
 pub mod channels;
@@ -30,7 +31,9 @@ pub mod profile;
 mod workspace;
 
 pub use builder::{DeepAgent, DeepAgentBuilder, Preset};
+pub use approvals::{Approvals, AskBefore};
 pub use deepagents_core::agent::BuildError;
+pub use deepagents_core::ask::{Decision, DecisionKind, Interrupt, Question};
 pub use deepagents_core::error::{BoxError, Error, Result};
 pub use deepagents_core::event::{Event, EventKind};
 pub use deepagents_core::journal::{Journal, MemoryJournal};

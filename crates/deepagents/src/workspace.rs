@@ -8,11 +8,14 @@ use deepagents_fs::Backend;
 
 use crate::channels::Files;
 
+/// Makes the backend of a run.
+type Make = dyn Fn(&Context) -> Arc<dyn Backend> + Send + Sync;
+
 /// The files of a run: one backend for all, or one made for each run.
 #[derive(Clone)]
 pub(crate) enum Workspace {
     One(Arc<dyn Backend>),
-    PerRun(Arc<dyn Fn(&Context) -> Arc<dyn Backend> + Send + Sync>),
+    PerRun(Arc<Make>),
 }
 
 impl Workspace {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::{Agent, AgentParts};
+use crate::ask::{PausedChildren, Questions};
 use crate::env::{Clock, Ids, RandomIds, SystemClock};
 use crate::journal::Journal;
 use crate::middleware::{DynMiddleware, Middleware};
@@ -187,7 +188,12 @@ impl AgentBuilder {
                 return Err(BuildError::MiddlewareTwice(middleware.name().to_owned()));
             }
         }
-        let channels = [ChannelSpec::of::<MessagesChannel>(), ChannelSpec::of::<StructuredResponse>()];
+        let channels = [
+            ChannelSpec::of::<MessagesChannel>(),
+            ChannelSpec::of::<StructuredResponse>(),
+            ChannelSpec::of::<Questions>(),
+            ChannelSpec::of::<PausedChildren>(),
+        ];
         let schema = Schema::new(channels.into_iter().chain(self.middlewares.iter().flat_map(|m| m.channels())))?;
         let (tools, specs) = self.collect_tools()?;
         let mut system = self.system;

@@ -134,6 +134,9 @@ impl Fold {
                 self.turns = self.turns.max(call.turn.saturating_add(1));
                 self.open.in_doubt.insert(call, (wire_id, name, repeatable));
             }
+            Record::ToolAsked { call } => {
+                self.open.in_doubt.remove(&call);
+            }
             Record::ToolFinished { call, message, update } => {
                 let (messages, rest) = self.known(update)?.split::<MessagesChannel>();
                 self.state.apply(&rest)?;

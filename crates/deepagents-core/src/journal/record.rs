@@ -51,6 +51,11 @@ pub enum Record {
         /// Whether it may be run again if its outcome is unknown.
         repeatable: bool,
     },
+    /// A call that had begun waits for a decision; it took no effect yet.
+    ToolAsked {
+        /// The call.
+        call: CallId,
+    },
     /// A tool has finished; its call is never run again.
     ToolFinished {
         /// The call.

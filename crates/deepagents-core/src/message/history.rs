@@ -22,7 +22,7 @@ pub struct Messages {
 
 /// Remembers a version, to tell whether another one only adds to it.
 #[derive(Clone, Debug)]
-pub(crate) struct Mark {
+pub struct Mark {
     lineage: Arc<()>,
     len: usize,
     last: Option<Arc<Message>>,
@@ -74,12 +74,13 @@ impl Messages {
         (0..self.len()).rev().find(|&index| matches!(self.items.get(index).map(|m| &**m), Some(Message::Assistant(_))))
     }
 
-    pub(crate) fn mark(&self) -> Mark {
+    /// Remembers this version.
+    pub fn mark(&self) -> Mark {
         Mark { lineage: self.lineage.clone(), len: self.len(), last: self.last().cloned() }
     }
 
     /// How many messages of a marked version this one is known to begin with: all of them or none.
-    pub(crate) fn shared_with(&self, mark: &Mark) -> usize {
+    pub fn shared_with(&self, mark: &Mark) -> usize {
         let last = mark.len.checked_sub(1).and_then(|index| self.get(index));
         // Two versions may both have been appended to: the message at the end tells them apart.
         let same_end = match (&mark.last, last) {

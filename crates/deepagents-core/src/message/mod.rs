@@ -13,8 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use block::{Block, InvalidToolCall, Media, MediaKind, MediaSource, Native, Opaque, Reasoning, Text, ToolCall};
-pub(crate) use history::Mark;
-pub use history::Messages;
+pub use history::{Mark, Messages};
 pub use ops::MessageOp;
 pub use usage::Usage;
 

@@ -197,6 +197,7 @@ async fn call_tool(request: ToolRequest) -> Result<ToolResponse> {
             handback: output.handback,
         }),
         Err(ToolError::Model(text) | ToolError::Denied(text)) => Ok(ToolResponse::error(text)),
+        Err(ToolError::Paused(pause)) => Err(Error::Paused(pause)),
         Err(ToolError::Fatal(source)) => Err(Error::Tool { name: call.name, source }),
     }
 }

@@ -2,38 +2,71 @@
 
 use std::sync::Arc;
 
+use super::asking::{Pause, answers_below};
 use super::driver::{Driver, Setting};
 use super::meter::Meter;
-use super::{Context, Outcome, RunError, RunInput};
+use super::{Outcome, RunError, RunInput, Stop};
 use crate::agent::Agent;
-use crate::state::State;
+use crate::ask::{PausedChildren, Questions};
+use crate::state::{State, Update};
+use crate::tool::{Handback, ToolContext, ToolError};
 
-impl Context {
-    /// Runs another agent as part of this run: its events carry this agent's path and `segment`, its tokens count here,
-    /// and it is cancelled with this run. It begins with `state`, which [`State::fork`] makes, and keeps no thread.
+/// How a sub-agent's run ended.
+#[derive(Debug)]
+pub struct ChildOutcome {
+    /// What became of it.
+    pub result: Result<Outcome, Box<RunError>>,
+    /// What it was given and what it left, to be [handed back](crate::tool::ToolOutput::with_handback).
+    pub handback: Handback,
+}
+
+impl ToolContext {
+    /// Runs another agent as part of this call: its events carry this agent's path and `segment`, its tokens count
+    /// here, and it is cancelled with this run. It begins with `state`, which [`State::fork`] makes, and keeps no thread
+    /// of its own. A call that is made again after a decision goes on where the sub-agent was; `state` and `input` do
+    /// not matter then.
     ///
     /// # Errors
-    /// When the other run fails; the error holds what it had finished.
+    /// [`ToolError::Paused`] when the sub-agent waits for a decision: hand it on with `?`.
     pub async fn run_child(
         &self,
         agent: &Agent,
         segment: impl Into<String>,
         state: State,
         input: impl Into<RunInput>,
-    ) -> Result<Outcome, Box<RunError>> {
+    ) -> Result<ChildOutcome, ToolError> {
+        let shared = &self.context().shared;
         let mut input: RunInput = input.into();
         input.thread = None;
-        input.extensions = self.shared.extensions.clone();
-        let path: Arc<[String]> = self.shared.path.iter().cloned().chain([segment.into()]).collect();
-        let setting = Setting {
-            run: self.shared.run.clone(),
+        input.extensions = shared.extensions.clone();
+        let path: Arc<[String]> = shared.path.iter().cloned().chain([segment.into()]).collect();
+        let mut setting = Setting {
+            run: shared.run.clone(),
             path,
-            events: self.shared.events.clone(),
-            cancel: self.shared.cancel.child_token(),
-            meter: Arc::new(Meter::below(self.shared.meter.clone())),
-            state: Some(state),
+            events: shared.events.clone(),
+            cancel: shared.cancel.child_token(),
+            meter: Arc::new(Meter::below(shared.meter.clone())),
+            state: Some(state.clone()),
+            paused: None,
         };
+        let mut given = state;
+        let paused = self.state().get::<PausedChildren>().and_then(|paused| paused.get(&self.call_id().to_string()));
+        if let Some(paused) = paused.cloned() {
+            given = State::from_json(agent.schema().clone(), paused.given)?;
+            let mut state = State::from_json(agent.schema().clone(), paused.state)?;
+            state.apply(&Update::of::<Questions>(answers_below(self.state(), &setting.path)))?;
+            setting.state = Some(state);
+            setting.paused = Some((paused.machine, paused.open));
+        }
         // Boxed, since a tool of the child may run a child of its own.
-        Box::pin(Driver::run(agent.clone(), input, setting, None)).await
+        let (result, (machine, open)) = Box::pin(Driver::run_to_end(agent.clone(), input, setting, None)).await;
+        let left = match &result {
+            Ok(outcome) if outcome.stop == Stop::Waiting => {
+                return Err(ToolError::Paused(Box::new(Pause::child(&outcome.state, &given, machine, open)?)));
+            }
+            Ok(outcome) => outcome.state.clone(),
+            Err(error) => error.state.clone(),
+        };
+        Ok(ChildOutcome { result, handback: Handback { given, left } })
     }
 }

@@ -6,14 +6,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::Stop;
 use super::emitter::Emitter;
+use super::history::{self, PendingCall};
 use super::input::Extensions;
 use super::meter::Meter;
 use crate::agent::AgentParts;
 use crate::env::{Clock, Ids};
+use crate::error::Result;
 use crate::event::EventKind;
-use crate::message::{Mark, Messages};
+use crate::message::{Mark, Messages, ToolCall};
+use crate::model::{ChatModel, ModelOutput, ModelRequest};
 use crate::state::{Channel, State};
 use crate::store::Store;
+use crate::tool::{CallId, DynTool};
 
 /// What hooks and tools know of the run: a version of the state, and how to reach the rest. Owned and `Clone`.
 ///
@@ -99,6 +103,22 @@ impl Context {
         &self.shared.agent.ids
     }
 
+    /// A tool of the agent.
+    pub fn tool(&self, name: &str) -> Option<&Arc<dyn DynTool>> {
+        self.shared.agent.tools.get(name)
+    }
+
+    /// The well-formed calls of the last answer that have no result, in `after_model` hooks.
+    pub fn open_calls(&self) -> Vec<(CallId, ToolCall)> {
+        // The answer that made them has been counted already.
+        let turn = self.turn.saturating_sub(1);
+        let open = history::pending(self.messages()).into_iter().filter_map(|open| match open.call {
+            PendingCall::Valid(call) => Some((open.index, call)),
+            PendingCall::Invalid(_) => None,
+        });
+        open.map(|(index, call)| (CallId { path: self.path().to_vec(), turn, index }, call)).collect()
+    }
+
     /// A value that the application gave with [`RunInput::with`](super::RunInput::with).
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
         self.shared.extensions.get()
@@ -123,6 +143,15 @@ impl Context {
     pub async fn custom(&self, name: impl Into<String>, data: serde_json::Value) {
         let name = name.into();
         self.emit(|| EventKind::Custom { name, data }).await;
+    }
+
+    /// Asks a model something beside the conversation, such as for a summary. Its tokens count; its words are neither told
+    /// as the agent's nor stored.
+    ///
+    /// # Errors
+    /// When the model fails, or the request holds a history that providers refuse.
+    pub async fn ask(&self, model: &Arc<dyn ChatModel>, request: ModelRequest) -> Result<ModelOutput> {
+        super::model_call::ask(self, model, request).await
     }
 
     pub(crate) async fn emit(&self, kind: impl FnOnce() -> EventKind) {

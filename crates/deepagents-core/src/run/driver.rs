@@ -31,6 +31,8 @@ pub(super) struct Halt(pub(super) Stop);
 /// Ends a step: a halt is no failure.
 pub(super) enum Break {
     Halt(Halt),
+    /// A call waits for a decision.
+    Wait,
     Fail(Error),
 }
 
@@ -72,12 +74,14 @@ pub(super) struct Setting {
     pub(super) meter: Arc<Meter>,
     /// What it begins with where it has no thread.
     pub(super) state: Option<State>,
+    /// Where it was when it began to wait for a decision, if it goes on from there.
+    pub(super) paused: Option<(Machine, Open)>,
 }
 
 impl Setting {
     /// A run of its own.
     pub(super) fn main(run: Arc<str>, events: Emitter, cancel: CancellationToken) -> Self {
-        Self { run, path: Arc::from([]), events, cancel, meter: Arc::default(), state: None }
+        Self { run, path: Arc::from([]), events, cancel, meter: Arc::default(), state: None, paused: None }
     }
 }
 
@@ -88,6 +92,16 @@ impl Driver {
         setting: Setting,
         inbox: Option<mpsc::UnboundedReceiver<Message>>,
     ) -> Result<Outcome, Box<RunError>> {
+        Self::run_to_end(agent, input, setting, inbox).await.0
+    }
+
+    /// Runs, and says where it was in the end, for a run that waits.
+    pub(super) async fn run_to_end(
+        agent: Agent,
+        input: RunInput,
+        setting: Setting,
+        inbox: Option<mpsc::UnboundedReceiver<Message>>,
+    ) -> (Result<Outcome, Box<RunError>>, (Machine, Open)) {
         let parts = agent.parts.clone();
         let shared = Arc::new(Shared {
             agent: parts.clone(),
@@ -117,12 +131,25 @@ impl Driver {
             shape_by_tool: parts.format.as_ref().is_some_and(|f| f.by_tool(&parts.model.profile())),
             shared,
         };
-        let result = match driver.begin(input, limit).await {
+        let began = match setting.paused {
+            Some(paused) => driver.go_on_paused(paused).await,
+            None => driver.begin(input, limit).await,
+        };
+        let result = match began {
             Ok(None) => driver.drive().await,
             Ok(Some(over)) => Ok(over),
             Err(error) => Err(error),
         };
-        driver.finish(result).await
+        let was = (driver.machine.clone(), driver.open.clone());
+        (driver.finish(result).await, was)
+    }
+
+    /// Goes on below a run whose call is made again after a decision.
+    async fn go_on_paused(&mut self, (machine, open): (Machine, Open)) -> Result<Option<Stop>> {
+        (self.machine, self.open) = (machine, open);
+        self.tell_begun();
+        self.flush().await?;
+        Ok(None)
     }
 
     /// Whether this is the run of the main agent.
@@ -206,11 +233,17 @@ impl Driver {
             let thread = self.shared.thread.as_deref().unwrap_or_default();
             return Err(Error::Input(format!("thread `{thread}` has no run to resume; give it a message instead")));
         };
-        if let Some(Some(stop)) = last.ended {
+        if let Some(Some(stop)) = last.ended.filter(|stop| *stop != Some(Stop::Waiting)) {
             self.log.close().await?;
             self.machine = left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, limit));
             self.answer_left(left)?;
             return Ok(Some(stop));
+        }
+        // Answers are looked at before anything is stored: a wrong one leaves the question open.
+        self.state = left.state.clone();
+        if let Err(error) = self.take_answers(input.answers) {
+            self.log.close().await?;
+            return Err(error);
         }
         let (run, at) = self.run_and_time();
         self.log.push(|| Record::RunResumed { run, at });
@@ -221,7 +254,7 @@ impl Driver {
             self.machine.set_limit(limit);
         }
         if matches!(self.machine.next(), Decision::Tools { .. }) {
-            (self.state, self.open) = (left.state, left.open);
+            self.open = left.open;
         } else {
             self.answer_left(left)?;
         }
@@ -235,6 +268,7 @@ impl Driver {
     fn answer_left(&mut self, mut left: Fold) -> Result<()> {
         let late = left.settle()?;
         self.state = left.state;
+        self.drop_questions()?;
         let in_doubt: HashSet<String> = left.open.in_doubt.into_values().map(|(id, ..)| id).collect();
         self.complete_turn(&in_doubt, late)
     }
@@ -273,6 +307,10 @@ impl Driver {
             match step {
                 Ok(()) => {}
                 Err(Break::Fail(error)) => return Err(error),
+                Err(Break::Wait) => {
+                    self.wait()?;
+                    return Ok(Stop::Waiting);
+                }
                 Err(Break::Halt(Halt(stop))) => {
                     self.shared.cancel.cancel();
                     let why = why(&stop);
@@ -287,8 +325,11 @@ impl Driver {
         let mut result = result;
         // However it ended, what stays must be a history that can be gone on with.
         let why = if result.is_ok() { "the run was ended before it" } else { "the run failed" };
-        let kept = self.answer_pending(|call| format!("The call of {} was not completed: {why}.", call.name()));
-        debug_assert!(kept.is_ok(), "appending messages cannot be refused");
+        if !matches!(result, Ok(Stop::Waiting)) {
+            let kept = self.answer_pending(|call| format!("The call of {} was not completed: {why}.", call.name()));
+            let kept = kept.and_then(|()| self.forget_questions());
+            debug_assert!(kept.is_ok(), "appending messages cannot be refused");
+        }
         let run = self.shared.run.to_string();
         let stop = result.as_ref().ok().cloned();
         self.note_step();

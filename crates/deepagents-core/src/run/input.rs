@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::ask::Decision;
 use crate::journal::{Position, ThreadId};
 use crate::message::Message;
 use crate::state::Update;
@@ -30,6 +31,7 @@ pub struct RunInput {
     pub(crate) extensions: Extensions,
     /// Whether an unfinished run is gone on with.
     pub(crate) resume: bool,
+    pub(crate) answers: Vec<(String, Decision)>,
     /// An earlier position to begin from.
     pub(crate) at: Option<Position>,
     pub(crate) lease: Duration,
@@ -46,6 +48,7 @@ impl Default for RunInput {
             timeout: None,
             extensions: Extensions::default(),
             resume: false,
+            answers: Vec::new(),
             at: None,
             lease: LEASE,
             take_over: false,
@@ -76,6 +79,14 @@ impl RunInput {
     /// ```
     pub fn resume(thread: impl Into<ThreadId>) -> Self {
         Self { thread: Some(thread.into()), resume: true, ..Self::default() }
+    }
+
+    /// Answers a question that the thread waits for; goes with [`resume`](Self::resume). Several may be answered at once
+    /// or one after the other. An answer that cannot be taken is an error, and none of the answers is stored then.
+    #[must_use]
+    pub fn answer(mut self, question: impl Into<String>, decision: Decision) -> Self {
+        self.answers.push((question.into(), decision));
+        self
     }
 
     /// Begins from an earlier position of the thread. What came after it stays in the log, on a branch of its own.

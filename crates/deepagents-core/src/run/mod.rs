@@ -1,6 +1,7 @@
 //! Runs: the handle an application holds, the decisions, and the driver that waits.
 
 mod answer;
+mod asking;
 mod child;
 mod context;
 mod driver;
@@ -32,6 +33,8 @@ use crate::state::State;
 use driver::{Driver, Setting};
 use emitter::Emitter;
 
+pub use asking::Pause;
+pub use child::ChildOutcome;
 pub use context::Context;
 pub(crate) use context::Shared;
 pub(crate) use history::{check_last_results, pending};

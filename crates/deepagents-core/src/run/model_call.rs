@@ -60,3 +60,11 @@ pub(crate) async fn call_model(
     cx.emit(|| EventKind::AttemptDiscarded { turn, attempt, reason, retry_after_ms: 0 }).await;
     Err(failure.into())
 }
+
+/// Asks a model beside the conversation: counted like any call, but no piece of the answer is told as the agent's.
+pub(super) async fn ask(cx: &Context, model: &Arc<dyn ChatModel>, request: ModelRequest) -> Result<ModelOutput> {
+    history::check(&request.messages, 0)?;
+    let output = model.invoke(request).await?;
+    cx.shared.meter.add(&cx.shared.agent.name, output.usage);
+    Ok(output)
+}

@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::ask::Question;
 use crate::error::{Error, Result};
 use crate::journal::ThreadId;
 use crate::message::{Message, Messages, Usage};
@@ -30,6 +31,8 @@ pub enum Stop {
     Empty,
     /// The model or its provider declined.
     Refused,
+    /// A call waits for a decision of a person; see [`Outcome::questions`].
+    Waiting,
     /// The caller cancelled it.
     Cancelled,
     /// Its time was up.
@@ -68,6 +71,11 @@ impl Outcome {
             Some(Message::User(_)) | None => String::new(),
             Some(message) => message.text(),
         }
+    }
+
+    /// The questions that wait for an answer, in order of their ids.
+    pub fn questions(&self) -> Vec<Question> {
+        super::asking::open_questions(&self.state).cloned().collect()
     }
 
     /// The answer in the shape that was asked for, if there is one.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -38,6 +39,8 @@ struct Planned {
 enum Progress {
     Waiting,
     Running,
+    /// It waits for a decision.
+    Asked,
     Finished { message: Arc<ToolMessage>, added: Vec<MessageOp> },
 }
 
@@ -52,14 +55,36 @@ struct Turn {
     failed: Option<Error>,
 }
 
+impl Turn {
+    /// Whether all calls have results.
+    fn are_done(&self) -> bool {
+        self.calls.iter().all(|c| matches!(c.state, Progress::Finished { .. }))
+    }
+
+    /// What is finished of a turn that waits for a decision.
+    fn left_open(&self) -> Open {
+        let finished = self.calls.iter().filter_map(|c| match &c.state {
+            Progress::Finished { message, added } => Some((c.id.clone(), (message.clone(), added.clone()))),
+            _ => None,
+        });
+        let changed = self.taken.iter().map(|name| (*name).to_owned()).collect();
+        Open { finished: finished.collect(), changed, ..Open::default() }
+    }
+}
+
 impl Driver {
     /// Runs the open calls of the last answer. Siblings finish whatever one of them does.
     pub(super) async fn tools(&mut self, turn: u32) -> Result<(), Break> {
+        if self.is_asking() {
+            return Err(Break::Wait);
+        }
         let open = std::mem::take(&mut self.open);
         let mut calls = self.plan(turn);
         self.go_on(&mut calls, &open);
         let mut ended = self.run_calls(&mut calls, &open).await;
         let why = match &ended {
+            // What waits for a decision cannot be waited for in a run that fails.
+            Ok(None) if calls.failed.is_some() && !calls.are_done() => Some("the run failed"),
             Ok(None) => None,
             Ok(Some(stop)) => Some(why(stop)),
             Err(_) => Some("the run failed"),
@@ -70,7 +95,12 @@ impl Driver {
                 ended = ended.and(Err(error));
             }
         }
+        if matches!(ended, Ok(None)) && !calls.are_done() {
+            self.open = calls.left_open();
+            return Err(Break::Wait);
+        }
         self.commit(&calls)?;
+        self.forget_questions()?;
         if let Some(stop) = ended? {
             return Err(Break::Halt(Halt(stop)));
         }
@@ -242,7 +272,13 @@ impl Driver {
         for at in ready {
             let Some(planned) = turn.calls.get_mut(at) else { continue };
             let PendingCall::Valid(call) = &planned.call else { continue };
-            let info = CallInfo { id: planned.id.clone(), wire_id: call.id.clone(), name: call.name.clone() };
+            let info = CallInfo {
+                id: planned.id.clone(),
+                wire_id: call.id.clone(),
+                name: call.name.clone(),
+                args: call.args.clone(),
+                asked: AtomicU32::new(0),
+            };
             let cx = Context::at(&self.shared, &self.state, planned.id.turn);
             let request = ToolRequest::new(call.clone(), planned.tool.clone(), ToolContext::new(cx, Arc::new(info)));
             let task = turn.running.spawn(ToolNext::new(self.shared.agent.stack.clone()).run(request));
@@ -257,6 +293,14 @@ impl Driver {
         let Some(at) = turn.by_task.remove(&id) else { return Ok(()) };
         let response = match joined {
             Ok((_, Ok(response))) => response,
+            Ok((_, Err(Error::Paused(pause)))) => {
+                let Some(planned) = turn.calls.get_mut(at) else { return Ok(()) };
+                planned.state = Progress::Asked;
+                let call = planned.id.clone();
+                self.ask(&call, *pause)?;
+                self.log.push(|| Record::ToolAsked { call });
+                return self.flush().await;
+            }
             Ok((_, Err(error))) => {
                 let response = ToolResponse::error(format!("Error: {error}"));
                 turn.failed.get_or_insert(error);
@@ -363,7 +407,7 @@ impl Driver {
             match planned.state {
                 Progress::Finished { .. } => continue,
                 Progress::Waiting => self.tell_started(turn, at),
-                Progress::Running => {}
+                Progress::Running | Progress::Asked => {}
             }
             let text = format!("The call of {} was not completed: {why}.", planned.call.name());
             kept = kept.and(self.finished(turn, at, ToolResponse::error(text)).await);

@@ -165,7 +165,13 @@ pub struct Query {
 
 impl Default for Query {
     fn default() -> Self {
-        Self { key_prefix: String::new(), fields: serde_json::Map::new(), filters: Vec::new(), limit: usize::MAX, offset: 0 }
+        Self {
+            key_prefix: String::new(),
+            fields: serde_json::Map::new(),
+            filters: Vec::new(),
+            limit: usize::MAX,
+            offset: 0,
+        }
     }
 }
 

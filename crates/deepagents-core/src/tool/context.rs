@@ -3,11 +3,15 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use super::ToolError;
+use crate::ask::{Decision, DecisionKind, Question, Questions};
 use crate::event::EventKind;
-use crate::run::Context;
+use crate::run::{Context, Pause};
 
 /// Our own identity of a call: which agent, which turn of its thread, which call of the turn. Providers repeat their
 /// ids; this one is unique within a thread and stays the same over a resume.
@@ -42,6 +46,9 @@ pub(crate) struct CallInfo {
     pub(crate) id: CallId,
     pub(crate) wire_id: String,
     pub(crate) name: String,
+    pub(crate) args: Value,
+    /// Questions that this call has asked so far, answered ones counted again each time it is made.
+    pub(crate) asked: AtomicU32,
 }
 
 impl ToolContext {
@@ -73,6 +80,22 @@ impl ToolContext {
     /// call.
     pub fn key(&self) -> String {
         format!("{}:{}", self.context.thread().unwrap_or_else(|| self.context.run_id()), self.call.id)
+    }
+
+    /// Asks a person. The first time the call ends here, with an error to be handed on with `?`, and the run waits;
+    /// once there is an answer the call is made again from its beginning, and this gives the decision.
+    ///
+    /// # Errors
+    /// [`ToolError::Paused`] while there is no answer.
+    pub fn ask(&self, text: impl Into<String>, allowed: impl Into<Vec<DecisionKind>>) -> Result<Decision, ToolError> {
+        let id = format!("{}?{}", self.call.id, self.call.asked.fetch_add(1, Ordering::Relaxed));
+        if let Some(answer) = self.state().get::<Questions>().and_then(|asked| asked.get(&id)?.answer.clone()) {
+            return Ok(answer);
+        }
+        let now = self.clock().now().to_string();
+        let args = self.call.args.clone();
+        let question = Question::about(&self.call.id, &self.call.name, args, now).text(text).allowed(allowed);
+        Err(ToolError::Paused(Box::new(Pause { questions: vec![Question { id, ..question }], child: None })))
     }
 
     /// Tells how far the call is. Waits while nobody reads the events of the run.

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::error::BoxError;
 use crate::message::Block;
+use crate::run::Pause;
 use crate::state::{State, Update};
 
 /// What a tool gives back when it succeeds.
@@ -109,6 +110,8 @@ pub enum ToolError {
     Model(String),
     /// The call is not allowed; the model is told and the run goes on.
     Denied(String),
+    /// The call waits for a decision; made by [`ToolContext::ask`](super::ToolContext::ask), to be handed on with `?`.
+    Paused(Box<Pause>),
     /// The run ends with this error, once the other calls of the turn have finished.
     Fatal(BoxError),
 }

@@ -1,10 +1,13 @@
-//! The sandbox helper for programs that are not their own. It is started by them and of no use to people.
+//! The sandbox helper for programs that are not their own. Run by hand it tells what the sandbox amounts to here.
 
 use std::io::Write;
 use std::process::ExitCode;
 
+use deepagents_fs::sandbox::{Level, Sandbox, init};
+
 fn main() -> ExitCode {
-    deepagents_fs::sandbox::init();
-    let _ = writeln!(std::io::stderr(), "this program is started by deepagents to run commands in a sandbox");
-    ExitCode::from(2)
+    init();
+    let report = Sandbox::new().probe();
+    let told = writeln!(std::io::stdout(), "{report}");
+    if told.is_err() || report.level == Level::None { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

@@ -2,14 +2,15 @@
 //!
 //! On Linux a command runs in namespaces of its own (user, mount, process, IPC, host name, network) with a file system
 //! built for it: the workspace, at its own path and writable; the system's programs and libraries, read-only; a private
-//! `/tmp` and home; a `/proc` that shows its own processes; five harmless devices; and nothing else, so there are no
-//! home directories, keys, sockets or disks to find. It has no capabilities and cannot get any, Landlock and seccomp
-//! stand behind the namespaces, resource limits bound it, and there is no network unless it is allowed.
-//! [`SandboxPolicy`] says what is allowed, [`Sandbox::probe`] what this machine can do.
+//! `/tmp` and home, gone when the command ends; a `/proc` that shows its own processes; five harmless devices; and
+//! nothing else, so there are no home directories, keys, sockets or disks to find. It has no capabilities and cannot get
+//! any, Landlock and seccomp stand behind the namespaces, resource limits bound it, and there is no network unless it is
+//! allowed. [`SandboxPolicy`] says what is allowed, [`Sandbox::probe`] what this machine can do.
 //!
-//! What it does not do: it does not hide anything that is *in* the workspace, so do not give it a home directory; it
-//! does not bound the total of disk space and memory used, only what one process and one file take; and the kernel is
-//! shared, so a hole in the kernel is a hole in the sandbox. On other systems there is none.
+//! What it does not do: it does not hide anything that is *in* the workspace, so do not give it a home directory, and a
+//! socket there can be connected to; it does not bound the total of disk space and memory used, only what one process
+//! and one file take; and the kernel is shared, so a hole in the kernel is a hole in the sandbox. On other systems there
+//! is none.
 //!
 //! # The helper
 //!
@@ -19,10 +20,10 @@
 //! [named](Sandbox::helper).
 //!
 //! ```no_run
-//! fn main() {
-//!     deepagents_fs::sandbox::init();
-//!     println!("{}", deepagents_fs::sandbox::Sandbox::new().probe());
-//! }
+//! // First thing in `main`:
+//! deepagents_fs::sandbox::init();
+//! // and whenever somebody wants to know:
+//! println!("{}", deepagents_fs::sandbox::Sandbox::new().probe());
 //! ```
 
 #[cfg(target_os = "linux")]
@@ -36,7 +37,7 @@ mod report;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 pub use policy::{Git, Limits, Network, PolicyError, SandboxPolicy};
 pub use report::{Level, Part, SandboxReport};
@@ -56,7 +57,7 @@ pub fn init() {
 }
 
 /// Makes sandboxes, and knows whether it can. Clones share what they know.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Sandbox {
     helper: Option<PathBuf>,
     report: Arc<OnceLock<SandboxReport>>,
@@ -64,8 +65,11 @@ pub struct Sandbox {
 
 impl Sandbox {
     /// Finds its helper by itself: this program, if it calls [`init`], or else [`HELPER`] next to it.
+    ///
+    /// All that are made so share what they know.
     pub fn new() -> Self {
-        Self::default()
+        static REPORT: LazyLock<Arc<OnceLock<SandboxReport>>> = LazyLock::new(Arc::default);
+        Self { helper: None, report: REPORT.clone() }
     }
 
     /// Uses this program as helper. It must call [`init`].
@@ -89,6 +93,7 @@ impl Sandbox {
         SandboxReport::none("the sandbox needs Linux")
     }
 
+    /// The program to start as helper, or why there is none.
     #[cfg(unix)]
     fn program(&self) -> Result<PathBuf, String> {
         if let Some(helper) = &self.helper {
@@ -104,5 +109,11 @@ impl Sandbox {
                 "this program does not call `deepagents_fs::sandbox::init()`, and the program `{HELPER}` is not next to it"
             )
         })
+    }
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self::new()
     }
 }

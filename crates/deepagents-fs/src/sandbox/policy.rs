@@ -8,8 +8,8 @@ use super::Level;
 use crate::VPath;
 
 /// Directories that hold the system, read-only in a sandbox. Links among them stay links.
-pub(crate) const SYSTEM: [&str; 10] =
-    ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store"];
+pub(crate) const SYSTEM: [&str; 9] =
+    ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"];
 
 /// What commands may do. The default: the workspace is writable except `.git`, the system is readable, no network.
 ///
@@ -167,7 +167,7 @@ impl SandboxPolicy {
         self
     }
 
-    /// Shows a file or directory of the host, with all below it, at its own path.
+    /// Shows a file or directory of the host, with all below it, at its own path: a tool chain below a home or `/opt`.
     #[must_use]
     pub fn read_only(mut self, path: impl Into<PathBuf>) -> Self {
         self.read_only.push(path.into());
@@ -202,11 +202,12 @@ impl SandboxPolicy {
 
     /// The policy with the host's paths resolved, once and for all: later, commands may have put links on the way.
     pub(crate) fn settled(mut self, root: &Path) -> Result<Self, PolicyError> {
-        let own = ["/proc", "/sys", "/dev", "/run", "/boot", "/etc", "/var", "/home", "/root"];
+        let own = ["/proc", "/sys", "/dev", "/run", "/boot", "/etc", "/var", "/opt", "/home", "/root"];
         let system = SYSTEM.iter().chain(&own);
         let unusable = |path: &Path| ["/proc", "/sys", "/dev"].iter().any(|of| path.starts_with(of));
         for path in self.writable.iter_mut().chain(&mut self.read_only) {
-            let missing = |error: std::io::Error| PolicyError::Missing { path: path.clone(), reason: error.to_string() };
+            let missing =
+                |error: std::io::Error| PolicyError::Missing { path: path.clone(), reason: error.to_string() };
             *path = path.canonicalize().map_err(missing)?;
         }
         for directory in std::iter::once(&root.to_owned()).chain(&self.writable) {

@@ -217,7 +217,8 @@ impl Inner {
                 if report.level < policy.least() {
                     return Err(ShellError::NoSandbox { report });
                 }
-                let task = launch::Task { root: Some(&self.root), cwd: &cwd, program: &self.program, text: &command.text };
+                let task =
+                    launch::Task { root: Some(&self.root), cwd: &cwd, program: &self.program, text: &command.text };
                 self.sandbox.job(policy, &task, env, timeout, self.limit)?
             }
         };

@@ -111,12 +111,13 @@ impl<'a> Watched<'a> {
         let (ended, end) = std::io::pipe()?;
         let pid = Pid::from_child(&child);
         let mut watched = Self { child, control, ended, waiter: None };
-        let waiter = std::thread::Builder::new().name("deepagents-wait".to_owned()).stack_size(64 << 10).spawn(move || {
-            // The process is left unreaped, so that its number and group stay its own until they are not needed.
-            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-            while let Err(rustix::io::Errno::INTR) = rustix::process::waitid(WaitId::Pid(pid), options) {}
-            drop(end);
-        });
+        let waiter =
+            std::thread::Builder::new().name("deepagents-wait".to_owned()).stack_size(64 << 10).spawn(move || {
+                // The process is left unreaped, so that its number and group stay its own until they are not needed.
+                let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+                while let Err(rustix::io::Errno::INTR) = rustix::process::waitid(WaitId::Pid(pid), options) {}
+                drop(end);
+            });
         watched.waiter = Some(waiter?);
         Ok(watched)
     }

@@ -10,9 +10,7 @@ use futures_core::future::BoxFuture;
 use super::Shell;
 use crate::lines::{LineRange, LineWindow};
 use crate::search::{GlobOutcome, GlobQuery, GrepOutcome, GrepQuery};
-use crate::{
-    Backend, ByteRange, Capabilities, FileRead, FsError, Listing, PathGuard, Stat, VPath, WriteMode, Written,
-};
+use crate::{Backend, ByteRange, Capabilities, FileRead, FsError, Listing, PathGuard, Stat, VPath, WriteMode, Written};
 
 /// A backend that can also run commands. Files are the inner backend's; the shell should work on the same directory.
 ///

@@ -11,10 +11,10 @@ mod overlay;
 mod path;
 mod permissions;
 mod random;
-mod search;
 #[cfg(target_os = "linux")]
 mod sandbox;
+mod search;
 mod semantics;
-mod store;
 mod shell;
+mod store;
 mod suite;

@@ -92,6 +92,30 @@ async fn commands_work_on_the_workspace_at_its_own_path() {
 }
 
 #[tokio::test]
+async fn a_workspace_may_be_anywhere() {
+    for place in ["/var/tmp", "/dev/shm", env!("CARGO_TARGET_TMPDIR")] {
+        let Ok(dir) = tempfile::tempdir_in(place) else {
+            println!("skipped: cannot write to {place}");
+            continue;
+        };
+        let odd = dir.path().join("a b\\c\n'é");
+        fs::create_dir(&odd).unwrap();
+        if !matches!(sandbox().probe().level, Level::None) {
+            match LocalShell::open(&odd, Confinement::sandboxed()) {
+                Ok(shell) => {
+                    let shell = shell.sandbox(sandbox());
+                    let done = shell.run(Command::new("echo x > f"), CancellationToken::new(), None).await.unwrap();
+                    assert_eq!((done.exit, done.output.as_str()), (Exit::Code(0), ""));
+                    assert_eq!(fs::read_to_string(odd.join("f")).unwrap(), "x\n");
+                }
+                // Devices are not a place to work in.
+                Err(error) => assert!(place == "/dev/shm", "{error}"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn ordinary_tools_work() {
     let jail = jail!();
     let text = "set -e; echo b > f; echo a >> f; sort f | head -1 > g; ls -l /usr > /dev/null; test -s g; id -u > h; \
@@ -140,7 +164,9 @@ async fn homes_keys_and_other_files_of_the_host_cannot_be_read() {
     fs::write(&key, "SECRET-KEY").unwrap();
     symlink(&key, jail.path("key")).unwrap();
     let home = home.path().display();
-    let text = format!("cat {home}/.ssh/id_ed25519 key /proc/1/root{home}/.ssh/id_ed25519 /etc/shadow; ls -A {home} /root /home");
+    let text = format!(
+        "cat {home}/.ssh/id_ed25519 key /proc/1/root{home}/.ssh/id_ed25519 /etc/shadow; ls -A {home} /root /home"
+    );
     let done = jail.run(&text).await;
     assert!(!done.output.contains("SECRET-KEY") && !done.output.contains("root:"), "{}", done.output);
     // The root and what is in it were built for the sandbox.
@@ -226,30 +252,51 @@ async fn mounting_and_new_namespaces_are_refused() {
     let jail = jail!();
     let done = jail.run("mount -t tmpfs none /tmp; unshare -Ur true; mount -o remount,rw /usr; touch /usr/x").await;
     assert!(!done.exit.success(), "{}", done.output);
-    assert_eq!(jail.run("grep -E '^Cap(Inh|Prm|Eff|Bnd|Amb)' /proc/self/status | grep -v 0000000000000000").await.output, "");
+    assert_eq!(
+        jail.run("grep -E '^Cap(Inh|Prm|Eff|Bnd|Amb)' /proc/self/status | grep -v 0000000000000000").await.output,
+        ""
+    );
     assert_eq!(jail.run("grep NoNewPrivs /proc/self/status").await.output, "NoNewPrivs:\t1\n");
 }
 
 #[tokio::test]
 async fn processes_of_the_host_can_be_neither_seen_nor_killed() {
     let jail = jail!();
-    let mut victim = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
-    let pid = victim.id();
+    let mut victim = Victim::new();
+    let pid = victim.0.id();
     let done = jail.run(&format!("kill -9 {pid}; kill -9 -1; ls /proc")).await;
-    assert!(victim.try_wait().unwrap().is_none());
+    assert!(victim.0.try_wait().unwrap().is_none());
     let seen = jail.run("ls /proc | grep -c '^[0-9]'").await.output.trim().parse::<u32>().unwrap();
     assert!(seen < 10, "{seen} processes: {}", done.output);
     // The process that holds the sandbox up takes no orders from within it.
-    assert_eq!(jail.run("kill -9 1; kill -STOP 1; kill -9 0 & sleep 0.01; echo there").await.exit, Exit::Code(0));
-    victim.kill().unwrap();
-    victim.wait().unwrap();
+    assert_eq!(jail.run("kill -9 1; kill -STOP 1; kill -TERM 1; true").await.exit, Exit::Code(0));
+    assert_eq!(jail.run("kill -9 0").await.exit, Exit::Signal(9));
+}
+
+/// A process of the host, which goes when the test does.
+struct Victim(std::process::Child);
+
+impl Victim {
+    fn new() -> Self {
+        let null = std::process::Stdio::null;
+        Self(std::process::Command::new("sleep").arg("1000").stdout(null()).stderr(null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[tokio::test]
 async fn the_kernels_settings_cannot_be_changed() {
     let jail = jail!();
     let before = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap();
-    let done = jail.run("echo '|/bin/sh' > /proc/sys/kernel/core_pattern; echo h > /proc/sysrq-trigger; echo 1 > /proc/1/mem").await;
+    let done = jail
+        .run("echo '|/bin/sh' > /proc/sys/kernel/core_pattern; echo h > /proc/sysrq-trigger; echo 1 > /proc/1/mem")
+        .await;
     assert!(!done.exit.success());
     assert_eq!(fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap(), before);
 }
@@ -368,6 +415,13 @@ async fn files_and_memory_are_bounded() {
 }
 
 #[tokio::test]
+async fn time_on_the_processor_is_bounded() {
+    let jail = jail!(SandboxPolicy::default().limits(Limits { cpu_seconds: Some(1), ..Limits::default() }));
+    let done = jail.run("while :; do :; done").await;
+    assert!(matches!(done.exit, Exit::Signal(9 | 24)), "{:?}", done.exit);
+}
+
+#[tokio::test]
 async fn a_flood_of_output_is_bounded() {
     let jail = jail!();
     let command = Command::new("yes flood").timeout(Duration::from_millis(500));
@@ -414,7 +468,9 @@ async fn commits_leave_hooks_and_configuration_alone() {
     }
     assert_eq!(fs::read_to_string(jail.path(".git/config")).unwrap(), "mine");
     assert_eq!(fs::read_dir(jail.path(".git/hooks")).unwrap().count(), 0);
-    assert!(jail.run("echo x > .git/index.lock && mv .git/index.lock .git/index && rm .git/index").await.exit.success());
+    assert!(
+        jail.run("echo x > .git/index.lock && mv .git/index.lock .git/index && rm .git/index").await.exit.success()
+    );
 }
 
 #[tokio::test]
@@ -426,7 +482,8 @@ async fn git_commits_in_the_sandbox_where_that_is_allowed() {
     let git = "git -c user.name=a -c user.email=a@example.invalid";
     let made = std::process::Command::new("git").args(["init", "-q"]).current_dir(jail.dir.path()).status().unwrap();
     assert!(made.success());
-    let done = jail.run(&format!("echo x > f && git add f && {git} commit -qm first && git log --oneline | wc -l")).await;
+    let done =
+        jail.run(&format!("echo x > f && git add f && {git} commit -qm first && git log --oneline | wc -l")).await;
     assert_eq!((done.exit, done.output.trim()), (Exit::Code(0), "1"), "{}", done.output);
 }
 
@@ -441,11 +498,15 @@ async fn protected_paths_stay_and_hidden_ones_cannot_be_read() {
     }
     let done = jail.run("echo x > a/b/keep; rm -f a/b/keep; mv a c; mv a/b a/c; mv a/b/keep k; cat a/b/keep").await;
     assert!(done.output.ends_with("kept"), "{}", done.output);
-    let done = jail.run("chmod 777 .env a/vault; cat .env a/vault/k; ls a/vault; mv .env e; mv a/vault v; cat e v/k").await;
+    let done =
+        jail.run("chmod 777 .env a/vault; cat .env a/vault/k; ls a/vault; mv .env e; mv a/vault v; cat e v/k").await;
     assert!(!done.output.contains("SECRET") && !done.exit.success(), "{}", done.output);
     for (name, text) in [("a/b/keep", "kept"), (".env", "SECRET"), ("a/vault/k", "SECRET")] {
         assert_eq!(fs::read_to_string(jail.path(name)).unwrap(), text);
     }
+    // A second name for a protected file would be a way around.
+    jail.run("ln a/b/keep k2; echo x > k2; mv a/b/keep /tmp/k").await;
+    assert_eq!(fs::read_to_string(jail.path("a/b/keep")).unwrap(), "kept");
     // What is not there needs no guard.
     assert!(jail.run("echo x > new").await.exit.success());
 }
@@ -496,6 +557,24 @@ async fn the_environment_holds_no_secrets() {
 }
 
 #[tokio::test]
+async fn files_that_the_program_left_open_are_closed() {
+    let jail = jail!();
+    let secret = tempfile::tempdir().unwrap();
+    fs::write(secret.path().join("f"), "SECRET").unwrap();
+    let directory = fs::File::open(secret.path()).unwrap();
+    rustix::io::fcntl_setfd(&directory, rustix::io::FdFlags::empty()).unwrap();
+    let number = std::os::fd::AsRawFd::as_raw_fd(&directory);
+    let text = format!("cat /proc/self/fd/{number}/f");
+    let open = LocalShell::open(jail.dir.path(), Confinement::Unconfined).unwrap();
+    let done = open.run(Command::new(text.clone()), CancellationToken::new(), None).await.unwrap();
+    assert_eq!(done.output, "SECRET");
+    let done = jail.run(&format!("{text}; ls /proc/self/fd")).await;
+    assert!(!done.output.contains("SECRET"), "{}", done.output);
+    // The three streams, and the listing's own.
+    assert!(done.output.ends_with("\n0\n1\n2\n3\n"), "{}", done.output);
+}
+
+#[tokio::test]
 async fn commands_side_by_side_do_not_see_each_other() {
     let jail = jail!();
     let text = "echo $N > /tmp/f; touch up$N; while [ ! -e up1 ] || [ ! -e up2 ]; do :; done; cat /tmp/f";
@@ -526,6 +605,15 @@ fn a_program_that_does_not_answer_as_a_helper_is_not_run_again() {
     let report = Sandbox::new().probe();
     assert_eq!(report.level, Level::None);
     assert!(report.to_string().contains("init()"), "{report}");
+}
+
+#[test]
+fn a_program_that_calls_init_is_its_own_helper() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("program");
+    fs::copy(env!("CARGO_BIN_EXE_deepagents-sandbox"), &program).unwrap();
+    let told = std::process::Command::new(&program).output().unwrap();
+    assert_eq!(String::from_utf8(told.stdout).unwrap(), format!("{}\n", sandbox().probe()));
 }
 
 #[tokio::test]

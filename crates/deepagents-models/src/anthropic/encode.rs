@@ -34,7 +34,8 @@ struct Body<'a> {
 impl Body<'_> {
     /// Thinking tokens count towards the limit, so a budget is added to what an answer usually gets.
     fn max_tokens(&self) -> u64 {
-        let budget = self.extra.get("thinking").and_then(|thinking| thinking.get("budget_tokens")).and_then(Value::as_u64);
+        let budget =
+            self.extra.get("thinking").and_then(|thinking| thinking.get("budget_tokens")).and_then(Value::as_u64);
         let usual = self.wire.max_tokens;
         self.request.settings.max_tokens.unwrap_or_else(|| match budget {
             Some(budget) if budget >= usual => budget.saturating_add(usual),

@@ -21,7 +21,8 @@ pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError>
     let Some(Value::Array(items)) = answer.remove("content") else {
         return Err(ModelError::protocol("the answer has no content"));
     };
-    let content = items.into_iter().filter_map(|item| if let Value::Object(item) = item { Some(block(item)) } else { None });
+    let content =
+        items.into_iter().filter_map(|item| if let Value::Object(item) = item { Some(block(item)) } else { None });
     let usage = answer.remove("usage").unwrap_or_default();
     let stop = answer.get("stop_reason").and_then(Value::as_str).map(str::to_owned);
     Ok(decoded(origin.clone(), string(&answer, "id"), content.collect(), usage, stop))
@@ -127,7 +128,9 @@ impl StreamFold {
 
     fn block_delta(&mut self, index: u64, event: &mut Map<String, Value>, out: &mut Vec<ModelEvent>) {
         let Some(Value::Object(mut delta)) = event.remove("delta") else { return };
-        let Some((at, part)) = self.blocks.iter_mut().enumerate().rfind(|(_, part)| part.index == index) else { return };
+        let Some((at, part)) = self.blocks.iter_mut().enumerate().rfind(|(_, part)| part.index == index) else {
+            return;
+        };
         let kind = string(&delta, "type");
         match kind.as_str() {
             "text_delta" => push_delta(&delta, "text", out, |delta| ModelEvent::Text { block: at, delta }),

@@ -260,7 +260,11 @@ fn drain(mut response: Response) {
     tokio::spawn(async move { timeout(DRAIN, async { while let Ok(Some(_)) = response.chunk().await {} }).await });
 }
 
-async fn within<T>(until: Instant, work: impl Future<Output = T>, late: impl FnOnce() -> ModelError) -> Result<T, ModelError> {
+async fn within<T>(
+    until: Instant,
+    work: impl Future<Output = T>,
+    late: impl FnOnce() -> ModelError,
+) -> Result<T, ModelError> {
     timeout_at(until, work).await.map_err(|_| late())
 }
 

@@ -1,6 +1,6 @@
 //! Failures of the transport and of providers, as typed errors.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use deepagents_core::model::{ErrorInfo, ModelError};
 use reqwest::Url;
@@ -30,7 +30,9 @@ pub(crate) fn from_body(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelE
     let mut info = info(&said, Some(status));
     if info.message.is_empty() {
         info.message = match header("location") {
-            Some(target) if (300..400).contains(&status) => format!("the server redirects to {target}; set that as the address"),
+            Some(target) if (300..400).contains(&status) => {
+                format!("the server redirects to {target}; set that as the address")
+            }
             _ => "the server gave no reason".to_owned(),
         };
     }
@@ -147,8 +149,8 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     }
     let text = header("retry-after")?;
     seconds(text, 1.0).or_else(|| {
-        // The server's own clock, where it shows it, so that a wrong one here does no harm.
-        let now = header("date").and_then(|d| httpdate::parse_http_date(d).ok()).unwrap_or_else(SystemTime::now);
+        // A date counts from the server's own clock, which every answer shows.
+        let now = httpdate::parse_http_date(header("date")?).ok()?;
         let at = httpdate::parse_http_date(text).ok()?;
         Some(at.duration_since(now).unwrap_or_default())
     })
@@ -183,7 +185,8 @@ pub(super) fn from_transport(error: &reqwest::Error, url: &Url) -> ModelError {
 /// `scheme://host:port`: no path, no credentials.
 pub(super) fn authority(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
-    url.port_or_known_default().map_or_else(|| format!("{}://{host}", url.scheme()), |port| format!("{}://{host}:{port}", url.scheme()))
+    url.port_or_known_default()
+        .map_or_else(|| format!("{}://{host}", url.scheme()), |port| format!("{}://{host}:{port}", url.scheme()))
 }
 
 fn root_cause(error: &reqwest::Error) -> String {
@@ -238,17 +241,37 @@ mod tests {
     fn every_form_of_error_body_gets_its_class() {
         let cases = [
             (429, r#"{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}"#, "rate_limited"),
-            (429, r#"{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}"#, "auth"),
+            (
+                429,
+                r#"{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}"#,
+                "auth",
+            ),
             (529, r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#, "overloaded"),
             (503, "<html>busy</html>", "overloaded"),
             (408, "", "overloaded"),
             (409, "{}", "overloaded"),
             (401, r#"{"detail":"Invalid API Key"}"#, "auth"),
             (402, r#"{"error":{"message":"Insufficient Balance"}}"#, "auth"),
-            (400, r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#, "context_length"),
-            (400, r#"{"error":{"message":"This model's maximum context length is 8192 tokens.","code":"context_length_exceeded"}}"#, "context_length"),
-            (400, r#"{"error":{"code":400,"message":"request (2009 tokens) exceeds the available context size (512 tokens)","type":"exceed_context_size_error"}}"#, "context_length"),
-            (413, r#"{"error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}"#, "context_length"),
+            (
+                400,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#,
+                "context_length",
+            ),
+            (
+                400,
+                r#"{"error":{"message":"This model's maximum context length is 8192 tokens.","code":"context_length_exceeded"}}"#,
+                "context_length",
+            ),
+            (
+                400,
+                r#"{"error":{"code":400,"message":"request (2009 tokens) exceeds the available context size (512 tokens)","type":"exceed_context_size_error"}}"#,
+                "context_length",
+            ),
+            (
+                413,
+                r#"{"error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}"#,
+                "context_length",
+            ),
             (400, r#"{"code":"1500","message":"Invalid model: x","type":"invalid_model"}"#, "invalid_request"),
             (404, r#"{"error":"model 'x' not found"}"#, "invalid_request"),
             (400, r#"{"error":{"message":"Your credit balance is too low","type":"invalid_request_error"}}"#, "auth"),
@@ -282,6 +305,9 @@ mod tests {
             "the provider refused the request: model: x (HTTP 404, not_found_error, request req_1)"
         );
         assert_eq!(from_stream(&serde_json::json!({"error": {"code": 429, "message": "m"}})).kind(), "rate_limited");
-        assert_eq!(from_stream(&serde_json::json!({"type": "error", "error": {"type": "overloaded_error"}})).kind(), "overloaded");
+        assert_eq!(
+            from_stream(&serde_json::json!({"type": "error", "error": {"type": "overloaded_error"}})).kind(),
+            "overloaded"
+        );
     }
 }

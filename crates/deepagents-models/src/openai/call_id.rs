@@ -15,9 +15,9 @@ pub(super) fn conform(ids: CallIds, id: &str) -> Cow<'_, str> {
         }
         CallIds::NineAlphanumerics => {
             // FNV-1a: stable across versions of the standard library, which its own hasher is not.
-            let mut hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-            });
+            let mut hash = id
+                .bytes()
+                .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
             let digits = std::iter::repeat_with(|| {
                 let digit = usize::try_from(hash % 62).unwrap_or_default();
                 hash /= 62;

@@ -44,9 +44,10 @@ pub(super) fn items<'a>(chat: &'a Chat, request: &'a ModelRequest) -> Result<Vec
             Message::User(user) if user.content.is_empty() => {}
             Message::User(user) => items.push(Item::User { content: &user.content, mark }),
             Message::Assistant(said) => {
-                let own = said.origin.as_ref().is_some_and(|origin| {
-                    origin.api == chat.origin.api && origin.provider == chat.origin.provider
-                });
+                let own = said
+                    .origin
+                    .as_ref()
+                    .is_some_and(|origin| origin.api == chat.origin.api && origin.provider == chat.origin.provider);
                 if dialect.call_ids != CallIds::Any {
                     own_ids.extend(said.call_ids().map(|id| (id, own)));
                 }

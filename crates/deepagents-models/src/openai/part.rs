@@ -132,7 +132,8 @@ impl Call {
         match args::parse(&raw) {
             Ok(args) => {
                 let more = !self.fields.is_empty() || !self.function.is_empty();
-                let native = (more || (!raw.trim().is_empty() && args.to_string() != raw)).then(|| self.native(raw));
+                let again = args.to_string();
+                let native = (more || (!raw.trim().is_empty() && again != raw)).then(|| self.native(raw));
                 Block::ToolCall(ToolCall { id: self.id, name: self.name, args, native })
             }
             Err(error) => self.invalid(error),

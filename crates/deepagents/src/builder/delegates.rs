@@ -10,6 +10,7 @@ use crate::middleware::subagents::{
     AgentSubAgent, DelegationLimits, DynSubAgent, GENERAL_PURPOSE, GENERAL_PURPOSE_DESCRIPTION, Mode, Report,
     SubAgentSpec, SubAgents, sub_agent_fn,
 };
+use crate::profile::Applied;
 
 /// A sub-agent as the builder was given it.
 #[derive(Clone)]
@@ -36,11 +37,14 @@ impl Delegate {
 
 impl DeepAgentBuilder {
     /// The sub-agents, `general-purpose` first unless it is switched off or described by the user.
-    pub(super) fn delegation(&self) -> Result<Option<SubAgents>, BuildError> {
+    pub(super) fn delegation(&self, profile: &Applied) -> Result<Option<SubAgents>, BuildError> {
         let mut delegates = self.delegates.clone();
-        if self.general_purpose && !delegates.iter().any(|d| d.name() == GENERAL_PURPOSE) {
-            let mut general = SubAgentSpec::new(GENERAL_PURPOSE, GENERAL_PURPOSE_DESCRIPTION)
-                .system_prompt(include_str!("../prompts/general_purpose.md").trim_end());
+        let said = profile.profile.config.general_purpose_subagent.clone().unwrap_or_default();
+        let wanted = self.general_purpose && said.enabled != Some(false);
+        if wanted && !delegates.iter().any(|d| d.name() == GENERAL_PURPOSE) {
+            let description = said.description.as_deref().unwrap_or(GENERAL_PURPOSE_DESCRIPTION);
+            let prompt = said.system_prompt.as_deref().unwrap_or(include_str!("../prompts/general_purpose.md"));
+            let mut general = SubAgentSpec::new(GENERAL_PURPOSE, description).system_prompt(prompt.trim_end());
             general.inherits_skills = true;
             delegates.insert(0, Delegate::Spec(general));
         }
@@ -53,7 +57,8 @@ impl DeepAgentBuilder {
         });
         let agents = made.collect::<Result<Vec<_>, _>>()?;
         let sub_agents = SubAgents::new(agents, self.limits.clone())?;
-        Ok(Some(match &self.task_description {
+        let described = self.task_description.as_ref().or_else(|| profile.task_description());
+        Ok(Some(match described {
             Some(text) => sub_agents.task_description(text),
             None => sub_agents,
         }))
@@ -76,8 +81,10 @@ impl DeepAgentBuilder {
             model: spec.model.clone().or_else(|| self.model.clone()),
             tools: spec.tools.clone().unwrap_or_else(|| self.tools.clone()),
             format: spec.format.clone(),
+            approvals: spec.approvals.clone().unwrap_or_else(|| self.approvals.clone()),
             delegates: Vec::new(),
             general_purpose: false,
+            is_sub_agent: true,
             // A thread is the main agent's; what its sub-agents do is part of the call that runs them.
             journal: None,
             ..self.clone()
@@ -94,7 +101,10 @@ impl DeepAgentBuilder {
         // below as well; the user's other middlewares are the main agent's own.
         let inherited = self.own.iter().filter(|m| STANDARD.contains(&m.name()) && m.name() != "SubAgents");
         let inherited = inherited.filter(|m| !spec.middlewares.iter().any(|own| own.name() == m.name()));
-        let never = ["Memory", "Skills", "SubAgents"];
+        // An unknown name is refused where the main agent's stack is made.
+        let leaves_out = |name: &&String| {
+            STANDARD.contains(&name.as_str()) && !["Memory", "Skills", "SubAgents"].contains(&name.as_str())
+        };
         Self {
             system_prompt: spec.system_prompt.clone(),
             memory: None,
@@ -102,7 +112,7 @@ impl DeepAgentBuilder {
             skills,
             profile: None,
             own: inherited.chain(&spec.middlewares).cloned().collect(),
-            without: self.without.iter().filter(|name| !never.contains(&name.as_str())).cloned().collect(),
+            without: self.without.iter().filter(leaves_out).cloned().collect(),
             ..self.below(spec)
         }
     }

@@ -18,12 +18,13 @@ use deepagents_core::structured::ResponseFormat;
 use deepagents_core::tool::DynTool;
 use deepagents_fs::{Backend, StateBackend};
 
+use crate::approvals::Approvals;
 use crate::explain::Explanation;
 use crate::middleware::filesystem::FilesystemOptions;
 use crate::middleware::skills::SkillSource;
 use crate::middleware::subagents::{DelegationLimits, SubAgent, SubAgentSpec};
 use crate::middleware::todo::TodoPolicy;
-use crate::middleware::{Filesystem, Memory, PatchToolCalls, PromptCaching, Skills, TodoList, UnsupportedContent};
+use crate::middleware::{Filesystem, HumanInTheLoop, Memory, PatchToolCalls, PromptCaching, Skills, TodoList, UnsupportedContent};
 use crate::profile::{Applied, HarnessProfile, Profiles};
 use crate::workspace::Workspace;
 use delegates::Delegate;
@@ -80,8 +81,10 @@ pub struct DeepAgentBuilder {
     skill_tools: Vec<Arc<dyn DynTool>>,
     profiles: Profiles,
     profile: Option<HarnessProfile>,
+    approvals: Approvals,
     delegates: Vec<Delegate>,
     general_purpose: bool,
+    is_sub_agent: bool,
     limits: DelegationLimits,
     task_description: Option<String>,
     own: Vec<Arc<dyn DynMiddleware>>,
@@ -113,8 +116,10 @@ impl DeepAgent {
             skill_tools: Vec::new(),
             profiles: Profiles::builtin(),
             profile: None,
+            approvals: Approvals::new(),
             delegates: Vec::new(),
             general_purpose: true,
+            is_sub_agent: false,
             limits: DelegationLimits::default(),
             task_description: None,
             own: Vec::new(),
@@ -261,7 +266,7 @@ impl DeepAgentBuilder {
         self
     }
 
-    /// Lists the skills in these directories, later ones first in rank; see [`Skills`].
+    /// Lists the skills in these directories; of two with one name the later directory's is used. See [`Skills`].
     pub fn skills<S: Into<SkillSource>>(mut self, sources: impl IntoIterator<Item = S>) -> Self {
         self.skills = Some(sources.into_iter().map(Into::into).collect());
         self
@@ -282,6 +287,12 @@ impl DeepAgentBuilder {
     /// A profile for this agent, over the one found for its model.
     pub fn profile(mut self, profile: impl Into<HarnessProfile>) -> Self {
         self.profile = Some(profile.into());
+        self
+    }
+
+    /// What a person is asked about before it is done. Needs a journal, and runs with a thread.
+    pub fn interrupt_on(mut self, approvals: Approvals) -> Self {
+        self.approvals = self.approvals.and(approvals);
         self
     }
 
@@ -390,18 +401,22 @@ impl DeepAgentBuilder {
             ));
         }
         stack.push(Filesystem::on(self.workspace).options(self.files));
-        if let Some(sub_agents) = options.delegation()? {
+        if let Some(sub_agents) = options.delegation(&profile)? {
             stack.push(sub_agents);
         }
         stack.push(self.caching);
         stack.push(PatchToolCalls::default());
+        if !self.approvals.is_empty() {
+            stack.push_last(HumanInTheLoop::new(self.approvals));
+        }
         stack.push_last(UnsupportedContent::default());
         let mut own = self.own;
         let there = |name: &str| stack.has(name) || own.iter().any(|m| m.name() == name);
         let extras = profile.extras(|name| there(name) || self.without.iter().any(|without| without == name));
         own.extend(extras);
         let mut middlewares = stack.finish(own, &self.without)?;
-        profile.prune(&mut middlewares, |name| STANDARD.contains(&name))?;
+        // A profile for all agents of a model may exclude what only some of them have.
+        profile.prune(&mut middlewares, |name| self.is_sub_agent || STANDARD.contains(&name))?;
         let mut tools = self.tools;
         profile.describe(&middlewares, &mut tools);
 

@@ -1,5 +1,6 @@
 //! The standard middlewares. Each uses the core, the files crate and itself, never a sibling.
 
+pub mod approval;
 pub mod caching;
 pub mod filesystem;
 pub mod memory;
@@ -9,6 +10,7 @@ pub mod subagents;
 pub mod todo;
 pub mod unsupported;
 
+pub use approval::HumanInTheLoop;
 pub use caching::PromptCaching;
 pub use filesystem::Filesystem;
 pub use memory::Memory;

@@ -11,6 +11,9 @@ use serde_json::Value;
 
 use super::{HarnessProfile, ProfileError, Profiles, ToolExclusion};
 
+/// The tool whose description names the sub-agents.
+const TASK: &str = "task";
+
 impl From<ProfileError> for BuildError {
     fn from(error: ProfileError) -> Self {
         Self::Option(error.to_string())
@@ -47,6 +50,11 @@ impl Applied {
         self.profile.extra_middleware.iter().filter(|extra| !there(extra.name())).cloned().collect()
     }
 
+    /// Its description of the tool `task`, in which the sub-agents are yet to be named.
+    pub(crate) fn task_description(&self) -> Option<&String> {
+        self.profile.config.tool_description_overrides.get(TASK)
+    }
+
     /// Takes out what it excludes, and puts in what keeps excluded tools away. `known` says of a name whether some
     /// agent has such a middleware, if not this one.
     pub(crate) fn prune(
@@ -81,6 +89,8 @@ impl Applied {
                 *tool = Arc::new(Described { tool: tool.clone(), description: text.to_owned() });
             }
         }
+        // Where that tool is made, its description has been put to use.
+        left.remove(TASK);
         for tool in stack.iter().flat_map(|middleware| middleware.tools()) {
             if let Some(text) = left.remove(tool.spec().name.as_str()) {
                 tools.push(Arc::new(Described { tool, description: text.to_owned() }));

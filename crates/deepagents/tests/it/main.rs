@@ -1,5 +1,12 @@
 //! Behaviour of the library through its public interface.
 #![allow(clippy::disallowed_methods, reason = "tests look at real files")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests may fail loudly, like the tests themselves"
+)]
 
 mod builder;
 mod files;

@@ -282,6 +282,43 @@ fn codex_keeps_a_todo_list_even_in_the_lean_preset() {
     assert!(!names(&build("openai:gpt-5.2")).contains(&"TodoList".to_owned()));
 }
 
+fn tool(agent: &DeepAgent, name: &str) -> Option<String> {
+    agent.agent().tools().iter().find(|tool| tool.name == name).map(|tool| tool.description.clone())
+}
+
+#[tokio::test]
+async fn the_general_purpose_sub_agent_can_be_switched_off_and_described_in_other_words() {
+    let off = config(json!({"general_purpose_subagent": {"enabled": false}}));
+    assert_eq!(tool(&builder().profile(off).build().unwrap(), "task"), None, "nobody is left to delegate to");
+    let script = [
+        Turn::call("task", json!({"description": "Help.", "subagent_type": "general-purpose"})),
+        Turn::text("Helped."),
+        Turn::text("Done."),
+    ];
+    let words = json!({"general_purpose_subagent": {"description": "DESCRIBED", "system_prompt": "TOLD"}});
+    let (_, model) = crate::play(script, |b| b.profile(config(words))).await;
+    let requests = model.requests();
+    let offered = requests[0].tools.iter().find(|tool| tool.name == "task").unwrap();
+    assert!(offered.description.contains("- general-purpose: DESCRIBED"), "{}", offered.description);
+    assert!(requests[1].system_text().starts_with("TOLD"), "{}", requests[1].system_text());
+}
+
+#[tokio::test]
+async fn a_description_of_the_task_tool_names_the_sub_agents_where_it_says_so() {
+    let overrides = json!({"tool_description_overrides": {"task": "Delegate to:\n{available_agents}"}});
+    let (_, model) = crate::play([Turn::text("Done.")], |b| b.profile(config(overrides))).await;
+    let requests = model.requests();
+    let offered = requests[0].tools.iter().find(|tool| tool.name == "task").unwrap();
+    assert!(offered.description.starts_with("Delegate to:\n- general-purpose: "), "{}", offered.description);
+}
+
+#[test]
+fn a_profile_of_all_agents_of_a_model_may_exclude_what_only_the_main_one_has() {
+    let mut profiles = Profiles::empty();
+    profiles.register("house", config(json!({"excluded_middleware": ["Mine"]}))).unwrap();
+    assert!(builder().profiles(profiles).middleware(Own("Mine")).build().is_ok());
+}
+
 /// A registry that notes the settings each model is made with.
 fn noting() -> (Registry, Arc<Mutex<Vec<ModelConfig>>>) {
     let made = Arc::new(Mutex::new(Vec::new()));

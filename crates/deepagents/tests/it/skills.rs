@@ -8,7 +8,7 @@ use deepagents::fs::{LocalBackend, StateBackend};
 use deepagents::middleware::Skills;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{
-    DeepAgent, DeepAgentBuilder, MemoryJournal, ModelRequest, Outcome, Result, RunInput, Update, modify_request,
+    DeepAgent, DeepAgentBuilder, MemoryJournal, ModelRequest, Outcome, Result, RunInput, State, Update, modify_request,
     tool_fn,
 };
 use serde_json::json;
@@ -462,4 +462,19 @@ async fn a_skill_found_through_a_link_inside_the_workspace_is_a_skill_and_one_ou
     let (agent, _) = on_disk(folder.path(), 1);
     let told = told(&agent, "Hi.".into(), "skills_loaded").await;
     assert_eq!(json!(told), json!([{"skills": ["pdf"], "warnings": []}]));
+}
+
+#[tokio::test]
+async fn all_that_is_remembered_of_memory_and_skills_survives_as_json_and_leaves_the_prefix_as_it_was() {
+    let given = [("/s/sums/SKILL.md", SUMS), ("/s/bad/SKILL.md", "bad"), ("/AGENTS.md", "Be kind.")];
+    let turns = [read("/s/sums/SKILL.md"), sum(), Turn::call("ls", json!({"path": "/"})), Turn::text("Done.")];
+    let (outcome, requests) =
+        run(&given, &["/s"], turns, |b| with_sum(b).memory(["/AGENTS.md"]), |i| i.update(pin(&["sums"]))).await;
+    let json = outcome.state.to_json(true).unwrap();
+    for channel in ["memory_contents", "skills_metadata", "pinned_skills", "skill_reads"] {
+        assert!(json.contains_key(channel), "{channel}");
+    }
+    let back = State::from_json(outcome.state.schema().clone(), json.clone()).unwrap();
+    assert_eq!(back.to_json(true).unwrap(), json);
+    assert!(requests.windows(2).all(|pair| pair[0].system == pair[1].system));
 }

@@ -1,8 +1,8 @@
 //! Giving up rights: capabilities, privileges to come, and files by Landlock.
 
 use landlock::{
-    ABI, Access, AccessFs, LandlockStatus, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus,
-    Scope,
+    ABI, Access, AccessFs, LandlockStatus, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetStatus, Scope,
 };
 use rustix::process::DumpableBehavior;
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
@@ -55,7 +55,9 @@ pub(super) fn landlock(plan: &InnerPlan) -> Result<Part, Failure> {
             .scope(Scope::Signal)?
             .create()?
             .add_rule(PathBeneath::new(PathFd::new("/")?, AccessFs::from_read(abi)))?;
-        for path in writable.iter().map(std::path::Path::new).chain(plan.writable.iter().chain(&plan.root).map(|p| &**p)) {
+        for path in
+            writable.iter().map(std::path::Path::new).chain(plan.writable.iter().chain(&plan.root).map(|p| &**p))
+        {
             let access = if path.is_dir() { AccessFs::from_all(abi) } else { AccessFs::from_file(abi) };
             rules = rules.add_rule(PathBeneath::new(PathFd::new(path)?, access))?;
         }

@@ -73,7 +73,7 @@ fn hidden(metadata: &Metadata) -> Result<PathBuf, Failure> {
     let path = PathBuf::from(if metadata.is_dir() { EMPTY_DIRECTORY } else { EMPTY_FILE });
     if !path.exists() {
         if metadata.is_dir() { fs::create_dir(&path) } else { File::create(&path).map(drop) }.at(step)?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0)).at(step)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).at(step)?;
     }
     Ok(path)
 }

@@ -1,6 +1,7 @@
 //! The second stage: the first process in the sandbox.
 
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, WaitOptions};
@@ -13,13 +14,11 @@ use crate::sandbox::{Part, SandboxReport};
 /// Builds the sandbox around itself, runs the command and tells how it ended.
 pub(super) fn run() -> Result<i32, Failure> {
     let plan: InnerPlan = hear()?;
-    let mut parts = vec![
-        Part::on("user, mount, process, IPC and host name namespaces", ""),
-        Part::on("network namespace", if plan.own_network { "" } else { "not wanted" }),
-    ];
+    let mut parts = vec![Part::on("user, mount, process, IPC and host name namespaces", "")];
     rustix::system::sethostname(b"sandbox").at("set the host name")?;
     if plan.own_network {
         loopback::up().at("switch the loopback on")?;
+        parts.push(Part::on("network namespace", ""));
     }
     view::build(&plan)?;
     if let Some(root) = &plan.root {
@@ -41,7 +40,8 @@ pub(super) fn run() -> Result<i32, Failure> {
     end_with_the_program().at("watch the program")?;
 
     let mut command = Command::new(&plan.program);
-    command.args(&plan.args).env_clear().envs(plan.env).stdin(Stdio::null());
+    // A group of its own, so that what it sends to its group does not reach the first stage, which is outside.
+    command.args(&plan.args).env_clear().envs(plan.env).stdin(Stdio::null()).process_group(0);
     let child = command.spawn().on("start the command", plan.program.display())?;
     say(&Message::Ready { parts: report.parts }).at("answer")?;
     let (code, signal) = collect(Pid::from_child(&child)).at("wait for the command")?;
@@ -63,7 +63,9 @@ fn end_with_the_program() -> std::io::Result<()> {
 fn collect(command: Pid) -> std::io::Result<(Option<i32>, Option<i32>)> {
     loop {
         match rustix::process::wait(WaitOptions::empty()) {
-            Ok(Some((pid, status))) if pid == command => return Ok((status.exit_status(), status.terminating_signal())),
+            Ok(Some((pid, status))) if pid == command => {
+                return Ok((status.exit_status(), status.terminating_signal()));
+            }
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }

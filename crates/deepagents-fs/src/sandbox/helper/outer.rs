@@ -1,6 +1,7 @@
 //! The first stage: the namespaces.
 
 use std::fs;
+use std::os::fd::RawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
@@ -15,6 +16,7 @@ use crate::sandbox::protocol::{INNER, OuterPlan};
 pub(super) fn run() -> Result<i32, Failure> {
     // A session of its own: no terminal, and a group that can be killed at once.
     rustix::process::setsid().at("make a session")?;
+    close_inherited().at("close inherited files")?;
     let plan: OuterPlan = hear()?;
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     let mut spaces = UnshareFlags::NEWUSER
@@ -38,7 +40,24 @@ pub(super) fn run() -> Result<i32, Failure> {
     Ok(status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(125))
 }
 
-#[expect(deprecated, reason = "unsafe for CLONE_FILES alone, which detaches file descriptors; it is not among the flags")]
+/// Closes what the program, knowingly or not, left open for the processes it starts. An open directory of the host would
+/// be a way out of the sandbox. Nothing in this process uses these files, and it does not go back to what might.
+fn close_inherited() -> std::io::Result<()> {
+    let mut inherited = Vec::new();
+    for entry in fs::read_dir("/proc/self/fd")? {
+        inherited.extend(entry?.file_name().to_str().and_then(|name| name.parse::<RawFd>().ok()).filter(|fd| *fd > 2));
+    }
+    for fd in inherited {
+        // The one that the listing itself used is closed by now.
+        let _ = nix::unistd::close(fd);
+    }
+    Ok(())
+}
+
+#[expect(
+    deprecated,
+    reason = "unsafe for CLONE_FILES alone, which detaches file descriptors; it is not among the flags"
+)]
 fn unshare(spaces: UnshareFlags) -> rustix::io::Result<()> {
     debug_assert!(!spaces.contains(UnshareFlags::FILES));
     rustix::thread::unshare(spaces)

@@ -25,13 +25,38 @@ const NEW: &str = "/new";
 const TABLE_NEW: &str = "/new/proc/self/mountinfo";
 pub(super) const TABLE: &str = "/proc/self/mountinfo";
 
-/// What of `/etc` programs need to run, resolve names, check certificates and show text; nothing secret.
-const ETC: [&str; 37] = [
-    "alternatives", "bash.bashrc", "ca-certificates", "ca-certificates.conf", "crypto-policies", "default/locale",
-    "fonts", "gai.conf", "group", "host.conf", "hosts", "inputrc", "java", "ld.so.cache", "ld.so.conf",
-    "ld.so.conf.d", "locale.alias", "locale.conf", "localtime", "login.defs", "lsb-release", "magic", "mime.types",
-    "nsswitch.conf", "os-release", "passwd", "pki", "profile", "profile.d", "protocols", "python3", "services", "shells",
-    "ssl", "terminfo", "timezone", "vimrc",
+/// What of `/etc` programs need to run, to resolve names, to check certificates and to show times and text. Private keys
+/// are there too, and a program that is root could read them, so nothing is shown for being convenient.
+const ETC: [&str; 29] = [
+    "alternatives",
+    "ca-certificates",
+    "crypto-policies",
+    "debian_version",
+    "fonts",
+    "gai.conf",
+    "group",
+    "host.conf",
+    "hosts",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "locale.alias",
+    "locale.conf",
+    "localtime",
+    "magic",
+    "mime.types",
+    "nsswitch.conf",
+    "os-release",
+    "passwd",
+    "pki/ca-trust",
+    "pki/tls/cert.pem",
+    "pki/tls/certs",
+    "protocols",
+    "services",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "terminfo",
+    "timezone",
 ];
 
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
@@ -59,7 +84,9 @@ pub(super) fn build(plan: &InnerPlan) -> Result<(), Failure> {
     mount("proc", "/new/proc", "proc", flags, None).at("mount /proc")?;
     devices()?;
     memory(Path::new("/new/tmp"), plan.limits.scratch, "1777")?;
-    symlink("/tmp", "/new/var/tmp").at("link /var/tmp")?;
+    // Not a link: a workspace may lie in it.
+    fs::create_dir("/new/var/tmp").at("make /var/tmp")?;
+    bind(Path::new("/new/tmp"), Path::new("/new/var/tmp"))?;
     let home = below(NEW, Path::new(HOME));
     fs::create_dir(&home).at("make a home")?;
     fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).at("make a home")?;
@@ -97,9 +124,12 @@ fn devices() -> Result<(), Failure> {
         File::create(&path).on("make a device", device)?;
         bind(&Path::new("/old/dev").join(device), &path)?;
     }
-    for (name, target) in
-        [("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"), ("stderr", "/proc/self/fd/2")]
-    {
+    for (name, target) in [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+    ] {
         symlink(target, dev.join(name)).on("make a device", name)?;
     }
     let shared = dev.join("shm");
@@ -127,6 +157,12 @@ impl Shown {
         }
         let etc = Path::new("/etc");
         ETC.iter().for_each(|name| shown.optional(&etc.join(name)));
+        // The settings of Java lie in directories named after its versions, and it does not start without them.
+        for entry in fs::read_dir(etc).into_iter().flatten().flatten() {
+            if entry.file_name().as_encoded_bytes().starts_with(b"java-") {
+                shown.optional(&entry.path());
+            }
+        }
         if !plan.own_network {
             shown.optional(&etc.join("resolv.conf"));
         }

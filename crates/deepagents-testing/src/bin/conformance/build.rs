@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use deepagents::channels::Files;
+use deepagents::core::tool::DynTool;
 use deepagents::fs::{Content, FileData, LocalBackend, StateBackend};
 use deepagents::middleware::filesystem::FilesystemOptions;
+use deepagents::middleware::subagents::SubAgentSpec;
 use deepagents::middleware::todo::TodoPolicy;
 use deepagents::models::{ModelConfig, Registry};
-use deepagents::{DeepAgent, MemoryJournal, ResponseFormat, ToolError, Update, json_tool};
+use deepagents::{Approvals, AskBefore, DecisionKind, DeepAgent, MemoryJournal, ResponseFormat, ToolError, Update, json_tool};
 use serde_json::Value;
 
 use crate::scenario::{Scenario, ToolSpec};
@@ -43,10 +45,39 @@ pub(crate) async fn agent(scenario: &Scenario, url: &str, journal: Arc<MemoryJou
         base_url: Some(base_url),
         ..ModelConfig::default()
     };
-    let name = format!("{}:{}", scenario.provider, spec.model.as_deref().unwrap_or(model));
-    builder = builder.model(Registry::new().model_with(&name, config)?);
+    let model_named = |name: &str| {
+        Registry::new().model_with(&format!("{}:{name}", scenario.provider), config.clone())
+    };
+    builder = builder.model(model_named(spec.model.as_deref().unwrap_or(model))?);
+    for entry in &spec.subagents {
+        if let Some(part) = entry.other.keys().next() {
+            bail!("unsupported: subagents.{part}");
+        }
+        let mut sub = SubAgentSpec::new(&entry.name, &entry.description).skills(entry.skills.clone());
+        if let Some(text) = &entry.system_prompt {
+            sub = sub.system_prompt(text.as_str());
+        }
+        if let Some(name) = &entry.model {
+            // Names of another scenario format carry their provider.
+            sub = sub.model(model_named(name.split_once(':').map_or(name.as_str(), |(_, model)| model))?);
+        }
+        if let Some(names) = &entry.tools {
+            let tools = spec.tools.iter().filter(|tool| names.contains(&tool.name));
+            sub = sub.tools(tools.map(|tool| Arc::new(scripted_tool(tool.clone())) as Arc<dyn DynTool>));
+        }
+        if let Some(asked) = &entry.interrupt_on {
+            sub = sub.interrupt_on(approvals(asked)?);
+        }
+        if let Some(schema) = &entry.response_format {
+            sub = sub.response_format(shape(schema));
+        }
+        builder = builder.sub_agent(sub);
+    }
     if let Some(text) = &spec.system_prompt {
         builder = builder.system_prompt(text.as_str());
+    }
+    if let Some(asked) = &spec.interrupt_on {
+        builder = builder.interrupt_on(approvals(asked)?);
     }
     if let Some(limit) = spec.recursion_limit {
         builder = builder.max_model_calls(limit);
@@ -55,8 +86,7 @@ pub(crate) async fn agent(scenario: &Scenario, url: &str, journal: Arc<MemoryJou
         builder = builder.without("TodoList");
     }
     if let Some(schema) = &spec.response_format {
-        let name = schema.get("title").and_then(Value::as_str).unwrap_or("response");
-        builder = builder.response_format(ResponseFormat::json(name, schema.clone()));
+        builder = builder.response_format(shape(schema));
     }
     for tool in spec.tools.iter().filter(|tool| !tool.subagent_only) {
         builder = builder.tool(scripted_tool(tool.clone()));
@@ -93,8 +123,28 @@ pub(crate) async fn agent(scenario: &Scenario, url: &str, journal: Arc<MemoryJou
     Ok(Built { agent: builder.build()?, initial, root })
 }
 
+/// `true` for any decision, `false` for no question, or the decisions that are allowed.
+fn approvals(asked: &BTreeMap<String, Value>) -> Result<Approvals> {
+    let mut out = Approvals::new();
+    for (tool, rule) in asked {
+        match rule {
+            Value::Bool(false) => {}
+            Value::Bool(true) => out = out.before(tool, AskBefore::any()),
+            rule => {
+                let allowed: Vec<DecisionKind> = serde_json::from_value(rule["allowed_decisions"].clone())?;
+                out = out.before(tool, AskBefore::only(allowed));
+            }
+        }
+    }
+    Ok(out)
+}
+
+fn shape(schema: &Value) -> ResponseFormat {
+    ResponseFormat::json(schema.get("title").and_then(Value::as_str).unwrap_or("response"), schema.clone())
+}
+
 /// A tool that answers as its scenario says.
-fn scripted_tool(spec: ToolSpec) -> impl deepagents::core::tool::DynTool {
+fn scripted_tool(spec: ToolSpec) -> impl DynTool {
     let ToolSpec { name, description, parameters, returns, raises, repeat, .. } = spec;
     json_tool(name, description, parameters, move |args, _cx| {
         let result = match &raises {

@@ -17,9 +17,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use deepagents::{MemoryJournal, RunInput, Stop};
+use deepagents::core::ask::{AnswerError, Questions};
+use deepagents::{Interrupt, MemoryJournal, Question, RunInput, State, Stop};
 use serde_json::{Value, json};
 
+use build::Built;
 use scenario::Scenario;
 use server::Server;
 
@@ -80,25 +82,42 @@ async fn run(scenario: &Scenario, server: &Server, source: &[u8]) -> Result<Valu
         Ok(built) => {
             for (at, step) in scenario.steps.iter().enumerate() {
                 let thread = step.thread.clone().unwrap_or_else(|| "t1".to_owned());
-                let error = match &step.input {
-                    None => Some("unsupported: resume".to_owned()),
-                    Some(input) => {
-                        let messages = scenario::messages(&input.messages)?;
-                        let mut run = RunInput::messages(messages).thread(thread.clone());
-                        if at == 0 {
-                            run = run.update(built.initial.clone());
-                        }
-                        match built.agent.invoke(run).await {
-                            Ok(outcome) if outcome.stop == Stop::StepLimit => Some("step_limit".to_owned()),
-                            Ok(_) => None,
-                            Err(error) => Some(format!("{}: {error}", error.kind())),
-                        }
+                let input = match (&step.input, &step.resume) {
+                    (Some(input), _) => {
+                        let run = RunInput::messages(scenario::messages(&input.messages)?).thread(thread.clone());
+                        Ok(if at == 0 { run.update(built.initial.clone()) } else { run })
                     }
+                    (None, Some(resume)) => answers(&built, &thread, &resume.decisions).await?,
+                    (None, None) => bail!("step {at} has neither input nor resume"),
+                };
+                let error = match input {
+                    Err(error) => Some(error.to_string()),
+                    Ok(input) => match built.agent.invoke(input).await {
+                        Ok(outcome) if outcome.stop == Stop::StepLimit => Some("step_limit".to_owned()),
+                        Ok(_) => None,
+                        Err(error) => Some(format!("{}: {error}", error.kind())),
+                    },
                 };
                 let state = built.agent.state(&thread).await?;
-                steps.push(trace::step(&state, &built, error)?);
+                let questions = open(&state);
+                steps.push(trace::step(&state, &built, questions, error)?);
             }
         }
     }
     Ok(json!({"requests": server.log().await?, "steps": steps}))
+}
+
+fn open(state: &State) -> Vec<Question> {
+    let asked = state.get::<Questions>().cloned().unwrap_or_default();
+    asked.into_values().filter(|asked| asked.answer.is_none()).map(|asked| asked.question).collect()
+}
+
+/// Decisions for the one pause of a thread, or why they cannot be taken.
+async fn answers(built: &Built, thread: &str, decisions: &[Value]) -> Result<Result<RunInput, AnswerError>> {
+    let interrupts = Interrupt::group(open(&built.agent.state(thread).await?));
+    let Some(interrupt) = interrupts.first() else { bail!("thread {thread} does not wait for a decision") };
+    Ok(interrupt.decisions(decisions.to_vec()).map(|decisions| {
+        let resume = RunInput::resume(thread);
+        decisions.into_iter().fold(resume, |input, (id, decision)| input.answer(id, decision))
+    }))
 }

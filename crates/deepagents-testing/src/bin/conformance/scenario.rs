@@ -36,6 +36,9 @@ pub(crate) struct AgentSpec {
     pub(crate) response_format: Option<Value>,
     pub(crate) memory: Option<Vec<String>>,
     pub(crate) skills: Option<Vec<String>>,
+    pub(crate) interrupt_on: Option<BTreeMap<String, Value>>,
+    #[serde(default)]
+    pub(crate) subagents: Vec<SubAgentEntry>,
     /// Parts of an agent that this runner does not know yet.
     #[serde(flatten)]
     pub(crate) other: BTreeMap<String, Value>,
@@ -60,6 +63,22 @@ pub(crate) struct ToolSpec {
 }
 
 #[derive(Deserialize)]
+pub(crate) struct SubAgentEntry {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) system_prompt: Option<String>,
+    pub(crate) tools: Option<Vec<String>>,
+    pub(crate) model: Option<String>,
+    #[serde(default)]
+    pub(crate) skills: Vec<String>,
+    pub(crate) response_format: Option<Value>,
+    pub(crate) interrupt_on: Option<BTreeMap<String, Value>>,
+    /// Parts of a sub-agent that this runner does not know yet.
+    #[serde(flatten)]
+    pub(crate) other: BTreeMap<String, Value>,
+}
+
+#[derive(Deserialize)]
 pub(crate) struct BackendSpec {
     pub(crate) kind: String,
 }
@@ -67,7 +86,13 @@ pub(crate) struct BackendSpec {
 #[derive(Deserialize)]
 pub(crate) struct StepSpec {
     pub(crate) input: Option<InputSpec>,
+    pub(crate) resume: Option<ResumeSpec>,
     pub(crate) thread: Option<String>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct ResumeSpec {
+    pub(crate) decisions: Vec<Value>,
 }
 
 #[derive(Deserialize)]

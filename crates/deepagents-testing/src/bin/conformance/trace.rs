@@ -4,12 +4,21 @@ use std::path::Path;
 
 use anyhow::Result;
 use deepagents::channels::{Files, StructuredResponse, Todos};
-use deepagents::{Message, State};
+use deepagents::{Interrupt, Message, Question, State};
 use serde_json::{Map, Value, json};
 
 use crate::build::Built;
 
-pub(crate) fn step(state: &State, built: &Built, error: Option<String>) -> Result<Value> {
+/// A pause without the words that ask.
+fn bare(interrupt: &Interrupt) -> Value {
+    let mut json = interrupt.to_json();
+    for request in json["action_requests"].as_array_mut().into_iter().flatten() {
+        request.as_object_mut().map(|request| request.shift_remove("description"));
+    }
+    json
+}
+
+pub(crate) fn step(state: &State, built: &Built, questions: Vec<Question>, error: Option<String>) -> Result<Value> {
     let messages: Vec<Value> = state.messages().iter().map(|m| message(m)).collect();
     let todos: Vec<Value> = state
         .get::<Todos>()
@@ -29,6 +38,10 @@ pub(crate) fn step(state: &State, built: &Built, error: Option<String>) -> Resul
     let mut out = json!({"messages": messages, "todos": todos, "files": files});
     if let Some(value) = state.get::<StructuredResponse>().and_then(Option::as_ref) {
         out["structured_response"] = value.clone();
+    }
+    let interrupts = Interrupt::group(questions);
+    if !interrupts.is_empty() {
+        out["interrupts"] = interrupts.iter().map(bare).collect();
     }
     if let Some(error) = error {
         out["error"] = Value::String(error);

@@ -16,35 +16,21 @@ pub struct SkillSource {
     label: Option<String>,
 }
 
-impl SkillSource {
-    /// A directory, called after its path.
-    pub fn new(path: impl AsRef<str>) -> Self {
-        Self { path: path.as_ref().to_owned(), label: None }
-    }
-
-    /// Calls it something else.
-    #[must_use]
-    pub fn label(mut self, label: impl Into<String>) -> Self {
-        self.label = Some(label.into());
-        self
-    }
-}
-
 impl From<&str> for SkillSource {
     fn from(path: &str) -> Self {
-        Self::new(path)
+        Self { path: path.to_owned(), label: None }
     }
 }
 
 impl From<String> for SkillSource {
     fn from(path: String) -> Self {
-        Self::new(path)
+        Self { path, label: None }
     }
 }
 
-impl<P: AsRef<str>, L: Into<String>> From<(P, L)> for SkillSource {
+impl<P: Into<String>, L: Into<String>> From<(P, L)> for SkillSource {
     fn from((path, label): (P, L)) -> Self {
-        Self::new(path).label(label)
+        Self { path: path.into(), label: Some(label.into()) }
     }
 }
 

@@ -154,20 +154,21 @@ impl SubAgent for AgentSubAgent {
 
     async fn run(&self, work: Delegation, cx: ToolContext) -> Result<Report, ToolError> {
         let (given, input) = self.start(&work, &cx)?;
-        let segment = format!("task:{}", cx.wire_id());
-        match cx.context().run_child(&self.agent, segment, given.clone(), input).await {
-            Ok(outcome) => Ok(report(&self.name, outcome, given)),
+        // Our own identity of the call, which is the same when the call is made again after a decision.
+        let segment = format!("task:{}.{}", cx.call_id().turn, cx.call_id().index);
+        let ended = cx.run_child(&self.agent, segment, given, input).await?;
+        match ended.result {
+            Ok(outcome) => Ok(report(&self.name, &outcome, ended.handback)),
             // What it had finished before it failed counts: its files are as it left them.
             Err(failure) => {
                 let text = format!("Error: sub-agent {} failed: {failure}", self.name);
-                let handback = Handback { given, left: failure.state };
-                Ok(Report { output: ToolOutput::text(text).with_handback(handback).as_error() })
+                Ok(Report { output: ToolOutput::text(text).with_handback(ended.handback).as_error() })
             }
         }
     }
 }
 
-fn report(name: &str, outcome: Outcome, given: State) -> Report {
+fn report(name: &str, outcome: &Outcome, handback: Handback) -> Report {
     let shaped = outcome.state.get::<StructuredResponse>().and_then(Option::as_ref).map(ToString::to_string);
     let said = || {
         let answers = outcome.messages().iter().rev().filter_map(|m| m.as_assistant());
@@ -186,7 +187,6 @@ fn report(name: &str, outcome: Outcome, given: State) -> Report {
         _ => None,
     };
     content.extend(cut_short.map(|why| Block::text(format!("[sub-agent {name} may not have finished: {why}]"))));
-    let handback = Handback { given, left: outcome.state };
     Report { output: ToolOutput::blocks(content).with_handback(handback) }
 }
 

@@ -7,6 +7,8 @@ use deepagents_core::model::ChatModel;
 use deepagents_core::structured::ResponseFormat;
 use deepagents_core::tool::DynTool;
 
+use crate::approvals::Approvals;
+
 /// A sub-agent described by data. What is not said is inherited from the agent that has it: its model and its own
 /// tools.
 ///
@@ -25,6 +27,7 @@ pub struct SubAgentSpec {
     pub(crate) skills: Vec<String>,
     /// Without skills of its own it has those of the agent above.
     pub(crate) inherits_skills: bool,
+    pub(crate) approvals: Option<Approvals>,
     pub(crate) format: Option<ResponseFormat>,
     pub(crate) mode: Mode,
 }
@@ -52,6 +55,7 @@ impl SubAgentSpec {
             middlewares: Vec::new(),
             skills: Vec::new(),
             inherits_skills: false,
+            approvals: None,
             format: None,
             mode: Mode::Isolated,
         }
@@ -95,6 +99,13 @@ impl SubAgentSpec {
     #[must_use]
     pub fn skills(mut self, sources: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.skills = sources.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// What a person is asked about, in place of what the agent above has; `Approvals::new()` for nothing.
+    #[must_use]
+    pub fn interrupt_on(mut self, approvals: Approvals) -> Self {
+        self.approvals = Some(approvals);
         self
     }
 

@@ -1,0 +1,102 @@
+//! Where questions, and sub-agents that wait for answers, are kept.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{Decision, Question};
+use crate::journal::Open;
+use crate::run::Machine;
+use crate::state::{Channel, ChannelError};
+
+/// The questions of the turn under way, by their ids, answered ones too.
+#[derive(Debug)]
+pub struct Questions;
+
+/// A question and its answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// The question.
+    pub question: Question,
+    /// The answer, once there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Decision>,
+}
+
+/// A change to the questions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuestionChange {
+    /// One more, unless it is there already.
+    Ask(Box<Question>),
+    /// The answer to one.
+    Answer(String, Decision),
+    /// None any more.
+    Clear,
+}
+
+impl Channel for Questions {
+    const NAME: &'static str = "questions";
+    const PRIVATE: bool = true;
+    type Value = BTreeMap<String, Asked>;
+    type Update = Vec<QuestionChange>;
+
+    fn reduce(value: &mut Self::Value, update: Self::Update) -> Result<(), ChannelError> {
+        for change in update {
+            match change {
+                QuestionChange::Ask(question) => {
+                    value.entry(question.id.clone()).or_insert(Asked { question: *question, answer: None });
+                }
+                QuestionChange::Answer(id, answer) => {
+                    if let Some(asked) = value.get_mut(&id) {
+                        asked.answer = Some(answer);
+                    }
+                }
+                QuestionChange::Clear => value.clear(),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sub-agents that wait for answers, by the call that runs them.
+#[derive(Debug)]
+pub(crate) struct PausedChildren;
+
+/// A sub-agent that waits for answers: all it needs to go on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct PausedChild {
+    /// What it was given.
+    pub(crate) given: Map<String, Value>,
+    /// What it has come to.
+    pub(crate) state: Map<String, Value>,
+    pub(crate) machine: Machine,
+    pub(crate) open: Open,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PausedChange {
+    Pause(String, Box<PausedChild>),
+    Clear,
+}
+
+impl Channel for PausedChildren {
+    const NAME: &'static str = "paused_children";
+    const PRIVATE: bool = true;
+    type Value = BTreeMap<String, PausedChild>;
+    type Update = Vec<PausedChange>;
+
+    fn reduce(value: &mut Self::Value, update: Self::Update) -> Result<(), ChannelError> {
+        for change in update {
+            match change {
+                PausedChange::Pause(call, child) => {
+                    value.insert(call, *child);
+                }
+                PausedChange::Clear => value.clear(),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,166 @@
+//! Answers of the Messages API, and that they go back as they came.
+
+use deepagents_core::message::{AssistantMessage, Block, Message, Usage};
+use deepagents_core::model::{ModelEvent, ModelRequest, StopReason};
+use serde_json::{Value, json};
+
+use crate::server::{Reply, Server, anthropic_stream, events, output, sse};
+
+/// An interleaved turn in the order in which a model gave it.
+fn interleaved() -> Vec<Value> {
+    vec![
+        json!({"type": "thinking", "thinking": "one", "signature": "SIG-1"}),
+        json!({"type": "text", "text": "Let me look."}),
+        json!({"type": "redacted_thinking", "data": "XYZ"}),
+        json!({"type": "thinking", "thinking": "two", "signature": "SIG-2"}),
+        json!({"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"at": "it"}}),
+        json!({"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "q"}}),
+        json!({"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": [{"type": "web_search_result"}]}),
+        json!({"type": "thinking", "thinking": "", "signature": "SIG-3"}),
+        json!({"type": "text", "text": "Cited.", "citations": [{"type": "char_location", "cited_text": "c"}]}),
+        json!({"type": "tool_use", "id": "toolu_2", "name": "look", "input": {}, "caller": {"type": "direct"}}),
+    ]
+}
+
+fn whole(content: &[Value], stop: &str) -> Value {
+    json!({"id": "msg_1", "type": "message", "role": "assistant", "content": content, "stop_reason": stop,
+        "usage": {"input_tokens": 10, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 2, "output_tokens": 20}})
+}
+
+/// The same turn as deltas.
+fn streamed() -> Vec<(Value, Vec<Value>)> {
+    let json_deltas = |pieces: &[&str]| -> Vec<Value> {
+        pieces.iter().map(|p| json!({"type": "input_json_delta", "partial_json": p})).collect()
+    };
+    let mut blocks: Vec<(Value, Vec<Value>)> = interleaved().into_iter().map(|block| (block, vec![])).collect();
+    blocks[0] = (
+        json!({"type": "thinking", "thinking": "", "signature": ""}),
+        vec![
+            json!({"type": "thinking_delta", "thinking": "on"}),
+            json!({"type": "thinking_delta", "thinking": "e"}),
+            json!({"type": "signature_delta", "signature": "SIG-1"}),
+        ],
+    );
+    blocks[1] = (
+        json!({"type": "text", "text": ""}),
+        vec![json!({"type": "text_delta", "text": "Let me "}), json!({"type": "text_delta", "text": "look."})],
+    );
+    blocks[4].0["input"] = json!({});
+    blocks[4].1 = json_deltas(&["", "{\"at\":", " \"it\"}"]);
+    blocks[5].0["input"] = json!({});
+    blocks[5].1 = json_deltas(&["", "{\"query\": \"q\"}"]);
+    let citation = json!({"type": "char_location", "cited_text": "c"});
+    blocks[8] = (
+        json!({"type": "text", "text": "", "citations": []}),
+        vec![json!({"type": "citations_delta", "citation": citation}), json!({"type": "text_delta", "text": "Cited."})],
+    );
+    blocks[9].1 = json_deltas(&[""]);
+    blocks
+}
+
+fn next_request(said: AssistantMessage) -> ModelRequest {
+    ModelRequest::new(vec![Message::user("go"), Message::Assistant(said)])
+}
+
+#[tokio::test]
+async fn an_interleaved_turn_goes_back_in_its_order_plain_and_streamed() {
+    let stream = sse(&anthropic_stream(&streamed(), "tool_use"));
+    let server = Server::start([Reply::sse(stream), Reply::json(200, &whole(&interleaved(), "tool_use"))]).await;
+    let model = server.anthropic();
+    for _ in 0..2 {
+        let output = output(&events(&model, ModelRequest::new("go")).await);
+        assert_eq!(output.stop, StopReason::ToolCalls);
+        let usage = Usage { input: 17, output: 20, cache_read: 5, cache_write: 2, reasoning: 0 };
+        assert_eq!((output.usage, output.message.usage), (usage, Some(usage)));
+        // What is stored is read back as it was.
+        let stored: AssistantMessage = serde_json::from_str(&serde_json::to_string(&output.message).unwrap()).unwrap();
+        assert_eq!(stored, output.message);
+        let body: Value = serde_json::from_slice(&model.request_body(&next_request(stored)).unwrap()).unwrap();
+        assert_eq!(body["messages"][1]["content"], Value::Array(interleaved()));
+    }
+}
+
+#[tokio::test]
+async fn deltas_carry_the_position_of_their_block() {
+    let server = Server::start([Reply::sse(sse(&anthropic_stream(&streamed(), "tool_use")))]).await;
+    let (mut texts, mut thoughts, mut args) = (String::new(), String::new(), String::new());
+    for event in events(&server.anthropic(), ModelRequest::new("go")).await {
+        match event.unwrap() {
+            ModelEvent::Text { block: 1, delta } => texts.push_str(&delta),
+            ModelEvent::Reasoning { block: 0, delta } => thoughts.push_str(&delta),
+            ModelEvent::ToolArgs { block: 4, delta } => args.push_str(&delta),
+            ModelEvent::ToolCall { block, id, .. } => assert!(matches!((block, &*id), (4, "toolu_1") | (9, "toolu_2"))),
+            _ => {}
+        }
+    }
+    assert_eq!((&*texts, &*thoughts, &*args), ("Let me look.", "one", "{\"at\": \"it\"}"));
+}
+
+#[tokio::test]
+async fn plain_text_and_plain_calls_keep_no_second_copy() {
+    let server = Server::start([Reply::json(200, &whole(&interleaved(), "tool_use"))]).await;
+    let message = output(&events(&server.anthropic(), ModelRequest::new("go")).await).message;
+    let kept: Vec<bool> = message.content.iter().map(|block| block.native().is_some()).collect();
+    assert_eq!(kept, [true, false, true, true, false, true, true, true, true, true]);
+}
+
+#[tokio::test]
+async fn another_providers_reasoning_and_items_are_left_out() {
+    let server = Server::start([Reply::json(200, &whole(&interleaved(), "tool_use"))]).await;
+    let model = server.anthropic();
+    let mut message = output(&events(&model, ModelRequest::new("go")).await).message;
+    message.origin.as_mut().unwrap().provider = "elsewhere".into();
+    let body: Value = serde_json::from_slice(&model.request_body(&next_request(message)).unwrap()).unwrap();
+    let kinds: Vec<&str> =
+        body["messages"][1]["content"].as_array().unwrap().iter().map(|b| b["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["text", "tool_use", "text", "tool_use"]);
+    assert_eq!(body["messages"][1]["content"][2], json!({"type": "text", "text": "Cited."}));
+}
+
+async fn content_of(stream: String) -> (Vec<Block>, StopReason) {
+    let server = Server::start([Reply::sse(stream)]).await;
+    let output = output(&events(&server.anthropic(), ModelRequest::new("go")).await);
+    (output.message.content, output.stop)
+}
+
+#[tokio::test]
+async fn events_and_blocks_to_come_are_passed_over_and_kept() {
+    let new = json!({"type": "hologram", "beam": "a"});
+    let mut list = anthropic_stream(&[(new, vec![json!({"type": "beam_delta", "beam": "b"})])], "end_turn");
+    list.insert(1, json!({"type": "weather_report", "mood": "sunny"}));
+    let (content, _) = content_of(sse(&list) + "data: [DONE]\n\n").await;
+    assert_eq!(content[0].native().unwrap().value(), &json!({"type": "hologram", "beam": "ab"}));
+}
+
+#[tokio::test]
+async fn arguments_that_are_not_json_become_an_invalid_call() {
+    let start = json!({"type": "tool_use", "id": "t", "name": "look", "input": {}});
+    let broken = vec![json!({"type": "input_json_delta", "partial_json": "{\"at\": "})];
+    let (content, stop) = content_of(sse(&anthropic_stream(&[(start.clone(), broken)], "max_tokens"))).await;
+    assert_eq!(stop, StopReason::MaxTokens);
+    let Block::InvalidToolCall(call) = &content[0] else { panic!("{content:?}") };
+    assert_eq!((&*call.id, &*call.name, &*call.raw), ("t", "look", "{\"at\": "));
+
+    let (content, _) = content_of(sse(&anthropic_stream(&[(start.clone(), vec![])], "max_tokens"))).await;
+    let Block::InvalidToolCall(call) = &content[0] else { panic!("{content:?}") };
+    assert!(call.error.contains("cut off at the token limit"));
+
+    let (content, _) = content_of(sse(&anthropic_stream(&[(start, vec![])], "tool_use"))).await;
+    assert_eq!(content[0], Block::call("t", "look", json!({})));
+}
+
+#[tokio::test]
+async fn every_stop_reason_has_its_meaning() {
+    let cases = [
+        ("end_turn", StopReason::End),
+        ("stop_sequence", StopReason::StopSequence),
+        ("refusal", StopReason::Refusal),
+        ("pause_turn", StopReason::Pause),
+        ("model_context_window_exceeded", StopReason::ContextWindow),
+        ("bored", StopReason::Other("bored".into())),
+    ];
+    for (word, reason) in cases {
+        let server = Server::start([Reply::json(200, &whole(&[json!({"type": "text", "text": "x"})], word))]).await;
+        assert_eq!(output(&events(&server.anthropic(), ModelRequest::new("go")).await).stop, reason);
+    }
+}

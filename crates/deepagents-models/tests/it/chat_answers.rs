@@ -1,0 +1,234 @@
+//! Answers of Chat Completions, and that they go back as they came.
+
+use deepagents_core::message::{Block, Message};
+use deepagents_core::model::{ModelOutput, ModelRequest, StopReason};
+use deepagents_models::{Dialect, ModelConfig, OpenAiChat};
+use reqwest::header::HeaderMap;
+use serde_json::{Value, json};
+
+use crate::server::sse;
+
+fn model(dialect: &str) -> OpenAiChat {
+    let config = ModelConfig { base_url: Some("http://localhost/v1".into()), ..ModelConfig::default() };
+    OpenAiChat::new(Dialect::named(dialect).unwrap(), "m", config).unwrap()
+}
+
+fn decode(dialect: &str, body: &str) -> ModelOutput {
+    model(dialect).decode(200, &HeaderMap::new(), body.as_bytes()).unwrap().output
+}
+
+/// A plain answer with this message.
+fn plain(message: &Value, finish: &str) -> String {
+    json!({"id": "chatcmpl-1", "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 4},
+            "completion_tokens_details": {"reasoning_tokens": 2}}})
+    .to_string()
+}
+
+/// A streamed answer with these deltas.
+fn streamed(deltas: &[Value], finish: Option<&str>) -> String {
+    let mut chunks: Vec<Value> =
+        deltas.iter().map(|delta| json!({"id": "chatcmpl-1", "choices": [{"index": 0, "delta": delta}]})).collect();
+    if finish.is_some() {
+        chunks.push(json!({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}));
+    }
+    sse(&chunks)
+}
+
+fn sent_back(dialect: &str, output: &ModelOutput) -> Value {
+    let request = ModelRequest::new(vec![Message::user("x"), Message::Assistant(output.message.clone())]);
+    let body: Value = serde_json::from_slice(&model(dialect).request_body(&request).unwrap()).unwrap();
+    body["messages"][1].clone()
+}
+
+#[test]
+fn the_text_of_arguments_and_unknown_fields_go_back_untouched() {
+    let call = json!({"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{ \"a\":1 }"},
+        "extra_content": {"google": {"thought_signature": "T"}}});
+    let output =
+        decode("openai", &plain(&json!({"role": "assistant", "content": null, "tool_calls": [call]}), "tool_calls"));
+    assert_eq!(output.stop, StopReason::ToolCalls);
+    assert_eq!(output.message.tool_calls().next().unwrap().args, json!({"a": 1}));
+    assert_eq!((output.usage.input, output.usage.cache_read, output.usage.reasoning), (7, 4, 2));
+    assert_eq!(sent_back("openai", &output), json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+    // Elsewhere the canonical view is sent.
+    assert_eq!(sent_back("groq", &output)["tool_calls"][0]["function"]["arguments"], "{\"a\":1}");
+    assert_eq!(sent_back("groq", &output)["tool_calls"][0].get("extra_content"), None);
+}
+
+#[test]
+fn a_plain_call_keeps_no_second_copy() {
+    let call = json!({"index": 0, "id": "c1", "type": "function", "function": {"name": "f", "arguments": "{\"a\":1}"}});
+    let output = decode("deepseek", &plain(&json!({"content": "", "tool_calls": [call]}), "tool_calls"));
+    assert_eq!(output.message.content, [Block::call("c1", "f", json!({"a": 1}))]);
+}
+
+#[test]
+fn calls_are_put_together_however_their_pieces_are_labelled() {
+    let call = |value: Value| json!({"tool_calls": [value]});
+    let args = |text: &str| json!({"arguments": text});
+    let cases: [(&str, Vec<Value>); 4] = [
+        (
+            "indexed pieces, the id only in the first",
+            vec![
+                call(json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": ""}})),
+                call(json!({"index": 0, "function": args("{\"x\":")})),
+                call(json!({"index": 0, "function": args("1}")})),
+                call(json!({"index": 1, "id": "b", "function": {"name": "g", "arguments": "{}"}})),
+            ],
+        ),
+        (
+            "whole calls without an index",
+            vec![json!({"tool_calls": [
+                {"id": "a", "function": {"name": "f", "arguments": "{\"x\":1}"}},
+                {"id": "b", "function": {"name": "g", "arguments": "{}"}},
+            ]})],
+        ),
+        (
+            "whole calls that all say index 0",
+            vec![
+                call(json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": "{\"x\":1}"}})),
+                call(json!({"index": 0, "id": "b", "function": {"name": "g", "arguments": "{}"}})),
+            ],
+        ),
+        (
+            "arguments as objects",
+            vec![
+                call(json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": {"x": 1}}})),
+                call(json!({"index": 1, "id": "b", "function": {"name": "g", "arguments": {}}})),
+            ],
+        ),
+    ];
+    for (what, deltas) in cases {
+        let output = decode("custom", &streamed(&deltas, Some("tool_calls")));
+        let want = [Block::call("a", "f", json!({"x": 1})), Block::call("b", "g", json!({}))];
+        assert_eq!(output.message.content, want, "{what}");
+    }
+}
+
+#[test]
+fn a_call_without_an_id_gets_the_same_one_each_time() {
+    let calls =
+        json!({"tool_calls": [{"function": {"name": "f", "arguments": "{}"}}, {"id": "", "function": {"name": "f"}}]});
+    let ids = |dialect| {
+        let output = decode(dialect, &plain(&calls, "stop"));
+        assert_eq!(output.stop, StopReason::ToolCalls);
+        output.message.call_ids().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(ids("ollama"), ["call_chatcmpl1_0", "call_chatcmpl1_1"]);
+    assert_eq!(ids("mistral"), ids("mistral"));
+    assert!(ids("mistral").iter().all(|id| id.len() == 9));
+}
+
+#[test]
+fn reasoning_goes_back_in_the_field_it_came_in() {
+    for (dialect, field) in [("deepseek", "reasoning_content"), ("groq", "reasoning"), ("custom", "reasoning")] {
+        let mut deltas = vec![json!({"role": "assistant", "content": ""})];
+        deltas.extend([json!({(field): "hm"}), json!({(field): "m"}), json!({"content": "yes"})]);
+        let output = decode(dialect, &streamed(&deltas, Some("stop")));
+        assert!(matches!(&output.message.content[..], [Block::Reasoning(r), Block::Text(_)] if r.text == "hmm"));
+        let back = sent_back(dialect, &output);
+        assert_eq!(back, json!({"role": "assistant", "content": "yes", (field): "hmm"}));
+    }
+}
+
+#[test]
+fn structured_reasoning_is_joined_by_index_and_goes_back() {
+    let detail = |value: Value| json!({"reasoning": value["text"], "reasoning_details": [value]});
+    let deltas = [
+        detail(json!({"type": "reasoning.text", "index": 0, "text": "a"})),
+        detail(json!({"type": "reasoning.text", "index": 0, "text": "b", "signature": null})),
+        json!({"reasoning_details": [{"type": "reasoning.text", "index": 0, "signature": "S"}]}),
+        json!({"reasoning_details": [{"type": "reasoning.encrypted", "index": 1, "data": "E"}]}),
+        json!({"content": "ok"}),
+    ];
+    let back = sent_back("openrouter", &decode("openrouter", &streamed(&deltas, Some("stop"))));
+    assert_eq!(
+        back,
+        json!({"role": "assistant", "content": "ok", "reasoning": "ab", "reasoning_details": [
+            {"type": "reasoning.text", "index": 0, "text": "ab", "signature": "S"},
+            {"type": "reasoning.encrypted", "index": 1, "data": "E"},
+        ]})
+    );
+}
+
+#[test]
+fn thinking_in_a_content_array_goes_back_in_place() {
+    let thought = |text: &str| json!({"type": "thinking", "thinking": [{"type": "text", "text": text}]});
+    let deltas = [
+        json!({"content": [thought("a")]}),
+        json!({"content": [thought("b")]}),
+        json!({"content": "c"}),
+        json!({"content": [{"type": "text", "text": "d"}]}),
+        json!({"content": [{"type": "reference", "reference_ids": [1]}]}),
+    ];
+    let output = decode("mistral", &streamed(&deltas, Some("stop")));
+    let want = json!([thought("ab"), {"type": "text", "text": "cd"}, {"reference_ids": [1], "type": "reference"}]);
+    assert_eq!(sent_back("mistral", &output)["content"], want);
+}
+
+#[test]
+fn a_refusal_is_text_and_goes_back_as_a_refusal() {
+    let output = decode("openai", &streamed(&[json!({"refusal": "I "}), json!({"refusal": "won't"})], Some("stop")));
+    assert_eq!((output.message.text().as_str(), &output.stop), ("I won't", &StopReason::Refusal));
+    assert_eq!(sent_back("openai", &output), json!({"role": "assistant", "content": null, "refusal": "I won't"}));
+    assert_eq!(sent_back("groq", &output), json!({"role": "assistant", "content": "I won't"}));
+}
+
+#[test]
+fn annotations_are_kept_and_sent_only_where_they_are_taken() {
+    let notes = json!([{"type": "url_citation", "url": "u"}]);
+    let output = decode("openrouter", &plain(&json!({"content": "x", "annotations": notes}), "stop"));
+    assert_eq!(sent_back("openrouter", &output)["annotations"], notes);
+    let output = decode("groq", &plain(&json!({"content": "x", "annotations": notes}), "stop"));
+    assert_eq!(sent_back("groq", &output), json!({"role": "assistant", "content": "x"}));
+}
+
+#[test]
+fn malformed_arguments_go_back_only_where_they_do_no_harm() {
+    let call = |args: &str| json!({"tool_calls": [{"id": "c", "function": {"name": "f", "arguments": args}}]});
+    let arguments = |dialect, args| {
+        let output = decode(dialect, &plain(&call(args), "length"));
+        assert!(matches!(output.message.content[..], [Block::InvalidToolCall(_)]));
+        sent_back(dialect, &output)["tool_calls"][0]["function"]["arguments"].clone()
+    };
+    assert_eq!(arguments("openai", "{\"a\":"), "{\"a\":");
+    assert_eq!(arguments("llamacpp", "{\"a\":"), "{}");
+    let cut = decode("openai", &plain(&call(""), "length"));
+    assert!(matches!(&cut.message.content[0], Block::InvalidToolCall(call) if call.error.contains("cut off")));
+}
+
+#[test]
+fn a_stream_is_whole_once_it_says_why_it_stopped_or_that_it_is_done() {
+    let text = [json!({"content": "x"})];
+    assert_eq!(decode("openai", &streamed(&text, Some("stop"))).message.text(), "x");
+    assert_eq!(decode("openai", &(streamed(&text, None) + "data: [DONE]\n\n")).message.text(), "x");
+    let cut = model("openai").decode(200, &HeaderMap::new(), streamed(&text, None).as_bytes());
+    assert_eq!(cut.unwrap_err().kind(), "truncated");
+}
+
+#[test]
+fn counts_are_found_in_the_last_chunk_and_where_groq_puts_them() {
+    let body = streamed(&[json!({"content": "x"})], Some("stop"));
+    let last = sse(&[json!({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 6}})]);
+    let usage = decode("openai", &(body.clone() + &last)).usage;
+    assert_eq!((usage.input, usage.output), (5, 6));
+    let groq = sse(&[json!({"choices": [], "x_groq": {"usage": {"prompt_tokens": 8, "completion_tokens": 9}}})]);
+    assert_eq!(decode("groq", &(body + &groq)).usage.total(), 17);
+}
+
+#[test]
+fn an_error_inside_an_answer_is_typed() {
+    let error = |body: &Value| {
+        model("openrouter").decode(200, &HeaderMap::new(), sse(std::slice::from_ref(body)).as_bytes()).unwrap_err()
+    };
+    assert_eq!(error(&json!({"error": {"code": 429, "message": "slow"}})).kind(), "rate_limited");
+    let choice = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "error", "error": {"code": 502, "message": "up"}}]});
+    assert_eq!(error(&choice).kind(), "overloaded");
+    let plain = model("openai").decode(
+        200,
+        &HeaderMap::new(),
+        b"{\"error\": {\"message\": \"m\", \"type\": \"server_error\"}}",
+    );
+    assert_eq!(plain.unwrap_err().kind(), "overloaded");
+}

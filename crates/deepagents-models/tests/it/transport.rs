@@ -1,0 +1,218 @@
+//! Calls over a real connection: retries, time limits, errors.
+
+use std::time::{Duration, Instant};
+
+use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelRequest};
+use deepagents_models::{Anthropic, ModelConfig, RateGate, Registry, RetryPolicy, Timeouts};
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::server::{Reply, Server, anthropic_stream, anthropic_text, events, output, retries, sse};
+
+fn rate_limited() -> Reply {
+    Reply::json(429, &json!({"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}))
+}
+
+/// The first half of a streamed answer.
+fn half() -> String {
+    let delta = json!({"type": "text_delta", "text": "half"});
+    let mut list = anthropic_stream(&[(json!({"type": "text", "text": ""}), vec![delta])], "end_turn");
+    list.truncate(4);
+    sse(&list)
+}
+
+async fn failure(model: &dyn ChatModel) -> ModelError {
+    model.invoke(ModelRequest::new("x")).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn a_rate_limit_is_waited_out_and_zero_means_at_once() {
+    let server = Server::start([
+        rate_limited().header("retry-after", "0"),
+        rate_limited().header("retry-after-ms", "20"),
+        Reply::sse(anthropic_text("ok")),
+    ])
+    .await;
+    let events = events(&server.anthropic(), ModelRequest::new("x")).await;
+    assert_eq!(retries(&events), [("rate_limited", Duration::ZERO), ("rate_limited", Duration::from_millis(20))]);
+    assert_eq!(output(&events).message.text(), "ok");
+    let seen = server.seen();
+    assert!(seen.iter().all(|request| request.body == seen[0].body));
+    assert!(seen[0].head.starts_with("POST /v1/messages "));
+    assert!(seen[0].head.to_lowercase().contains("x-api-key: sk-very-secret"));
+    assert_eq!(seen[0].json()["stream"], true);
+}
+
+#[tokio::test]
+async fn an_overload_in_mid_stream_voids_what_came_and_is_tried_again() {
+    let overloaded = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
+    let server = Server::start([
+        Reply::sse(half() + "event: error\n" + &sse(&[overloaded])),
+        Reply::sse(anthropic_text("whole")),
+    ])
+    .await;
+    let events = events(&server.anthropic(), ModelRequest::new("x")).await;
+    let shape: Vec<String> = events
+        .iter()
+        .map(|event| match event.as_ref().unwrap() {
+            ModelEvent::Text { delta, .. } => delta.clone(),
+            ModelEvent::Retry { error, .. } => error.kind().to_owned(),
+            ModelEvent::Finished(output) => format!("finished {}", output.message.text()),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(shape, ["half", "overloaded", "whole", "finished whole"]);
+}
+
+#[tokio::test]
+async fn a_stream_that_is_cut_ends_as_truncated_after_the_last_attempt() {
+    let cuts = [Reply::sse(half()).cut(), Reply::sse(half()), Reply::sse(half() + "data: {\"type\": \"mess")];
+    let server = Server::start(cuts).await;
+    let policy = RetryPolicy { max_attempts: 3, base: Duration::from_millis(1), ..RetryPolicy::default() };
+    let model = Anthropic::new("m", ModelConfig { retry: Some(policy), ..server.config() }).unwrap();
+    let events = events(&model, ModelRequest::new("x")).await;
+    assert_eq!(retries(&events).iter().map(|(kind, _)| *kind).collect::<Vec<_>>(), ["truncated", "truncated"]);
+    assert!(matches!(events.last(), Some(Err(ModelError::Truncated(_)))), "{:?}", events.last());
+}
+
+#[tokio::test]
+async fn what_would_fail_again_is_not_tried_again() {
+    let refusal = |status, kind: &str, message: &str| {
+        Reply::json(status, &json!({"type": "error", "error": {"type": kind, "message": message}}))
+    };
+    let server = Server::start([
+        refusal(401, "authentication_error", "your key sk-very-secret is wrong").header("request-id", "req_1"),
+        refusal(400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"),
+        refusal(429, "insufficient_quota", "You exceeded your current quota"),
+        Reply::json(307, &json!({})).header("location", "http://elsewhere.example/"),
+    ])
+    .await;
+    let model = server.anthropic();
+    let auth = failure(&model).await;
+    assert_eq!((auth.kind(), auth.info().request_id.as_deref()), ("auth", Some("req_1")));
+    assert!(!format!("{auth} {auth:?}").contains("very-secret"), "{auth:?}");
+    assert_eq!(failure(&model).await.kind(), "context_length");
+    assert_eq!(failure(&model).await.kind(), "auth");
+    assert_eq!(failure(&model).await.kind(), "invalid_request");
+    assert_eq!(server.seen().len(), 4);
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let retry = Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::default() });
+    let base_url = Some(format!("http://user:pass@127.0.0.1:{port}"));
+    let model = Anthropic::new("m", ModelConfig { retry, base_url, ..ModelConfig::default() }).unwrap();
+    let error = failure(&model).await.to_string();
+    let want = format!("could not connect to http://127.0.0.1:{port}: connection refused; is the server running?");
+    assert!(error.contains(&want), "{error}");
+}
+
+#[tokio::test]
+async fn silence_before_and_within_an_answer_is_limited() {
+    let silent = || Reply::sse("").then_silence();
+    let server = Server::start([silent(), Reply::sse(half()).then_silence(), silent()]).await;
+    let timeouts = Timeouts {
+        first_byte: Duration::from_millis(40),
+        idle: Duration::from_millis(40),
+        answer: Duration::from_millis(40),
+        ..Timeouts::default()
+    };
+    let retry = Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::default() });
+    let config = ModelConfig { timeouts: Some(timeouts), retry, ..server.config() };
+    let model = Anthropic::new("m", config.clone()).unwrap();
+    for _ in 0..2 {
+        let error = failure(&model).await;
+        assert!(error.kind() == "transport" && error.to_string().contains("127.0.0.1"), "{error}");
+    }
+    let plain = Anthropic::new("m", ModelConfig { streaming: Some(false), ..config }).unwrap();
+    assert_eq!(failure(&plain).await.kind(), "transport");
+}
+
+#[tokio::test]
+async fn a_calls_own_limit_covers_its_retries() {
+    let server = Server::start([rate_limited(), Reply::sse(half()).then_silence()]).await;
+    let mut request = ModelRequest::new("x");
+    request.settings.timeout = Some(Duration::from_millis(80));
+    let began = Instant::now();
+    let error = server.anthropic().invoke(request).await.unwrap_err();
+    assert!(error.to_string().contains("settings.timeout"), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn a_wait_beyond_the_budget_is_the_callers_business() {
+    let server = Server::start([rate_limited().header("retry-after", "3600")]).await;
+    let error = failure(&server.anthropic()).await;
+    assert_eq!((error.kind(), error.info().retry_after), ("rate_limited", Some(Duration::from_secs(3600))));
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn calls_with_one_key_wait_together() {
+    let server = Server::start([
+        rate_limited().header("retry-after", "3600"),
+        Reply::sse(anthropic_text("other key")),
+        Reply::sse(anthropic_text("other gate")),
+    ])
+    .await;
+    let gate = Some(RateGate::new());
+    let config = ModelConfig { gate, ..server.config() };
+    let first = Anthropic::new("a", config.clone()).unwrap();
+    let second = Anthropic::new("b", config.clone()).unwrap();
+    assert_eq!(failure(&first).await.kind(), "rate_limited");
+    // The gate is closed for an hour: the second model does not even ask.
+    let held = failure(&second).await;
+    assert!(held.kind() == "rate_limited" && held.info().retry_after > Some(Duration::from_secs(3000)), "{held}");
+    assert_eq!(server.seen().len(), 1);
+    let other_key = Anthropic::new("c", ModelConfig { api_key: Some("another".into()), ..config }).unwrap();
+    assert_eq!(other_key.invoke(ModelRequest::new("x")).await.unwrap().message.text(), "other key");
+    assert_eq!(server.anthropic().invoke(ModelRequest::new("x")).await.unwrap().message.text(), "other gate");
+}
+
+#[tokio::test]
+async fn models_of_a_registry_share_the_gate_and_connections() {
+    let answers = ["a", "b"].map(|text| Reply::sse(anthropic_text(text)));
+    let limited = rate_limited().header("retry-after", "3600");
+    let server = Server::start(answers.into_iter().chain([limited])).await;
+    let mut registry = Registry::new();
+    registry.configure("anthropic", server.config());
+    for text in ["a", "b"] {
+        let model = registry.model(&format!("anthropic:{text}")).unwrap();
+        assert_eq!(model.invoke(ModelRequest::new("x")).await.unwrap().message.text(), text);
+        // The rest of the answer is read behind the caller's back; let that happen.
+        tokio::task::yield_now().await;
+    }
+    let seen = server.seen();
+    assert_eq!(seen[0].connection, seen[1].connection, "the connection is used again");
+    assert_eq!(failure(&*registry.model("anthropic:a").unwrap()).await.kind(), "rate_limited");
+    assert_eq!(failure(&*registry.clone().model("anthropic:b").unwrap()).await.kind(), "rate_limited");
+    assert_eq!(server.seen().len(), 3);
+}
+
+#[tokio::test]
+async fn a_plain_call_gives_the_same_events_in_one_piece() {
+    let answer = json!({"id": "m", "content": [{"type": "text", "text": "hello"}], "stop_reason": "end_turn"});
+    let server = Server::start([Reply::json(200, &answer)]).await;
+    let model = Anthropic::new("m", ModelConfig { streaming: Some(false), ..server.config() }).unwrap();
+    let events = events(&model, ModelRequest::new("x")).await;
+    assert!(matches!(&events[0], Ok(ModelEvent::Text { block: 0, delta }) if delta == "hello"));
+    assert_eq!(output(&events).message.text(), "hello");
+    assert_eq!(server.seen()[0].json().get("stream"), None);
+}
+
+#[tokio::test]
+async fn chat_completions_go_to_their_path_with_a_bearer_key() {
+    let chunk = json!({"choices": [{"index": 0, "delta": {"content": "hi"}, "finish_reason": "stop"}]});
+    let stream = || Reply::sse(sse(std::slice::from_ref(&chunk)) + "data: [DONE]\n\n");
+    let server = Server::start([stream(), stream()]).await;
+    assert_eq!(server.chat("groq").invoke(ModelRequest::new("x")).await.unwrap().message.text(), "hi");
+    assert_eq!(server.chat("azure").invoke(ModelRequest::new("x")).await.unwrap().message.text(), "hi");
+    let heads: Vec<String> = server.seen().iter().map(|request| request.head.to_lowercase()).collect();
+    assert!(
+        heads[0].starts_with("post /chat/completions ") && heads[0].contains("authorization: bearer sk-very-secret")
+    );
+    assert!(heads[1].contains("api-key: sk-very-secret") && !heads[1].contains("bearer"));
+}

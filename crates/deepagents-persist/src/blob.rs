@@ -1,0 +1,180 @@
+//! Large values apart from what holds them, so that a value that comes again takes its room once.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+/// Texts longer than this are kept apart, in bytes.
+pub(crate) const LIMIT: usize = 64 * 1024;
+
+/// Stands for a text that is kept apart.
+const BLOB: &str = "$blob";
+/// Holds an object that would be taken for one of these two.
+const PLAIN: &str = "$plain";
+
+/// How a body is packed, as a number in its row.
+const LIFTED: i64 = 1;
+const WHOLE: i64 = 2;
+
+/// The SHA-256 of a text.
+pub(crate) type Hash = [u8; 32];
+
+/// A JSON text as it is kept.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    pub(crate) body: String,
+    /// How it is packed; 0 for a text as it was.
+    pub(crate) how: i64,
+    /// What is kept apart.
+    pub(crate) blobs: Vec<(Hash, String)>,
+    /// Bytes of the whole text.
+    pub(crate) bytes: u64,
+}
+
+/// Packs a JSON text.
+pub(crate) fn pack(text: String) -> Result<Packed, serde_json::Error> {
+    let bytes = text.len() as u64;
+    let mut packed = Packed { body: text, how: 0, blobs: Vec::new(), bytes };
+    if packed.body.len() <= LIMIT {
+        return Ok(packed);
+    }
+    let mut value: Value = serde_json::from_str(&packed.body)?;
+    lift(&mut value, &mut packed.blobs);
+    if !packed.blobs.is_empty() {
+        packed.body = serde_json::to_string(&value)?;
+        packed.how |= LIFTED;
+    }
+    if packed.body.len() > LIMIT {
+        let hash = hash(&packed.body);
+        packed.blobs.push((hash, std::mem::replace(&mut packed.body, hex(&hash))));
+        packed.how |= WHOLE;
+    }
+    Ok(packed)
+}
+
+/// The text that was packed, if all of `blobs` it needs are there.
+pub(crate) fn unpack(body: String, how: i64, blobs: &HashMap<Hash, String>) -> Option<String> {
+    let body = if how & WHOLE == 0 { body } else { blobs.get(&unhex(&body)?)?.clone() };
+    if how & LIFTED == 0 {
+        return Some(body);
+    }
+    let mut value: Value = serde_json::from_str(&body).ok()?;
+    lower(&mut value, blobs)?;
+    serde_json::to_string(&value).ok()
+}
+
+fn lift(value: &mut Value, blobs: &mut Vec<(Hash, String)>) {
+    match value {
+        Value::String(text) if text.len() > LIMIT => {
+            let hash = hash(text);
+            let mark = Value::Object(Map::from_iter([(BLOB.to_owned(), Value::String(hex(&hash)))]));
+            if let Value::String(text) = std::mem::replace(value, mark) {
+                blobs.push((hash, text));
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| lift(item, blobs)),
+        Value::Object(fields) => {
+            fields.values_mut().for_each(|field| lift(field, blobs));
+            let mistaken = fields.len() == 1 && fields.keys().all(|key| key == BLOB || key == PLAIN);
+            if mistaken {
+                let fields = std::mem::take(fields);
+                *value = Value::Object(Map::from_iter([(PLAIN.to_owned(), Value::Object(fields))]));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn lower(value: &mut Value, blobs: &HashMap<Hash, String>) -> Option<()> {
+    match value {
+        Value::Array(items) => items.iter_mut().try_for_each(|item| lower(item, blobs)),
+        Value::Object(fields) if fields.len() == 1 && fields.contains_key(BLOB) => {
+            let hash = unhex(fields.get(BLOB)?.as_str()?)?;
+            *value = Value::String(blobs.get(&hash)?.clone());
+            Some(())
+        }
+        Value::Object(fields) if fields.len() == 1 && fields.contains_key(PLAIN) => {
+            let mut inner = fields.get_mut(PLAIN)?.take();
+            inner.as_object_mut()?.values_mut().try_for_each(|field| lower(field, blobs))?;
+            *value = inner;
+            Some(())
+        }
+        Value::Object(fields) => fields.values_mut().try_for_each(|field| lower(field, blobs)),
+        _ => Some(()),
+    }
+}
+
+fn hash(text: &str) -> Hash {
+    Sha256::digest(text.as_bytes()).into()
+}
+
+fn hex(hash: &Hash) -> String {
+    use std::fmt::Write;
+    hash.iter().fold(String::with_capacity(64), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn unhex(text: &str) -> Option<Hash> {
+    let mut hash = Hash::default();
+    if text.len() != 64 {
+        return None;
+    }
+    for (byte, pair) in hash.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            "[a-z\\PC]{0,6}".prop_map(Value::from),
+            ("[a-z]", LIMIT - 1..LIMIT + 3).prop_map(|(c, n)| Value::from(c.repeat(n))),
+        ];
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::hash_map(
+                    prop_oneof![Just(BLOB.to_owned()), Just(PLAIN.to_owned()), "[a-c]".prop_map(String::from)],
+                    inner,
+                    0..3
+                )
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn what_is_packed_comes_back_byte_for_byte(value in any_json()) {
+            let text = json!({"record": value}).to_string();
+            let packed = pack(text.clone()).unwrap();
+            prop_assert!(packed.body.len() <= LIMIT);
+            let blobs = packed.blobs.into_iter().collect();
+            prop_assert_eq!(unpack(packed.body, packed.how, &blobs), Some(text));
+        }
+    }
+
+    #[test]
+    fn a_small_text_stays_as_it_is_and_a_missing_blob_is_noticed() {
+        let small = pack(r#"{"a":{"$blob":"x"}}"#.to_owned()).unwrap();
+        assert_eq!((small.how, small.blobs.len()), (0, 0));
+        let large = pack(json!({"a": "x".repeat(LIMIT + 1)}).to_string()).unwrap();
+        assert_eq!(large.blobs.len(), 1);
+        assert_eq!(unpack(large.body, large.how, &HashMap::new()), None);
+    }
+}

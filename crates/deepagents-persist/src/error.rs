@@ -1,0 +1,155 @@
+//! Why a database failed.
+
+use deepagents_core::journal::JournalError;
+use deepagents_core::store::StoreError;
+
+/// Why a database failed. Nothing is written half: what failed has not happened.
+///
+/// Where a journal or a store fails for such a reason, [`of_journal`](Self::of_journal) and
+/// [`of_store`](Self::of_store) find it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DatabaseError {
+    /// Its content is damaged.
+    #[error("the database {database} is damaged: {reason}; restore it from a copy")]
+    Damaged {
+        /// Where it is.
+        database: String,
+        /// What was found.
+        reason: String,
+    },
+    /// It belongs to another program, or is no database.
+    #[error("{database} is not a database of this program: {reason}; name another place")]
+    Foreign {
+        /// Where it is.
+        database: String,
+        /// What was found.
+        reason: String,
+    },
+    /// A newer version of this library has written it.
+    #[error("the database {database} has schema {found}, this program knows {known} and older; update the program")]
+    NewerSchema {
+        /// Where it is.
+        database: String,
+        /// Its schema.
+        found: i64,
+        /// The newest schema known here.
+        known: i64,
+    },
+    /// There is no room.
+    #[error("there is no room for the database {database}: {reason}; free some, or raise its limit")]
+    Full {
+        /// Where it is.
+        database: String,
+        /// What was found.
+        reason: String,
+    },
+    /// It cannot be written.
+    #[error("the database {database} cannot be written: {reason}; check its permissions")]
+    ReadOnly {
+        /// Where it is.
+        database: String,
+        /// What was found.
+        reason: String,
+    },
+    /// Another process keeps it locked.
+    #[error("the database {database} is locked by another process: {reason}; try again when that has ended")]
+    Locked {
+        /// Where it is.
+        database: String,
+        /// What was found.
+        reason: String,
+    },
+    /// It cannot be reached or opened.
+    #[error("the database {database} cannot be opened: {reason}")]
+    Unavailable {
+        /// Where it is.
+        database: String,
+        /// What was found.
+        reason: String,
+    },
+    /// Anything else.
+    #[error("the database {database} failed: {reason}")]
+    Other {
+        /// Where it is.
+        database: String,
+        /// What was found.
+        reason: String,
+    },
+}
+
+impl DatabaseError {
+    /// The reason for which a journal failed, if it is its database.
+    pub fn of_journal(error: &JournalError) -> Option<&Self> {
+        match error {
+            JournalError::Storage(source) => source.downcast_ref(),
+            _ => None,
+        }
+    }
+
+    /// The reason for which a store failed, if it is its database.
+    pub fn of_store(error: &StoreError) -> Option<&Self> {
+        match error {
+            StoreError::Storage(source) => source.downcast_ref(),
+            _ => None,
+        }
+    }
+}
+
+impl From<DatabaseError> for JournalError {
+    fn from(error: DatabaseError) -> Self {
+        Self::Storage(Box::new(error))
+    }
+}
+
+impl From<DatabaseError> for StoreError {
+    fn from(error: DatabaseError) -> Self {
+        Self::Storage(Box::new(error))
+    }
+}
+
+/// Why work on a database came to nothing: the database's reason `D`, or one of ours.
+#[derive(Debug)]
+pub(crate) enum Failure<D> {
+    Database(D),
+    Journal(JournalError),
+    Store(StoreError),
+}
+
+impl<D> Failure<D> {
+    /// As a journal's error.
+    pub(crate) fn journal(self, explain: impl FnOnce(D) -> DatabaseError) -> JournalError {
+        match self {
+            Self::Database(error) => explain(error).into(),
+            Self::Journal(error) => error,
+            Self::Store(error) => JournalError::Storage(Box::new(error)),
+        }
+    }
+
+    /// As a store's error.
+    pub(crate) fn store(self, explain: impl FnOnce(D) -> DatabaseError) -> StoreError {
+        match self {
+            Self::Database(error) => explain(error).into(),
+            Self::Store(error) => error,
+            Self::Journal(error) => StoreError::Storage(Box::new(error)),
+        }
+    }
+}
+
+impl<D> From<JournalError> for Failure<D> {
+    fn from(error: JournalError) -> Self {
+        Self::Journal(error)
+    }
+}
+
+impl<D> From<StoreError> for Failure<D> {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<rusqlite::Error> for Failure<rusqlite::Error> {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Database(error)
+    }
+}

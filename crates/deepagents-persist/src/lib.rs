@@ -1,0 +1,26 @@
+//! Threads and long-term memory that outlive the process: on [`Sqlite`], in one file, for one machine, and on
+//! [`Postgres`], for many.
+//!
+//! Both are a [`Journal`](deepagents_core::journal::Journal) and a [`Store`](deepagents_core::store::Store). What a log
+//! means, when a snapshot is due and how a run goes on is decided in `deepagents-core`, the same for both.
+//!
+//! ```
+//! use deepagents_core::journal::Journal;
+//! use deepagents_persist::Sqlite;
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("threads.db");
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! let journal = Sqlite::open(path).await?;
+//! assert!(journal.threads().list(&Default::default()).await?.is_empty());
+//! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+//! ```
+
+mod blob;
+mod error;
+mod place;
+mod postgres;
+mod sqlite;
+
+pub use error::DatabaseError;
+pub use postgres::{Postgres, PostgresOptions};
+pub use sqlite::{Sqlite, SqliteOptions, Synchronous};

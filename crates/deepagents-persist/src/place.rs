@@ -1,0 +1,57 @@
+//! Namespaces as bytes that sort and nest like namespaces do.
+
+/// A namespace as bytes: every label followed by a zero byte, which no label holds.
+pub(crate) fn encode(namespace: &[String]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(namespace.iter().map(|label| label.len() + 1).sum());
+    for label in namespace {
+        bytes.extend_from_slice(label.as_bytes());
+        bytes.push(0);
+    }
+    bytes
+}
+
+/// The namespace that these bytes stand for.
+pub(crate) fn decode(bytes: &[u8]) -> Vec<String> {
+    let labels = bytes.strip_suffix(&[0]).unwrap_or(bytes).split(|byte| *byte == 0);
+    labels.map(|label| String::from_utf8_lossy(label).into_owned()).collect()
+}
+
+/// The first bytes after all that begin with these; none where all that follow do.
+pub(crate) fn after(prefix: &[u8]) -> Option<Vec<u8>> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            return Some(end);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespaces_sort_and_nest_as_their_bytes_do() {
+        let ns = |labels: &[&str]| labels.iter().map(|l| (*l).to_owned()).collect::<Vec<_>>();
+        let sorted = [ns(&["a"]), ns(&["a", "b"]), ns(&["a", "b", "c"]), ns(&["a", "ba"]), ns(&["a!"]), ns(&["ab"])];
+        assert!(sorted.is_sorted());
+        assert!(sorted.iter().map(|n| encode(n)).is_sorted());
+        for namespace in &sorted {
+            assert_eq!(decode(&encode(namespace)), *namespace);
+            for other in &sorted {
+                let nested = encode(other).starts_with(&encode(namespace));
+                assert_eq!(nested, other.starts_with(namespace), "{namespace:?} {other:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_begins_with_a_prefix_is_below_its_end() {
+        assert_eq!(after(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(after(&[1, 255]), Some(vec![2]));
+        assert_eq!(after(&[255]), None);
+        assert_eq!(after(b""), None);
+    }
+}

@@ -1,0 +1,7 @@
+//! Postgres.
+/// X
+#[derive(Debug)]
+pub struct Postgres;
+/// X
+#[derive(Debug)]
+pub struct PostgresOptions;

@@ -1,0 +1,197 @@
+//! Threads and long-term memory in one SQLite file.
+
+mod log;
+mod open;
+mod rows;
+mod store;
+mod threads;
+mod worker;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use deepagents_core::env::{Clock, SystemClock};
+use deepagents_core::journal::JournalError;
+use deepagents_core::store::StoreError;
+use futures_core::future::BoxFuture;
+use rusqlite::Connection;
+
+use crate::error::{DatabaseError, Failure};
+use worker::Worker;
+
+type Work<T> = Result<T, Failure<rusqlite::Error>>;
+
+/// Threads and long-term memory in one SQLite file, for one machine: several processes may use it at once.
+///
+/// One thread of the process writes; what comes while it writes is committed together. The file is in WAL mode and
+/// readable by its owner alone. A clone is the same database.
+///
+/// ```
+/// use deepagents_core::store::Store;
+/// use deepagents_persist::Sqlite;
+/// use serde_json::json;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("agent.db");
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let database = Sqlite::open(path).await?;
+/// database.put(&["notes".to_owned()], "city", json!("Turin")).await?;
+/// database.check().await?;
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Sqlite {
+    worker: Arc<Worker>,
+}
+
+/// When a commit counts as durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Synchronous {
+    /// When the operating system has it: it survives the end of the process, but if the machine fails the last moments
+    /// may be lost. Nothing is ever damaged.
+    #[default]
+    Normal,
+    /// When the disk has it.
+    Full,
+}
+
+/// How a [`Sqlite`] is opened.
+#[derive(Clone)]
+#[must_use]
+pub struct SqliteOptions {
+    synchronous: Synchronous,
+    max_bytes: Option<u64>,
+    wait: std::time::Duration,
+    clock: Arc<dyn Clock>,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self {
+            synchronous: Synchronous::Normal,
+            max_bytes: None,
+            wait: std::time::Duration::from_secs(5),
+            clock: Arc::new(SystemClock),
+        }
+    }
+}
+
+impl SqliteOptions {
+    /// When a commit counts as durable; [`Synchronous::Normal`] by default.
+    pub fn synchronous(mut self, synchronous: Synchronous) -> Self {
+        self.synchronous = synchronous;
+        self
+    }
+
+    /// Lets the file grow to about so many bytes and no further.
+    pub fn max_bytes(mut self, bytes: u64) -> Self {
+        self.max_bytes = Some(bytes);
+        self
+    }
+
+    /// How long to wait for another process that keeps the file locked; 5 seconds by default.
+    pub fn wait(mut self, wait: std::time::Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Tells the time, for times of records, leases and times to live.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Opens a database, or begins one where there is no file. Its folder must exist.
+    ///
+    /// # Errors
+    /// When the file is not a database of this library or of a newer version, or cannot be used.
+    pub async fn open(self, path: impl AsRef<Path>) -> Result<Sqlite, DatabaseError> {
+        let path = path.as_ref().to_owned();
+        let opened = tokio::task::spawn_blocking(move || Worker::start(path, self)).await;
+        let failed = |error: tokio::task::JoinError| DatabaseError::Other {
+            database: String::new(),
+            reason: error.to_string(),
+        };
+        Ok(Sqlite { worker: Arc::new(opened.map_err(failed)??) })
+    }
+}
+
+impl std::fmt::Debug for SqliteOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqliteOptions")
+            .field("synchronous", &self.synchronous)
+            .field("max_bytes", &self.max_bytes)
+            .field("wait", &self.wait)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Sqlite {
+    /// Opens a database with the default options, or begins one where there is no file. Its folder must exist.
+    ///
+    /// # Errors
+    /// When the file is not a database of this library or of a newer version, or cannot be used.
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, DatabaseError> {
+        Self::options().open(path).await
+    }
+
+    /// Options to open a database with.
+    pub fn options() -> SqliteOptions {
+        SqliteOptions::default()
+    }
+
+    /// Checks the whole file.
+    ///
+    /// # Errors
+    /// [`DatabaseError::Damaged`] with what was found.
+    pub async fn check(&self) -> Result<(), DatabaseError> {
+        let found = self.worker.read(|db, _| {
+            let mut rows = db.prepare("PRAGMA integrity_check")?;
+            let found = rows.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
+            let mut rows = db.prepare("SELECT 'the blob of a record is missing: ' || hex(r.hash) FROM blob_ref r
+                LEFT JOIN blob b ON b.hash = r.hash WHERE b.hash IS NULL")?;
+            let missing = rows.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
+            Ok(found.into_iter().filter(|line| line != "ok").chain(missing).collect::<Vec<_>>())
+        });
+        let found = found.await.map_err(|failure| match failure {
+            Failure::Database(error) => self.worker.explain(&error),
+            other => DatabaseError::Other { database: self.worker.name(), reason: format!("{other:?}") },
+        })?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        Err(DatabaseError::Damaged { database: self.worker.name(), reason: found.join("; ") })
+    }
+
+    fn read<'a, T: Send + 'static>(
+        &'a self,
+        work: impl FnOnce(&Connection, i64) -> Work<T> + Send + 'static,
+    ) -> BoxFuture<'a, Result<T, JournalError>> {
+        let result = self.worker.read(work);
+        Box::pin(async move { result.await.map_err(|f| f.journal(|error| self.worker.explain(&error))) })
+    }
+
+    /// Queues a write. It takes its place now, not when the future is first polled.
+    fn write<'a, T: Send + 'static>(
+        &'a self,
+        work: impl FnOnce(&Connection, i64) -> Work<T> + Send + 'static,
+    ) -> BoxFuture<'a, Result<T, JournalError>> {
+        let result = self.worker.write(work);
+        Box::pin(async move { result.await.map_err(|f| f.journal(|error| self.worker.explain(&error))) })
+    }
+
+    fn read_items<'a, T: Send + 'static>(
+        &'a self,
+        work: impl FnOnce(&Connection, i64) -> Work<T> + Send + 'static,
+    ) -> BoxFuture<'a, Result<T, StoreError>> {
+        let result = self.worker.read(work);
+        Box::pin(async move { result.await.map_err(|f| f.store(|error| self.worker.explain(&error))) })
+    }
+
+    fn write_items<'a, T: Send + 'static>(
+        &'a self,
+        work: impl FnOnce(&Connection, i64) -> Work<T> + Send + 'static,
+    ) -> BoxFuture<'a, Result<T, StoreError>> {
+        let result = self.worker.write(work);
+        Box::pin(async move { result.await.map_err(|f| f.store(|error| self.worker.explain(&error))) })
+    }
+}

@@ -1,0 +1,204 @@
+//! Opening a file: whose it is, its settings and its schema.
+
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+use super::{SqliteOptions, Synchronous};
+use crate::error::DatabaseError;
+
+/// Marks files of this library.
+const APPLICATION: i64 = 0x6461_6774;
+
+/// Small records waste little of a page this big, and large ones need few.
+const PAGE: i64 = 8192;
+
+/// Pages in the WAL before they are moved to the file: 4 MB.
+const WAL_PAGES: i64 = 512;
+
+/// The steps from an empty file to the present schema; the schema's number is how many were taken.
+const MIGRATIONS: [&str; 1] = ["
+    CREATE TABLE epoch (last INTEGER NOT NULL) STRICT;
+    INSERT INTO epoch VALUES (0);
+    CREATE TABLE thread (
+        key INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        head INTEGER NOT NULL DEFAULT 0,
+        status TEXT NOT NULL DEFAULT 'empty',
+        epoch INTEGER NOT NULL DEFAULT 0,
+        owner TEXT,
+        lease_until INTEGER NOT NULL DEFAULT 0,
+        metadata TEXT NOT NULL DEFAULT '{}',
+        created_at INTEGER NOT NULL,
+        updated_at INTEGER NOT NULL,
+        ttl INTEGER,
+        expires_at INTEGER,
+        bytes INTEGER NOT NULL DEFAULT 0
+    ) STRICT;
+    CREATE INDEX thread_updated ON thread (updated_at);
+    CREATE INDEX thread_expires ON thread (expires_at) WHERE expires_at IS NOT NULL;
+    CREATE TABLE event (
+        key INTEGER PRIMARY KEY,
+        thread INTEGER NOT NULL REFERENCES thread ON DELETE CASCADE,
+        position INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        status TEXT NOT NULL,
+        bytes INTEGER NOT NULL,
+        how INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        UNIQUE (thread, position)
+    ) STRICT;
+    CREATE TABLE snapshot (
+        key INTEGER PRIMARY KEY,
+        thread INTEGER NOT NULL REFERENCES thread ON DELETE CASCADE,
+        position INTEGER NOT NULL,
+        bytes INTEGER NOT NULL,
+        how INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        UNIQUE (thread, position)
+    ) STRICT;
+    CREATE TABLE blob (
+        key INTEGER PRIMARY KEY,
+        hash BLOB NOT NULL UNIQUE,
+        body TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE blob_ref (
+        thread INTEGER NOT NULL REFERENCES thread ON DELETE CASCADE,
+        position INTEGER NOT NULL,
+        snapshot INTEGER NOT NULL,
+        hash BLOB NOT NULL,
+        PRIMARY KEY (thread, position, snapshot, hash)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX blob_ref_hash ON blob_ref (hash);
+    CREATE TABLE item (
+        key INTEGER PRIMARY KEY,
+        namespace BLOB NOT NULL,
+        name TEXT NOT NULL,
+        value TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        created_at TEXT NOT NULL,
+        updated_at TEXT NOT NULL,
+        expires_at INTEGER,
+        UNIQUE (namespace, name)
+    ) STRICT;
+    CREATE INDEX item_expires ON item (expires_at) WHERE expires_at IS NOT NULL;
+"];
+
+/// Opens the connection that writes, and brings the schema up to date.
+pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<Connection, DatabaseError> {
+    let explain = |error: rusqlite::Error| explain(path, &error);
+    create_private(path)?;
+    let mut db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        .map_err(explain)?;
+    db.busy_timeout(options.wait).map_err(explain)?;
+    whose(&db, path)?;
+    prepare(&mut db, options).map_err(explain)?;
+    let known = MIGRATIONS.len() as i64;
+    let found = migrate(&mut db).map_err(explain)?;
+    if found > known {
+        return Err(DatabaseError::NewerSchema { database: path.display().to_string(), found, known });
+    }
+    Ok(db)
+}
+
+/// Opens a connection that reads.
+pub(super) fn reader(path: &Path, options: &SqliteOptions) -> rusqlite::Result<Connection> {
+    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    db.busy_timeout(options.wait)?;
+    db.pragma_update(None, "query_only", true)?;
+    db.set_prepared_statement_cache_capacity(32);
+    Ok(db)
+}
+
+/// Threads hold private words: the file, and what SQLite keeps beside it, is for its owner alone.
+#[allow(clippy::disallowed_methods, reason = "the database opens its own file")]
+fn create_private(path: &Path) -> Result<(), DatabaseError> {
+    match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => {
+            let (database, reason) = (path.display().to_string(), error.to_string());
+            Err(match error.kind() {
+                std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                    DatabaseError::Full { database, reason }
+                }
+                std::io::ErrorKind::ReadOnlyFilesystem | std::io::ErrorKind::PermissionDenied => {
+                    DatabaseError::ReadOnly { database, reason }
+                }
+                _ => DatabaseError::Unavailable { database, reason },
+            })
+        }
+    }
+}
+
+/// Refuses a file that is not ours, before anything in it is changed.
+fn whose(db: &Connection, path: &Path) -> Result<(), DatabaseError> {
+    let explain = |error: rusqlite::Error| explain(path, &error);
+    let application: i64 = db.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(explain)?;
+    let tables: i64 =
+        db.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0)).map_err(explain)?;
+    if application == APPLICATION || (application == 0 && tables == 0) {
+        return Ok(());
+    }
+    let reason = format!("its application id is {application:#x} and it has {tables} tables and indexes");
+    Err(DatabaseError::Foreign { database: path.display().to_string(), reason })
+}
+
+fn prepare(db: &mut Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
+    db.pragma_update(None, "page_size", PAGE)?;
+    db.pragma_update(None, "journal_mode", "wal")?;
+    db.pragma_update(
+        None,
+        "synchronous",
+        match options.synchronous {
+            Synchronous::Normal => "normal",
+            Synchronous::Full => "full",
+        },
+    )?;
+    db.pragma_update(None, "foreign_keys", true)?;
+    db.pragma_update(None, "wal_autocheckpoint", WAL_PAGES)?;
+    db.pragma_update(None, "journal_size_limit", WAL_PAGES * PAGE)?;
+    db.pragma_update(None, "trusted_schema", false)?;
+    if let Some(bytes) = options.max_bytes {
+        let pages = i64::try_from(bytes).unwrap_or(i64::MAX) / PAGE;
+        db.pragma_update(None, "max_page_count", pages.max(1))?;
+    }
+    db.set_prepared_statement_cache_capacity(64);
+    Ok(())
+}
+
+/// Takes the missing steps, and returns the number of the schema.
+fn migrate(db: &mut Connection) -> rusqlite::Result<i64> {
+    let version = |db: &Connection| db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
+    let known = MIGRATIONS.len() as i64;
+    if version(db)? >= known {
+        return version(db);
+    }
+    let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have been faster.
+    let from = version(&change)?;
+    for step in MIGRATIONS.iter().skip(usize::try_from(from).unwrap_or(usize::MAX)) {
+        change.execute_batch(step)?;
+    }
+    if from < known {
+        change.pragma_update(None, "application_id", APPLICATION)?;
+        change.pragma_update(None, "user_version", known)?;
+    }
+    change.commit()?;
+    version(db)
+}
+
+/// What an error of SQLite means for whoever uses the file.
+pub(super) fn explain(path: &Path, error: &rusqlite::Error) -> DatabaseError {
+    let (database, reason) = (path.display().to_string(), error.to_string());
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt) => DatabaseError::Damaged { database, reason },
+        Some(ErrorCode::NotADatabase) => DatabaseError::Foreign { database, reason },
+        Some(ErrorCode::DiskFull) => DatabaseError::Full { database, reason },
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => DatabaseError::ReadOnly { database, reason },
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => DatabaseError::Locked { database, reason },
+        Some(ErrorCode::CannotOpen) => DatabaseError::Unavailable { database, reason },
+        _ => DatabaseError::Other { database, reason },
+    }
+}

@@ -1,0 +1,4 @@
+//! Behaviour of the databases.
+
+mod memory;
+mod sqlite;

@@ -1,0 +1,42 @@
+//! SQLite passes the suites.
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use deepagents_core::env::Clock;
+use deepagents_persist::Sqlite;
+use tempfile::TempDir;
+
+thread_local! {
+    /// Folders that are removed when the thread of their test ends.
+    static FOLDERS: RefCell<Vec<TempDir>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A place for a database that is there as long as its test.
+fn place() -> PathBuf {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("test.db");
+    FOLDERS.with_borrow_mut(|folders| folders.push(folder));
+    path
+}
+
+async fn database(clock: Arc<dyn Clock>) -> Sqlite {
+    Sqlite::options().clock(clock).open(place()).await.unwrap()
+}
+
+mod journal {
+    use deepagents_core::journal::Journal;
+
+    use super::*;
+
+    deepagents_testing::journal_suite!(async |clock| Some(Arc::new(database(clock).await) as Arc<dyn Journal>));
+}
+
+mod store {
+    use deepagents_core::store::Store;
+
+    use super::*;
+
+    deepagents_testing::store_suite!(async |clock| Some(Arc::new(database(clock).await) as Arc<dyn Store>));
+}

@@ -1,0 +1,107 @@
+//! Owning a thread.
+
+use std::time::Duration;
+
+use deepagents_core::journal::{Claim, JournalError, Snapshot};
+
+use super::{Any, minute, own, step, write};
+use crate::suites::TestClock;
+
+/// Others are told who has it, and until when.
+pub async fn a_thread_has_one_owner(journal: Any, clock: TestClock) {
+    use deepagents_core::env::Clock;
+    journal.claim("t", Claim::new("ada", minute())).await.unwrap();
+    let error = journal.claim("t", Claim::new("bob", minute())).await.unwrap_err();
+    let JournalError::Busy { owner, until, .. } = error else { panic!("{error:?}") };
+    assert_eq!((owner.as_str(), until), ("ada", clock.now() + minute()));
+    journal.claim("u", Claim::new("bob", minute())).await.unwrap();
+}
+
+/// A process that slept past its lease writes nothing, whether or not somebody else has come.
+pub async fn a_lease_that_ran_out_frees_the_thread_and_its_owner_writes_nothing(journal: Any, clock: TestClock) {
+    let late = journal.claim("t", Claim::new("ada", minute())).await.unwrap();
+    journal.append("t", late, 0, vec![step(1)]).await.unwrap();
+    clock.pass(minute());
+    let fenced = |result: Result<_, JournalError>| matches!(result, Err(JournalError::Fenced { .. }));
+    assert!(fenced(journal.append("t", late, 1, vec![step(2)]).await.map(|_| ())));
+    let next = journal.claim("t", Claim::new("bob", minute())).await.unwrap();
+    assert!(fenced(journal.append("t", late, 1, vec![step(2)]).await.map(|_| ())));
+    let snapshot = Snapshot { position: 1, body: "{}".to_owned() };
+    assert!(fenced(journal.put_snapshot("t", late, snapshot).await.map(|_| ())));
+    journal.release("t", late).await.unwrap();
+    assert_eq!(journal.append("t", next, 1, vec![step(3)]).await.unwrap().end, 2, "the new owner still has it");
+}
+
+/// As long as it is renewed.
+pub async fn a_renewed_lease_lasts(journal: Any, clock: TestClock) {
+    let fence = journal.claim("t", Claim::new("ada", minute())).await.unwrap();
+    for _ in 0..5 {
+        clock.pass(Duration::from_secs(40));
+        journal.renew("t", fence, minute()).await.unwrap();
+    }
+    journal.append("t", fence, 0, vec![step(1)]).await.unwrap();
+    assert!(journal.claim("t", Claim::new("bob", minute())).await.is_err());
+}
+
+/// Else a process that slept would write as if nothing had been.
+pub async fn a_lease_that_ran_out_is_not_renewed(journal: Any, clock: TestClock) {
+    let fence = journal.claim("t", Claim::new("ada", minute())).await.unwrap();
+    clock.pass(minute());
+    assert!(matches!(journal.renew("t", fence, minute()).await, Err(JournalError::Fenced { .. })));
+}
+
+/// Taking a thread over fences its owner.
+pub async fn a_taken_thread_is_lost_to_its_owner(journal: Any, _: TestClock) {
+    let old = journal.claim("t", Claim::new("ada", minute())).await.unwrap();
+    let new = journal.claim("t", Claim::new("bob", minute()).take_over()).await.unwrap();
+    assert!(new > old);
+    assert!(matches!(journal.append("t", old, 0, vec![step(1)]).await, Err(JournalError::Fenced { .. })));
+    assert!(matches!(journal.renew("t", old, minute()).await, Err(JournalError::Fenced { .. })));
+    journal.append("t", new, 0, vec![step(1)]).await.unwrap();
+}
+
+/// At once.
+pub async fn a_released_thread_is_free_and_its_owner_writes_nothing(journal: Any, _: TestClock) {
+    write(&journal, "t", vec![step(1)]).await;
+    let old = own(&journal, "t").await;
+    journal.release("t", old).await.unwrap();
+    assert!(matches!(journal.append("t", old, 1, vec![step(1)]).await, Err(JournalError::Fenced { .. })));
+    own(&journal, "t").await;
+}
+
+/// A fence stands for one owner for ever.
+pub async fn a_later_owner_has_a_greater_fence_even_if_the_thread_was_deleted_between(journal: Any, _: TestClock) {
+    let first = own(&journal, "t").await;
+    journal.append("t", first, 0, vec![step(1)]).await.unwrap();
+    assert!(journal.threads().delete("t").await.unwrap());
+    let second = own(&journal, "t").await;
+    assert!(second > first);
+    assert!(matches!(journal.append("t", first, 0, vec![step(1)]).await, Err(JournalError::Fenced { .. })));
+    let other = own(&journal, "u").await;
+    assert!(other > second);
+}
+
+/// A run that came to nothing leaves no empty thread behind.
+pub async fn a_thread_that_was_only_claimed_leaves_nothing(journal: Any, _: TestClock) {
+    let fence = own(&journal, "t").await;
+    journal.release("t", fence).await.unwrap();
+    assert!(journal.threads().get("t").await.unwrap().is_none());
+}
+
+/// Claims at once.
+pub async fn of_many_claims_exactly_one_wins(journal: Any, _: TestClock) {
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..16 {
+        let journal = journal.clone();
+        tasks.spawn(async move { journal.claim("t", Claim::new(format!("{n}"), minute())).await });
+    }
+    let mut won = 0;
+    while let Some(result) = tasks.join_next().await {
+        match result.unwrap() {
+            Ok(_) => won += 1,
+            Err(JournalError::Busy { .. }) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(won, 1);
+}

@@ -1,0 +1,176 @@
+//! Appending and reading.
+
+use std::collections::BTreeSet;
+
+use deepagents_core::journal::{JournalError, Record, encode};
+use serde_json::{Value, json};
+
+use super::{Any, notes, own, says, schema, started, state, step, write};
+use crate::suites::TestClock;
+
+fn texts(entries: &[deepagents_core::journal::Entry]) -> Vec<String> {
+    entries.iter().map(|entry| encode(&entry.record).unwrap()).collect()
+}
+
+/// Nothing is known of a thread that nobody wrote to.
+pub async fn an_unknown_thread_is_empty(journal: Any, _: TestClock) {
+    let loaded = journal.load("nobody", None).await.unwrap();
+    assert_eq!((loaded.end, loaded.entries.len(), loaded.snapshot), (0, 0, None));
+    assert!(journal.read("nobody", 0..10).await.unwrap().is_empty());
+}
+
+/// Order and content stay.
+pub async fn what_is_appended_is_read_back_in_order(journal: Any, _: TestClock) {
+    let records = vec![started("r"), says("m", "hello"), step(1), notes(json!({"k": 1}))];
+    let wanted: Vec<String> = records.iter().map(|record| encode(record).unwrap()).collect();
+    let fence = own(&journal, "t").await;
+    let first = journal.append("t", fence, 0, records[..1].to_vec()).await.unwrap();
+    assert_eq!(first.end, 1);
+    assert_eq!(journal.append("t", fence, 1, records[1..].to_vec()).await.unwrap().end, 4);
+    let loaded = journal.load("t", None).await.unwrap();
+    assert_eq!(loaded.end, 4);
+    assert_eq!(texts(&loaded.entries), wanted);
+    assert_eq!(loaded.entries.iter().map(|entry| entry.position).collect::<Vec<_>>(), [0, 1, 2, 3]);
+}
+
+/// Text, numbers of every kind, lists and objects with their order, and what databases dislike.
+pub async fn values_come_back_as_they_were(journal: Any, _: TestClock) {
+    let value = json!({
+        "text": "ü \u{0} \u{1f600} \\ \" \u{7f} \u{2028}", "empty": "", "zero": 0, "big": u64::MAX, "small": i64::MIN,
+        "floats": [0.1, 1e300, -0.0, 5e-324, 1.7976931348623157e308, 123456789.12345679], "list": [[], {}, [null]],
+        "z": {"z": 1, "a": 2}, "$blob": "x", "$plain": {"$blob": 1}, "yes": true
+    });
+    write(&journal, "t", vec![notes(json!({"value": value}))]).await;
+    let folded = deepagents_core::journal::load(&*journal, "t", schema(), None).await.unwrap();
+    let found = Value::Object(folded.state.to_json(true).unwrap());
+    assert_eq!(found["notes"]["value"].to_string(), value.to_string());
+}
+
+/// The second of two writers is told, and the log stays as it was.
+pub async fn an_append_elsewhere_than_at_the_end_is_a_conflict_and_appends_nothing(journal: Any, _: TestClock) {
+    write(&journal, "t", vec![step(1), step(2)]).await;
+    let fence = own(&journal, "t").await;
+    for expected in [0, 1, 3] {
+        let error = journal.append("t", fence, expected, vec![step(9)]).await.unwrap_err();
+        assert!(
+            matches!(error, JournalError::Conflict { expected: e, found: 2, .. } if e == expected),
+            "{error:?}"
+        );
+    }
+    assert_eq!(journal.load("t", None).await.unwrap().end, 2);
+}
+
+/// Nothing is appended.
+pub async fn an_append_of_nothing_leaves_the_end(journal: Any, _: TestClock) {
+    write(&journal, "t", vec![step(1)]).await;
+    assert_eq!(write(&journal, "t", Vec::new()).await, 1);
+}
+
+/// A part of a log.
+pub async fn entries_are_read_by_position(journal: Any, _: TestClock) {
+    write(&journal, "t", (0..10).map(step).collect()).await;
+    let positions = |entries: Vec<deepagents_core::journal::Entry>| entries.iter().map(|e| e.position).collect::<Vec<_>>();
+    assert_eq!(positions(journal.read("t", 3..6).await.unwrap()), [3, 4, 5]);
+    assert_eq!(positions(journal.read("t", 8..99).await.unwrap()), [8, 9]);
+    assert!(journal.read("t", 4..4).await.unwrap().is_empty());
+    assert!(journal.read("t", 20..30).await.unwrap().is_empty());
+}
+
+/// A position stands for the records before it.
+pub async fn a_log_is_loaded_up_to_any_position(journal: Any, _: TestClock) {
+    write(&journal, "t", (0..5).map(|n| says(&format!("m{n}"), "x")).collect()).await;
+    for at in 0..=5 {
+        let loaded = journal.load("t", Some(at)).await.unwrap();
+        assert_eq!((loaded.entries.len() as u64, loaded.end), (at, 5));
+    }
+    let error = deepagents_core::journal::load(&*journal, "t", schema(), Some(6)).await.unwrap_err();
+    assert!(matches!(error, JournalError::Position { position: 6, .. }), "{error:?}");
+}
+
+/// What is written to one is not in another, whatever they are called.
+pub async fn threads_do_not_see_each_other(journal: Any, _: TestClock) {
+    let names = ["t", "T", "t ", "t/1", "t%", "t_", "ţ", "' OR 1=1 --"];
+    for name in names {
+        write(&journal, name, vec![says("m", name)]).await;
+    }
+    for name in names {
+        assert_eq!(journal.load(name, None).await.unwrap().end, 1, "{name}");
+        assert!(state(&journal, name, None).await.contains(&json!(name).to_string()));
+    }
+}
+
+/// Empty names, too long ones, and such with NUL.
+pub async fn a_name_that_cannot_be_used_is_refused(journal: Any, _: TestClock) {
+    for name in ["", "a\0b", &"x".repeat(513)] {
+        let claim = deepagents_core::journal::Claim::new("suite", super::minute());
+        assert!(matches!(journal.claim(name, claim).await, Err(JournalError::Name { .. })), "{name:?}");
+    }
+    write(&journal, &"x".repeat(512), vec![step(1)]).await;
+}
+
+/// Megabytes in one record, in text and in lists, the same one twice.
+pub async fn large_values_come_back_and_do_not_disturb_small_ones(journal: Any, _: TestClock) {
+    let large = "0123456789abcdef".repeat(128 * 1024);
+    let lines: Vec<String> = (0..5_000).map(|n| format!("line {n} of a large file")).collect();
+    let records =
+        vec![notes(json!({"a": large, "b": {"same": large}})), says("m", "small"), notes(json!({"c": lines})), step(1)];
+    let wanted: Vec<String> = records.iter().map(|record| encode(record).unwrap()).collect();
+    write(&journal, "t", records).await;
+    assert_eq!(texts(&journal.load("t", None).await.unwrap().entries), wanted);
+    assert_eq!(texts(&journal.read("t", 1..2).await.unwrap()), wanted[1..2]);
+}
+
+/// Of writers that own a thread one after the other but know the same end, one appends.
+pub async fn of_writers_at_one_position_exactly_one_wins(journal: Any, _: TestClock) {
+    let fence = own(&journal, "t").await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..16 {
+        let journal = journal.clone();
+        tasks.spawn(async move { journal.append("t", fence, 0, vec![step(n), step(n)]).await });
+    }
+    let (mut won, mut lost) = (0, 0);
+    while let Some(result) = tasks.join_next().await {
+        match result.unwrap() {
+            Ok(_) => won += 1,
+            Err(JournalError::Conflict { .. }) => lost += 1,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((won, lost), (1, 15));
+    assert_eq!(journal.load("t", None).await.unwrap().end, 2);
+}
+
+/// Writers of different threads do not disturb each other.
+pub async fn many_threads_are_written_at_once(journal: Any, _: TestClock) {
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..20 {
+        let journal = journal.clone();
+        tasks.spawn(async move {
+            let thread = format!("t{n}");
+            let fence = own(&journal, &thread).await;
+            for at in 0..20_u32 {
+                let record = says(&format!("m{at}"), &format!("{n} {at}"));
+                journal.append(&thread, fence, u64::from(at), vec![record]).await.unwrap();
+            }
+        });
+    }
+    while let Some(result) = tasks.join_next().await {
+        result.unwrap();
+    }
+    for n in 0..20 {
+        let entries = journal.load(&format!("t{n}"), None).await.unwrap().entries;
+        let unique: BTreeSet<u64> = entries.iter().map(|entry| entry.position).collect();
+        assert_eq!((entries.len(), unique.len()), (20, 20));
+    }
+}
+
+/// To the millisecond, by the journal's clock.
+pub async fn entries_have_the_time_of_their_append(journal: Any, clock: TestClock) {
+    use deepagents_core::env::Clock;
+    let first = clock.now();
+    write(&journal, "t", vec![step(1)]).await;
+    clock.pass(super::minute());
+    write(&journal, "t", vec![Record::Rewound { to: 0, turn: 1 }]).await;
+    let entries = journal.read("t", 0..2).await.unwrap();
+    assert_eq!(entries.iter().map(|entry| entry.at).collect::<Vec<_>>(), [first, clock.now()]);
+}

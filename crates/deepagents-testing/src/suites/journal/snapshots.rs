@@ -1,0 +1,88 @@
+//! Snapshots.
+
+use std::sync::Arc;
+
+use deepagents_core::journal::{JournalError, Keep, Snapshot, prune};
+use deepagents_core::state::{ChannelSpec, MessagesChannel, Schema};
+use serde_json::json;
+
+use super::{Any, notes, own, says, schema, state, step, write};
+use crate::suites::TestClock;
+
+fn at(position: u64, body: &str) -> Snapshot {
+    Snapshot { position, body: body.to_owned() }
+}
+
+/// The last that is not after the position; what follows it, and nothing before.
+pub async fn a_load_begins_at_the_nearest_snapshot(journal: Any, _: TestClock) {
+    write(&journal, "t", (0..6).map(step).collect()).await;
+    let fence = own(&journal, "t").await;
+    journal.put_snapshot("t", fence, at(2, "two")).await.unwrap();
+    journal.put_snapshot("t", fence, at(4, "four")).await.unwrap();
+    for (until, base, count) in [(None, Some(4), 2), (Some(5), Some(4), 1), (Some(4), Some(4), 0), (Some(3), Some(2), 1), (Some(1), None, 1)] {
+        let loaded = journal.load("t", until).await.unwrap();
+        assert_eq!(loaded.snapshot.map(|s| s.position), base, "{until:?}");
+        assert_eq!(loaded.entries.len(), count, "{until:?}");
+        assert_eq!(loaded.end, 6);
+    }
+    assert_eq!(journal.load("t", None).await.unwrap().snapshot.unwrap().body, "four");
+}
+
+/// One snapshot a position.
+pub async fn a_snapshot_is_replaced_by_one_at_its_position(journal: Any, _: TestClock) {
+    write(&journal, "t", vec![step(1)]).await;
+    let fence = own(&journal, "t").await;
+    journal.put_snapshot("t", fence, at(1, "old")).await.unwrap();
+    let size = journal.threads().get("t").await.unwrap().unwrap().bytes;
+    journal.put_snapshot("t", fence, at(1, "new")).await.unwrap();
+    assert_eq!(journal.load("t", None).await.unwrap().snapshot.unwrap().body, "new");
+    assert_eq!(journal.threads().get("t").await.unwrap().unwrap().bytes, size);
+}
+
+/// There is nothing it could stand for.
+pub async fn a_snapshot_beyond_the_end_is_refused(journal: Any, _: TestClock) {
+    write(&journal, "t", vec![step(1)]).await;
+    let fence = own(&journal, "t").await;
+    let error = journal.put_snapshot("t", fence, at(2, "{}")).await.unwrap_err();
+    assert!(matches!(error, JournalError::Position { position: 2, .. }), "{error:?}");
+}
+
+/// Megabytes.
+pub async fn a_large_snapshot_comes_back(journal: Any, _: TestClock) {
+    write(&journal, "t", vec![step(1)]).await;
+    let fence = own(&journal, "t").await;
+    let body = json!({"text": "x".repeat(300_000), "list": (0..50_000).collect::<Vec<_>>()}).to_string();
+    let bytes = journal.put_snapshot("t", fence, at(1, &body)).await.unwrap();
+    assert!(bytes >= body.len() as u64);
+    let loaded = journal.load("t", None).await.unwrap();
+    assert_eq!((loaded.snapshot.unwrap().body, loaded.snapshot_bytes), (body, bytes));
+}
+
+/// Else a thread would lose its state in silence.
+pub async fn records_are_removed_only_where_a_snapshot_stands_for_them(journal: Any, _: TestClock) {
+    write(&journal, "t", (0..4).map(step).collect()).await;
+    let fence = own(&journal, "t").await;
+    journal.put_snapshot("t", fence, at(3, "three")).await.unwrap();
+    for end in [2, 4] {
+        let error = journal.threads().remove("t", 0..end).await.unwrap_err();
+        assert!(matches!(error, JournalError::Position { position, .. } if position == end), "{error:?}");
+    }
+    assert!(journal.threads().remove("nobody", 0..1).await.is_err());
+    journal.threads().remove("t", 0..3).await.unwrap();
+    let loaded = journal.load("t", None).await.unwrap();
+    assert_eq!((loaded.entries.len(), loaded.end), (1, 4));
+}
+
+/// An agent that lacks a channel neither loses nor needs its values, even where it prunes.
+pub async fn a_snapshot_keeps_what_another_agent_knows(journal: Any, _: TestClock) {
+    let bare = || Arc::new(Schema::new([ChannelSpec::of::<MessagesChannel>()]).unwrap());
+    write(&journal, "t", vec![says("m1", "one"), notes(json!({"a": 1, "b": 2}))]).await;
+    prune(&*journal, "t", bare(), &Keep::Latest).await.unwrap();
+    write(&journal, "t", vec![notes(json!({"a": 3})), notes(json!({"b": null}))]).await;
+    prune(&*journal, "t", schema(), &Keep::Latest).await.unwrap();
+    write(&journal, "t", vec![notes(json!({"c": 4})), says("m2", "two")]).await;
+    let before = state(&journal, "t", None).await;
+    prune(&*journal, "t", bare(), &Keep::Latest).await.unwrap();
+    assert_eq!(state(&journal, "t", None).await, before);
+    assert!(before.contains(r#""notes":{"a":3,"c":4}"#), "{before}");
+}

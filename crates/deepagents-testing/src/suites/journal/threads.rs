@@ -1,0 +1,221 @@
+//! Threads as a whole.
+
+use std::time::Duration;
+
+use deepagents_core::env::Clock;
+use deepagents_core::journal::{Claim, JournalError, Record, Status, ThreadQuery};
+use serde_json::{Map, Value, json};
+
+use super::{Any, ended, live, minute, own, says, started, step, write};
+use crate::suites::TestClock;
+
+fn map(value: Value) -> Map<String, Value> {
+    value.as_object().unwrap().clone()
+}
+
+async fn ids(journal: &Any, query: ThreadQuery) -> Vec<String> {
+    journal.threads().list(&query).await.unwrap().into_iter().map(|thread| thread.id).collect()
+}
+
+/// Neither described nor listed.
+pub async fn an_unknown_thread_is_not_there(journal: Any, _: TestClock) {
+    assert!(journal.threads().get("nobody").await.unwrap().is_none());
+    assert!(ids(&journal, ThreadQuery::default()).await.is_empty());
+}
+
+/// With its end, times, owner and metadata.
+pub async fn a_thread_is_described(journal: Any, clock: TestClock) {
+    let begun = clock.now();
+    write(&journal, "t", vec![step(1), step(2)]).await;
+    clock.pass(minute());
+    journal.threads().set_metadata("t", map(json!({"user": "ada"}))).await.unwrap();
+    journal.claim("t", Claim::new("run_7", minute())).await.unwrap();
+    let info = journal.threads().get("t").await.unwrap().unwrap();
+    assert_eq!((info.id.as_str(), info.end, info.owner.as_deref()), ("t", 2, Some("run_7")));
+    assert_eq!((info.created_at, info.updated_at, info.expires_at), (begun, begun + minute(), None));
+    assert_eq!(Value::Object(info.metadata), json!({"user": "ada"}));
+    clock.pass(minute());
+    assert_eq!(journal.threads().get("t").await.unwrap().unwrap().owner, None, "its lease has run out");
+}
+
+/// What was used last is wanted first.
+pub async fn threads_are_listed_the_last_changed_first(journal: Any, clock: TestClock) {
+    for thread in ["a", "b", "c", "a"] {
+        clock.pass(minute());
+        write(&journal, thread, vec![step(1)]).await;
+    }
+    assert_eq!(ids(&journal, ThreadQuery::default()).await, ["a", "c", "b"]);
+}
+
+/// By all of the keys that are given; other JSON is something else.
+pub async fn threads_are_found_by_metadata(journal: Any, clock: TestClock) {
+    for (thread, metadata) in [
+        ("a", json!({"user": "ada", "tags": ["x"], "n": 1})),
+        ("b", json!({"user": "bob", "tags": ["x"]})),
+        ("c", json!({"user": "ada", "n": "1"})),
+        ("d", json!({})),
+    ] {
+        clock.pass(minute());
+        write(&journal, thread, vec![step(1)]).await;
+        journal.threads().set_metadata(thread, map(metadata)).await.unwrap();
+    }
+    let query = ThreadQuery::default;
+    assert_eq!(ids(&journal, query().metadata("user", "ada")).await, ["c", "a"]);
+    assert_eq!(ids(&journal, query().metadata("user", "ada").metadata("n", 1)).await, ["a"]);
+    assert_eq!(ids(&journal, query().metadata("tags", json!(["x"]))).await, ["b", "a"]);
+    assert_eq!(ids(&journal, query().metadata("user", Value::Null)).await, ["d"]);
+    assert!(ids(&journal, query().metadata("user", "eve")).await.is_empty());
+    assert!(ids(&journal, query().metadata("user' OR '1", "ada")).await.is_empty());
+}
+
+/// Also where the prefix has letters that mean something in SQL.
+pub async fn threads_are_found_by_status_and_prefix(journal: Any, clock: TestClock) {
+    for (thread, records) in [
+        ("p_1", vec![started("r")]),
+        ("p%2", vec![started("r"), ended("r")]),
+        ("q", vec![started("r"), Record::RunFinished { run: "r".to_owned(), stop: None }]),
+        ("P", vec![step(1)]),
+    ] {
+        clock.pass(minute());
+        write(&journal, thread, records).await;
+    }
+    let query = ThreadQuery::default;
+    assert_eq!(ids(&journal, query().status(Status::Open)).await, ["p_1"]);
+    assert_eq!(ids(&journal, query().status(Status::Ended)).await, ["p%2"]);
+    assert_eq!(ids(&journal, query().status(Status::Failed)).await, ["q"]);
+    assert_eq!(ids(&journal, query().status(Status::Empty)).await, ["P"]);
+    assert_eq!(ids(&journal, query().prefix("p")).await, ["p%2", "p_1"]);
+    assert_eq!(ids(&journal, query().prefix("p_")).await, ["p_1"]);
+    assert_eq!(ids(&journal, query().prefix("p%")).await, ["p%2"]);
+}
+
+/// Limit and offset count what is found.
+pub async fn threads_are_listed_in_pages(journal: Any, clock: TestClock) {
+    for n in 0..7 {
+        clock.pass(minute());
+        write(&journal, &format!("t{n}"), vec![step(1)]).await;
+        journal.threads().set_metadata(&format!("t{n}"), map(json!({"odd": n % 2 == 1}))).await.unwrap();
+    }
+    let page = |offset, limit| ThreadQuery::default().offset(offset).limit(limit);
+    assert_eq!(ids(&journal, page(0, 2)).await, ["t6", "t5"]);
+    assert_eq!(ids(&journal, page(2, 2)).await, ["t4", "t3"]);
+    assert_eq!(ids(&journal, page(6, 2)).await, ["t0"]);
+    assert_eq!(ids(&journal, page(1, 2).metadata("odd", true)).await, ["t3", "t1"]);
+    assert!(ids(&journal, page(0, 0)).await.is_empty());
+}
+
+/// Keys that are not named stay.
+pub async fn metadata_is_merged_and_null_removes(journal: Any, _: TestClock) {
+    write(&journal, "t", vec![step(1)]).await;
+    for change in [json!({"a": 1, "b": {"x": 1}}), json!({"b": {"y": 2}, "c": "\u{0}"}), json!({"a": null})] {
+        journal.threads().set_metadata("t", map(change)).await.unwrap();
+    }
+    let info = journal.threads().get("t").await.unwrap().unwrap();
+    assert_eq!(Value::Object(info.metadata), json!({"b": {"y": 2}, "c": "\u{0}"}));
+}
+
+/// Before its first run.
+pub async fn a_thread_may_begin_with_metadata(journal: Any, _: TestClock) {
+    journal.threads().set_metadata("t", map(json!({"user": "ada"}))).await.unwrap();
+    assert_eq!(ids(&journal, ThreadQuery::default()).await, ["t"]);
+    let fence = own(&journal, "t").await;
+    journal.release("t", fence).await.unwrap();
+    assert!(journal.threads().get("t").await.unwrap().is_some(), "it stays when a run comes to nothing");
+    assert!(matches!(journal.threads().set_metadata("", Map::new()).await, Err(JournalError::Name { .. })));
+}
+
+/// Begun, ended, failed, gone on with.
+pub async fn the_status_follows_the_runs(journal: Any, _: TestClock) {
+    let resumed = Record::RunResumed { run: "s".to_owned(), at: String::new() };
+    for (records, status) in [
+        (vec![says("m", "x")], Status::Empty),
+        (vec![started("r"), step(1)], Status::Open),
+        (vec![Record::RunFinished { run: "r".to_owned(), stop: None }], Status::Failed),
+        (vec![resumed], Status::Open),
+        (vec![ended("s")], Status::Ended),
+        (vec![says("n", "y")], Status::Ended),
+    ] {
+        write(&journal, "t", records).await;
+        assert_eq!(journal.threads().get("t").await.unwrap().unwrap().status, status);
+    }
+}
+
+/// About as many bytes as were written.
+pub async fn sizes_grow_with_what_is_appended(journal: Any, _: TestClock) {
+    write(&journal, "t", vec![says("m", &"x".repeat(10_000))]).await;
+    let small = journal.threads().get("t").await.unwrap().unwrap().bytes;
+    assert!((10_000..12_000).contains(&small), "{small}");
+    write(&journal, "t", vec![says("n", &"x".repeat(100_000))]).await;
+    let large = journal.threads().get("t").await.unwrap().unwrap().bytes;
+    assert!((110_000..115_000).contains(&large), "{large}");
+}
+
+/// Log, snapshots and metadata.
+pub async fn a_deleted_thread_is_gone_and_others_stay(journal: Any, _: TestClock) {
+    live(&journal, "t", 3).await;
+    live(&journal, "u", 2).await;
+    let fence = own(&journal, "t").await;
+    let snapshot = deepagents_core::journal::Snapshot { position: 2, body: "{}".to_owned() };
+    journal.put_snapshot("t", fence, snapshot).await.unwrap();
+    assert!(journal.threads().delete("t").await.unwrap());
+    assert!(journal.threads().get("t").await.unwrap().is_none());
+    let loaded = journal.load("t", None).await.unwrap();
+    assert_eq!((loaded.end, loaded.entries.len(), loaded.snapshot), (0, 0, None));
+    assert_eq!(ids(&journal, ThreadQuery::default()).await, ["u"]);
+    assert_eq!(write(&journal, "t", vec![step(1)]).await, 1, "it begins anew");
+}
+
+/// And says so.
+pub async fn deleting_an_unknown_thread_does_nothing(journal: Any, _: TestClock) {
+    assert!(!journal.threads().delete("nobody").await.unwrap());
+}
+
+/// Every append and every change of its metadata prolongs it.
+pub async fn a_thread_lives_as_long_as_it_is_told_after_its_last_change(journal: Any, clock: TestClock) {
+    write(&journal, "t", vec![step(1)]).await;
+    write(&journal, "stays", vec![step(1)]).await;
+    journal.threads().set_ttl("t", Some(minute())).await.unwrap();
+    assert_eq!(journal.threads().get("t").await.unwrap().unwrap().expires_at, Some(clock.now() + minute()));
+    clock.pass(Duration::from_secs(40));
+    write(&journal, "t", vec![step(2)]).await;
+    clock.pass(Duration::from_secs(40));
+    journal.threads().set_metadata("t", map(json!({"a": 1}))).await.unwrap();
+    clock.pass(Duration::from_secs(40));
+    assert_eq!(journal.load("t", None).await.unwrap().end, 2);
+    assert_eq!(journal.threads().sweep().await.unwrap(), 0);
+    clock.pass(Duration::from_secs(20));
+    assert!(journal.threads().get("t").await.unwrap().is_none());
+    assert_eq!(journal.load("t", None).await.unwrap().end, 0);
+    assert!(journal.read("t", 0..9).await.unwrap().is_empty());
+    assert_eq!(ids(&journal, ThreadQuery::default()).await, ["stays"]);
+    assert!(!journal.threads().delete("t").await.unwrap());
+    write(&journal, "u", vec![step(1)]).await;
+    journal.threads().set_ttl("u", Some(minute())).await.unwrap();
+    clock.pass(minute());
+    assert_eq!(journal.threads().sweep().await.unwrap(), 1);
+    assert_eq!(journal.threads().sweep().await.unwrap(), 0);
+}
+
+/// As if it had been swept up.
+pub async fn a_thread_that_is_over_begins_anew(journal: Any, clock: TestClock) {
+    for _ in 0..2 {
+        write(&journal, "t", vec![step(1)]).await;
+        journal.threads().set_metadata("t", map(json!({"a": 1}))).await.unwrap();
+        journal.threads().set_ttl("t", Some(minute())).await.unwrap();
+        clock.pass(minute());
+    }
+    assert_eq!(write(&journal, "t", vec![step(1)]).await, 1);
+    let info = journal.threads().get("t").await.unwrap().unwrap();
+    assert_eq!((info.expires_at, info.metadata.len(), info.created_at), (None, 0, clock.now()));
+}
+
+/// For ever, then.
+pub async fn a_time_to_live_can_be_taken_back(journal: Any, clock: TestClock) {
+    write(&journal, "t", vec![step(1)]).await;
+    journal.threads().set_ttl("t", Some(minute())).await.unwrap();
+    journal.threads().set_ttl("t", None).await.unwrap();
+    clock.pass(minute() * 1_000);
+    assert!(journal.threads().get("t").await.unwrap().is_some());
+    let error = journal.threads().set_ttl("nobody", None).await.unwrap_err();
+    assert!(matches!(error, JournalError::NotFound { .. }), "{error:?}");
+}

@@ -1,0 +1,233 @@
+//! What a [`Store`] promises. Run by [`store_suite!`](crate::store_suite).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deepagents_core::store::{Comparison, Expected, Filter, Item, Query, Store, StoreError, Write};
+use serde_json::{Value, json};
+
+use super::TestClock;
+
+/// The store of a case.
+pub type Any = Arc<dyn Store>;
+
+fn ns(labels: &[&str]) -> Vec<String> {
+    labels.iter().map(|label| (*label).to_owned()).collect()
+}
+
+fn places(items: &[Item]) -> Vec<String> {
+    items.iter().map(|item| format!("{}:{}", item.namespace.join("/"), item.key)).collect()
+}
+
+async fn filled(store: &Any) {
+    for (namespace, key, kind) in [
+        (ns(&["b"]), "1", "note"),
+        (ns(&["a", "x"]), "2", "note"),
+        (ns(&["a"]), "1", "fact"),
+        (ns(&["a", "x"]), "1", "fact"),
+        (ns(&["ab"]), "1", "note"),
+        (ns(&["a!"]), "1", "note"),
+    ] {
+        store.put(&namespace, key, json!({"kind": kind, "tags": ["t"]})).await.unwrap();
+    }
+}
+
+fn conflict(result: Result<Item, StoreError>) -> bool {
+    matches!(result, Err(StoreError::Conflict { .. }))
+}
+
+/// An item is there until it is deleted.
+pub async fn a_value_is_read_back_and_deleting_says_whether_it_was_there(store: Any, _: TestClock) {
+    let a = ns(&["a"]);
+    assert_eq!(store.get(&a, "k").await.unwrap(), None);
+    let put = store.put(&a, "k", json!(1)).await.unwrap();
+    assert_eq!(store.get(&a, "k").await.unwrap(), Some(put));
+    assert_eq!(store.get(&ns(&["a", "k"]), "k").await.unwrap(), None);
+    assert!(store.delete(&a, "k").await.unwrap());
+    assert!(!store.delete(&a, "k").await.unwrap());
+    assert_eq!(store.get(&a, "k").await.unwrap(), None);
+}
+
+/// Any JSON, null too, and any key without NUL.
+pub async fn values_come_back_as_they_were(store: Any, _: TestClock) {
+    let values = [
+        json!(null),
+        json!("\u{0} ü \u{1f600}"),
+        json!({"z": 1, "a": [0.1, -0.0, u64::MAX, i64::MIN, 1e300]}),
+        json!([]),
+    ];
+    for (key, value) in ["", "%_'\"\\", "ü/ü", &"k".repeat(2000)].into_iter().zip(values) {
+        store.put(&ns(&["a"]), key, value.clone()).await.unwrap();
+        let found = store.get(&ns(&["a"]), key).await.unwrap().unwrap();
+        assert_eq!((found.key.as_str(), found.value.to_string()), (key, value.to_string()));
+    }
+}
+
+/// The second write of an item is a change, not a new item.
+pub async fn overwriting_keeps_the_time_of_creation_and_counts_versions(store: Any, clock: TestClock) {
+    let a = ns(&["a"]);
+    let first = store.put(&a, "k", json!(1)).await.unwrap();
+    clock.pass(Duration::from_secs(1));
+    let second = store.put(&a, "k", json!(2)).await.unwrap();
+    assert_eq!((first.version, second.version), (1, 2));
+    assert_eq!(second.created_at, first.created_at);
+    assert!(second.updated_at > first.updated_at, "{} after {}", second.updated_at, first.updated_at);
+    assert_eq!(store.get(&a, "k").await.unwrap(), Some(second));
+}
+
+/// Compare and swap.
+pub async fn a_conditional_write_wins_only_at_the_version_it_expects(store: Any, _: TestClock) {
+    let a = ns(&["a"]);
+    assert!(conflict(store.put_if(&a, "k", json!(0), Some(1)).await));
+    assert_eq!(store.put_if(&a, "k", json!(1), None).await.unwrap().version, 1);
+    assert!(conflict(store.put_if(&a, "k", json!(2), None).await));
+    assert!(conflict(store.put_if(&a, "k", json!(2), Some(7)).await));
+    assert_eq!(store.put_if(&a, "k", json!(2), Some(1)).await.unwrap().version, 2);
+    assert_eq!(store.get(&a, "k").await.unwrap().unwrap().value, json!(2));
+}
+
+/// A counter that many raise at once misses nothing.
+pub async fn of_conditional_writes_at_once_exactly_one_wins(store: Any, _: TestClock) {
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let store = store.clone();
+        tasks.spawn(async move {
+            let a = ns(&["a"]);
+            let mut raised = 0;
+            while raised < 5 {
+                let now = store.get(&a, "n").await.unwrap();
+                let count = now.as_ref().and_then(|item| item.value.as_u64()).unwrap_or(0);
+                match store.put_if(&a, "n", json!(count + 1), now.map(|item| item.version)).await {
+                    Ok(_) => raised += 1,
+                    Err(StoreError::Conflict { .. }) => {}
+                    Err(other) => panic!("{other:?}"),
+                }
+            }
+        });
+    }
+    while let Some(result) = tasks.join_next().await {
+        result.unwrap();
+    }
+    let found = store.get(&ns(&["a"]), "n").await.unwrap().unwrap();
+    assert_eq!((found.value, found.version), (json!(40), 40));
+}
+
+/// By namespace, then key.
+pub async fn a_search_goes_by_whole_labels_and_in_order(store: Any, _: TestClock) {
+    filled(&store).await;
+    let all = Query::default();
+    assert_eq!(places(&store.search(&ns(&["a"]), &all).await.unwrap()), ["a:1", "a/x:1", "a/x:2"]);
+    assert_eq!(
+        places(&store.search(&[], &all).await.unwrap()),
+        ["a:1", "a/x:1", "a/x:2", "a!:1", "ab:1", "b:1"]
+    );
+    assert!(store.search(&ns(&["nobody"]), &all).await.unwrap().is_empty());
+}
+
+/// Limit and offset count what is found.
+pub async fn a_search_is_narrowed_by_key_and_fields_and_paged(store: Any, _: TestClock) {
+    filled(&store).await;
+    let notes = Query { fields: json!({"kind": "note"}).as_object().unwrap().clone(), ..Query::default() };
+    assert_eq!(places(&store.search(&[], &notes).await.unwrap()), ["a/x:2", "a!:1", "ab:1", "b:1"]);
+    let page = Query { limit: 2, offset: 1, ..notes.clone() };
+    assert_eq!(places(&store.search(&[], &page).await.unwrap()), ["a!:1", "ab:1"]);
+    let beyond = Query { offset: 9, ..notes };
+    assert!(store.search(&[], &beyond).await.unwrap().is_empty());
+    let twos = Query { key_prefix: "2".to_owned(), ..Query::default() };
+    assert_eq!(places(&store.search(&[], &twos).await.unwrap()), ["a/x:2"]);
+    for key in ["p_1", "p%1", "pq1", "P_1"] {
+        store.put(&ns(&["keys"]), key, json!(1)).await.unwrap();
+    }
+    let literal = Query { key_prefix: "p_".to_owned(), ..Query::default() };
+    assert_eq!(places(&store.search(&[], &literal).await.unwrap()), ["keys:p_1"]);
+}
+
+/// Numbers with numbers and texts with texts; what has no order does not pass.
+pub async fn a_search_compares(store: Any, _: TestClock) {
+    let a = ns(&["a"]);
+    let values = [json!({"n": 1}), json!({"n": 2.5}), json!({"n": "2"}), json!({"n": {"m": 3}}), json!({"n": null}), json!(7)];
+    for (at, value) in values.into_iter().enumerate() {
+        store.put(&a, &at.to_string(), value).await.unwrap();
+    }
+    let keys = async |field: &str, is: Comparison| {
+        let query = Query { filters: vec![Filter::new(field, is)], ..Query::default() };
+        store.search(&a, &query).await.unwrap().into_iter().map(|item| item.key).collect::<String>()
+    };
+    assert_eq!(keys("n", Comparison::Above(json!(1))).await, "1");
+    assert_eq!(keys("n", Comparison::AtLeast(json!(1))).await, "01");
+    assert_eq!(keys("n", Comparison::Below(json!(2.5))).await, "0");
+    assert_eq!(keys("n", Comparison::AtMost(json!("3"))).await, "2");
+    assert_eq!(keys("n.m", Comparison::Equal(json!(3))).await, "3");
+    assert_eq!(keys("n", Comparison::Equal(Value::Null)).await, "45");
+    assert_eq!(keys("n", Comparison::NotEqual(json!(1))).await, "12345");
+    let both = vec![Filter::new("n", Comparison::Above(json!(0))), Filter::new("n", Comparison::Below(json!(2)))];
+    let both = Query { filters: both, ..Query::default() };
+    assert_eq!(store.search(&a, &both).await.unwrap().len(), 1);
+}
+
+/// A namespace is there as long as something is in it.
+pub async fn namespaces_are_listed_once_and_sorted_and_vanish_with_their_last_item(store: Any, _: TestClock) {
+    filled(&store).await;
+    let all = [ns(&["a"]), ns(&["a", "x"]), ns(&["a!"]), ns(&["ab"]), ns(&["b"])];
+    assert_eq!(store.namespaces(&[]).await.unwrap(), all);
+    assert_eq!(store.namespaces(&ns(&["a"])).await.unwrap(), [ns(&["a"]), ns(&["a", "x"])]);
+    store.delete(&ns(&["a", "x"]), "1").await.unwrap();
+    store.delete(&ns(&["a", "x"]), "2").await.unwrap();
+    assert_eq!(store.namespaces(&ns(&["a"])).await.unwrap(), [ns(&["a"])]);
+}
+
+/// Neither namespace nor key may hold NUL, and a namespace has labels.
+pub async fn places_that_cannot_be_used_are_refused_and_nothing_is_stored(store: Any, _: TestClock) {
+    for bad in [ns(&[]), ns(&[""]), ns(&["a", ""]), ns(&["a\0b"])] {
+        assert!(matches!(store.put(&bad, "k", json!(1)).await, Err(StoreError::Namespace { .. })), "{bad:?}");
+        assert!(store.put_if(&bad, "k", json!(1), None).await.is_err());
+    }
+    assert!(matches!(store.put(&ns(&["a"]), "a\0b", json!(1)).await, Err(StoreError::Key { .. })));
+    assert!(store.search(&[], &Query::default()).await.unwrap().is_empty());
+}
+
+/// Then it is gone for every method.
+pub async fn an_item_lives_as_long_as_it_is_told_after_its_last_write(store: Any, clock: TestClock) {
+    let a = ns(&["a"]);
+    let minute = Duration::from_secs(60);
+    let short = Write { ttl: Some(minute), ..Write::default() };
+    let item = store.write(&a, "k", json!(1), short).await.unwrap();
+    assert!(item.expires_at.is_some());
+    assert_eq!(store.get(&a, "k").await.unwrap(), Some(item));
+    store.put(&ns(&["b"]), "stays", json!(1)).await.unwrap();
+    clock.pass(Duration::from_secs(40));
+    store.write(&a, "k", json!(2), short).await.unwrap();
+    clock.pass(Duration::from_secs(40));
+    assert_eq!(store.get(&a, "k").await.unwrap().unwrap().value, json!(2));
+    clock.pass(Duration::from_secs(20));
+    assert_eq!(store.get(&a, "k").await.unwrap(), None);
+    assert_eq!(places(&store.search(&[], &Query::default()).await.unwrap()), ["b:stays"]);
+    assert_eq!(store.namespaces(&[]).await.unwrap(), [ns(&["b"])]);
+    store.write(&a, "l", json!(1), short).await.unwrap();
+    store.write(&a, "m", json!(1), short).await.unwrap();
+    store.put(&a, "m", json!(2)).await.unwrap();
+    clock.pass(minute);
+    assert!(store.sweep().await.unwrap() >= 1);
+    assert_eq!(store.sweep().await.unwrap(), 0);
+    assert!(store.get(&a, "m").await.unwrap().is_some(), "the last write said for ever");
+}
+
+/// As if it had been swept up.
+pub async fn an_item_that_is_over_begins_anew(store: Any, clock: TestClock) {
+    let a = ns(&["a"]);
+    store.write(&a, "k", json!(1), Write { ttl: Some(Duration::from_secs(1)), ..Write::default() }).await.unwrap();
+    clock.pass(Duration::from_secs(1));
+    assert!(!store.delete(&a, "k").await.unwrap());
+    store.write(&a, "k", json!(1), Write { ttl: Some(Duration::from_secs(1)), ..Write::default() }).await.unwrap();
+    clock.pass(Duration::from_secs(1));
+    let write = Write { expected: Expected::Version(None), ttl: None };
+    let item = store.write(&a, "k", json!(2), write).await.unwrap();
+    assert_eq!((item.version, item.created_at == item.updated_at), (1, true));
+}
+
+/// Megabytes.
+pub async fn large_values_come_back(store: Any, _: TestClock) {
+    let large = json!({"text": "0123456789abcdef".repeat(128 * 1024)});
+    store.put(&ns(&["a"]), "k", large.clone()).await.unwrap();
+    assert_eq!(store.get(&ns(&["a"]), "k").await.unwrap().unwrap().value, large);
+}

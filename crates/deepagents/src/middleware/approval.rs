@@ -1,0 +1,88 @@
+//! A person decides before a call is made.
+
+use deepagents_core::ask::{Asked, Decision, Question, QuestionChange, Questions};
+use deepagents_core::error::Result;
+use deepagents_core::message::{Block, ToolCall};
+use deepagents_core::middleware::{Middleware, Step, ToolNext, ToolRequest, ToolResponse};
+use deepagents_core::run::Context;
+use deepagents_core::tool::CallId;
+
+use crate::approvals::{Approvals, AskBefore};
+
+/// Asks a person before calls are made. All gated calls of a turn are asked about before any call of the turn is made.
+///
+/// Approved calls run; an edited one runs in the place of the model's, which stays in the conversation with a note; a
+/// rejected or answered one does not run.
+#[derive(Clone, Debug)]
+pub struct HumanInTheLoop {
+    approvals: Approvals,
+}
+
+impl HumanInTheLoop {
+    /// Asks about these calls.
+    pub fn new(approvals: Approvals) -> Self {
+        Self { approvals }
+    }
+
+    fn question(&self, id: &CallId, call: &ToolCall, ask: &AskBefore, cx: &Context) -> Question {
+        let now = cx.clock().now();
+        let text = match &ask.describe {
+            Some(describe) => describe(call, cx),
+            None => format!("{} wants to call {} with {}", cx.agent_name(), call.name, call.args),
+        };
+        let question = Question::about(id, &call.name, call.args.clone(), now.to_string())
+            .text(text)
+            .allowed(ask.allowed.clone())
+            .tools(cx.tool_names());
+        // A time that is out of range never comes.
+        match ask.expires_after.and_then(|after| now.checked_add(after).ok()) {
+            Some(at) => question.expires_at(at.to_string()),
+            None => question,
+        }
+    }
+}
+
+impl Middleware for HumanInTheLoop {
+    fn name(&self) -> &str {
+        "HumanInTheLoop"
+    }
+
+    async fn after_model(&self, cx: &Context) -> Result<Step> {
+        let calls = cx.open_calls();
+        let questions: Vec<QuestionChange> = calls
+            .iter()
+            .filter_map(|(id, call)| {
+                let ask = self.approvals.about(call, cx)?;
+                Some(QuestionChange::Ask(Box::new(self.question(id, call, ask, cx))))
+            })
+            .collect();
+        Ok(if questions.is_empty() { Step::next() } else { Step::set::<Questions>(questions) })
+    }
+
+    async fn wrap_tool_call(&self, mut request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
+        let asked = request.cx.get::<Questions>().remove(&request.id().to_string());
+        let Some(Asked { answer: Some(decision), .. }) = asked else { return next.run(request).await };
+        let name = request.call.name.clone();
+        match decision {
+            Decision::Edit { edited_action } => {
+                let note = format!(
+                    "A person changed this call before it was made, on purpose; do not make your own again. Made instead: {} with {}",
+                    edited_action.name, edited_action.args
+                );
+                request.tool = request.cx.tool(&edited_action.name).cloned();
+                request.call = ToolCall { id: request.call.id, name: edited_action.name, args: edited_action.args, native: None };
+                let mut response = next.run(request).await?;
+                response.content.insert(0, Block::text(note));
+                Ok(response)
+            }
+            Decision::Reject { message } => {
+                let reason = message.filter(|m| !m.trim().is_empty()).map(|m| format!(": {m}")).unwrap_or_default();
+                Ok(ToolResponse::error(format!(
+                    "A person rejected the call of {name}{reason}. It was not made; make it again only if asked to."
+                )))
+            }
+            Decision::Respond { message } => Ok(ToolResponse::text(message)),
+            _ => next.run(request).await,
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Evicted content goes to the backend, and is read back before anything is evicted.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use deepagents_core::message::{Block, MediaSource, Message};
+use deepagents_core::run::Context;
+use deepagents_core::state::{ChannelError, State, Update};
+use deepagents_fs::{Backend, ByteRange, FsError, PathError, VPath, WriteMode};
+use sha2::{Digest, Sha256};
+
+use super::render::Stored;
+
+const FOLDER: &str = "/conversation_history";
+const RESULTS: &str = "/large_tool_results";
+/// Bytes after which the history goes on in another file: each addition writes its file anew, so files stay small.
+const PART_BYTES: usize = 1 << 20;
+/// How often a file that others change is tried.
+const TRIES: usize = 4;
+
+/// Why something could not be put away.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ArchiveError {
+    #[error(transparent)]
+    Fs(#[from] FsError),
+    #[error(transparent)]
+    Path(#[from] PathError),
+    #[error(transparent)]
+    State(#[from] ChannelError),
+    #[error("{0} does not hold what was written to it")]
+    Unverified(VPath),
+}
+
+/// Writes to the backend; keeps what that changes in the state.
+pub(super) struct Archive<'a> {
+    backend: &'a dyn Backend,
+    state: State,
+    pub(super) update: Update,
+}
+
+impl<'a> Archive<'a> {
+    pub(super) fn new(backend: &'a dyn Backend, state: &State) -> Self {
+        Self { backend, state: state.clone(), update: Update::none() }
+    }
+
+    /// Adds a section to the history of a thread, in its file number `part` or a later one. What was written before a
+    /// crash, and is not yet known to have been, is not written again.
+    pub(super) async fn append(
+        &mut self,
+        name: &str,
+        part: u32,
+        head: &str,
+        body: &str,
+    ) -> Result<(VPath, u32), ArchiveError> {
+        let mut part = part.max(1);
+        let mut tries = 0;
+        loop {
+            let suffix = if part == 1 { String::new() } else { format!("-{part}") };
+            let path = VPath::parse(&format!("{FOLDER}/{name}{suffix}.md"))?;
+            let guard = self.backend.lock(&path).await;
+            let (before, mode) = match self.backend.read(&self.state, &path, ByteRange::ALL).await {
+                Ok(file) => (file.bytes, WriteMode::IfVersion(file.stat.version)),
+                Err(FsError::NotFound { .. }) => (Bytes::new(), WriteMode::Create),
+                Err(error) => return Err(error.into()),
+            };
+            if before.ends_with(body.as_bytes()) {
+                return Ok((path, part));
+            }
+            if before.len() > PART_BYTES {
+                part += 1;
+                continue;
+            }
+            let mut data = before.to_vec();
+            data.extend_from_slice(head.as_bytes());
+            data.extend_from_slice(body.as_bytes());
+            let written = self.write(&path, data.into(), mode, before.len() as u64).await;
+            drop(guard);
+            match written {
+                Ok(()) => return Ok((path, part)),
+                Err(ArchiveError::Fs(FsError::Changed { .. } | FsError::AlreadyExists { .. })) if tries < TRIES => {
+                    tries += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Stores the media that messages hold inline, each once by its content.
+    pub(super) async fn media(&mut self, messages: &[impl AsRef<Message>]) -> Result<Stored, ArchiveError> {
+        let mut stored = Stored::new();
+        for (place, message) in messages.iter().enumerate() {
+            for (at, block) in message.as_ref().content().iter().enumerate() {
+                let Block::Media(media) = block else { continue };
+                let text = match &media.source {
+                    MediaSource::Base64(text) => text.as_str(),
+                    MediaSource::Url(url) => match url.strip_prefix("data:").and_then(|rest| rest.split_once(',')) {
+                        Some((_, data)) => data,
+                        None => continue,
+                    },
+                    _ => continue,
+                };
+                // What is not base64 after all is stored as it came.
+                let data = STANDARD.decode(text.trim()).unwrap_or_else(|_| text.as_bytes().to_vec());
+                stored.insert((place, at), self.medium(data, &media.mime).await?);
+            }
+        }
+        Ok(stored)
+    }
+
+    async fn medium(&mut self, data: Vec<u8>, mime: &str) -> Result<VPath, ArchiveError> {
+        let hash: String = Sha256::digest(&data).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let path = VPath::parse(&format!("{FOLDER}/media/{hash}.{}", extension(mime)))?;
+        self.create(&path, data.into()).await?;
+        Ok(path)
+    }
+
+    /// Stores a whole result, under a name made of its message's id.
+    pub(super) async fn result(&mut self, id: &str, text: &str) -> Result<VPath, ArchiveError> {
+        let path = VPath::parse(&format!("{RESULTS}/{}", safe(id)))?;
+        self.create(&path, text.to_owned().into()).await?;
+        Ok(path)
+    }
+
+    /// Writes a file whose name says what is in it; one that is there already is looked at.
+    async fn create(&mut self, path: &VPath, data: Bytes) -> Result<(), ArchiveError> {
+        match self.write(path, data.clone(), WriteMode::Create, 0).await {
+            Err(ArchiveError::Fs(FsError::AlreadyExists { .. })) => self.verify(path, &data, 0).await,
+            other => other,
+        }
+    }
+
+    async fn write(&mut self, path: &VPath, data: Bytes, mode: WriteMode, from: u64) -> Result<(), ArchiveError> {
+        let written = self.backend.write(&self.state, path, data.clone(), mode).await?;
+        self.state.apply(&written.update)?;
+        self.update = std::mem::take(&mut self.update).and(written.update);
+        self.verify(path, &data, from).await
+    }
+
+    /// Reads back what was written from an offset on.
+    async fn verify(&self, path: &VPath, data: &Bytes, from: u64) -> Result<(), ArchiveError> {
+        let range = ByteRange { offset: from, length: None };
+        let there = self.backend.read(&self.state, path, range).await?;
+        if there.bytes == range.slice(data) { Ok(()) } else { Err(ArchiveError::Unverified(path.clone())) }
+    }
+}
+
+/// The name of an agent's history: its thread, or its run where it has none, and its path.
+pub(super) fn history_name(cx: &Context) -> String {
+    let thread = safe(cx.thread().unwrap_or_else(|| cx.run_id()));
+    cx.path().iter().fold(thread, |name, part| format!("{name}.{}", safe(part)))
+}
+
+/// A text as a file name. What cannot be in a name is replaced, and a hash tells two such texts apart.
+fn safe(text: &str) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let kept: String = text.chars().map(|c| if fits(c) { c } else { '_' }).take(100).collect();
+    if kept == text && !text.is_empty() {
+        return kept;
+    }
+    let hash: String = Sha256::digest(text.as_bytes()).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    format!("{}-{hash}", kept.chars().take(60).collect::<String>())
+}
+
+fn extension(mime: &str) -> String {
+    match mime {
+        "image/jpeg" => "jpg".to_owned(),
+        "audio/mpeg" => "mp3".to_owned(),
+        "text/plain" => "txt".to_owned(),
+        "image/svg+xml" => "svg".to_owned(),
+        other => {
+            let kind = other.rsplit('/').next().unwrap_or_default();
+            let plain: String = kind.chars().filter(char::is_ascii_alphanumeric).take(12).collect();
+            if plain.is_empty() { "bin".to_owned() } else { plain.to_ascii_lowercase() }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_that_are_safe_stay_and_others_do_not_collide() {
+        assert_eq!(safe("thread-1_a"), "thread-1_a");
+        assert_ne!(safe("a/b"), safe("a:b"));
+        assert_ne!(safe("../x"), safe(".._x"));
+        assert_eq!(extension("image/png"), "png");
+        assert_eq!(extension(""), "bin");
+    }
+
+    proptest! {
+        #[test]
+        fn any_thread_id_gives_a_path_in_the_folder(id: String) {
+            let path = VPath::parse(&format!("{FOLDER}/{}.md", safe(&id))).unwrap();
+            prop_assert_eq!(path.as_str().matches('/').count(), 2);
+        }
+    }
+}

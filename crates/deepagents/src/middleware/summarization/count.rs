@@ -1,0 +1,240 @@
+//! How many tokens a request has: what the provider reported where it did, and an estimate for the rest.
+
+use std::io;
+use std::sync::Arc;
+
+use deepagents_core::message::{Block, Mark, Media, MediaKind, MediaSource, Message, Messages, Usage};
+use deepagents_core::model::ModelRequest;
+use deepagents_core::tool::ToolSpec;
+
+/// Tokens of the frame around a message.
+const FRAME: u64 = 4;
+/// Tokens of a picture, about what a large one costs.
+const IMAGE: u64 = 1_600;
+/// How far an estimate is corrected at most, in thousandths.
+const CORRECTION: std::ops::RangeInclusive<u64> = 700..=2_500;
+
+/// About how many tokens a text has: four plain characters make one, letters beyond them half a token, ideographs a
+/// whole one.
+pub(super) fn of_text(text: &str) -> u64 {
+    quarters(text).div_ceil(4)
+}
+
+fn quarters(text: &str) -> u64 {
+    if text.is_ascii() {
+        return text.len() as u64;
+    }
+    let weight = |c: char| match c {
+        c if c.is_ascii() => 1,
+        c if c < '\u{2E80}' => 2,
+        _ => 4,
+    };
+    text.chars().map(weight).sum()
+}
+
+/// About how many tokens a message has.
+pub(super) fn of_message(message: &Message) -> u64 {
+    let blocks: u64 = message.content().iter().map(of_block).sum();
+    FRAME + blocks
+}
+
+fn of_block(block: &Block) -> u64 {
+    match block {
+        Block::Text(text) => of_text(&text.text),
+        Block::Reasoning(thought) => of_text(&thought.text),
+        Block::ToolCall(call) => of_text(&call.name) + of_json(&call.args) + FRAME,
+        Block::InvalidToolCall(call) => of_text(&call.name) + of_text(&call.raw) + FRAME,
+        Block::Media(media) => of_media(media),
+        Block::Opaque(item) => of_json(item.native.value()),
+        _ => FRAME,
+    }
+}
+
+fn of_media(media: &Media) -> u64 {
+    match (&media.kind, &media.source) {
+        (MediaKind::Image, _) | (_, MediaSource::Url(_) | MediaSource::FileId(_)) => IMAGE,
+        // A page of a document, or a second of sound, is some tens of kilobytes.
+        (_, MediaSource::Base64(data)) => (data.len() as u64 / 40).max(IMAGE),
+        _ => IMAGE,
+    }
+}
+
+/// Counts what is written to it.
+struct Counter(u64);
+
+impl io::Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // The bytes of UTF-8 weigh about what `quarters` says of their characters.
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn of_json(value: &serde_json::Value) -> u64 {
+    let mut counter = Counter(0);
+    match serde_json::to_writer(&mut counter, value) {
+        Ok(()) => counter.0.div_ceil(4),
+        Err(_) => 0,
+    }
+}
+
+fn of_tool(tool: &ToolSpec) -> u64 {
+    FRAME + of_text(&tool.name) + of_text(&tool.description) + of_json(&tool.schema)
+}
+
+/// Counts the requests of one run; what was counted is not counted again.
+#[derive(Default)]
+pub(super) struct Tally {
+    mark: Option<Mark>,
+    /// Tokens of the messages up to and with each.
+    sums: Vec<u64>,
+    tools: Vec<Arc<ToolSpec>>,
+    of_tools: u64,
+    /// What the last request had, for questions between requests.
+    pub(super) last: Count,
+}
+
+/// What a request has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Count {
+    /// All of it.
+    pub(super) tokens: u64,
+    /// System prompt and tools.
+    pub(super) fixed: u64,
+    /// How the provider's counts compare to the estimates, in thousandths.
+    pub(super) correction: u64,
+    /// What the provider reported for the request before, if the view has not changed since.
+    pub(super) reported: Option<Usage>,
+}
+
+impl Default for Count {
+    fn default() -> Self {
+        Self { tokens: 0, fixed: 0, correction: 1000, reported: None }
+    }
+}
+
+impl Count {
+    /// An estimate, corrected.
+    pub(super) fn corrected(&self, estimate: u64) -> u64 {
+        estimate.saturating_mul(self.correction) / 1000
+    }
+}
+
+impl Tally {
+    /// Counts a request. An answer in it that was given to a request of the same view, after `changed_at` messages of the
+    /// thread, tells what everything up to it has.
+    pub(super) fn count(&mut self, request: &ModelRequest, thread: &Messages, changed_at: usize) -> Count {
+        self.sum_up(&request.messages);
+        let system: u64 = request.system.iter().map(|block| of_text(&block.text)).sum();
+        let fixed = system + self.tools(&request.tools);
+        let all = self.upto(request.messages.len());
+        let mut correction = self.last.correction;
+        let mut count = match reported(request, thread, changed_at) {
+            Some((at, usage)) => {
+                let estimate = fixed + self.upto(at);
+                let ratio = usage.input.saturating_mul(1000) / estimate.max(1);
+                correction = ratio.clamp(*CORRECTION.start(), *CORRECTION.end());
+                let since = all - self.upto(at + 1);
+                let tokens = usage.total() + since.saturating_mul(correction) / 1000;
+                Count { tokens, fixed, correction, reported: Some(usage) }
+            }
+            None => {
+                let tokens = (fixed + all).saturating_mul(correction) / 1000;
+                Count { tokens, fixed, correction, reported: None }
+            }
+        };
+        count.fixed = count.corrected(fixed);
+        self.last = count;
+        count
+    }
+
+    /// Estimated tokens of the first messages.
+    fn upto(&self, messages: usize) -> u64 {
+        messages.checked_sub(1).and_then(|at| self.sums.get(at)).copied().unwrap_or(0)
+    }
+
+    fn sum_up(&mut self, messages: &Messages) {
+        let known = self.mark.as_ref().map_or(0, |mark| messages.shared_with(mark));
+        self.sums.truncate(known);
+        let mut sum = self.upto(known);
+        for message in messages.tail(known) {
+            sum += of_message(message);
+            self.sums.push(sum);
+        }
+        self.mark = Some(messages.mark());
+    }
+
+    fn tools(&mut self, tools: &[Arc<ToolSpec>]) -> u64 {
+        let same = self.tools.len() == tools.len() && self.tools.iter().zip(tools).all(|(a, b)| Arc::ptr_eq(a, b));
+        if !same {
+            self.tools = tools.to_vec();
+            self.of_tools = tools.iter().map(|tool| of_tool(tool)).sum();
+        }
+        self.of_tools
+    }
+}
+
+/// The last answer of the request and what the provider reported with it, if that answer saw the same view.
+fn reported(request: &ModelRequest, thread: &Messages, changed_at: usize) -> Option<(usize, Usage)> {
+    let at = request.messages.last_assistant()?;
+    let answer = request.messages.get(at)?.as_assistant()?;
+    let usage = answer.usage.filter(|usage| usage.input > 0)?;
+    // Both end alike, so that the place in the thread is found without searching; a middleware that adds messages at
+    // the end shifts it by as many.
+    let from_end = request.messages.len() - at;
+    let in_thread = (0..from_end.min(8)).find_map(|less| {
+        let index = thread.len().checked_sub(from_end - less)?;
+        thread.get(index).is_some_and(|m| m.id() == answer.id).then_some(index)
+    })?;
+    (in_thread >= changed_at).then_some((at, usage))
+}
+
+#[cfg(test)]
+mod tests {
+    use deepagents_core::message::AssistantMessage;
+    use deepagents_core::model::SystemBlock;
+
+    use super::*;
+
+    #[test]
+    fn texts_in_any_script_are_counted_about_right() {
+        assert_eq!(of_text("abcdefgh"), 2);
+        assert_eq!(of_text("\u{4f60}\u{597d}\u{4e16}\u{754c}"), 4);
+        assert_eq!(of_text("приветик"), 4);
+        assert_eq!(of_text(""), 0);
+    }
+
+    fn answer(usage: u64, text: &str) -> Message {
+        let usage = (usage > 0).then_some(Usage { input: usage, output: 10, ..Usage::default() });
+        Message::Assistant(AssistantMessage { id: text.into(), usage, ..AssistantMessage::of(vec![Block::text(text)]) })
+    }
+
+    #[test]
+    fn what_the_provider_reported_corrects_the_estimate() {
+        let mut request = ModelRequest::new(vec![Message::user("x".repeat(400)), answer(208, "a"), Message::user("y".repeat(400))]);
+        request.system = vec![SystemBlock::new("z".repeat(400))];
+        let mut tally = Tally::default();
+        let count = tally.count(&request, &request.messages, 0);
+        // The first request was estimated at 204 and reported at 208; the last message is 104 more.
+        assert_eq!(count.correction, 208 * 1000 / 204);
+        assert_eq!(count.tokens, 218 + 104 * count.correction / 1000);
+        // Once the view has changed the report says nothing of it, but the correction holds.
+        let later = tally.count(&request, &request.messages, 2);
+        assert_eq!(later.tokens, (204 + 5 + 104) * count.correction / 1000);
+    }
+
+    #[test]
+    fn a_request_that_grows_is_counted_like_one_counted_at_once() {
+        let mut tally = Tally::default();
+        let mut messages = Messages::new();
+        for n in 0..50 {
+            messages.put(Arc::new(answer(0, &format!("{n} {}", "x".repeat(n * 7)))));
+            let request = ModelRequest::new(messages.clone());
+            let at_once = Tally::default().count(&request, &messages, 0);
+            assert_eq!(tally.count(&request, &messages, 0).tokens, at_once.tokens);
+        }
+    }
+}

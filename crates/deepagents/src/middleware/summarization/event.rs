@@ -1,0 +1,175 @@
+//! What has been done to the view of the conversation, as events.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use deepagents_core::message::{Message, MessageId, Messages};
+use deepagents_core::state::{Channel, ChannelError, Concurrent};
+use deepagents_fs::VPath;
+use serde::{Deserialize, Serialize};
+
+use super::sections::SummaryText;
+
+/// What has been done to the view of the conversation. The messages themselves are never changed.
+#[derive(Debug)]
+pub struct Compactions;
+
+impl Channel for Compactions {
+    const NAME: &'static str = "compactions";
+    const PRIVATE: bool = true;
+    const CONCURRENT: Concurrent = Concurrent::Refuse;
+    type Value = ViewState;
+    type Update = Vec<ViewEvent>;
+
+    fn reduce(value: &mut ViewState, update: Vec<ViewEvent>) -> Result<(), ChannelError> {
+        for event in update {
+            value.apply(event);
+        }
+        Ok(())
+    }
+}
+
+/// One change of the view.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ViewEvent {
+    /// The beginning of the conversation was replaced by a summary.
+    Compacted(Box<Compaction>),
+    /// Long arguments of calls before this place are cut from now on.
+    ArgsTruncated {
+        /// Where they stay whole.
+        before: Place,
+        /// Messages in the thread at that time.
+        made_at: usize,
+    },
+    /// Large results are shown in part from now on.
+    ResultsClipped {
+        /// What is shown, by id of the message.
+        shown: BTreeMap<MessageId, String>,
+        /// Messages in the thread at that time.
+        made_at: usize,
+    },
+    /// No summary could be made.
+    Failed {
+        /// Messages in the thread at that time.
+        at: usize,
+    },
+    /// The provider refused a request of about so many tokens as too long.
+    Refused {
+        /// Tokens of the request.
+        tokens: u64,
+    },
+}
+
+/// A place between two messages of a thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Position of the message after it.
+    pub index: usize,
+    /// Id of the message before it.
+    pub before: MessageId,
+    /// Id of the message after it.
+    pub after: MessageId,
+}
+
+/// The beginning of the conversation, replaced by a summary.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Compaction {
+    /// Where the messages that stay begin.
+    pub cut: Place,
+    /// What the summary says.
+    pub summary: SummaryText,
+    /// The message that stands for what was evicted.
+    pub message: Arc<Message>,
+    /// The last words of a person, if they were evicted too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinned: Option<Arc<Message>>,
+    /// Where the evicted messages are.
+    pub file: VPath,
+    /// Which part of the history the file is, from 1.
+    pub part: u32,
+    /// Messages in the thread at that time.
+    pub made_at: usize,
+}
+
+/// What the view is computed from, beside the messages.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ViewState {
+    /// Counts the events.
+    pub events: u64,
+    /// Counts the compactions.
+    pub compactions: u64,
+    /// The last compaction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<Arc<Compaction>>,
+    /// Calls before this have their long arguments cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub truncated_before: Option<Place>,
+    /// Results shown in part.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub clipped: BTreeMap<MessageId, String>,
+    /// Messages in the thread when the view last changed: counts that providers reported before are of another view.
+    pub changed_at: usize,
+    /// Messages in the thread when a summary last failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_at: Option<usize>,
+    /// Tokens of the smallest request that was refused as too long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<u64>,
+}
+
+impl ViewState {
+    pub(super) fn apply(&mut self, event: ViewEvent) {
+        self.events += 1;
+        match event {
+            ViewEvent::Compacted(compaction) => {
+                self.compactions += 1;
+                self.changed_at = compaction.made_at;
+                self.failed_at = None;
+                self.last = Some(Arc::from(compaction));
+            }
+            ViewEvent::ArgsTruncated { before, made_at } => {
+                self.truncated_before = Some(before);
+                self.changed_at = made_at;
+            }
+            ViewEvent::ResultsClipped { shown, made_at } => {
+                self.clipped.extend(shown);
+                self.changed_at = made_at;
+            }
+            ViewEvent::Failed { at } => self.failed_at = Some(at),
+            ViewEvent::Refused { tokens } => self.refused = Some(self.refused.map_or(tokens, |known| known.min(tokens))),
+        }
+    }
+
+    /// Whether the view is the conversation itself.
+    pub(super) fn is_plain(&self) -> bool {
+        self.last.is_none() && self.truncated_before.is_none() && self.clipped.is_empty()
+    }
+}
+
+impl Place {
+    /// The place before the message at a position.
+    pub(super) fn at(messages: &Messages, index: usize) -> Self {
+        let id = |at: Option<usize>| at.and_then(|at| messages.get(at)).map(|m| m.id().to_owned()).unwrap_or_default();
+        Self { index, before: id(index.checked_sub(1)), after: id(Some(index)) }
+    }
+
+    /// Where the place is now: messages before it may have been added or removed since by a repair. Nothing if neither
+    /// of its neighbours is there any more.
+    pub(super) fn find(&self, messages: &Messages) -> Option<usize> {
+        let is = |index: usize, id: &str| !id.is_empty() && messages.get(index).is_some_and(|m| m.id() == id);
+        if is(self.index, &self.after) || self.index.checked_sub(1).is_some_and(|before| is(before, &self.before)) {
+            return Some(self.index);
+        }
+        let position = |id: &str| messages.iter().position(|m| !id.is_empty() && m.id() == id);
+        let known = |id: &str| messages.by_id(id).is_some();
+        match (known(&self.after), known(&self.before)) {
+            (true, _) => position(&self.after),
+            (_, true) => position(&self.before).map(|before| before + 1),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! How the conversation is compacted.
+
+use std::fmt;
+use std::sync::Arc;
+
+use deepagents_core::agent::BuildError;
+use deepagents_core::model::ChatModel;
+
+use super::threshold::{Size, Trigger};
+
+/// Tokens after which the conversation is compacted where the model's window is unknown.
+const TOKENS: u64 = 170_000;
+/// Messages that stay then.
+const MESSAGES: usize = 6;
+/// Messages whose arguments stay whole then.
+const WHOLE_MESSAGES: usize = 20;
+/// Share of a known window after which the conversation is compacted.
+const FULL: f64 = 0.85;
+/// Share of a known window that stays.
+const KEPT: f64 = 0.10;
+
+/// How the conversation is compacted. What is not set follows the model: where its window is known, at 85 % of it down to
+/// the last 10 %; otherwise at 170 000 tokens down to the last 6 messages.
+///
+/// ```
+/// use deepagents::middleware::summarization::{Size, SummarizationOptions, Trigger};
+/// let options = SummarizationOptions::default()
+///     .trigger(Trigger::tokens(60_000).or(Trigger::messages(300)))
+///     .keep(Size::Messages(12))
+///     .compact_tool(true);
+/// ```
+#[derive(Clone)]
+pub struct SummarizationOptions {
+    pub(super) trigger: Option<Trigger>,
+    pub(super) keep: Option<Size>,
+    pub(super) truncate_args: Option<TruncateArgs>,
+    pub(super) context_window: Option<u64>,
+    pub(super) model: Option<Arc<dyn ChatModel>>,
+    pub(super) prefix: PrefixReuse,
+    pub(super) prompt: Option<Arc<str>>,
+    pub(super) max_summary_tokens: u64,
+    pub(super) compact_tool: bool,
+}
+
+/// Whether the request for a summary begins like the requests before it, so that what the provider has cached serves it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PrefixReuse {
+    /// Where the provider's last answer shows that it caches, and it comes out cheaper than sending the evicted messages
+    /// alone.
+    #[default]
+    WhereCheaper,
+    /// Wherever it fits the window and the summary is written by the model of the conversation.
+    Always,
+    /// Never: the evicted messages alone are sent, without tools.
+    Never,
+}
+
+/// Cutting of long arguments of old `write_file` and `edit_file` calls, as the model sees them. The thread keeps them, and
+/// the file holds what was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TruncateArgs {
+    /// When; by default when the conversation would be compacted too.
+    pub trigger: Option<Trigger>,
+    /// What stays whole at the end of the conversation; by default 10 % of the model's window, or 20 messages.
+    pub keep: Option<Size>,
+    /// Characters of the longest argument that is left alone.
+    pub max_length: usize,
+    /// What follows the first 20 characters of one that is cut.
+    pub text: Arc<str>,
+}
+
+impl Default for TruncateArgs {
+    fn default() -> Self {
+        Self { trigger: None, keep: None, max_length: 2_000, text: "...(argument truncated)".into() }
+    }
+}
+
+impl Default for SummarizationOptions {
+    fn default() -> Self {
+        Self {
+            trigger: None,
+            keep: None,
+            truncate_args: Some(TruncateArgs::default()),
+            context_window: None,
+            model: None,
+            prefix: PrefixReuse::default(),
+            prompt: None,
+            max_summary_tokens: 8_000,
+            compact_tool: false,
+        }
+    }
+}
+
+impl SummarizationOptions {
+    /// When the conversation is compacted. Whatever is set here, it also is when a request would not fit the window.
+    #[must_use]
+    pub fn trigger(mut self, trigger: Trigger) -> Self {
+        self.trigger = Some(trigger);
+        self
+    }
+
+    /// How much of the conversation's end stays as it is.
+    #[must_use]
+    pub fn keep(mut self, size: Size) -> Self {
+        self.keep = Some(size);
+        self
+    }
+
+    /// Another spelling of a [`trigger`](Self::trigger) by tokens.
+    #[must_use]
+    pub fn max_tokens_before_summary(self, tokens: u64) -> Self {
+        self.trigger(Trigger::tokens(tokens))
+    }
+
+    /// Another spelling of a [`keep`](Self::keep) by messages.
+    #[must_use]
+    pub fn messages_to_keep(self, messages: usize) -> Self {
+        self.keep(Size::Messages(messages))
+    }
+
+    /// How long arguments are cut; `None` leaves them whole.
+    #[must_use]
+    pub fn truncate_args(mut self, truncation: impl Into<Option<TruncateArgs>>) -> Self {
+        self.truncate_args = truncation.into();
+        self
+    }
+
+    /// Tokens of the model's window, for a model whose profile does not say it or says too much.
+    #[must_use]
+    pub fn context_window(mut self, tokens: u64) -> Self {
+        self.context_window = Some(tokens);
+        self
+    }
+
+    /// Another model for the summaries, such as a lighter one. Where it fails, the model of the conversation writes them.
+    #[must_use]
+    pub fn model(self, model: impl ChatModel) -> Self {
+        self.dyn_model(Arc::new(model))
+    }
+
+    /// Another model for the summaries, chosen at run time.
+    #[must_use]
+    pub fn dyn_model(mut self, model: Arc<dyn ChatModel>) -> Self {
+        self.model = Some(model);
+        self
+    }
+
+    /// Whether requests for summaries reuse the cached prefix.
+    #[must_use]
+    pub fn prefix(mut self, reuse: PrefixReuse) -> Self {
+        self.prefix = reuse;
+        self
+    }
+
+    /// Another prompt for the summaries. The sections `## Goal`, `## Instructions`, `## Decisions` and `## Paths` are kept
+    /// from one summary to the next even where a later answer leaves them out.
+    #[must_use]
+    pub fn prompt(mut self, prompt: impl Into<Arc<str>>) -> Self {
+        self.prompt = Some(prompt.into());
+        self
+    }
+
+    /// Tokens that a summary may have, 8000 unless told otherwise.
+    #[must_use]
+    pub fn max_summary_tokens(mut self, tokens: u64) -> Self {
+        self.max_summary_tokens = tokens;
+        self
+    }
+
+    /// Offers the model the tool `compact_conversation`; off unless told otherwise.
+    #[must_use]
+    pub fn compact_tool(mut self, on: bool) -> Self {
+        self.compact_tool = on;
+        self
+    }
+
+    pub(super) fn settle(self, window: Option<u64>) -> Result<Settled, BuildError> {
+        let window = self.context_window.or(window);
+        let (usual_trigger, usual_keep, whole) = match window {
+            Some(_) => (Trigger::fraction(FULL), Size::Fraction(KEPT), Size::Fraction(KEPT)),
+            None => (Trigger::tokens(TOKENS), Size::Messages(MESSAGES), Size::Messages(WHOLE_MESSAGES)),
+        };
+        let old = if window.is_some() { usual_trigger.clone() } else { Trigger::messages(WHOLE_MESSAGES) };
+        let args = self.truncate_args.map(|args| SettledArgs {
+            trigger: args.trigger.unwrap_or(old),
+            keep: args.keep.unwrap_or(whole),
+            max_length: args.max_length,
+            text: args.text,
+        });
+        let settled = Settled {
+            trigger: self.trigger.unwrap_or(usual_trigger),
+            keep: self.keep.unwrap_or(usual_keep),
+            args,
+            context_window: self.context_window,
+            model: self.model,
+            prefix: self.prefix,
+            prompt: self.prompt.unwrap_or_else(|| include_str!("../../prompts/summary.md").trim_end().into()),
+            max_summary_tokens: self.max_summary_tokens.max(1),
+        };
+        settled.trigger.check(window)?;
+        settled.keep.check(Some(window))?;
+        for args in &settled.args {
+            args.trigger.check(window)?;
+            args.keep.check(Some(window))?;
+        }
+        Ok(settled)
+    }
+}
+
+/// Options with the model's defaults filled in.
+pub(super) struct Settled {
+    pub(super) trigger: Trigger,
+    pub(super) keep: Size,
+    pub(super) args: Option<SettledArgs>,
+    pub(super) context_window: Option<u64>,
+    pub(super) model: Option<Arc<dyn ChatModel>>,
+    pub(super) prefix: PrefixReuse,
+    pub(super) prompt: Arc<str>,
+    pub(super) max_summary_tokens: u64,
+}
+
+pub(super) struct SettledArgs {
+    pub(super) trigger: Trigger,
+    pub(super) keep: Size,
+    pub(super) max_length: usize,
+    pub(super) text: Arc<str>,
+}
+
+impl fmt::Debug for SummarizationOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SummarizationOptions")
+            .field("trigger", &self.trigger)
+            .field("keep", &self.keep)
+            .field("truncate_args", &self.truncate_args)
+            .field("context_window", &self.context_window)
+            .field("model", &self.model.as_ref().map(|m| m.name().to_owned()))
+            .field("prefix", &self.prefix)
+            .field("compact_tool", &self.compact_tool)
+            .finish_non_exhaustive()
+    }
+}

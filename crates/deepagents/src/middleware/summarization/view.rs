@@ -1,0 +1,165 @@
+//! From the thread and what has been done to its view, to what the model is shown.
+
+use std::sync::Arc;
+
+use deepagents_core::message::{AssistantMessage, Block, Mark, Message, Messages, Text};
+use serde_json::Value;
+
+use super::event::ViewState;
+use super::options::SettledArgs;
+
+/// Tools whose long arguments are cut: what they wrote is in a file.
+const WRITERS: [&str; 2] = ["write_file", "edit_file"];
+/// Characters left of an argument that is cut.
+const LEFT: usize = 20;
+/// Fields of the provider's own items that hold content bound to what came before it.
+const BOUND: [&str; 4] = ["thinking", "redacted_thinking", "reasoning", "reasoning_content"];
+
+/// How single messages are shown.
+pub(super) struct Lens<'a> {
+    state: &'a ViewState,
+    args: Option<&'a SettledArgs>,
+    /// Where the part that stays begins.
+    pub(super) base: usize,
+    /// Whether the summary of the state stands before it.
+    pub(super) summarised: bool,
+    truncated_before: usize,
+}
+
+impl<'a> Lens<'a> {
+    pub(super) fn new(state: &'a ViewState, thread: &Messages, args: Option<&'a SettledArgs>) -> Self {
+        // A thread that was replaced as a whole has nothing to do with its old summary.
+        let base = state.last.as_ref().and_then(|last| last.cut.find(thread));
+        let truncated = state.truncated_before.as_ref().filter(|_| args.is_some()).and_then(|place| place.find(thread));
+        Self {
+            state,
+            args,
+            base: base.unwrap_or(0),
+            summarised: base.is_some(),
+            truncated_before: truncated.unwrap_or(0),
+        }
+    }
+
+    /// What comes before the part that stays.
+    pub(super) fn head(&self) -> impl Iterator<Item = &'a Arc<Message>> {
+        let last = self.state.last.as_ref().filter(|_| self.summarised);
+        last.into_iter().flat_map(|last| std::iter::once(&last.message).chain(&last.pinned))
+    }
+
+    /// A message at its position in the thread, as it is shown.
+    pub(super) fn show(&self, message: &Arc<Message>, index: usize) -> Arc<Message> {
+        match &**message {
+            Message::Assistant(answer) => {
+                let truncate = self.args.filter(|args| index < self.truncated_before && has_long_args(answer, args));
+                let unbind = self.summarised
+                    && self.state.last.as_ref().is_some_and(|last| index < last.made_at)
+                    && answer.content.iter().any(|block| is_bound(answer, block));
+                if truncate.is_none() && !unbind {
+                    return message.clone();
+                }
+                let mut answer = answer.clone();
+                if let Some(args) = truncate {
+                    truncate_args(&mut answer, args);
+                }
+                if unbind {
+                    let bound: Vec<bool> = answer.content.iter().map(|block| is_bound(&answer, block)).collect();
+                    let mut bound = bound.into_iter();
+                    answer.content.retain(|_| !bound.next().unwrap_or(false));
+                    if answer.content.is_empty() {
+                        return message.clone();
+                    }
+                }
+                Arc::new(Message::Assistant(answer))
+            }
+            Message::Tool(result) => match self.state.clipped.get(&result.id) {
+                Some(shown) => {
+                    let mut result = result.clone();
+                    result.content.retain(|block| !matches!(block, Block::Text(_)));
+                    result.content.insert(0, Block::Text(Text { text: shown.clone(), native: None }));
+                    Arc::new(Message::Tool(result))
+                }
+                None => message.clone(),
+            },
+            _ => message.clone(),
+        }
+    }
+}
+
+/// Views made before, so that a step costs what it adds.
+#[derive(Default)]
+pub(super) struct ViewCache {
+    events: u64,
+    mark: Option<Mark>,
+    view: Messages,
+}
+
+impl ViewCache {
+    /// What the model is shown of a thread.
+    pub(super) fn view(&mut self, thread: &Messages, state: &ViewState, args: Option<&SettledArgs>) -> Messages {
+        if state.is_plain() {
+            return thread.clone();
+        }
+        let known = self.mark.as_ref().filter(|_| self.events == state.events).map_or(0, |mark| thread.shared_with(mark));
+        if known == 0 {
+            let lens = Lens::new(state, thread, args);
+            self.view = lens.head().cloned().collect();
+            for (index, message) in (lens.base..).zip(thread.tail(lens.base)) {
+                self.view.put(lens.show(message, index));
+            }
+        } else {
+            // What is added after a change of the view is shown as it is.
+            for message in thread.tail(known) {
+                self.view.put(message.clone());
+            }
+        }
+        self.events = state.events;
+        self.mark = Some(thread.mark());
+        self.view.clone()
+    }
+}
+
+/// Whether a call has arguments that would be cut.
+pub(super) fn has_long_args(answer: &AssistantMessage, args: &SettledArgs) -> bool {
+    answer.tool_calls().filter(|call| WRITERS.contains(&call.name.as_str())).any(|call| {
+        let mut values = call.args.as_object().into_iter().flat_map(|fields| fields.values());
+        values.any(|value| value.as_str().is_some_and(|text| is_long(text, args)))
+    })
+}
+
+fn is_long(text: &str, args: &SettledArgs) -> bool {
+    // Bytes are an upper bound of characters.
+    text.len() > args.max_length && text.chars().count() > args.max_length
+}
+
+fn truncate_args(answer: &mut AssistantMessage, args: &SettledArgs) {
+    for block in &mut answer.content {
+        let Block::ToolCall(call) = block else { continue };
+        if !WRITERS.contains(&call.name.as_str()) {
+            continue;
+        }
+        for value in call.args.as_object_mut().into_iter().flat_map(|fields| fields.values_mut()) {
+            let Value::String(text) = value else { continue };
+            if is_long(text, args) {
+                *text = text.chars().take(LEFT).chain(args.text.chars()).collect();
+                // The provider's own item still has the long argument.
+                call.native = None;
+            }
+        }
+    }
+}
+
+/// Whether a block is a model's thought that its provider ties to the messages before it, which are gone.
+fn is_bound(answer: &AssistantMessage, block: &Block) -> bool {
+    let ties = answer.origin.as_ref().is_none_or(|origin| {
+        let of = |word| origin.api.contains(word) || origin.provider.contains(word);
+        of("anthropic") || (of("bedrock") && origin.model.contains("claude"))
+    });
+    match block {
+        Block::Reasoning(_) => ties,
+        Block::Opaque(item) => {
+            let kind = item.native.value().get("type").and_then(Value::as_str);
+            ties && kind.is_some_and(|kind| BOUND.contains(&kind))
+        }
+        _ => false,
+    }
+}
