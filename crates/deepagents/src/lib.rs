@@ -24,9 +24,11 @@ mod approvals;
 pub mod blocking;
 mod builder;
 pub mod channels;
+mod described;
 mod explain;
 mod front_matter;
 pub mod middleware;
+mod permits;
 pub mod profile;
 mod workspace;
 

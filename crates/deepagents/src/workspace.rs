@@ -5,6 +5,7 @@ use std::sync::Arc;
 use deepagents_core::run::Context;
 use deepagents_core::state::ChannelSpec;
 use deepagents_fs::Backend;
+use deepagents_fs::permissions::{Asking, Guarded, Permissions};
 
 use crate::channels::Files;
 
@@ -23,6 +24,23 @@ impl Workspace {
         match self {
             Self::One(backend) => backend.clone(),
             Self::PerRun(make) => make(cx),
+        }
+    }
+
+    /// Whether there may be a shell; a backend made for each run may have one.
+    pub(crate) fn may_run_commands(&self) -> bool {
+        match self {
+            Self::One(backend) => backend.shell().is_some(),
+            Self::PerRun(_) => true,
+        }
+    }
+
+    /// The same files under permission rules; what they want to be asked about is asked about elsewhere.
+    pub(crate) fn guarded(self, rules: Permissions) -> Self {
+        let guard = move |backend| Arc::new(Guarded::new(backend, rules.clone(), Asking::Elsewhere)) as Arc<dyn Backend>;
+        match self {
+            Self::One(backend) => Self::One(guard(backend)),
+            Self::PerRun(make) => Self::PerRun(Arc::new(move |cx| guard(make(cx)))),
         }
     }
 

@@ -9,6 +9,7 @@ use super::{Decision, Question};
 use crate::journal::Open;
 use crate::run::Machine;
 use crate::state::{Channel, ChannelError};
+use crate::tool::CallId;
 
 /// The questions of the turn under way, by their ids, answered ones too.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub enum QuestionChange {
     Ask(Box<Question>),
     /// The answer to one.
     Answer(String, Decision),
+    /// One less.
+    Drop(String),
     /// None any more.
     Clear,
 }
@@ -53,6 +56,9 @@ impl Channel for Questions {
                         asked.answer = Some(answer);
                     }
                 }
+                QuestionChange::Drop(id) => {
+                    value.remove(&id);
+                }
                 QuestionChange::Clear => value.clear(),
             }
         }
@@ -60,13 +66,19 @@ impl Channel for Questions {
     }
 }
 
-/// Sub-agents that wait for answers, by the call that runs them.
+/// Sub-agents that wait for answers, by the call that runs them and what the call names them.
 #[derive(Debug)]
 pub(crate) struct PausedChildren;
 
 /// A sub-agent that waits for answers: all it needs to go on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct PausedChild {
+    /// The call that runs it.
+    pub(crate) call: CallId,
+    /// What that call names it.
+    pub(crate) label: String,
+    /// Where it is in the tree; stays the same where its call is given another number.
+    pub(crate) path: Vec<String>,
     /// What it was given.
     pub(crate) given: Map<String, Value>,
     /// What it has come to.
@@ -78,8 +90,14 @@ pub(crate) struct PausedChild {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PausedChange {
-    Pause(String, Box<PausedChild>),
+    Pause(Box<PausedChild>),
     Clear,
+}
+
+impl PausedChild {
+    pub(crate) fn key(call: &CallId, label: &str) -> String {
+        format!("{call}#{label}")
+    }
 }
 
 impl Channel for PausedChildren {
@@ -91,8 +109,8 @@ impl Channel for PausedChildren {
     fn reduce(value: &mut Self::Value, update: Self::Update) -> Result<(), ChannelError> {
         for change in update {
             match change {
-                PausedChange::Pause(call, child) => {
-                    value.insert(call, *child);
+                PausedChange::Pause(child) => {
+                    value.insert(PausedChild::key(&child.call, &child.label), *child);
                 }
                 PausedChange::Clear => value.clear(),
             }

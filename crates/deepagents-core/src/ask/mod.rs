@@ -45,7 +45,8 @@ pub struct Question {
 }
 
 impl Question {
-    /// A question about a call, of which anything may be decided.
+    /// A question about a call, of which anything may be decided. Under this id, which is the call's own, it holds back
+    /// all calls of the turn; one that a call [asks itself](crate::tool::ToolContext::ask) holds back that call alone.
     pub fn about(call: &CallId, tool: impl Into<String>, args: Value, asked_at: impl Into<String>) -> Self {
         Self {
             id: call.to_string(),
@@ -86,6 +87,11 @@ impl Question {
     pub fn expires_at(mut self, at: impl Into<String>) -> Self {
         self.expires_at = Some(at.into());
         self
+    }
+
+    /// Whether it was asked before any call of the turn was made.
+    pub(crate) fn is_gate(&self) -> bool {
+        self.id == self.call.to_string()
     }
 
     /// Whether it counts as rejected by now.

@@ -174,6 +174,8 @@ impl Fold {
             changed: std::mem::take(&mut self.open.changed),
             ..Open::default()
         };
+        let renumbered = crate::run::renumber(&mut self.state, turn.saturating_sub(1));
+        debug_assert!(renumbered.is_ok(), "channels that have a value take one");
         if let Some(machine) = &mut self.machine {
             machine.set_turn(turn);
         }

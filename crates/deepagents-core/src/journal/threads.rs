@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{JournalError, Position, Record, ThreadId};
 use crate::env::Timestamp;
+use crate::run::Stop;
 
 /// Threads as a whole: listing, metadata, copying, deleting. A thread whose time to live is over is gone for every
 /// method, whether or not it has been swept up.
@@ -124,6 +125,8 @@ pub enum Status {
     Empty,
     /// It has begun and not ended: under way if the thread has an owner, to be resumed if it has none.
     Open,
+    /// It waits for answers of a person.
+    Waiting,
     /// It ended.
     Ended,
     /// It failed; it can be resumed.
@@ -132,13 +135,14 @@ pub enum Status {
 
 impl Status {
     /// All there are.
-    pub const ALL: [Self; 4] = [Self::Empty, Self::Open, Self::Ended, Self::Failed];
+    pub const ALL: [Self; 5] = [Self::Empty, Self::Open, Self::Waiting, Self::Ended, Self::Failed];
 
     /// The status after more records.
     #[must_use]
     pub fn after<'a>(self, records: impl IntoIterator<Item = &'a Record>) -> Self {
         records.into_iter().fold(self, |status, record| match record {
             Record::RunStarted { .. } | Record::RunResumed { .. } => Self::Open,
+            Record::RunFinished { stop: Some(Stop::Waiting), .. } => Self::Waiting,
             Record::RunFinished { stop: Some(_), .. } => Self::Ended,
             Record::RunFinished { stop: None, .. } => Self::Failed,
             _ => status,
@@ -150,6 +154,7 @@ impl Status {
         match self {
             Self::Empty => "empty",
             Self::Open => "open",
+            Self::Waiting => "waiting",
             Self::Ended => "ended",
             Self::Failed => "failed",
         }

@@ -170,7 +170,7 @@ impl Driver {
 
     /// Answers the calls that an earlier process left open, in the order of the calls: the results it had come after
     /// those of earlier calls. What its tools said beside them comes last.
-    pub(super) fn complete_turn(&mut self, in_doubt: &HashSet<String>, late: Vec<MessageOp>) -> Result<()> {
+    pub(super) fn complete_turn(&mut self, in_doubt: &HashSet<String>, why: &str, late: Vec<MessageOp>) -> Result<()> {
         let messages = self.state.messages();
         let open = history::pending(messages);
         let (Some(at), false) = (messages.last_assistant(), open.is_empty()) else { return Ok(()) };
@@ -184,7 +184,7 @@ impl Driver {
             if in_doubt.contains(call.wire_id()) {
                 unknown_outcome(call.name())
             } else {
-                format!("The call of {} was never made: the process ended before it.", call.name())
+                format!("The call of {} was never made: {why}.", call.name())
             }
         };
         results.extend(open.iter().map(|o| o.index).zip(answers(&open, text)));

@@ -1,17 +1,20 @@
 //! A run that waits for a person, and its going on.
 
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
 use super::driver::Driver;
 use super::history;
 use crate::ask::{
-    AnswerError, Asked, Decision, PausedChange, PausedChild, PausedChildren, Question, QuestionChange, Questions,
+    AnswerError, Asked, Decision, Edited, PausedChange, PausedChild, PausedChildren, Question, QuestionChange, Questions,
 };
 use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::journal::Open;
-use crate::message::{Message, MessageOp, ToolMessage};
 use crate::run::Machine;
-use crate::state::{MessagesChannel, State, Update};
-use crate::tool::CallId;
+use crate::state::{ChannelError, State, Update};
+use crate::tool::{CallId, Handback};
 
 /// Why a call did not end: it waits for answers.
 #[derive(Debug)]
@@ -22,15 +25,48 @@ pub struct Pause {
 }
 
 impl Pause {
+    /// A sub-agent waits: `place` is the call that runs it, what that call names it, and its path.
     pub(crate) fn child(
+        place: (CallId, String, Vec<String>),
         state: &State,
         given: &State,
-        machine: Machine,
-        open: Open,
-    ) -> Result<Self, crate::state::ChannelError> {
-        let child = PausedChild { given: given.to_json(true)?, state: state.to_json(true)?, machine, open };
+        (machine, open): (Machine, Open),
+    ) -> Result<Self, ChannelError> {
+        let (call, label, path) = place;
+        let (given, left) = (given.to_json(true)?, state.to_json(true)?);
+        let child = PausedChild { call, label, path, given, state: left, machine, open };
         Ok(Self { questions: open_questions(state).cloned().collect(), child: Some(Box::new(child)) })
     }
+}
+
+/// The turn that waits gets another number, and so do its calls and what is asked about them.
+pub(crate) fn renumber(state: &mut State, turn: u32) -> Result<(), ChannelError> {
+    let asked = state.get::<Questions>().cloned().unwrap_or_default();
+    let paused = state.get::<PausedChildren>().cloned().unwrap_or_default();
+    let mut update = Update::none();
+    if !asked.is_empty() {
+        let mut changes = vec![QuestionChange::Clear];
+        for Asked { mut question, answer } in asked.into_values() {
+            // Where a sub-agent is in the tree does not change.
+            if question.call.path.is_empty() {
+                let rest = question.id.strip_prefix(&question.call.to_string()).unwrap_or_default().to_owned();
+                question.call.turn = turn;
+                question.id = format!("{}{rest}", question.call);
+            }
+            let answer = answer.map(|answer| QuestionChange::Answer(question.id.clone(), answer));
+            changes.push(QuestionChange::Ask(Box::new(question)));
+            changes.extend(answer);
+        }
+        update = update.with::<Questions>(changes);
+    }
+    if !paused.is_empty() {
+        let again = paused.into_values().map(|mut child| {
+            child.call.turn = turn;
+            PausedChange::Pause(Box::new(child))
+        });
+        update = update.with::<PausedChildren>([PausedChange::Clear].into_iter().chain(again).collect());
+    }
+    state.apply(&update)
 }
 
 /// The questions of a state that have no answer.
@@ -49,9 +85,27 @@ pub(crate) fn answers_below(state: &State, path: &[String]) -> Vec<QuestionChang
 }
 
 impl Driver {
-    /// Whether a call of the turn waits for an answer.
-    pub(super) fn is_asking(&self) -> bool {
-        open_questions(&self.state).next().is_some()
+    /// Whether no call of the turn may be made before a question is answered.
+    pub(super) fn is_gated(&self) -> bool {
+        open_questions(&self.state).any(|question| question.call.path == *self.shared.path && question.is_gate())
+    }
+
+    /// Whether a call waits for an answer, to itself or to a sub-agent that it runs.
+    pub(super) fn is_asking(&self, call: &CallId) -> bool {
+        let paused = self.state.get::<PausedChildren>();
+        let below = |path: &[String]| {
+            let mut children = paused.into_iter().flat_map(|paused| paused.values());
+            children.any(|child| child.call == *call && path.starts_with(&child.path))
+        };
+        open_questions(&self.state).any(|question| question.call == *call || below(&question.call.path))
+    }
+
+    /// What a person put in the place of a call.
+    pub(super) fn edited(&self, call: &CallId) -> Option<&Edited> {
+        match self.state.get::<Questions>()?.get(&call.to_string())?.answer.as_ref()? {
+            Decision::Edit { edited_action } => Some(edited_action),
+            _ => None,
+        }
     }
 
     /// Takes answers in; every one of them, or none.
@@ -79,10 +133,10 @@ impl Driver {
     }
 
     /// Keeps what a call asks. Needs a thread, or a run above that has one.
-    pub(super) fn ask(&mut self, call: &CallId, pause: Pause) -> Result<()> {
+    pub(super) fn ask(&mut self, pause: Pause) -> Result<()> {
         let mut update = Update::none();
         if let Some(child) = pause.child {
-            update = update.with::<PausedChildren>(vec![PausedChange::Pause(call.to_string(), child)]);
+            update = update.with::<PausedChildren>(vec![PausedChange::Pause(child)]);
         }
         let ask = |question: Question| QuestionChange::Ask(Box::new(question));
         self.update(update.with::<Questions>(pause.questions.into_iter().map(ask).collect()))
@@ -90,7 +144,11 @@ impl Driver {
 
     /// Tells what is asked, and refuses to wait where nobody could ever answer.
     pub(super) fn wait(&mut self) -> Result<()> {
-        if self.shared.path.is_empty() && self.shared.thread.is_none() {
+        // The run of the main agent tells the questions of all.
+        if !self.shared.path.is_empty() {
+            return Ok(());
+        }
+        if self.shared.thread.is_none() {
             return Err(Error::Input(
                 "a call waits for a decision, but the run has no thread to keep it in: give the agent a journal and the run a thread"
                     .to_owned(),
@@ -103,31 +161,44 @@ impl Driver {
         Ok(())
     }
 
-    /// Answers the calls that nobody decided on before the thread went on without them.
-    pub(super) fn drop_questions(&mut self) -> Result<()> {
-        let Some(asked) = self.state.get::<Questions>().filter(|asked| !asked.is_empty()) else { return Ok(()) };
-        let mut ops = Vec::new();
-        for open in history::pending(self.state.messages()) {
-            let about = |asked: &Asked| {
-                let call = &asked.question.call;
-                // A question of a sub-agent is one about the call that runs it.
-                call.index == open.index && call.path == *self.shared.path || call.path.len() > self.shared.path.len()
-            };
-            if asked.values().any(about) {
-                let name = open.call.name();
-                let text = format!("The call of {name} was not made: the conversation went on before anybody decided.");
-                ops.push(MessageOp::put(Message::Tool(ToolMessage::error(open.call.wire_id(), name, text))));
+    /// Forgets what was asked, since the thread goes on without answers, and says whether anything was. What sub-agents
+    /// had changed before they began to wait is kept.
+    pub(super) fn drop_questions(&mut self) -> Result<bool> {
+        if self.state.get::<Questions>().is_none_or(BTreeMap::is_empty) {
+            return Ok(false);
+        }
+        let calls: Vec<CallId> = self.state.get::<PausedChildren>().into_iter().flatten().map(|(_, c)| c.call.clone()).collect();
+        for call in calls {
+            if let Some(Handback { given, left }) = self.left_by_paused(&call)? {
+                let (joined, _conflicts) = self.state.join(&given, &left)?;
+                self.update(joined)?;
             }
         }
-        let none = Update::of::<Questions>(vec![QuestionChange::Clear])
-            .with::<PausedChildren>(vec![PausedChange::Clear])
-            .with::<MessagesChannel>(ops);
-        self.update(none)
+        self.forget_questions()?;
+        Ok(true)
+    }
+
+    /// What a sub-agent that waits has changed so far.
+    pub(super) fn left_by_paused(&self, call: &CallId) -> Result<Option<Handback>> {
+        let mut paused = self.state.get::<PausedChildren>().into_iter().flat_map(|paused| paused.values());
+        let Some(child) = paused.find(|child| child.call == *call) else { return Ok(None) };
+        // Channels that this agent does not have are none of its business.
+        let read = |values: &Map<String, Value>| State::from_json(self.state.schema().clone(), values.clone());
+        Ok(Some(Handback { given: read(&child.given)?, left: read(&child.state)? }))
+    }
+
+    /// Forgets questions about calls that a hook has answered after they were asked.
+    pub(super) fn forget_answered(&mut self) -> Result<()> {
+        let Some(asked) = self.state.get::<Questions>().filter(|asked| !asked.is_empty()) else { return Ok(()) };
+        let open: Vec<u32> = history::pending(self.state.messages()).iter().map(|open| open.index).collect();
+        let idle = asked.values().map(|asked| &asked.question).filter(|q| !open.contains(&q.call.index));
+        let drop: Vec<_> = idle.map(|question| QuestionChange::Drop(question.id.clone())).collect();
+        if drop.is_empty() { Ok(()) } else { self.update(Update::of::<Questions>(drop)) }
     }
 
     /// Forgets the questions of a turn whose calls all have results.
     pub(super) fn forget_questions(&mut self) -> Result<()> {
-        if self.state.get::<Questions>().is_none_or(std::collections::BTreeMap::is_empty) {
+        if self.state.get::<Questions>().is_none_or(BTreeMap::is_empty) {
             return Ok(());
         }
         let none = Update::of::<Questions>(vec![QuestionChange::Clear]);

@@ -7,7 +7,7 @@ use super::driver::{Driver, Setting};
 use super::meter::Meter;
 use super::{Outcome, RunError, RunInput, Stop};
 use crate::agent::Agent;
-use crate::ask::{PausedChildren, Questions};
+use crate::ask::{PausedChange, PausedChild, PausedChildren, QuestionChange, Questions};
 use crate::state::{State, Update};
 use crate::tool::{Handback, ToolContext, ToolError};
 
@@ -21,25 +21,38 @@ pub struct ChildOutcome {
 }
 
 impl ToolContext {
-    /// Runs another agent as part of this call: its events carry this agent's path and `segment`, its tokens count
-    /// here, and it is cancelled with this run. It begins with `state`, which [`State::fork`] makes, and keeps no thread
-    /// of its own. A call that is made again after a decision goes on where the sub-agent was; `state` and `input` do
-    /// not matter then.
+    /// Runs another agent as part of this call: its events carry this agent's path and one step more, made of `label`
+    /// and the call, such as `task:3.0`; its tokens count here, and it is cancelled with this run. It begins with
+    /// `state`, which [`State::fork`] makes, and keeps no thread of its own.
+    ///
+    /// A call that is made again after a decision goes on where the sub-agent of that label was; `state` and `input` do
+    /// not matter then. Several sub-agents of one call need labels of their own, and those of them that had ended run
+    /// again when the call is made again.
     ///
     /// # Errors
     /// [`ToolError::Paused`] when the sub-agent waits for a decision: hand it on with `?`.
     pub async fn run_child(
         &self,
         agent: &Agent,
-        segment: impl Into<String>,
+        label: impl Into<String>,
         state: State,
         input: impl Into<RunInput>,
     ) -> Result<ChildOutcome, ToolError> {
         let shared = &self.context().shared;
         let mut input: RunInput = input.into();
         input.thread = None;
-        input.extensions = shared.extensions.clone();
-        let path: Arc<[String]> = shared.path.iter().cloned().chain([segment.into()]).collect();
+        input.extensions = input.extensions.over(&shared.extensions);
+        let (label, call) = (label.into(), self.call_id().clone());
+        let segment = format!("{label}:{}.{}", call.turn, call.index);
+        let path: Arc<[String]> = shared.path.iter().cloned().chain([segment]).collect();
+        // A fork of this agent has nothing to do with what is asked here.
+        let mut state = state;
+        if state.get::<Questions>().is_some_and(|asked| !asked.is_empty()) {
+            state.apply(&Update::of::<Questions>(vec![QuestionChange::Clear]))?;
+        }
+        if state.get::<PausedChildren>().is_some_and(|paused| !paused.is_empty()) {
+            state.apply(&Update::of::<PausedChildren>(vec![PausedChange::Clear]))?;
+        }
         let mut setting = Setting {
             run: shared.run.clone(),
             path,
@@ -50,19 +63,21 @@ impl ToolContext {
             paused: None,
         };
         let mut given = state;
-        let paused = self.state().get::<PausedChildren>().and_then(|paused| paused.get(&self.call_id().to_string()));
-        if let Some(paused) = paused.cloned() {
+        let paused = self.state().get::<PausedChildren>();
+        if let Some(paused) = paused.and_then(|paused| paused.get(&PausedChild::key(&call, &label))).cloned() {
+            setting.path = paused.path.into();
             given = State::from_json(agent.schema().clone(), paused.given)?;
             let mut state = State::from_json(agent.schema().clone(), paused.state)?;
             state.apply(&Update::of::<Questions>(answers_below(self.state(), &setting.path)))?;
             setting.state = Some(state);
             setting.paused = Some((paused.machine, paused.open));
         }
+        let place = (call, label, setting.path.to_vec());
         // Boxed, since a tool of the child may run a child of its own.
-        let (result, (machine, open)) = Box::pin(Driver::run_to_end(agent.clone(), input, setting, None)).await;
+        let (result, was) = Box::pin(Driver::run_to_end(agent.clone(), input, setting, None)).await;
         let left = match &result {
             Ok(outcome) if outcome.stop == Stop::Waiting => {
-                return Err(ToolError::Paused(Box::new(Pause::child(&outcome.state, &given, machine, open)?)));
+                return Err(ToolError::Paused(Box::new(Pause::child(place, &outcome.state, &given, was)?)));
             }
             Ok(outcome) => outcome.state.clone(),
             Err(error) => error.state.clone(),

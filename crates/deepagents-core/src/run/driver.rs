@@ -18,6 +18,7 @@ use super::log::Log;
 use super::meter::Meter;
 use super::{Decision, Machine, Outcome, RunError, RunInput, Shared, Stop};
 use crate::agent::Agent;
+use crate::ask::AnswerError;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::journal::{Claim, Fold, Lease, Open, Position, Record, RecordUpdate, load_fold};
@@ -172,6 +173,11 @@ impl Driver {
                 None => Err(Error::Input("there is no thread to resume; name it".to_owned())),
             };
         }
+        if !input.answers.is_empty() {
+            return Err(Error::Input(
+                "answers go with `RunInput::resume`; a new message makes the thread go on without them".to_owned(),
+            ));
+        }
         self.start(left, input, limit).await?;
         Ok(None)
     }
@@ -235,6 +241,9 @@ impl Driver {
         };
         if let Some(Some(stop)) = last.ended.filter(|stop| *stop != Some(Stop::Waiting)) {
             self.log.close().await?;
+            if let Some((id, _)) = input.answers.into_iter().next() {
+                return Err(AnswerError::Unknown { id, open: Vec::new() }.into());
+            }
             self.machine = left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, limit));
             self.answer_left(left)?;
             return Ok(Some(stop));
@@ -268,9 +277,13 @@ impl Driver {
     fn answer_left(&mut self, mut left: Fold) -> Result<()> {
         let late = left.settle()?;
         self.state = left.state;
-        self.drop_questions()?;
+        let why = if self.drop_questions()? {
+            "the conversation went on before it was decided on"
+        } else {
+            "the process ended before it"
+        };
         let in_doubt: HashSet<String> = left.open.in_doubt.into_values().map(|(id, ..)| id).collect();
-        self.complete_turn(&in_doubt, late)
+        self.complete_turn(&in_doubt, why, late)
     }
 
     fn run_and_time(&self) -> (String, String) {

@@ -66,6 +66,7 @@ impl Driver {
         }
         if phase == Phase::AfterModel {
             self.after_answer(go)?;
+            self.forget_answered()?;
         }
         let facts = self.facts(phase, go);
         self.machine.hooks_done(go, &facts)?;

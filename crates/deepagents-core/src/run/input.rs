@@ -166,6 +166,14 @@ impl Extensions {
         self.values.insert(TypeId::of::<T>(), Arc::new(value));
     }
 
+    /// These, and of the others those that these do not have.
+    pub(crate) fn over(mut self, others: &Self) -> Self {
+        for (key, value) in &others.values {
+            self.values.entry(*key).or_insert_with(|| value.clone());
+        }
+        self
+    }
+
     pub(crate) fn get<T: Send + Sync + 'static>(&self) -> Option<&T> {
         self.values.get(&TypeId::of::<T>())?.downcast_ref()
     }

@@ -34,6 +34,7 @@ use driver::{Driver, Setting};
 use emitter::Emitter;
 
 pub use asking::Pause;
+pub(crate) use asking::renumber;
 pub use child::ChildOutcome;
 pub use context::Context;
 pub(crate) use context::Shared;

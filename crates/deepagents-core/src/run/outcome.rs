@@ -73,9 +73,11 @@ impl Outcome {
         }
     }
 
-    /// The questions that wait for an answer, in order of their ids.
+    /// The questions that wait for an answer, in order of their calls.
     pub fn questions(&self) -> Vec<Question> {
-        super::asking::open_questions(&self.state).cloned().collect()
+        let mut open: Vec<Question> = super::asking::open_questions(&self.state).cloned().collect();
+        open.sort_by(|a, b| (&a.call, &a.id).cmp(&(&b.call, &b.id)));
+        open
     }
 
     /// The answer in the shape that was asked for, if there is one.

@@ -75,7 +75,7 @@ impl Turn {
 impl Driver {
     /// Runs the open calls of the last answer. Siblings finish whatever one of them does.
     pub(super) async fn tools(&mut self, turn: u32) -> Result<(), Break> {
-        if self.is_asking() {
+        if self.is_gated() {
             return Err(Break::Wait);
         }
         let open = std::mem::take(&mut self.open);
@@ -141,16 +141,19 @@ impl Driver {
             let tool = tools.get(open.call.name()).cloned();
             let mut waits_for = HashSet::new();
             let mut repeatable = false;
-            if let (PendingCall::Valid(call), Some(tool)) = (&open.call, &tool) {
-                let effect = effect(tool, &call.args);
-                repeatable = effect == Effect::Read || tool.idempotent();
+            let id = CallId { path: self.shared.path.to_vec(), turn, index: open.index };
+            let edited = self.edited(&id);
+            let made = edited.map_or(tool.as_ref(), |edited| tools.get(&edited.name));
+            if let (PendingCall::Valid(call), Some(made)) = (&open.call, made) {
+                let effect = effect(made, edited.map_or(&call.args, |edited| &edited.args));
+                repeatable = effect == Effect::Read || made.idempotent();
                 if let Effect::Write { paths } = effect {
                     waits_for.extend(writes.iter().filter(|(_, earlier)| overlap(earlier, &paths)).map(|(at, _)| *at));
                     writes.push((at, paths));
                 }
             }
-            let id = CallId { path: self.shared.path.to_vec(), turn, index: open.index };
-            calls.push(Planned { id, call: open.call, tool, repeatable, waits_for, state: Progress::Waiting });
+            let state = if self.is_asking(&id) { Progress::Asked } else { Progress::Waiting };
+            calls.push(Planned { id, call: open.call, tool, repeatable, waits_for, state });
         }
         Turn {
             calls,
@@ -297,7 +300,7 @@ impl Driver {
                 let Some(planned) = turn.calls.get_mut(at) else { return Ok(()) };
                 planned.state = Progress::Asked;
                 let call = planned.id.clone();
-                self.ask(&call, *pause)?;
+                self.ask(*pause)?;
                 self.log.push(|| Record::ToolAsked { call });
                 return self.flush().await;
             }
@@ -410,7 +413,9 @@ impl Driver {
                 Progress::Running | Progress::Asked => {}
             }
             let text = format!("The call of {} was not completed: {why}.", planned.call.name());
-            kept = kept.and(self.finished(turn, at, ToolResponse::error(text)).await);
+            // What a sub-agent had changed before it began to wait is kept.
+            let handback = self.left_by_paused(&planned.id)?;
+            kept = kept.and(self.finished(turn, at, ToolResponse { handback, ..ToolResponse::error(text) }).await);
         }
         kept
     }

@@ -5,7 +5,7 @@ use deepagents_core::event::{Event, EventKind};
 use deepagents_core::message::Usage;
 use deepagents_core::run::{RunInput, Stop};
 use deepagents_core::state::State;
-use deepagents_core::tool::{DynTool, ToolError};
+use deepagents_core::tool::DynTool;
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::json;
 
@@ -17,8 +17,7 @@ fn task(child: Agent) -> impl DynTool {
         let child = child.clone();
         async move {
             let state = State::new(child.schema().clone());
-            let segment = format!("task:{}", cx.call_id());
-            let outcome = cx.run_child(&child, segment, state, "do it").await.map_err(ToolError::from)?;
+            let outcome = cx.run_child(&child, "task", state, "do it").await?.result?;
             Ok(format!("{:?}: {}", outcome.stop, outcome.text()))
         }
     })
@@ -108,7 +107,7 @@ async fn a_child_is_cancelled_with_its_run_and_never_cancels_it() {
         async move {
             let input = RunInput::new("do it").timeout(std::time::Duration::ZERO);
             let state = State::new(child.schema().clone());
-            let outcome = cx.run_child(&child, "task", state, input).await.map_err(ToolError::from)?;
+            let outcome = cx.run_child(&child, "task", state, input).await?.result?;
             Ok(format!("{:?} {}", outcome.stop, cx.cancellation().is_cancelled()))
         }
     });

@@ -83,8 +83,16 @@ impl Guarded {
         let real = self.inner.resolve(state, path).await?;
         if real != *path {
             self.decide(operation, path, &real)?;
+            self.was_asked(operation, path, &real)?;
         }
         Ok(real)
+    }
+
+    /// Refuses what a person must be asked about where the path as written, which is what was asked with, hides that.
+    fn was_asked(&self, operation: Operation, path: &VPath, real: &VPath) -> Result<(), FsError> {
+        let decision = self.rules.decide(operation, real);
+        let hidden = decision.mode == Mode::Ask && self.rules.decide(operation, path).mode != Mode::Ask;
+        if hidden { Err(denied(operation, path, decision.pattern)) } else { Ok(()) }
     }
 
     /// A scope in which what may not be read is not seen.
@@ -111,6 +119,7 @@ impl Guarded {
         // The last component is deleted itself, so a link there is not followed.
         let place = self.inner.resolve(state, &parent).await?.child(name);
         self.decide(Operation::Write, path, &place)?;
+        self.was_asked(Operation::Write, path, &place)?;
         let link = self.inner.resolve(state, path).await.map_or(true, |real| real != place);
         if link || self.inner.stat(state, path).await?.kind != Kind::Directory {
             return Ok(());

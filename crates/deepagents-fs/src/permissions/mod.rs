@@ -138,6 +138,11 @@ impl Permissions {
         self.rules.is_empty()
     }
 
+    /// Whether a rule wants a person to be asked about an operation.
+    pub fn asks_about(&self, operation: Operation) -> bool {
+        self.rules.iter().any(|rule| rule.mode == Mode::Ask && rule.operations.contains(&operation))
+    }
+
     /// What the rules say about one path.
     pub fn decide(&self, operation: Operation, path: &VPath) -> Decision<'_> {
         for rule in self.rules.iter().filter(|rule| rule.operations.contains(&operation)) {

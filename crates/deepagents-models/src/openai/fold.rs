@@ -1,11 +1,12 @@
 //! Answers of Chat Completions, in one piece and streamed: a whole message is read as one large delta.
 
-use deepagents_core::message::{AssistantMessage, Block, Native, Opaque, Origin, Usage};
+use deepagents_core::message::{AssistantMessage, Block, Native, Opaque, Origin};
 use deepagents_core::model::{ModelError, ModelEvent, ModelOutput, StopReason};
 use serde_json::{Map, Value};
 
 use super::dialect::{Dialect, ReasoningForm};
-use super::part::{Args, Call, Part, Thought, Whole};
+use super::part::{Part, Thought, Whole};
+use super::read::{is_empty, merge_detail, usage};
 use crate::decoded::Decoded;
 use crate::http::{Flow, Fold, from_stream};
 
@@ -31,7 +32,7 @@ pub(super) struct StreamFold {
     origin: Origin,
     dialect: Dialect,
     id: String,
-    parts: Vec<Part>,
+    pub(super) parts: Vec<Part>,
     /// Fields of the message that we do not know.
     fields: Map<String, Value>,
     usage: Value,
@@ -39,7 +40,7 @@ pub(super) struct StreamFold {
     started: bool,
     done: bool,
     /// Whether the answer came in one piece, where positions of calls are what counts.
-    plain: bool,
+    pub(super) plain: bool,
 }
 
 /// The fields of a message in which reasoning comes as text.
@@ -260,70 +261,6 @@ impl StreamFold {
         }
     }
 
-    /// A call or a piece of one. Servers disagree on what they repeat: index, id, both or neither.
-    fn call(&mut self, position: usize, mut delta: Map<String, Value>, out: &mut Vec<ModelEvent>) {
-        let id = take_text(&mut delta, "id");
-        let index = if self.plain { Some(position as u64) } else { delta.get("index").and_then(Value::as_u64) };
-        delta.remove("index");
-        if delta.get("type").is_some_and(|kind| kind == "function") {
-            delta.remove("type");
-        }
-        let mut function = match delta.remove("function") {
-            Some(Value::Object(function)) => function,
-            _ => Map::new(),
-        };
-        let name = take_text(&mut function, "name");
-        let found = self.parts.iter().rposition(|part| match part {
-            Part::Call(call) => match index {
-                // A new id under an old index is another call.
-                Some(_) => call.index == index && (id.is_empty() || call.id.is_empty() || call.id == id),
-                None if id.is_empty() => name.is_empty(),
-                None => call.id == id,
-            },
-            _ => false,
-        });
-        let block = found.unwrap_or(self.parts.len());
-        if found.is_none() {
-            self.parts.push(Part::Call(Call { index, ..Call::default() }));
-        }
-        let Some(Part::Call(call)) = self.parts.get_mut(block) else { return };
-        if call.id.is_empty() {
-            call.id = id;
-        }
-        if call.name.is_empty() {
-            call.name = name;
-        }
-        let mut more = String::new();
-        match (function.remove("arguments"), &mut call.args) {
-            (Some(Value::String(text)), Args::Raw(raw)) => {
-                raw.push_str(&text);
-                more = text;
-            }
-            (Some(object @ Value::Object(_)), args) => {
-                more = object.to_string();
-                *args = Args::Object(object);
-            }
-            _ => {}
-        }
-        function.retain(|_, value| !value.is_null());
-        delta.retain(|_, value| !value.is_null());
-        call.function.extend(function);
-        call.fields.extend(delta);
-        if call.announced {
-            out.push(ModelEvent::ToolArgs { block, delta: more });
-        } else if !call.name.is_empty() {
-            call.announced = true;
-            out.push(ModelEvent::ToolCall { block, id: call.id.clone(), name: call.name.clone() });
-            let so_far = match &call.args {
-                Args::Raw(raw) => raw.clone(),
-                Args::Object(_) => more,
-            };
-            if !so_far.is_empty() {
-                out.push(ModelEvent::ToolArgs { block, delta: so_far });
-            }
-        }
-    }
-
     fn stop_reason(&self) -> StopReason {
         let calls = self.parts.iter().any(|part| matches!(part, Part::Call(_)));
         let refused = self.parts.iter().any(|part| matches!(part, Part::Refusal(_)));
@@ -386,58 +323,5 @@ impl Fold for StreamFold {
             stop: self.stop.take(),
             usage: self.usage.take(),
         })
-    }
-}
-
-/// Pieces of one structured thought share an index: their texts grow, the rest is replaced.
-fn merge_detail(details: &mut Vec<Value>, detail: Value) {
-    let same = |other: &&mut Value| {
-        detail.get("index").is_some() && ["index", "type"].iter().all(|key| other.get(key) == detail.get(key))
-    };
-    match (details.iter_mut().rfind(same), detail) {
-        (Some(Value::Object(target)), Value::Object(detail)) => {
-            for (key, value) in detail {
-                match (target.get_mut(&key), value) {
-                    (_, Value::Null) => {}
-                    (Some(Value::String(text)), Value::String(more))
-                        if matches!(key.as_str(), "text" | "summary" | "data") =>
-                    {
-                        text.push_str(&more);
-                    }
-                    (_, value) => drop(target.insert(key, value)),
-                }
-            }
-        }
-        (_, detail) => details.push(detail),
-    }
-}
-
-fn usage(reported: &Value) -> Usage {
-    let count = |path: &[&str]| path.iter().try_fold(reported, |value, key| value.get(key)).and_then(Value::as_u64);
-    Usage {
-        input: count(&["prompt_tokens"]).unwrap_or_default(),
-        output: count(&["completion_tokens"]).unwrap_or_default(),
-        cache_read: count(&["prompt_tokens_details", "cached_tokens"])
-            .or_else(|| count(&["prompt_cache_hit_tokens"]))
-            .unwrap_or_default(),
-        cache_write: count(&["prompt_tokens_details", "cache_write_tokens"]).unwrap_or_default(),
-        reasoning: count(&["completion_tokens_details", "reasoning_tokens"]).unwrap_or_default(),
-    }
-}
-
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::String(text) => text.is_empty(),
-        Value::Array(list) => list.is_empty(),
-        Value::Object(object) => object.is_empty(),
-        _ => false,
-    }
-}
-
-fn take_text(map: &mut Map<String, Value>, key: &str) -> String {
-    match map.remove(key) {
-        Some(Value::String(text)) => text,
-        _ => String::new(),
     }
 }

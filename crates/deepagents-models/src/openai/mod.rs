@@ -1,11 +1,15 @@
 //! OpenAI's Chat Completions API, and the services that speak dialects of it.
 
 mod call_id;
+mod calls;
 mod dialect;
 mod encode;
 mod fold;
 mod items;
+mod media;
 mod part;
+mod read;
+mod said;
 
 use std::sync::Arc;
 

@@ -214,7 +214,12 @@ fn counts_are_found_in_the_last_chunk_and_where_groq_puts_them() {
     let usage = decode("openai", &(body.clone() + &last)).usage;
     assert_eq!((usage.input, usage.output), (5, 6));
     let groq = sse(&[json!({"choices": [], "x_groq": {"usage": {"prompt_tokens": 8, "completion_tokens": 9}}})]);
-    assert_eq!(decode("groq", &(body + &groq)).usage.total(), 17);
+    assert_eq!(decode("groq", &(body.clone() + &groq)).usage.total(), 17);
+    // Reasoning that is counted apart belongs to the answer.
+    let apart = json!({"prompt_tokens": 5, "completion_tokens": 6, "total_tokens": 18,
+        "completion_tokens_details": {"reasoning_tokens": 7}});
+    let usage = decode("xai", &(body + &sse(&[json!({"choices": [], "usage": apart})]))).usage;
+    assert_eq!((usage.output, usage.reasoning, usage.total()), (13, 7, 18));
 }
 
 #[test]

@@ -81,6 +81,7 @@ impl DeepAgentBuilder {
             model: spec.model.clone().or_else(|| self.model.clone()),
             tools: spec.tools.clone().unwrap_or_else(|| self.tools.clone()),
             format: spec.format.clone(),
+            permissions: spec.permissions.clone().unwrap_or_else(|| self.permissions.clone()),
             approvals: spec.approvals.clone().unwrap_or_else(|| self.approvals.clone()),
             delegates: Vec::new(),
             general_purpose: false,

@@ -16,6 +16,7 @@ use deepagents_core::state::State;
 use deepagents_core::store::Store;
 use deepagents_core::structured::ResponseFormat;
 use deepagents_core::tool::DynTool;
+use deepagents_fs::permissions::Permissions;
 use deepagents_fs::{Backend, StateBackend};
 
 use crate::approvals::Approvals;
@@ -23,8 +24,10 @@ use crate::explain::Explanation;
 use crate::middleware::filesystem::FilesystemOptions;
 use crate::middleware::skills::SkillSource;
 use crate::middleware::subagents::{DelegationLimits, SubAgent, SubAgentSpec};
+use crate::middleware::summarization::SummarizationOptions;
 use crate::middleware::todo::TodoPolicy;
-use crate::middleware::{Filesystem, HumanInTheLoop, Memory, PatchToolCalls, PromptCaching, Skills, TodoList, UnsupportedContent};
+use crate::middleware::{Filesystem, HumanInTheLoop, Memory, PatchToolCalls, PromptCaching, Skills, Summarization, TodoList, UnsupportedContent};
+use crate::permits;
 use crate::profile::{Applied, HarnessProfile, Profiles};
 use crate::workspace::Workspace;
 use delegates::Delegate;
@@ -75,12 +78,14 @@ pub struct DeepAgentBuilder {
     workspace: Workspace,
     files: FilesystemOptions,
     todos: TodoPolicy,
+    summarization: SummarizationOptions,
     caching: PromptCaching,
     memory: Option<Vec<String>>,
     skills: Option<Vec<SkillSource>>,
     skill_tools: Vec<Arc<dyn DynTool>>,
     profiles: Profiles,
     profile: Option<HarnessProfile>,
+    permissions: Permissions,
     approvals: Approvals,
     delegates: Vec<Delegate>,
     general_purpose: bool,
@@ -110,12 +115,14 @@ impl DeepAgent {
             workspace: Workspace::One(Arc::new(StateBackend::new())),
             files: FilesystemOptions::default(),
             todos: TodoPolicy::default(),
+            summarization: SummarizationOptions::default(),
             caching: PromptCaching::default(),
             memory: None,
             skills: None,
             skill_tools: Vec::new(),
             profiles: Profiles::builtin(),
             profile: None,
+            permissions: Permissions::default(),
             approvals: Approvals::new(),
             delegates: Vec::new(),
             general_purpose: true,
@@ -254,6 +261,12 @@ impl DeepAgentBuilder {
         self
     }
 
+    /// How the conversation is kept within the model's window; see [`Summarization`].
+    pub fn summarization(mut self, options: SummarizationOptions) -> Self {
+        self.summarization = options;
+        self
+    }
+
     /// How the prompt is cached.
     pub fn caching(mut self, caching: PromptCaching) -> Self {
         self.caching = caching;
@@ -287,6 +300,13 @@ impl DeepAgentBuilder {
     /// A profile for this agent, over the one found for its model.
     pub fn profile(mut self, profile: impl Into<HarnessProfile>) -> Self {
         self.profile = Some(profile.into());
+        self
+    }
+
+    /// What may be done with which files: bound by it are the file tools, memory, skills and stored results, here and in
+    /// sub-agents that have no rules of their own. A rule that asks needs what [`interrupt_on`](Self::interrupt_on) needs.
+    pub fn permissions(mut self, rules: Permissions) -> Self {
+        self.permissions = rules;
         self
     }
 
@@ -384,30 +404,42 @@ impl DeepAgentBuilder {
                 "no model: give the builder one with `.model(...)`, for example from a `Registry`".into(),
             )
         })?;
+        let workspace = match self.permissions.is_empty() {
+            true => self.workspace,
+            // A command reaches whatever the shell reaches, whatever the rules say.
+            false if matches!(&self.workspace, Workspace::One(backend) if backend.shell().is_some()) => {
+                return Err(BuildError::Option(
+                    "permission rules cannot bind commands: take the shell off the backend, or the rules".into(),
+                ));
+            }
+            false => self.workspace.guarded(self.permissions.clone()),
+        };
+        let approvals = self.approvals.and(permits::approvals(&self.permissions));
         let profile = Applied::find(&self.profiles, model.name(), self.profile)?;
         let mut stack = Stack::default();
         if self.preset == Preset::Standard {
             stack.push(TodoList::new(self.todos));
         }
         if let Some(paths) = self.memory {
-            stack.push(Memory::on(self.workspace.clone(), paths)?);
+            stack.push(Memory::on(workspace.clone(), paths)?);
         }
         if let Some(sources) = self.skills {
-            let skills = Skills::on(self.workspace.clone(), sources)?;
+            let skills = Skills::on(workspace.clone(), sources)?;
             stack.push(self.skill_tools.into_iter().fold(skills, Skills::dyn_tool));
         } else if !self.skill_tools.is_empty() {
             return Err(BuildError::Option(
                 "there are skill tools but no skills; name sources with `.skills(...)`".into(),
             ));
         }
-        stack.push(Filesystem::on(self.workspace).options(self.files));
+        stack.push(Filesystem::on(workspace.clone()).options(self.files));
         if let Some(sub_agents) = options.delegation(&profile)? {
             stack.push(sub_agents);
         }
+        stack.push(Summarization::on(workspace, model.clone(), self.summarization)?);
         stack.push(self.caching);
         stack.push(PatchToolCalls::default());
-        if !self.approvals.is_empty() {
-            stack.push_last(HumanInTheLoop::new(self.approvals));
+        if !approvals.is_empty() {
+            stack.push_last(HumanInTheLoop::new(approvals));
         }
         stack.push_last(UnsupportedContent::default());
         let mut own = self.own;

@@ -7,6 +7,7 @@ pub mod memory;
 pub mod patch;
 pub mod skills;
 pub mod subagents;
+pub mod summarization;
 pub mod todo;
 pub mod unsupported;
 
@@ -17,5 +18,6 @@ pub use memory::Memory;
 pub use patch::PatchToolCalls;
 pub use skills::Skills;
 pub use subagents::SubAgents;
+pub use summarization::Summarization;
 pub use todo::TodoList;
 pub use unsupported::UnsupportedContent;

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use deepagents_core::agent::BuildError;
 use deepagents_core::middleware::DynMiddleware;
-use deepagents_core::tool::{DynTool, Effect, ToolContext, ToolError, ToolOutput, ToolSpec};
-use futures_util::future::BoxFuture;
-use serde_json::Value;
+use deepagents_core::tool::DynTool;
 
 use super::{HarnessProfile, ProfileError, Profiles, ToolExclusion};
+use crate::described::Described;
 
 /// The tool whose description names the sub-agents.
 const TASK: &str = "task";
@@ -96,29 +95,5 @@ impl Applied {
                 tools.push(Arc::new(Described { tool, description: text.to_owned() }));
             }
         }
-    }
-}
-
-/// A tool under another description.
-struct Described {
-    tool: Arc<dyn DynTool>,
-    description: String,
-}
-
-impl DynTool for Described {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec { description: self.description.clone(), ..self.tool.spec() }
-    }
-    fn effect(&self, args: &Value) -> Effect {
-        self.tool.effect(args)
-    }
-    fn idempotent(&self) -> bool {
-        self.tool.idempotent()
-    }
-    fn return_direct(&self) -> bool {
-        self.tool.return_direct()
-    }
-    fn call(self: Arc<Self>, args: Value, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
-        self.tool.clone().call(args, cx)
     }
 }

@@ -16,6 +16,7 @@ mod prefix;
 mod profiles;
 mod skills;
 mod subagents;
+mod summarization;
 mod todos;
 mod unsupported;
 

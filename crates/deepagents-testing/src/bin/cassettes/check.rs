@@ -79,7 +79,8 @@ type Done = Result<(Decoded, Value), String>;
 
 fn through_anthropic(answer: &Answer) -> Done {
     let model = Anthropic::new("recorded", ModelConfig::default()).map_err(|error| error.to_string())?;
-    let decoded = model.decode(answer.status, &headers(answer), answer.body.as_bytes()).map_err(undecoded)?;
+    let decoded =
+        model.decode(answer.status, &headers(answer), answer.body.as_bytes()).map_err(|error| undecoded(&error))?;
     let message = sent_back(&decoded, |request| model.request_body(request))?;
     Ok((decoded, message))
 }
@@ -88,12 +89,13 @@ fn through_chat(dialect: Dialect, answer: &Answer) -> Done {
     let base_url = Some("http://localhost/v1".to_owned());
     let config = ModelConfig { base_url, ..ModelConfig::default() };
     let model = OpenAiChat::new(dialect, "recorded", config).map_err(|error| error.to_string())?;
-    let decoded = model.decode(answer.status, &headers(answer), answer.body.as_bytes()).map_err(undecoded)?;
+    let decoded =
+        model.decode(answer.status, &headers(answer), answer.body.as_bytes()).map_err(|error| undecoded(&error))?;
     let message = sent_back(&decoded, |request| model.request_body(request))?;
     Ok((decoded, message))
 }
 
-fn undecoded(error: ModelError) -> String {
+fn undecoded(error: &ModelError) -> String {
     format!("not decoded: {error}")
 }
 
@@ -125,7 +127,8 @@ fn sent_back(decoded: &Decoded, body: impl Fn(&ModelRequest) -> Result<Vec<u8>, 
     let body = body(&request).map_err(|error| format!("not encoded: {error}"))?;
     let body: Value = serde_json::from_slice(&body).map_err(|error| format!("not encoded as JSON: {error}"))?;
     let messages = body.get("messages").and_then(Value::as_array);
-    let own = messages.and_then(|list| list.iter().find(|message| message.get("role").is_some_and(|r| r == "assistant")));
+    let own =
+        messages.and_then(|list| list.iter().find(|message| message.get("role").is_some_and(|r| r == "assistant")));
     Ok(own.cloned().unwrap_or_default())
 }
 

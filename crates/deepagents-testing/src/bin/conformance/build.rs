@@ -1,21 +1,25 @@
 //! From a scenario to an agent, through the public builder.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use deepagents::channels::Files;
 use deepagents::core::tool::DynTool;
-use deepagents::fs::{Content, FileData, LocalBackend, StateBackend};
+use deepagents::core::store::MemoryStore;
+use deepagents::fs::permissions::Permissions;
+use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
+use deepagents::fs::{Backend, CompositeBackend, Content, FileData, LocalBackend, StateBackend, StoreBackend};
 use deepagents::middleware::filesystem::FilesystemOptions;
 use deepagents::middleware::subagents::SubAgentSpec;
+use deepagents::middleware::summarization::{PrefixReuse, Size, SummarizationOptions, Trigger, TruncateArgs};
 use deepagents::middleware::todo::TodoPolicy;
 use deepagents::models::{ModelConfig, Registry};
 use deepagents::{Approvals, AskBefore, DecisionKind, DeepAgent, MemoryJournal, ResponseFormat, ToolError, Update, json_tool};
 use serde_json::Value;
 
-use crate::scenario::{Scenario, ToolSpec};
+use crate::scenario::{BackendSpec, Scenario, SummarizationSpec, ToolSpec};
 
 /// An agent and where its files are.
 pub(crate) struct Built {
@@ -24,6 +28,7 @@ pub(crate) struct Built {
     pub(crate) initial: Update,
     /// The directory of a backend on disk.
     pub(crate) root: Option<tempfile::TempDir>,
+    pub(crate) store: Arc<MemoryStore>,
 }
 
 pub(crate) async fn agent(scenario: &Scenario, url: &str, journal: Arc<MemoryJournal>) -> Result<Built> {
@@ -31,10 +36,13 @@ pub(crate) async fn agent(scenario: &Scenario, url: &str, journal: Arc<MemoryJou
     if let Some(part) = spec.other.keys().next() {
         bail!("unsupported: agent.{part}");
     }
+    let mut files = FilesystemOptions { read_before_edit: false, ..FilesystemOptions::default() };
+    files.result_tokens = spec.evict.or(files.result_tokens);
     let mut builder = DeepAgent::builder()
         .dyn_journal(journal)
         .todos(TodoPolicy::off())
-        .files(FilesystemOptions { read_before_edit: false, ..FilesystemOptions::default() });
+        .summarization(summarization(spec.summarization.as_ref())?)
+        .files(files);
     let (model, base_url) = match scenario.provider.as_str() {
         "anthropic" => ("claude-sonnet-4-5", url.to_owned()),
         "openai" => ("gpt-4.1", format!("{url}/v1")),
@@ -64,6 +72,9 @@ pub(crate) async fn agent(scenario: &Scenario, url: &str, journal: Arc<MemoryJou
         if let Some(names) = &entry.tools {
             let tools = spec.tools.iter().filter(|tool| names.contains(&tool.name));
             sub = sub.tools(tools.map(|tool| Arc::new(scripted_tool(tool.clone())) as Arc<dyn DynTool>));
+        }
+        if let Some(rules) = &entry.permissions {
+            sub = sub.permissions(Permissions::new(rules.clone())?);
         }
         if let Some(asked) = &entry.interrupt_on {
             sub = sub.interrupt_on(approvals(asked)?);
@@ -97,30 +108,54 @@ pub(crate) async fn agent(scenario: &Scenario, url: &str, journal: Arc<MemoryJou
     if let Some(sources) = &spec.skills {
         builder = builder.skills(sources.clone());
     }
-    let (mut initial, mut root) = (Update::none(), None);
-    match spec.backend.as_ref().map_or("state", |backend| backend.kind.as_str()) {
-        "state" => {
-            let mut files = BTreeMap::new();
-            for (path, text) in &scenario.files {
-                let file = FileData::new(Content::of(text.as_bytes()));
-                files.insert(path.parse()?, Some(Arc::new(file)));
-            }
-            initial = Update::of::<Files>(files);
-            builder = builder.backend(StateBackend::new());
+    builder = builder.permissions(Permissions::new(spec.permissions.clone())?);
+    let root = tempfile::tempdir()?;
+    let store = Arc::new(MemoryStore::default());
+    let state = BackendSpec::state();
+    let backend = spec.backend.as_ref().unwrap_or(&state);
+    let mut initial = Update::none();
+    if backend.is_on_disk() {
+        for (path, text) in &scenario.files {
+            let path: PathBuf = root.path().join(path.trim_start_matches('/'));
+            path.parent().map(std::fs::create_dir_all).transpose()?;
+            std::fs::write(path, text)?;
         }
-        "filesystem" => {
-            let dir = tempfile::tempdir()?;
-            for (path, text) in &scenario.files {
-                let path: PathBuf = dir.path().join(path.trim_start_matches('/'));
-                path.parent().map(std::fs::create_dir_all).transpose()?;
-                std::fs::write(path, text)?;
+    } else {
+        let mut files = BTreeMap::new();
+        for (path, text) in &scenario.files {
+            let file = FileData::new(Content::of(text.as_bytes()));
+            files.insert(path.parse()?, Some(Arc::new(file)));
+        }
+        initial = Update::of::<Files>(files);
+    }
+    builder = builder.dyn_backend(make_backend(backend, root.path(), &store)?);
+    let root = backend.is_on_disk().then_some(root);
+    Ok(Built { agent: builder.build()?, initial, root, store })
+}
+
+fn make_backend(spec: &BackendSpec, root: &Path, store: &Arc<MemoryStore>) -> Result<Arc<dyn Backend>> {
+    Ok(match spec.kind.as_str() {
+        "state" => Arc::new(StateBackend::new()),
+        "filesystem" => Arc::new(LocalBackend::open(root)?),
+        "local_shell" => {
+            let shell = LocalShell::open(root, Confinement::Unconfined)?;
+            Arc::new(WithShell::new(LocalBackend::open(root)?, shell))
+        }
+        "store" => {
+            let namespace = spec.namespace.clone().unwrap_or_else(|| vec!["filesystem".to_owned()]);
+            Arc::new(StoreBackend::new(store.clone(), namespace))
+        }
+        "composite" => {
+            let state = BackendSpec::state();
+            let default = make_backend(spec.default.as_deref().unwrap_or(&state), root, store)?;
+            let mut composite = CompositeBackend::new(default);
+            for (path, route) in &spec.routes {
+                composite = composite.route(path.parse()?, make_backend(route, root, store)?);
             }
-            builder = builder.backend(LocalBackend::open(dir.path())?);
-            root = Some(dir);
+            Arc::new(composite)
         }
         other => bail!("unsupported: backend {other}"),
-    }
-    Ok(Built { agent: builder.build()?, initial, root })
+    })
 }
 
 /// `true` for any decision, `false` for no question, or the decisions that are allowed.
@@ -141,6 +176,25 @@ fn approvals(asked: &BTreeMap<String, Value>) -> Result<Approvals> {
 
 fn shape(schema: &Value) -> ResponseFormat {
     ResponseFormat::json(schema.get("title").and_then(Value::as_str).unwrap_or("response"), schema.clone())
+}
+
+/// When and how far the conversation is compacted.
+fn summarization(spec: Option<&SummarizationSpec>) -> Result<SummarizationOptions> {
+    let size = |size: &Option<(String, Value)>| size.as_ref().map(|(kind, n)| Size::parse(kind, n)).transpose();
+    let mut options = SummarizationOptions::default().prefix(PrefixReuse::Never);
+    let Some(spec) = spec else { return Ok(options) };
+    options = size(&spec.trigger)?.into_iter().fold(options, |o, size| o.trigger(Trigger::at(size)));
+    options = size(&spec.keep)?.into_iter().fold(options, SummarizationOptions::keep);
+    if let Some(args) = &spec.truncate_args {
+        let usual = TruncateArgs::default();
+        options = options.truncate_args(TruncateArgs {
+            trigger: size(&args.trigger)?.map(Trigger::at),
+            keep: size(&args.keep)?,
+            max_length: args.max_length.unwrap_or(usual.max_length),
+            text: args.truncation_text.as_deref().map_or(usual.text, Into::into),
+        });
+    }
+    Ok(options)
 }
 
 /// A tool that answers as its scenario says.

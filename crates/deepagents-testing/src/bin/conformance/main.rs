@@ -100,7 +100,7 @@ async fn run(scenario: &Scenario, server: &Server, source: &[u8]) -> Result<Valu
                 };
                 let state = built.agent.state(&thread).await?;
                 let questions = open(&state);
-                steps.push(trace::step(&state, &built, questions, error)?);
+                steps.push(trace::step(&state, &built, questions, error).await?);
             }
         }
     }

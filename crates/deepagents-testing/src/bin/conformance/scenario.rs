@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 use deepagents::core::message::{AssistantMessage, ToolMessage};
+use deepagents::fs::permissions::Rule;
 use deepagents::{Block, Message};
 use serde::Deserialize;
 use serde_json::Value;
@@ -38,7 +39,11 @@ pub(crate) struct AgentSpec {
     pub(crate) skills: Option<Vec<String>>,
     pub(crate) interrupt_on: Option<BTreeMap<String, Value>>,
     #[serde(default)]
+    pub(crate) permissions: Vec<Rule>,
+    pub(crate) evict: Option<usize>,
+    #[serde(default)]
     pub(crate) subagents: Vec<SubAgentEntry>,
+    pub(crate) summarization: Option<SummarizationSpec>,
     /// Parts of an agent that this runner does not know yet.
     #[serde(flatten)]
     pub(crate) other: BTreeMap<String, Value>,
@@ -46,6 +51,24 @@ pub(crate) struct AgentSpec {
 
 fn yes() -> bool {
     true
+}
+
+/// A kind of size and a number.
+type SizeSpec = (String, Value);
+
+#[derive(Deserialize)]
+pub(crate) struct SummarizationSpec {
+    pub(crate) trigger: Option<SizeSpec>,
+    pub(crate) keep: Option<SizeSpec>,
+    pub(crate) truncate_args: Option<TruncateArgsSpec>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct TruncateArgsSpec {
+    pub(crate) trigger: Option<SizeSpec>,
+    pub(crate) keep: Option<SizeSpec>,
+    pub(crate) max_length: Option<usize>,
+    pub(crate) truncation_text: Option<String>,
 }
 
 #[derive(Clone, Deserialize)]
@@ -73,6 +96,7 @@ pub(crate) struct SubAgentEntry {
     pub(crate) skills: Vec<String>,
     pub(crate) response_format: Option<Value>,
     pub(crate) interrupt_on: Option<BTreeMap<String, Value>>,
+    pub(crate) permissions: Option<Vec<Rule>>,
     /// Parts of a sub-agent that this runner does not know yet.
     #[serde(flatten)]
     pub(crate) other: BTreeMap<String, Value>,
@@ -81,6 +105,25 @@ pub(crate) struct SubAgentEntry {
 #[derive(Deserialize)]
 pub(crate) struct BackendSpec {
     pub(crate) kind: String,
+    pub(crate) namespace: Option<Vec<String>>,
+    pub(crate) default: Option<Box<BackendSpec>>,
+    #[serde(default)]
+    pub(crate) routes: BTreeMap<String, BackendSpec>,
+}
+
+impl BackendSpec {
+    /// Files in the thread's state.
+    pub(crate) fn state() -> Self {
+        Self { kind: "state".to_owned(), namespace: None, default: None, routes: BTreeMap::new() }
+    }
+
+    /// Whether files that no route takes are on disk.
+    pub(crate) fn is_on_disk(&self) -> bool {
+        match (self.kind.as_str(), &self.default) {
+            ("composite", Some(default)) => default.is_on_disk(),
+            (kind, _) => matches!(kind, "filesystem" | "local_shell"),
+        }
+    }
 }
 
 #[derive(Deserialize)]

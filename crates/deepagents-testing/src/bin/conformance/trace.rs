@@ -4,6 +4,8 @@ use std::path::Path;
 
 use anyhow::Result;
 use deepagents::channels::{Files, StructuredResponse, Todos};
+use deepagents::core::store::{Item, Query, Store};
+use deepagents::fs::FileData;
 use deepagents::{Interrupt, Message, Question, State};
 use serde_json::{Map, Value, json};
 
@@ -18,7 +20,7 @@ fn bare(interrupt: &Interrupt) -> Value {
     json
 }
 
-pub(crate) fn step(state: &State, built: &Built, questions: Vec<Question>, error: Option<String>) -> Result<Value> {
+pub(crate) async fn step(state: &State, built: &Built, questions: Vec<Question>, error: Option<String>) -> Result<Value> {
     let messages: Vec<Value> = state.messages().iter().map(|m| message(m)).collect();
     let todos: Vec<Value> = state
         .get::<Todos>()
@@ -36,6 +38,15 @@ pub(crate) fn step(state: &State, built: &Built, questions: Vec<Question>, error
         }
     }
     let mut out = json!({"messages": messages, "todos": todos, "files": files});
+    let items = built.store.search(&[], &Query::default()).await?;
+    if !items.is_empty() {
+        let file = |item: &Item| {
+            let file: FileData = serde_json::from_value(item.value.clone())?;
+            let text = String::from_utf8_lossy(file.content().bytes()).into_owned();
+            Ok((format!("{}:{}", item.namespace.join("/"), item.key), Value::String(text)))
+        };
+        out["store"] = Value::Object(items.iter().map(file).collect::<Result<_>>()?);
+    }
     if let Some(value) = state.get::<StructuredResponse>().and_then(Option::as_ref) {
         out["structured_response"] = value.clone();
     }

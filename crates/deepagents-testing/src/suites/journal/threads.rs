@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use deepagents_core::env::Clock;
 use deepagents_core::journal::{Claim, JournalError, Record, Status, ThreadQuery};
+use deepagents_core::run::Stop;
 use serde_json::{Map, Value, json};
 
 use super::{Any, ended, live, minute, own, says, started, step, write};
@@ -134,6 +135,7 @@ pub async fn the_status_follows_the_runs(journal: Any, _: TestClock) {
         (vec![resumed], Status::Open),
         (vec![ended("s")], Status::Ended),
         (vec![says("n", "y")], Status::Ended),
+        (vec![started("v"), Record::RunFinished { run: "v".to_owned(), stop: Some(Stop::Waiting) }], Status::Waiting),
     ] {
         write(&journal, "t", records).await;
         assert_eq!(journal.threads().get("t").await.unwrap().unwrap().status, status);

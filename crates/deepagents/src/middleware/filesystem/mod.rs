@@ -1,21 +1,27 @@
-//! Files: the tools `ls`, `read_file`, `write_file`, `edit_file`, `delete`, `glob` and `grep` on a [`Backend`].
+//! Files: the tools `ls`, `read_file`, `write_file`, `edit_file`, `delete`, `glob`, `grep` and, where the
+//! [`Backend`] can run commands, `execute`.
 
 mod evict;
+mod long;
 mod render;
 mod seen;
 mod tools;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deepagents_core::error::Result;
-use deepagents_core::middleware::{Middleware, ToolNext, ToolRequest, ToolResponse};
+use deepagents_core::middleware::{Middleware, Step, ToolNext, ToolRequest, ToolResponse};
+use deepagents_core::model::ModelRequest;
 use deepagents_core::run::Context;
 use deepagents_core::state::ChannelSpec;
 use deepagents_core::tool::DynTool;
-use deepagents_fs::{Backend, StateBackend};
+use deepagents_fs::{Backend, StateBackend, VPath};
 
 use crate::workspace::Workspace;
-use tools::{Delete, EditFile, Glob, Grep, Ls, ReadFile, WriteFile};
+use crate::described::Described;
+use long::LongMessages;
+use tools::{Delete, EditFile, Execute, Glob, Grep, Ls, ReadFile, WriteFile};
 
 pub use seen::SeenFiles;
 
@@ -43,6 +49,16 @@ pub struct FilesystemOptions {
     /// Tokens that a result of any tool may have, counted as four characters each; a larger one goes to a file, or for
     /// the file tools is cut. `None` for no limit.
     pub result_tokens: Option<usize>,
+    /// Tokens that a person's message may have before it goes to a file, counted likewise; `None` for no limit.
+    pub message_tokens: Option<usize>,
+    /// The tools to offer; all that the backend allows by default.
+    pub tools: Option<Vec<String>>,
+    /// Other descriptions for some tools, by name.
+    pub descriptions: BTreeMap<String, String>,
+    /// Directories that the tools reach; everything by default.
+    pub allowed_prefixes: Vec<VPath>,
+    /// Seconds that a command may be given.
+    pub max_execute_seconds: u64,
     /// Bytes of a picture, sound, video or document that `read_file` attaches.
     pub max_media_bytes: u64,
 }
@@ -53,6 +69,11 @@ impl Default for FilesystemOptions {
             read_before_edit: true,
             read_format: ReadFormat::Numbered,
             result_tokens: Some(20_000),
+            message_tokens: Some(50_000),
+            tools: None,
+            descriptions: BTreeMap::new(),
+            allowed_prefixes: Vec::new(),
+            max_execute_seconds: 3_600,
             max_media_bytes: 10 << 20,
         }
     }
@@ -110,20 +131,41 @@ impl Middleware for Filesystem {
     }
 
     fn channels(&self) -> Vec<ChannelSpec> {
-        self.workspace.channels().into_iter().chain([ChannelSpec::of::<SeenFiles>()]).collect()
+        let own = [ChannelSpec::of::<SeenFiles>(), ChannelSpec::of::<LongMessages>()];
+        self.workspace.channels().into_iter().chain(own).collect()
     }
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
         let files = Arc::new(self.clone());
-        vec![
+        let mut tools: Vec<Arc<dyn DynTool>> = vec![
             Arc::new(Ls(files.clone())),
             Arc::new(ReadFile(files.clone())),
             Arc::new(WriteFile(files.clone())),
             Arc::new(EditFile(files.clone())),
             Arc::new(Delete(files.clone())),
             Arc::new(Glob(files.clone())),
-            Arc::new(Grep(files)),
-        ]
+            Arc::new(Grep(files.clone())),
+        ];
+        if self.workspace.may_run_commands() {
+            tools.push(Arc::new(Execute(files)));
+        }
+        let wanted = |name: &str| self.options.tools.as_ref().is_none_or(|tools| tools.iter().any(|tool| tool == name));
+        let tools = tools.into_iter().filter(|tool| wanted(&tool.spec().name));
+        tools.map(|tool| Described::by(&self.options.descriptions, tool)).collect()
+    }
+
+    async fn before_model(&self, cx: &Context) -> Result<Step> {
+        match self.options.message_tokens {
+            Some(tokens) => long::store(tokens.saturating_mul(4), &*self.workspace.of(cx), cx).await,
+            None => Ok(Step::next()),
+        }
+    }
+
+    async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
+        if self.workspace.of(cx).shell().is_none() {
+            request.tools.retain(|tool| tool.name != "execute");
+        }
+        Ok(long::shorten(request, cx))
     }
 
     async fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {

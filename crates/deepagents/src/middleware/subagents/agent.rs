@@ -154,9 +154,7 @@ impl SubAgent for AgentSubAgent {
 
     async fn run(&self, work: Delegation, cx: ToolContext) -> Result<Report, ToolError> {
         let (given, input) = self.start(&work, &cx)?;
-        // Our own identity of the call, which is the same when the call is made again after a decision.
-        let segment = format!("task:{}.{}", cx.call_id().turn, cx.call_id().index);
-        let ended = cx.run_child(&self.agent, segment, given, input).await?;
+        let ended = cx.run_child(&self.agent, "task", given, input).await?;
         match ended.result {
             Ok(outcome) => Ok(report(&self.name, &outcome, ended.handback)),
             // What it had finished before it failed counts: its files are as it left them.

@@ -6,6 +6,7 @@ use deepagents_core::middleware::{DynMiddleware, Middleware};
 use deepagents_core::model::ChatModel;
 use deepagents_core::structured::ResponseFormat;
 use deepagents_core::tool::DynTool;
+use deepagents_fs::permissions::Permissions;
 
 use crate::approvals::Approvals;
 
@@ -27,6 +28,7 @@ pub struct SubAgentSpec {
     pub(crate) skills: Vec<String>,
     /// Without skills of its own it has those of the agent above.
     pub(crate) inherits_skills: bool,
+    pub(crate) permissions: Option<Permissions>,
     pub(crate) approvals: Option<Approvals>,
     pub(crate) format: Option<ResponseFormat>,
     pub(crate) mode: Mode,
@@ -55,6 +57,7 @@ impl SubAgentSpec {
             middlewares: Vec::new(),
             skills: Vec::new(),
             inherits_skills: false,
+            permissions: None,
             approvals: None,
             format: None,
             mode: Mode::Isolated,
@@ -99,6 +102,13 @@ impl SubAgentSpec {
     #[must_use]
     pub fn skills(mut self, sources: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.skills = sources.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// What it may do with which files, in place of the rules of the agent above.
+    #[must_use]
+    pub fn permissions(mut self, rules: Permissions) -> Self {
+        self.permissions = Some(rules);
         self
     }
 

@@ -46,7 +46,7 @@ pub enum ViewEvent {
     /// Large results are shown in part from now on.
     ResultsClipped {
         /// What is shown, by id of the message.
-        shown: BTreeMap<MessageId, String>,
+        shown: BTreeMap<MessageId, Arc<str>>,
         /// Messages in the thread at that time.
         made_at: usize,
     },
@@ -110,7 +110,7 @@ pub struct ViewState {
     pub truncated_before: Option<Place>,
     /// Results shown in part.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub clipped: BTreeMap<MessageId, String>,
+    pub clipped: BTreeMap<MessageId, Arc<str>>,
     /// Messages in the thread when the view last changed: counts that providers reported before are of another view.
     pub changed_at: usize,
     /// Messages in the thread when a summary last failed.

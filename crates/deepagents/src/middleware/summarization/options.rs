@@ -200,7 +200,7 @@ impl SummarizationOptions {
         };
         settled.trigger.check(window)?;
         settled.keep.check(Some(window))?;
-        for args in &settled.args {
+        if let Some(args) = &settled.args {
             args.trigger.check(window)?;
             args.keep.check(Some(window))?;
         }

@@ -159,10 +159,6 @@ impl Trigger {
     pub(super) fn counts_tokens(&self) -> bool {
         self.clauses.iter().flatten().any(|size| !matches!(size, Size::Messages(_)))
     }
-
-    pub(super) fn is_never(&self) -> bool {
-        self.clauses.is_empty()
-    }
 }
 
 #[allow(

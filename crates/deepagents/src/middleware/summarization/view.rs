@@ -75,7 +75,7 @@ impl<'a> Lens<'a> {
                 Some(shown) => {
                     let mut result = result.clone();
                     result.content.retain(|block| !matches!(block, Block::Text(_)));
-                    result.content.insert(0, Block::Text(Text { text: shown.clone(), native: None }));
+                    result.content.insert(0, Block::Text(Text { text: shown.to_string(), native: None }));
                     Arc::new(Message::Tool(result))
                 }
                 None => message.clone(),

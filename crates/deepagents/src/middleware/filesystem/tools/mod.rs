@@ -1,6 +1,7 @@
 //! The file tools.
 
 mod change;
+mod execute;
 mod read;
 mod search;
 
@@ -10,17 +11,37 @@ use deepagents_fs::VPath;
 use super::Filesystem;
 
 pub(super) use change::{Delete, EditFile, WriteFile};
+pub(super) use execute::Execute;
 pub(super) use read::{Ls, ReadFile};
 pub(super) use search::{Glob, Grep};
 
 const CHARS_PER_TOKEN: usize = 4;
 
-fn parse(path: &str) -> Result<VPath, ToolError> {
-    VPath::parse(path).map_err(failed)
-}
-
 fn failed(error: impl std::fmt::Display) -> ToolError {
     ToolError::model(format!("Error: {error}"))
+}
+
+impl Filesystem {
+    /// A path as the model gave it, if the tools reach it.
+    fn reach(&self, path: &str) -> Result<VPath, ToolError> {
+        let path = VPath::parse(path).map_err(failed)?;
+        let allowed = &self.options.allowed_prefixes;
+        if allowed.is_empty() || allowed.iter().any(|prefix| path.starts_with(prefix)) {
+            return Ok(path);
+        }
+        let allowed: Vec<&str> = allowed.iter().map(VPath::as_str).collect();
+        Err(failed(format!("{path} is out of reach; give a path below {}", allowed.join(" or "))))
+    }
+
+    /// A path that may be changed: results that the harness keeps are not.
+    fn reach_to_change(&self, path: &str) -> Result<VPath, ToolError> {
+        let path = self.reach(path)?;
+        let kept = VPath::parse(super::evict::FOLDER).map_err(failed)?;
+        if path.starts_with(&kept) || kept.starts_with(&path) {
+            return Err(failed(format!("{path} holds results that are kept for you and cannot be changed")));
+        }
+        Ok(path)
+    }
 }
 
 /// A write to this path, so that two calls of one turn do not overtake each other; an illegal path touches nothing.

@@ -12,7 +12,7 @@ use deepagents_fs::{Backend, ByteRange, ContentKind, FsError, Kind, Stat, VPath,
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{failed, parse};
+use super::failed;
 use crate::middleware::filesystem::seen::SeenFiles;
 use crate::middleware::filesystem::{Filesystem, render};
 
@@ -43,7 +43,7 @@ impl Tool for Ls {
     }
 
     async fn call(&self, args: LsArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let path = parse(&args.path)?;
+        let path = self.0.reach(&args.path)?;
         let listing = self.0.workspace.of(&cx).list(cx.state(), &path).await.map_err(failed)?;
         let mut lines: Vec<String> = listing
             .entries
@@ -93,7 +93,7 @@ impl Tool for ReadFile {
     }
 
     async fn call(&self, args: ReadArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let path = parse(&args.file_path)?;
+        let path = self.0.reach(&args.file_path)?;
         let backend = self.0.workspace.of(&cx);
         let head = ByteRange::first(classify::SNIFFED as u64);
         let head = backend.read(cx.state(), &path, head).await.map_err(failed)?;

@@ -10,15 +10,11 @@ use deepagents_fs::search::{GlobQuery, GrepFile, GrepOutcome, GrepQuery, Problem
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{failed, parse};
+use super::failed;
 use crate::middleware::filesystem::Filesystem;
 
 /// Matches that `grep` gives unless told otherwise.
 const DEFAULT_MATCHES: usize = 1_000;
-
-fn root_or(path: Option<&str>) -> Result<VPath, ToolError> {
-    path.map_or_else(|| Ok(VPath::root()), parse)
-}
 
 /// Notes on what a search did not see.
 fn notes(stopped: Option<Stopped>, problems: &Problems) -> Vec<String> {
@@ -60,7 +56,7 @@ impl Tool for Glob {
     }
 
     async fn call(&self, args: GlobArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let query = GlobQuery::new(&args.pattern, root_or(args.path.as_deref())?).map_err(failed)?;
+        let query = GlobQuery::new(&args.pattern, self.0.reach(args.path.as_deref().unwrap_or("/"))?).map_err(failed)?;
         let found = self.0.workspace.of(&cx).glob(cx.state(), &query).await.map_err(failed)?;
         let mut lines: Vec<String> = found.files.iter().map(ToString::to_string).collect();
         if lines.is_empty() {
@@ -117,7 +113,7 @@ impl Tool for Grep {
     }
 
     async fn call(&self, args: GrepArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let mut query = GrepQuery::new(args.pattern.clone(), root_or(args.path.as_deref())?);
+        let mut query = GrepQuery::new(args.pattern.clone(), self.0.reach(args.path.as_deref().unwrap_or("/"))?);
         if let Some(glob) = &args.glob {
             query = query.only(glob).map_err(failed)?;
         }

@@ -1,0 +1,74 @@
+//! Tool calls of an answer, put together from their pieces.
+
+use deepagents_core::model::ModelEvent;
+use serde_json::{Map, Value};
+
+use super::fold::StreamFold;
+use super::part::{Args, Call, Part};
+use super::read::take_text;
+
+impl StreamFold {
+    /// A call or a piece of one. Servers disagree on what they repeat: index, id, both or neither.
+    pub(super) fn call(&mut self, position: usize, mut delta: Map<String, Value>, out: &mut Vec<ModelEvent>) {
+        let id = take_text(&mut delta, "id");
+        let index = if self.plain { Some(position as u64) } else { delta.get("index").and_then(Value::as_u64) };
+        delta.remove("index");
+        if delta.get("type").is_some_and(|kind| kind == "function") {
+            delta.remove("type");
+        }
+        let mut function = match delta.remove("function") {
+            Some(Value::Object(function)) => function,
+            _ => Map::new(),
+        };
+        let name = take_text(&mut function, "name");
+        let found = self.parts.iter().rposition(|part| match part {
+            Part::Call(call) => match index {
+                // A new id under an old index is another call.
+                Some(_) => call.index == index && (id.is_empty() || call.id.is_empty() || call.id == id),
+                None if id.is_empty() => name.is_empty(),
+                None => call.id == id,
+            },
+            _ => false,
+        });
+        let block = found.unwrap_or(self.parts.len());
+        if found.is_none() {
+            self.parts.push(Part::Call(Call { index, ..Call::default() }));
+        }
+        let Some(Part::Call(call)) = self.parts.get_mut(block) else { return };
+        if call.id.is_empty() {
+            call.id = id;
+        }
+        if call.name.is_empty() {
+            call.name = name;
+        }
+        let mut more = String::new();
+        match (function.remove("arguments"), &mut call.args) {
+            (Some(Value::String(text)), Args::Raw(raw)) => {
+                raw.push_str(&text);
+                more = text;
+            }
+            (Some(object @ Value::Object(_)), args) => {
+                more = object.to_string();
+                *args = Args::Object(object);
+            }
+            _ => {}
+        }
+        function.retain(|_, value| !value.is_null());
+        delta.retain(|_, value| !value.is_null());
+        call.function.extend(function);
+        call.fields.extend(delta);
+        if call.announced {
+            out.push(ModelEvent::ToolArgs { block, delta: more });
+        } else if !call.name.is_empty() {
+            call.announced = true;
+            out.push(ModelEvent::ToolCall { block, id: call.id.clone(), name: call.name.clone() });
+            let so_far = match &call.args {
+                Args::Raw(raw) => raw.clone(),
+                Args::Object(_) => more,
+            };
+            if !so_far.is_empty() {
+                out.push(ModelEvent::ToolArgs { block, delta: so_far });
+            }
+        }
+    }
+}

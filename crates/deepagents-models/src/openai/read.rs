@@ -1,0 +1,62 @@
+//! Reading small things out of answers.
+
+use deepagents_core::message::Usage;
+use serde_json::{Map, Value};
+
+/// Pieces of one structured thought share an index: their texts grow, the rest is replaced.
+pub(super) fn merge_detail(details: &mut Vec<Value>, detail: Value) {
+    let same = |other: &&mut Value| {
+        detail.get("index").is_some() && ["index", "type"].iter().all(|key| other.get(key) == detail.get(key))
+    };
+    match (details.iter_mut().rfind(same), detail) {
+        (Some(Value::Object(target)), Value::Object(detail)) => {
+            for (key, value) in detail {
+                match (target.get_mut(&key), value) {
+                    (_, Value::Null) => {}
+                    (Some(Value::String(text)), Value::String(more))
+                        if matches!(key.as_str(), "text" | "summary" | "data") =>
+                    {
+                        text.push_str(&more);
+                    }
+                    (_, value) => drop(target.insert(key, value)),
+                }
+            }
+        }
+        (_, detail) => details.push(detail),
+    }
+}
+
+pub(super) fn usage(reported: &Value) -> Usage {
+    let count = |path: &[&str]| path.iter().try_fold(reported, |value, key| value.get(key)).and_then(Value::as_u64);
+    let (input, answer) =
+        (count(&["prompt_tokens"]).unwrap_or_default(), count(&["completion_tokens"]).unwrap_or_default());
+    let reasoning = count(&["completion_tokens_details", "reasoning_tokens"]).unwrap_or_default();
+    // Some services leave reasoning out of the answer's tokens; their total tells.
+    let apart = count(&["total_tokens"]) == Some(input.saturating_add(answer).saturating_add(reasoning));
+    Usage {
+        input,
+        output: if apart { answer.saturating_add(reasoning) } else { answer },
+        cache_read: count(&["prompt_tokens_details", "cached_tokens"])
+            .or_else(|| count(&["prompt_cache_hit_tokens"]))
+            .unwrap_or_default(),
+        cache_write: count(&["prompt_tokens_details", "cache_write_tokens"]).unwrap_or_default(),
+        reasoning,
+    }
+}
+
+pub(super) fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(object) => object.is_empty(),
+        _ => false,
+    }
+}
+
+pub(super) fn take_text(map: &mut Map<String, Value>, key: &str) -> String {
+    match map.remove(key) {
+        Some(Value::String(text)) => text,
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,251 @@
+//! Context compaction: the conversation a model is shown stays within its window.
+//!
+//! Messages are never rewritten. What is done to the view of them is recorded as events in a private channel
+//! ([`Compactions`]), and every request is computed from the thread and these events:
+//!
+//! 1. Long arguments of old `write_file` and `edit_file` calls are cut.
+//! 2. The oldest messages are written to `/conversation_history/{thread}.md`, read back, and only then replaced by a
+//!    summary. If they cannot be stored or no summary can be had, nothing is evicted and the event `compaction_failed`
+//!    tells why.
+//! 3. Where a request still does not fit, or the provider refuses it as too long, more is evicted and large results are
+//!    shown in part, once.
+//!
+//! System prompt, memory, the todo list, the last words of a person and calls that wait for results always stay.
+
+mod archive;
+mod count;
+mod cut;
+mod event;
+mod notice;
+mod options;
+mod render;
+mod sections;
+mod summary;
+mod threshold;
+mod tool;
+mod view;
+mod work;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deepagents_core::agent::BuildError;
+use deepagents_core::error::{Error, Result};
+use deepagents_core::middleware::{Middleware, ModelNext, ModelResponse, Step};
+use deepagents_core::model::{ChatModel, ErrorInfo, ModelError, ModelRequest};
+use deepagents_core::run::Context;
+use deepagents_core::state::ChannelSpec;
+use deepagents_core::tool::DynTool;
+use deepagents_fs::Backend;
+
+use crate::workspace::Workspace;
+use archive::Archive;
+use count::Tally;
+use options::Settled;
+use tool::CompactConversation;
+use view::ViewCache;
+use work::Work;
+
+pub use event::{Compaction, Compactions, Place, ViewEvent, ViewState};
+pub use options::{PrefixReuse, SummarizationOptions, TruncateArgs};
+pub use sections::SummaryText;
+pub use threshold::{Size, Trigger};
+
+/// Runs whose counts are remembered at once; others count anew.
+const LEDGERS: usize = 64;
+
+/// Keeps the conversation within the model's window; see the [module](self).
+///
+/// ```
+/// use std::sync::Arc;
+/// use deepagents::middleware::summarization::{Summarization, SummarizationOptions};
+/// use deepagents::models::scripted::ScriptedModel;
+/// let model = ScriptedModel::new([]);
+/// let options = SummarizationOptions::default().max_tokens_before_summary(120_000).messages_to_keep(6);
+/// let summarization = Summarization::new(Arc::new(model), deepagents_fs::StateBackend::new(), options)?;
+/// # Ok::<(), deepagents::BuildError>(())
+/// ```
+#[derive(Clone)]
+pub struct Summarization {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    workspace: Workspace,
+    options: Settled,
+    /// The agent's model, for compaction between its calls.
+    model: Arc<dyn ChatModel>,
+    compact_tool: bool,
+    /// Oldest first, by run and path.
+    ledgers: Mutex<VecDeque<(String, Ledger)>>,
+}
+
+/// What is remembered between the requests of a run, so that each costs what it adds.
+#[derive(Default)]
+struct Ledger {
+    view: ViewCache,
+    tally: Tally,
+}
+
+impl Summarization {
+    /// Compaction for a model, with the history on a backend.
+    ///
+    /// # Errors
+    /// When a size makes no sense, or is a share of a window that is not known.
+    pub fn new(
+        model: Arc<dyn ChatModel>,
+        backend: impl Backend,
+        options: SummarizationOptions,
+    ) -> Result<Self, BuildError> {
+        Self::on(Workspace::One(Arc::new(backend)), model, options)
+    }
+
+    pub(crate) fn on(
+        workspace: Workspace,
+        model: Arc<dyn ChatModel>,
+        options: SummarizationOptions,
+    ) -> Result<Self, BuildError> {
+        let compact_tool = options.compact_tool;
+        let options = options.settle(model.profile().context_window)?;
+        let ledgers = Mutex::default();
+        Ok(Self { inner: Arc::new(Inner { workspace, options, model, compact_tool, ledgers }) })
+    }
+}
+
+impl Inner {
+    fn state(&self, cx: &Context) -> ViewState {
+        cx.get::<Compactions>()
+    }
+
+    /// The ledger of a run, taken out so that no lock is held while it is used.
+    fn take(&self, cx: &Context) -> Ledger {
+        let key = key(cx);
+        let mut ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = ledgers.iter().position(|(known, _)| *known == key);
+        at.and_then(|at| ledgers.remove(at)).map(|(_, ledger)| ledger).unwrap_or_default()
+    }
+
+    fn put(&self, cx: &Context, ledger: Ledger) {
+        let mut ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
+        if ledgers.len() >= LEDGERS {
+            ledgers.pop_front();
+        }
+        ledgers.push_back((key(cx), ledger));
+    }
+
+    fn work<'a>(
+        &'a self,
+        request: ModelRequest,
+        cx: &'a Context,
+        backend: &'a dyn Backend,
+        model: Arc<dyn ChatModel>,
+        tally: Tally,
+    ) -> Work<'a> {
+        Work {
+            cx,
+            options: &self.options,
+            window: self.options.context_window.or(model.profile().context_window),
+            model,
+            archive: Archive::new(backend, cx.state()),
+            request,
+            state: self.state(cx),
+            events: Vec::new(),
+            count: tally.last,
+            tally,
+            problem: None,
+        }
+    }
+
+    /// Does what is due before a request is sent.
+    async fn prepare(&self, work: &mut Work<'_>) -> Result<()> {
+        work.measure();
+        if let Some(args) = self.options.args.as_ref().filter(|args| work.is_over() || args.trigger.met(work.length())) {
+            work.truncate_args(Some(args.keep)).await;
+        }
+        if let Some(budget) = work.budget().filter(|_| work.is_over()) {
+            // With some room left, so that the next messages do not lead here again.
+            work.try_compact(Some(work.room(budget / 4 * 3)), true).await;
+        } else if self.options.trigger.met(work.length()) && !work.is_pausing() {
+            work.try_compact(None, false).await;
+        }
+        if let Some(budget) = work.budget().filter(|_| work.is_over()) {
+            work.shrink(budget).await;
+        }
+        match work.limit() {
+            Some(limit) if work.count.tokens > limit => Err(too_long(work, limit)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn key(cx: &Context) -> String {
+    cx.path().iter().fold(cx.run_id().to_owned(), |key, part| format!("{key}/{part}"))
+}
+
+fn too_long(work: &Work<'_>, limit: u64) -> Error {
+    let tokens = work.count.tokens;
+    let why = work.problem.as_ref().map(|problem| format!(" ({problem})")).unwrap_or_default();
+    let text = format!(
+        "the request has about {tokens} tokens and at most {limit} fit, also after compaction{why}; shorten the last message or use a model with a larger window"
+    );
+    Error::Model(ModelError::ContextLength(ErrorInfo::from(text)))
+}
+
+impl Middleware for Summarization {
+    fn name(&self) -> &str {
+        "Summarization"
+    }
+
+    fn channels(&self) -> Vec<ChannelSpec> {
+        self.inner.workspace.channels().into_iter().chain([ChannelSpec::of::<Compactions>()]).collect()
+    }
+
+    fn tools(&self) -> Vec<Arc<dyn DynTool>> {
+        if self.inner.compact_tool { vec![Arc::new(CompactConversation(self.inner.clone()))] } else { Vec::new() }
+    }
+
+    async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
+        let Some(state) = cx.state().get::<Compactions>().filter(|state| !state.is_plain()) else { return Ok(request) };
+        let mut ledger = self.inner.take(cx);
+        request.messages = ledger.view.view(&request.messages, state, self.inner.options.args.as_ref());
+        self.inner.put(cx, ledger);
+        Ok(request)
+    }
+
+    async fn wrap_model_call(&self, request: ModelRequest, next: ModelNext) -> Result<ModelResponse> {
+        let inner = &*self.inner;
+        let cx = next.cx().clone();
+        let backend = inner.workspace.of(&cx);
+        let Ledger { view, tally } = inner.take(&cx);
+        let mut work = inner.work(request, &cx, &*backend, next.model().clone(), tally);
+        inner.prepare(&mut work).await?;
+        let mut answer = next.run(work.request.clone()).await;
+        if matches!(&answer, Err(error) if matches!(error.as_model(), Some(ModelError::ContextLength(_)))) {
+            let tokens = work.count.tokens;
+            work.note(ViewEvent::Refused { tokens });
+            let half = tokens / 2;
+            if work.shrink(work.budget().map_or(half, |budget| budget.min(half))).await {
+                answer = next.run(work.request.clone()).await;
+            }
+        }
+        let mut response = answer?;
+        response.update = work.update().and(response.update);
+        inner.put(&cx, Ledger { view, tally: work.tally });
+        Ok(response)
+    }
+
+    async fn after_agent(&self, cx: &Context) -> Result<Step> {
+        drop(self.inner.take(cx));
+        Ok(Step::next())
+    }
+}
+
+impl std::fmt::Debug for Summarization {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Summarization")
+            .field("model", &self.inner.model.name())
+            .field("trigger", &self.inner.options.trigger)
+            .field("keep", &self.inner.options.keep)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,132 @@
+//! Asking a model for a summary.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use deepagents_core::error::Error;
+use deepagents_core::message::Message;
+use deepagents_core::model::{ChatModel, ModelError, ModelOutput, ModelRequest, SystemBlock};
+use deepagents_core::run::Context;
+
+use super::count;
+use super::options::Settled;
+use super::sections::SummaryText;
+
+/// How often messages that are too long for the summarising model are halved.
+const HALVINGS: usize = 3;
+/// Tokens of the shortest piece of a message that is worth sending.
+const LEAST: u64 = 200;
+
+/// What is to be summarised, and by whom.
+pub(super) struct Summariser<'a> {
+    pub(super) cx: &'a Context,
+    pub(super) options: &'a Settled,
+    /// The model of the conversation.
+    pub(super) main: &'a Arc<dyn ChatModel>,
+    /// What the summary before says.
+    pub(super) earlier: Option<&'a SummaryText>,
+    /// The evicted messages, each as text.
+    pub(super) texts: Vec<String>,
+}
+
+impl Summariser<'_> {
+    /// The summary; over the cached prefix where a request for that is given and answered.
+    pub(super) async fn run(self, inline: Option<ModelRequest>) -> Result<SummaryText, String> {
+        if let Some(request) = inline
+            && let Ok(answer) = self.cx.ask(self.main, request).await
+            && !answer.message.has_calls()
+            && let Ok(summary) = self.read(&answer, self.earlier)
+        {
+            return Ok(summary);
+        }
+        let mut problem = None;
+        for model in self.options.model.iter().chain([self.main]) {
+            match self.write(model).await {
+                Ok(summary) => return Ok(summary),
+                Err(error) => {
+                    problem.get_or_insert(format!("{}: {error}", model.name()));
+                }
+            }
+        }
+        Err(problem.unwrap_or_default())
+    }
+
+    fn read(&self, answer: &ModelOutput, earlier: Option<&SummaryText>) -> Result<SummaryText, Error> {
+        let text = answer.message.text();
+        if text.trim().is_empty() {
+            return Err(Error::other("the model's answer holds no summary"));
+        }
+        let summary = SummaryText::parse(&text);
+        Ok(match earlier {
+            Some(earlier) => summary.after(earlier),
+            None => summary,
+        })
+    }
+
+    /// Has a model summarise all messages: at once where they fit its window, otherwise part after part, each with the
+    /// summary so far.
+    async fn write(&self, model: &Arc<dyn ChatModel>) -> Result<SummaryText, Error> {
+        let own = self.options.context_window.filter(|_| Arc::ptr_eq(model, self.main));
+        let window = own.or(model.profile().context_window);
+        let room = window.map_or(self.options.max_summary_tokens, |window| self.options.max_summary_tokens.min(window / 4));
+        // Estimates may be off by a quarter.
+        let mut budget = window.map_or(u64::MAX, |window| (window / 4 * 3).saturating_sub(2 * room).max(LEAST));
+        let mut left: VecDeque<&str> = self.texts.iter().map(String::as_str).collect();
+        let mut summary = self.earlier.cloned();
+        let mut halvings = 0;
+        while !left.is_empty() {
+            let mut tokens = 0;
+            let fits = left.iter().take_while(|text| {
+                tokens += count::of_text(text);
+                tokens <= budget
+            });
+            let taken = fits.count().max(1);
+            let part: Vec<String> = left.iter().take(taken).map(|text| shortened(text, budget)).collect();
+            let request = self.request(summary.as_ref(), &part, room);
+            match self.cx.ask(model, request).await {
+                Ok(answer) => {
+                    summary = Some(self.read(&answer, summary.as_ref())?);
+                    left.drain(..taken);
+                }
+                Err(Error::Model(ModelError::ContextLength(_))) if halvings < HALVINGS => {
+                    halvings += 1;
+                    budget = (part.iter().map(|text| count::of_text(text)).sum::<u64>() / 2).max(LEAST);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        summary.ok_or_else(|| Error::other("there was nothing to summarise"))
+    }
+
+    fn request(&self, earlier: Option<&SummaryText>, texts: &[String], room: u64) -> ModelRequest {
+        let earlier = earlier
+            .map(|earlier| format!("<summary_so_far>\n{}\n</summary_so_far>\n\n", earlier.render()))
+            .unwrap_or_default();
+        let text = format!("{earlier}<messages>\n{}</messages>\n\nWrite the summary of all this.", texts.join("\n"));
+        let mut request = ModelRequest::new(vec![Message::harness(text)]);
+        request.system = vec![SystemBlock::new(self.options.prompt.clone())];
+        request.settings.max_tokens = Some(room);
+        request
+    }
+}
+
+/// The request for a summary that begins like the conversation's own.
+pub(super) fn inline(request: &ModelRequest, options: &Settled) -> ModelRequest {
+    let mut request = request.clone();
+    let lead = include_str!("../../prompts/summary_inline.md").trim_end();
+    request.messages.put(Arc::new(Message::harness(format!("{lead}\n\n{}", options.prompt))));
+    request
+}
+
+/// A text without its middle, if it is longer than a model takes.
+fn shortened(text: &str, tokens: u64) -> String {
+    if count::of_text(text) <= tokens {
+        return text.to_owned();
+    }
+    // Characters cost a token at most.
+    let half = usize::try_from(tokens / 2).unwrap_or(usize::MAX);
+    let chars = text.chars().count();
+    let head: String = text.chars().take(half).collect();
+    let tail: String = text.chars().skip(chars.saturating_sub(half)).collect();
+    format!("{head}\n[{} characters left out]\n{tail}\n", chars.saturating_sub(2 * half))
+}

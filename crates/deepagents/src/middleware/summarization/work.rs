@@ -1,0 +1,342 @@
+//! Making a request fit: one after the other, what costs the conversation least.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use deepagents_core::message::{Author, Message, Messages};
+use deepagents_core::model::{ChatModel, ModelRequest, ToolChoice};
+use deepagents_core::run::Context;
+use deepagents_core::state::Update;
+use serde_json::json;
+
+use super::archive::{self, Archive};
+use super::count::{self, Count, Tally};
+use super::cut::{cut, suffix};
+use super::event::{Compaction, Compactions, Place, ViewEvent, ViewState};
+use super::options::{PrefixReuse, Settled};
+use super::summary::{self, Summariser};
+use super::threshold::{Length, Size};
+use super::view::{Lens, has_long_args};
+use super::{notice, render};
+
+/// Characters that are shown of a result that is cut to make room.
+const CLIPPED: usize = 4_000;
+/// Messages that must come after a failed summary before another one is tried, unless the window is full.
+const PAUSE: usize = 10;
+
+/// A request, and what is done to make it fit.
+pub(super) struct Work<'a> {
+    pub(super) cx: &'a Context,
+    pub(super) options: &'a Settled,
+    pub(super) model: Arc<dyn ChatModel>,
+    pub(super) archive: Archive<'a>,
+    pub(super) request: ModelRequest,
+    pub(super) state: ViewState,
+    pub(super) events: Vec<ViewEvent>,
+    pub(super) tally: Tally,
+    pub(super) count: Count,
+    pub(super) window: Option<u64>,
+    /// Why something could not be done, for the error if nothing else helps.
+    pub(super) problem: Option<String>,
+}
+
+impl Work<'_> {
+    pub(super) fn measure(&mut self) {
+        self.count = self.tally.count(&self.request, self.cx.messages(), self.state.changed_at);
+    }
+
+    pub(super) fn length(&self) -> Length {
+        Length { messages: self.request.messages.len(), tokens: self.count.tokens, window: self.window }
+    }
+
+    /// Tokens that the conversation may have before the answer has no room any more.
+    pub(super) fn budget(&self) -> Option<u64> {
+        let window = self.window.or(self.state.refused)?;
+        let settings = self.request.settings.max_tokens;
+        // Without a limit of its own the answer is given what models usually need, not all they could use.
+        let answer = settings.unwrap_or_else(|| self.model.profile().max_output.unwrap_or(0).min(window / 6));
+        Some((window / 20 * 19).saturating_sub(answer))
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.budget().is_some_and(|budget| self.count.tokens > budget)
+    }
+
+    /// Tokens that cannot be sent whatever the estimate is worth.
+    pub(super) fn limit(&self) -> Option<u64> {
+        Some(self.window?.saturating_sub(self.request.settings.max_tokens.unwrap_or(0)))
+    }
+
+    /// Whether a summary that failed a moment ago should not be tried again yet.
+    pub(super) fn is_pausing(&self) -> bool {
+        self.state.failed_at.is_some_and(|at| self.cx.messages().len() < at + PAUSE)
+    }
+
+    /// What the work changes in the state.
+    pub(super) fn update(&mut self) -> Update {
+        let events = std::mem::take(&mut self.events);
+        let files = std::mem::take(&mut self.archive.update);
+        if events.is_empty() { files } else { files.with::<Compactions>(events) }
+    }
+
+    /// Takes an event in and shows the request anew.
+    fn apply(&mut self, event: ViewEvent) {
+        let before = self.state.clone();
+        self.state.apply(event.clone());
+        self.events.push(event);
+        self.reshow(&before);
+        self.measure();
+    }
+
+    /// Notes that something was refused or failed; the view stays.
+    pub(super) fn note(&mut self, event: ViewEvent) {
+        self.state.apply(event.clone());
+        self.events.push(event);
+    }
+
+    /// Brings the request from one state of the view to the present one. What other middlewares did to single messages
+    /// stays done.
+    fn reshow(&mut self, before: &ViewState) {
+        let thread = self.cx.messages();
+        let old = Lens::new(before, thread, self.options.args.as_ref());
+        let new = Lens::new(&self.state, thread, self.options.args.as_ref());
+        let at: HashMap<&str, usize> =
+            (old.base..).zip(thread.tail(old.base)).map(|(index, m)| (m.id(), index)).collect();
+        let gone: Vec<&str> = old.head().map(|m| m.id()).collect();
+        let mut messages: Messages = new.head().cloned().collect();
+        let mut moved: Vec<Option<usize>> = Vec::new();
+        for message in self.request.messages.iter() {
+            let index = at.get(message.id()).copied();
+            let leaves = gone.contains(&message.id()) || index.is_some_and(|index| index < new.base);
+            if leaves {
+                moved.push(None);
+                continue;
+            }
+            moved.push(Some(messages.len()));
+            messages.put(index.map_or_else(|| message.clone(), |index| new.show(message, index)));
+        }
+        self.request.messages = messages;
+        let marks = std::mem::take(&mut self.request.cache.messages);
+        let place = |index: usize| moved.get(index).copied().flatten();
+        self.request.cache.messages =
+            marks.into_iter().filter_map(|(index, ttl)| place(index).map(|index| (index, ttl))).collect();
+    }
+
+    /// Cuts long arguments of calls before the part that is to stay whole; of all calls if nothing is to.
+    pub(super) async fn truncate_args(&mut self, keep: Option<Size>) -> bool {
+        let Some(args) = &self.options.args else { return false };
+        let thread = self.cx.messages();
+        let lens = Lens::new(&self.state, thread, Some(args));
+        let tokens = |index: usize| self.count.corrected(thread.get(index).map_or(0, |m| count::of_message(m)));
+        // The last message is never a call.
+        let boundary = match keep {
+            None => thread.len().checked_sub(1),
+            Some(Size::Messages(kept)) => thread.len().checked_sub(kept),
+            Some(size) => match size.tokens(self.window) {
+                Some(budget) => suffix(thread, lens.base, budget, tokens),
+                None => None,
+            },
+        };
+        let known = self.state.truncated_before.as_ref().and_then(|place| place.find(thread)).unwrap_or(0);
+        let from = known.max(lens.base);
+        let Some(boundary) = boundary.filter(|at| *at > from) else { return false };
+        let long = |index: &usize| {
+            thread.get(*index).and_then(|m| m.as_assistant()).is_some_and(|answer| has_long_args(answer, args))
+        };
+        let turns = (from..boundary).filter(long).count();
+        if turns == 0 {
+            return false;
+        }
+        let before = self.count.tokens;
+        self.apply(ViewEvent::ArgsTruncated { before: Place::at(thread, boundary), made_at: thread.len() });
+        let data = json!({"turns": turns, "tokens_before": before, "tokens_after": self.count.tokens});
+        self.cx.custom("arguments_truncated", data).await;
+        true
+    }
+
+    /// Replaces the beginning of the conversation by a summary, once it is stored; gives how many messages left. What
+    /// stays is at most `keep`, and where `room` is given at most so many tokens. `forced` does it also where little is
+    /// gained.
+    pub(super) async fn compact(&mut self, keep: Size, room: Option<u64>, forced: bool) -> Result<Option<usize>, String> {
+        let thread = self.cx.messages();
+        let base = Lens::new(&self.state, thread, self.options.args.as_ref()).base;
+        let shown: HashMap<&str, &Arc<Message>> = self.request.messages.iter().map(|m| (m.id(), m)).collect();
+        let as_shown = |message: &Arc<Message>| Arc::clone(shown.get(message.id()).copied().unwrap_or(message));
+        let estimate = |index: usize| thread.get(index).map_or(0, |m| count::of_message(&as_shown(m)));
+        let tokens = |index: usize| self.count.corrected(estimate(index));
+        let wished = cut(thread, base, keep, self.window, tokens);
+        let needed = room.and_then(|room| cut(thread, base, Size::Tokens(room), None, tokens));
+        let Some(at) = wished.max(needed) else { return Ok(None) };
+        let evicted: Vec<Arc<Message>> = thread.tail(base).take(at - base).cloned().collect();
+        let tokens_evicted: u64 = (base..at).map(tokens).sum();
+        let little = self.options.trigger.counts_tokens() && tokens_evicted < self.count.tokens / 20;
+        if little && !forced {
+            return Ok(None);
+        }
+
+        let stored = self.archive.media(&evicted).await.map_err(unstored)?;
+        let numbered = || evicted.iter().enumerate();
+        let mut body = String::new();
+        for (place, message) in numbered() {
+            body.push_str(&render::message(message, base + place + 1, place, &stored));
+            body.push('\n');
+        }
+        let head = format!("\n## Summarized at {}\n\n", self.cx.clock().now());
+        let name = archive::history_name(self.cx);
+        let part = self.state.last.as_ref().map_or(1, |last| last.part);
+        let (file, part) = self.archive.append(&name, part, &head, &body).await.map_err(unstored)?;
+
+        let texts = numbered().map(|(place, m)| render::message(&as_shown(m), base + place + 1, place, &stored));
+        let earlier = self.state.last.clone().filter(|_| base > 0);
+        let summariser = Summariser {
+            cx: self.cx,
+            options: self.options,
+            main: &self.model,
+            earlier: earlier.as_ref().map(|last| &last.summary),
+            texts: texts.collect(),
+        };
+        let inline = self.reuses_prefix(tokens_evicted).then(|| summary::inline(&self.request, self.options));
+        let over_prefix = inline.is_some();
+        let summary =
+            summariser.run(inline).await.map_err(|error| format!("no summary could be made: {error}"))?;
+
+        let human = (0..thread.len()).rev().find(|&index| is_human(thread, index));
+        let pinned = human.filter(|index| *index < at).and_then(|index| thread.get(index)).map(as_shown);
+        let text = notice::summary(&summary, at, &file, self.cx);
+        let mut message = Message::harness(text);
+        message.set_id(format!("summary_{}", self.state.compactions + 1));
+        let before = self.count.tokens;
+        self.apply(ViewEvent::Compacted(Box::new(Compaction {
+            cut: Place::at(thread, at),
+            summary,
+            message: Arc::new(message),
+            pinned,
+            file: file.clone(),
+            part,
+            made_at: thread.len(),
+        })));
+        let data = json!({
+            "evicted": evicted.len(),
+            "kept": thread.len() - at,
+            "file": file,
+            "tokens_before": before,
+            "tokens_evicted": tokens_evicted,
+            "over_cached_prefix": over_prefix,
+        });
+        self.cx.custom("conversation_compacted", data).await;
+        Ok(Some(evicted.len()))
+    }
+
+    /// Compacts, and where that fails tells so and goes on with everything in place.
+    pub(super) async fn try_compact(&mut self, room: Option<u64>, forced: bool) -> bool {
+        match self.compact(self.options.keep, room, forced).await {
+            Ok(done) => done.is_some(),
+            Err(error) => {
+                self.cx.custom("compaction_failed", json!({"error": error})).await;
+                self.note(ViewEvent::Failed { at: self.cx.messages().len() });
+                self.problem = Some(error);
+                false
+            }
+        }
+    }
+
+    /// Whether the summary is asked for over the cached prefix.
+    fn reuses_prefix(&self, evicted: u64) -> bool {
+        let request = &self.request;
+        let fits = match self.window {
+            Some(window) => self.count.tokens + self.options.max_summary_tokens + 1_000 <= window,
+            None => true,
+        };
+        // An answer in a shape, or one that must be a call, is no summary.
+        let free = request.output_schema.is_none() && matches!(request.tool_choice, ToolChoice::Auto | ToolChoice::None);
+        if self.options.model.is_some() || !fits || !free {
+            return false;
+        }
+        match self.options.prefix {
+            PrefixReuse::Never => false,
+            PrefixReuse::Always => true,
+            PrefixReuse::WhereCheaper => self.count.reported.is_some_and(|usage| {
+                let cached = usage.cache_read.saturating_add(usage.cache_write);
+                // What is read from a cache costs about a tenth.
+                cached > 0 && cached / 10 + self.count.tokens.saturating_sub(cached) < evicted
+            }),
+        }
+    }
+
+    /// Shows only the beginning of large results, largest first, until the request has at most so many tokens. What is
+    /// not shown is stored before.
+    async fn clip(&mut self, target: u64) -> bool {
+        let thread = self.cx.messages();
+        let lens = Lens::new(&self.state, thread, self.options.args.as_ref());
+        let chars = self.window.map_or(CLIPPED, |window| usize::try_from(window / 2).unwrap_or(CLIPPED).clamp(200, CLIPPED));
+        let results = (lens.base..thread.len()).filter_map(|index| Some((index, thread.get(index)?.as_tool()?)));
+        let mut large: Vec<_> = results
+            .filter(|(_, result)| !self.state.clipped.contains_key(&result.id))
+            .filter_map(|(index, result)| {
+                let text = thread.get(index)?.text();
+                // What is put in its place takes some room itself.
+                (text.chars().count() > chars + 200).then_some((count::of_text(&text), index, result, text))
+            })
+            .collect();
+        large.sort_by_key(|(tokens, ..)| std::cmp::Reverse(*tokens));
+        let mut shown = BTreeMap::new();
+        let mut tokens = self.count.tokens;
+        for (_, index, result, text) in large {
+            if tokens <= target {
+                break;
+            }
+            let where_whole = match notice::file_read(thread, index, result) {
+                Some(path) => format!("read {path} again with `offset` and `limit`"),
+                None => match self.archive.result(&result.id, &text).await {
+                    Ok(path) => format!("it is whole in {path}; read it in parts"),
+                    Err(error) => {
+                        let error = unstored(error);
+                        self.cx.custom("compaction_failed", json!({"error": error})).await;
+                        self.problem = Some(error);
+                        continue;
+                    }
+                },
+            };
+            let short = notice::clipped(&text, chars, &where_whole);
+            let saved = count::of_text(&text).saturating_sub(count::of_text(&short));
+            tokens = tokens.saturating_sub(self.count.corrected(saved));
+            shown.insert(result.id.clone(), short.into());
+        }
+        if shown.is_empty() {
+            return false;
+        }
+        let (results, before) = (shown.len(), self.count.tokens);
+        self.apply(ViewEvent::ResultsClipped { shown, made_at: thread.len() });
+        let data = json!({"results": results, "tokens_before": before, "tokens_after": self.count.tokens});
+        self.cx.custom("results_clipped", data).await;
+        true
+    }
+
+    /// Tokens that the messages which stay may have for a request of so many.
+    pub(super) fn room(&self, target: u64) -> u64 {
+        let summary = self.options.max_summary_tokens.min(target / 4);
+        target.saturating_sub(self.count.fixed + summary).max(1)
+    }
+
+    /// Makes the request smaller by all means, down to so many tokens if that can be had; says whether it is smaller.
+    pub(super) async fn shrink(&mut self, target: u64) -> bool {
+        let before = self.count.tokens;
+        self.truncate_args(None).await;
+        // What failed a moment ago would fail again.
+        if self.count.tokens > target && self.problem.is_none() {
+            self.try_compact(Some(self.room(target)), true).await;
+        }
+        if self.count.tokens > target {
+            self.clip(target).await;
+        }
+        self.count.tokens < before
+    }
+}
+
+fn is_human(thread: &Messages, index: usize) -> bool {
+    thread.get(index).and_then(|m| m.as_user()).is_some_and(|user| user.author == Author::Human)
+}
+
+fn unstored(error: impl std::fmt::Display) -> String {
+    format!("what was to be evicted could not be stored: {error}")
+}

@@ -1,0 +1,140 @@
+//! Requests that do not fit.
+
+use deepagents::core::model::ErrorInfo;
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{DeepAgent, Message, ModelError, RunInput, json_tool};
+
+use super::*;
+use crate::memory::told;
+
+fn too_long() -> Turn {
+    Turn::error(ModelError::ContextLength(ErrorInfo::from("prompt is too long")))
+}
+
+/// Refuses conversations of more characters.
+fn narrow(chars: usize) -> ScriptedModel {
+    let answer = move |request: &ModelRequest| match everything(request).len() {
+        _ if request.tools.is_empty() => Turn::text("A SUMMARY"),
+        long if long > chars => too_long(),
+        _ => Turn::text("Done."),
+    };
+    ScriptedModel::rules().always(Turn::with(answer)).build()
+}
+
+fn long_history(messages: usize, chars: usize) -> Vec<Message> {
+    let text = |n: usize| format!("{n} {}", "word ".repeat(chars / 5));
+    let message = |n: usize| if n % 2 == 0 { Message::user(text(n)) } else { Message::assistant(text(n)) };
+    (0..messages).map(message).chain([Message::user("And now?")]).collect()
+}
+
+#[tokio::test]
+async fn a_request_that_the_provider_refuses_as_too_long_is_compacted_and_sent_once_more() {
+    let model = narrow(30_000);
+    let agent = DeepAgent::builder().model(model.clone()).build().unwrap();
+    let outcome = agent.invoke(RunInput::messages(long_history(20, 4_000))).await.unwrap();
+    assert_eq!(outcome.text(), "Done.");
+    assert_eq!(requests(&model).1.len(), 2);
+    for n in 0..10 {
+        assert!(history(&outcome).contains(&format!("{n} word")), "message {n} is in the file");
+    }
+}
+
+#[tokio::test]
+async fn many_small_messages_make_room_too() {
+    let model = narrow(15_000);
+    let agent = DeepAgent::builder().model(model.clone()).build().unwrap();
+    let outcome = agent.invoke(RunInput::messages(long_history(300, 20))).await.unwrap();
+    assert_eq!(outcome.text(), "Done.");
+    assert_eq!(requests(&model).1.len(), 2);
+}
+
+#[tokio::test]
+async fn a_provider_that_refuses_everything_is_asked_twice_and_once_where_nothing_can_be_left_out() {
+    for (history, asked) in [(long_history(20, 4_000), 2), (vec![Message::user("Hi.")], 1)] {
+        let model = ScriptedModel::rules()
+            .when(|request| request.tools.is_empty(), [Turn::text("A SUMMARY")])
+            .always(too_long())
+            .build();
+        let agent = DeepAgent::builder().model(model.clone()).build().unwrap();
+        let error = agent.invoke(RunInput::messages(history)).await.unwrap_err();
+        assert_eq!(error.kind(), "context_length");
+        assert_eq!(requests(&model).1.len(), asked);
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_can_never_fit_is_an_error_before_any_call() {
+    let model = talker().with_profile(window(2_000));
+    let agent = DeepAgent::builder().model(model.clone()).preset(deepagents::Preset::Lean).build().unwrap();
+    let error = agent.invoke("x".repeat(40_000)).await.unwrap_err();
+    assert_eq!(error.kind(), "context_length");
+    assert!(error.to_string().contains("shorten the last message"), "{error}");
+    assert!(model.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_refused_length_is_remembered_where_the_window_is_unknown() {
+    let model = narrow(60_000);
+    let agent = DeepAgent::builder().model(model.clone()).journal(deepagents::MemoryJournal::new()).build().unwrap();
+    agent.invoke(RunInput::messages(long_history(20, 4_000)).thread("t1")).await.unwrap();
+    let more = long_history(20, 4_000);
+    let outcome = agent.invoke(RunInput::messages(more).thread("t1")).await.unwrap();
+    assert_eq!(outcome.text(), "Done.");
+    assert_eq!(requests(&model).1.len(), 3, "the second run does not run into it again");
+}
+
+#[tokio::test]
+async fn a_result_too_large_for_the_window_is_shown_in_part_and_stored_whole() {
+    let turns = [Turn::call("dump", json!({})), Turn::text("Done.")];
+    let model = model([Turn::text("A SUMMARY")], turns).with_profile(window(12_000));
+    let lines: String = (0..6_000).map(|n| format!("line {n}\n")).collect();
+    let whole = lines.clone();
+    let dump = json_tool("dump", "Dumps.", json!({"type": "object"}), move |_, _| std::future::ready(Ok(lines.clone())));
+    let agent = DeepAgent::builder().model(model.clone()).tool(dump).build().unwrap();
+    let outcome = agent.invoke("Dump it.").await.unwrap();
+    assert_eq!(outcome.text(), "Done.");
+    let result = outcome.messages().iter().find(|m| m.as_tool().is_some()).unwrap().text();
+    assert_eq!(result, whole, "the thread keeps it");
+    let (_, sent) = requests(&model);
+    let shown = texts(&sent[1]);
+    assert!(shown[2].starts_with("line 0\n") && shown[2].len() < 5_000, "{}", shown[2]);
+    let files = outcome.state.get::<Files>().unwrap();
+    let stored = files.iter().find(|(path, _)| path.as_str().starts_with("/large_tool_results/")).unwrap();
+    assert_eq!(stored.1.content().bytes(), whole.as_bytes());
+    assert!(shown[2].contains(stored.0.as_str()));
+}
+
+#[tokio::test]
+async fn messages_too_long_for_the_summarising_model_are_summarised_part_after_part() {
+    let light = |request: &ModelRequest| match everything(request).len() {
+        long if long > 16_000 => too_long(),
+        _ => Turn::text("## State\nread a part"),
+    };
+    for known in [true, false] {
+        let mut small = ScriptedModel::rules().always(Turn::with(light)).build();
+        if known {
+            small = small.with_profile(window(4_000));
+        }
+        let main = talker();
+        let options = by_messages(20, 2).model(small.clone()).max_summary_tokens(500);
+        let agent = DeepAgent::builder().model(main.clone()).summarization(options).build().unwrap();
+        let failures = told(&agent, RunInput::messages(long_history(20, 2_000)), "compaction_failed").await;
+        assert_eq!(failures, none());
+        let asked: String = small.requests().iter().map(everything).collect();
+        for n in 0..19 {
+            assert!(asked.contains(&format!("{n} word")), "message {n} is summarised");
+        }
+        assert!(small.requests().len() > 3);
+        assert!(texts(&requests(&main).1[0])[0].contains("read a part"));
+    }
+}
+
+#[tokio::test]
+async fn what_the_provider_reports_counts_more_than_the_estimate() {
+    let turns = [Turn::call("ls", json!({"path": "/"})).usage(usage(9_500, 10)), Turn::text("Done.")];
+    let model = model([Turn::text("A SUMMARY")], turns);
+    let options = SummarizationOptions::default().max_tokens_before_summary(9_000).messages_to_keep(2);
+    let agent = DeepAgent::builder().model(model.clone()).summarization(options).build().unwrap();
+    agent.invoke(RunInput::messages(long_history(4, 1_000))).await.unwrap();
+    assert_eq!(requests(&model).0.len(), 1, "the second request is known to be too long");
+}

@@ -1,0 +1,91 @@
+//! Options, and the tool that the model compacts with.
+
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{DeepAgent, ModelError, RunInput};
+
+use super::*;
+
+#[test]
+fn a_share_of_an_unknown_window_is_refused_when_the_agent_is_built() {
+    let options = || SummarizationOptions::default().trigger(Trigger::fraction(0.5));
+    let build = |options, model: ScriptedModel| DeepAgent::builder().model(model).summarization(options).build();
+    let error = build(options(), talker()).unwrap_err().to_string();
+    assert!(error.contains("context_window"), "{error}");
+    build(options(), talker().with_profile(window(10_000))).unwrap();
+    build(options().context_window(10_000), talker()).unwrap();
+    assert!(build(SummarizationOptions::default().keep(Size::Fraction(1.5)), talker()).is_err());
+    assert!(build(SummarizationOptions::default().keep(Size::Messages(0)), talker()).is_err());
+}
+
+#[tokio::test]
+async fn without_sizes_the_conversation_is_compacted_near_the_end_of_a_known_window() {
+    let model = talker().with_profile(window(10_000));
+    let agent = DeepAgent::builder().model(model.clone()).build().unwrap();
+    for (chars, summaries) in [(10_000, 0), (32_000, 1)] {
+        let text = "word ".repeat(chars / 20);
+        let messages = (0..4).map(|n| if n % 2 == 0 { Message::user(&text) } else { Message::assistant(&text) });
+        agent.invoke(RunInput::messages(messages.chain(["Go on.".into()]))).await.unwrap();
+        assert_eq!(requests(&model).0.len(), summaries, "{chars} characters");
+    }
+}
+
+#[tokio::test]
+async fn the_middleware_can_be_left_out() {
+    let model = talker();
+    let agent =
+        DeepAgent::builder().model(model.clone()).summarization(by_messages(2, 1)).without("Summarization").build().unwrap();
+    agent.invoke(RunInput::messages(conversation("H A H A H"))).await.unwrap();
+    assert_eq!(requests(&model).0.len(), 0);
+    let names: Vec<String> = agent.explain().middlewares.iter().map(|part| part.name.clone()).collect();
+    assert!(!names.contains(&"Summarization".to_owned()));
+}
+
+#[test]
+fn it_stands_before_the_cache_marks() {
+    let agent = DeepAgent::builder().model(talker()).build().unwrap();
+    let names: Vec<String> = agent.explain().middlewares.iter().map(|part| part.name.clone()).collect();
+    let at = |name: &str| names.iter().position(|n| n == name).unwrap();
+    assert!(at("Filesystem") < at("Summarization") && at("Summarization") + 1 == at("PromptCaching"), "{names:?}");
+    assert!(!agent.explain().tools.iter().any(|tool| tool.name == "compact_conversation"), "it is an option");
+}
+
+/// The result of a call of `compact_conversation` after a conversation.
+async fn compacted(words: &str, options: SummarizationOptions, summary: Turn) -> (String, bool, Outcome, ScriptedModel) {
+    let turns = [Turn::call("compact_conversation", json!({})), Turn::text("Done.")];
+    let model = model([summary], turns);
+    let agent = DeepAgent::builder().model(model.clone()).summarization(options.compact_tool(true)).build().unwrap();
+    let outcome = agent.invoke(RunInput::messages(conversation(words))).await.unwrap();
+    let result = outcome.messages().iter().filter_map(|m| m.as_tool()).next_back().unwrap();
+    (Message::Tool(result.clone()).text(), result.is_error, outcome.clone(), model)
+}
+
+#[tokio::test]
+async fn the_model_can_compact_the_conversation_half_way_to_the_trigger() {
+    let (text, failed, outcome, model) = compacted("H A H A H", by_messages(12, 2), Turn::text("A SUMMARY")).await;
+    assert_eq!((text.as_str(), failed), ("Conversation compacted. Summarized 4 messages into a concise summary.", false));
+    let shown = texts(requests(&model).1.last().unwrap());
+    assert!(shown[0].contains("A SUMMARY"));
+    // The open call stays with its result.
+    assert_eq!(shown[1..].len(), 3, "{shown:?}");
+    assert_eq!(shown[1], "question 4");
+    assert!(history(&outcome).contains("question 0"));
+}
+
+#[tokio::test]
+async fn the_model_is_told_that_there_is_nothing_to_compact() {
+    let nothing = "Nothing to compact yet — conversation is within the token budget.";
+    for options in [by_messages(20, 2), SummarizationOptions::default().trigger(Trigger::never())] {
+        let (text, failed, ..) = compacted("H A H A H", options, Turn::text("A SUMMARY")).await;
+        assert_eq!((text.as_str(), failed), (nothing, false));
+    }
+}
+
+#[tokio::test]
+async fn the_model_is_told_when_compaction_fails_and_nothing_has_changed() {
+    let (text, failed, _, model) =
+        compacted("H A H A H", by_messages(12, 2), Turn::error(ModelError::invalid("not today"))).await;
+    assert!(failed);
+    assert!(text.starts_with("Compaction failed: ") && text.contains("not today"), "{text}");
+    assert!(text.ends_with("no messages were summarized or removed."), "{text}");
+    assert_eq!(requests(&model).1.last().unwrap().messages.len(), 7);
+}
