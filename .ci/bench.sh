@@ -2,19 +2,26 @@
 # Measures the harness against a model server that answers at once: bench.sh [--reference]
 #
 # --reference also measures the Python reference on the cases it can do, in the same run. Absolute numbers on a shared
-# machine mean little; the last column, how many times our time the reference takes, is the one to read.
+# machine mean little; the last column, how many times our time the reference takes, is the one to read. After the table
+# come the bars that we set ourselves; exit 1 when one is missed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 SHARED=${SHARED:-../shared}
 reference=no
 [ "${1:-}" != --reference ] || reference=yes
-ours=("cold" "loop 400" "loop 1000" "many 1000 10 100" "idle 10000")
+ours=("cold" "loop 400" "loop 1000" "many 1000 10 100" "fan 100 100" "idle 10000" "files")
 theirs=("cold" "loop 100" "loop 400" "many 50 10 100")
 # What is compared is run by both.
 [ $reference = no ] || ours+=("loop 100" "many 50 10 100")
 
 [ -d "$SHARED/bench/mockd" ] || { echo "bench: skipped, there is no $SHARED/bench/mockd"; exit 0; }
+if ! command -v rg >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    # Without it, what is compared with it is skipped.
+    { apt-get install -qq ripgrep || { apt-get update -qq && apt-get install -qq ripgrep; }; } >/dev/null 2>&1 ||
+        echo "bench: without ripgrep, it cannot be installed" >&2
+fi
 cargo build -q --release --locked -p deepagents-testing --bin bench
+cargo build -q --release --locked -p deepagents-cli
 # Built from a copy: the shared folder may be read-only, and cargo writes a lock file beside the manifest.
 mkdir -p target/mockd/source
 cp -r --no-preserve=mode "$SHARED/bench/mockd/." target/mockd/source
@@ -40,9 +47,13 @@ url=$(sed -n 's/^listening //p' "$scratch/address")
 measure() { # PROGRAM... CASE, where the case is words
     local case=${*: -1}
     # shellcheck disable=SC2086
-    "${@:1:$#-1}" "$url" $case >>"$scratch/results" || { echo "bench: $1 failed on $case" >&2; exit 1; }
+    # A case that missed a bar fails too, but says so in its line; the table tells.
+    "${@:1:$#-1}" "$url" $case >"$scratch/result" || [ -s "$scratch/result" ] ||
+        { echo "bench: $1 failed on $case" >&2; exit 1; }
+    cat "$scratch/result" >>"$scratch/results"
 }
 for case in "${ours[@]}"; do measure target/release/bench "$case"; done
+python3 .ci/bench_start.py target/release/deepagents --version >>"$scratch/results"
 
 if [ $reference = yes ]; then
     venv=target/reference

@@ -1,7 +1,15 @@
 #!/usr/bin/env python3
-"""Prints the results of a benchmark, one JSON object a line, as a table."""
+"""Prints the results of a benchmark, one JSON object a line, as a table, then the bars; exit 1 when one is missed."""
 import json
 import sys
+
+# The most that a figure of a case may be. Cases that measure against something else bring their own bars.
+BARS = {
+    "loop 1000": {"cpu": 0.7, "ms_per_last_step": 1.0},
+    "many 1000 10 100": {"seconds": 2.0, "rss_mb": 150},
+    "idle 10000": {"kb_per_agent": 20},
+    "start deepagents --version": {"seconds": 0.010},
+}
 
 results = [json.loads(line) for line in sys.stdin if line.strip()]
 
@@ -13,8 +21,25 @@ def case(result):
 def steps(result):
     """Model calls of a case; an `idle` agent makes none."""
     numbers = [int(arg) for arg in result["args"] if str(arg).isdigit()]
-    return {"cold": 1, "loop": numbers[0] + 1 if numbers else 0,
+    return {"cold": 1, "loop": numbers[0] + 1 if numbers else 0, "fan": numbers[0] + 2 if numbers else 0,
             "many": numbers[0] * (numbers[1] + 1) if len(numbers) > 1 else 0}.get(result["case"], 0)
+
+
+def bars(result):
+    """Name, figure, limit and verdict (true, false or "skipped") of each bar."""
+    for name, limit in BARS.get(case(result), {}).items():
+        yield name, result[name], limit, result[name] <= limit
+    for bar in result.get("bars", []):
+        yield bar["name"], bar["figure"], bar["at_most"], bar["pass"]
+
+
+def aligned(rows, left):
+    """Rows of text as lines, with so many columns aligned to the left."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        cells = [f"{cell:<{width}}" if column < left else f"{cell:>{width}}"
+                 for column, (cell, width) in enumerate(zip(row, widths))]
+        print("  ".join(cells).rstrip())
 
 
 ours = {case(result): result for result in results if result["impl"] != "python"}
@@ -24,13 +49,20 @@ for result in sorted(results, key=lambda result: (result["case"], steps(result),
     compared = base is not None and base is not result and base["seconds"] > 0
     rows.append((
         case(result), result["impl"], f"{result['seconds']:.3f}", f"{result['cpu']:.3f}" if "cpu" in result else "",
-        f"{result['rss_mb']:.1f}", f"{result['seconds'] * 1000 / count:.3f}" if count else "",
+        f"{result['rss_mb']:.1f}" if "rss_mb" in result else "",
+        f"{result['seconds'] * 1000 / count:.3f}" if count else "",
         f"{result['seconds'] / base['seconds']:.1f}x" if compared else "",
     ))
-widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-for row in rows:
-    left = f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}"
-    print("  ".join([left, *(f"{cell:>{width}}" for cell, width in zip(row[2:], widths[2:]))]).rstrip())
-for result in results:
-    if "kb_per_agent" in result:
-        print(f"{case(result)}: {result['kb_per_agent']:.2f} kB an agent")
+aligned(rows, 2)
+
+rows, missed = [("bar", "figure", "at most", "")], 0
+for result in ours.values():
+    for name, figure, limit, verdict in bars(result):
+        missed += verdict is False
+        said = {True: "pass", False: "FAIL"}.get(verdict, str(verdict))
+        rows.append((f"{case(result)}: {name}", "" if figure is None else f"{figure:.3f}", f"{limit:g}", said))
+if len(rows) > 1:
+    print()
+    aligned(rows, 1)
+if missed:
+    sys.exit(f"bench: {missed} of {len(rows) - 1} bars missed")

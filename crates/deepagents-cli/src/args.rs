@@ -1,18 +1,23 @@
 //! The command line.
 
+mod threads;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::duration;
+pub(crate) use threads::{ThreadsArgs, ThreadsCommand};
 
 const EXAMPLES: &str = "\
 Examples:
   deepagents demo                                   see an agent work, without a key
   deepagents run \"Summarise the notes in this directory in summary.md\"
   git diff | deepagents run --system \"Review this change\" -q
-  deepagents models                                 which keys are set, which model would be used
+  deepagents run --continue \"And now the rest\"      go on where the last run here ended
+  deepagents threads list                           what was said in earlier runs
+  deepagents doctor                                 what works on this machine, and what does not
 
 Exit codes: 0 done, 1 failed or unfinished, 2 wrong usage, 124 out of time, 130 interrupted, 141 output closed.";
 
@@ -46,6 +51,12 @@ pub(crate) enum Command {
     Explain(Box<ExplainArgs>),
     /// List providers, their keys and the models known by name
     Models(ModelsArgs),
+    /// Look at, copy, rewind and delete the threads of earlier runs
+    Threads(Box<ThreadsArgs>),
+    /// Make tool calls by hand: calls as lines of JSON in, results as lines of JSON out
+    Tools(ToolsArgs),
+    /// Say what this machine has: sandbox, keys, model, threads
+    Doctor(DoctorArgs),
 }
 
 #[derive(Debug, Args)]
@@ -56,6 +67,25 @@ pub(crate) struct RunArgs {
 
     #[command(flatten)]
     pub(crate) agent: AgentArgs,
+
+    /// What is done before files are changed and commands are run
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    pub(crate) approve: Approve,
+
+    /// Go on with the thread that changed last in this directory: with a new task, or with what was left unfinished
+    #[arg(long = "continue", conflicts_with = "resume")]
+    pub(crate) go_on: bool,
+
+    /// Go on with this thread, named by its id or the beginning of it: with a new task, or with what was left unfinished
+    #[arg(long, value_name = "ID")]
+    pub(crate) resume: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) database: Database,
+
+    /// Keep nothing of the conversation
+    #[arg(long, conflicts_with_all = ["db", "resume", "go_on"])]
+    pub(crate) no_save: bool,
 
     /// End after so many answers of the model
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -72,6 +102,33 @@ pub(crate) struct RunArgs {
     /// Print every event as a line of JSON, and nothing else
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,
+}
+
+impl RunArgs {
+    /// Whether an earlier thread is gone on with.
+    pub(crate) fn resumes(&self) -> bool {
+        self.go_on || self.resume.is_some()
+    }
+}
+
+/// What is done before a call that changes something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Approve {
+    /// You are asked at the terminal; with --json the answers are lines on stdin
+    Ask,
+    /// Nothing: it is done
+    #[default]
+    Auto,
+    /// It is refused
+    Deny,
+}
+
+/// Where threads are kept.
+#[derive(Debug, Args)]
+pub(crate) struct Database {
+    /// The file that threads are kept in [default: ~/.deepagents/threads.db]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) db: Option<PathBuf>,
 }
 
 /// What an agent is made of.
@@ -107,6 +164,10 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_tokens: Option<u64>,
 
+    /// Let the agent run commands in the directory, in a sandbox; without a sandbox they are refused
+    #[arg(long)]
+    pub(crate) execute: bool,
+
     /// Leave out the todo list
     #[arg(long)]
     pub(crate) no_todos: bool,
@@ -139,6 +200,66 @@ pub(crate) struct ExplainArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ModelsArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const TOOLS_EXAMPLES: &str = "\
+A call is {\"name\": TOOL, \"args\": {...}}, its result {\"text\": STRING, \"error\": BOOLEAN}; every line has its result,
+in order. Files in state, and which files were read, are kept from line to line.
+
+Example:
+  echo '{\"name\":\"ls\",\"args\":{\"path\":\"/\"}}' | deepagents tools --root .
+
+Rules are a JSON list such as [{\"operations\":[\"write\"],\"paths\":[\"/docs/**\"],\"mode\":\"deny\"}]; what a rule wants to be
+asked about is refused, as there is nobody to ask. With rules there is no `execute`: commands cannot be bound by them.";
+
+#[derive(Debug, Args)]
+#[command(after_help = TOOLS_EXAMPLES)]
+pub(crate) struct ToolsArgs {
+    /// The directory of the files; with --backend state they are copied from there and it is never changed
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+
+    /// Where the files are
+    #[arg(long, value_name = "BACKEND", value_enum, default_value_t)]
+    pub(crate) backend: BackendKind,
+
+    /// A file of permission rules
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rules: Option<PathBuf>,
+
+    /// Whether a file must have been read before it is changed
+    #[arg(long, value_name = "ON|OFF", value_enum, default_value_t)]
+    pub(crate) read_before_edit: Switch,
+}
+
+/// Where the files of `deepagents tools` are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BackendKind {
+    /// In memory
+    State,
+    /// In the directory
+    #[default]
+    Local,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    /// Yes
+    #[default]
+    On,
+    /// No
+    Off,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) database: Database,
+
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-/// Reads `90`, `1.5`, `90s`, `1m30s`, `2h` or `250ms`; a bare number is seconds.
+/// Reads `90`, `1.5`, `90s`, `1m30s`, `2h`, `30d` or `250ms`; a bare number is seconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no time; write seconds, or units as in 1m30s");
+    let wrong = || format!("`{text}` is no time; write seconds, or units as in 1m30s or 30d");
     let mut rest = text.trim();
     if let Ok(seconds) = rest.parse::<f64>() {
         return positive(seconds).ok_or_else(wrong);
@@ -21,6 +21,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
             "s" => 1.0,
             "m" | "min" => 60.0,
             "h" => 3600.0,
+            "d" => 86_400.0,
             _ => return Err(wrong()),
         };
         let part = Duration::try_from_secs_f64(value * seconds).map_err(|_| wrong())?;

@@ -23,7 +23,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit> {
         }
     };
     let model = model_choice::make(&choice, &args.agent, &model_choice::env, WithoutKey::Pretend)?;
-    let explanation = agent::build(&args.agent, model)?.explain();
+    let explanation = agent::builder(&args.agent, model)?.build()?.explain();
     if args.json {
         output::print(&serde_json::to_string_pretty(&explanation)?)?;
     } else {

@@ -3,6 +3,7 @@
 mod agent;
 mod args;
 mod demo;
+mod doctor;
 mod duration;
 mod exit;
 mod explain;
@@ -12,6 +13,9 @@ mod output;
 mod proxy;
 mod render;
 mod run;
+mod runtime;
+mod threads;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -20,11 +24,16 @@ use clap::Parser;
 use args::{Cli, Command};
 
 fn main() -> ExitCode {
+    // This program is its own sandbox helper, which takes it before anything else happens.
+    deepagents::fs::sandbox::init();
     let result = match Cli::parse().command {
         Command::Run(args) => run::run(&args),
         Command::Demo(args) => demo::demo(&args),
         Command::Explain(args) => explain::explain(&args),
         Command::Models(args) => models::models(&args),
+        Command::Tools(args) => tools::tools(&args),
+        Command::Threads(args) => threads::threads(&args),
+        Command::Doctor(args) => doctor::doctor(&args),
     };
     exit::code(result)
 }

@@ -100,6 +100,18 @@ pub(crate) fn remark(text: &str) {
     to_stderr(&style.dim(&printable(text)));
 }
 
+/// Writes text for whoever sits at the terminal to stderr.
+pub(crate) fn say(text: &str) {
+    to_stderr(&printable(text));
+}
+
+/// Writes to stderr what a person is to answer, without an end of line.
+pub(crate) fn prompt(text: &str) {
+    let style = Style::of_stderr();
+    // Nobody is left to be asked when stderr is closed.
+    let _ = write!(io::stderr().lock(), "{}", style.bold(text));
+}
+
 /// Writes an error to stderr.
 pub(crate) fn complain(text: &str) {
     let style = Style::of_stderr();

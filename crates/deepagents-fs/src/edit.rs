@@ -210,9 +210,10 @@ pub fn apply(path: &VPath, content: &[u8], edits: &[Edit]) -> Result<(Vec<u8>, V
         replaced.push(count);
         text = Cow::Owned(next);
     }
-    let mut out = bom.to_vec();
-    out.extend_from_slice(text.as_bytes());
-    Ok((out, replaced))
+    if bom.is_empty() {
+        return Ok((text.into_owned().into_bytes(), replaced));
+    }
+    Ok(([bom, text.as_bytes()].concat(), replaced))
 }
 
 fn replace(path: &VPath, index: usize, text: &str, edit: &Edit) -> Result<(String, usize), EditError> {
@@ -224,7 +225,7 @@ fn replace(path: &VPath, index: usize, text: &str, edit: &Edit) -> Result<(Strin
     // A line may end with a `\r` of its own before its `\r\n`; only then does the old text as given match.
     let own_cr = edit.old.contains("\r\n") && file.text.contains(&edit.old);
     let old = if own_cr { edit.old.clone() } else { edit.old.replace("\r\n", "\n") };
-    let found: Vec<usize> = file.text.match_indices(&old).map(|(at, _)| at).collect();
+    let found: Vec<usize> = memchr::memmem::find_iter(file.text.as_bytes(), &old).collect();
     if found.is_empty() {
         if let Some(stripped) = old.strip_suffix('\n').filter(|s| !s.is_empty() && file.text.ends_with(s)) {
             let count = file.text.matches(stripped).count();
@@ -267,7 +268,7 @@ struct LfText<'a> {
 
 impl<'a> LfText<'a> {
     fn of(text: &'a str) -> Self {
-        if !text.contains("\r\n") {
+        if memchr::memmem::find(text.as_bytes(), b"\r\n").is_none() {
             return Self { text: text.into(), removed: Vec::new() };
         }
         let mut out = String::with_capacity(text.len());

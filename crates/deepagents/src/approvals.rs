@@ -62,6 +62,12 @@ impl Approvals {
         self.tools.values().all(Vec::is_empty)
     }
 
+    /// A tool about whose calls nothing may be decided, so that they would wait for ever.
+    pub(crate) fn undecidable(&self) -> Option<&str> {
+        let none = |asks: &Vec<AskBefore>| asks.iter().any(|ask| ask.allowed.is_empty());
+        self.tools.iter().find(|(_, asks)| none(asks)).map(|(tool, _)| tool.as_str())
+    }
+
     /// The first rule that wants a call to be asked about.
     pub(crate) fn about(&self, call: &ToolCall, cx: &Context) -> Option<&AskBefore> {
         let asks = self.tools.get(&call.name)?;
@@ -75,7 +81,7 @@ impl AskBefore {
         Self::only(DecisionKind::ALL)
     }
 
-    /// Only these may be decided.
+    /// Only these may be decided; at least one, or the agent is not built.
     pub fn only(allowed: impl Into<Vec<DecisionKind>>) -> Self {
         Self { allowed: allowed.into(), describe: None, when: None, expires_after: None }
     }

@@ -15,7 +15,7 @@ use deepagents::models::scripted::ScriptedModel;
 use crate::args::DemoArgs;
 use crate::exit::Exit;
 use crate::render::Live;
-use crate::run::{Limits, drive};
+use crate::run::play;
 use crate::{agent, output};
 
 /// The pause before each answer.
@@ -37,7 +37,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<Exit> {
          its tools work on files in {shown}\n\n> {}\n",
         script::TASK
     ))?;
-    let exit = drive(&agent, script::TASK.to_owned(), &Limits::default(), &mut Live::new())?;
+    let exit = play(&agent, script::TASK.to_owned(), &mut Live::new(None))?;
     if exit == Exit::Done {
         output::print(&format!(
             "\nThe result is there to look at:   cat {shown}/report.md\n\

@@ -3,6 +3,7 @@
 mod json;
 mod quiet;
 pub(crate) mod style;
+mod sub_agents;
 mod summary;
 mod terminal;
 mod todos;
@@ -11,11 +12,12 @@ mod tool_line;
 use std::io;
 use std::time::Duration;
 
-use deepagents::{Event, Outcome, RunError};
+use deepagents::{Event, Outcome, RunError, Usage};
 
 pub(crate) use json::JsonLines;
 pub(crate) use quiet::AnswerOnly;
 pub(crate) use terminal::Live;
+pub(crate) use tool_line::{call as tool_line, error as tool_error};
 
 /// Shows a run. An error is one of writing to stdout; the run is ended then.
 pub(crate) trait Renderer {
@@ -23,6 +25,10 @@ pub(crate) trait Renderer {
     fn event(&mut self, event: &Event) -> io::Result<()>;
     /// The program itself has something to say.
     fn notice(&mut self, text: &str) -> io::Result<()>;
+    /// Somebody is about to be asked at the terminal.
+    fn pause(&mut self) -> io::Result<()> {
+        Ok(())
+    }
     /// The run is over.
     fn end(&mut self, ending: &Ending) -> io::Result<()>;
 }
@@ -34,8 +40,12 @@ pub(crate) struct Ending {
     pub(crate) result: Result<Outcome, Box<RunError>>,
     /// What was counted on the way.
     pub(crate) tally: Tally,
-    /// How long it took.
+    /// Tokens of all agents.
+    pub(crate) usage: Usage,
+    /// How long it took, waiting for decisions left out.
     pub(crate) elapsed: Duration,
+    /// Whether Ctrl-C was pressed.
+    pub(crate) interrupted: bool,
 }
 
 /// What happened, counted.

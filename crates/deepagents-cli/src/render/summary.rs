@@ -6,14 +6,11 @@ use super::Ending;
 use super::style::{count, grouped};
 use crate::duration;
 
-/// `1,234 tokens in (1,000 cached), 56 out · 3 model calls · 2.1 s`.
-pub(super) fn summary(ending: &Ending) -> String {
-    let usage = match &ending.result {
-        Ok(outcome) => outcome.usage,
-        Err(error) => error.usage,
-    };
+/// `1,234 tokens in (1,000 cached), 56 out · 3 model calls · 2.1 s · thread 4f1c09a2`.
+pub(super) fn summary(ending: &Ending, thread: Option<&str>) -> String {
     let calls = count(ending.tally.model_calls, "model call");
-    format!("{} · {calls} · {}", tokens(usage), duration::show(ending.elapsed))
+    let thread = thread.map(|thread| format!(" · thread {thread}")).unwrap_or_default();
+    format!("{} · {calls} · {}{thread}", tokens(ending.usage), duration::show(ending.elapsed))
 }
 
 fn tokens(usage: Usage) -> String {

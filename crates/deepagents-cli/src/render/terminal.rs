@@ -8,6 +8,7 @@ use deepagents::core::tool::CallId;
 use deepagents::{Event, EventKind};
 
 use super::style::{Style, first_line};
+use super::sub_agents::SubAgentView;
 use super::todos::TodoView;
 use super::{Ending, Renderer, summary, tool_line};
 use crate::duration;
@@ -25,6 +26,9 @@ pub(crate) struct Live {
     last: Shown,
     running: BTreeMap<CallId, String>,
     todos: TodoView,
+    below: SubAgentView,
+    /// The thread, where it is kept.
+    thread: Option<String>,
     /// A failed try that may have been the last one, in which case the run's error says the same.
     discarded: Option<String>,
     /// Why the last try failed, so that it need not be said twice.
@@ -38,16 +42,20 @@ enum Shown {
     Text,
     Tools,
     Todos,
+    SubAgents,
 }
 
 impl Live {
-    pub(crate) fn new() -> Self {
+    /// For a run of this thread, if it is kept.
+    pub(crate) fn new(thread: Option<String>) -> Self {
         Self {
             screen: Screen::new(),
             style: Style::of_stdout(),
             last: Shown::Nothing,
             running: BTreeMap::new(),
             todos: TodoView::default(),
+            below: SubAgentView::default(),
+            thread,
             discarded: None,
             reason: String::new(),
         }
@@ -74,10 +82,30 @@ impl Live {
         self.screen.text(text)
     }
 
-    fn tool_line(&mut self, depth: usize, mark: &str, call: &str, remark: &str) -> io::Result<()> {
-        self.turn_to(Shown::Tools)?;
+    fn tool_line(&mut self, path: &[String], mark: &str, call: &str, remark: &str) -> io::Result<()> {
         let remark = if remark.is_empty() { String::new() } else { format!("  {}", self.style.dim(remark)) };
-        self.screen.line(&format!("{}{mark} {call}{remark}", "  ".repeat(depth)))
+        let line = format!("{mark} {call}{remark}");
+        if path.is_empty() {
+            self.turn_to(Shown::Tools)?;
+            return self.screen.line(&line);
+        }
+        let lines = self.below.lines(path, [line], self.last == Shown::SubAgents, self.style);
+        self.show_below(&lines)
+    }
+
+    fn show_below(&mut self, lines: &[String]) -> io::Result<()> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        self.turn_to(Shown::SubAgents)?;
+        lines.iter().try_for_each(|line| self.screen.line(line))
+    }
+
+    /// What a sub-agent says and plans.
+    fn sub_agent(&mut self, event: &Event) -> io::Result<()> {
+        let there = self.last == Shown::SubAgents;
+        let lines = self.below.event(event, &self.running, there, self.style);
+        self.show_below(&lines)
     }
 
     /// Shows what runs, or nothing.
@@ -118,6 +146,9 @@ impl Renderer for Live {
             self.screen.note(&notice)?;
         }
         let depth = event.path.len();
+        if depth > 0 {
+            self.sub_agent(event)?;
+        }
         match &event.kind {
             EventKind::ModelStarted { .. } if depth == 0 => self.waiting("waiting for the model"),
             EventKind::ModelFinished { .. } => {
@@ -139,10 +170,10 @@ impl Renderer for Live {
                 let shown = self.running.remove(call).unwrap_or_else(|| name.clone());
                 if *error {
                     let mark = self.style.red("✗");
-                    self.tool_line(depth, &mark, &shown, &tool_line::error(text))?;
+                    self.tool_line(&event.path, &mark, &shown, &tool_line::error(text))?;
                 } else if name != WRITE_TODOS {
                     let mark = self.style.green("✓");
-                    self.tool_line(depth, &mark, &shown, "")?;
+                    self.tool_line(&event.path, &mark, &shown, "")?;
                 }
                 self.show_running(None)
             }
@@ -162,11 +193,15 @@ impl Renderer for Live {
         self.screen.note(text)
     }
 
+    fn pause(&mut self) -> io::Result<()> {
+        self.screen.break_line()
+    }
+
     fn end(&mut self, ending: &Ending) -> io::Result<()> {
         self.screen.break_line()?;
         if self.last != Shown::Nothing {
             self.screen.line("")?;
         }
-        self.screen.line(&self.style.dim(&summary::summary(ending)))
+        self.screen.line(&self.style.dim(&summary::summary(ending, self.thread.as_deref())))
     }
 }

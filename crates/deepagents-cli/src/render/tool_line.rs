@@ -12,7 +12,7 @@ const TELLING: [&str; 9] =
     ["file_path", "path", "command", "pattern", "query", "url", "description", "name", "content"];
 
 /// The tool and what it is called with: `read_file /notes.md`.
-pub(super) fn call(name: &str, args: &Value) -> String {
+pub(crate) fn call(name: &str, args: &Value) -> String {
     let name = first_line(name, SHOWN);
     let arg = TELLING
         .iter()
@@ -27,7 +27,7 @@ pub(super) fn call(name: &str, args: &Value) -> String {
 }
 
 /// What an error says, without the word that the symbol already stands for.
-pub(super) fn error(text: &str) -> String {
+pub(crate) fn error(text: &str) -> String {
     let line = first_line(text, 2 * SHOWN);
     line.strip_prefix("Error: ").map_or_else(|| line.clone(), str::to_owned)
 }

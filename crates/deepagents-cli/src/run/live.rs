@@ -1,51 +1,86 @@
-//! Following a run while it goes on.
+//! Following a run while it goes on, and through the decisions it waits for.
 
 use std::io;
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use deepagents::{DeepAgent, Event, EventKind, RunInput};
+use deepagents::{DeepAgent, Event, EventKind, RunInput, Stop, Usage};
 use futures_util::StreamExt;
 use tokio::signal::unix::Signal;
 
-use super::interrupt;
+use super::decide::Decider;
+use super::{Limits, interrupt};
 use crate::render::{Ending, Renderer, Tally};
 
-/// Runs the agent and shows its events. An error means that they could not be shown; the run has been ended then.
+/// Runs the agent and shows its events; each time it waits for decisions, gets them and lets it go on. An error means
+/// that the events could not be shown; the run has been ended then.
 ///
 /// Showing may block. It must be awaited on a thread that is no worker of the runtime.
 pub(super) async fn follow(
     agent: &DeepAgent,
-    input: RunInput,
+    mut input: RunInput,
+    limits: &Limits,
     ctrl_c: Signal,
+    decider: &mut Decider,
     renderer: &mut dyn Renderer,
 ) -> io::Result<Ending> {
-    let began = Instant::now();
-    let mut run = agent.run(input);
-    let canceller = run.canceller();
-    let mut interrupted = interrupt::watch(ctrl_c, move || canceller.cancel());
-    let mut tally = Tally::default();
-    let shown = loop {
-        let shown = tokio::select! {
-            biased;
-            Some(()) = interrupted.recv() => renderer.notice("stopping; Ctrl-C again quits at once"),
-            event = run.next() => match event {
-                Some(event) => {
-                    tally.count(&event);
-                    renderer.event(&event)
+    let (mut tally, mut usage, mut elapsed) = (Tally::default(), Usage::default(), Duration::ZERO);
+    let mut run = agent.run(limits.apply(input, elapsed));
+    let current = Arc::new(Mutex::new(run.canceller()));
+    let to_cancel = current.clone();
+    let mut interrupted =
+        interrupt::watch(ctrl_c, move || to_cancel.lock().unwrap_or_else(PoisonError::into_inner).cancel());
+    let mut stopped = false;
+    let result = loop {
+        let began = Instant::now();
+        let shown = loop {
+            let shown = tokio::select! {
+                biased;
+                Some(()) = interrupted.recv() => {
+                    stopped = true;
+                    renderer.notice("stopping; Ctrl-C again quits at once")
                 }
-                None => break Ok(()),
-            },
+                event = run.next() => match event {
+                    Some(event) => {
+                        tally.count(&event);
+                        renderer.event(&event)
+                    }
+                    None => break Ok(()),
+                },
+            };
+            if shown.is_err() {
+                break shown;
+            }
         };
         if shown.is_err() {
-            break shown;
+            run.cancel();
         }
+        let result = run.outcome().await;
+        shown?;
+        elapsed += began.elapsed();
+        usage += match &result {
+            Ok(outcome) => outcome.usage,
+            Err(error) => error.usage,
+        };
+        let Ok(outcome) = &result else { break result };
+        let (Stop::Waiting, Some(thread), false) = (&outcome.stop, &outcome.thread, stopped) else { break result };
+        let questions = outcome.questions();
+        let answers = tokio::select! {
+            biased;
+            Some(()) = interrupted.recv() => {
+                stopped = true;
+                Vec::new()
+            }
+            answers = decider.decide(&questions, renderer) => answers?,
+        };
+        if answers.is_empty() {
+            break result;
+        }
+        input = answers.into_iter().fold(RunInput::resume(thread), |input, (id, answer)| input.answer(id, answer));
+        run = agent.run(limits.apply(input, elapsed));
+        *current.lock().unwrap_or_else(PoisonError::into_inner) = run.canceller();
     };
-    if shown.is_err() {
-        run.cancel();
-    }
-    let result = run.outcome().await;
-    shown?;
-    let ending = Ending { result, tally, elapsed: began.elapsed() };
+    let ending = Ending { result, tally, usage, elapsed, interrupted: stopped };
     renderer.end(&ending)?;
     Ok(ending)
 }

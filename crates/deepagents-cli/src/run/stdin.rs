@@ -1,8 +1,10 @@
-//! The task, from the command line or from stdin.
+//! What comes from stdin: the task, or answers.
 
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, BufRead, IsTerminal, Read};
+use std::thread;
 
 use anyhow::{Result, anyhow, bail};
+use tokio::sync::mpsc;
 
 /// The task as given; stdin's content where it is absent or `-`.
 pub(super) fn task(given: Option<&str>) -> Result<String> {
@@ -23,4 +25,39 @@ fn read() -> Result<String> {
     let mut bytes = Vec::new();
     io::stdin().lock().read_to_end(&mut bytes).map_err(|error| anyhow!("the task could not be read: {error}"))?;
     String::from_utf8(bytes).map_err(|_| anyhow!("the task on stdin is not text in UTF-8"))
+}
+
+/// Lines of stdin, read by a thread of their own from the first one that is wanted: nothing else reads stdin.
+#[derive(Debug)]
+pub(super) struct Lines {
+    wanted: std::sync::mpsc::Sender<()>,
+    lines: mpsc::UnboundedReceiver<io::Result<String>>,
+}
+
+impl Lines {
+    pub(super) fn read() -> Self {
+        let (wanted, wants) = std::sync::mpsc::channel::<()>();
+        let (to, lines) = mpsc::unbounded_channel();
+        thread::spawn(move || {
+            for () in wants {
+                let mut bytes = Vec::new();
+                let line = match io::stdin().lock().read_until(b'\n', &mut bytes) {
+                    Ok(0) => return,
+                    Ok(_) => Ok(String::from_utf8_lossy(&bytes).trim_end_matches(['\n', '\r']).to_owned()),
+                    Err(error) => Err(error),
+                };
+                if to.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { wanted, lines }
+    }
+
+    /// The next line; nothing at the end.
+    pub(super) async fn next(&mut self) -> io::Result<Option<String>> {
+        // A thread that has come to the end wants no more.
+        let _ = self.wanted.send(());
+        self.lines.recv().await.transpose()
+    }
 }

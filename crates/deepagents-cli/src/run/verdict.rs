@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deepagents::{ModelError, RunError, Stop};
+use deepagents::{ModelError, RunError, RunInput, Stop};
 
 use crate::duration;
 use crate::exit::Exit;
@@ -10,7 +10,7 @@ use crate::render::style::count;
 use crate::render::{Ending, Tally};
 
 /// What a run may take, and what its errors may refer to.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     /// Answers of the model.
     pub(crate) turns: Option<u32>,
@@ -18,6 +18,21 @@ pub(crate) struct Limits {
     pub(crate) time: Option<Duration>,
     /// Where the key came from.
     pub(crate) key_variable: Option<&'static str>,
+    /// The thread, where it is kept.
+    pub(crate) thread: Option<String>,
+}
+
+impl Limits {
+    /// The input with what is left of the limits after so much time.
+    pub(super) fn apply(&self, mut input: RunInput, elapsed: Duration) -> RunInput {
+        if let Some(turns) = self.turns {
+            input = input.max_model_calls(turns);
+        }
+        match self.time {
+            Some(time) => input.timeout(time.saturating_sub(elapsed)),
+            None => input,
+        }
+    }
 }
 
 /// The exit code, and what to say unless everything is done.
@@ -46,6 +61,7 @@ pub(super) fn of(ending: &Ending, limits: &Limits) -> (Exit, Option<String>) {
         ),
         Stop::Empty => (Exit::Failed, "the model ended without an answer".to_owned()),
         Stop::Refused => (Exit::Failed, "the model or its provider declined the task".to_owned()),
+        Stop::Waiting => waiting(ending, outcome.questions().len(), limits),
         Stop::Cancelled => (Exit::Interrupted, format!("interrupted {so_far}")),
         Stop::Deadline => {
             let limit = limits.time.map(|time| format!(" of {}", duration::show(time))).unwrap_or_default();
@@ -54,6 +70,19 @@ pub(super) fn of(ending: &Ending, limits: &Limits) -> (Exit, Option<String>) {
         other => (Exit::Failed, format!("the run ended early ({})", word(other))),
     };
     (exit, Some(words))
+}
+
+/// A run that nobody is left to decide for.
+fn waiting(ending: &Ending, calls: usize, limits: &Limits) -> (Exit, String) {
+    let calls = count(calls as u64, "call");
+    let kept = match &limits.thread {
+        Some(thread) => format!("go on with `deepagents run --resume {thread} --approve ask`"),
+        None => "nothing of it is kept".to_owned(),
+    };
+    if ending.interrupted {
+        return (Exit::Interrupted, format!("interrupted before {calls} had been decided on; {kept}"));
+    }
+    (Exit::Failed, format!("the input ended before {calls} had been decided on; {kept}"))
 }
 
 /// How far the run came.

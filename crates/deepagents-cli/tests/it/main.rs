@@ -8,10 +8,15 @@
     reason = "in a test a failed expectation is the point"
 )]
 
+mod approve;
 mod choice;
+mod delegation;
 mod demo;
+mod doctor;
 mod endings;
 mod json;
 mod program;
 mod runs;
 mod server;
+mod threads;
+mod tools;

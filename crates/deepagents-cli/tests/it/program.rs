@@ -8,11 +8,13 @@ use std::process::{Command, Output, Stdio};
 pub(crate) fn deepagents() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_deepagents"));
     command.env_clear().stdin(Stdio::null());
-    for name in ["PATH", "HOME"] {
-        if let Some(value) = std::env::var_os(name) {
-            command.env(name, value);
-        }
+    if let Some(path) = std::env::var_os("PATH") {
+        command.env("PATH", path);
     }
+    // Threads are kept in the home directory: not in that of whoever runs the tests.
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("home");
+    std::fs::create_dir_all(&home).expect("a home directory");
+    command.env("HOME", home);
     command
 }
 
@@ -56,6 +58,12 @@ pub(crate) fn finish_with(command: &mut Command, stdin: &str) -> Finished {
 }
 
 impl Finished {
+    /// The lines of stdout as JSON.
+    pub(crate) fn lines(&self) -> Vec<serde_json::Value> {
+        let read = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        self.out.lines().map(read).collect()
+    }
+
     /// One message on stderr, exit code 1, nothing on stdout.
     pub(crate) fn one_message(&self) -> &str {
         assert_eq!((self.code, self.out.as_str()), (Some(1), ""), "{self:?}");

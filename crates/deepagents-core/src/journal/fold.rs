@@ -111,7 +111,7 @@ impl Fold {
     pub(crate) fn take(&mut self, thread: &str, record: Record) -> Result<(), JournalError> {
         let position = self.end;
         self.end += 1;
-        self.apply(record).map_err(|error| damaged(thread, position, error))
+        self.apply(record).map_err(|error| damaged(thread, position, &error))
     }
 
     fn apply(&mut self, record: Record) -> Result<(), ChannelError> {
@@ -205,12 +205,12 @@ impl Fold {
     }
 
     pub(crate) fn settled(mut self, thread: &str) -> Result<Folded, JournalError> {
-        let late = self.settle().map_err(|error| damaged(thread, self.end, error))?;
+        let late = self.settle().map_err(|error| damaged(thread, self.end, &error))?;
         Ok(Folded { state: self.state, machine: self.machine, in_doubt: self.open.in_doubt, late, end: self.end })
     }
 }
 
-fn damaged(thread: &str, position: Position, error: ChannelError) -> JournalError {
+fn damaged(thread: &str, position: Position, error: &ChannelError) -> JournalError {
     JournalError::Damaged { thread: thread.to_owned(), position, reason: error.to_string() }
 }
 

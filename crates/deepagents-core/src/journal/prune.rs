@@ -108,7 +108,7 @@ impl<'a> Plan<'a> {
 
     /// The records to remove.
     fn ranges(&self, end: Position) -> Vec<Range<Position>> {
-        let before = |position: Position| if position == 0 { Vec::new() } else { vec![0..position] };
+        let before = |position: Position| (position > 0).then_some(0..position).into_iter().collect();
         match self.keep {
             Keep::Latest => before(end),
             Keep::From(position) => before((*position).min(end)),

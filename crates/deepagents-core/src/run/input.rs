@@ -140,6 +140,20 @@ impl RunInput {
         self
     }
 
+    /// One more message to begin with.
+    #[must_use]
+    pub fn message(mut self, message: impl Into<Message>) -> Self {
+        self.messages.push(message.into());
+        self
+    }
+
+    /// Gives what the application gave to another run with [`with`](Self::with), beside what this one has.
+    #[must_use]
+    pub fn with_extensions_of(mut self, cx: &super::Context) -> Self {
+        self.extensions = self.extensions.over(&cx.shared.extensions);
+        self
+    }
+
     /// Gives a value to hooks and tools, found again by its type with
     /// [`Context::extension`](super::Context::extension): the user, the tenant, a connection.
     #[must_use]

@@ -10,9 +10,12 @@ use serde_json::Value;
 use super::{Item, Namespace, Query, Store, StoreError, Write, check_place};
 use crate::env::{Clock, SystemClock, Timestamp};
 
+/// Items by namespace and key.
+type Items = BTreeMap<(Namespace, String), Item>;
+
 /// Keeps items in memory, for tests and for programs whose memory need not outlive them.
 pub struct MemoryStore {
-    items: Mutex<BTreeMap<(Namespace, String), Item>>,
+    items: Mutex<Items>,
     clock: Arc<dyn Clock>,
 }
 
@@ -28,13 +31,13 @@ impl MemoryStore {
         Self { items: Mutex::default(), clock }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Namespace, String), Item>> {
+    fn lock(&self) -> MutexGuard<'_, Items> {
         // Every change is a single insert or remove, so a panic elsewhere leaves nothing half done.
         self.items.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The items that are not over, and the time.
-    fn live(&self) -> (MutexGuard<'_, BTreeMap<(Namespace, String), Item>>, Timestamp) {
+    fn live(&self) -> (MutexGuard<'_, Items>, Timestamp) {
         let now = self.clock.now();
         let mut items = self.lock();
         if items.values().any(|item| is_over(item, now)) {

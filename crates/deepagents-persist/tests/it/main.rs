@@ -1,4 +1,5 @@
 //! Behaviour of the databases.
 
 mod memory;
+mod postgres;
 mod sqlite;

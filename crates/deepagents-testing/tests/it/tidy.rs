@@ -12,7 +12,7 @@ fn root() -> PathBuf {
 /// Crates from the bottom up; an arrow may only point to an earlier layer.
 const LAYERS: [&[&str]; 5] = [
     &["deepagents-core"],
-    &["deepagents-fs", "deepagents-models"],
+    &["deepagents-fs", "deepagents-models", "deepagents-persist"],
     &["deepagents"],
     &["deepagents-cli"],
     &["deepagents-testing"],

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use deepagents_core::agent::BuildError;
 
-use super::{DeepAgentBuilder, STANDARD};
+use super::{DeepAgentBuilder, HUMAN, STANDARD};
+use crate::middleware::background::BackgroundAgent;
 use crate::middleware::skills::SkillSource;
 use crate::middleware::subagents::{
     AgentSubAgent, DelegationLimits, DynSubAgent, GENERAL_PURPOSE, GENERAL_PURPOSE_DESCRIPTION, Mode, Report,
@@ -15,7 +16,7 @@ use crate::profile::Applied;
 /// A sub-agent as the builder was given it.
 #[derive(Clone)]
 pub(super) enum Delegate {
-    Spec(SubAgentSpec),
+    Spec(Box<SubAgentSpec>),
     Made(Arc<dyn DynSubAgent>),
 }
 
@@ -36,8 +37,13 @@ impl Delegate {
 }
 
 impl DeepAgentBuilder {
-    /// The sub-agents, `general-purpose` first unless it is switched off or described by the user.
-    pub(super) fn delegation(&self, profile: &Applied) -> Result<Option<SubAgents>, BuildError> {
+    /// The sub-agents, `general-purpose` first unless it is switched off or described by the user; those that can run
+    /// in the background are added to `background`.
+    pub(super) fn delegation(
+        &self,
+        profile: &Applied,
+        background: &mut Vec<BackgroundAgent>,
+    ) -> Result<Option<SubAgents>, BuildError> {
         let mut delegates = self.delegates.clone();
         let said = profile.profile.config.general_purpose_subagent.clone().unwrap_or_default();
         let wanted = self.general_purpose && said.enabled != Some(false);
@@ -46,16 +52,25 @@ impl DeepAgentBuilder {
             let prompt = said.system_prompt.as_deref().unwrap_or(include_str!("../prompts/general_purpose.md"));
             let mut general = SubAgentSpec::new(GENERAL_PURPOSE, description).system_prompt(prompt.trim_end());
             general.inherits_skills = true;
-            delegates.insert(0, Delegate::Spec(general));
+            delegates.insert(0, Delegate::Spec(Box::new(general)));
         }
         if delegates.is_empty() {
             return Ok(None);
         }
-        let made = delegates.iter().map(|delegate| match delegate {
-            Delegate::Made(agent) => Ok(agent.clone()),
-            Delegate::Spec(spec) => self.make(spec, &delegates),
-        });
-        let agents = made.collect::<Result<Vec<_>, _>>()?;
+        let mut agents: Vec<Arc<dyn DynSubAgent>> = Vec::new();
+        for delegate in &delegates {
+            match delegate {
+                Delegate::Made(agent) => agents.push(agent.clone()),
+                Delegate::Spec(spec) => {
+                    let made = self.make(spec, &delegates)?;
+                    if spec.mode == Mode::Isolated {
+                        let (name, description) = (spec.name.clone(), spec.description.clone());
+                        background.push(BackgroundAgent { name, description, agent: made.agent().clone() });
+                    }
+                    agents.push(made);
+                }
+            }
+        }
         let sub_agents = SubAgents::new(agents, self.limits.clone())?;
         let described = self.task_description.as_ref().or_else(|| profile.task_description());
         Ok(Some(match described {
@@ -64,7 +79,7 @@ impl DeepAgentBuilder {
         }))
     }
 
-    fn make(&self, spec: &SubAgentSpec, all: &[Delegate]) -> Result<Arc<dyn DynSubAgent>, BuildError> {
+    fn make(&self, spec: &SubAgentSpec, all: &[Delegate]) -> Result<Arc<AgentSubAgent>, BuildError> {
         let builder = match spec.mode {
             Mode::Isolated => self.isolated(spec),
             Mode::Fork => self.forked(spec, all)?,
@@ -82,9 +97,14 @@ impl DeepAgentBuilder {
             tools: spec.tools.clone().unwrap_or_else(|| self.tools.clone()),
             format: spec.format.clone(),
             permissions: spec.permissions.clone().unwrap_or_else(|| self.permissions.clone()),
-            approvals: spec.approvals.clone().unwrap_or_else(|| self.approvals.clone()),
+            approvals: spec
+                .approvals
+                .clone()
+                .unwrap_or_else(|| self.approvals.clone())
+                .and(spec.more_approvals.clone()),
             delegates: Vec::new(),
             general_purpose: false,
+            background: false,
             is_sub_agent: true,
             // A thread is the main agent's; what its sub-agents do is part of the call that runs them.
             journal: None,
@@ -100,11 +120,14 @@ impl DeepAgentBuilder {
         };
         // What the user has put in the place of a standard part narrows or widens what the agent may do, and so holds
         // below as well; the user's other middlewares are the main agent's own.
-        let inherited = self.own.iter().filter(|m| STANDARD.contains(&m.name()) && m.name() != "SubAgents");
+        let inherited = self.own.iter().filter(|m| STANDARD.contains(&m.name()) && !["SubAgents", "BackgroundAgents"].contains(&m.name()));
         let inherited = inherited.filter(|m| !spec.middlewares.iter().any(|own| own.name() == m.name()));
+        // What asks in the user's way gives way to what the sub-agent says it is asked about.
+        let asks = spec.approvals.is_some() || !spec.more_approvals.is_empty();
+        let inherited = inherited.filter(|m| !(asks && m.name() == HUMAN));
         // An unknown name is refused where the main agent's stack is made.
         let leaves_out = |name: &&String| {
-            STANDARD.contains(&name.as_str()) && !["Memory", "Skills", "SubAgents"].contains(&name.as_str())
+            STANDARD.contains(&name.as_str()) && !["Memory", "Skills", "SubAgents", "BackgroundAgents"].contains(&name.as_str())
         };
         Self {
             system_prompt: spec.system_prompt.clone(),

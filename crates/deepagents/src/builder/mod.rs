@@ -3,6 +3,7 @@
 mod delegates;
 mod stack;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use deepagents_core::agent::{Agent, BuildError};
@@ -21,6 +22,7 @@ use deepagents_fs::{Backend, StateBackend};
 
 use crate::approvals::Approvals;
 use crate::explain::Explanation;
+use crate::middleware::background::{BackgroundAgents, BackgroundLimits};
 use crate::middleware::filesystem::FilesystemOptions;
 use crate::middleware::skills::SkillSource;
 use crate::middleware::subagents::{DelegationLimits, SubAgent, SubAgentSpec};
@@ -45,7 +47,7 @@ pub struct DeepAgent {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Preset {
-    /// Todo list, files, caching, repair, and a short prompt on how to work.
+    /// Todo list, files, sub-agents, compaction, caching, repair, and a short prompt on how to work.
     #[default]
     Standard,
     /// Without todo list and without a prompt of our own.
@@ -54,18 +56,22 @@ pub enum Preset {
 
 /// Names of all middlewares that a standard stack may have: a profile for many agents may exclude one that this agent
 /// happens not to have.
-const STANDARD: [&str; 10] = [
+const STANDARD: [&str; 11] = [
     "TodoList",
     "Memory",
     "Skills",
     "Filesystem",
     "SubAgents",
+    "BackgroundAgents",
     "Summarization",
     "PromptCaching",
     "PatchToolCalls",
     "HumanInTheLoop",
     "UnsupportedContent",
 ];
+
+/// The name of the middleware that asks.
+const HUMAN: &str = "HumanInTheLoop";
 
 /// Puts a [`DeepAgent`] together.
 #[derive(Clone)]
@@ -89,6 +95,7 @@ pub struct DeepAgentBuilder {
     approvals: Approvals,
     delegates: Vec<Delegate>,
     general_purpose: bool,
+    background: bool,
     is_sub_agent: bool,
     limits: DelegationLimits,
     task_description: Option<String>,
@@ -126,6 +133,7 @@ impl DeepAgent {
             approvals: Approvals::new(),
             delegates: Vec::new(),
             general_purpose: true,
+            background: false,
             is_sub_agent: false,
             limits: DelegationLimits::default(),
             task_description: None,
@@ -215,8 +223,13 @@ impl DeepAgentBuilder {
         self
     }
 
-    /// Adds a middleware after the standard ones; one with the name of a standard one takes its place.
-    pub fn middleware(self, middleware: impl Middleware) -> Self {
+    /// Adds a middleware after the standard ones; one with the name of a standard one takes its place. What a
+    /// [`HumanInTheLoop`] asks about is added to [`interrupt_on`](Self::interrupt_on).
+    pub fn middleware(mut self, middleware: impl Middleware) -> Self {
+        if let Some(human) = (&middleware as &dyn Any).downcast_ref::<HumanInTheLoop>() {
+            self.approvals = self.approvals.and(human.approvals().clone());
+            return self;
+        }
         self.dyn_middleware(Arc::new(middleware))
     }
 
@@ -310,7 +323,8 @@ impl DeepAgentBuilder {
         self
     }
 
-    /// What a person is asked about before it is done. Needs a journal, and runs with a thread.
+    /// What a person is asked about before it is done. Said twice, both hold. Needs a journal, and runs with a thread: a
+    /// call cannot wait where nothing is kept. Sub-agents are asked about the same unless they say otherwise.
     pub fn interrupt_on(mut self, approvals: Approvals) -> Self {
         self.approvals = self.approvals.and(approvals);
         self
@@ -318,7 +332,7 @@ impl DeepAgentBuilder {
 
     /// Adds a sub-agent to delegate to; one named `general-purpose` takes the place of the standard one.
     pub fn sub_agent(mut self, spec: SubAgentSpec) -> Self {
-        self.delegates.push(Delegate::Spec(spec));
+        self.delegates.push(Delegate::Spec(Box::new(spec)));
         self
     }
 
@@ -331,6 +345,13 @@ impl DeepAgentBuilder {
     /// Whether there is the sub-agent `general-purpose`; there is unless switched off.
     pub fn general_purpose(mut self, on: bool) -> Self {
         self.general_purpose = on;
+        self
+    }
+
+    /// Whether described sub-agents that do not share the conversation can also be started in the background, with
+    /// tools to follow them; off unless switched on. See [`BackgroundAgents`].
+    pub fn background_agents(mut self, on: bool) -> Self {
+        self.background = on;
         self
     }
 
@@ -393,10 +414,31 @@ impl DeepAgentBuilder {
         self
     }
 
+    /// Refuses approvals that could not be had.
+    fn check_approvals(&self, approvals: &Approvals) -> Result<(), BuildError> {
+        if let Some(tool) = approvals.undecidable() {
+            return Err(BuildError::Option(format!(
+                "nothing may be decided about calls of `{tool}`; allow at least one of approve, edit, reject and respond"
+            )));
+        }
+        if self.own.iter().any(|m| m.name() == HUMAN) {
+            return Err(BuildError::Option(format!(
+                "a middleware of the name `{HUMAN}` would take the place of the one that asks before calls are made; \
+                 give it another name, or ask about nothing else"
+            )));
+        }
+        if self.journal.is_none() && !self.is_sub_agent {
+            return Err(BuildError::Option(
+                "calls that wait for a decision are kept in a journal; give the builder one with `.journal(...)`".into(),
+            ));
+        }
+        Ok(())
+    }
+
     /// Builds the agent.
     ///
     /// # Errors
-    /// When the model is missing, names clash, or a name given to [`without`](Self::without) is none of the stack's.
+    /// When the model is missing, calls are asked about and there is no journal to keep the questions in, names clash, or a name given to [`without`](Self::without) is none of the stack's.
     pub fn build(self) -> Result<DeepAgent, BuildError> {
         let options = self.clone();
         let model = self.model.ok_or_else(|| {
@@ -432,13 +474,18 @@ impl DeepAgentBuilder {
             ));
         }
         stack.push(Filesystem::on(workspace.clone()).options(self.files));
-        if let Some(sub_agents) = options.delegation(&profile)? {
+        let mut background = Vec::new();
+        if let Some(sub_agents) = options.delegation(&profile, &mut background)? {
             stack.push(sub_agents);
+        }
+        if self.background {
+            stack.push(BackgroundAgents::new(background, BackgroundLimits::default())?);
         }
         stack.push(Summarization::on(workspace, model.clone(), self.summarization)?);
         stack.push(self.caching);
         stack.push(PatchToolCalls::default());
         if !approvals.is_empty() {
+            options.check_approvals(&approvals)?;
             stack.push_last(HumanInTheLoop::new(approvals));
         }
         stack.push_last(UnsupportedContent::default());

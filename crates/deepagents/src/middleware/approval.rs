@@ -1,17 +1,18 @@
 //! A person decides before a call is made.
 
 use deepagents_core::ask::{Asked, Decision, Question, QuestionChange, Questions};
-use deepagents_core::error::Result;
+use deepagents_core::error::{Error, Result};
 use deepagents_core::message::{Block, ToolCall};
 use deepagents_core::middleware::{Middleware, Step, ToolNext, ToolRequest, ToolResponse};
 use deepagents_core::run::Context;
-use deepagents_core::tool::CallId;
+use deepagents_core::tool::{CallId, ToolError};
 
 use crate::approvals::{Approvals, AskBefore};
 
-/// Asks a person before calls are made. All gated calls of a turn are asked about before any call of the turn is made.
+/// Asks a person before calls are made. All gated calls of a turn are asked about before any call of the turn is made; a
+/// gated call that comes another way, such as with the input, is asked about when it is its turn.
 ///
-/// Approved calls run; an edited one runs in the place of the model's, which stays in the conversation with a note; a
+/// Given to a builder beside `interrupt_on`, both hold. Approved calls run; an edited one runs in the place of the model's, which stays in the conversation with a note; a
 /// rejected or answered one does not run.
 #[derive(Clone, Debug)]
 pub struct HumanInTheLoop {
@@ -24,14 +25,22 @@ impl HumanInTheLoop {
         Self { approvals }
     }
 
-    fn question(&self, id: &CallId, call: &ToolCall, ask: &AskBefore, cx: &Context) -> Question {
-        let now = cx.clock().now();
-        let text = match &ask.describe {
+    /// What it asks about.
+    pub(crate) fn approvals(&self) -> &Approvals {
+        &self.approvals
+    }
+
+    fn text(call: &ToolCall, ask: &AskBefore, cx: &Context) -> String {
+        match &ask.describe {
             Some(describe) => describe(call, cx),
             None => format!("{} wants to call {} with {}", cx.agent_name(), call.name, call.args),
-        };
+        }
+    }
+
+    fn question(&self, id: &CallId, call: &ToolCall, ask: &AskBefore, cx: &Context) -> Question {
+        let now = cx.clock().now();
         let question = Question::about(id, &call.name, call.args.clone(), now.to_string())
-            .text(text)
+            .text(Self::text(call, ask, cx))
             .allowed(ask.allowed.clone())
             .tools(cx.tool_names());
         // A time that is out of range never comes.
@@ -61,7 +70,14 @@ impl Middleware for HumanInTheLoop {
 
     async fn wrap_tool_call(&self, mut request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
         let asked = request.cx.get::<Questions>().remove(&request.id().to_string());
-        let Some(Asked { answer: Some(decision), .. }) = asked else { return next.run(request).await };
+        let decision = match (asked, self.approvals.about(&request.call, &request.cx)) {
+            (Some(Asked { answer: Some(decision), .. }), _) => decision,
+            (_, Some(ask)) => {
+                let text = Self::text(&request.call, ask, &request.cx);
+                request.cx.ask(text, ask.allowed.clone()).map_err(paused)?
+            }
+            (_, None) => return next.run(request).await,
+        };
         let name = request.call.name.clone();
         match decision {
             Decision::Edit { edited_action } => {
@@ -82,7 +98,17 @@ impl Middleware for HumanInTheLoop {
                 )))
             }
             Decision::Respond { message } => Ok(ToolResponse::text(message)),
-            _ => next.run(request).await,
+            Decision::Approve => next.run(request).await,
+            other => Err(Error::Input(format!("a decision to {} a call is not known here", other.kind()))),
         }
+    }
+}
+
+fn paused(error: ToolError) -> Error {
+    match error {
+        ToolError::Paused(pause) => Error::Paused(pause),
+        ToolError::Model(text) | ToolError::Denied(text) => Error::Input(text),
+        ToolError::Fatal(source) => Error::Other(source),
+        _ => Error::Input("the question could not be asked".to_owned()),
     }
 }

@@ -1,6 +1,7 @@
 //! The standard middlewares. Each uses the core, the files crate and itself, never a sibling.
 
 pub mod approval;
+pub mod background;
 pub mod caching;
 pub mod filesystem;
 pub mod memory;
@@ -12,6 +13,7 @@ pub mod todo;
 pub mod unsupported;
 
 pub use approval::HumanInTheLoop;
+pub use background::BackgroundAgents;
 pub use caching::PromptCaching;
 pub use filesystem::Filesystem;
 pub use memory::Memory;

@@ -8,6 +8,8 @@
     reason = "helpers of tests may fail loudly, like the tests themselves"
 )]
 
+mod approval;
+mod background;
 mod builder;
 mod files;
 mod memory;
@@ -16,6 +18,7 @@ mod prefix;
 mod profiles;
 mod skills;
 mod subagents;
+mod subagents_edges;
 mod summarization;
 mod todos;
 mod unsupported;

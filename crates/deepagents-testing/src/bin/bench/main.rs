@@ -2,25 +2,33 @@
 //!
 //! ```text
 //! bench URL cold                         from process start to the first answer
-//! bench URL loop N [memory] [loop|write] one run of N tool turns
+//! bench URL loop N [memory|sqlite] [loop|write] one run of N tool turns
 //! bench URL many K N D                   K runs at once of N tool turns, the model taking D ms
+//! bench URL fan K D                      one run of K tasks in one turn, the model taking D ms
+//! bench journal N B PATH [normal|full]   one run of N steps of B bytes on a database at PATH
 //! bench - idle K                         memory of K agents that are built and do nothing
+//! bench - files [--files N] [--dir DIR]  searching, reading and editing on disk, beside `rg` and `find`
 //! ```
 //!
 //! The model's name is the server's script. One JSON line comes out:
 //! `{"impl","case","args","seconds","cpu","rss_mb",…}`, with seconds of wall clock, seconds of CPU (user and system) of
-//! this process, and its peak memory in MB.
+//! this process, and its peak memory in MB. `fan` and `files` have bars; the program exits with 1 if one is missed.
 #![allow(clippy::print_stdout, reason = "a program's output")]
 
+mod bars;
+mod fan;
+mod files;
+mod journal;
 mod usage;
 
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use deepagents::middleware::todo::TodoPolicy;
 use deepagents::models::{ModelConfig, Registry};
-use deepagents::{DeepAgent, MemoryJournal, RunInput, Stop, tool_fn};
+use deepagents::{DeepAgent, Journal, MemoryJournal, RunInput, Stop, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -36,10 +44,11 @@ struct Bench {
     args: Vec<String>,
 }
 
-fn main() -> Result<()> {
+fn main() -> Result<ExitCode> {
     let started = Instant::now();
-    let mut args = std::env::args().skip(1);
-    let url = args.next().context("usage: bench URL CASE [ARGS]")?;
+    let mut args = std::env::args().skip(1).peekable();
+    // A database needs no model.
+    let url = args.next_if(|arg| arg != "journal").unwrap_or_else(|| "-".to_owned());
     let case = args.next().context("usage: bench URL CASE [ARGS]")?;
     let config = ModelConfig { api_key: Some("any".to_owned()), base_url: Some(url), ..ModelConfig::default() };
     let mut registry = Registry::new();
@@ -55,15 +64,22 @@ fn main() -> Result<()> {
             "cold" => bench.cold().await,
             "loop" => bench.one_long_run().await,
             "many" => bench.many().await,
+            "fan" => bench.fan().await,
             "idle" => bench.idle(),
+            "journal" => bench.journal().await,
+            "files" => bench.files().await,
             other => bail!("there is no case `{other}`"),
         }
     })?;
     let mut line = json!({"impl": "rust", "case": case, "args": bench.args});
-    out.insert("rss_mb".to_owned(), json!(usage::peak_mb()));
+    // A peak that began anew is not the process's.
+    if case != "files" {
+        out.insert("rss_mb".to_owned(), json!(usage::peak_mb()));
+    }
+    let held = bars::held(&out);
     line.as_object_mut().context("an object")?.extend(out);
     println!("{line}");
-    Ok(())
+    Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 impl Bench {
@@ -71,13 +87,14 @@ impl Bench {
         self.args.get(at).and_then(|arg| arg.parse().ok()).with_context(|| format!("argument {} is missing", at + 1))
     }
 
-    fn agent(&self, script: &str, journal: Option<Arc<MemoryJournal>>) -> Result<DeepAgent> {
+    fn agent(&self, script: &str, journal: Option<Arc<dyn Journal>>) -> Result<DeepAgent> {
         let weather = tool_fn("get_weather", "Weather of a city.", |args: Weather, _cx| async move {
             Ok(format!("It is sunny in {}.", args.city))
         });
         let mut builder = DeepAgent::builder()
             .model(self.registry.model(&format!("anthropic:{script}"))?)
             .todos(TodoPolicy::off())
+            .without("Summarization")
             .system_prompt("You are a careful assistant.")
             .tool(weather);
         if let Some(journal) = journal {
@@ -96,9 +113,11 @@ impl Bench {
         let turns: u32 = self.arg(0)?;
         let store = self.args.get(1).map_or("none", String::as_str);
         let kind = self.args.get(2).map_or("loop", String::as_str);
-        let journal = match store {
+        let folder = tempfile::tempdir()?;
+        let journal: Option<Arc<dyn Journal>> = match store {
             "none" => None,
             "memory" => Some(Arc::new(MemoryJournal::new())),
+            "sqlite" => Some(Arc::new(deepagents_persist::Sqlite::open(folder.path().join("threads.db")).await?)),
             other => bail!("there is no journal `{other}` to measure"),
         };
         let input = if journal.is_some() { RunInput::new("go").thread("t") } else { RunInput::new("go") };
@@ -114,7 +133,11 @@ impl Bench {
         }
         let outcome = run.outcome().await?;
         let (seconds, cpu) = (started.elapsed(), usage::cpu().saturating_sub(cpu));
-        ensure!(outcome.stop == Stop::Done && outcome.model_calls == turns + 1, "the run ended early: {:?}", outcome.stop);
+        ensure!(
+            outcome.stop == Stop::Done && outcome.model_calls == turns + 1,
+            "the run ended early: {:?}",
+            outcome.stop
+        );
         let mut out = timed(seconds, cpu);
         out.insert("messages".to_owned(), json!(outcome.messages().len()));
         out.insert("ms_per_step".to_owned(), json!(seconds.as_secs_f64() * 1000.0 / f64::from(turns.max(1))));

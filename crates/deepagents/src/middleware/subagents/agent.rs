@@ -10,6 +10,7 @@ use deepagents_core::tool::{Handback, ToolContext, ToolError, ToolOutput};
 use futures_util::future::BoxFuture;
 
 use super::Mode;
+use super::task::Depth;
 use crate::DeepAgent;
 
 /// Something that work can be delegated to: a declarative [`SubAgentSpec`](super::SubAgentSpec), any built agent, or a
@@ -68,11 +69,13 @@ impl<S: SubAgent> DynSubAgent for S {
 pub struct Delegation {
     /// The task, as the model put it.
     pub description: String,
+    /// How deep delegation may go below.
+    depth: usize,
 }
 
 impl Delegation {
-    pub(super) fn new(description: String) -> Self {
-        Self { description }
+    pub(super) fn new(description: String, depth: usize) -> Self {
+        Self { description, depth }
     }
 }
 
@@ -116,6 +119,11 @@ impl AgentSubAgent {
         Self { name: name.into(), description: description.into(), agent, mode: Mode::Isolated }
     }
 
+    /// The agent.
+    pub fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
     /// Says whether it sees the conversation.
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
@@ -154,6 +162,7 @@ impl SubAgent for AgentSubAgent {
 
     async fn run(&self, work: Delegation, cx: ToolContext) -> Result<Report, ToolError> {
         let (given, input) = self.start(&work, &cx)?;
+        let input = input.with(Depth(work.depth));
         let ended = cx.run_child(&self.agent, "task", given, input).await?;
         match ended.result {
             Ok(outcome) => Ok(report(&self.name, &outcome, ended.handback)),

@@ -1,5 +1,6 @@
 //! Sub-agents described by data.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use deepagents_core::middleware::{DynMiddleware, Middleware};
@@ -9,6 +10,7 @@ use deepagents_core::tool::DynTool;
 use deepagents_fs::permissions::Permissions;
 
 use crate::approvals::Approvals;
+use crate::middleware::HumanInTheLoop;
 
 /// A sub-agent described by data. What is not said is inherited from the agent that has it: its model and its own
 /// tools.
@@ -30,6 +32,8 @@ pub struct SubAgentSpec {
     pub(crate) inherits_skills: bool,
     pub(crate) permissions: Option<Permissions>,
     pub(crate) approvals: Option<Approvals>,
+    /// Beside those, inherited or not.
+    pub(crate) more_approvals: Approvals,
     pub(crate) format: Option<ResponseFormat>,
     pub(crate) mode: Mode,
 }
@@ -59,6 +63,7 @@ impl SubAgentSpec {
             inherits_skills: false,
             permissions: None,
             approvals: None,
+            more_approvals: Approvals::new(),
             format: None,
             mode: Mode::Isolated,
         }
@@ -91,9 +96,14 @@ impl SubAgentSpec {
         self
     }
 
-    /// A middleware of its own.
+    /// A middleware of its own. What a [`HumanInTheLoop`] asks about is added to what the sub-agent is asked about
+    /// anyway.
     #[must_use]
     pub fn middleware(mut self, middleware: impl Middleware) -> Self {
+        if let Some(human) = (&middleware as &dyn Any).downcast_ref::<HumanInTheLoop>() {
+            self.more_approvals = self.more_approvals.and(human.approvals().clone());
+            return self;
+        }
         self.middlewares.push(Arc::new(middleware));
         self
     }

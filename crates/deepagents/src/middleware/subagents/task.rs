@@ -18,6 +18,9 @@ pub(super) struct TaskTool {
     pub(super) description: String,
 }
 
+/// How deep the agents above allow delegation to go.
+pub(super) struct Depth(pub(super) usize);
+
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TaskArgs {
@@ -59,14 +62,15 @@ impl Tool for TaskTool {
                 known.join(", ")
             )));
         };
-        if cx.path().len() >= self.limits.depth {
+        // The limit of an agent above holds below it too.
+        let depth = cx.extension::<Depth>().map_or(self.limits.depth, |above| above.0.min(self.limits.depth));
+        if cx.path().len() >= depth {
             return Err(ToolError::denied(format!(
-                "Error: delegation may go {} deep and no deeper; do this work yourself.",
-                self.limits.depth
+                "Error: delegation may go {depth} deep and no deeper; do this work yourself."
             )));
         }
         let _place = self.gate.acquire().await?;
-        let report = agent.run(Delegation::new(args.description), cx).await?;
+        let report = agent.run(Delegation::new(args.description, depth), cx).await?;
         Ok(report.output)
     }
 }

@@ -214,7 +214,8 @@ mod tests {
 
     #[test]
     fn what_the_provider_reported_corrects_the_estimate() {
-        let mut request = ModelRequest::new(vec![Message::user("x".repeat(400)), answer(208, "a"), Message::user("y".repeat(400))]);
+        let mut request =
+            ModelRequest::new(vec![Message::user("x".repeat(400)), answer(208, "a"), Message::user("y".repeat(400))]);
         request.system = vec![SystemBlock::new("z".repeat(400))];
         let mut tally = Tally::default();
         let count = tally.count(&request, &request.messages, 0);

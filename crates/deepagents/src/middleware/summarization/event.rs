@@ -140,7 +140,9 @@ impl ViewState {
                 self.changed_at = made_at;
             }
             ViewEvent::Failed { at } => self.failed_at = Some(at),
-            ViewEvent::Refused { tokens } => self.refused = Some(self.refused.map_or(tokens, |known| known.min(tokens))),
+            ViewEvent::Refused { tokens } => {
+                self.refused = Some(self.refused.map_or(tokens, |known| known.min(tokens)))
+            }
         }
     }
 

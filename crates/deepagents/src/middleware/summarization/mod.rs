@@ -10,9 +10,13 @@
 //! 3. Where a request still does not fit, or the provider refuses it as too long, more is evicted and large results are
 //!    shown in part, once.
 //!
+//! The application is told of each as a custom event: `arguments_truncated`, `conversation_compacted`, `results_clipped`,
+//! `compaction_failed`.
+//!
 //! System prompt, memory, the todo list, the last words of a person and calls that wait for results always stay.
 
 mod archive;
+mod clip;
 mod count;
 mod cut;
 mod event;
@@ -159,7 +163,8 @@ impl Inner {
     /// Does what is due before a request is sent.
     async fn prepare(&self, work: &mut Work<'_>) -> Result<()> {
         work.measure();
-        if let Some(args) = self.options.args.as_ref().filter(|args| work.is_over() || args.trigger.met(work.length())) {
+        if let Some(args) = self.options.args.as_ref().filter(|args| work.is_over() || args.trigger.met(work.length()))
+        {
             work.truncate_args(Some(args.keep)).await;
         }
         if let Some(budget) = work.budget().filter(|_| work.is_over()) {

@@ -60,7 +60,10 @@ impl SummaryText {
             parts.push(self.preamble.clone());
         }
         parts.extend(
-            self.sections.iter().filter(|(_, body)| !says_nothing(body)).map(|(title, body)| format!("## {title}\n{body}")),
+            self.sections
+                .iter()
+                .filter(|(_, body)| !says_nothing(body))
+                .map(|(title, body)| format!("## {title}\n{body}")),
         );
         parts.join("\n\n")
     }

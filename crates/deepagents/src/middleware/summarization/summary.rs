@@ -27,6 +27,8 @@ pub(super) struct Summariser<'a> {
     pub(super) earlier: Option<&'a SummaryText>,
     /// The evicted messages, each as text.
     pub(super) texts: Vec<String>,
+    /// How the provider's counts compare to estimates, in thousandths.
+    pub(super) correction: u64,
 }
 
 impl Summariser<'_> {
@@ -68,13 +70,18 @@ impl Summariser<'_> {
     async fn write(&self, model: &Arc<dyn ChatModel>) -> Result<SummaryText, Error> {
         let own = self.options.context_window.filter(|_| Arc::ptr_eq(model, self.main));
         let window = own.or(model.profile().context_window);
-        let room = window.map_or(self.options.max_summary_tokens, |window| self.options.max_summary_tokens.min(window / 4));
-        // Estimates may be off by a quarter.
-        let mut budget = window.map_or(u64::MAX, |window| (window / 4 * 3).saturating_sub(2 * room).max(LEAST));
+        let room =
+            window.map_or(self.options.max_summary_tokens, |window| self.options.max_summary_tokens.min(window / 4));
+        let prompt = count::of_text(&self.options.prompt);
+        // Estimates may be off by a tenth even when corrected; if they are by more, the messages are halved.
+        let most = window.map_or(u64::MAX, |window| (window / 10 * 9).saturating_sub(room + prompt));
+        let mut most = most.saturating_mul(1000) / self.correction.max(1);
         let mut left: VecDeque<&str> = self.texts.iter().map(String::as_str).collect();
         let mut summary = self.earlier.cloned();
         let mut halvings = 0;
         while !left.is_empty() {
+            let earlier = summary.as_ref().map_or(0, |summary| count::of_text(&summary.render()));
+            let budget = most.saturating_sub(earlier).max(LEAST);
             let mut tokens = 0;
             let fits = left.iter().take_while(|text| {
                 tokens += count::of_text(text);
@@ -90,7 +97,7 @@ impl Summariser<'_> {
                 }
                 Err(Error::Model(ModelError::ContextLength(_))) if halvings < HALVINGS => {
                     halvings += 1;
-                    budget = (part.iter().map(|text| count::of_text(text)).sum::<u64>() / 2).max(LEAST);
+                    most = earlier + part.iter().map(|text| count::of_text(text)).sum::<u64>() / 2;
                 }
                 Err(error) => return Err(error),
             }

@@ -45,16 +45,16 @@ impl Size {
     /// When the kind is unknown or the number is not one of its kind.
     pub fn parse(kind: &str, number: &Value) -> Result<Self, BuildError> {
         let whole = || {
-            let wrong = || option(format!("{kind} must be a whole number greater than 0, got {number}"));
+            let wrong = || option(&format!("{kind} must be a whole number greater than 0, got {number}"));
             number.as_u64().filter(|n| *n > 0).ok_or_else(wrong)
         };
         let size = match kind {
             "messages" => Self::Messages(usize::try_from(whole()?).unwrap_or(usize::MAX)),
             "tokens" => Self::Tokens(whole()?),
-            "fraction" => {
-                Self::Fraction(number.as_f64().ok_or_else(|| option(format!("fraction must be a number, got {number}")))?)
-            }
-            other => return Err(option(format!("unknown size `{other}`; use messages, tokens or fraction"))),
+            "fraction" => Self::Fraction(
+                number.as_f64().ok_or_else(|| option(&format!("fraction must be a number, got {number}")))?,
+            ),
+            other => return Err(option(&format!("unknown size `{other}`; use messages, tokens or fraction"))),
         };
         size.check(None)?;
         Ok(size)
@@ -63,14 +63,13 @@ impl Size {
     /// Refuses what makes no sense; with a window to look at, also a fraction of an unknown one.
     pub(super) fn check(self, window: Option<Option<u64>>) -> Result<(), BuildError> {
         match self {
-            Self::Messages(0) | Self::Tokens(0) => Err(option(format!("a size must be greater than 0, got {self:?}"))),
+            Self::Messages(0) | Self::Tokens(0) => Err(option(&format!("a size must be greater than 0, got {self:?}"))),
             Self::Fraction(share) if !(share > 0.0 && share <= 1.0) => {
-                Err(option(format!("a fraction must be above 0 and at most 1, got {share}")))
+                Err(option(&format!("a fraction must be above 0 and at most 1, got {share}")))
             }
             Self::Fraction(_) if window == Some(None) => Err(option(
                 "a fraction of the context window was given, but the model's window is unknown; set `context_window`, or \
-                 give tokens or messages"
-                    .to_owned(),
+                 give tokens or messages",
             )),
             _ => Ok(()),
         }
@@ -133,6 +132,7 @@ impl Trigger {
 
     /// As soon as both hold.
     #[must_use]
+    #[allow(clippy::needless_pass_by_value, reason = "reads like `or`, and triggers are made on the spot")]
     pub fn and(self, other: Self) -> Self {
         let both = |mine: &Vec<Size>| other.clauses.iter().map(|theirs| [&**mine, theirs].concat()).collect::<Vec<_>>();
         Self { clauses: self.clauses.iter().flat_map(both).collect() }
@@ -171,7 +171,7 @@ fn scaled(n: u64, part: f64) -> u64 {
     ((n as f64 * part) as u64).max(1)
 }
 
-fn option(text: String) -> BuildError {
+fn option(text: &str) -> BuildError {
     BuildError::Option(format!("summarization: {text}"))
 }
 

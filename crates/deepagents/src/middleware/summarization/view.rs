@@ -99,7 +99,8 @@ impl ViewCache {
         if state.is_plain() {
             return thread.clone();
         }
-        let known = self.mark.as_ref().filter(|_| self.events == state.events).map_or(0, |mark| thread.shared_with(mark));
+        let known =
+            self.mark.as_ref().filter(|_| self.events == state.events).map_or(0, |mark| thread.shared_with(mark));
         if known == 0 {
             let lens = Lens::new(state, thread, args);
             self.view = lens.head().cloned().collect();

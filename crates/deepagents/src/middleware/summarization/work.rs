@@ -1,6 +1,6 @@
 //! Making a request fit: one after the other, what costs the conversation least.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use deepagents_core::message::{Author, Message, Messages};
@@ -19,8 +19,6 @@ use super::threshold::{Length, Size};
 use super::view::{Lens, has_long_args};
 use super::{notice, render};
 
-/// Characters that are shown of a result that is cut to make room.
-const CLIPPED: usize = 4_000;
 /// Messages that must come after a failed summary before another one is tried, unless the window is full.
 const PAUSE: usize = 10;
 
@@ -80,7 +78,7 @@ impl Work<'_> {
     }
 
     /// Takes an event in and shows the request anew.
-    fn apply(&mut self, event: ViewEvent) {
+    pub(super) fn apply(&mut self, event: ViewEvent) {
         let before = self.state.clone();
         self.state.apply(event.clone());
         self.events.push(event);
@@ -157,7 +155,12 @@ impl Work<'_> {
     /// Replaces the beginning of the conversation by a summary, once it is stored; gives how many messages left. What
     /// stays is at most `keep`, and where `room` is given at most so many tokens. `forced` does it also where little is
     /// gained.
-    pub(super) async fn compact(&mut self, keep: Size, room: Option<u64>, forced: bool) -> Result<Option<usize>, String> {
+    pub(super) async fn compact(
+        &mut self,
+        keep: Size,
+        room: Option<u64>,
+        forced: bool,
+    ) -> Result<Option<usize>, String> {
         let thread = self.cx.messages();
         let base = Lens::new(&self.state, thread, self.options.args.as_ref()).base;
         let shown: HashMap<&str, &Arc<Message>> = self.request.messages.iter().map(|m| (m.id(), m)).collect();
@@ -169,8 +172,11 @@ impl Work<'_> {
         let Some(at) = wished.max(needed) else { return Ok(None) };
         let evicted: Vec<Arc<Message>> = thread.tail(base).take(at - base).cloned().collect();
         let tokens_evicted: u64 = (base..at).map(tokens).sum();
-        let little = self.options.trigger.counts_tokens() && tokens_evicted < self.count.tokens / 20;
-        if little && !forced {
+        let human = (0..thread.len()).rev().find(|&index| is_human(thread, index)).filter(|index| *index < at);
+        // The words that stay are no gain.
+        let gain = tokens_evicted.saturating_sub(human.filter(|index| *index >= base).map_or(0, tokens));
+        let little = self.options.trigger.counts_tokens() && gain < self.count.tokens / 20;
+        if gain == 0 || (little && !forced) {
             return Ok(None);
         }
 
@@ -194,14 +200,13 @@ impl Work<'_> {
             main: &self.model,
             earlier: earlier.as_ref().map(|last| &last.summary),
             texts: texts.collect(),
+            correction: self.count.correction,
         };
         let inline = self.reuses_prefix(tokens_evicted).then(|| summary::inline(&self.request, self.options));
         let over_prefix = inline.is_some();
-        let summary =
-            summariser.run(inline).await.map_err(|error| format!("no summary could be made: {error}"))?;
+        let summary = summariser.run(inline).await.map_err(|error| format!("no summary could be made: {error}"))?;
 
-        let human = (0..thread.len()).rev().find(|&index| is_human(thread, index));
-        let pinned = human.filter(|index| *index < at).and_then(|index| thread.get(index)).map(as_shown);
+        let pinned = human.and_then(|index| thread.get(index)).map(as_shown);
         let text = notice::summary(&summary, at, &file, self.cx);
         let mut message = Message::harness(text);
         message.set_id(format!("summary_{}", self.state.compactions + 1));
@@ -248,7 +253,8 @@ impl Work<'_> {
             None => true,
         };
         // An answer in a shape, or one that must be a call, is no summary.
-        let free = request.output_schema.is_none() && matches!(request.tool_choice, ToolChoice::Auto | ToolChoice::None);
+        let free =
+            request.output_schema.is_none() && matches!(request.tool_choice, ToolChoice::Auto | ToolChoice::None);
         if self.options.model.is_some() || !fits || !free {
             return false;
         }
@@ -261,55 +267,6 @@ impl Work<'_> {
                 cached > 0 && cached / 10 + self.count.tokens.saturating_sub(cached) < evicted
             }),
         }
-    }
-
-    /// Shows only the beginning of large results, largest first, until the request has at most so many tokens. What is
-    /// not shown is stored before.
-    async fn clip(&mut self, target: u64) -> bool {
-        let thread = self.cx.messages();
-        let lens = Lens::new(&self.state, thread, self.options.args.as_ref());
-        let chars = self.window.map_or(CLIPPED, |window| usize::try_from(window / 2).unwrap_or(CLIPPED).clamp(200, CLIPPED));
-        let results = (lens.base..thread.len()).filter_map(|index| Some((index, thread.get(index)?.as_tool()?)));
-        let mut large: Vec<_> = results
-            .filter(|(_, result)| !self.state.clipped.contains_key(&result.id))
-            .filter_map(|(index, result)| {
-                let text = thread.get(index)?.text();
-                // What is put in its place takes some room itself.
-                (text.chars().count() > chars + 200).then_some((count::of_text(&text), index, result, text))
-            })
-            .collect();
-        large.sort_by_key(|(tokens, ..)| std::cmp::Reverse(*tokens));
-        let mut shown = BTreeMap::new();
-        let mut tokens = self.count.tokens;
-        for (_, index, result, text) in large {
-            if tokens <= target {
-                break;
-            }
-            let where_whole = match notice::file_read(thread, index, result) {
-                Some(path) => format!("read {path} again with `offset` and `limit`"),
-                None => match self.archive.result(&result.id, &text).await {
-                    Ok(path) => format!("it is whole in {path}; read it in parts"),
-                    Err(error) => {
-                        let error = unstored(error);
-                        self.cx.custom("compaction_failed", json!({"error": error})).await;
-                        self.problem = Some(error);
-                        continue;
-                    }
-                },
-            };
-            let short = notice::clipped(&text, chars, &where_whole);
-            let saved = count::of_text(&text).saturating_sub(count::of_text(&short));
-            tokens = tokens.saturating_sub(self.count.corrected(saved));
-            shown.insert(result.id.clone(), short.into());
-        }
-        if shown.is_empty() {
-            return false;
-        }
-        let (results, before) = (shown.len(), self.count.tokens);
-        self.apply(ViewEvent::ResultsClipped { shown, made_at: thread.len() });
-        let data = json!({"results": results, "tokens_before": before, "tokens_after": self.count.tokens});
-        self.cx.custom("results_clipped", data).await;
-        true
     }
 
     /// Tokens that the messages which stay may have for a request of so many.
@@ -337,6 +294,6 @@ fn is_human(thread: &Messages, index: usize) -> bool {
     thread.get(index).and_then(|m| m.as_user()).is_some_and(|user| user.author == Author::Human)
 }
 
-fn unstored(error: impl std::fmt::Display) -> String {
+pub(super) fn unstored(error: impl std::fmt::Display) -> String {
     format!("what was to be evicted could not be stored: {error}")
 }

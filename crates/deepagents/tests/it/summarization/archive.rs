@@ -41,7 +41,12 @@ impl Backend for Forgetful {
     fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Stat, FsError>> {
         self.0.stat(state, path)
     }
-    fn read<'a>(&'a self, state: &'a State, path: &'a VPath, range: ByteRange) -> BoxFuture<'a, Result<FileRead, FsError>> {
+    fn read<'a>(
+        &'a self,
+        state: &'a State,
+        path: &'a VPath,
+        range: ByteRange,
+    ) -> BoxFuture<'a, Result<FileRead, FsError>> {
         self.0.read(state, path, range)
     }
     fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Listing, FsError>> {
@@ -119,7 +124,8 @@ async fn pictures_are_stored_once_by_their_content_and_referred_to() {
     };
     let model = talker();
     let agent = DeepAgent::builder().model(model.clone()).summarization(by_messages(5, 2)).build().unwrap();
-    let messages = [with("first"), Message::assistant("Nice."), with("second"), Message::assistant("Same."), "And?".into()];
+    let messages =
+        [with("first"), Message::assistant("Nice."), with("second"), Message::assistant("Same."), "And?".into()];
     let outcome = agent.invoke(RunInput::messages(messages)).await.unwrap();
     let files = outcome.state.get::<Files>().unwrap();
     let stored: Vec<_> = files.iter().filter(|(path, _)| path.as_str().contains("/media/")).collect();

@@ -20,7 +20,11 @@ fn turn(n: usize) -> Turn {
         0 => {
             let items: Vec<Value> =
                 (0..4).map(|i| json!({"content": format!("Plan {} item {i}", n / 60), "status": if i == 0 { "in_progress" } else { "pending" }})).collect();
-            if n % 60 == 0 { Turn::call("write_todos", json!({"todos": items})) } else { Turn::call("ls", json!({"path": "/"})) }
+            if n.is_multiple_of(60) {
+                Turn::call("write_todos", json!({"todos": items}))
+            } else {
+                Turn::call("ls", json!({"path": "/"}))
+            }
         }
         1 => Turn::call("write_file", json!({"file_path": format!("/f{n}.txt"), "content": filler("content")})),
         2 => Turn::calls([("look", json!({"at": filler("left")})), ("look", json!({"at": filler("right")}))]),
@@ -33,15 +37,20 @@ fn turn(n: usize) -> Turn {
 /// What a provider would count: four characters a token.
 fn tokens(request: &ModelRequest) -> usize {
     let mut chars = request.system_text().len();
-    chars += request.tools.iter().map(|t| t.name.len() + t.description.len() + t.schema.to_string().len()).sum::<usize>();
+    chars +=
+        request.tools.iter().map(|t| t.name.len() + t.description.len() + t.schema.to_string().len()).sum::<usize>();
     for message in request.messages.iter() {
         chars += 16;
-        chars += message.content().iter().map(|block| match block {
-            Block::Text(text) => text.text.len(),
-            Block::ToolCall(call) => call.name.len() + call.args.to_string().len(),
-            Block::Reasoning(thought) => thought.text.len(),
-            _ => 0,
-        }).sum::<usize>();
+        chars += message
+            .content()
+            .iter()
+            .map(|block| match block {
+                Block::Text(text) => text.text.len(),
+                Block::ToolCall(call) => call.name.len() + call.args.to_string().len(),
+                Block::Reasoning(thought) => thought.text.len(),
+                _ => 0,
+            })
+            .sum::<usize>();
     }
     chars / 4
 }
@@ -64,11 +73,7 @@ async fn play(reported: bool) {
         Turn::text(if earlier { "## State\nFurther on." } else { "## Goal\nGOAL: the whole shelf\n## State\nBegun." })
     };
     let answers = (0..TURNS).map(turn).chain([Turn::text("Done.")]).map(move |turn| {
-        if reported {
-            Turn::with(move |request| turn.clone().usage(usage(tokens(request) as u64, 200)))
-        } else {
-            turn
-        }
+        if reported { Turn::with(move |request| turn.clone().usage(usage(tokens(request) as u64, 200))) } else { turn }
     });
     let model = ScriptedModel::rules()
         .when(|r| r.tools.is_empty(), (0..40).map(|_| Turn::with(summary)))
@@ -83,7 +88,7 @@ async fn play(reported: bool) {
         .tool(look)
         .todos(TodoPolicy::off())
         .memory(["/AGENTS.md"])
-        .system_prompt("You are careful.")
+        .system_prompt("You are careful. ".repeat(1_200))
         .build()
         .unwrap();
     let input = RunInput::new("Build the whole shelf.").update(files([("/AGENTS.md", "Use oak.")]));
@@ -143,7 +148,11 @@ async fn play(reported: bool) {
     for n in (1..prompts.len()).filter(|n| !changed.contains(n)) {
         let same = common(&prompts[n - 1], &prompts[n]);
         assert_eq!(same, prompts[n - 1].len(), "request {n} does not begin with the one before");
-        assert!(same * 10 >= prompts[n].len() * 9, "only {same} of {} bytes of request {n} are cached", prompts[n].len());
+        assert!(
+            same * 10 >= prompts[n].len() * 9,
+            "only {same} of {} bytes of request {n} are cached",
+            prompts[n].len()
+        );
     }
     assert!(changed.len() < 25, "{changed:?}");
 }

@@ -23,7 +23,7 @@ fn narrow(chars: usize) -> ScriptedModel {
 
 fn long_history(messages: usize, chars: usize) -> Vec<Message> {
     let text = |n: usize| format!("{n} {}", "word ".repeat(chars / 5));
-    let message = |n: usize| if n % 2 == 0 { Message::user(text(n)) } else { Message::assistant(text(n)) };
+    let message = |n: usize| if n.is_multiple_of(2) { Message::user(text(n)) } else { Message::assistant(text(n)) };
     (0..messages).map(message).chain([Message::user("And now?")]).collect()
 }
 
@@ -89,7 +89,8 @@ async fn a_result_too_large_for_the_window_is_shown_in_part_and_stored_whole() {
     let model = model([Turn::text("A SUMMARY")], turns).with_profile(window(12_000));
     let lines: String = (0..6_000).map(|n| format!("line {n}\n")).collect();
     let whole = lines.clone();
-    let dump = json_tool("dump", "Dumps.", json!({"type": "object"}), move |_, _| std::future::ready(Ok(lines.clone())));
+    let dump =
+        json_tool("dump", "Dumps.", json!({"type": "object"}), move |_, _| std::future::ready(Ok(lines.clone())));
     let agent = DeepAgent::builder().model(model.clone()).tool(dump).build().unwrap();
     let outcome = agent.invoke("Dump it.").await.unwrap();
     assert_eq!(outcome.text(), "Done.");

@@ -19,11 +19,11 @@ fn a_share_of_an_unknown_window_is_refused_when_the_agent_is_built() {
 
 #[tokio::test]
 async fn without_sizes_the_conversation_is_compacted_near_the_end_of_a_known_window() {
-    let model = talker().with_profile(window(10_000));
+    let model = talker().with_profile(window(100_000));
     let agent = DeepAgent::builder().model(model.clone()).build().unwrap();
-    for (chars, summaries) in [(10_000, 0), (32_000, 1)] {
-        let text = "word ".repeat(chars / 20);
-        let messages = (0..4).map(|n| if n % 2 == 0 { Message::user(&text) } else { Message::assistant(&text) });
+    for (chars, summaries) in [(200_000, 0), (340_000, 1)] {
+        let text = "word ".repeat(chars / 100);
+        let messages = (0..20).map(|n| if n % 2 == 0 { Message::user(&text) } else { Message::assistant(&text) });
         agent.invoke(RunInput::messages(messages.chain(["Go on.".into()]))).await.unwrap();
         assert_eq!(requests(&model).0.len(), summaries, "{chars} characters");
     }
@@ -32,8 +32,12 @@ async fn without_sizes_the_conversation_is_compacted_near_the_end_of_a_known_win
 #[tokio::test]
 async fn the_middleware_can_be_left_out() {
     let model = talker();
-    let agent =
-        DeepAgent::builder().model(model.clone()).summarization(by_messages(2, 1)).without("Summarization").build().unwrap();
+    let agent = DeepAgent::builder()
+        .model(model.clone())
+        .summarization(by_messages(2, 1))
+        .without("Summarization")
+        .build()
+        .unwrap();
     agent.invoke(RunInput::messages(conversation("H A H A H"))).await.unwrap();
     assert_eq!(requests(&model).0.len(), 0);
     let names: Vec<String> = agent.explain().middlewares.iter().map(|part| part.name.clone()).collect();
@@ -50,7 +54,11 @@ fn it_stands_before_the_cache_marks() {
 }
 
 /// The result of a call of `compact_conversation` after a conversation.
-async fn compacted(words: &str, options: SummarizationOptions, summary: Turn) -> (String, bool, Outcome, ScriptedModel) {
+async fn compacted(
+    words: &str,
+    options: SummarizationOptions,
+    summary: Turn,
+) -> (String, bool, Outcome, ScriptedModel) {
     let turns = [Turn::call("compact_conversation", json!({})), Turn::text("Done.")];
     let model = model([summary], turns);
     let agent = DeepAgent::builder().model(model.clone()).summarization(options.compact_tool(true)).build().unwrap();
@@ -62,7 +70,10 @@ async fn compacted(words: &str, options: SummarizationOptions, summary: Turn) ->
 #[tokio::test]
 async fn the_model_can_compact_the_conversation_half_way_to_the_trigger() {
     let (text, failed, outcome, model) = compacted("H A H A H", by_messages(12, 2), Turn::text("A SUMMARY")).await;
-    assert_eq!((text.as_str(), failed), ("Conversation compacted. Summarized 4 messages into a concise summary.", false));
+    assert_eq!(
+        (text.as_str(), failed),
+        ("Conversation compacted. Summarized 4 messages into a concise summary.", false)
+    );
     let shown = texts(requests(&model).1.last().unwrap());
     assert!(shown[0].contains("A SUMMARY"));
     // The open call stays with its result.

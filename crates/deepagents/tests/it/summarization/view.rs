@@ -143,7 +143,8 @@ async fn long_arguments_of_old_writes_are_cut_and_the_thread_keeps_them() {
     let mut messages = vec![Message::user("Write."), Message::Assistant(answer)];
     messages.extend(results);
     messages.extend([Message::assistant("Written."), Message::user("Go on.")]);
-    let args = TruncateArgs { trigger: Some(Trigger::messages(5)), keep: Some(Size::Messages(2)), ..TruncateArgs::default() };
+    let args =
+        TruncateArgs { trigger: Some(Trigger::messages(5)), keep: Some(Size::Messages(2)), ..TruncateArgs::default() };
     let model = talker();
     let agent = DeepAgent::builder()
         .model(model.clone())
@@ -238,7 +239,8 @@ async fn the_request_for_a_summary_can_begin_like_the_conversation_itself() {
 async fn the_cached_prefix_is_reused_where_the_provider_reports_a_cache_and_it_is_cheaper() {
     for (cached, over_prefix) in [(0, false), (30_000, true)] {
         let first = Usage { cache_read: cached, ..usage(30_500, 10) };
-        let turns = [Turn::call("ls", json!({"path": "/"})).usage(first), Turn::text("## State\nSHORT"), Turn::text("Done.")];
+        let turns =
+            [Turn::call("ls", json!({"path": "/"})).usage(first), Turn::text("## State\nSHORT"), Turn::text("Done.")];
         let model = deepagents::models::scripted::ScriptedModel::new(turns).with_profile(window(100_000));
         let options = SummarizationOptions::default().trigger(Trigger::tokens(30_000)).keep(Size::Messages(3));
         let agent = DeepAgent::builder().model(model.clone()).summarization(options).build().unwrap();

@@ -1,0 +1,94 @@
+//! The command line of `deepagents threads`.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use super::Database;
+use crate::duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  deepagents threads list
+  deepagents threads show 4f1c09a2 --history
+  deepagents threads fork 4f1c09a2 --at 12 && deepagents run --continue \"Try it another way\"
+  deepagents threads prune --all --older-than 30d
+
+A thread is named by its id or the beginning of it. Positions are those that `show --history` lists.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct ThreadsArgs {
+    #[command(flatten)]
+    pub(crate) database: Database,
+
+    #[command(subcommand)]
+    pub(crate) command: ThreadsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ThreadsCommand {
+    /// List threads, the one that changed last first
+    List {
+        /// At most so many
+        #[arg(long, value_name = "N", default_value_t = 50)]
+        limit: usize,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what was said and done in a thread
+    Show {
+        /// The thread
+        thread: String,
+        /// As it was at this position
+        #[arg(long, value_name = "POSITION")]
+        at: Option<u64>,
+        /// The positions that the thread can go back to, instead of the conversation
+        #[arg(long, conflicts_with = "at")]
+        history: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Copy a thread to a new one, and print the new one's id
+    Fork {
+        /// The thread
+        thread: String,
+        /// Up to this position only
+        #[arg(long, value_name = "POSITION")]
+        at: Option<u64>,
+    },
+    /// Make a thread go on from an earlier position; what came after it stays in the log
+    ///
+    /// Files in the directory stay as they are.
+    Rewind {
+        /// The thread
+        thread: String,
+        /// The position
+        position: u64,
+    },
+    /// Delete threads
+    Delete {
+        /// The threads
+        #[arg(required = true)]
+        threads: Vec<String>,
+    },
+    /// Remove the history of threads; their present state stays
+    Prune {
+        /// The threads
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        threads: Vec<String>,
+        /// All threads
+        #[arg(long)]
+        all: bool,
+        /// Only what is older than this, as in 30d
+        #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+        older_than: Option<Duration>,
+    },
+    /// Print a thread with its state and its log as one JSON document
+    Export {
+        /// The thread
+        thread: String,
+    },
+}

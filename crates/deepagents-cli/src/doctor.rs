@@ -1,0 +1,72 @@
+//! `deepagents doctor`.
+
+use anyhow::Result;
+use deepagents::fs::sandbox::Sandbox;
+use serde_json::json;
+
+use crate::args::DoctorArgs;
+use crate::exit::Exit;
+use crate::model_choice::{self, env, key_variable, ordered_providers};
+use crate::threads::database;
+use crate::{output, runtime};
+
+/// Says what this machine has, without changing anything.
+pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
+    let sandbox = Sandbox::new().probe();
+    let keys: Vec<&str> = ordered_providers()
+        .iter()
+        .filter_map(|provider| key_variable(provider.name))
+        .filter(|variable| env(variable).is_some())
+        .collect();
+    let model = model_choice::choose(None, None, &env);
+    let place = database::place(&args.database);
+    let threads = match &place {
+        Ok(path) if path.exists() => Some(runtime::start()?.block_on(database::count(path))),
+        _ => None,
+    };
+    if args.json {
+        let threads = json!({
+            "database": place.as_ref().ok(),
+            "count": threads.as_ref().and_then(|threads| threads.as_ref().ok()),
+            "error": match (&place, &threads) {
+                (Err(error), _) | (_, Some(Err(error))) => Some(error.to_string()),
+                _ => None,
+            },
+        });
+        let report = json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "system": std::env::consts::OS,
+            "architecture": std::env::consts::ARCH,
+            "kernel": kernel(),
+            "sandbox": sandbox,
+            "keys": keys,
+            "model": model.as_ref().ok().map(|choice| &choice.name),
+            "threads": threads,
+        });
+        output::print(&serde_json::to_string_pretty(&report)?)?;
+        return Ok(Exit::Done);
+    }
+    let keys = if keys.is_empty() { "none are set".to_owned() } else { keys.join(", ") };
+    let model = match model {
+        Ok(choice) => choice.to_string(),
+        Err(error) => format!("none: {error}"),
+    };
+    let threads = match (place, threads) {
+        (Err(error), _) => format!("none: {error}"),
+        (Ok(path), None) => format!("{}, not there yet", path.display()),
+        (Ok(path), Some(Ok(count))) => format!("{}, {count} kept", path.display()),
+        (Ok(_), Some(Err(error))) => format!("unusable: {error}"),
+    };
+    output::print(&format!(
+        "deepagents {} on {} {}, kernel {}\nkeys: {keys}\nmodel: {model}\nthreads: {threads}\n{sandbox}",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::OS,
+        std::env::consts::ARCH,
+        kernel(),
+    ))?;
+    Ok(Exit::Done)
+}
+
+fn kernel() -> String {
+    rustix::system::uname().release().to_string_lossy().into_owned()
+}

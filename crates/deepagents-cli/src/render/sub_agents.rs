@@ -1,0 +1,102 @@
+//! What sub-agents say and plan, indented below the agent that runs them.
+
+use std::collections::BTreeMap;
+
+use deepagents::core::tool::CallId;
+use deepagents::{Event, EventKind};
+
+use super::style::{Style, first_line};
+use super::todos::TodoView;
+
+/// Characters of a line of text that are shown.
+const SHOWN: usize = 160;
+
+/// Sub-agents by their paths, and the one that was shown last. Several work at once, so their words are shown by lines.
+#[derive(Debug, Default)]
+pub(super) struct SubAgentView {
+    agents: BTreeMap<Vec<String>, SubAgent>,
+    shown: Vec<String>,
+}
+
+#[derive(Debug, Default)]
+struct SubAgent {
+    head: String,
+    /// The beginning of a line that has not ended yet.
+    open: String,
+    todos: TodoView,
+}
+
+impl SubAgentView {
+    /// The lines that an event adds; `there` says whether the last one shown still stands above them.
+    pub(super) fn event(
+        &mut self,
+        event: &Event,
+        running: &BTreeMap<CallId, String>,
+        there: bool,
+        style: Style,
+    ) -> Vec<String> {
+        let path: &[String] = &event.path;
+        let agent = self.agents.entry(path.to_vec()).or_default();
+        let lines: Vec<String> = match &event.kind {
+            EventKind::AgentStarted { name } => {
+                agent.head = head(name, path, running);
+                Vec::new()
+            }
+            EventKind::TextDelta { text, .. } => {
+                agent.open += text;
+                match agent.open.rfind('\n').and_then(|end| agent.open.split_at_checked(end + 1)) {
+                    Some((whole, rest)) => {
+                        let lines = said(whole);
+                        agent.open = rest.to_owned();
+                        lines
+                    }
+                    None => Vec::new(),
+                }
+            }
+            EventKind::AttemptDiscarded { .. } => {
+                agent.open.clear();
+                Vec::new()
+            }
+            EventKind::ModelFinished { .. } => said(&std::mem::take(&mut agent.open)),
+            EventKind::StateChanged { channel, update } if channel == "todos" => agent.todos.update(update, style),
+            EventKind::AgentFailed { error, .. } => vec![format!("{} {}", style.red("✗"), first_line(error, SHOWN))],
+            _ => Vec::new(),
+        };
+        self.lines(path, lines, there, style)
+    }
+
+    /// Lines of a sub-agent, below its name where another was shown last.
+    pub(super) fn lines(
+        &mut self,
+        path: &[String],
+        lines: impl IntoIterator<Item = String>,
+        there: bool,
+        style: Style,
+    ) -> Vec<String> {
+        let indent = "  ".repeat(path.len());
+        let mut out: Vec<String> = lines.into_iter().map(|line| format!("{indent}{line}")).collect();
+        if !out.is_empty() && (!there || self.shown != path) {
+            self.shown = path.to_vec();
+            let head = self.agents.get(path).map(|agent| agent.head.clone()).unwrap_or_default();
+            out.insert(0, format!("{}{}", "  ".repeat(path.len().saturating_sub(1)), style.bold(&format!("▸ {head}"))));
+        }
+        out
+    }
+}
+
+/// Lines of text, without empty ones.
+fn said(text: &str) -> Vec<String> {
+    text.lines().map(|line| first_line(line, SHOWN)).filter(|line| !line.is_empty()).collect()
+}
+
+/// The name of a sub-agent and what it was given to do, as the call that runs it says.
+fn head(name: &str, path: &[String], running: &BTreeMap<CallId, String>) -> String {
+    let name = first_line(name, SHOWN);
+    let Some((own, above)) = path.split_last() else { return name };
+    let call =
+        running.iter().find(|(call, _)| call.path == above && *own == format!("task:{}.{}", call.turn, call.index));
+    match call.and_then(|(_, shown)| shown.split_once(' ')) {
+        Some((_, task)) => format!("{name}: {task}"),
+        None => name,
+    }
+}

@@ -1,0 +1,106 @@
+//! The thread of a run: a new one, or one that is gone on with.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow, bail};
+use deepagents::core::journal::{Journal, Status, ThreadInfo, ThreadQuery};
+use deepagents::{MemoryJournal, RunInput};
+use serde_json::{Map, Value, json};
+
+use crate::args::{Approve, RunArgs};
+use crate::render::style::first_line;
+use crate::threads::{database, fresh};
+
+/// What a run begins with.
+pub(super) struct Session {
+    /// Where its thread is kept, if it has one.
+    pub(super) journal: Option<Arc<dyn Journal>>,
+    /// The thread, where it outlives the program.
+    pub(super) kept: Option<String>,
+    pub(super) input: RunInput,
+}
+
+impl Session {
+    /// Opens the thread; no task means to go on with what was left unfinished.
+    pub(super) async fn open(args: &RunArgs, task: Option<String>, model: &str) -> Result<Self> {
+        if args.no_save {
+            let input = RunInput::new(task.unwrap_or_default());
+            // Questions are kept in a thread, if only for as long as the program runs.
+            return Ok(if args.approve == Approve::Auto {
+                Self { journal: None, kept: None, input }
+            } else {
+                Self { journal: Some(Arc::new(MemoryJournal::new())), kept: None, input: input.thread("run") }
+            });
+        }
+        let journal: Arc<dyn Journal> = Arc::new(database::open(&args.database).await?);
+        let root = root(&args.agent.root);
+        let (id, input) = match find(args, &*journal, &root).await? {
+            Some(info) => (info.id.clone(), go_on(&info, task.as_deref())?),
+            None => {
+                let id = fresh(&*journal).await?;
+                (id.clone(), RunInput::new(task.as_deref().unwrap_or_default()).thread(id))
+            }
+        };
+        let mut metadata = process();
+        metadata.insert("model".to_owned(), json!(model));
+        if !args.resumes() {
+            metadata.insert("root".to_owned(), json!(root));
+            metadata.insert("title".to_owned(), json!(first_line(task.as_deref().unwrap_or_default(), 80)));
+        }
+        journal.threads().set_metadata(&id, metadata).await?;
+        Ok(Self { journal: Some(journal), kept: Some(id), input })
+    }
+}
+
+/// The thread to go on with, if one is asked for.
+async fn find(args: &RunArgs, journal: &dyn Journal, root: &str) -> Result<Option<ThreadInfo>> {
+    if let Some(id) = &args.resume {
+        return database::find(journal, id).await.map(Some);
+    }
+    if !args.go_on {
+        return Ok(None);
+    }
+    let query = ThreadQuery::default().metadata("root", root).limit(1);
+    let found = journal.threads().list(&query).await?.pop();
+    found.map(Some).ok_or_else(|| anyhow!("there is no thread of this directory to go on with; name one with --resume"))
+}
+
+/// Goes on with a thread: with a new task, or with what it left unfinished.
+fn go_on(info: &ThreadInfo, task: Option<&str>) -> Result<RunInput> {
+    let input = match task {
+        Some(task) => RunInput::new(task).thread(&info.id),
+        None if matches!(info.status, Status::Ended | Status::Empty) => {
+            bail!("thread {} has nothing left unfinished; give it a task", info.id)
+        }
+        None => RunInput::resume(&info.id),
+    };
+    Ok(if info.owner.is_some() && is_gone(&info.metadata) { input.take_over() } else { input })
+}
+
+/// The directory as threads note it.
+fn root(given: &Path) -> String {
+    given.canonicalize().unwrap_or_else(|_| given.to_owned()).display().to_string()
+}
+
+/// What tells this process from others.
+fn process() -> Map<String, Value> {
+    let mut process = Map::new();
+    process.insert("process".to_owned(), json!(std::process::id()));
+    process.insert("host".to_owned(), json!(host()));
+    process
+}
+
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Whether the process that worked on a thread was one of this machine and is no more: its lease need not run out.
+fn is_gone(metadata: &Map<String, Value>) -> bool {
+    let here = metadata.get("host").and_then(Value::as_str) == Some(&host());
+    let process = metadata.get("process").and_then(Value::as_i64).and_then(|id| i32::try_from(id).ok());
+    match process.and_then(rustix::process::Pid::from_raw) {
+        Some(id) if here => rustix::process::test_kill_process(id) == Err(rustix::io::Errno::SRCH),
+        _ => false,
+    }
+}

@@ -1,0 +1,70 @@
+//! The database of threads.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, anyhow, bail};
+use deepagents::core::journal::{Journal, ThreadInfo, ThreadQuery};
+use deepagents_persist::Sqlite;
+
+use crate::args::Database;
+use crate::model_choice::env;
+
+/// The file that threads are kept in.
+pub(crate) fn place(given: &Database) -> Result<PathBuf> {
+    if let Some(file) = &given.db {
+        return Ok(file.clone());
+    }
+    match env("HOME") {
+        Some(home) => Ok(Path::new(&home).join(".deepagents").join("threads.db")),
+        None => bail!("threads are kept in ~/.deepagents/threads.db, but HOME is not set: name a file with --db"),
+    }
+}
+
+/// Opens the database, or begins one.
+pub(crate) async fn open(given: &Database) -> Result<Sqlite> {
+    let path = place(given)?;
+    if given.db.is_none()
+        && let Some(directory) = path.parent()
+    {
+        // What was said is nobody else's business.
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+        made.map_err(|error| anyhow!("the directory `{}` cannot be made: {error}", directory.display()))?;
+    }
+    Sqlite::open(&path).await.map_err(|error| anyhow!("{error}"))
+}
+
+/// Opens a database that is there; looking at threads makes none.
+pub(super) async fn open_existing(given: &Database) -> Result<Option<Sqlite>> {
+    let path = place(given)?;
+    if !path.exists() {
+        if given.db.is_some() {
+            bail!("there is no database `{}`", path.display());
+        }
+        return Ok(None);
+    }
+    Sqlite::open(&path).await.map(Some).map_err(|error| anyhow!("{error}"))
+}
+
+/// How many threads a database holds.
+pub(crate) async fn count(path: &Path) -> Result<usize> {
+    let database = Sqlite::open(path).await.map_err(|error| anyhow!("{error}"))?;
+    Ok(database.threads().list(&ThreadQuery::default()).await?.len())
+}
+
+/// The one thread whose id is or begins with what is given.
+pub(crate) async fn find(journal: &dyn Journal, given: &str) -> Result<ThreadInfo> {
+    if given.is_empty() {
+        bail!("the id of the thread is empty; `deepagents threads list` shows those there are");
+    }
+    if let Some(info) = journal.threads().get(given).await? {
+        return Ok(info);
+    }
+    let mut found = journal.threads().list(&ThreadQuery::default().prefix(given).limit(2)).await?;
+    match (found.pop(), found.is_empty()) {
+        (Some(info), true) => Ok(info),
+        (Some(_), false) => bail!("several threads begin with `{given}`; give more of the id"),
+        (None, _) => bail!("there is no thread `{given}`; `deepagents threads list` shows those there are"),
+    }
+}

@@ -1,0 +1,17 @@
+//! Ids of threads.
+
+use anyhow::{Result, bail};
+use deepagents::core::env::{Ids, RandomIds};
+use deepagents::core::journal::Journal;
+
+/// A new id, short enough to be typed.
+pub(crate) async fn fresh(journal: &dyn Journal) -> Result<String> {
+    for _ in 0..16 {
+        let long = RandomIds.next("thread");
+        let id: String = long.chars().rev().take(8).collect();
+        if journal.threads().get(&id).await?.is_none() {
+            return Ok(id);
+        }
+    }
+    bail!("no free id for a thread was found; delete threads that are not needed")
+}

@@ -1,0 +1,116 @@
+//! `deepagents threads`.
+
+pub(crate) mod database;
+mod id;
+mod list;
+mod show;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use deepagents::DeepAgent;
+use deepagents::core::env::Timestamp;
+use deepagents::core::journal::{Journal, Keep, ThreadQuery};
+use deepagents::models::scripted::ScriptedModel;
+use deepagents_persist::Sqlite;
+
+use crate::args::{ThreadsArgs, ThreadsCommand};
+use crate::exit::Exit;
+use crate::{output, runtime};
+
+pub(crate) use id::fresh;
+
+/// Looks at and changes threads.
+pub(crate) fn threads(args: &ThreadsArgs) -> Result<Exit> {
+    let text = runtime::start()?.block_on(async {
+        match (database::open_existing(&args.database).await?, &args.command) {
+            (Some(database), command) => run(Arc::new(database), command).await,
+            (None, ThreadsCommand::List { json, .. }) => {
+                Ok(if *json { "[]" } else { "there are no threads yet" }.into())
+            }
+            (None, ThreadsCommand::Prune { all: true, .. }) => Ok("there are no threads yet".into()),
+            (None, _) => Err(anyhow!("there are no threads yet")),
+        }
+    })?;
+    output::print(&text)?;
+    Ok(Exit::Done)
+}
+
+async fn run(database: Arc<Sqlite>, command: &ThreadsCommand) -> Result<String> {
+    let find = |given: &str| {
+        let (database, given) = (database.clone(), given.to_owned());
+        async move { database::find(&*database, &given).await }
+    };
+    match command {
+        ThreadsCommand::List { limit, json } => list::list(&*database, *limit, *json).await,
+        ThreadsCommand::Show { thread, at, history, json } => {
+            let info = find(thread).await?;
+            let agent = agent(database)?;
+            if *history {
+                show::history(&agent, &info, *json).await
+            } else {
+                show::show(&agent, &info, *at, *json).await
+            }
+        }
+        ThreadsCommand::Fork { thread, at } => {
+            let (info, to) = (find(thread).await?, fresh(&*database).await?);
+            database.threads().copy(&info.id, &to, *at).await?;
+            Ok(to)
+        }
+        ThreadsCommand::Rewind { thread, position } => {
+            let info = find(thread).await?;
+            agent(database)?.agent().rewind(&info.id, *position).await?;
+            Ok(format!("{} goes on from position {position}", info.id))
+        }
+        ThreadsCommand::Delete { threads } => {
+            let mut lines = Vec::new();
+            for given in threads {
+                let info = find(given).await?;
+                database.threads().delete(&info.id).await?;
+                lines.push(format!("deleted {}", info.id));
+            }
+            Ok(lines.join("\n"))
+        }
+        ThreadsCommand::Prune { threads, older_than, .. } => {
+            // None named means all.
+            let mut ids = Vec::new();
+            for given in threads {
+                ids.push(find(given).await?.id);
+            }
+            if threads.is_empty() {
+                ids = database.threads().list(&ThreadQuery::default()).await?.into_iter().map(|info| info.id).collect();
+            }
+            prune(database, &ids, *older_than).await
+        }
+        ThreadsCommand::Export { thread } => {
+            let info = find(thread).await?;
+            show::export(&agent(database.clone())?, &*database, &info).await
+        }
+    }
+}
+
+async fn prune(database: Arc<Sqlite>, ids: &[String], older_than: Option<Duration>) -> Result<String> {
+    let keep = match older_than {
+        None => Keep::Latest,
+        Some(age) => {
+            let since = Timestamp::now().checked_sub(age);
+            Keep::Since(since.map_err(|_| anyhow!("nothing is as old as --older-than says"))?)
+        }
+    };
+    let agent = agent(database.clone())?;
+    let mut lines = Vec::new();
+    for id in ids {
+        let before = database.threads().get(id).await?.map_or(0, |info| info.bytes);
+        agent.agent().prune(id, &keep).await?;
+        let after = database.threads().get(id).await?.map_or(0, |info| info.bytes);
+        lines.push(format!("{id}  {before} -> {after} bytes"));
+    }
+    Ok(lines.join("\n"))
+}
+
+/// An agent that knows what threads hold. It is never run.
+fn agent(database: Arc<Sqlite>) -> Result<DeepAgent> {
+    let builder = DeepAgent::builder().model(ScriptedModel::new([])).dyn_journal(database);
+    builder.build().map_err(|error| anyhow!("{error}"))
+}

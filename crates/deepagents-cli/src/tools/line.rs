@@ -1,0 +1,60 @@
+//! One line in, one line out.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// A call as a line gives it.
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Call {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) args: Map<String, Value>,
+}
+
+/// What a call came to.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Answer {
+    pub(super) text: String,
+    pub(super) error: bool,
+}
+
+impl Answer {
+    /// A line that is no call, or a call that could not be made.
+    pub(super) fn error(problem: impl Into<String>) -> Self {
+        Self { text: problem.into(), error: true }
+    }
+}
+
+/// Reads a line, or says what is wrong with it.
+pub(super) fn call(line: &[u8]) -> Result<Call, String> {
+    let call: Call = serde_json::from_slice(line)
+        .map_err(|error| format!("Error: the line is no call {{\"name\": TOOL, \"args\": {{...}}}}: {error}"))?;
+    if call.name.is_empty() {
+        return Err("Error: the name of the tool is empty".to_owned());
+    }
+    Ok(call)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_call_needs_a_name_and_its_arguments_are_an_object() {
+        assert_eq!(call(br#"{"name":"ls","args":{"path":"/"}}"#).unwrap().args["path"], "/");
+        assert!(call(br#"{"name":"ls"}"#).unwrap().args.is_empty());
+        for wrong in ["", "[]", "{}", r#"{"name":""}"#, r#"{"name":"ls","args":[]}"#, r#"{"name":"ls","arg":{}}"#] {
+            assert!(call(wrong.as_bytes()).unwrap_err().starts_with("Error: "), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_read_or_refused(line in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let _ = call(&line);
+        }
+    }
+}

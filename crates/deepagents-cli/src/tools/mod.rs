@@ -1,0 +1,109 @@
+//! `deepagents tools`: tool calls by hand.
+
+mod line;
+mod operator;
+mod seed;
+
+use std::fs;
+use std::io::{self, BufRead, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow};
+use deepagents::core::agent::Agent;
+use deepagents::fs::permissions::{Asking, Guarded, Permissions, Rule};
+use deepagents::fs::{Backend, StateBackend};
+use deepagents::middleware::filesystem::{Filesystem, FilesystemOptions};
+use deepagents::{RunInput, Update};
+
+use crate::args::{BackendKind, Switch, ToolsArgs};
+use crate::exit::Exit;
+use crate::{agent, runtime};
+use line::Answer;
+
+/// Answers each line of stdin with a line on stdout.
+pub(crate) fn tools(args: &ToolsArgs) -> Result<Exit> {
+    let rules = args.rules.as_deref().map(rules).transpose()?;
+    let runtime = runtime::start()?;
+    let (backend, files) = runtime.block_on(files(args, rules))?;
+    let options =
+        FilesystemOptions { read_before_edit: args.read_before_edit == Switch::On, ..FilesystemOptions::default() };
+    let (operator, mut desk) = operator::pair();
+    // One run for all lines: its state is what is kept from one to the next.
+    let agent = Agent::builder(operator)
+        .middleware(Filesystem::shared(backend).options(options))
+        .max_model_calls(u32::MAX)
+        .build()
+        .map_err(|error| anyhow!("{error}"))?;
+    let run = runtime.spawn(async move { agent.invoke(RunInput::new("Make the calls.").update(files)).await });
+    let mut input = io::stdin().lock();
+    let mut bytes = Vec::new();
+    loop {
+        bytes.clear();
+        let read = input.read_until(b'\n', &mut bytes).map_err(|error| anyhow!("stdin could not be read: {error}"))?;
+        if read == 0 {
+            break;
+        }
+        let answer = match line::call(&bytes) {
+            Err(problem) => Answer::error(problem),
+            Ok(call) => match desk.make(call) {
+                Some(answer) => answer,
+                // The run has ended on its own: it failed.
+                None => break,
+            },
+        };
+        print(&answer)?;
+    }
+    drop(desk);
+    match runtime.block_on(run) {
+        Ok(Ok(_)) => Ok(Exit::Done),
+        Ok(Err(error)) => {
+            print(&Answer::error(error.to_string()))?;
+            Err(anyhow!("the calls could not go on: {error}"))
+        }
+        Err(error) => Err(anyhow!("the calls could not go on: {error}")),
+    }
+}
+
+fn print(answer: &Answer) -> Result<()> {
+    let mut line = serde_json::to_vec(answer)?;
+    line.push(b'\n');
+    let mut out = io::stdout().lock();
+    out.write_all(&line)?;
+    Ok(out.flush()?)
+}
+
+/// Where the files are, and what is in state from the beginning.
+async fn files(args: &ToolsArgs, rules: Option<Permissions>) -> Result<(Arc<dyn Backend>, Update)> {
+    let (backend, files): (Arc<dyn Backend>, Update) = match args.backend {
+        BackendKind::State => {
+            let backend = StateBackend::new();
+            let files = match args.root.as_deref() {
+                Some(root) => seed::files(&backend, root).await?,
+                None => Update::none(),
+            };
+            (Arc::new(backend), files)
+        }
+        BackendKind::Local => {
+            let local = agent::open(args.root.as_deref().unwrap_or(Path::new(".")))?;
+            // Commands could not be bound by rules.
+            let backend: Arc<dyn Backend> =
+                if rules.is_some() { Arc::new(local) } else { Arc::new(agent::with_commands(local)?) };
+            (backend, Update::none())
+        }
+    };
+    Ok(match rules {
+        Some(rules) => (Arc::new(Guarded::new(backend, rules, Asking::Refused)), files),
+        None => (backend, files),
+    })
+}
+
+/// The rules in a file.
+fn rules(file: &Path) -> Result<Permissions> {
+    let name = file.display();
+    let text = fs::read_to_string(file).map_err(|error| anyhow!("the rules `{name}` cannot be read: {error}"))?;
+    let rules: Vec<Rule> = serde_json::from_str(&text).map_err(|error| {
+        anyhow!("the rules `{name}` are not a JSON list of {{\"operations\", \"paths\", \"mode\"}}: {error}")
+    })?;
+    Permissions::new(rules).map_err(|error| anyhow!("{error}"))
+}

@@ -1,0 +1,44 @@
+//! The files of a directory as files in state.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, anyhow, bail};
+use deepagents::Update;
+use deepagents::core::state::State;
+use deepagents::fs::{Backend, StateBackend, VPath, WriteMode};
+
+/// Bytes that are taken at most: state is memory.
+const MOST: u64 = 64 << 20;
+
+/// What puts all files at and below a directory into state. Links are left out.
+pub(super) async fn files(backend: &StateBackend, root: &Path) -> Result<Update> {
+    let unreadable = |path: &Path, error: &io::Error| anyhow!("`{}` cannot be read: {error}", path.display());
+    let mut update = Update::none();
+    let mut bytes = 0;
+    let mut directories: Vec<(PathBuf, String)> = vec![(root.to_owned(), String::new())];
+    while let Some((directory, above)) = directories.pop() {
+        for entry in fs::read_dir(&directory).map_err(|error| unreadable(&directory, &error))? {
+            let entry = entry.map_err(|error| unreadable(&directory, &error))?;
+            let path = entry.path();
+            let kind = entry.file_type().map_err(|error| unreadable(&path, &error))?;
+            let Some(name) = entry.file_name().to_str().map(|name| format!("{above}/{name}")) else {
+                bail!("the name of `{}` is not UTF-8, so it cannot be a file in state", path.display());
+            };
+            if kind.is_dir() {
+                directories.push((path, name));
+            } else if kind.is_file() {
+                let content = fs::read(&path).map_err(|error| unreadable(&path, &error))?;
+                bytes += content.len() as u64;
+                if bytes > MOST {
+                    bail!("`{}` holds more than {} MB, too much for files in state", root.display(), MOST >> 20);
+                }
+                let to = VPath::parse(&name).map_err(|error| anyhow!("`{}`: {error}", path.display()))?;
+                let written = backend.write(&State::default(), &to, content.into(), WriteMode::Overwrite).await;
+                update = update.and(written.map_err(|error| anyhow!("{error}"))?.update);
+            }
+        }
+    }
+    Ok(update)
+}

@@ -1,0 +1,197 @@
+//! Threads that outlive the program.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::program::{Finished, deepagents, finish, run};
+use crate::server::{Reply, Server};
+
+/// A directory with a root and a place for threads.
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("root")).unwrap();
+        Self { dir }
+    }
+
+    fn root(&self) -> std::path::PathBuf {
+        self.dir.path().join("root")
+    }
+
+    fn run(&self, server: &Server) -> Command {
+        let mut command = run(&self.root(), &server.address);
+        command.arg("--db").arg(self.dir.path().join("t.db"));
+        command
+    }
+
+    fn threads(&self, args: &[&str]) -> Finished {
+        finish(deepagents().args(["threads", "--db"]).arg(self.dir.path().join("t.db")).args(args))
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let finished = self.threads(args);
+        serde_json::from_str(&finished.out).unwrap_or_else(|error| panic!("{error}: {finished:?}"))
+    }
+
+    /// The ids of all threads, the last one first.
+    fn ids(&self) -> Vec<String> {
+        let list = self.json(&["list", "--json"]);
+        list.as_array().unwrap().iter().map(|thread| thread["id"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+fn text(words: &'static str) -> Reply {
+    Reply::Text(vec![words])
+}
+
+#[test]
+fn continue_goes_on_with_the_last_thread_of_the_directory() {
+    let (place, other) = (Place::new(), Place::new());
+    let server = Server::start([text("Hello Ada."), text("elsewhere"), text("You are Ada.")]);
+    let first = finish(place.run(&server).arg("I am Ada"));
+    assert!(first.out.trim_end().contains(&format!("· thread {}", place.ids()[0])), "{first:?}");
+    let mut elsewhere = run(&other.root(), &server.address);
+    finish(elsewhere.arg("--db").arg(place.dir.path().join("t.db")).arg("I am elsewhere"));
+    let second = finish(place.run(&server).args(["-q", "--continue", "Who am I?"]));
+    assert_eq!(second.out, "You are Ada.\n", "{second:?}");
+    let request = server.requests()[2].body.to_string();
+    assert!(request.contains("I am Ada") && request.contains("Hello Ada.") && !request.contains("elsewhere"));
+    let nothing = finish(Place::new().run(&server).args(["--continue", "x"]));
+    assert!(nothing.one_message().contains("no thread of this directory"), "{nothing:?}");
+}
+
+#[test]
+fn resume_takes_the_beginning_of_an_id_and_refuses_what_is_unknown_or_finished() {
+    let place = Place::new();
+    let server = Server::start([text("one"), text("two")]);
+    finish(place.run(&server).arg("First"));
+    let id = place.ids()[0].clone();
+    let second = finish(place.run(&server).args(["-q", "--resume", &id[..4], "Second"]));
+    assert_eq!(second.out, "two\n", "{second:?}");
+    assert_eq!(place.ids().len(), 1);
+    let unknown = finish(place.run(&server).args(["--resume", "zzz", "x"]));
+    assert!(unknown.one_message().contains("there is no thread `zzz`"));
+    let finished = finish(place.run(&server).args(["--resume", &id]));
+    assert!(finished.one_message().contains("nothing left unfinished"));
+}
+
+#[test]
+fn a_run_that_was_killed_goes_on_with_resume_at_once() {
+    let place = Place::new();
+    let server = Server::start([
+        Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "a"})),
+        Reply::Hang,
+        text("All is done."),
+    ]);
+    let mut child = place.run(&server).arg("Write a.txt").stdout(Stdio::null()).spawn().unwrap();
+    server.wait();
+    server.wait();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // The server is still busy with the request of the dead process, which it gives up when that is gone.
+    let id = place.ids()[0].clone();
+    let finished = finish(place.run(&server).args(["-q", "--resume", &id]));
+    assert_eq!((finished.code, finished.out.as_str()), (Some(0), "All is done.\n"), "{finished:?}");
+    let requests = server.requests();
+    assert_eq!(requests.len(), 3);
+    assert!(requests[2].body.to_string().contains("Wrote /a.txt"), "the finished call is not made again");
+}
+
+#[test]
+fn nothing_is_kept_with_no_save() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start([text("one"), text("two")]);
+    let dir = tempfile::tempdir().unwrap();
+    let unsaved = finish(run(dir.path(), &server.address).env("HOME", home.path()).args(["--no-save", "Go"]));
+    assert!(unsaved.code == Some(0) && !unsaved.out.contains("thread"), "{unsaved:?}");
+    assert!(!home.path().join(".deepagents").exists());
+    finish(run(dir.path(), &server.address).env("HOME", home.path()).arg("Go"));
+    assert!(home.path().join(".deepagents/threads.db").exists());
+    let listed = finish(deepagents().env("HOME", home.path()).args(["threads", "list"]));
+    assert_eq!(listed.out.lines().count(), 1, "{listed:?}");
+}
+
+#[test]
+fn a_thread_is_listed_shown_and_exported() {
+    let place = Place::new();
+    let server =
+        Server::start([Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "a"})), text("Written.")]);
+    finish(place.run(&server).arg("Write a.txt, please"));
+    let id = place.ids()[0].clone();
+    let list = place.threads(&["list"]).out;
+    assert!(list.starts_with(&id) && list.contains("ended") && list.contains("Write a.txt, please"), "{list}");
+    let shown = place.threads(&["show", &id]).out;
+    let (_, said) = shown.split_once('\n').unwrap();
+    assert_eq!(said, "\n> Write a.txt, please\n✓ write_file /a.txt\n\nWritten.\n");
+    let json = place.json(&["show", &id, "--json"]);
+    assert_eq!(json["state"]["messages"].as_array().unwrap().len(), 4, "{json}");
+    let export = place.json(&["export", &id]);
+    assert_eq!(export["records"].as_array().unwrap().len() as u64, export["thread"]["end"].as_u64().unwrap());
+    assert_eq!(export["thread"]["metadata"]["title"], "Write a.txt, please");
+}
+
+#[test]
+fn a_thread_is_copied_rewound_pruned_and_deleted() {
+    let place = Place::new();
+    let server = Server::start([text("one"), text("two"), text("three")]);
+    finish(place.run(&server).arg("First"));
+    finish(place.run(&server).args(["--continue", "Second"]));
+    let id = place.ids()[0].clone();
+    let history = place.json(&["show", &id, "--history", "--json"]);
+    let positions: Vec<u64> = history.as_array().unwrap().iter().map(|c| c["position"].as_u64().unwrap()).collect();
+    let end_of_first = history
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|c| c["run"] == history.as_array().unwrap().last().unwrap()["run"])
+        .map(|c| c["position"].as_u64().unwrap())
+        .max()
+        .unwrap();
+    assert!(positions[0] > end_of_first, "{history}");
+
+    let copy = place.threads(&["fork", &id, "--at", &end_of_first.to_string()]).out.trim_end().to_owned();
+    let shown = place.threads(&["show", &copy]).out;
+    assert!(shown.contains("> First") && !shown.contains("> Second"), "{shown}");
+
+    let rewound = place.threads(&["rewind", &id, &end_of_first.to_string()]);
+    assert_eq!(rewound.code, Some(0), "{rewound:?}");
+    assert!(!place.threads(&["show", &id]).out.contains("> Second"));
+    let again = finish(place.run(&server).args(["-q", "--resume", &id, "Third"]));
+    assert_eq!(again.out, "three\n", "{again:?}");
+    assert!(!server.requests()[2].body.to_string().contains("Second"));
+
+    let before = place.threads(&["show", &id]).out;
+    assert_eq!(place.threads(&["prune", "--all", "--older-than", "1h"]).code, Some(0));
+    assert_eq!(place.threads(&["prune", &id]).code, Some(0));
+    let after = place.threads(&["show", &id]).out;
+    assert_eq!(before.split_once('\n').unwrap().1, after.split_once('\n').unwrap().1);
+    let gone = place.threads(&["rewind", &id, &end_of_first.to_string()]);
+    assert!(gone.one_message().contains("pruned"), "{gone:?}");
+
+    let deleted = place.threads(&["delete", &id, &copy]);
+    assert_eq!(deleted.out.lines().count(), 2, "{deleted:?}");
+    assert!(place.ids().is_empty());
+    assert!(place.threads(&["show", &id]).one_message().contains("there is no thread"));
+}
+
+#[test]
+fn a_database_that_cannot_be_used_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start([]);
+    let file = dir.path().join("notes.txt");
+    fs::write(&file, "these are my notes, not a database, and they are long enough to be looked at").unwrap();
+    let foreign = finish(run(dir.path(), &server.address).arg("--db").arg(&file).arg("Go"));
+    assert!(foreign.one_message().contains("not a database"), "{foreign:?}");
+    let missing = finish(deepagents().args(["threads", "--db", "/no/such/t.db", "list"]));
+    assert!(missing.one_message().contains("there is no database"));
+    let homeless = finish(run(dir.path(), &server.address).env_remove("HOME").arg("Go"));
+    assert!(homeless.one_message().contains("--db"), "{homeless:?}");
+    assert!(Path::new(&file).exists());
+}

@@ -1,0 +1,156 @@
+//! Tool calls by hand.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::program::{Finished, deepagents, finish, finish_with};
+
+fn tools(root: &Path) -> Command {
+    let mut command = deepagents();
+    command.args(["tools", "--root"]).arg(root);
+    command
+}
+
+fn call(name: &str, args: &Value) -> String {
+    format!("{}\n", json!({"name": name, "args": args}))
+}
+
+fn answers(finished: &Finished) -> Vec<(String, bool)> {
+    assert_eq!((finished.code, finished.err.as_str()), (Some(0), ""), "{finished:?}");
+    let one = |line: Value| {
+        assert_eq!(line.as_object().unwrap().len(), 2, "{line}");
+        (line["text"].as_str().unwrap().to_owned(), line["error"].as_bool().unwrap())
+    };
+    finished.lines().into_iter().map(one).collect()
+}
+
+#[test]
+fn every_line_has_its_answer_even_a_malformed_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = format!(
+        "{}not json\n\n{{\"name\":\"ls\",\"args\":[]}}\n{}{}",
+        call("write_file", &json!({"file_path": "/a.txt", "content": "one\n"})),
+        call("no_such_tool", &json!({})),
+        call("read_file", &json!({"file_path": "/a.txt"})).trim_end(),
+    );
+    let answers = answers(&finish_with(&mut tools(dir.path()), &input));
+    let errors: Vec<bool> = answers.iter().map(|(_, error)| *error).collect();
+    assert_eq!(errors, [false, true, true, true, true, false], "{answers:?}");
+    assert_eq!(answers[5].0, "     1\tone");
+    assert_eq!(fs::read_to_string(dir.path().join("a.txt")).unwrap(), "one\n");
+}
+
+#[test]
+fn an_answer_comes_before_the_next_line_is_sent() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = tools(dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut to, mut from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+    for line in [call("ls", &json!({"path": "/"})), "\u{7}\n".to_owned(), call("ls", &json!({"path": "/"}))] {
+        to.write_all(line.as_bytes()).unwrap();
+        let mut answer = String::new();
+        from.read_line(&mut answer).unwrap();
+        assert!(serde_json::from_str::<Value>(&answer).unwrap()["text"].is_string());
+    }
+    drop(to);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_line_that_is_not_utf_8_is_malformed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = tools(dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"{\"name\":\"l\xff\"}\n").unwrap();
+    let out = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&out).unwrap()["error"], true);
+}
+
+#[test]
+fn a_file_must_be_read_before_it_is_changed_unless_that_is_switched_off() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a.txt"), "one\n").unwrap();
+    let edit = call("edit_file", &json!({"file_path": "/a.txt", "old_string": "one", "new_string": "two"}));
+    let read = call("read_file", &json!({"file_path": "/a.txt"}));
+    let strict = answers(&finish_with(&mut tools(dir.path()), &format!("{edit}{read}{edit}")));
+    assert_eq!(strict.iter().map(|a| a.1).collect::<Vec<_>>(), [true, false, false], "{strict:?}");
+    assert_eq!(fs::read_to_string(dir.path().join("a.txt")).unwrap(), "two\n");
+    fs::write(dir.path().join("a.txt"), "one\n").unwrap();
+    let lenient = answers(&finish_with(tools(dir.path()).args(["--read-before-edit", "off"]), &edit));
+    assert!(!lenient[0].1, "{lenient:?}");
+}
+
+#[test]
+fn files_in_state_begin_as_those_of_the_directory_and_are_kept_from_line_to_line() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("sub")).unwrap();
+    fs::write(dir.path().join("sub/a.txt"), "one\n").unwrap();
+    let input = format!(
+        "{}{}{}{}",
+        call("read_file", &json!({"file_path": "/sub/a.txt"})),
+        call("write_file", &json!({"file_path": "/b.txt", "content": "new\n"})),
+        call("delete", &json!({"file_path": "/sub/a.txt"})),
+        call("glob", &json!({"pattern": "**/*.txt"})),
+    );
+    let answers = answers(&finish_with(tools(dir.path()).args(["--backend", "state"]), &input));
+    assert!(answers.iter().all(|a| !a.1), "{answers:?}");
+    assert!(answers[0].0.contains("one") && answers[3].0.contains("/b.txt") && !answers[3].0.contains("a.txt"));
+    assert!(dir.path().join("sub/a.txt").exists() && !dir.path().join("b.txt").exists());
+}
+
+#[test]
+fn rules_bind_the_tools_of_both_backends() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    fs::create_dir(&root).unwrap();
+    fs::write(root.join("a.txt"), "one\n").unwrap();
+    fs::write(root.join("secret.txt"), "hidden\n").unwrap();
+    let rules = dir.path().join("rules.json");
+    let list = json!([
+        {"operations": ["read", "write"], "paths": ["/secret.txt"], "mode": "deny"},
+        {"operations": ["write"], "paths": ["/asked/**"], "mode": "ask"},
+    ]);
+    fs::write(&rules, list.to_string()).unwrap();
+    let input = format!(
+        "{}{}{}{}",
+        call("read_file", &json!({"file_path": "/secret.txt"})),
+        call("read_file", &json!({"file_path": "/a.txt"})),
+        call("ls", &json!({"path": "/"})),
+        call("write_file", &json!({"file_path": "/asked/b.txt", "content": "b"})),
+    );
+    for backend in ["local", "state"] {
+        let mut command = tools(&root);
+        command.args(["--backend", backend, "--rules"]).arg(&rules);
+        let answers = answers(&finish_with(&mut command, &input));
+        assert_eq!(answers.iter().map(|a| a.1).collect::<Vec<_>>(), [true, false, false, true], "{answers:?}");
+        assert!(!answers[0].0.contains("hidden") && !answers[2].0.contains("secret"), "{answers:?}");
+    }
+}
+
+#[test]
+fn wrong_rules_are_refused_with_a_message() {
+    let dir = tempfile::tempdir().unwrap();
+    let rules = dir.path().join("rules.json");
+    for (text, told) in [("{}", "JSON list"), (r#"[{"operations":["read"],"paths":["x"],"mode":"deny"}]"#, "slash")] {
+        fs::write(&rules, text).unwrap();
+        let finished = finish(tools(dir.path()).arg("--rules").arg(&rules));
+        assert!(finished.one_message().contains(told), "{finished:?}");
+    }
+    let finished = finish(tools(dir.path()).args(["--rules", "/no/such/file"]));
+    assert!(finished.one_message().contains("cannot be read"));
+}
+
+#[test]
+fn a_command_runs_in_the_sandbox_or_not_at_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let report = finish(deepagents().args(["doctor", "--json"]));
+    let report: Value = serde_json::from_str(&report.out).unwrap();
+    let there = report["sandbox"]["level"] != "none";
+    let input = call("execute", &json!({"command": "echo it runs > out.txt && cat out.txt"}));
+    let answers = answers(&finish_with(&mut tools(dir.path()), &input));
+    assert_eq!(!answers[0].1, there, "{answers:?}");
+    assert_eq!(dir.path().join("out.txt").exists(), there);
+    assert!(answers[0].0.contains(if there { "it runs" } else { "sandbox" }), "{answers:?}");
+}

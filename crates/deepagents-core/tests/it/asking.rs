@@ -1,0 +1,193 @@
+//! Calls that ask by themselves.
+
+use std::sync::Arc;
+
+use deepagents_core::agent::Agent;
+use deepagents_core::ask::{Decision, DecisionKind};
+use deepagents_core::env::RandomIds;
+use deepagents_core::event::EventKind;
+use deepagents_core::journal::{Journal, MemoryJournal};
+use deepagents_core::run::{Outcome, RunInput, Stop};
+use deepagents_core::state::State;
+use deepagents_core::tool::{DynTool, ToolError};
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use serde_json::json;
+
+use crate::support::{Notes, agent, assert_sound, lines, tool, watch};
+
+const YES: Decision = Decision::Approve;
+
+/// A tool that asks twice before it is done.
+fn asks(notes: &Notes) -> impl DynTool + use<> {
+    let notes = notes.clone();
+    tool("asks", move |_, cx| {
+        let notes = notes.clone();
+        async move {
+            notes.add("asks");
+            let first = cx.ask("First?", [DecisionKind::Approve])?;
+            let second = cx.ask("Second?", [DecisionKind::Approve, DecisionKind::Respond])?;
+            Ok(format!("{} {}", first.kind(), second.kind()))
+        }
+    })
+}
+
+fn works(notes: &Notes) -> impl DynTool + use<> {
+    let notes = notes.clone();
+    tool("works", move |_, _| {
+        notes.add("works");
+        async { Ok("worked") }
+    })
+}
+
+fn ids(outcome: &Outcome) -> Vec<String> {
+    outcome.questions().into_iter().map(|q| q.id).collect()
+}
+
+async fn answer(agent: &Agent, id: &str) -> Outcome {
+    agent.invoke(RunInput::resume("t").answer(id, YES)).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_call_that_asks_pauses_alone_and_is_made_again_until_it_has_no_more_questions() {
+    let notes = Notes::default();
+    let model = ScriptedModel::new([Turn::calls([("asks", json!({})), ("works", json!({}))]), Turn::text("done")]);
+    let agent = agent(model).tool(asks(&notes)).tool(works(&notes)).journal(MemoryJournal::new()).build().unwrap();
+    let (events, outcome) = watch(agent.run(RunInput::new("go").thread("t"))).await;
+    let outcome = outcome.unwrap();
+    assert_eq!((outcome.stop.clone(), ids(&outcome)), (Stop::Waiting, vec!["0.0?0".to_owned()]));
+    assert_eq!(events.iter().filter(|e| matches!(e.kind, EventKind::Asked { .. })).count(), 1);
+    assert_eq!(outcome.questions()[0].text, "First?");
+    let mut made = notes.list();
+    made.sort();
+    assert_eq!(made, ["asks", "works"], "the sibling has finished");
+    let outcome = answer(&agent, "0.0?0").await;
+    assert_eq!(ids(&outcome), ["0.0?1"]);
+    let respond = Decision::Respond { message: "well".to_owned() };
+    let outcome = agent.invoke(RunInput::resume("t").answer("0.0?1", respond)).await.unwrap();
+    assert_eq!(lines(outcome.messages())[2..], ["result: approve respond", "result: worked", "assistant: done"]);
+    assert_eq!(notes.list().iter().filter(|n| *n == "works").count(), 1, "what has finished is not made again");
+    assert_eq!(notes.list().iter().filter(|n| *n == "asks").count(), 3);
+    assert_sound(outcome.messages());
+}
+
+#[tokio::test]
+async fn of_several_calls_that_ask_the_one_that_is_answered_goes_on() {
+    let notes = Notes::default();
+    let model = ScriptedModel::new([Turn::calls((0..3).map(|_| ("asks", json!({})))), Turn::text("done")]);
+    let agent = agent(model).tool(asks(&notes)).journal(MemoryJournal::new()).build().unwrap();
+    let outcome = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+    assert_eq!(ids(&outcome), ["0.0?0", "0.1?0", "0.2?0"]);
+    assert_eq!(ids(&answer(&agent, "0.1?0").await), ["0.0?0", "0.1?1", "0.2?0"]);
+    assert_eq!(ids(&answer(&agent, "0.1?1").await), ["0.0?0", "0.2?0"]);
+    assert_eq!(notes.list().len(), 5, "the others are not made again");
+    for id in ["0.2?0", "0.0?0", "0.2?1"] {
+        assert_eq!(answer(&agent, id).await.stop, Stop::Waiting);
+    }
+    let outcome = answer(&agent, "0.0?1").await;
+    assert_eq!(outcome.text(), "done");
+    assert_sound(outcome.messages());
+}
+
+#[tokio::test]
+async fn what_tools_said_beside_their_results_is_kept_when_the_thread_goes_on_without_answers() {
+    use deepagents_core::message::Message;
+    use deepagents_core::state::Update;
+    use deepagents_core::tool::ToolOutput;
+    let notes = Notes::default();
+    let says = tool("says", |_, _| async {
+        Ok(ToolOutput::text("said").with_update(Update::message(Message::user("beside"))))
+    });
+    let model = ScriptedModel::new([Turn::calls([("asks", json!({})), ("says", json!({}))]), Turn::text("done")]);
+    let agent = agent(model).tool(asks(&notes)).tool(says).journal(MemoryJournal::new()).build().unwrap();
+    agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+    let outcome = agent.invoke(RunInput::new("never mind").thread("t")).await.unwrap();
+    assert_sound(outcome.messages());
+    let lines = lines(outcome.messages());
+    assert!(lines[2].starts_with("error: The call of asks was never made: the conversation went on"), "{lines:?}");
+    assert_eq!(lines[3..], ["result: said", "user: beside", "user: never mind", "assistant: done"]);
+    assert_eq!(agent.state("t").await.unwrap().messages(), outcome.messages());
+}
+
+#[tokio::test]
+async fn a_failing_sibling_ends_the_run_and_what_waits_is_answered() {
+    let notes = Notes::default();
+    let fails = tool("fails", |_, _| async { Err::<&str, _>(ToolError::fatal("broken")) });
+    let model = ScriptedModel::new([Turn::calls([("asks", json!({})), ("fails", json!({}))])]);
+    let agent = agent(model).tool(asks(&notes)).tool(fails).journal(MemoryJournal::new()).build().unwrap();
+    let error = agent.invoke(RunInput::new("go").thread("t")).await.unwrap_err();
+    assert!(error.to_string().contains("broken"));
+    let state = agent.state("t").await.unwrap();
+    assert_sound(state.messages());
+    assert_eq!(lines(state.messages())[2], "error: The call of asks was not completed: the run failed.");
+}
+
+/// An agent whose tool runs another agent, which asks.
+fn above(journal: &Arc<MemoryJournal>, notes: &Notes, depth: usize) -> Agent {
+    let inner = if depth == 0 {
+        agent(ScriptedModel::rules()
+            .when(|r| r.messages.len() == 1, vec![Turn::call("asks", json!({})); 4])
+            .always(Turn::text("answered"))
+            .build())
+        .ids(RandomIds)
+        .tool(asks(notes))
+    } else {
+        return outer(journal, above(journal, notes, depth - 1), 1);
+    };
+    outer(journal, inner.name("inner").build().unwrap(), 2)
+}
+
+fn outer(journal: &Arc<MemoryJournal>, child: Agent, calls: usize) -> Agent {
+    let task = tool("task", move |_, cx| {
+        let child = child.clone();
+        async move {
+            let state = State::new(child.schema().clone());
+            Ok(cx.run_child(&child, "task", state, "do it").await?.result?.text())
+        }
+    });
+    let model = ScriptedModel::rules()
+        .when(|r| r.messages.len() == 1, vec![Turn::calls((0..calls).map(|_| ("task", json!({})))); 4])
+        .always(Turn::text("done"))
+        .build();
+    agent(model).ids(RandomIds).tool(task).dyn_journal(journal.clone() as Arc<dyn Journal>).build().unwrap()
+}
+
+#[tokio::test]
+async fn sub_agents_that_wait_are_answered_one_by_one_through_agents_made_anew() {
+    for depth in [0, 1, 2] {
+        let (journal, notes) = (Arc::new(MemoryJournal::new()), Notes::default());
+        let build = || above(&journal, &notes, depth);
+        let mut outcome = build().invoke(RunInput::new("go").thread("t")).await.unwrap();
+        assert_eq!(outcome.questions().len(), 2, "depth {depth}");
+        let mut rounds = 0;
+        while let Some(question) = outcome.questions().pop() {
+            assert_eq!(question.call.path.len(), depth + 1);
+            outcome = build().invoke(RunInput::resume("t").answer(question.id, YES)).await.unwrap();
+            rounds += 1;
+        }
+        assert_eq!((rounds, outcome.text()), (4, "done".to_owned()), "depth {depth}");
+        assert_eq!(notes.list().len(), 6, "each of two calls is made three times");
+        assert_sound(outcome.messages());
+    }
+}
+
+#[tokio::test]
+async fn sub_agents_go_on_where_the_thread_is_taken_up_at_an_earlier_position() {
+    let (journal, notes) = (Arc::new(MemoryJournal::new()), Notes::default());
+    let agent = above(&journal, &notes, 0);
+    agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+    let at = crate::support::records(&*journal, "t").await.len() as u64;
+    let mut outcome = answer(&agent, "task:0.0/0.0?0").await;
+    for (rewound, ids) in [(true, 2), (false, 2), (false, 1), (false, 1)] {
+        let question = if rewound {
+            outcome = agent.invoke(RunInput::resume("t").at(at)).await.unwrap();
+            outcome.questions().remove(0)
+        } else {
+            outcome.questions().remove(0)
+        };
+        assert_eq!(outcome.questions().len(), ids);
+        outcome = answer(&agent, &question.id).await;
+    }
+    assert_eq!(outcome.text(), "done");
+    assert_eq!(lines(outcome.messages())[2..4], ["result: answered", "result: answered"]);
+    assert_sound(outcome.messages());
+}

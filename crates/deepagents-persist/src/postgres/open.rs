@@ -1,0 +1,151 @@
+//! Connecting: whose schema it is, and its version.
+
+use std::sync::Arc;
+
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres::{Config, Socket};
+
+use super::{Postgres, PostgresOptions, Work};
+use crate::error::{DatabaseError, Failure};
+
+/// Processes that begin at once bring the schema up to date one after the other.
+const MIGRATION_LOCK: i64 = 0x6461_6774;
+
+/// The steps from an empty schema to the present one; its version is how many were taken.
+const MIGRATIONS: [&str; 1] = ["
+    CREATE SEQUENCE epoch;
+    CREATE TABLE thread (
+        key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        id text COLLATE \"C\" NOT NULL UNIQUE,
+        head bigint NOT NULL DEFAULT 0,
+        status text NOT NULL DEFAULT 'empty',
+        epoch bigint NOT NULL DEFAULT 0,
+        owner text,
+        lease_until bigint NOT NULL DEFAULT 0,
+        metadata text NOT NULL DEFAULT '{}',
+        created_at bigint NOT NULL,
+        updated_at bigint NOT NULL,
+        ttl bigint,
+        expires_at bigint,
+        bytes bigint NOT NULL DEFAULT 0
+    );
+    CREATE INDEX thread_updated ON thread (updated_at);
+    CREATE INDEX thread_expires ON thread (expires_at) WHERE expires_at IS NOT NULL;
+    CREATE TABLE event (
+        thread bigint NOT NULL REFERENCES thread ON DELETE CASCADE,
+        position bigint NOT NULL,
+        at bigint NOT NULL,
+        status text,
+        bytes bigint NOT NULL,
+        how bigint NOT NULL,
+        body text NOT NULL,
+        PRIMARY KEY (thread, position)
+    );
+    CREATE TABLE snapshot (
+        thread bigint NOT NULL REFERENCES thread ON DELETE CASCADE,
+        position bigint NOT NULL,
+        bytes bigint NOT NULL,
+        how bigint NOT NULL,
+        body text NOT NULL,
+        PRIMARY KEY (thread, position)
+    );
+    CREATE TABLE blob (hash bytea PRIMARY KEY, body text NOT NULL);
+    CREATE TABLE blob_ref (
+        thread bigint NOT NULL REFERENCES thread ON DELETE CASCADE,
+        position bigint NOT NULL,
+        snapshot boolean NOT NULL,
+        hash bytea NOT NULL REFERENCES blob,
+        PRIMARY KEY (thread, position, snapshot, hash)
+    );
+    CREATE INDEX blob_ref_hash ON blob_ref (hash);
+    CREATE TABLE item (
+        namespace bytea NOT NULL,
+        name text COLLATE \"C\" NOT NULL,
+        value text NOT NULL,
+        version bigint NOT NULL,
+        created_at bigint NOT NULL,
+        updated_at bigint NOT NULL,
+        expires_at bigint
+    );
+    CREATE UNIQUE INDEX item_place ON item (namespace, md5(name));
+    CREATE INDEX item_expires ON item (expires_at) WHERE expires_at IS NOT NULL;
+"];
+
+pub(super) async fn connect<T>(
+    options: PostgresOptions,
+    mut config: Config,
+    tls: T,
+) -> Result<Postgres, DatabaseError>
+where
+    T: MakeTlsConnect<Socket> + Clone + Sync + Send + 'static,
+    T::Stream: Sync + Send,
+    T::TlsConnect: Sync + Send,
+    <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+{
+    let schema = options.schema.replace('"', "");
+    let name: Arc<str> = format!("{}.{schema}", config.get_dbname().unwrap_or("postgres")).into();
+    // Spaces and backslashes would end the option.
+    let path = schema.replace('\\', "\\\\").replace(' ', "\\ ");
+    config.options(format!("-c search_path=\"{path}\""));
+    let manager = Manager::from_config(config, tls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
+    let pool = Pool::builder(manager)
+        .max_size(options.connections)
+        .runtime(Runtime::Tokio1)
+        .build()
+        .map_err(|error| DatabaseError::Other { database: name.to_string(), reason: error.to_string() })?;
+    let database = Postgres { pool, name, clock: options.clock };
+    match migrate(&database, &schema).await {
+        Ok(Verdict::Ours) => Ok(database),
+        Ok(Verdict::Foreign) => Err(DatabaseError::Foreign {
+            database: database.name.to_string(),
+            reason: "the schema has tables of something else".to_owned(),
+        }),
+        Ok(Verdict::Newer { found, known }) => {
+            Err(DatabaseError::NewerSchema { database: database.name.to_string(), found, known })
+        }
+        Err(Failure::Database(error)) => Err(database.explain(&error)),
+        Err(other) => {
+            Err(DatabaseError::Other { database: database.name.to_string(), reason: format!("{other:?}") })
+        }
+    }
+}
+
+enum Verdict {
+    Ours,
+    Foreign,
+    Newer { found: i64, known: i64 },
+}
+
+async fn migrate(database: &Postgres, schema: &str) -> Work<Verdict> {
+    let mut client = database.client().await?;
+    let change = client.transaction().await?;
+    change.execute("SELECT pg_advisory_xact_lock($1)", &[&MIGRATION_LOCK]).await?;
+    let known = MIGRATIONS.len() as i64;
+    let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = $1";
+    let tables: Vec<String> = change.query(tables, &[&schema]).await?.iter().map(|row| row.get(0)).collect();
+    let found: i64 = if tables.iter().any(|table| table == "deepagents_version") {
+        change.query_one("SELECT version FROM deepagents_version", &[]).await?.get(0)
+    } else if tables.is_empty() {
+        0
+    } else {
+        return Ok(Verdict::Foreign);
+    };
+    if found > known {
+        return Ok(Verdict::Newer { found, known });
+    }
+    if found == known {
+        return Ok(Verdict::Ours);
+    }
+    if found == 0 {
+        change.batch_execute(&format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\"")).await?;
+        change.batch_execute("CREATE TABLE deepagents_version (version bigint NOT NULL)").await?;
+        change.batch_execute("INSERT INTO deepagents_version VALUES (0)").await?;
+    }
+    for step in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(usize::MAX)) {
+        change.batch_execute(step).await?;
+    }
+    change.execute("UPDATE deepagents_version SET version = $1", &[&known]).await?;
+    change.commit().await?;
+    Ok(Verdict::Ours)
+}

@@ -1,0 +1,83 @@
+//! Postgres passes the suites, where there is one: `DEEPAGENTS_TEST_POSTGRES` names it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use deepagents_core::env::Clock;
+use deepagents_persist::{DatabaseError, Postgres};
+
+/// A schema of its own on the server of the tests.
+async fn database(clock: Option<Arc<dyn Clock>>) -> Option<Postgres> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let url = url()?;
+    let schema = format!("test {}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let mut options = Postgres::options().schema(schema).connections(4);
+    if let Some(clock) = clock {
+        options = options.clock(clock);
+    }
+    Some(options.connect(&url).await.unwrap())
+}
+
+#[allow(clippy::disallowed_methods, reason = "the server of the tests is named by the environment")]
+fn url() -> Option<String> {
+    let url = std::env::var("DEEPAGENTS_TEST_POSTGRES").ok();
+    if url.is_none() {
+        println!("skipped: DEEPAGENTS_TEST_POSTGRES names no server; .ci/postgres.sh starts one");
+    }
+    url
+}
+
+mod journal {
+    use deepagents_core::journal::Journal;
+
+    use super::*;
+
+    deepagents_testing::journal_suite!(
+        async |clock| database(Some(clock)).await.map(|database| Arc::new(database) as Arc<dyn Journal>)
+    );
+}
+
+mod store {
+    use deepagents_core::store::Store;
+
+    use super::*;
+
+    deepagents_testing::store_suite!(
+        async |clock| database(Some(clock)).await.map(|database| Arc::new(database) as Arc<dyn Store>)
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_a_typed_error() {
+    let error = Postgres::connect("postgres://tests@127.0.0.1:1/postgres").await.unwrap_err();
+    assert!(matches!(error, DatabaseError::Unavailable { .. }), "{error:?}");
+    assert!(Postgres::connect("not a url").await.is_err());
+}
+
+#[tokio::test]
+async fn a_schema_of_something_else_and_a_newer_one_are_refused() {
+    let Some(url) = url() else { return };
+    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let schema = format!("foreign_{}", std::process::id());
+    client.batch_execute(&format!("CREATE SCHEMA {schema}; CREATE TABLE {schema}.thread (id int)")).await.unwrap();
+    let error = Postgres::options().schema(&schema).connect(&url).await.unwrap_err();
+    assert!(matches!(error, DatabaseError::Foreign { .. }), "{error:?}");
+    let schema = format!("newer_{}", std::process::id());
+    Postgres::options().schema(&schema).connect(&url).await.unwrap();
+    client.batch_execute(&format!("UPDATE {schema}.deepagents_version SET version = 99")).await.unwrap();
+    let error = Postgres::options().schema(&schema).connect(&url).await.unwrap_err();
+    assert!(matches!(error, DatabaseError::NewerSchema { found: 99, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn leases_follow_the_clock_of_the_server() {
+    use std::time::Duration;
+
+    use deepagents_core::journal::{Claim, Journal};
+    let Some(database) = database(None).await else { return };
+    let fence = database.claim("t", Claim::new("ada", Duration::from_secs(60))).await.unwrap();
+    assert!(database.claim("t", Claim::new("bob", Duration::from_secs(60))).await.is_err());
+    database.renew("t", fence, Duration::from_secs(60)).await.unwrap();
+    database.append("t", fence, 0, Vec::new()).await.unwrap();
+}

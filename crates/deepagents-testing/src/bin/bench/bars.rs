@@ -1,0 +1,25 @@
+//! What a figure may be at most.
+
+use serde_json::{Map, Value, json};
+
+/// The bars of one case, each with its figure.
+#[derive(Default)]
+pub(crate) struct Bars(Vec<Value>);
+
+impl Bars {
+    /// A figure that may be at most so much; one that could not be had is told as skipped.
+    pub(crate) fn at_most(&mut self, name: &str, figure: Option<f64>, limit: f64) {
+        let pass = figure.map_or(json!("skipped"), |figure| json!(figure <= limit));
+        self.0.push(json!({"name": name, "figure": figure, "at_most": limit, "pass": pass}));
+    }
+
+    pub(crate) fn into_value(self) -> Value {
+        Value::Array(self.0)
+    }
+}
+
+/// Whether a case's figures are within all of its bars.
+pub(crate) fn held(out: &Map<String, Value>) -> bool {
+    let bars = out.get("bars").and_then(Value::as_array);
+    bars.is_none_or(|bars| bars.iter().all(|bar| bar.get("pass") != Some(&Value::Bool(false))))
+}

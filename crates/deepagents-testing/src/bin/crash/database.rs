@@ -1,0 +1,70 @@
+//! Where the threads are.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use deepagents_core::journal::Journal;
+use deepagents_persist::{DatabaseError, Postgres, Sqlite};
+
+#[derive(Clone)]
+pub(crate) enum Place {
+    Sqlite(PathBuf),
+    Postgres { url: String, server: Option<PathBuf> },
+}
+
+impl Place {
+    pub(crate) fn parse(text: &str) -> Self {
+        if text.starts_with("postgres") {
+            Self::Postgres { url: text.to_owned(), server: None }
+        } else {
+            Self::Sqlite(text.into())
+        }
+    }
+
+    /// As an argument for [`parse`](Self::parse).
+    pub(crate) fn argument(&self) -> String {
+        match self {
+            Self::Sqlite(path) => path.display().to_string(),
+            Self::Postgres { url, .. } => url.clone(),
+        }
+    }
+
+    pub(crate) async fn open(&self) -> Result<Arc<dyn Journal>> {
+        match self {
+            Self::Sqlite(path) => Ok(Arc::new(Sqlite::open(path).await?)),
+            Self::Postgres { url, .. } => loop {
+                match Postgres::options().schema("crash").connections(2).connect(url).await {
+                    Ok(database) => return Ok(Arc::new(database)),
+                    // A server that was killed mends itself before it takes anybody in.
+                    Err(DatabaseError::Unavailable { .. }) => tokio::time::sleep(Duration::from_millis(50)).await,
+                    Err(other) => return Err(other.into()),
+                }
+            },
+        }
+    }
+
+    /// Looks whether the database is sound.
+    pub(crate) async fn check(&self) -> Result<()> {
+        if let Self::Sqlite(path) = self {
+            Sqlite::open(path).await?.check().await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn has_server(&self) -> bool {
+        matches!(self, Self::Postgres { server: Some(_), .. })
+    }
+
+    /// Kills the server and starts it again.
+    pub(crate) fn kill_server(&self) -> Result<()> {
+        let Self::Postgres { server: Some(folder), .. } = self else { return Ok(()) };
+        for action in ["kill", "again"] {
+            let status = Command::new(".ci/postgres.sh").arg(action).arg(folder).output().context(".ci/postgres.sh")?;
+            ensure!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
+        }
+        Ok(())
+    }
+}

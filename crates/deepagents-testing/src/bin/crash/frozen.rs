@@ -1,0 +1,57 @@
+//! A run that is frozen past its lease and wakes up.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use deepagents_core::journal::Claim;
+use deepagents_persist::DatabaseError;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Map;
+
+use super::database::Place;
+use super::trial::spawn;
+
+const LEASE: Duration = Duration::from_millis(300);
+
+/// Freezes one run that nobody takes the thread from, and one whose thread has another owner when it wakes up.
+pub(crate) async fn check(place: &Place, folder: &Path) -> Result<()> {
+    for taken in [false, true] {
+        let mut tries = 0;
+        while !freeze(place, folder, &format!("frozen-{}-{taken}-{tries}", std::process::id()), taken).await? {
+            tries += 1;
+            ensure!(tries < 20, "no run could be frozen outside a commit");
+        }
+    }
+    Ok(())
+}
+
+/// Freezes one run; gives false if that happened in the middle of a commit, which nobody can come between.
+async fn freeze(place: &Place, folder: &Path, thread: &str, taken: bool) -> Result<bool> {
+    let mut child = spawn(place, thread, folder, LEASE)?;
+    let journal = place.open().await?;
+    while journal.load(thread, None).await?.end < 30 {
+        ensure!(child.try_wait()?.is_none(), "the run ended before it could be frozen");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a process id")?;
+    kill_process(pid, Signal::STOP)?;
+    tokio::time::sleep(LEASE * 2).await;
+    if let Err(error) = journal.threads().set_metadata("probe", Map::new()).await {
+        kill_process(pid, Signal::KILL)?;
+        child.wait()?;
+        let locked = matches!(DatabaseError::of_journal(&error), Some(DatabaseError::Locked { .. }));
+        return if locked { Ok(false) } else { Err(error.into()) };
+    }
+    let owner = if taken { Some(journal.claim(thread, Claim::new("another", LEASE * 100)).await?) } else { None };
+    let end = journal.load(thread, None).await?.end;
+    kill_process(pid, Signal::CONT)?;
+    let status = child.wait()?;
+    ensure!(!status.success(), "a run that was frozen past its lease ended as if nothing had been");
+    let now = journal.load(thread, None).await?.end;
+    ensure!(now == end, "a run that was frozen past its lease wrote {} records", now - end);
+    if let Some(fence) = owner {
+        journal.renew(thread, fence, LEASE).await.context("the new owner lost the thread")?;
+    }
+    Ok(true)
+}

@@ -1,0 +1,108 @@
+//! The tools.
+
+use std::sync::Arc;
+
+use deepagents_core::tool::{DynTool, ToolOutput, tool_fn};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::task::TaskStatus;
+use super::tasks::{Tasks, owner};
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Start {
+    /// The whole task, what must be known for it, and what to report.
+    description: String,
+    /// Name of a sub-agent.
+    subagent_type: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct One {
+    /// The task.
+    task_id: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct More {
+    /// The task.
+    task_id: String,
+    /// What to say to it.
+    message: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct List {
+    /// Only tasks of this status; all without it.
+    #[serde(default)]
+    status_filter: Option<Filter>,
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Filter {
+    All,
+    Running,
+    Success,
+    Error,
+    Cancelled,
+}
+
+impl Filter {
+    fn status(self) -> Option<TaskStatus> {
+        match self {
+            Self::All => None,
+            Self::Running => Some(TaskStatus::Running),
+            Self::Success => Some(TaskStatus::Success),
+            Self::Error => Some(TaskStatus::Error),
+            Self::Cancelled => Some(TaskStatus::Cancelled),
+        }
+    }
+}
+
+pub(super) fn all(tasks: &Arc<Tasks>) -> Vec<Arc<dyn DynTool>> {
+    let lines: Vec<String> = tasks.agents.iter().map(|a| format!("- {}: {}", a.name, a.description)).collect();
+    let about = include_str!("../../prompts/background.md").trim_end().replace("{available_agents}", &lines.join("\n"));
+    let t = tasks.clone();
+    let start = tool_fn("start_async_task", about, move |args: Start, cx| {
+        let id = t.start(&args.subagent_type, args.description, &cx);
+        async move { id.map(|id| format!("Started. task_id: {id}")) }
+    });
+    let t = tasks.clone();
+    let check = tool_fn("check_async_task", "Says how a background task stands, with its result if it has ended.", move |args: One, cx| {
+        let news = t.check(&owner(&cx), &args.task_id);
+        async move {
+            let news = news?;
+            let output = ToolOutput::text(news.text);
+            Ok(match news.handback {
+                Some(handback) => output.with_handback(handback),
+                None => output,
+            })
+        }
+    });
+    let t = tasks.clone();
+    let update = tool_fn("update_async_task", "Says more to a background task; one that has ended goes on with it.", move |args: More, cx| {
+        let said = t.update(&args.task_id, args.message, &cx);
+        async move { said }
+    });
+    let t = tasks.clone();
+    let cancel = tool_fn("cancel_async_task", "Cancels a background task.", move |args: One, cx| {
+        let was = t.cancel(&owner(&cx), &args.task_id);
+        async move {
+            Ok(match was? {
+                TaskStatus::Running => "Cancelled.".to_owned(),
+                ended => format!("Nothing to cancel: it has ended with {}.", ended.word()),
+            })
+        }
+    });
+    let t = tasks.clone();
+    let list = tool_fn("list_async_tasks", "Lists the background tasks.", move |args: List, cx| {
+        let lines = t.lines(&owner(&cx), args.status_filter.and_then(Filter::status));
+        async move { Ok(if lines.is_empty() { "There are no such tasks.".to_owned() } else { lines.join("\n") }) }
+    });
+    vec![Arc::new(start), Arc::new(check), Arc::new(update), Arc::new(cancel), Arc::new(list)]
+}

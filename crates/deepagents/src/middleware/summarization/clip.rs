@@ -1,0 +1,65 @@
+//! Large results that are shown in part.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::event::ViewEvent;
+use super::view::Lens;
+use super::work::{Work, unstored};
+use super::{count, notice};
+
+/// Characters that are shown of a result that is cut to make room.
+const CLIPPED: usize = 4_000;
+
+impl Work<'_> {
+    /// Shows only the beginning of large results, largest first, until the request has at most so many tokens. What is
+    /// not shown is stored before.
+    pub(super) async fn clip(&mut self, target: u64) -> bool {
+        let thread = self.cx.messages();
+        let lens = Lens::new(&self.state, thread, self.options.args.as_ref());
+        let chars =
+            self.window.map_or(CLIPPED, |window| usize::try_from(window / 2).unwrap_or(CLIPPED).clamp(200, CLIPPED));
+        let results = (lens.base..thread.len()).filter_map(|index| Some((index, thread.get(index)?.as_tool()?)));
+        let mut large: Vec<_> = results
+            .filter(|(_, result)| !self.state.clipped.contains_key(&result.id))
+            .filter_map(|(index, result)| {
+                let text = thread.get(index)?.text();
+                // What is put in its place takes some room itself.
+                (text.chars().count() > chars + 200).then_some((count::of_text(&text), index, result, text))
+            })
+            .collect();
+        large.sort_by_key(|(tokens, ..)| std::cmp::Reverse(*tokens));
+        let mut shown = BTreeMap::new();
+        let mut tokens = self.count.tokens;
+        for (_, index, result, text) in large {
+            if tokens <= target {
+                break;
+            }
+            let where_whole = match notice::file_read(thread, index, result) {
+                Some(path) => format!("read {path} again with `offset` and `limit`"),
+                None => match self.archive.result(&result.id, &text).await {
+                    Ok(path) => format!("it is whole in {path}; read it in parts"),
+                    Err(error) => {
+                        let error = unstored(error);
+                        self.cx.custom("compaction_failed", json!({"error": error})).await;
+                        self.problem = Some(error);
+                        continue;
+                    }
+                },
+            };
+            let short = notice::clipped(&text, chars, &where_whole);
+            let saved = count::of_text(&text).saturating_sub(count::of_text(&short));
+            tokens = tokens.saturating_sub(self.count.corrected(saved));
+            shown.insert(result.id.clone(), short.into());
+        }
+        if shown.is_empty() {
+            return false;
+        }
+        let (results, before) = (shown.len(), self.count.tokens);
+        self.apply(ViewEvent::ResultsClipped { shown, made_at: thread.len() });
+        let data = json!({"results": results, "tokens_before": before, "tokens_after": self.count.tokens});
+        self.cx.custom("results_clipped", data).await;
+        true
+    }
+}

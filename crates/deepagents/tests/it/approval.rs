@@ -1,0 +1,491 @@
+//! A person decides before calls are made.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use deepagents::core::ask::AnswerError;
+use deepagents::core::env::{Clock, Timestamp};
+use deepagents::core::journal::{Claim, Journal, Position, Record};
+use deepagents::middleware::HumanInTheLoop;
+use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
+use deepagents::{
+    Approvals, AskBefore, Decision, DecisionKind, DeepAgent, DeepAgentBuilder, Error, EventKind, Interrupt,
+    MemoryJournal, Outcome, RunError, RunInput, Stop, after_model, json_tool, wrap_tool_call,
+};
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+
+use crate::results;
+
+/// A journal, a model and a tool that says what it was called with, which several agents share as processes do.
+#[derive(Clone)]
+struct Office {
+    journal: Arc<MemoryJournal>,
+    model: ScriptedModel,
+    made: Arc<Mutex<Vec<String>>>,
+    now: Arc<AtomicU32>,
+}
+
+#[derive(Clone)]
+struct Minutes(Arc<AtomicU32>);
+
+impl Clock for Minutes {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(i64::from(self.0.load(Ordering::SeqCst)) * 60).unwrap()
+    }
+}
+
+impl Office {
+    fn new(turns: impl IntoIterator<Item = Turn>) -> Self {
+        let model = ScriptedModel::new(turns);
+        Self { journal: Arc::default(), model, made: Arc::default(), now: Arc::default() }
+    }
+
+    fn builder(&self) -> DeepAgentBuilder {
+        ["send", "read", "other"].into_iter().fold(
+            DeepAgent::builder()
+                .model(self.model.clone())
+                .clock(Minutes(self.now.clone()))
+                .dyn_journal(self.journal.clone()),
+            |builder, name| {
+                let made = self.made.clone();
+                let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+                builder.tool(json_tool(name, "A tool.", schema, move |args: Value, _cx| {
+                    made.lock().unwrap().push(format!("{name} {}", args["n"]));
+                    async move { Ok(format!("{name} {}", args["n"])) }
+                }))
+            },
+        )
+    }
+
+    /// An agent made anew.
+    fn agent(&self) -> DeepAgent {
+        self.builder().interrupt_on(Approvals::new().before("send", AskBefore::any())).build().unwrap()
+    }
+
+    async fn go(&self) -> Outcome {
+        let outcome = self.agent().invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+        assert_eq!(outcome.stop, Stop::Waiting);
+        outcome
+    }
+
+    async fn answer(&self, answers: &[(&str, Decision)]) -> Result<Outcome, Box<RunError>> {
+        let input = RunInput::resume("t");
+        let input = answers.iter().fold(input, |input, (id, decision)| input.answer(*id, decision.clone()));
+        self.agent().invoke(input).await
+    }
+
+    fn made(&self) -> Vec<String> {
+        self.made.lock().unwrap().clone()
+    }
+
+    async fn records(&self) -> Vec<Record> {
+        let entries = self.journal.read("t", 0..Position::MAX).await.unwrap();
+        entries.into_iter().map(|entry| entry.record).collect()
+    }
+}
+
+fn send(n: u32) -> (&'static str, Value) {
+    ("send", json!({"n": n}))
+}
+
+fn read(n: u32) -> (&'static str, Value) {
+    ("read", json!({"n": n}))
+}
+
+fn edit(name: &str, args: Value) -> Decision {
+    Decision::from_json(json!({"type": "edit", "edited_action": {"name": name, "args": args}}), "").unwrap()
+}
+
+fn reject(message: &str) -> Decision {
+    Decision::Reject { message: Some(message.to_owned()) }
+}
+
+fn respond(message: &str) -> Decision {
+    Decision::Respond { message: message.to_owned() }
+}
+
+fn ids(outcome: &Outcome) -> Vec<String> {
+    outcome.questions().into_iter().map(|q| q.id).collect()
+}
+
+fn refused(ended: Result<Outcome, Box<RunError>>) -> AnswerError {
+    match ended.unwrap_err().error {
+        Error::Answer(error) => error,
+        other => panic!("another error: {other}"),
+    }
+}
+
+#[tokio::test]
+async fn all_gated_calls_of_a_turn_are_asked_about_before_any_call_of_it_runs() {
+    let office = Office::new([Turn::calls([read(1), send(2), send(3)]), Turn::text("Done.")]);
+    let waiting = office.go().await;
+    assert_eq!(office.made(), [""; 0], "not even the call that nobody is asked about");
+    assert_eq!(ids(&waiting), ["0.1", "0.2"]);
+    let question = &waiting.questions()[0];
+    assert_eq!((question.tool.as_str(), &question.args), ("send", &json!({"n": 2})));
+    assert!(question.text.contains("send") && question.text.contains(r#"{"n":2}"#), "{}", question.text);
+    let done = office.answer(&[("0.2", Decision::Approve), ("0.1", reject("too early"))]).await.unwrap();
+    assert_eq!((done.stop.clone(), done.text()), (Stop::Done, "Done.".to_owned()));
+    let results = results(&done);
+    assert_eq!(results[0], ("read 1".to_owned(), false));
+    assert!(results[1].1 && results[1].0.contains("rejected the call of send: too early"), "{results:?}");
+    assert_eq!(results[2], ("send 3".to_owned(), false));
+    check_history(done.messages()).unwrap();
+    assert!(done.questions().is_empty());
+}
+
+#[tokio::test]
+async fn questions_are_answered_one_by_one_in_any_order_by_agents_made_anew() {
+    let office = Office::new([Turn::calls([send(1), send(2), send(3)]), Turn::text("Done.")]);
+    office.go().await;
+    let second = office.answer(&[("0.2", Decision::Approve)]).await.unwrap();
+    assert_eq!((second.stop.clone(), ids(&second)), (Stop::Waiting, vec!["0.0".to_owned(), "0.1".to_owned()]));
+    let third = office.answer(&[("0.0", Decision::Approve)]).await.unwrap();
+    assert_eq!(ids(&third), ["0.1"]);
+    assert_eq!(office.made(), [""; 0], "no call runs before all are decided");
+    let none = office.answer(&[]).await.unwrap();
+    assert_eq!(none.stop, Stop::Waiting, "resuming without an answer goes on waiting");
+    let done = office.answer(&[("0.1", Decision::Approve)]).await.unwrap();
+    assert_eq!(done.text(), "Done.");
+    assert_eq!(results(&done).iter().map(|r| r.0.as_str()).collect::<Vec<_>>(), ["send 1", "send 2", "send 3"]);
+    assert_eq!(office.made().len(), 3);
+}
+
+#[tokio::test]
+async fn a_thread_that_waits_survives_being_written_out_and_read_back() {
+    let office = Office::new([Turn::calls([send(1), read(2)]), Turn::text("Done.")]);
+    office.go().await;
+    let json = serde_json::to_string(&office.records().await).unwrap();
+    let journal = Arc::new(MemoryJournal::new());
+    let fence = journal.claim("t", Claim::new("copy", Duration::from_secs(60))).await.unwrap();
+    let records: Vec<Record> = serde_json::from_str(&json).unwrap();
+    journal.append("t", fence, 0, records).await.unwrap();
+    journal.release("t", fence).await.unwrap();
+    let copy = Office { journal, ..office };
+    let done = copy.answer(&[("0.0", edit("send", json!({"n": 7})))]).await.unwrap();
+    assert_eq!(done.text(), "Done.");
+    let made: std::collections::BTreeSet<String> = copy.made().into_iter().collect();
+    assert_eq!(made.into_iter().collect::<Vec<_>>(), ["read 2", "send 7"]);
+}
+
+#[tokio::test]
+async fn an_edited_call_runs_in_the_place_of_the_models_which_stays_with_a_note() {
+    let office = Office::new([Turn::calls([send(1), send(2)]), Turn::text("Done.")]);
+    office.go().await;
+    let done =
+        office.answer(&[("0.0", edit("send", json!({"n": 9}))), ("0.1", edit("other", json!({"n": 8})))]).await.unwrap();
+    let mut made = office.made();
+    made.sort();
+    assert_eq!(made, ["other 8", "send 9"]);
+    let answer = done.messages().iter().find_map(|m| m.as_assistant().cloned()).unwrap();
+    assert!(format!("{answer:?}").contains("Number(1)"), "the model's own call stays as it is");
+    let results = results(&done);
+    for (result, words) in results.iter().zip([["send with {\"n\":9}", "send 9"], ["other with {\"n\":8}", "other 8"]]) {
+        assert!(!result.1 && words.iter().all(|word| result.0.contains(word)), "{result:?}");
+        assert!(result.0.contains("on purpose"), "{result:?}");
+    }
+}
+
+#[tokio::test]
+async fn arguments_that_do_not_fit_the_edited_tool_are_told_to_the_model() {
+    let office = Office::new([Turn::calls([send(1)]), Turn::text("Done.")]);
+    office.go().await;
+    let done = office.answer(&[("0.0", edit("send", json!({"n": "many"})))]).await.unwrap();
+    assert!(results(&done)[0].1, "{:?}", results(&done));
+    assert_eq!(office.made(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_response_is_the_result_and_the_tool_does_not_run() {
+    let office = Office::new([Turn::calls([send(1), read(2)]), Turn::text("Done.")]);
+    office.go().await;
+    let done = office.answer(&[("0.0", respond("I sent it myself."))]).await.unwrap();
+    assert_eq!(results(&done), [("I sent it myself.".to_owned(), false), ("read 2".to_owned(), false)]);
+    assert_eq!(office.made(), ["read 2"]);
+}
+
+#[tokio::test]
+async fn wrong_answers_are_refused_before_anything_is_stored_and_leave_the_question_open() {
+    let office = Office::new([Turn::calls([send(1), send(2)]), Turn::text("Done.")]);
+    let only = AskBefore::only([DecisionKind::Approve, DecisionKind::Edit]);
+    let agent = || office.builder().interrupt_on(Approvals::new().before("send", only.clone())).build().unwrap();
+    agent().invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    let before = office.records().await.len();
+    let wrong = [
+        ("9.9", Decision::Approve, "no open question is named `9.9`; open are: 0.0, 0.1"),
+        ("0.0", reject("no"), "question `0.0` cannot be answered with reject, only with approve, edit"),
+        ("0.0", edit("send", json!([1])), "question `0.0`: the arguments of an edited call are an object"),
+    ];
+    for (id, decision, words) in wrong {
+        // One right answer beside a wrong one is not stored either.
+        let input = RunInput::resume("t").answer("0.1", Decision::Approve).answer(id, decision);
+        assert_eq!(refused(agent().invoke(input).await).to_string(), words);
+    }
+    let unknown = RunInput::resume("t").answer("0.0", edit("nope", json!({})));
+    let AnswerError::UnknownTool { tool, known, .. } = refused(agent().invoke(unknown).await) else { panic!() };
+    assert!(tool == "nope" && known.contains(&"send".to_owned()), "{known:?}");
+    let twice = RunInput::resume("t").answer("0.0", Decision::Approve).answer("0.0", Decision::Approve);
+    assert_eq!(refused(agent().invoke(twice).await), AnswerError::Answered { id: "0.0".to_owned() });
+    assert_eq!(office.records().await.len(), before, "nothing was stored");
+    agent().invoke(RunInput::resume("t").answer("0.0", Decision::Approve)).await.unwrap();
+    let again = RunInput::resume("t").answer("0.0", Decision::Approve);
+    assert_eq!(refused(agent().invoke(again).await), AnswerError::Answered { id: "0.0".to_owned() });
+    let done = agent().invoke(RunInput::resume("t").answer("0.1", Decision::Approve)).await.unwrap();
+    assert_eq!(done.text(), "Done.");
+}
+
+#[tokio::test]
+async fn an_answer_given_twice_has_one_effect_and_the_second_is_an_error() {
+    let office = Office::new([Turn::calls([send(1)]), Turn::text("Done.")]);
+    office.go().await;
+    office.answer(&[("0.0", Decision::Approve)]).await.unwrap();
+    let second = refused(office.answer(&[("0.0", Decision::Approve)]).await);
+    assert_eq!(second, AnswerError::Unknown { id: "0.0".to_owned(), open: Vec::new() });
+    assert_eq!(office.made(), ["send 1"]);
+    assert_eq!(office.agent().state("t").await.unwrap().messages().len(), 4);
+}
+
+#[tokio::test]
+async fn answers_beside_a_new_message_are_refused() {
+    let office = Office::new([Turn::calls([send(1)]), Turn::text("Done.")]);
+    office.go().await;
+    let input = RunInput::new("And?").thread("t").answer("0.0", Decision::Approve);
+    let error = office.agent().invoke(input).await.unwrap_err().to_string();
+    assert!(error.contains("RunInput::resume"), "{error}");
+    assert_eq!(office.answer(&[("0.0", Decision::Approve)]).await.unwrap().text(), "Done.");
+}
+
+#[tokio::test]
+async fn a_question_that_has_expired_counts_as_rejected_and_takes_no_answer() {
+    let office = Office::new([Turn::calls([send(1), send(2)]), Turn::text("Done.")]);
+    let ask = AskBefore::only([DecisionKind::Approve]).expires_after(Duration::from_secs(600));
+    let agent = || office.builder().interrupt_on(Approvals::new().before("send", ask.clone())).build().unwrap();
+    let waiting = agent().invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    assert_eq!(waiting.questions()[0].expires_at.as_deref(), Some("1970-01-01T00:10:00Z"));
+    office.now.store(9, Ordering::SeqCst);
+    let still = agent().invoke(RunInput::resume("t").answer("0.0", Decision::Approve)).await.unwrap();
+    assert_eq!(still.stop, Stop::Waiting);
+    office.now.store(10, Ordering::SeqCst);
+    let late = RunInput::resume("t").answer("0.1", Decision::Approve);
+    assert_eq!(refused(agent().invoke(late).await), AnswerError::Expired { id: "0.1".to_owned() });
+    let done = agent().invoke(RunInput::resume("t")).await.unwrap();
+    let results = results(&done);
+    assert_eq!(results[0], ("send 1".to_owned(), false));
+    assert!(results[1].1 && results[1].0.contains("nobody decided in time"), "{results:?}");
+}
+
+#[tokio::test]
+async fn a_new_message_goes_on_without_the_answers_and_forgets_the_questions() {
+    let office = Office::new([Turn::calls([read(1), send(2)]), Turn::text("Understood.")]);
+    office.go().await;
+    let next = office.agent().invoke(RunInput::new("Never mind.").thread("t")).await.unwrap();
+    assert_eq!(next.text(), "Understood.");
+    assert!(next.questions().is_empty());
+    check_history(next.messages()).unwrap();
+    for (text, error) in results(&next) {
+        assert!(error && text.contains("was never made: the conversation went on before it was decided on"), "{text}");
+    }
+    assert_eq!(office.made(), [""; 0]);
+    assert!(matches!(refused(office.answer(&[("0.1", Decision::Approve)]).await), AnswerError::Unknown { .. }));
+}
+
+#[tokio::test]
+async fn the_events_of_a_run_tell_each_question_once_and_that_it_waits() {
+    let office = Office::new([Turn::calls([send(1), send(2)]), Turn::text("Done.")]);
+    let mut run = office.agent().run(RunInput::new("Go.").thread("t"));
+    let mut asked = Vec::new();
+    let mut last = None;
+    while let Some(event) = run.next().await {
+        if let EventKind::Asked { question } = &event.kind {
+            asked.push(question.id.clone());
+        }
+        last = Some(event.kind);
+    }
+    assert_eq!(asked, ["0.0", "0.1"]);
+    assert!(matches!(last, Some(EventKind::RunFinished { stop: Stop::Waiting, .. })), "{last:?}");
+}
+
+#[tokio::test]
+async fn a_run_without_a_thread_fails_with_advice_where_it_would_wait() {
+    let office = Office::new([Turn::calls([read(1), send(2)])]);
+    let error = office.agent().invoke("Go.").await.unwrap_err();
+    assert!(error.to_string().contains("the run has no thread"), "{error}");
+    check_history(error.state.messages()).unwrap();
+    assert_eq!(office.made(), [""; 0]);
+}
+
+#[tokio::test]
+async fn approvals_without_a_journal_without_decisions_or_beside_a_namesake_are_refused_at_build() {
+    let built = |builder: DeepAgentBuilder| builder.build().unwrap_err().to_string();
+    let bare = || DeepAgent::builder().model(ScriptedModel::new([]));
+    let send = |ask| Approvals::new().before("send", ask);
+    assert!(built(bare().interrupt_on(send(AskBefore::any()))).contains(".journal("));
+    let kept = || bare().journal(MemoryJournal::new());
+    assert!(built(kept().interrupt_on(send(AskBefore::only([])))).contains("nothing may be decided about calls of `send`"));
+    struct Namesake;
+    impl deepagents::Middleware for Namesake {
+        fn name(&self) -> &str {
+            "HumanInTheLoop"
+        }
+    }
+    assert!(kept().middleware(Namesake).build().is_ok(), "alone it is the user's way to ask");
+    let error = built(kept().middleware(Namesake).interrupt_on(send(AskBefore::any())));
+    assert!(error.contains("HumanInTheLoop"), "{error}");
+}
+
+#[tokio::test]
+async fn ones_own_human_in_the_loop_is_asked_beside_interrupt_on() {
+    let office = Office::new([Turn::calls([send(1), read(2)]), Turn::text("Done.")]);
+    let own = HumanInTheLoop::new(Approvals::new().before("read", AskBefore::any()));
+    let agent = office
+        .builder()
+        .middleware(own)
+        .interrupt_on(Approvals::new().before("send", AskBefore::any()))
+        .build()
+        .unwrap();
+    let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    assert_eq!(ids(&waiting), ["0.0", "0.1"]);
+}
+
+#[tokio::test]
+async fn only_calls_that_the_condition_names_are_asked_about_in_the_words_given() {
+    let office = Office::new([Turn::calls([send(1), send(50)]), Turn::text("Done.")]);
+    let large = AskBefore::any()
+        .when(|call, _| call.args["n"].as_u64().is_some_and(|n| n > 10))
+        .describe(|call, cx| format!("{} sends {}", cx.agent_name(), call.args["n"]));
+    let agent = office.builder().name("clerk").interrupt_on(Approvals::new().before("send", large)).build().unwrap();
+    let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    assert_eq!(ids(&waiting), ["0.1"]);
+    assert_eq!(waiting.questions()[0].text, "clerk sends 50");
+}
+
+#[tokio::test]
+async fn the_shapes_of_other_implementations_are_written_and_read() {
+    let office = Office::new([Turn::calls([send(1), send(2), send(3), send(4)]), Turn::text("Done.")]);
+    let waiting = office.go().await;
+    let [pause] = Interrupt::group(waiting.questions()).try_into().unwrap();
+    let json = pause.to_json();
+    assert_eq!(json["action_requests"][1]["name"], "send");
+    assert_eq!(json["action_requests"][1]["args"], json!({"n": 2}));
+    assert_eq!(
+        json["review_configs"][0],
+        json!({"action_name": "send", "allowed_decisions": ["approve", "edit", "reject", "respond"]})
+    );
+    let short = pause.decisions(vec![json!({"type": "accept"})]).unwrap_err();
+    assert_eq!(short, AnswerError::Count { given: 1, open: 4 });
+    let given = vec![
+        json!({"type": "accept"}),
+        json!({"type": "edit", "args": {"n": 20}}),
+        json!({"type": "ignore"}),
+        json!({"type": "response", "message": "no need"}),
+    ];
+    let answers = pause.decisions(given).unwrap();
+    let input = answers.into_iter().fold(RunInput::resume("t"), |input, (id, decision)| input.answer(id, decision));
+    let done = office.agent().invoke(input).await.unwrap();
+    let results = results(&done);
+    assert_eq!(results[0].0, "send 1");
+    assert!(results[1].0.ends_with("send 20"), "{results:?}");
+    assert!(results[2].1, "{results:?}");
+    assert_eq!(results[3].0, "no need");
+    let wrong = [json!({"type": "perhaps"}), json!({"type": "edit"}), json!({"type": "respond"}), json!("approve")];
+    for wrong in wrong {
+        assert!(matches!(Decision::from_json(wrong.clone(), "send"), Err(AnswerError::Shape(_))), "{wrong}");
+    }
+    let written = serde_json::to_value(edit("send", json!({"n": 1}))).unwrap();
+    assert_eq!(written, json!({"type": "edit", "edited_action": {"name": "send", "args": {"n": 1}}}));
+}
+
+#[tokio::test]
+async fn a_call_that_a_later_hook_answers_is_not_asked_about() {
+    let office = Office::new([Turn::calls([send(1)]), Turn::calls([read(2)]), Turn::text("Done.")]);
+    let answers = after_model(|cx| async move {
+        let open = cx.open_calls().into_iter().find(|(_, call)| call.name == "send");
+        Ok(match open {
+            Some((_, call)) => deepagents::Step::update(deepagents::Update::message(deepagents::Message::Tool(
+                deepagents::core::message::ToolMessage::error(&call.id, &call.name, "not today"),
+            ))),
+            None => deepagents::Step::next(),
+        })
+    });
+    let gate = Approvals::new().before("send", AskBefore::any());
+    let agent = office.builder().middleware(answers).interrupt_on(gate).build().unwrap();
+    let done = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    assert_eq!((done.stop, office.made()), (Stop::Done, vec!["read 2".to_owned()]));
+}
+
+#[tokio::test]
+async fn a_gated_call_that_no_answer_of_the_model_led_to_is_asked_about_when_it_is_its_turn() {
+    use deepagents::core::message::{AssistantMessage, Block, ToolCall};
+    let office = Office::new([Turn::text("Done.")]);
+    let call = ToolCall { id: "c1".into(), name: "send".into(), args: json!({"n": 1}), native: None };
+    let mut answer = AssistantMessage::default();
+    answer.content.push(Block::ToolCall(call));
+    let gate = Approvals::new().before("send", AskBefore::any());
+    let build = || {
+        let straight = deepagents::before_agent(|cx| async move {
+            let open = cx.messages().last().is_some_and(|m| m.as_assistant().is_some());
+            Ok(if open { deepagents::Step::go(deepagents::Go::Tools) } else { deepagents::Step::next() })
+        });
+        office.builder().without("PatchToolCalls").middleware(straight).interrupt_on(gate.clone()).build().unwrap()
+    };
+    let given = RunInput::messages([deepagents::Message::user("Go."), deepagents::Message::Assistant(answer)]);
+    let waiting = build().invoke(given.thread("t")).await.unwrap();
+    assert_eq!((waiting.stop.clone(), office.made().len()), (Stop::Waiting, 0));
+    let id = ids(&waiting).remove(0);
+    let done = build().invoke(RunInput::resume("t").answer(id, Decision::Approve)).await.unwrap();
+    assert_eq!((done.text(), office.made()), ("Done.".to_owned(), vec!["send 1".to_owned()]));
+}
+
+#[tokio::test]
+async fn a_wrap_of_the_user_sees_gated_calls_only_once_they_are_decided() {
+    let office = Office::new([Turn::calls([send(1)]), Turn::text("Done.")]);
+    let seen: Arc<AtomicU32> = Arc::default();
+    let agent = || {
+        let seen = seen.clone();
+        let counts = wrap_tool_call(move |request, next| {
+            seen.fetch_add(1, Ordering::SeqCst);
+            async move { next.run(request).await }
+        });
+        let gate = Approvals::new().before("send", AskBefore::any());
+        office.builder().middleware(counts).interrupt_on(gate).build().unwrap()
+    };
+    agent().invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    assert_eq!(seen.load(Ordering::SeqCst), 0);
+    agent().invoke(RunInput::resume("t").answer("0.0", Decision::Approve)).await.unwrap();
+    assert_eq!(seen.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn an_answer_holds_where_the_thread_is_taken_up_at_an_earlier_position() {
+    let office = Office::new([Turn::calls([send(1)]), Turn::text("Sent."), Turn::text("Not sent.")]);
+    office.go().await;
+    let at = office.records().await.len() as Position;
+    office.answer(&[("0.0", Decision::Approve)]).await.unwrap();
+    assert_eq!(office.made(), ["send 1"]);
+    // The calls of the new branch have identities of their own.
+    let back = office.agent().invoke(RunInput::resume("t").at(at)).await.unwrap();
+    assert_eq!(back.stop, Stop::Waiting);
+    let id = ids(&back).remove(0);
+    assert_ne!(id, "0.0");
+    let done = office.answer(&[(&id, reject("changed my mind"))]).await.unwrap();
+    assert_eq!((done.text(), office.made()), ("Not sent.".to_owned(), vec!["send 1".to_owned()]));
+    assert!(results(&done)[0].0.contains("changed my mind"), "{:?}", results(&done));
+}
+
+#[tokio::test]
+async fn cancelling_a_run_that_goes_on_after_an_answer_leaves_a_whole_history() {
+    let office = Office::new([Turn::calls([send(1)]), Turn::text("Never.").delay(Duration::from_secs(3600))]);
+    office.go().await;
+    let mut run = office.agent().run(RunInput::resume("t").answer("0.0", Decision::Approve));
+    while let Some(event) = run.next().await {
+        if matches!(event.kind, EventKind::ToolFinished { .. }) {
+            run.cancel();
+        }
+    }
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!(outcome.stop, Stop::Cancelled);
+    check_history(outcome.messages()).unwrap();
+    assert!(outcome.questions().is_empty());
+}

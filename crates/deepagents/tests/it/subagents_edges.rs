@@ -1,0 +1,380 @@
+//! Delegation where it is difficult.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use deepagents::channels::Files;
+use deepagents::core::state::{ChannelError, ChannelSpec};
+use deepagents::core::tool::DynTool;
+use deepagents::fs::VPath;
+use deepagents::middleware::subagents::{AgentSubAgent, DelegationLimits, Mode, Report, SubAgentSpec, sub_agent_fn};
+use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
+use deepagents::{
+    Approvals, AskBefore, Channel, Context, Decision, DeepAgent, DeepAgentBuilder, EventKind, MemoryJournal,
+    Middleware, ModelRequest, Outcome, ResponseFormat, Result, RunInput, Step, Stop, json_tool,
+};
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+
+use crate::results;
+
+fn task(agent: &str, description: &str) -> (&'static str, Value) {
+    ("task", json!({"description": description, "subagent_type": agent}))
+}
+
+fn write(path: &str, content: &str) -> (&'static str, Value) {
+    ("write_file", json!({"file_path": path, "content": content}))
+}
+
+fn first_asked(words: &'static str) -> impl Fn(&ModelRequest) -> bool + Send + Sync + 'static {
+    move |request| request.messages.get(0).is_some_and(|m| m.text().contains(words))
+}
+
+fn last_asked(words: &'static str) -> impl Fn(&ModelRequest) -> bool + Send + Sync + 'static {
+    move |request| {
+        let last = request.messages.iter().filter(|m| m.as_tool().is_none() && m.as_assistant().is_none()).last();
+        last.is_some_and(|m| m.text().contains(words))
+    }
+}
+
+fn echo(name: &str) -> impl DynTool + use<> {
+    json_tool(name, "A tool.", json!({"type": "object"}), |args: Value, _cx| async move { Ok(args.to_string()) })
+}
+
+fn content(outcome: &Outcome, path: &str) -> Option<String> {
+    let file = outcome.state.get::<Files>()?.get(&VPath::parse(path).unwrap())?.clone();
+    Some(String::from_utf8(file.content().bytes().to_vec()).unwrap())
+}
+
+async fn run(model: ScriptedModel, configure: impl FnOnce(DeepAgentBuilder) -> DeepAgentBuilder) -> Outcome {
+    configure(DeepAgent::builder().model(model)).build().unwrap().invoke("Main job.").await.unwrap()
+}
+
+fn names(request: &ModelRequest) -> Vec<String> {
+    request.tools.iter().map(|tool| tool.name.clone()).collect()
+}
+
+/// Two sub-agents that each write a file and then a gated call.
+fn gated() -> (ScriptedModel, impl Fn() -> DeepAgent) {
+    let child = |path: &str, n: u32| {
+        [Turn::calls([write(path, "before")]), Turn::call("send", json!({"n": n})), Turn::text(format!("Sent {n}."))]
+    };
+    let model = ScriptedModel::rules()
+        .when(first_asked("First"), child("/first.txt", 1))
+        .when(first_asked("Second"), child("/second.txt", 2))
+        .otherwise([
+            Turn::calls([task("general-purpose", "First."), task("general-purpose", "Second.")]),
+            Turn::text("Done."),
+        ])
+        .build();
+    let (journal, shared) = (Arc::new(MemoryJournal::new()), model.clone());
+    let build = move || {
+        let gate = Approvals::new().before("send", AskBefore::any());
+        let builder = DeepAgent::builder().model(shared.clone()).tool(echo("send")).dyn_journal(journal.clone());
+        builder.interrupt_on(gate).build().unwrap()
+    };
+    (model, build)
+}
+
+#[tokio::test]
+async fn parallel_sub_agents_that_wait_are_answered_one_by_one_and_keep_their_files() {
+    let (model, build) = gated();
+    let waiting = build().invoke(RunInput::new("Main job.").thread("t")).await.unwrap();
+    let ids: Vec<String> = waiting.questions().into_iter().map(|q| q.id).collect();
+    assert_eq!(ids, ["task:0.0/1.0", "task:0.1/1.0"]);
+    assert!(waiting.questions()[0].text.starts_with("general-purpose wants to call send"));
+    let asked = model.requests().len();
+    let second = build().invoke(RunInput::resume("t").answer(&ids[1], Decision::Approve)).await.unwrap();
+    assert_eq!(second.stop, Stop::Waiting);
+    assert_eq!(model.requests().len(), asked + 1, "the one that was answered went on, the other did not");
+    assert_eq!(content(&second, "/second.txt").as_deref(), Some("before"));
+    let no = Decision::Reject { message: None };
+    let done = build().invoke(RunInput::resume("t").answer(&ids[0], no)).await.unwrap();
+    assert_eq!(results(&done), [("Sent 1.".to_owned(), false), ("Sent 2.".to_owned(), false)]);
+    assert_eq!(content(&done, "/first.txt").as_deref(), Some("before"));
+    assert_eq!((done.text(), model.remaining()), ("Done.".to_owned(), 0));
+}
+
+#[tokio::test]
+async fn what_waiting_sub_agents_had_written_is_kept_when_the_conversation_goes_on() {
+    let (_, build) = gated();
+    build().invoke(RunInput::new("Main job.").thread("t")).await.unwrap();
+    let next = build().invoke(RunInput::new("Never mind.").thread("t")).await.unwrap();
+    check_history(next.messages()).unwrap();
+    assert!(next.questions().is_empty());
+    assert!(results(&next).iter().all(|(text, error)| *error && text.contains("conversation went on")));
+    for path in ["/first.txt", "/second.txt"] {
+        assert_eq!(content(&next, path).as_deref(), Some("before"));
+    }
+}
+
+#[tokio::test]
+async fn a_fork_that_was_approved_itself_does_not_wait_for_the_questions_above() {
+    let model = ScriptedModel::rules()
+        .when(last_asked("Look."), [Turn::call("send", json!({})), Turn::text("Looked.")])
+        .otherwise([Turn::calls([task("twin", "Look.")]), Turn::text("Done.")])
+        .build();
+    let gate = Approvals::new().before("task", AskBefore::any()).before("send", AskBefore::any());
+    let agent = DeepAgent::builder()
+        .model(model)
+        .tool(echo("send"))
+        .sub_agent(SubAgentSpec::new("twin", "Shares.").mode(Mode::Fork))
+        .journal(MemoryJournal::new())
+        .interrupt_on(gate)
+        .build()
+        .unwrap();
+    let mut outcome = agent.invoke(RunInput::new("Main job.").thread("t")).await.unwrap();
+    for (id, path) in [("0.0", 0), ("task:0.0/0.0", 1)] {
+        let question = outcome.questions().remove(0);
+        assert_eq!((question.id.as_str(), question.call.path.len()), (id, path));
+        outcome = agent.invoke(RunInput::resume("t").answer(id, Decision::Approve)).await.unwrap();
+    }
+    assert_eq!((outcome.text(), results(&outcome)[0].0.as_str()), ("Done.".to_owned(), "Looked."));
+}
+
+#[tokio::test]
+async fn a_sub_agent_may_be_asked_about_less_or_more_than_the_agent_above() {
+    let model = ScriptedModel::rules()
+        .when(first_asked("Free"), [Turn::call("send", json!({})), Turn::text("Sent.")])
+        .when(first_asked("Strict"), [Turn::call("other", json!({})), Turn::text("Sent.")])
+        .otherwise([Turn::calls([task("free", "Free."), task("strict", "Strict.")]), Turn::text("Done.")])
+        .build();
+    let gate = |tool: &str| Approvals::new().before(tool, AskBefore::any());
+    let more = deepagents::middleware::HumanInTheLoop::new(gate("other"));
+    let agent = DeepAgent::builder()
+        .model(model)
+        .tool(echo("send"))
+        .tool(echo("other"))
+        .sub_agent(SubAgentSpec::new("free", "Asks nobody.").interrupt_on(Approvals::new()))
+        .sub_agent(SubAgentSpec::new("strict", "Asks more.").middleware(more))
+        .journal(MemoryJournal::new())
+        .interrupt_on(gate("send"))
+        .build()
+        .unwrap();
+    let waiting = agent.invoke(RunInput::new("Main job.").thread("t")).await.unwrap();
+    let asked: Vec<String> = waiting.questions().into_iter().map(|q| q.tool).collect();
+    assert_eq!(asked, ["other"]);
+}
+
+#[tokio::test]
+async fn an_empty_last_answer_leaves_the_words_before_it() {
+    let model = ScriptedModel::rules()
+        .when(first_asked("Sub"), [Turn::call("ls", json!({"path": "/"})).and_text("Found it.\n "), Turn::text("")])
+        .when(first_asked("Mute"), [Turn::text("")])
+        .otherwise([
+            Turn::calls([task("general-purpose", "Sub."), task("general-purpose", "Mute.")]),
+            Turn::text("Done."),
+        ])
+        .build();
+    let outcome = run(model, |b| b).await;
+    assert_eq!(results(&outcome), [("Found it.".to_owned(), false), (String::new(), false)]);
+}
+
+#[tokio::test]
+async fn an_answer_in_a_shape_comes_back_as_json() {
+    let schema = json!({"type": "object", "properties": {"birds": {"type": "integer"}}, "required": ["birds"]});
+    let format = ResponseFormat::json("Count", schema);
+    let model = ScriptedModel::rules()
+        .when(first_asked("Count"), [Turn::call("Count", json!({"birds": 3})), Turn::text(r#"{"birds":3}"#)])
+        .otherwise([Turn::calls([task("counter", "Count.")]), Turn::text("Done.")])
+        .build();
+    let outcome = run(model, |b| b.sub_agent(SubAgentSpec::new("counter", "Counts.").response_format(format))).await;
+    assert_eq!(results(&outcome), [(r#"{"birds":3}"#.to_owned(), false)]);
+}
+
+#[tokio::test]
+async fn tools_are_inherited_unless_named_and_middlewares_are_not() {
+    struct Mine(Arc<AtomicUsize>);
+    impl Middleware for Mine {
+        fn name(&self) -> &str {
+            "Mine"
+        }
+        async fn before_model(&self, _cx: &Context) -> Result<Step> {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            Ok(Step::next())
+        }
+    }
+    let seen: Arc<AtomicUsize> = Arc::default();
+    let model = ScriptedModel::rules()
+        .when(first_asked("Heir"), [Turn::text("a")])
+        .when(first_asked("Poor"), [Turn::text("b")])
+        .when(first_asked("Own"), [Turn::text("c")])
+        .otherwise([
+            Turn::calls([task("heir", "Heir."), task("poor", "Poor."), task("own", "Own.")]),
+            Turn::text("Done."),
+        ])
+        .build();
+    run(model.clone(), |b| {
+        b.tool(echo("mine"))
+            .middleware(Mine(seen.clone()))
+            .sub_agent(SubAgentSpec::new("heir", "Inherits."))
+            .sub_agent(SubAgentSpec::new("poor", "Has none.").tools([]))
+            .sub_agent(SubAgentSpec::new("own", "Has its own.").tools([Arc::new(echo("theirs")) as Arc<dyn DynTool>]))
+    })
+    .await;
+    let of = |words: &'static str| names(model.requests().iter().find(|r| first_asked(words)(r)).unwrap());
+    let has = |words, tool: &str| of(words).contains(&tool.to_owned());
+    assert!(has("Heir", "mine") && !has("Heir", "theirs"));
+    assert!(!has("Poor", "mine") && has("Poor", "read_file"), "file tools come with the stack");
+    assert!(has("Own", "theirs") && !has("Own", "mine"));
+    assert_eq!(seen.load(Ordering::SeqCst), 2, "for the main agent's two calls alone");
+}
+
+#[tokio::test]
+async fn the_depth_limit_of_the_agent_above_holds_for_built_agents_below() {
+    let inner = |model: &ScriptedModel, below: Option<DeepAgent>| {
+        let builder = DeepAgent::builder().model(model.clone());
+        match below {
+            Some(agent) => builder.custom_sub_agent(AgentSubAgent::new("below", "Below.", &agent)),
+            None => builder,
+        }
+    };
+    let leaf = ScriptedModel::rules().always(Turn::text("Leaf.")).build();
+    let middle = ScriptedModel::new([Turn::calls([task("below", "Deeper.")]), Turn::text("Alone.")]);
+    let top = ScriptedModel::new([Turn::calls([task("below", "Deep.")]), Turn::text("Done.")]);
+    let below = inner(&middle, Some(inner(&leaf, None).build().unwrap())).build().unwrap();
+    let limits = DelegationLimits { depth: 1, ..DelegationLimits::default() };
+    let agent = inner(&top, Some(below)).delegation_limits(limits).build().unwrap();
+    let outcome = agent.invoke("Main job.").await.unwrap();
+    assert_eq!(results(&outcome)[0].0, "Alone.");
+    let told = middle.requests()[1].messages.last().unwrap().text();
+    assert!(told.contains("delegation may go 1 deep and no deeper"), "{told}");
+    assert!(leaf.requests().is_empty());
+}
+
+#[tokio::test]
+async fn cancelling_the_parent_cancels_its_sub_agents_and_leaves_a_whole_history() {
+    let hour = std::time::Duration::from_secs(3600);
+    let model = ScriptedModel::rules()
+        .when(first_asked("Quick"), [Turn::text("Quick.")])
+        .when(first_asked("Slow"), [Turn::calls([write("/slow.txt", "begun")]), Turn::text("Never.").delay(hour)])
+        .otherwise([Turn::calls([task("general-purpose", "Quick."), task("general-purpose", "Slow.")])])
+        .build();
+    let agent = DeepAgent::builder().model(model).build().unwrap();
+    let mut run = agent.run("Main job.");
+    let mut ended = (false, false);
+    while let Some(event) = run.next().await {
+        match event.kind {
+            EventKind::ToolFinished { name, .. } if name == "task" => ended.0 = true,
+            EventKind::ToolFinished { name, .. } if name == "write_file" => ended.1 = true,
+            _ => continue,
+        }
+        if ended == (true, true) {
+            run.cancel();
+        }
+    }
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!(outcome.stop, Stop::Cancelled);
+    check_history(outcome.messages()).unwrap();
+    assert_eq!(results(&outcome)[0], ("Quick.".to_owned(), false));
+}
+
+#[tokio::test]
+async fn a_sub_agent_that_panics_is_an_error_result() {
+    let panics = sub_agent_fn("panics", "Panics.", |_, _| async { panic!("out of tea") });
+    let works = sub_agent_fn("works", "Works.", |_, _| async { Ok(Report::text("fine")) });
+    let model = ScriptedModel::new([Turn::calls([task("panics", "x"), task("works", "x")]), Turn::text("Done.")]);
+    let outcome = run(model, |b| b.custom_sub_agent(panics).custom_sub_agent(works)).await;
+    let results = results(&outcome);
+    assert!(results[0].1 && results[0].0.contains("out of tea"), "{results:?}");
+    assert_eq!(results[1], ("fine".to_owned(), false));
+}
+
+#[tokio::test]
+async fn edits_of_different_files_by_twenty_sub_agents_all_land() {
+    let paths: Vec<String> = (0..20).map(|n| format!("/file{n:02}.txt")).collect();
+    let mut rules = ScriptedModel::rules();
+    for path in &paths {
+        let name = path.clone();
+        rules = rules.when(
+            move |r: &ModelRequest| r.messages.get(0).is_some_and(|m| m.text() == name),
+            [
+                Turn::call("read_file", json!({"file_path": path})),
+                Turn::call("edit_file", json!({"file_path": path, "old_string": "old", "new_string": format!("new {path}")})),
+                Turn::text("Edited."),
+            ],
+        );
+    }
+    let model = rules
+        .otherwise([
+            Turn::calls(paths.iter().map(|path| write(path, "old"))),
+            Turn::calls(paths.iter().map(|path| task("general-purpose", path))),
+            Turn::text("Done."),
+        ])
+        .build();
+    let outcome = run(model, |b| b).await;
+    for path in &paths {
+        assert_eq!(content(&outcome, path), Some(format!("new {path}")), "{:?}", results(&outcome));
+    }
+}
+
+struct Secret;
+impl Channel for Secret {
+    const NAME: &'static str = "secret";
+    const PRIVATE: bool = true;
+    type Value = String;
+    type Update = String;
+    fn reduce(value: &mut String, update: String) -> Result<(), ChannelError> {
+        value.push_str(&update);
+        Ok(())
+    }
+}
+
+/// Adds to the secret once for every run, and counts how often its parts are asked for.
+#[derive(Clone, Default)]
+struct Keeps(Arc<AtomicUsize>);
+impl Middleware for Keeps {
+    fn name(&self) -> &str {
+        "Keeps"
+    }
+    fn channels(&self) -> Vec<ChannelSpec> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        vec![ChannelSpec::of::<Secret>()]
+    }
+    async fn before_agent(&self, cx: &Context) -> Result<Step> {
+        assert_eq!(cx.get::<Secret>(), "", "nobody sees the secret of another");
+        Ok(Step::set::<Secret>(cx.agent_name().to_owned()))
+    }
+}
+
+#[tokio::test]
+async fn private_channels_go_neither_down_nor_up() {
+    let model = ScriptedModel::rules()
+        .when(first_asked("Sub"), [Turn::text("Kept.")])
+        .otherwise([Turn::calls([task("spy", "Sub.")]), Turn::text("Done.")])
+        .build();
+    let spy = SubAgentSpec::new("spy", "Looks.").middleware(Keeps::default());
+    let outcome = run(model, |b| b.name("main").middleware(Keeps::default()).sub_agent(spy)).await;
+    assert_eq!(results(&outcome)[0].0, "Kept.");
+    assert_eq!(outcome.state.get::<Secret>().unwrap(), "main");
+}
+
+#[test]
+fn each_sub_agent_is_made_once() {
+    let alone = Keeps::default();
+    DeepAgent::builder().model(ScriptedModel::new([])).middleware(alone.clone()).build().unwrap();
+    let once = alone.0.load(Ordering::SeqCst);
+    let below = Keeps::default();
+    let ten = (0..10).map(|n| SubAgentSpec::new(format!("s{n}"), "One.").middleware(below.clone()));
+    ten.fold(DeepAgent::builder().model(ScriptedModel::new([])), DeepAgentBuilder::sub_agent).build().unwrap();
+    assert_eq!(below.0.load(Ordering::SeqCst), 10 * once);
+}
+
+#[tokio::test]
+async fn a_missing_argument_of_task_is_named() {
+    let model = ScriptedModel::new([Turn::call("task", json!({"description": "x"})), Turn::text("Done.")]);
+    let outcome = run(model, |b| b).await;
+    assert!(results(&outcome)[0].1 && results(&outcome)[0].0.contains("subagent_type"), "{:?}", results(&outcome));
+}
+
+#[tokio::test]
+async fn one_named_general_purpose_takes_its_place_and_a_fork_has_no_skills_of_its_own() {
+    let spec = SubAgentSpec::new("general-purpose", "Mine.");
+    let model = ScriptedModel::new([Turn::text("Done.")]);
+    run(model.clone(), |b| b.sub_agent(spec)).await;
+    let described = model.requests()[0].tools.iter().find(|t| t.name == "task").unwrap().description.clone();
+    assert!(described.matches("- general-purpose: ").count() == 1 && described.contains("- general-purpose: Mine."));
+    let fork = SubAgentSpec::new("twin", "Shares.").mode(Mode::Fork).skills(["/skills"]);
+    let error = DeepAgent::builder().model(ScriptedModel::new([])).sub_agent(fork).build().unwrap_err();
+    assert!(error.to_string().contains("`twin`") && error.to_string().contains("skills"), "{error}");
+}
