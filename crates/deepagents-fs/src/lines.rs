@@ -3,7 +3,7 @@
 //! A line ends at `\n`, or at `\r\n`; nothing else separates lines. A newline at the end of a file ends its last line
 //! and begins no other. A byte-order mark at the start of a file is not part of its first line.
 
-use memchr::memchr;
+use memchr::{memchr, memchr_iter};
 
 use crate::Version;
 
@@ -97,6 +97,9 @@ pub(crate) struct Scanner {
     at_end: bool,
 }
 
+/// Bytes that are worth counting the lines of before they are split.
+const SKIPPED: usize = 32 << 10;
+
 impl Scanner {
     pub(crate) fn new(range: LineRange, size: u64) -> Self {
         Self {
@@ -118,6 +121,9 @@ impl Scanner {
 
     /// Takes the next bytes; false when no more are wanted.
     pub(crate) fn feed(&mut self, mut chunk: &[u8]) -> bool {
+        if self.skip(chunk) {
+            return true;
+        }
         while !chunk.is_empty() {
             if self.full && self.size > self.range.count_up_to {
                 return false;
@@ -136,6 +142,22 @@ impl Scanner {
             }
             chunk = rest;
         }
+        true
+    }
+
+    /// Passes over bytes that end before the window begins, without a look at each line; false when they do not.
+    fn skip(&mut self, chunk: &[u8]) -> bool {
+        // Short ones gain nothing, and are what is left where the window begins.
+        if self.full || chunk.len() < SKIPPED || self.line >= self.range.offset {
+            return false;
+        }
+        let ended = memchr_iter(b'\n', chunk).count() as u64;
+        if self.line + ended >= self.range.offset {
+            return false;
+        }
+        self.line += ended;
+        self.seen += chunk.len() as u64;
+        self.open = !chunk.ends_with(b"\n");
         true
     }
 

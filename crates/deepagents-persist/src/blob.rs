@@ -32,11 +32,22 @@ pub(crate) struct Packed {
     pub(crate) bytes: u64,
 }
 
-/// Packs a JSON text.
+/// Packs a record: its long texts are kept apart, and then the rest, if it is still too long.
 pub(crate) fn pack(text: String) -> Result<Packed, serde_json::Error> {
+    let mut packed = pack_texts(text)?;
+    if packed.body.len() > LIMIT {
+        let hash = hash(&packed.body);
+        packed.blobs.push((hash, std::mem::replace(&mut packed.body, hex(&hash))));
+        packed.how |= WHOLE;
+    }
+    Ok(packed)
+}
+
+/// Packs a snapshot: its long texts are kept apart, and the rest stays, since no other snapshot will have the same.
+pub(crate) fn pack_texts(text: String) -> Result<Packed, serde_json::Error> {
     let bytes = text.len() as u64;
     let mut packed = Packed { body: text, how: 0, blobs: Vec::new(), bytes };
-    if packed.body.len() <= LIMIT {
+    if !has_long_text(&packed.body) {
         return Ok(packed);
     }
     let mut value: Value = serde_json::from_str(&packed.body)?;
@@ -45,12 +56,31 @@ pub(crate) fn pack(text: String) -> Result<Packed, serde_json::Error> {
         packed.body = serde_json::to_string(&value)?;
         packed.how |= LIFTED;
     }
-    if packed.body.len() > LIMIT {
-        let hash = hash(&packed.body);
-        packed.blobs.push((hash, std::mem::replace(&mut packed.body, hex(&hash))));
-        packed.how |= WHOLE;
-    }
     Ok(packed)
+}
+
+/// Whether a JSON text may hold a text that is kept apart; found without parsing it.
+fn has_long_text(json: &str) -> bool {
+    if json.len() <= LIMIT {
+        return false;
+    }
+    let (mut begin, mut escaped) = (None, false);
+    json.bytes().enumerate().any(|(at, byte)| match (begin, byte) {
+        _ if std::mem::take(&mut escaped) => false,
+        (Some(_), b'\\') => {
+            escaped = true;
+            false
+        }
+        (Some(from), b'"') => {
+            begin = None;
+            at - from > LIMIT
+        }
+        (None, b'"') => {
+            begin = Some(at);
+            false
+        }
+        _ => false,
+    })
 }
 
 /// The text that was packed, if all of `blobs` it needs are there.
@@ -162,10 +192,12 @@ mod tests {
         #[test]
         fn what_is_packed_comes_back_byte_for_byte(value in any_json()) {
             let text = json!({"record": value}).to_string();
-            let packed = pack(text.clone()).unwrap();
-            prop_assert!(packed.body.len() <= LIMIT);
-            let blobs = packed.blobs.into_iter().collect();
-            prop_assert_eq!(unpack(packed.body, packed.how, &blobs), Some(text));
+            for (packed, short) in [(pack(text.clone()), true), (pack_texts(text.clone()), false)] {
+                let packed = packed.unwrap();
+                prop_assert!(!short || packed.body.len() <= LIMIT);
+                let blobs = packed.blobs.into_iter().collect();
+                prop_assert_eq!(unpack(packed.body, packed.how, &blobs), Some(text.clone()));
+            }
         }
     }
 
@@ -176,5 +208,7 @@ mod tests {
         let large = pack(json!({"a": "x".repeat(LIMIT + 1)}).to_string()).unwrap();
         assert_eq!(large.blobs.len(), 1);
         assert_eq!(unpack(large.body, large.how, &HashMap::new()), None);
+        let quoted = pack_texts(json!({"a": ["\"\\".repeat(LIMIT), 1]}).to_string()).unwrap();
+        assert_eq!(quoted.blobs.len(), 1, "a long text with quotes in it is found");
     }
 }

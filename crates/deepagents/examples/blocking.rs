@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
+// ANCHOR: example
 use deepagents::DeepAgent;
 use deepagents::blocking::BlockingAgent;
 use deepagents::fs::LocalBackend;
@@ -13,10 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::write(folder.path().join("todo.txt"), "water the plants\n")?;
     let model = ScriptedModel::new([
         Turn::call("read_file", json!({"file_path": "/todo.txt"})),
-        Turn::call(
-            "edit_file",
-            json!({"file_path": "/todo.txt", "old_string": "water", "new_string": "[done] water"}),
-        ),
+        Turn::call("edit_file", json!({"file_path": "/todo.txt", "old_string": "water", "new_string": "[done] water"})),
         Turn::text("Ticked off."),
     ]);
     let agent = DeepAgent::builder().model(model).backend(LocalBackend::open(folder.path())?).build()?;
@@ -24,3 +22,4 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{}\n{}", outcome.text(), std::fs::read_to_string(folder.path().join("todo.txt"))?);
     Ok(())
 }
+// ANCHOR_END: example

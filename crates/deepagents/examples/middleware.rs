@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
+// ANCHOR: example
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use deepagents::models::scripted::{ScriptedModel, Turn};
@@ -40,3 +41,4 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     println!("{}", outcome.text());
     Ok(())
 }
+// ANCHOR_END: example

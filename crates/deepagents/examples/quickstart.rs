@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
+// ANCHOR: example
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{DeepAgent, tool_fn};
 use serde_json::json;
@@ -28,3 +29,4 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{}", outcome.text());
     Ok(())
 }
+// ANCHOR_END: example

@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
+// ANCHOR: example
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{DeepAgent, EventKind, MemoryJournal, RunInput};
 use futures_util::StreamExt;
@@ -31,3 +32,4 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{} ({} messages)", outcome.text(), outcome.messages().len());
     Ok(())
 }
+// ANCHOR_END: example

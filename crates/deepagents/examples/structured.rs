@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
+// ANCHOR: example
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{DeepAgent, ResponseFormat};
 use serde_json::json;
@@ -25,3 +26,4 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{} is {}", person.name, person.age);
     Ok(())
 }
+// ANCHOR_END: example

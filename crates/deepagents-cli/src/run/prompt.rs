@@ -120,7 +120,8 @@ fn shown(question: &Question) -> String {
             more => out += &format!("\n      … {more} more lines"),
         }
     }
-    if question.text.starts_with(&question.tool) || question.text.contains(" wants to call ") {
+    // What is said of every call by default says no more than is shown already.
+    if question.text.is_empty() || question.text.contains(" wants to call ") {
         return out;
     }
     format!("{out}\n    {}", first_line(&question.text, WIDTH))

@@ -3,10 +3,11 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
 use deepagents::Update;
-use deepagents::core::state::State;
+use deepagents::core::state::{Schema, State};
 use deepagents::fs::{Backend, StateBackend, VPath, WriteMode};
 
 /// Bytes that are taken at most: state is memory.
@@ -15,6 +16,7 @@ const MOST: u64 = 64 << 20;
 /// What puts all files at and below a directory into state. Links are left out.
 pub(super) async fn files(backend: &StateBackend, root: &Path) -> Result<Update> {
     let unreadable = |path: &Path, error: &io::Error| anyhow!("`{}` cannot be read: {error}", path.display());
+    let empty = State::new(Arc::new(Schema::new(backend.channels())?));
     let mut update = Update::none();
     let mut bytes = 0;
     let mut directories: Vec<(PathBuf, String)> = vec![(root.to_owned(), String::new())];
@@ -35,7 +37,7 @@ pub(super) async fn files(backend: &StateBackend, root: &Path) -> Result<Update>
                     bail!("`{}` holds more than {} MB, too much for files in state", root.display(), MOST >> 20);
                 }
                 let to = VPath::parse(&name).map_err(|error| anyhow!("`{}`: {error}", path.display()))?;
-                let written = backend.write(&State::default(), &to, content.into(), WriteMode::Overwrite).await;
+                let written = backend.write(&empty, &to, content.into(), WriteMode::Overwrite).await;
                 update = update.and(written.map_err(|error| anyhow!("{error}"))?.update);
             }
         }

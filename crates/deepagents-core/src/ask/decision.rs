@@ -103,7 +103,9 @@ impl Decision {
             Given::Reject { message } => Self::Reject { message },
             Given::Respond { message } => Self::Respond { message },
             Given::Edit { edited_action: Some(edited_action), .. } => Self::Edit { edited_action },
-            Given::Edit { args: Some(args), .. } => Self::Edit { edited_action: Edited { name: tool.to_owned(), args } },
+            Given::Edit { args: Some(args), .. } => {
+                Self::Edit { edited_action: Edited { name: tool.to_owned(), args } }
+            }
             Given::Edit { .. } => return Err(AnswerError::Shape("an edit needs `edited_action`".to_owned())),
         })
     }

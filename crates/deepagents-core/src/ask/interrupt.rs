@@ -18,7 +18,9 @@ impl Interrupt {
         let mut out: Vec<Self> = Vec::new();
         for question in questions {
             let same = |last: &Self| {
-                last.questions.last().is_some_and(|q| q.call.path == question.call.path && q.call.turn == question.call.turn)
+                last.questions
+                    .last()
+                    .is_some_and(|q| q.call.path == question.call.path && q.call.turn == question.call.turn)
             };
             match out.last_mut() {
                 Some(last) if same(last) => last.questions.push(question),
@@ -31,8 +33,7 @@ impl Interrupt {
     /// `{"action_requests":[{"name","args","description"}],"review_configs":[{"action_name","allowed_decisions"}]}`.
     pub fn to_json(&self) -> Value {
         let requests = self.questions.iter().map(|q| json!({"name": q.tool, "args": q.args, "description": q.text}));
-        let configs =
-            self.questions.iter().map(|q| json!({"action_name": q.tool, "allowed_decisions": q.allowed}));
+        let configs = self.questions.iter().map(|q| json!({"action_name": q.tool, "allowed_decisions": q.allowed}));
         json!({"action_requests": requests.collect::<Vec<_>>(), "review_configs": configs.collect::<Vec<_>>()})
     }
 

@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 use super::driver::Driver;
 use super::history;
 use crate::ask::{
-    AnswerError, Asked, Decision, Edited, PausedChange, PausedChild, PausedChildren, Question, QuestionChange, Questions,
+    AnswerError, Asked, Decision, Edited, PausedChange, PausedChild, PausedChildren, Question, QuestionChange,
+    Questions,
 };
 use crate::error::{Error, Result};
 use crate::event::EventKind;
@@ -167,7 +168,8 @@ impl Driver {
         if self.state.get::<Questions>().is_none_or(BTreeMap::is_empty) {
             return Ok(false);
         }
-        let calls: Vec<CallId> = self.state.get::<PausedChildren>().into_iter().flatten().map(|(_, c)| c.call.clone()).collect();
+        let calls: Vec<CallId> =
+            self.state.get::<PausedChildren>().into_iter().flatten().map(|(_, c)| c.call.clone()).collect();
         for call in calls {
             if let Some(Handback { given, left }) = self.left_by_paused(&call)? {
                 let (joined, _conflicts) = self.state.join(&given, &left)?;

@@ -41,7 +41,10 @@ enum Progress {
     Running,
     /// It waits for a decision.
     Asked,
-    Finished { message: Arc<ToolMessage>, added: Vec<MessageOp> },
+    Finished {
+        message: Arc<ToolMessage>,
+        added: Vec<MessageOp>,
+    },
 }
 
 /// The calls of one turn.

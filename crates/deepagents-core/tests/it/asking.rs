@@ -124,10 +124,12 @@ async fn a_failing_sibling_ends_the_run_and_what_waits_is_answered() {
 /// An agent whose tool runs another agent, which asks.
 fn above(journal: &Arc<MemoryJournal>, notes: &Notes, depth: usize) -> Agent {
     let inner = if depth == 0 {
-        agent(ScriptedModel::rules()
-            .when(|r| r.messages.len() == 1, vec![Turn::call("asks", json!({})); 4])
-            .always(Turn::text("answered"))
-            .build())
+        agent(
+            ScriptedModel::rules()
+                .when(|r| r.messages.len() == 1, vec![Turn::call("asks", json!({})); 4])
+                .always(Turn::text("answered"))
+                .build(),
+        )
         .ids(RandomIds)
         .tool(asks(notes))
     } else {

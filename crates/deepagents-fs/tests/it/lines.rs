@@ -2,7 +2,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::time::{Duration, Instant};
 
 use deepagents_fs::lines::{LineRange, window};
-use deepagents_fs::{LocalBackend, Version};
+use deepagents_fs::{Backend, LocalBackend, Version};
 use proptest::prelude::*;
 
 use crate::suite::Files;
@@ -87,5 +87,24 @@ proptest! {
             }
         }
         prop_assert_eq!(pages, whole.lines);
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn windows_deep_in_a_file_are_the_same_as_by_counting_every_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let expected: Vec<String> = (0..9000).map(|n| format!("{n}{}", "x".repeat(n * 7 % 90))).collect();
+    for end in ["", "\n"] {
+        std::fs::write(directory.path().join("long.txt"), expected.join("\n") + end).unwrap();
+        let files = deepagents_fs::LocalBackend::open(directory.path()).unwrap();
+        let path = deepagents_fs::VPath::parse("/long.txt").unwrap();
+        for offset in (0..9100).step_by(97).chain([8999, 9000]) {
+            let state = deepagents_core::state::State::default();
+            let window = files.read_lines(&state, &path, LineRange::new(offset, 3)).await.unwrap();
+            let wanted: Vec<&String> = expected.iter().skip(usize::try_from(offset).unwrap()).take(3).collect();
+            assert_eq!(window.lines.iter().collect::<Vec<_>>(), wanted, "at {offset}");
+            assert_eq!(window.total, Some(9000), "at {offset}");
+        }
     }
 }

@@ -12,7 +12,7 @@ use futures_core::future::BoxFuture;
 
 use super::rows::{Apart, NOW, find, find_or_new, millis, owned, put_blobs, signed, text, time, unsigned};
 use super::{Postgres, Work};
-use crate::blob::{Packed, pack};
+use crate::blob::{Packed, pack, pack_texts};
 
 type Done<'a, T> = BoxFuture<'a, Result<T, JournalError>>;
 
@@ -106,7 +106,7 @@ impl Postgres {
             let reason = "the log ends before it";
             return Err(JournalError::Position { thread: thread.to_owned(), position, reason }.into());
         }
-        let packed = pack(body).map_err(|error| damaged(thread, position, &error))?;
+        let packed = pack_texts(body).map_err(|error| damaged(thread, position, &error))?;
         drop_snapshots(&db, row.key, position..position + 1).await?;
         let sql = "INSERT INTO snapshot (thread, position, bytes, how, body) VALUES ($1, $2, $3, $4, $5)";
         let (at, bytes) = (signed(position), signed(packed.bytes));
@@ -264,12 +264,7 @@ async fn refusal(
 }
 
 /// Entries, and the bytes they take.
-async fn entries(
-    db: &Transaction<'_>,
-    thread: &str,
-    key: i64,
-    positions: &Range<Position>,
-) -> Work<(Vec<Entry>, u64)> {
+async fn entries(db: &Transaction<'_>, thread: &str, key: i64, positions: &Range<Position>) -> Work<(Vec<Entry>, u64)> {
     let sql = "SELECT position, at, bytes, how, body FROM event
         WHERE thread = $1 AND position >= $2 AND position < $3 ORDER BY position";
     let (from, until) = (signed(positions.start), signed(positions.end));

@@ -72,11 +72,7 @@ const MIGRATIONS: [&str; 1] = ["
     CREATE INDEX item_expires ON item (expires_at) WHERE expires_at IS NOT NULL;
 "];
 
-pub(super) async fn connect<T>(
-    options: PostgresOptions,
-    mut config: Config,
-    tls: T,
-) -> Result<Postgres, DatabaseError>
+pub(super) async fn connect<T>(options: PostgresOptions, mut config: Config, tls: T) -> Result<Postgres, DatabaseError>
 where
     T: MakeTlsConnect<Socket> + Clone + Sync + Send + 'static,
     T::Stream: Sync + Send,
@@ -105,9 +101,7 @@ where
             Err(DatabaseError::NewerSchema { database: database.name.to_string(), found, known })
         }
         Err(Failure::Database(error)) => Err(database.explain(&error)),
-        Err(other) => {
-            Err(DatabaseError::Other { database: database.name.to_string(), reason: format!("{other:?}") })
-        }
+        Err(other) => Err(DatabaseError::Other { database: database.name.to_string(), reason: format!("{other:?}") }),
     }
 }
 

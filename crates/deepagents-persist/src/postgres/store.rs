@@ -144,13 +144,7 @@ impl Postgres {
     }
 }
 
-async fn find(
-    db: &impl GenericClient,
-    now: Option<i64>,
-    namespace: &[u8],
-    key: &str,
-    lock: &str,
-) -> Work<Option<Row>> {
+async fn find(db: &impl GenericClient, now: Option<i64>, namespace: &[u8], key: &str, lock: &str) -> Work<Option<Row>> {
     if key.contains('\0') {
         return Ok(None);
     }

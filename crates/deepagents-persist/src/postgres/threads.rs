@@ -47,7 +47,8 @@ impl Threads for Postgres {
                  AND (expires_at IS NULL OR expires_at > {NOW})"
             );
             let client = self.client().await?;
-            match client.execute(&client.prepare_cached(&sql).await?, &[&self.now(), &thread, &ttl.map(millis)]).await? {
+            match client.execute(&client.prepare_cached(&sql).await?, &[&self.now(), &thread, &ttl.map(millis)]).await?
+            {
                 0 => Err(JournalError::NotFound { thread: thread.to_owned() }.into()),
                 _ => Ok(()),
             }

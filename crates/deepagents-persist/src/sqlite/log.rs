@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::rows::{Apart, find, find_or_new, millis, owned, put_blobs, signed, text, time, unsigned};
 use super::{Sqlite, Work};
-use crate::blob::pack;
+use crate::blob::{pack, pack_texts};
 
 type Done<'a, T> = BoxFuture<'a, Result<T, JournalError>>;
 
@@ -89,7 +89,7 @@ impl Journal for Sqlite {
                 return Err(JournalError::Position { thread, position, reason: "the log ends before it" }.into());
             }
             let at = signed(position);
-            let packed = pack(body).map_err(|error| damaged(&thread, position, &error))?;
+            let packed = pack_texts(body).map_err(|error| damaged(&thread, position, &error))?;
             drop_snapshots(db, row.key, position..position + 1)?;
             db.prepare_cached("INSERT INTO snapshot (thread, position, bytes, how, body) VALUES (?1, ?2, ?3, ?4, ?5)")?
                 .execute(params![row.key, at, signed(packed.bytes), packed.how, packed.body])?;
@@ -126,7 +126,15 @@ fn append(
         db.prepare_cached(
             "INSERT INTO event (thread, position, at, status, bytes, how, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?
-        .execute(params![row.key, signed(position), now, status.word(), signed(packed.bytes), packed.how, packed.body])?;
+        .execute(params![
+            row.key,
+            signed(position),
+            now,
+            status.word(),
+            signed(packed.bytes),
+            packed.how,
+            packed.body
+        ])?;
         put_blobs(db, row.key, signed(position), false, &packed)?;
     }
     let end = expected + records.len() as u64;

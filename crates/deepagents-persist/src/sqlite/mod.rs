@@ -107,10 +107,8 @@ impl SqliteOptions {
     pub async fn open(self, path: impl AsRef<Path>) -> Result<Sqlite, DatabaseError> {
         let path = path.as_ref().to_owned();
         let opened = tokio::task::spawn_blocking(move || Worker::start(path, self)).await;
-        let failed = |error: tokio::task::JoinError| DatabaseError::Other {
-            database: String::new(),
-            reason: error.to_string(),
-        };
+        let failed =
+            |error: tokio::task::JoinError| DatabaseError::Other { database: String::new(), reason: error.to_string() };
         Ok(Sqlite { worker: Arc::new(opened.map_err(failed)??) })
     }
 }
@@ -147,8 +145,10 @@ impl Sqlite {
         let found = self.worker.read(|db, _| {
             let mut rows = db.prepare("PRAGMA integrity_check")?;
             let found = rows.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
-            let mut rows = db.prepare("SELECT 'the blob of a record is missing: ' || hex(r.hash) FROM blob_ref r
-                LEFT JOIN blob b ON b.hash = r.hash WHERE b.hash IS NULL")?;
+            let mut rows = db.prepare(
+                "SELECT 'the blob of a record is missing: ' || hex(r.hash) FROM blob_ref r
+                LEFT JOIN blob b ON b.hash = r.hash WHERE b.hash IS NULL",
+            )?;
             let missing = rows.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
             Ok(found.into_iter().filter(|line| line != "ok").chain(missing).collect::<Vec<_>>())
         });

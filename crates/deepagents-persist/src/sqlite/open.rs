@@ -136,8 +136,7 @@ fn create_private(path: &Path) -> Result<(), DatabaseError> {
 fn whose(db: &Connection, path: &Path) -> Result<(), DatabaseError> {
     let explain = |error: rusqlite::Error| explain(path, &error);
     let application: i64 = db.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(explain)?;
-    let tables: i64 =
-        db.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0)).map_err(explain)?;
+    let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0)).map_err(explain)?;
     if application == APPLICATION || (application == 0 && tables == 0) {
         return Ok(());
     }

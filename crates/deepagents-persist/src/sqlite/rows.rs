@@ -30,13 +30,7 @@ pub(super) fn thread_row(row: &Row<'_>) -> rusqlite::Result<ThreadRow> {
     info.updated_at = time(row.get(9)?);
     info.expires_at = row.get::<_, Option<i64>>(10)?.map(time);
     info.bytes = unsigned(row.get(11)?);
-    Ok(ThreadRow {
-        key: row.get(0)?,
-        epoch: row.get(4)?,
-        owner: row.get(5)?,
-        lease_until: row.get(6)?,
-        info,
-    })
+    Ok(ThreadRow { key: row.get(0)?, epoch: row.get(4)?, owner: row.get(5)?, lease_until: row.get(6)?, info })
 }
 
 /// A thread that is not over.

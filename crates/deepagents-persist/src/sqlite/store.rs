@@ -131,6 +131,8 @@ fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
         version: unsigned(row.get(3)?),
         created_at: row.get(4)?,
         updated_at: row.get(5)?,
-        expires_at: row.get::<_, Option<i64>>(6)?.map(|at| Timestamp::from_millisecond(at).unwrap_or(Timestamp::MAX).to_string()),
+        expires_at: row
+            .get::<_, Option<i64>>(6)?
+            .map(|at| Timestamp::from_millisecond(at).unwrap_or(Timestamp::MAX).to_string()),
     })
 }

@@ -5,9 +5,9 @@ mod journal {
 
     use deepagents_core::journal::{Journal, MemoryJournal};
 
-    deepagents_testing::journal_suite!(
-        async |clock| Some(Arc::new(MemoryJournal::with_clock(clock)) as Arc<dyn Journal>)
-    );
+    deepagents_testing::journal_suite!(async |clock| Some(
+        Arc::new(MemoryJournal::with_clock(clock)) as Arc<dyn Journal>
+    ));
 }
 
 mod store {

@@ -32,9 +32,9 @@ mod journal {
 
     use super::*;
 
-    deepagents_testing::journal_suite!(
-        async |clock| database(Some(clock)).await.map(|database| Arc::new(database) as Arc<dyn Journal>)
-    );
+    deepagents_testing::journal_suite!(async |clock| database(Some(clock))
+        .await
+        .map(|database| Arc::new(database) as Arc<dyn Journal>));
 }
 
 mod store {
@@ -42,9 +42,9 @@ mod store {
 
     use super::*;
 
-    deepagents_testing::store_suite!(
-        async |clock| database(Some(clock)).await.map(|database| Arc::new(database) as Arc<dyn Store>)
-    );
+    deepagents_testing::store_suite!(async |clock| database(Some(clock))
+        .await
+        .map(|database| Arc::new(database) as Arc<dyn Store>));
 }
 
 #[tokio::test]

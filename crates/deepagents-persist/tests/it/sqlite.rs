@@ -14,7 +14,7 @@ thread_local! {
 }
 
 /// A place for a database that is there as long as its test.
-fn place() -> PathBuf {
+pub(crate) fn place() -> PathBuf {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("test.db");
     FOLDERS.with_borrow_mut(|folders| folders.push(folder));

@@ -117,10 +117,7 @@ pub async fn a_search_goes_by_whole_labels_and_in_order(store: Any, _: TestClock
     filled(&store).await;
     let all = Query::default();
     assert_eq!(places(&store.search(&ns(&["a"]), &all).await.unwrap()), ["a:1", "a/x:1", "a/x:2"]);
-    assert_eq!(
-        places(&store.search(&[], &all).await.unwrap()),
-        ["a:1", "a/x:1", "a/x:2", "a!:1", "ab:1", "b:1"]
-    );
+    assert_eq!(places(&store.search(&[], &all).await.unwrap()), ["a:1", "a/x:1", "a/x:2", "a!:1", "ab:1", "b:1"]);
     assert!(store.search(&ns(&["nobody"]), &all).await.unwrap().is_empty());
 }
 
@@ -145,7 +142,8 @@ pub async fn a_search_is_narrowed_by_key_and_fields_and_paged(store: Any, _: Tes
 /// Numbers with numbers and texts with texts; what has no order does not pass.
 pub async fn a_search_compares(store: Any, _: TestClock) {
     let a = ns(&["a"]);
-    let values = [json!({"n": 1}), json!({"n": 2.5}), json!({"n": "2"}), json!({"n": {"m": 3}}), json!({"n": null}), json!(7)];
+    let values =
+        [json!({"n": 1}), json!({"n": 2.5}), json!({"n": "2"}), json!({"n": {"m": 3}}), json!({"n": null}), json!(7)];
     for (at, value) in values.into_iter().enumerate() {
         store.put(&a, &at.to_string(), value).await.unwrap();
     }

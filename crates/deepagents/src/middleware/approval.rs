@@ -86,7 +86,8 @@ impl Middleware for HumanInTheLoop {
                     edited_action.name, edited_action.args
                 );
                 request.tool = request.cx.tool(&edited_action.name).cloned();
-                request.call = ToolCall { id: request.call.id, name: edited_action.name, args: edited_action.args, native: None };
+                request.call =
+                    ToolCall { id: request.call.id, name: edited_action.name, args: edited_action.args, native: None };
                 let mut response = next.run(request).await?;
                 response.content.insert(0, Block::text(note));
                 Ok(response)

@@ -174,15 +174,18 @@ async fn a_thread_that_waits_survives_being_written_out_and_read_back() {
 async fn an_edited_call_runs_in_the_place_of_the_models_which_stays_with_a_note() {
     let office = Office::new([Turn::calls([send(1), send(2)]), Turn::text("Done.")]);
     office.go().await;
-    let done =
-        office.answer(&[("0.0", edit("send", json!({"n": 9}))), ("0.1", edit("other", json!({"n": 8})))]).await.unwrap();
+    let done = office
+        .answer(&[("0.0", edit("send", json!({"n": 9}))), ("0.1", edit("other", json!({"n": 8})))])
+        .await
+        .unwrap();
     let mut made = office.made();
     made.sort();
     assert_eq!(made, ["other 8", "send 9"]);
     let answer = done.messages().iter().find_map(|m| m.as_assistant().cloned()).unwrap();
     assert!(format!("{answer:?}").contains("Number(1)"), "the model's own call stays as it is");
     let results = results(&done);
-    for (result, words) in results.iter().zip([["send with {\"n\":9}", "send 9"], ["other with {\"n\":8}", "other 8"]]) {
+    for (result, words) in results.iter().zip([["send with {\"n\":9}", "send 9"], ["other with {\"n\":8}", "other 8"]])
+    {
         assert!(!result.1 && words.iter().all(|word| result.0.contains(word)), "{result:?}");
         assert!(result.0.contains("on purpose"), "{result:?}");
     }
@@ -323,7 +326,9 @@ async fn approvals_without_a_journal_without_decisions_or_beside_a_namesake_are_
     let send = |ask| Approvals::new().before("send", ask);
     assert!(built(bare().interrupt_on(send(AskBefore::any()))).contains(".journal("));
     let kept = || bare().journal(MemoryJournal::new());
-    assert!(built(kept().interrupt_on(send(AskBefore::only([])))).contains("nothing may be decided about calls of `send`"));
+    assert!(
+        built(kept().interrupt_on(send(AskBefore::only([])))).contains("nothing may be decided about calls of `send`")
+    );
     struct Namesake;
     impl deepagents::Middleware for Namesake {
         fn name(&self) -> &str {

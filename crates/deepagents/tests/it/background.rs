@@ -70,12 +70,11 @@ async fn a_task_outlives_its_turn_and_its_result_and_files_are_told_once() {
     let (gate, begun, go) = gate();
     let write = json!({"file_path": "/report.md", "content": "found"});
     let model = ScriptedModel::rules()
-        .when(first_asked("Research"), [
-            Turn::call("gate", json!({})),
-            Turn::call("write_file", write),
-            Turn::text("It is in /report.md."),
-        ])
-        .when(|r| r.messages.len() == 1, [start("Research birds.")])
+        .when(
+            first_asked("Research"),
+            [Turn::call("gate", json!({})), Turn::call("write_file", write), Turn::text("It is in /report.md.")],
+        )
+        .when(|r| r.messages.len() == 1 && first_asked("Go.")(r), [start("Research birds.")])
         .always(Turn::text("Fine."))
         .build();
     let agent = agent(&model).tool(gate).build().unwrap();
@@ -133,7 +132,10 @@ async fn a_task_hears_what_is_said_to_it_and_goes_on_after_its_end() {
     assert!(told(&outcome)[0].contains("Heard: Hurry."), "{:?}", told(&outcome));
     let checked = call("check_async_task", json!({"task_id": id})).await;
     assert!(checked.contains(r#""result":"Heard: Hurry.""#), "{checked}");
-    assert_eq!(call("cancel_async_task", json!({"task_id": id})).await, "Nothing to cancel: it has ended with success.");
+    assert_eq!(
+        call("cancel_async_task", json!({"task_id": id})).await,
+        "Nothing to cancel: it has ended with success."
+    );
     call("update_async_task", json!({"task_id": id, "message": "More."})).await;
     let outcome = until_told(&agent, 2).await;
     assert!(told(&outcome)[1].contains("Then: More."), "{:?}", told(&outcome));
@@ -208,11 +210,8 @@ async fn no_more_tasks_run_at_once_than_the_limit_allows() {
     let (gate, ..) = gate();
     let child = ScriptedModel::rules().always(Turn::call("gate", json!({}))).build();
     let child = DeepAgent::builder().model(child).tool(gate).build().unwrap();
-    let worker = BackgroundAgent {
-        name: "worker".to_owned(),
-        description: "Works.".to_owned(),
-        agent: child.agent().clone(),
-    };
+    let worker =
+        BackgroundAgent { name: "worker".to_owned(), description: "Works.".to_owned(), agent: child.agent().clone() };
     let limits = BackgroundLimits { at_once: 2, remembered: 2 };
     let background = BackgroundAgents::new(vec![worker], limits).unwrap();
     let start = || ("start_async_task", json!({"description": "x", "subagent_type": "worker"}));

@@ -290,7 +290,10 @@ async fn edits_of_different_files_by_twenty_sub_agents_all_land() {
             move |r: &ModelRequest| r.messages.get(0).is_some_and(|m| m.text() == name),
             [
                 Turn::call("read_file", json!({"file_path": path})),
-                Turn::call("edit_file", json!({"file_path": path, "old_string": "old", "new_string": format!("new {path}")})),
+                Turn::call(
+                    "edit_file",
+                    json!({"file_path": path, "old_string": "old", "new_string": format!("new {path}")}),
+                ),
                 Turn::text("Edited."),
             ],
         );

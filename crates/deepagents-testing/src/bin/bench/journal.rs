@@ -116,12 +116,7 @@ impl Journal for Timed {
         self.inner.claim(thread, claim)
     }
 
-    fn renew<'a>(
-        &'a self,
-        thread: &'a str,
-        fence: Fence,
-        lease: Duration,
-    ) -> BoxFuture<'a, Result<(), JournalError>> {
+    fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> BoxFuture<'a, Result<(), JournalError>> {
         self.inner.renew(thread, fence, lease)
     }
 

@@ -51,8 +51,7 @@ pub(crate) fn agent(journal: Arc<dyn Journal>, folder: &Path) -> Result<Agent> {
         .build();
     let (reads, sends) = (folder.to_owned(), folder.to_owned());
     let schema = json!({"type": "object"});
-    let read = json_tool("read", "Reads.", schema.clone(), move |_, cx| count(reads.clone(), cx))
-        .effect(Effect::Read);
+    let read = json_tool("read", "Reads.", schema.clone(), move |_, cx| count(reads.clone(), cx)).effect(Effect::Read);
     let send = json_tool("send", "Sends.", schema, move |_, cx| count(sends.clone(), cx));
     Ok(Agent::builder(model).tool(read).tool(send).dyn_journal(journal).build()?)
 }

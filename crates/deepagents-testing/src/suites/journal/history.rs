@@ -13,7 +13,8 @@ fn back(to: Position) -> Record {
 /// All of a thread's, whatever made them.
 pub async fn checkpoints_are_newest_first_with_parents_and_runs(journal: Any, clock: TestClock) {
     use deepagents_core::env::Clock;
-    write(&journal, "t", vec![started("r1"), says("m", "x"), step(0), notes(json!({"a": 1})), step(1), ended("r1")]).await;
+    write(&journal, "t", vec![started("r1"), says("m", "x"), step(0), notes(json!({"a": 1})), step(1), ended("r1")])
+        .await;
     clock.pass(minute());
     let Record::Update { update } = notes(json!({"a": 2})) else { panic!("an update") };
     write(&journal, "t", vec![Record::StateUpdated { update }]).await;
@@ -104,7 +105,10 @@ pub async fn pruning_from_a_position_keeps_every_later_state(journal: Any, _: Te
     let before = states(&journal, "t").await;
     for from in [3, 10, 24] {
         prune(&*journal, "t", schema(), &Keep::From(from)).await.unwrap();
-        assert_eq!(states(&journal, "t").await, before.clone().into_iter().filter(|(at, _)| *at >= from || *at == 0).collect());
+        assert_eq!(
+            states(&journal, "t").await,
+            before.clone().into_iter().filter(|(at, _)| *at >= from || *at == 0).collect()
+        );
     }
 }
 

@@ -52,10 +52,7 @@ pub async fn an_append_elsewhere_than_at_the_end_is_a_conflict_and_appends_nothi
     let fence = own(&journal, "t").await;
     for expected in [0, 1, 3] {
         let error = journal.append("t", fence, expected, vec![step(9)]).await.unwrap_err();
-        assert!(
-            matches!(error, JournalError::Conflict { expected: e, found: 2, .. } if e == expected),
-            "{error:?}"
-        );
+        assert!(matches!(error, JournalError::Conflict { expected: e, found: 2, .. } if e == expected), "{error:?}");
     }
     assert_eq!(journal.load("t", None).await.unwrap().end, 2);
 }
@@ -69,7 +66,8 @@ pub async fn an_append_of_nothing_leaves_the_end(journal: Any, _: TestClock) {
 /// A part of a log.
 pub async fn entries_are_read_by_position(journal: Any, _: TestClock) {
     write(&journal, "t", (0..10).map(step).collect()).await;
-    let positions = |entries: Vec<deepagents_core::journal::Entry>| entries.iter().map(|e| e.position).collect::<Vec<_>>();
+    let positions =
+        |entries: Vec<deepagents_core::journal::Entry>| entries.iter().map(|e| e.position).collect::<Vec<_>>();
     assert_eq!(positions(journal.read("t", 3..6).await.unwrap()), [3, 4, 5]);
     assert_eq!(positions(journal.read("t", 8..99).await.unwrap()), [8, 9]);
     assert!(journal.read("t", 4..4).await.unwrap().is_empty());

@@ -88,8 +88,9 @@ pub(crate) fn calls(count: u32) -> Vec<Record> {
     let blocks = (0..count).map(|n| deepagents_core::message::Block::call(format!("c{n}"), "work", json!({"n": n})));
     let mut answer = Message::Assistant(deepagents_core::message::AssistantMessage::of(blocks.collect()));
     answer.set_id("answer".to_owned());
-    let mut records =
-        vec![Record::Update { update: RecordUpdate::Live(Update::of::<MessagesChannel>(vec![MessageOp::put(answer)])) }];
+    let mut records = vec![Record::Update {
+        update: RecordUpdate::Live(Update::of::<MessagesChannel>(vec![MessageOp::put(answer)])),
+    }];
     records.extend((0..count).map(|n| Record::ToolStarted {
         call: call(n),
         wire_id: format!("c{n}"),
@@ -141,7 +142,13 @@ pub(crate) async fn live(journal: &Any, thread: &str, runs: u32) -> Position {
         end = write(
             journal,
             thread,
-            vec![started(&name), says(&format!("m{run}"), &format!("words {run}")), step(run), notes(note), ended(&name)],
+            vec![
+                started(&name),
+                says(&format!("m{run}"), &format!("words {run}")),
+                step(run),
+                notes(note),
+                ended(&name),
+            ],
         )
         .await;
     }

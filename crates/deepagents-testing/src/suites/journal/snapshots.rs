@@ -19,7 +19,9 @@ pub async fn a_load_begins_at_the_nearest_snapshot(journal: Any, _: TestClock) {
     let fence = own(&journal, "t").await;
     journal.put_snapshot("t", fence, at(2, "two")).await.unwrap();
     journal.put_snapshot("t", fence, at(4, "four")).await.unwrap();
-    for (until, base, count) in [(None, Some(4), 2), (Some(5), Some(4), 1), (Some(4), Some(4), 0), (Some(3), Some(2), 1), (Some(1), None, 1)] {
+    for (until, base, count) in
+        [(None, Some(4), 2), (Some(5), Some(4), 1), (Some(4), Some(4), 0), (Some(3), Some(2), 1), (Some(1), None, 1)]
+    {
         let loaded = journal.load("t", until).await.unwrap();
         assert_eq!(loaded.snapshot.map(|s| s.position), base, "{until:?}");
         assert_eq!(loaded.entries.len(), count, "{until:?}");

@@ -58,10 +58,18 @@ impl Tasks {
     }
 
     /// Starts a task and gives its id.
-    pub(super) fn start(self: &Arc<Self>, name: &str, description: String, cx: &ToolContext) -> Result<String, ToolError> {
+    pub(super) fn start(
+        self: &Arc<Self>,
+        name: &str,
+        description: String,
+        cx: &ToolContext,
+    ) -> Result<String, ToolError> {
         let Some(agent) = self.agents.iter().find(|agent| agent.name == name).cloned() else {
             let known: Vec<&str> = self.agents.iter().map(|agent| agent.name.as_str()).collect();
-            return Err(ToolError::model(format!("Error: there is no sub-agent {name}; there are {}.", known.join(", "))));
+            return Err(ToolError::model(format!(
+                "Error: there is no sub-agent {name}; there are {}.",
+                known.join(", ")
+            )));
         };
         let given = cx.state().fork(agent.agent.schema().clone())?;
         let owner = owner(cx);
@@ -82,7 +90,9 @@ impl Tasks {
         while list.iter().filter(|e| e.owner == owner).count() >= self.limits.remembered {
             let old = list.iter().position(|e| e.owner == owner && e.told && e.status != TaskStatus::Running);
             let Some(old) = old else {
-                return Err(ToolError::model("Error: there are too many tasks whose results you have not seen; check them."));
+                return Err(ToolError::model(
+                    "Error: there are too many tasks whose results you have not seen; check them.",
+                ));
             };
             list.remove(old);
         }
@@ -119,7 +129,9 @@ impl Tasks {
             Some(at) => Ok(act(&mut list, at)),
             None => {
                 let id = id.trim();
-                Err(ToolError::model(format!("Error: there is no task {id}; `list_async_tasks` names those there are.")))
+                Err(ToolError::model(format!(
+                    "Error: there is no task {id}; `list_async_tasks` names those there are."
+                )))
             }
         }
     }
@@ -134,7 +146,12 @@ impl Tasks {
     }
 
     /// Says more to a task: to one that runs at its next model call, to one that has ended as the next thing to do.
-    pub(super) fn update(self: &Arc<Self>, id: &str, text: String, cx: &ToolContext) -> Result<&'static str, ToolError> {
+    pub(super) fn update(
+        self: &Arc<Self>,
+        id: &str,
+        text: String,
+        cx: &ToolContext,
+    ) -> Result<&'static str, ToolError> {
         let owner = owner(cx);
         self.with(&owner, id, |list, at| {
             let running = list.get(at).is_some_and(|entry| entry.status == TaskStatus::Running);
@@ -186,7 +203,8 @@ impl Tasks {
             .map(|entry| {
                 let (status, agent) = (entry.status.word(), &entry.agent.name);
                 let head = "This is a message of the system, not of the user: a background task has ended.";
-                let text = format!("{head}\ntask_id: {}  agent: {agent}  status: {status}\n\n{}", entry.id, entry.cut());
+                let text =
+                    format!("{head}\ntask_id: {}  agent: {agent}  status: {status}\n\n{}", entry.id, entry.cut());
                 News { text, handback: entry.tell() }
             })
             .collect()

@@ -73,22 +73,30 @@ pub(super) fn all(tasks: &Arc<Tasks>) -> Vec<Arc<dyn DynTool>> {
         async move { id.map(|id| format!("Started. task_id: {id}")) }
     });
     let t = tasks.clone();
-    let check = tool_fn("check_async_task", "Says how a background task stands, with its result if it has ended.", move |args: One, cx| {
-        let news = t.check(&owner(&cx), &args.task_id);
-        async move {
-            let news = news?;
-            let output = ToolOutput::text(news.text);
-            Ok(match news.handback {
-                Some(handback) => output.with_handback(handback),
-                None => output,
-            })
-        }
-    });
+    let check = tool_fn(
+        "check_async_task",
+        "Says how a background task stands, with its result if it has ended.",
+        move |args: One, cx| {
+            let news = t.check(&owner(&cx), &args.task_id);
+            async move {
+                let news = news?;
+                let output = ToolOutput::text(news.text);
+                Ok(match news.handback {
+                    Some(handback) => output.with_handback(handback),
+                    None => output,
+                })
+            }
+        },
+    );
     let t = tasks.clone();
-    let update = tool_fn("update_async_task", "Says more to a background task; one that has ended goes on with it.", move |args: More, cx| {
-        let said = t.update(&args.task_id, args.message, &cx);
-        async move { said }
-    });
+    let update = tool_fn(
+        "update_async_task",
+        "Says more to a background task; one that has ended goes on with it.",
+        move |args: More, cx| {
+            let said = t.update(&args.task_id, args.message, &cx);
+            async move { said }
+        },
+    );
     let t = tasks.clone();
     let cancel = tool_fn("cancel_async_task", "Cancels a background task.", move |args: One, cx| {
         let was = t.cancel(&owner(&cx), &args.task_id);

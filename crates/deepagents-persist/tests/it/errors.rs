@@ -1,0 +1,169 @@
+//! Databases that cannot be used say why, and nothing is written half.
+#![allow(clippy::disallowed_methods, reason = "tests damage files")]
+
+use std::time::Duration;
+
+use deepagents_core::journal::{Claim, Journal, JournalError, Record};
+use deepagents_core::message::{Message, MessageOp};
+use deepagents_core::run::Machine;
+use deepagents_core::state::{MessagesChannel, Update};
+use deepagents_persist::{DatabaseError, Sqlite, Synchronous};
+use rusqlite::Connection;
+
+use crate::sqlite::place;
+
+fn step() -> Vec<Record> {
+    vec![Record::Step { machine: Machine::new(0, 1) }]
+}
+
+fn reason(error: &JournalError) -> &DatabaseError {
+    DatabaseError::of_journal(error).unwrap_or_else(|| panic!("{error:?}"))
+}
+
+#[tokio::test]
+async fn a_file_of_something_else_is_refused_and_stays_as_it_is() {
+    let path = place();
+    std::fs::write(&path, "My notes. ".repeat(1000)).unwrap();
+    let error = Sqlite::open(&path).await.unwrap_err();
+    assert!(matches!(error, DatabaseError::Foreign { .. }), "{error:?}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "My notes. ".repeat(1000));
+
+    let path = place();
+    Connection::open(&path).unwrap().execute_batch("CREATE TABLE thread (id)").unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let error = Sqlite::open(&path).await.unwrap_err();
+    assert!(matches!(error, DatabaseError::Foreign { .. }), "{error:?}");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused_and_stays_as_it_is() {
+    let path = place();
+    drop(Sqlite::open(&path).await.unwrap());
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    let error = Sqlite::open(&path).await.unwrap_err();
+    assert!(matches!(error, DatabaseError::NewerSchema { found: 99, .. }), "{error:?}");
+    let version: i64 = Connection::open(&path).unwrap().pragma_query_value(None, "user_version", |r| r.get(0)).unwrap();
+    assert_eq!(version, 99);
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_found() {
+    let path = place();
+    {
+        let database = Sqlite::open(&path).await.unwrap();
+        let fence = database.claim("t", Claim::new("test", Duration::from_secs(60))).await.unwrap();
+        for end in 0..300 {
+            database.append("t", fence, end, step()).await.unwrap();
+        }
+        database.check().await.unwrap();
+    }
+    // The last connection moves the WAL into the file.
+    Connection::open(&path).unwrap().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    for page in bytes.chunks_mut(8192).skip(2) {
+        page[..2000].fill(0xa5);
+    }
+    std::fs::write(&path, bytes).unwrap();
+    let found = match Sqlite::open(&path).await {
+        Err(error) => error,
+        Ok(database) => {
+            let error = database.load("t", None).await.unwrap_err();
+            assert!(matches!(reason(&error), DatabaseError::Damaged { .. }), "{error:?}");
+            database.check().await.unwrap_err()
+        }
+    };
+    assert!(matches!(found, DatabaseError::Damaged { .. }), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_full_database_takes_nothing_half_and_goes_on_when_there_is_room() {
+    let path = place();
+    let small = Sqlite::options().max_bytes(400_000).open(&path).await.unwrap();
+    let fence = small.claim("t", Claim::new("test", Duration::from_secs(60))).await.unwrap();
+    let large = |n: u64| {
+        let mut message = Message::user(format!("{n} ").repeat(5_000));
+        message.set_id(n.to_string());
+        let update = Update::of::<MessagesChannel>(vec![MessageOp::put(message)]);
+        vec![Record::Update { update: deepagents_core::journal::RecordUpdate::Live(update) }, step().remove(0)]
+    };
+    let mut end = 0;
+    let error = loop {
+        match small.append("t", fence, end, large(end)).await {
+            Ok(appended) => end = appended.end,
+            Err(error) => break error,
+        }
+        assert!(end < 1_000, "the limit is not kept");
+    };
+    assert!(matches!(reason(&error), DatabaseError::Full { .. }), "{error:?}");
+    assert!(end > 10, "{end}");
+    assert_eq!(small.load("t", None).await.unwrap().entries.len() as u64, end);
+    drop(small);
+    let roomy = Sqlite::open(&path).await.unwrap();
+    roomy.check().await.unwrap();
+    assert_eq!(roomy.append("t", fence, end, large(end)).await.unwrap().end, end + 2);
+}
+
+#[tokio::test]
+async fn a_file_that_another_process_locks_is_waited_for_and_then_told() {
+    let path = place();
+    let database = Sqlite::options().wait(Duration::from_millis(50)).open(&path).await.unwrap();
+    let fence = database.claim("t", Claim::new("test", Duration::from_secs(60))).await.unwrap();
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let error = database.append("t", fence, 0, step()).await.unwrap_err();
+    assert!(matches!(reason(&error), DatabaseError::Locked { .. }), "{error:?}");
+    assert_eq!(database.load("t", None).await.unwrap().end, 0, "readers go on");
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(database.append("t", fence, 0, step()).await.unwrap().end, 1);
+}
+
+#[tokio::test]
+async fn a_place_without_a_folder_is_a_typed_error() {
+    let error = Sqlite::open(place().join("no").join("where.db")).await.unwrap_err();
+    assert!(matches!(error, DatabaseError::Unavailable { .. }), "{error:?}");
+    let error = Sqlite::open(place().parent().unwrap()).await.unwrap_err();
+    assert!(!matches!(error, DatabaseError::Other { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn the_file_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let path = place();
+    let database = Sqlite::options().synchronous(Synchronous::Full).open(&path).await.unwrap();
+    database.claim("t", Claim::new("test", Duration::from_secs(60))).await.unwrap();
+    for file in std::fs::read_dir(path.parent().unwrap()).unwrap() {
+        let mode = file.unwrap().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{mode:o}");
+    }
+}
+
+#[tokio::test]
+async fn two_processes_may_open_a_new_file_at_once_and_share_it() {
+    let path = place();
+    let (one, two) = tokio::join!(Sqlite::open(&path), Sqlite::open(&path));
+    let (one, two) = (one.unwrap(), two.unwrap());
+    let fence = one.claim("t", Claim::new("one", Duration::from_secs(60))).await.unwrap();
+    assert!(matches!(two.claim("t", Claim::new("two", Duration::from_secs(60))).await, Err(JournalError::Busy { .. })));
+    one.append("t", fence, 0, step()).await.unwrap();
+    assert_eq!(two.load("t", None).await.unwrap().end, 1);
+}
+
+#[tokio::test]
+async fn a_large_value_takes_its_room_once() {
+    let path = place();
+    let database = Sqlite::open(&path).await.unwrap();
+    let fence = database.claim("t", Claim::new("test", Duration::from_secs(60))).await.unwrap();
+    let large = "0123456789".repeat(50_000);
+    for end in 0..20 {
+        let mut message = Message::user(&*large);
+        message.set_id(end.to_string());
+        let update = Update::of::<MessagesChannel>(vec![MessageOp::put(message)]);
+        let record = Record::Update { update: deepagents_core::journal::RecordUpdate::Live(update) };
+        database.append("t", fence, end, vec![record]).await.unwrap();
+    }
+    database.threads().copy("t", "u", None).await.unwrap();
+    let size = |suffix: &str| std::fs::metadata(format!("{}{suffix}", path.display())).map_or(0, |file| file.len());
+    assert!(size("") + size("-wal") < 3_000_000, "{} and {}", size(""), size("-wal"));
+    assert_eq!(database.load("u", None).await.unwrap().entries.len(), 20);
+}

@@ -1,0 +1,52 @@
+//! A call that waits for a person, and goes on when there is an answer.
+
+#![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
+
+// ANCHOR: example
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{Approvals, AskBefore, Decision, DecisionKind, DeepAgent, MemoryJournal, RunInput, Stop, json_tool};
+use serde_json::{Value, json};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let model = ScriptedModel::new([
+        Turn::calls([
+            ("send", json!({"to": "ada@example.org", "text": "See you at 8."})),
+            ("send", json!({"to": "everyone@example.org", "text": "See you at 8."})),
+        ]),
+        Turn::text("Ada knows; the others were not told."),
+    ]);
+    let schema = json!({"type": "object", "properties": {"to": {"type": "string"}, "text": {"type": "string"}}});
+    let send = json_tool("send", "Sends a message.", schema, |args: Value, _cx| async move {
+        Ok(format!("Sent to {}: {}", args["to"], args["text"]))
+    });
+    let ask = AskBefore::only([DecisionKind::Approve, DecisionKind::Edit, DecisionKind::Reject])
+        .describe(|call, _cx| format!("Send {} to {}?", call.args["text"], call.args["to"]));
+    let agent = DeepAgent::builder()
+        .model(model)
+        .tool(send)
+        .interrupt_on(Approvals::new().before("send", ask))
+        .journal(MemoryJournal::new())
+        .build()?;
+
+    let outcome = agent.invoke(RunInput::new("Tell Ada to come at 8.").thread("dinner")).await?;
+    assert_eq!(outcome.stop, Stop::Waiting);
+    // Nothing runs now. The questions are kept with the thread: another process can answer them, days later.
+    let mut input = RunInput::resume("dinner");
+    for question in outcome.questions() {
+        println!("? {}", question.text);
+        let decision = if question.args["to"] == "ada@example.org" {
+            Decision::Approve
+        } else {
+            Decision::Reject { message: Some("Ada alone was meant.".into()) }
+        };
+        input = input.answer(question.id, decision);
+    }
+    let outcome = agent.invoke(input).await?;
+    for result in outcome.messages().iter().filter_map(|m| m.as_tool()) {
+        println!("{}: {}", result.name, if result.is_error { "not sent" } else { "sent" });
+    }
+    println!("{}", outcome.text());
+    Ok(())
+}
+// ANCHOR_END: example

@@ -1,0 +1,39 @@
+//! Models by name, with keys, addresses and settings.
+
+#![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
+
+// ANCHOR: example
+use std::time::Duration;
+
+use deepagents::models::{ModelConfig, Registry, RetryPolicy};
+use deepagents::{ChatModel, DeepAgent, ModelSettings};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut registry = Registry::new();
+    let key = std::env::var("ANTHROPIC_API_KEY").unwrap_or_else(|_| "a key".to_owned());
+    registry.configure("anthropic", ModelConfig { api_key: Some(key), ..ModelConfig::default() });
+    // Any server that speaks Chat Completions; a local one needs no key.
+    registry.configure(
+        "custom",
+        ModelConfig {
+            base_url: Some("http://localhost:8080/v1".into()),
+            retry: Some(RetryPolicy { max_attempts: 3, ..RetryPolicy::default() }),
+            ..ModelConfig::default()
+        },
+    );
+    for name in ["anthropic:claude-sonnet-4-5", "custom:my-model", "ollama:llama3:8b"] {
+        let model = registry.model(name)?;
+        println!("{}: window {:?}", model.name(), model.profile().context_window);
+    }
+    if let Err(error) = registry.model("openai:gpt-5.2") {
+        println!("{error}");
+    }
+
+    let mut settings = ModelSettings::default();
+    settings.max_tokens = Some(4_000);
+    settings.timeout = Some(Duration::from_secs(300));
+    let agent = DeepAgent::builder().model(registry.model("custom:my-model")?).settings(settings).build()?;
+    println!("{}", agent.agent().model().name());
+    Ok(())
+}
+// ANCHOR_END: example

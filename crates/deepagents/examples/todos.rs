@@ -1,0 +1,41 @@
+//! The todo list, as the model writes it and as the application reads it.
+
+#![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
+
+// ANCHOR: example
+use deepagents::DeepAgent;
+use deepagents::channels::Todos;
+use deepagents::middleware::todo::TodoPolicy;
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use serde_json::json;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let model = ScriptedModel::new([
+        Turn::call(
+            "write_todos",
+            json!({"todos": [
+                {"content": "Look", "status": "in_progress"},
+                {"content": "Report", "status": "pending"},
+            ]}),
+        ),
+        Turn::text("Done."),
+        // It was asked what became of the open items.
+        Turn::call(
+            "write_todos",
+            json!({"todos": [
+                {"content": "Look", "status": "completed"},
+                {"content": "Report", "status": "completed"},
+            ]}),
+        ),
+        Turn::text("Now it is done."),
+    ]);
+    let agent = DeepAgent::builder().model(model).todos(TodoPolicy::default().remind_after(Some(5))).build()?;
+    let outcome = agent.invoke("Look and report.").await?;
+    for todo in outcome.state.get::<Todos>().iter().flat_map(|todos| todos.iter()) {
+        println!("{} {} [{}]", todo.id, todo.content, todo.status.word());
+    }
+    println!("{} ({} model calls)", outcome.text(), outcome.model_calls);
+    Ok(())
+}
+// ANCHOR_END: example
