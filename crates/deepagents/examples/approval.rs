@@ -4,8 +4,14 @@
 
 // ANCHOR: example
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{Approvals, AskBefore, Decision, DecisionKind, DeepAgent, MemoryJournal, RunInput, Stop, json_tool};
-use serde_json::{Value, json};
+use deepagents::{Approvals, AskBefore, Decision, DecisionKind, DeepAgent, MemoryJournal, RunInput, Stop, tool_fn};
+use serde_json::json;
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Mail {
+    to: String,
+    text: String,
+}
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,12 +22,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         ]),
         Turn::text("Ada knows; the others were not told."),
     ]);
-    let schema = json!({"type": "object", "properties": {"to": {"type": "string"}, "text": {"type": "string"}}});
-    let send = json_tool("send", "Sends a message.", schema, |args: Value, _cx| async move {
-        Ok(format!("Sent to {}: {}", args["to"], args["text"]))
+    let send = tool_fn("send", "Sends a message.", |mail: Mail, _cx| async move {
+        Ok(format!("Sent to {}: {}", mail.to, mail.text))
     });
     let ask = AskBefore::only([DecisionKind::Approve, DecisionKind::Edit, DecisionKind::Reject])
-        .describe(|call, _cx| format!("Send {} to {}?", call.args["text"], call.args["to"]));
+        .describe(|call, _cx| format!("Send this? {}", call.args));
     let agent = DeepAgent::builder()
         .model(model)
         .tool(send)
@@ -35,7 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut input = RunInput::resume("dinner");
     for question in outcome.questions() {
         println!("? {}", question.text);
-        let decision = if question.args["to"] == "ada@example.org" {
+        let decision = if question.args.get("to").is_some_and(|to| to == "ada@example.org") {
             Decision::Approve
         } else {
             Decision::Reject { message: Some("Ada alone was meant.".into()) }

@@ -66,8 +66,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .effect(Effect::Read);
     let schema =
         json!({"type": "object", "properties": {"cents": {"type": "integer", "minimum": 0}}, "required": ["cents"]});
-    let pay =
-        json_tool("pay", "Pays.", schema, |args: Value, _cx| async move { Ok(format!("Paid {}.", args["cents"])) });
+    let pay = json_tool("pay", "Pays.", schema, |args: Value, _cx| async move {
+        Ok(format!("Paid {}.", args.get("cents").and_then(Value::as_u64).unwrap_or_default()))
+    });
 
     let model = ScriptedModel::new([
         Turn::calls([("stock", json!({})), ("order", json!({"article": 500}))]),

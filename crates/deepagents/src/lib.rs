@@ -32,8 +32,8 @@ mod permits;
 pub mod profile;
 mod workspace;
 
-pub use builder::{DeepAgent, DeepAgentBuilder, Preset};
 pub use approvals::{Approvals, AskBefore};
+pub use builder::{DeepAgent, DeepAgentBuilder, Preset};
 pub use deepagents_core::agent::BuildError;
 pub use deepagents_core::ask::{Decision, DecisionKind, Interrupt, Question};
 pub use deepagents_core::error::{BoxError, Error, Result};

@@ -37,7 +37,8 @@ impl Workspace {
 
     /// The same files under permission rules; what they want to be asked about is asked about elsewhere.
     pub(crate) fn guarded(self, rules: Permissions) -> Self {
-        let guard = move |backend| Arc::new(Guarded::new(backend, rules.clone(), Asking::Elsewhere)) as Arc<dyn Backend>;
+        let guard =
+            move |backend| Arc::new(Guarded::new(backend, rules.clone(), Asking::Elsewhere)) as Arc<dyn Backend>;
         match self {
             Self::One(backend) => Self::One(guard(backend)),
             Self::PerRun(make) => Self::PerRun(Arc::new(move |cx| guard(make(cx)))),

@@ -82,7 +82,11 @@ async fn a_run_that_ended_anywhere_goes_on_to_the_same_end_and_finished_calls_ru
         let outcome = agent.resume(&*thread).outcome().await.unwrap();
         check_history(outcome.messages()).unwrap();
         assert_eq!(outcome.stop, Stop::Done, "cut at {cut}");
-        let (got, wanted) = (words(outcome.messages()), words(whole.messages()));
+        let (got, mut wanted) = (words(outcome.messages()), words(whole.messages()));
+        // What a call would have said beside its result is not known when its outcome is not.
+        if before.in_doubt.keys().any(|call| (call.turn, call.index) == (0, 1)) {
+            wanted.retain(|text| text != "beside");
+        }
         assert_eq!(got.len(), wanted.len(), "cut at {cut}: {got:?}");
         for (got, wanted) in got.iter().zip(&wanted) {
             assert!(got == wanted || got.contains("is unknown"), "cut at {cut}: {got}");

@@ -32,6 +32,7 @@ async fn filled(store: &Any) {
     }
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "the result of a call is passed as it is")]
 fn conflict(result: Result<Item, StoreError>) -> bool {
     matches!(result, Err(StoreError::Conflict { .. }))
 }

@@ -120,14 +120,18 @@ impl DeepAgentBuilder {
         };
         // What the user has put in the place of a standard part narrows or widens what the agent may do, and so holds
         // below as well; the user's other middlewares are the main agent's own.
-        let inherited = self.own.iter().filter(|m| STANDARD.contains(&m.name()) && !["SubAgents", "BackgroundAgents"].contains(&m.name()));
+        let inherited = self
+            .own
+            .iter()
+            .filter(|m| STANDARD.contains(&m.name()) && !["SubAgents", "BackgroundAgents"].contains(&m.name()));
         let inherited = inherited.filter(|m| !spec.middlewares.iter().any(|own| own.name() == m.name()));
         // What asks in the user's way gives way to what the sub-agent says it is asked about.
         let asks = spec.approvals.is_some() || !spec.more_approvals.is_empty();
         let inherited = inherited.filter(|m| !(asks && m.name() == HUMAN));
         // An unknown name is refused where the main agent's stack is made.
         let leaves_out = |name: &&String| {
-            STANDARD.contains(&name.as_str()) && !["Memory", "Skills", "SubAgents", "BackgroundAgents"].contains(&name.as_str())
+            STANDARD.contains(&name.as_str())
+                && !["Memory", "Skills", "SubAgents", "BackgroundAgents"].contains(&name.as_str())
         };
         Self {
             system_prompt: spec.system_prompt.clone(),

@@ -28,7 +28,10 @@ use crate::middleware::skills::SkillSource;
 use crate::middleware::subagents::{DelegationLimits, SubAgent, SubAgentSpec};
 use crate::middleware::summarization::SummarizationOptions;
 use crate::middleware::todo::TodoPolicy;
-use crate::middleware::{Filesystem, HumanInTheLoop, Memory, PatchToolCalls, PromptCaching, Skills, Summarization, TodoList, UnsupportedContent};
+use crate::middleware::{
+    Filesystem, HumanInTheLoop, Memory, PatchToolCalls, PromptCaching, Skills, Summarization, TodoList,
+    UnsupportedContent,
+};
 use crate::permits;
 use crate::profile::{Applied, HarnessProfile, Profiles};
 use crate::workspace::Workspace;
@@ -429,7 +432,8 @@ impl DeepAgentBuilder {
         }
         if self.journal.is_none() && !self.is_sub_agent {
             return Err(BuildError::Option(
-                "calls that wait for a decision are kept in a journal; give the builder one with `.journal(...)`".into(),
+                "calls that wait for a decision are kept in a journal; give the builder one with `.journal(...)`"
+                    .into(),
             ));
         }
         Ok(())

@@ -94,6 +94,7 @@ fn read(n: u32) -> (&'static str, Value) {
     ("read", json!({"n": n}))
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "`json!` gives values")]
 fn edit(name: &str, args: Value) -> Decision {
     Decision::from_json(json!({"type": "edit", "edited_action": {"name": name, "args": args}}), "").unwrap()
 }

@@ -26,21 +26,44 @@ fn the_standard_stack_has_its_order_and_the_users_middlewares_follow() {
     let agent = DeepAgent::builder().model(model()).middleware(Own("Mine")).build().unwrap();
     assert_eq!(
         names(&agent),
-        ["TodoList", "Filesystem", "SubAgents", "Summarization", "PromptCaching", "PatchToolCalls", "Mine", "UnsupportedContent"]
+        [
+            "TodoList",
+            "Filesystem",
+            "SubAgents",
+            "Summarization",
+            "PromptCaching",
+            "PatchToolCalls",
+            "Mine",
+            "UnsupportedContent"
+        ]
     );
 }
 
 #[test]
 fn a_middleware_with_a_standard_name_takes_its_place() {
     let agent = DeepAgent::builder().model(model()).middleware(Own("Filesystem")).build().unwrap();
-    assert_eq!(names(&agent), ["TodoList", "Filesystem", "SubAgents", "Summarization", "PromptCaching", "PatchToolCalls", "UnsupportedContent"]);
+    assert_eq!(
+        names(&agent),
+        [
+            "TodoList",
+            "Filesystem",
+            "SubAgents",
+            "Summarization",
+            "PromptCaching",
+            "PatchToolCalls",
+            "UnsupportedContent"
+        ]
+    );
     assert!(agent.explain().tools.iter().all(|tool| tool.name != "ls"));
 }
 
 #[test]
 fn a_standard_middleware_can_be_left_out_and_an_unknown_name_is_refused() {
     let agent = DeepAgent::builder().model(model()).without("TodoList").build().unwrap();
-    assert_eq!(names(&agent), ["Filesystem", "SubAgents", "Summarization", "PromptCaching", "PatchToolCalls", "UnsupportedContent"]);
+    assert_eq!(
+        names(&agent),
+        ["Filesystem", "SubAgents", "Summarization", "PromptCaching", "PatchToolCalls", "UnsupportedContent"]
+    );
     let error = DeepAgent::builder().model(model()).without("Todo").build().unwrap_err();
     assert!(error.to_string().contains("they are TodoList, Filesystem, SubAgents"), "{error}");
 }
@@ -59,7 +82,10 @@ fn an_agent_without_a_model_is_refused_with_advice() {
 #[test]
 fn the_lean_preset_has_neither_todo_list_nor_prompt() {
     let agent = DeepAgent::builder().model(model()).preset(Preset::Lean).build().unwrap();
-    assert_eq!(names(&agent), ["Filesystem", "SubAgents", "Summarization", "PromptCaching", "PatchToolCalls", "UnsupportedContent"]);
+    assert_eq!(
+        names(&agent),
+        ["Filesystem", "SubAgents", "Summarization", "PromptCaching", "PatchToolCalls", "UnsupportedContent"]
+    );
     assert_eq!(agent.explain().system, "");
 }
 

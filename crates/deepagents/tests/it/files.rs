@@ -18,7 +18,10 @@ fn text_of(outcome: &deepagents::Outcome, path: &str) -> Option<String> {
 async fn a_file_is_written_edited_and_read_in_the_state() {
     let script = [
         Turn::call("write_file", json!({"file_path": "/a.txt", "content": "one two one\n"})),
-        Turn::call("edit_file", json!({"file_path": "/a.txt", "old_string": "one", "new_string": "1", "replace_all": true})),
+        Turn::call(
+            "edit_file",
+            json!({"file_path": "/a.txt", "old_string": "one", "new_string": "1", "replace_all": true}),
+        ),
         Turn::call("read_file", json!({"file_path": "/a.txt"})),
         Turn::call("ls", json!({"path": "/"})),
         Turn::text("Done."),
@@ -31,7 +34,8 @@ async fn a_file_is_written_edited_and_read_in_the_state() {
 
 #[tokio::test]
 async fn two_edits_of_one_file_in_one_turn_both_land() {
-    let edit = |old: &str, new: &str| ("edit_file", json!({"file_path": "/a.txt", "old_string": old, "new_string": new}));
+    let edit =
+        |old: &str, new: &str| ("edit_file", json!({"file_path": "/a.txt", "old_string": old, "new_string": new}));
     let script = [
         Turn::call("write_file", json!({"file_path": "/a.txt", "content": "a b"})),
         Turn::calls([edit("a", "A"), edit("b", "B")]),
@@ -139,7 +143,11 @@ async fn paging_says_where_to_go_on_and_an_offset_past_the_end_is_an_error() {
     ];
     let (outcome, _) = play(script, |b| b).await;
     let results = results(&outcome);
-    assert!(results[1].0.ends_with("   100\tline 99\n[lines 1-100 of 250; continue with offset 100]"), "{}", results[1].0);
+    assert!(
+        results[1].0.ends_with("   100\tline 99\n[lines 1-100 of 250; continue with offset 100]"),
+        "{}",
+        results[1].0
+    );
     assert!(results[2].0.starts_with("   246\tline 245\n") && results[2].0.ends_with("   250\tline 249"));
     assert_eq!(results[3], ("Error: offset 999 is past the end of /long.txt, which has 250 lines".to_owned(), true));
 }
@@ -179,7 +187,8 @@ async fn pictures_are_attached_and_other_binaries_are_told_of() {
 async fn a_large_result_goes_to_a_file_and_the_model_sees_both_ends() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Args {}
-    let dump = || deepagents::tool_fn("dump", "Dumps.", |_: Args, _cx| async move { Ok("line of log\n".repeat(12_000)) });
+    let dump =
+        || deepagents::tool_fn("dump", "Dumps.", |_: Args, _cx| async move { Ok("line of log\n".repeat(12_000)) });
     let script = [
         Turn::calls([("c.1", "dump", json!({})), ("c_1", "dump", json!({}))]),
         Turn::call("read_file", json!({"file_path": "/large_tool_results/c_1", "offset": 5, "limit": 2})),

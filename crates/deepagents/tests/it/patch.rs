@@ -77,7 +77,8 @@ async fn an_id_that_two_turns_share_belongs_to_each_turn_once() {
 
 #[tokio::test]
 async fn ids_that_providers_refuse_are_replaced_in_call_and_result_alike() {
-    let history = vec![Message::user("Start."), assistant(vec![call("a.b/c")]), result("a.b/c", "sunny"), Message::user("?")];
+    let history =
+        vec![Message::user("Start."), assistant(vec![call("a.b/c")]), result("a.b/c", "sunny"), Message::user("?")];
     let shown = shown(history).await;
     let id = shown[1].strip_prefix("a(").unwrap().strip_suffix(')').unwrap();
     assert!(id.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'), "{id}");

@@ -35,7 +35,7 @@ async fn run(model: ScriptedModel, configure: impl FnOnce(DeepAgentBuilder) -> D
 #[tokio::test]
 async fn a_sub_agent_sees_its_task_alone_and_its_last_words_come_back() {
     let model = ScriptedModel::rules()
-        .when(first_asked("Count"), [Turn::text("There are three.  "), ])
+        .when(first_asked("Count"), [Turn::text("There are three.  ")])
         .otherwise([Turn::calls([task("Count the birds.")]), Turn::text("Three.")])
         .build();
     let outcome = run(model.clone(), |b| b).await;
@@ -49,10 +49,7 @@ async fn a_sub_agent_sees_its_task_alone_and_its_last_words_come_back() {
 async fn what_a_sub_agent_writes_and_deletes_comes_back_file_by_file() {
     let write = |path: &str, content: &str| ("write_file", json!({"file_path": path, "content": content}));
     let model = ScriptedModel::rules()
-        .when(
-            first_asked("First"),
-            [Turn::calls([write("/x.txt", "edited by first")]), Turn::text("Edited.")],
-        )
+        .when(first_asked("First"), [Turn::calls([write("/x.txt", "edited by first")]), Turn::text("Edited.")])
         .when(
             first_asked("Second"),
             [
@@ -69,7 +66,11 @@ async fn what_a_sub_agent_writes_and_deletes_comes_back_file_by_file() {
         .build();
     let files = deepagents::middleware::filesystem::FilesystemOptions { read_before_edit: false, ..Default::default() };
     let outcome = run(model, |b| b.files(files)).await;
-    assert_eq!(text_of(&outcome, "/x.txt").as_deref(), Some("edited by first"), "the other's stale copy is not written back");
+    assert_eq!(
+        text_of(&outcome, "/x.txt").as_deref(),
+        Some("edited by first"),
+        "the other's stale copy is not written back"
+    );
     assert_eq!(text_of(&outcome, "/b.txt").as_deref(), Some("by second"));
     assert_eq!(text_of(&outcome, "/gone.txt"), None, "a deleted file does not come back");
 }
@@ -140,7 +141,10 @@ async fn a_described_sub_agent_has_its_prompt_tools_and_model_and_is_listed() {
     assert_eq!(results(&outcome)[0].0, "Researched.");
     assert!(own.requests()[0].system_text().starts_with("Cite sources."));
     let task = main.requests()[0].tools.iter().find(|tool| tool.name == "task").unwrap().clone();
-    assert!(task.description.contains("- general-purpose: ") && task.description.contains("- researcher: Finds things out."));
+    assert!(
+        task.description.contains("- general-purpose: ")
+            && task.description.contains("- researcher: Finds things out.")
+    );
 }
 
 #[tokio::test]
@@ -187,7 +191,8 @@ async fn without_any_sub_agent_there_is_no_task_tool() {
 #[tokio::test]
 async fn two_sub_agents_of_one_name_are_refused() {
     let spec = || SubAgentSpec::new("twice", "Twice.");
-    let error = DeepAgent::builder().model(ScriptedModel::new([])).sub_agent(spec()).sub_agent(spec()).build().unwrap_err();
+    let error =
+        DeepAgent::builder().model(ScriptedModel::new([])).sub_agent(spec()).sub_agent(spec()).build().unwrap_err();
     assert_eq!(error.to_string(), "two sub-agents are named `twice`; give each a name of its own");
 }
 

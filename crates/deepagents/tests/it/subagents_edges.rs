@@ -32,7 +32,7 @@ fn first_asked(words: &'static str) -> impl Fn(&ModelRequest) -> bool + Send + S
 
 fn last_asked(words: &'static str) -> impl Fn(&ModelRequest) -> bool + Send + Sync + 'static {
     move |request| {
-        let last = request.messages.iter().filter(|m| m.as_tool().is_none() && m.as_assistant().is_none()).last();
+        let last = request.messages.iter().rfind(|m| m.as_tool().is_none() && m.as_assistant().is_none());
         last.is_some_and(|m| m.text().contains(words))
     }
 }

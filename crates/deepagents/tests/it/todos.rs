@@ -13,7 +13,8 @@ fn write(items: &[(&str, &str)]) -> Turn {
 }
 
 fn todos(items: &[(&str, &str)]) -> Value {
-    let items: Vec<Value> = items.iter().map(|(content, status)| json!({"content": content, "status": status})).collect();
+    let items: Vec<Value> =
+        items.iter().map(|(content, status)| json!({"content": content, "status": status})).collect();
     json!({ "todos": items })
 }
 
@@ -71,11 +72,8 @@ async fn ids_and_times_stay_with_an_item_while_its_status_or_its_words_change() 
 
 #[tokio::test]
 async fn finished_items_that_a_write_leaves_out_are_kept_and_the_model_is_told() {
-    let script = [
-        write(&[("Read", "completed"), ("Write", "pending")]),
-        write(&[("Write", "completed")]),
-        Turn::text("Done."),
-    ];
+    let script =
+        [write(&[("Read", "completed"), ("Write", "pending")]), write(&[("Write", "completed")]), Turn::text("Done.")];
     let (outcome, _) = play(script.clone(), |b| b).await;
     assert_eq!(list(&outcome).len(), 2);
     assert!(results(&outcome)[1].0.contains("have been kept: Read"), "{:?}", results(&outcome));
@@ -104,7 +102,15 @@ async fn a_run_that_is_about_to_end_with_open_items_is_asked_once() {
 #[tokio::test]
 async fn a_list_that_does_not_move_is_recalled_at_the_end_of_the_conversation() {
     let look = || Turn::call("ls", json!({"path": "/"}));
-    let script = [write(&[("A", "in_progress")]), look(), look(), look(), look(), write(&[("A", "completed")]), Turn::text("Done.")];
+    let script = [
+        write(&[("A", "in_progress")]),
+        look(),
+        look(),
+        look(),
+        look(),
+        write(&[("A", "completed")]),
+        Turn::text("Done."),
+    ];
     let policy = TodoPolicy::default().remind_after(Some(2));
     let (outcome, model) = play(script, |b| b.todos(policy)).await;
     let reminders: Vec<usize> = (0..outcome.messages().len())

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use deepagents::channels::Files;
-use deepagents::core::tool::DynTool;
 use deepagents::core::store::MemoryStore;
+use deepagents::core::tool::DynTool;
 use deepagents::fs::permissions::Permissions;
 use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents::fs::{Backend, CompositeBackend, Content, FileData, LocalBackend, StateBackend, StoreBackend};
@@ -16,7 +16,9 @@ use deepagents::middleware::subagents::SubAgentSpec;
 use deepagents::middleware::summarization::{PrefixReuse, Size, SummarizationOptions, Trigger, TruncateArgs};
 use deepagents::middleware::todo::TodoPolicy;
 use deepagents::models::{ModelConfig, Registry};
-use deepagents::{Approvals, AskBefore, DecisionKind, DeepAgent, MemoryJournal, ResponseFormat, ToolError, Update, json_tool};
+use deepagents::{
+    Approvals, AskBefore, DecisionKind, DeepAgent, MemoryJournal, ResponseFormat, ToolError, Update, json_tool,
+};
 use serde_json::Value;
 
 use crate::scenario::{BackendSpec, Scenario, SummarizationSpec, ToolSpec};
@@ -48,14 +50,8 @@ pub(crate) async fn agent(scenario: &Scenario, url: &str, journal: Arc<MemoryJou
         "openai" => ("gpt-4.1", format!("{url}/v1")),
         other => bail!("unsupported: provider {other}"),
     };
-    let config = ModelConfig {
-        api_key: Some("any".to_owned()),
-        base_url: Some(base_url),
-        ..ModelConfig::default()
-    };
-    let model_named = |name: &str| {
-        Registry::new().model_with(&format!("{}:{name}", scenario.provider), config.clone())
-    };
+    let config = ModelConfig { api_key: Some("any".to_owned()), base_url: Some(base_url), ..ModelConfig::default() };
+    let model_named = |name: &str| Registry::new().model_with(&format!("{}:{name}", scenario.provider), config.clone());
     builder = builder.model(model_named(spec.model.as_deref().unwrap_or(model))?);
     for entry in &spec.subagents {
         if let Some(part) = entry.other.keys().next() {

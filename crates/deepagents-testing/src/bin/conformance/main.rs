@@ -7,6 +7,7 @@
 //! Each scenario file gives one trace file of the same name, to be compared with what another implementation did on
 //! the same scenario. The server is the script given with `--mockllm`, started by this program.
 #![allow(clippy::print_stdout, reason = "a program's output")]
+#![allow(clippy::indexing_slicing, reason = "JSON objects are built by index, which adds what is not there")]
 
 mod build;
 mod scenario;

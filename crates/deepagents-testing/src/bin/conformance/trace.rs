@@ -20,7 +20,12 @@ fn bare(interrupt: &Interrupt) -> Value {
     json
 }
 
-pub(crate) async fn step(state: &State, built: &Built, questions: Vec<Question>, error: Option<String>) -> Result<Value> {
+pub(crate) async fn step(
+    state: &State,
+    built: &Built,
+    questions: Vec<Question>,
+    error: Option<String>,
+) -> Result<Value> {
     let messages: Vec<Value> = state.messages().iter().map(|m| message(m)).collect();
     let todos: Vec<Value> = state
         .get::<Todos>()
@@ -33,7 +38,10 @@ pub(crate) async fn step(state: &State, built: &Built, questions: Vec<Question>,
         Some(root) => on_disk(root.path(), root.path(), &mut files)?,
         None => {
             for (path, file) in state.get::<Files>().into_iter().flat_map(|files| files.iter()) {
-                files.insert(path.to_string(), Value::String(String::from_utf8_lossy(file.content().bytes()).into_owned()));
+                files.insert(
+                    path.to_string(),
+                    Value::String(String::from_utf8_lossy(file.content().bytes()).into_owned()),
+                );
             }
         }
     }

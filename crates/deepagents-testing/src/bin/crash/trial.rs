@@ -13,9 +13,10 @@ use deepagents_core::agent::Agent;
 use deepagents_core::journal::{Journal, Record, Status};
 use deepagents_core::message::Block;
 use deepagents_core::run::{RunInput, Stop};
+use deepagents_core::state::State;
 use deepagents_core::tool::{Effect, ToolContext, json_tool};
 use deepagents_models::scripted::{ScriptedModel, Turn};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::database::Place;
 use super::watch::Watched;
@@ -216,8 +217,9 @@ impl Trial {
         journal.threads().copy(thread, &pruned, None).await?;
         let agent = agent(journal.clone(), &self.folder)?;
         agent.prune(&pruned, &deepagents_core::journal::Keep::Latest).await?;
-        let (whole, kept) = (Value::Object(state.to_json(true)?), agent.state(&pruned).await?.to_json(true)?);
-        ensure!(whole.to_string() == Value::Object(kept).to_string(), "pruning changed the state of {thread}");
+        let text = |state: &State| anyhow::Ok(serde_json::to_string(&state.to_json(true)?)?);
+        let (whole, kept) = (text(&state)?, text(&agent.state(&pruned).await?)?);
+        ensure!(whole == kept, "pruning changed the state of {thread}");
         journal.threads().delete(&pruned).await?;
         self.seen.appends += lines(&self.folder.join(format!("{thread}.acknowledged")))?.len();
         self.seen.finished += known.finished.len();

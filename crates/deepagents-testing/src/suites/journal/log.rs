@@ -21,7 +21,7 @@ pub async fn an_unknown_thread_is_empty(journal: Any, _: TestClock) {
 
 /// Order and content stay.
 pub async fn what_is_appended_is_read_back_in_order(journal: Any, _: TestClock) {
-    let records = vec![started("r"), says("m", "hello"), step(1), notes(json!({"k": 1}))];
+    let records = [started("r"), says("m", "hello"), step(1), notes(json!({"k": 1}))];
     let wanted: Vec<String> = records.iter().map(|record| encode(record).unwrap()).collect();
     let fence = own(&journal, "t").await;
     let first = journal.append("t", fence, 0, records[..1].to_vec()).await.unwrap();

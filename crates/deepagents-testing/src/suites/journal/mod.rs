@@ -75,7 +75,8 @@ pub(crate) fn says(id: &str, text: &str) -> Record {
 }
 
 pub(crate) fn notes(notes: Value) -> Record {
-    let notes = notes.as_object().unwrap().clone().into_iter().collect();
+    let Value::Object(notes) = notes else { panic!("an object") };
+    let notes = notes.into_iter().collect();
     Record::Update { update: RecordUpdate::Live(Update::of::<Notes>(notes)) }
 }
 

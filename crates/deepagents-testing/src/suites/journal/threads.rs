@@ -11,7 +11,8 @@ use super::{Any, ended, live, minute, own, says, started, step, write};
 use crate::suites::TestClock;
 
 fn map(value: Value) -> Map<String, Value> {
-    value.as_object().unwrap().clone()
+    let Value::Object(map) = value else { panic!("an object") };
+    map
 }
 
 async fn ids(journal: &Any, query: ThreadQuery) -> Vec<String> {

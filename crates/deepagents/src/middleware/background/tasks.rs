@@ -61,7 +61,7 @@ impl Tasks {
     pub(super) fn start(
         self: &Arc<Self>,
         name: &str,
-        description: String,
+        description: &str,
         cx: &ToolContext,
     ) -> Result<String, ToolError> {
         let Some(agent) = self.agents.iter().find(|agent| agent.name == name).cloned() else {
@@ -75,7 +75,7 @@ impl Tasks {
         let owner = owner(cx);
         let id = cx.ids().next("task");
         let base = RunInput::default().with_extensions_of(cx);
-        let input = shared(base.clone().message(description.as_str()), &given);
+        let input = shared(base.clone().message(description), &given);
         let mut list = self.list();
         self.make_room(&mut list, &owner)?;
         let (inbox, cancel) = self.work(&id, &agent, base, input);

@@ -69,7 +69,7 @@ pub(super) fn all(tasks: &Arc<Tasks>) -> Vec<Arc<dyn DynTool>> {
     let about = include_str!("../../prompts/background.md").trim_end().replace("{available_agents}", &lines.join("\n"));
     let t = tasks.clone();
     let start = tool_fn("start_async_task", about, move |args: Start, cx| {
-        let id = t.start(&args.subagent_type, args.description, &cx);
+        let id = t.start(&args.subagent_type, &args.description, &cx);
         async move { id.map(|id| format!("Started. task_id: {id}")) }
     });
     let t = tasks.clone();

@@ -18,8 +18,8 @@ use deepagents_core::state::ChannelSpec;
 use deepagents_core::tool::DynTool;
 use deepagents_fs::{Backend, StateBackend, VPath};
 
-use crate::workspace::Workspace;
 use crate::described::Described;
+use crate::workspace::Workspace;
 use long::LongMessages;
 use tools::{Delete, EditFile, Execute, Glob, Grep, Ls, ReadFile, WriteFile};
 

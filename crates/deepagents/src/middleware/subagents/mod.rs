@@ -20,8 +20,7 @@ pub use spec::{Mode, SubAgentSpec};
 /// The sub-agent that is there unless switched off.
 pub const GENERAL_PURPOSE: &str = "general-purpose";
 /// What it is for, in the words the model reads.
-pub(crate) const GENERAL_PURPOSE_DESCRIPTION: &str =
-    "Researches, searches and does multi-step work with the same tools as you; for anything that would take many calls.";
+pub(crate) const GENERAL_PURPOSE_DESCRIPTION: &str = "Researches, searches and does multi-step work with the same tools as you; for anything that would take many calls.";
 
 /// Gives the agent sub-agents to delegate to.
 ///

@@ -85,9 +85,9 @@ impl Middleware for TodoList {
             "Error: {WRITE} was called {} times in one turn, so none of the calls was carried out. Call it once, with the whole list.",
             writes.len()
         );
-        let refusals = writes.iter().map(|call| {
-            MessageOp::put(Message::Tool(ToolMessage::error(call.id.clone(), WRITE, text.clone())))
-        });
+        let refusals = writes
+            .iter()
+            .map(|call| MessageOp::put(Message::Tool(ToolMessage::error(call.id.clone(), WRITE, text.clone()))));
         Ok(Step::set::<MessagesChannel>(refusals.collect()))
     }
 

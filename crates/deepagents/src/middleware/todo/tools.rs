@@ -44,7 +44,9 @@ impl Tool for WriteTodos {
         let mut list: Vec<Todo> = Vec::new();
         for item in args.todos {
             if item.content.trim().is_empty() {
-                return Err(ToolError::model("Error: an item has no content; say what is to be done. The list is unchanged."));
+                return Err(ToolError::model(
+                    "Error: an item has no content; say what is to be done. The list is unchanged.",
+                ));
             }
             // The same item is the one with the id, or else the first left over with the same words.
             let same = unused

@@ -105,7 +105,8 @@ impl Tool for EditFile {
         let path = self.0.reach_to_change(&args.file_path)?;
         let backend = self.0.workspace.of(&cx);
         let first = Edit { old: args.old_string, new: args.new_string, replace_all: args.replace_all };
-        let more = args.edits.into_iter().map(|e| Edit { old: e.old_string, new: e.new_string, replace_all: e.replace_all });
+        let more =
+            args.edits.into_iter().map(|e| Edit { old: e.old_string, new: e.new_string, replace_all: e.replace_all });
         let edits: Vec<Edit> = std::iter::once(first).chain(more).collect();
         let expected = if self.0.options.read_before_edit {
             let there = backend.stat(cx.state(), &path).await.map_err(failed)?;
@@ -123,7 +124,6 @@ impl Tool for EditFile {
         Ok(ToolOutput::text(text).with_update(edited.update.and(seen)))
     }
 }
-
 
 pub(in crate::middleware::filesystem) struct Delete(pub(in crate::middleware::filesystem) Arc<Filesystem>);
 

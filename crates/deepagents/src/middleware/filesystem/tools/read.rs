@@ -48,7 +48,9 @@ impl Tool for Ls {
         let mut lines: Vec<String> = listing
             .entries
             .iter()
-            .map(|entry| if entry.kind == Kind::Directory { format!("{}/", entry.path) } else { entry.path.to_string() })
+            .map(
+                |entry| if entry.kind == Kind::Directory { format!("{}/", entry.path) } else { entry.path.to_string() },
+            )
             .collect();
         if lines.is_empty() {
             lines.push("No files found".to_owned());
@@ -171,4 +173,3 @@ impl ReadFile {
         Ok(ToolOutput::blocks(vec![Block::Media(media)]))
     }
 }
-

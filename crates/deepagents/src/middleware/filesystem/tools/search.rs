@@ -20,7 +20,9 @@ const DEFAULT_MATCHES: usize = 1_000;
 fn notes(stopped: Option<Stopped>, problems: &Problems) -> Vec<String> {
     let mut notes = Vec::new();
     match stopped {
-        Some(Stopped::Deadline) => notes.push("[the time was up; narrow the path or the pattern for the rest]".to_owned()),
+        Some(Stopped::Deadline) => {
+            notes.push("[the time was up; narrow the path or the pattern for the rest]".to_owned())
+        }
         Some(_) => notes.push("[there is more; narrow the path or the pattern, or raise max_count]".to_owned()),
         None => {}
     }
@@ -56,7 +58,8 @@ impl Tool for Glob {
     }
 
     async fn call(&self, args: GlobArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let query = GlobQuery::new(&args.pattern, self.0.reach(args.path.as_deref().unwrap_or("/"))?).map_err(failed)?;
+        let query =
+            GlobQuery::new(&args.pattern, self.0.reach(args.path.as_deref().unwrap_or("/"))?).map_err(failed)?;
         let found = self.0.workspace.of(&cx).glob(cx.state(), &query).await.map_err(failed)?;
         let mut lines: Vec<String> = found.files.iter().map(ToString::to_string).collect();
         if lines.is_empty() {
@@ -166,7 +169,10 @@ fn content(file: &GrepFile) -> Vec<String> {
 /// Whether text that was not found is likelier meant as a regular expression.
 fn looks_like_regex(pattern: &str) -> bool {
     let escapes = ["\\.", "\\w", "\\W", "\\d", "\\D", "\\s", "\\S", "\\b", "\\B", "\\(", "\\)", "\\{", "\\["];
-    pattern.contains('|') || pattern.contains(".*") || pattern.contains(".+") || escapes.iter().any(|e| pattern.contains(e))
+    pattern.contains('|')
+        || pattern.contains(".*")
+        || pattern.contains(".+")
+        || escapes.iter().any(|e| pattern.contains(e))
 }
 
 #[cfg(test)]
