@@ -16,8 +16,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`DeepAgent::builder`] assembles the standard stack: a todo list, files, prompt caching, repair of tool calls. Every
-//! part can be replaced, configured or left out, and [`DeepAgent::explain`] shows what came of it. Your own parts are
+//! [`DeepAgent::builder`] assembles the standard stack: a todo list, files, sub-agents, compaction of the context, prompt
+//! caching, repair of tool calls, and memory, skills and approvals where they are asked for. Every part can be
+//! replaced, configured or left out, and [`DeepAgent::explain`] shows what came of it. Your own parts are
 //! [`Middleware`]s and [`Tool`]s.
 
 mod approvals;

@@ -30,7 +30,6 @@ const MIGRATIONS: [&str; 1] = ["
         expires_at bigint,
         bytes bigint NOT NULL DEFAULT 0
     );
-    CREATE INDEX thread_updated ON thread (updated_at);
     CREATE INDEX thread_expires ON thread (expires_at) WHERE expires_at IS NOT NULL;
     CREATE TABLE event (
         thread bigint NOT NULL REFERENCES thread ON DELETE CASCADE,

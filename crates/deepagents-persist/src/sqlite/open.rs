@@ -36,7 +36,6 @@ const MIGRATIONS: [&str; 1] = ["
         expires_at INTEGER,
         bytes INTEGER NOT NULL DEFAULT 0
     ) STRICT;
-    CREATE INDEX thread_updated ON thread (updated_at);
     CREATE INDEX thread_expires ON thread (expires_at) WHERE expires_at IS NOT NULL;
     CREATE TABLE event (
         key INTEGER PRIMARY KEY,
