@@ -10,7 +10,7 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::Messages;
-use super::turns::{Item, Part, Turn, check_marks, turns};
+use super::turns::{Item, Part, Turns, check_marks, turns};
 use crate::extra::{Extra, Fields};
 use crate::schema;
 
@@ -26,7 +26,7 @@ pub(super) fn body(wire: &Messages, request: &ModelRequest, stream: bool) -> Res
 struct Body<'a> {
     wire: &'a Messages,
     request: &'a ModelRequest,
-    turns: Vec<Turn<'a>>,
+    turns: Turns<'a>,
     extra: Extra<'a>,
     stream: bool,
 }
@@ -175,11 +175,22 @@ impl Serialize for TextItem<'_> {
     }
 }
 
+impl Serialize for Turns<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter().map(|(role, content)| Turn { role, content }))
+    }
+}
+
+struct Turn<'a> {
+    role: &'static str,
+    content: &'a [Part<'a>],
+}
+
 impl Serialize for Turn<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("role", self.role)?;
-        map.serialize_entry("content", &self.parts)?;
+        map.serialize_entry("content", self.content)?;
         map.end()
     }
 }

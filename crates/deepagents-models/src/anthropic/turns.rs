@@ -1,15 +1,25 @@
 //! Messages grouped into the turns that the API takes, with their cache marks.
 
+use std::ops::Range;
+
 use deepagents_core::message::{AssistantMessage, Block, Media, MediaKind, MediaSource, Message, Origin, ToolMessage};
 use deepagents_core::model::{CacheTtl, ModelError, ModelRequest};
 use serde_json::Value;
 
 use crate::extra::Extra;
 
-/// One message of the request's body.
-pub(super) struct Turn<'a> {
-    pub(super) role: &'static str,
-    pub(super) parts: Vec<Part<'a>>,
+/// The messages of the request's body, their content in one list: a long conversation has thousands of turns with one
+/// part each.
+pub(super) struct Turns<'a> {
+    parts: Vec<Part<'a>>,
+    turns: Vec<(&'static str, Range<usize>)>,
+}
+
+impl<'a> Turns<'a> {
+    /// Role and content of each message.
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = (&'static str, &[Part<'a>])> {
+        self.turns.iter().map(|(role, range)| (*role, self.parts.get(range.clone()).unwrap_or_default()))
+    }
 }
 
 /// One content item.
@@ -42,7 +52,7 @@ impl Item<'_> {
 }
 
 /// Groups the messages: results first, then what the user says, as one turn.
-pub(super) fn turns<'a>(request: &'a ModelRequest, origin: &Origin) -> Result<Vec<Turn<'a>>, ModelError> {
+pub(super) fn turns<'a>(request: &'a ModelRequest, origin: &Origin) -> Result<Turns<'a>, ModelError> {
     let mut marks: Vec<(usize, CacheTtl)> = request.cache.messages.clone();
     if let Some((index, _)) = marks.iter().find(|(index, _)| *index >= request.messages.len()) {
         return Err(ModelError::invalid(format!(
@@ -51,47 +61,50 @@ pub(super) fn turns<'a>(request: &'a ModelRequest, origin: &Origin) -> Result<Ve
         )));
     }
     marks.sort_unstable();
-    let mut turns: Vec<Turn<'a>> = Vec::new();
-    let mut parts = Vec::new();
+    let bare = |item| Part { item, mark: None };
+    let mut parts: Vec<Part<'a>> = Vec::with_capacity(request.messages.len());
+    let mut turns: Vec<(&'static str, Range<usize>)> = Vec::with_capacity(request.messages.len());
     for (index, message) in request.messages.iter().enumerate() {
+        let from = parts.len();
         let role = match &**message {
             Message::User(user) => {
                 check_media(&user.content)?;
-                parts.extend(user.content.iter().filter_map(spoken));
+                parts.extend(user.content.iter().filter_map(spoken).map(bare));
                 "user"
             }
             Message::Tool(result) => {
                 check_media(&result.content)?;
-                parts.push(Item::Result(result));
+                parts.push(bare(Item::Result(result)));
                 "user"
             }
             Message::Assistant(said) => {
-                parts.extend(replayed(said, origin));
+                parts.extend(replayed(said, origin).map(bare));
                 "assistant"
             }
             _ => return Err(ModelError::invalid("a message has a role that the Messages API does not know")),
         };
-        if parts.is_empty() {
+        let new = parts.get_mut(from..).unwrap_or_default();
+        if new.is_empty() {
             continue;
         }
-        let mark = marks.iter().rev().find(|(at, _)| *at == index).map(|(_, ttl)| *ttl);
-        let marked = mark.and_then(|ttl| Some((parts.iter().rposition(Item::takes_mark)?, ttl)));
-        let new = parts.drain(..).enumerate().map(|(at, item)| {
-            let mark = marked.filter(|(marked, _)| *marked == at).map(|(_, ttl)| ttl);
-            Part { item, mark }
-        });
+        if let Some((_, ttl)) = marks.iter().rev().find(|(at, _)| *at == index)
+            && let Some(part) = new.iter_mut().rfind(|part| part.item.takes_mark())
+        {
+            part.mark = Some(*ttl);
+        }
         match turns.last_mut() {
-            Some(turn) if turn.role == "user" && role == "user" => turn.parts.extend(new),
-            _ => turns.push(Turn { role, parts: new.collect() }),
+            Some(("user", range)) if role == "user" => range.end = parts.len(),
+            _ => turns.push((role, from..parts.len())),
         }
     }
-    for turn in &mut turns {
-        turn.parts.sort_by_key(|part| !matches!(part.item, Item::Result(_)));
+    for (_, range) in &turns {
+        let turn = parts.get_mut(range.clone()).unwrap_or_default();
+        turn.sort_by_key(|part| !matches!(part.item, Item::Result(_)));
     }
     if turns.is_empty() {
         return Err(ModelError::invalid("there is nothing to send: add at least one message with content"));
     }
-    Ok(turns)
+    Ok(Turns { parts, turns })
 }
 
 /// A block of a user's message, if it can be sent.
@@ -136,10 +149,10 @@ fn takes(media: &Media) -> bool {
 }
 
 /// Refuses more breakpoints than the API takes, and a longer time after a shorter one.
-pub(super) fn check_marks(request: &ModelRequest, turns: &[Turn<'_>], extra: Extra<'_>) -> Result<(), ModelError> {
+pub(super) fn check_marks(request: &ModelRequest, turns: &Turns<'_>, extra: Extra<'_>) -> Result<(), ModelError> {
     let tools = request.cache.tools.filter(|_| !request.tools.is_empty());
     let system = request.system.iter().filter(|block| !block.text.trim().is_empty()).filter_map(|block| block.cache);
-    let parts = turns.iter().flat_map(|turn| turn.parts.iter().filter_map(|part| part.mark));
+    let parts = turns.parts.iter().filter_map(|part| part.mark);
     let mut count = usize::from(extra.get("cache_control").is_some_and(|mark| !mark.is_null()));
     let mut short = false;
     for mark in tools.into_iter().chain(system).chain(parts) {
