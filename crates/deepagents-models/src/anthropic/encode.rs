@@ -7,6 +7,7 @@ use deepagents_core::message::{Block, Media, MediaKind, MediaSource, ToolMessage
 use deepagents_core::model::{CacheTtl, ModelError, ModelRequest, SystemBlock, ToolChoice};
 use deepagents_core::tool::ToolSpec;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
 use super::Messages;
@@ -19,14 +20,21 @@ pub(super) fn body(wire: &Messages, request: &ModelRequest, stream: bool) -> Res
     let extra = Extra { model: &wire.extra, request: &request.settings.extra };
     let turns = turns(request, &wire.origin)?;
     check_marks(request, &turns, extra)?;
-    let body = Body { wire, request, turns, extra, stream };
-    serde_json::to_vec(&body).map_err(|error| ModelError::invalid(format!("the request cannot be written: {error}")))
+    let failed = |error| ModelError::invalid(format!("the request cannot be written: {error}"));
+    let write = |at| {
+        let (role, content) = turns.get(at);
+        to_raw_value(&Turn { role, content })
+    };
+    let written = wire.written.of(turns.lasting(), write).map_err(failed)?;
+    serde_json::to_vec(&Body { wire, request, turns: &turns, written, extra, stream }).map_err(failed)
 }
 
 struct Body<'a> {
     wire: &'a Messages,
     request: &'a ModelRequest,
-    turns: Turns<'a>,
+    turns: &'a Turns<'a>,
+    /// Turns that need not be written again.
+    written: Vec<Option<Arc<RawValue>>>,
     extra: Extra<'a>,
     stream: bool,
 }
@@ -94,7 +102,7 @@ impl Serialize for Body<'_> {
         if self.request.system.iter().any(|block| !block.text.trim().is_empty()) {
             fields.put("system", &System(&self.request.system))?;
         }
-        fields.put("messages", &self.turns)?;
+        fields.put("messages", &Conversation(self))?;
         fields.map.end()
     }
 }
@@ -175,9 +183,18 @@ impl Serialize for TextItem<'_> {
     }
 }
 
-impl Serialize for Turns<'_> {
+struct Conversation<'a>(&'a Body<'a>);
+
+impl Serialize for Conversation<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.iter().map(|(role, content)| Turn { role, content }))
+        let mut list = serializer.serialize_seq(None)?;
+        for ((role, content), written) in self.0.turns.iter().zip(&self.0.written) {
+            match written {
+                Some(raw) => list.serialize_element(&**raw)?,
+                None => list.serialize_element(&Turn { role, content })?,
+            }
+        }
+        list.end()
     }
 }
 

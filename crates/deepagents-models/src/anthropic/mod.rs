@@ -4,6 +4,7 @@ mod blocks;
 mod encode;
 mod fold;
 mod turns;
+mod written;
 
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, Mo
 use futures_core::stream::BoxStream;
 use serde_json::{Map, Value};
 
+use self::written::Written;
 use crate::catalogue;
 use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
@@ -67,6 +69,7 @@ impl Anthropic {
                 max_tokens: profile.max_output.map_or(DEFAULT_MAX_TOKENS, |most| most.min(USUAL_MAX_TOKENS)),
                 origin: Origin { api: API.to_owned(), provider: PROVIDER.to_owned(), model },
                 extra: config.extra,
+                written: Written::default(),
             }),
             profile,
         })
@@ -114,6 +117,7 @@ struct Messages {
     origin: Origin,
     max_tokens: u64,
     extra: Map<String, Value>,
+    written: Written,
 }
 
 impl Wire for Messages {

@@ -1,6 +1,7 @@
 //! Messages grouped into the turns that the API takes, with their cache marks.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use deepagents_core::message::{AssistantMessage, Block, Media, MediaKind, MediaSource, Message, Origin, ToolMessage};
 use deepagents_core::model::{CacheTtl, ModelError, ModelRequest};
@@ -13,12 +14,26 @@ use crate::extra::Extra;
 pub(super) struct Turns<'a> {
     parts: Vec<Part<'a>>,
     turns: Vec<(&'static str, Range<usize>)>,
+    /// The message that a turn is made of alone.
+    alone: Vec<Option<&'a Arc<Message>>>,
 }
 
 impl<'a> Turns<'a> {
     /// Role and content of each message.
     pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = (&'static str, &[Part<'a>])> {
         self.turns.iter().map(|(role, range)| (*role, self.parts.get(range.clone()).unwrap_or_default()))
+    }
+
+    /// Role and content of one message.
+    pub(super) fn get(&self, at: usize) -> (&'static str, &[Part<'a>]) {
+        let turn = self.turns.get(at);
+        turn.map_or(("user", &[]), |(role, range)| (*role, self.parts.get(range.clone()).unwrap_or_default()))
+    }
+
+    /// The message behind each turn that is made of it alone, and looks the same in every request.
+    pub(super) fn lasting(&self) -> impl Iterator<Item = Option<&'a Arc<Message>>> {
+        let lasts = |part: &Part<'_>| part.mark.is_none() && !matches!(part.item, Item::Block(Block::Media(_)));
+        self.iter().zip(&self.alone).map(move |((_, parts), message)| message.filter(|_| parts.iter().all(lasts)))
     }
 }
 
@@ -64,6 +79,7 @@ pub(super) fn turns<'a>(request: &'a ModelRequest, origin: &Origin) -> Result<Tu
     let bare = |item| Part { item, mark: None };
     let mut parts: Vec<Part<'a>> = Vec::with_capacity(request.messages.len());
     let mut turns: Vec<(&'static str, Range<usize>)> = Vec::with_capacity(request.messages.len());
+    let mut alone = Vec::with_capacity(request.messages.len());
     for (index, message) in request.messages.iter().enumerate() {
         let from = parts.len();
         let role = match &**message {
@@ -93,8 +109,15 @@ pub(super) fn turns<'a>(request: &'a ModelRequest, origin: &Origin) -> Result<Tu
             part.mark = Some(*ttl);
         }
         match turns.last_mut() {
-            Some(("user", range)) if role == "user" => range.end = parts.len(),
-            _ => turns.push((role, from..parts.len())),
+            Some(("user", range)) if role == "user" => {
+                range.end = parts.len();
+                alone.pop();
+                alone.push(None);
+            }
+            _ => {
+                turns.push((role, from..parts.len()));
+                alone.push(Some(message));
+            }
         }
     }
     for (_, range) in &turns {
@@ -104,7 +127,7 @@ pub(super) fn turns<'a>(request: &'a ModelRequest, origin: &Origin) -> Result<Tu
     if turns.is_empty() {
         return Err(ModelError::invalid("there is nothing to send: add at least one message with content"));
     }
-    Ok(Turns { parts, turns })
+    Ok(Turns { parts, turns, alone })
 }
 
 /// A block of a user's message, if it can be sent.

@@ -12,3 +12,4 @@ mod record;
 mod scripted;
 mod server;
 mod transport;
+mod written;
