@@ -26,7 +26,12 @@ pub(super) fn body(wire: &Messages, request: &ModelRequest, stream: bool) -> Res
         to_raw_value(&Turn { role, content })
     };
     let written = wire.written.of(turns.lasting(), write).map_err(failed)?;
-    serde_json::to_vec(&Body { wire, request, turns: &turns, written, extra, stream }).map_err(failed)
+    // Most of a body is conversation: room for it at once saves copying it as it grows.
+    let conversation: usize = written.iter().flatten().map(|raw| raw.get().len() + 1).sum();
+    let mut out = Vec::with_capacity(conversation + (16 << 10));
+    let body = Body { wire, request, turns: &turns, written, extra, stream };
+    serde_json::to_writer(&mut out, &body).map_err(failed)?;
+    Ok(out)
 }
 
 struct Body<'a> {

@@ -1,6 +1,7 @@
 //! Messages written before, kept for the next request: a conversation is sent again with every turn.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use deepagents_core::message::Message;
@@ -18,8 +19,28 @@ pub(super) struct Written {
 
 #[derive(Debug, Default)]
 struct Kept {
-    by_address: HashMap<usize, (Weak<Message>, Arc<RawValue>)>,
+    by_address: HashMap<usize, (Weak<Message>, Arc<RawValue>), BuildHasherDefault<Spread>>,
     bytes: usize,
+}
+
+/// Spreads addresses, which nobody outside chooses, over a table.
+#[derive(Debug, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_usize(usize::from(*byte));
+        }
+    }
+
+    fn write_usize(&mut self, address: usize) {
+        self.0 = (self.0 ^ address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
+    }
 }
 
 impl Written {
