@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 SHARED=${SHARED:-../shared}
 reference=no
 [ "${1:-}" != --reference ] || reference=yes
-ours=("cold" "loop 400" "loop 1000" "many 1000 10 100" "fan 100 100" "idle 10000" "files")
+ours=("cold" "loop 400" "loop 1000" "loop 400 sqlite" "many 1000 10 100" "fan 100 100" "idle 10000" "files")
 theirs=("cold" "loop 100" "loop 400" "many 50 10 100")
 # What is compared is run by both.
 [ $reference = no ] || ours+=("loop 100" "many 50 10 100")
@@ -52,6 +52,7 @@ measure() { # PROGRAM... CASE, where the case is words
         { echo "bench: $1 failed on $case" >&2; exit 1; }
     cat "$scratch/result" >>"$scratch/results"
 }
+ours+=("journal 1000 2048 $scratch/journal.db")
 for case in "${ours[@]}"; do measure target/release/bench "$case"; done
 python3 .ci/bench_start.py target/release/deepagents --version >>"$scratch/results"
 
@@ -64,7 +65,13 @@ if [ $reference = yes ]; then
         fi
     fi
     if [ -e "$venv/complete" ]; then
-        for case in "${theirs[@]}"; do measure "$venv/bin/python" "$SHARED/bench/py_bench.py" "$case"; done
+        for case in "${theirs[@]}" "loop 400 sqlite $scratch/reference.db"; do
+            measure "$venv/bin/python" "$SHARED/bench/py_bench.py" "$case"
+        done
+        for kind in delta classic; do
+            "$venv/bin/python" .ci/bench_journal.py 1000 2048 "$scratch/$kind.db" $kind >>"$scratch/results"
+            rm -f "$scratch/$kind.db"*
+        done
     else
         echo "bench: without the reference, its packages cannot be had" >&2
     fi

@@ -7,6 +7,7 @@ import sys
 BARS = {
     "loop 1000": {"cpu": 0.7, "ms_per_last_step": 1.0},
     "many 1000 10 100": {"seconds": 2.0, "rss_mb": 150},
+    "loop 400 sqlite": {"ms_per_step": 1.5},
     "idle 10000": {"kb_per_agent": 20},
     "start deepagents --version": {"seconds": 0.010},
 }
@@ -15,13 +16,15 @@ results = [json.loads(line) for line in sys.stdin if line.strip()]
 
 
 def case(result):
-    return " ".join([result["case"], *map(str, result["args"])])
+    """The case in words; where it keeps its files is no part of it."""
+    return " ".join([result["case"], *(arg for arg in map(str, result["args"]) if not arg.startswith("/"))])
 
 
 def steps(result):
     """Model calls of a case; an `idle` agent makes none."""
     numbers = [int(arg) for arg in result["args"] if str(arg).isdigit()]
     return {"cold": 1, "loop": numbers[0] + 1 if numbers else 0, "fan": numbers[0] + 2 if numbers else 0,
+            "journal": numbers[0] if numbers else 0,
             "many": numbers[0] * (numbers[1] + 1) if len(numbers) > 1 else 0}.get(result["case"], 0)
 
 
@@ -42,7 +45,7 @@ def aligned(rows, left):
         print("  ".join(cells).rstrip())
 
 
-ours = {case(result): result for result in results if result["impl"] != "python"}
+ours = {case(result): result for result in results if not result["impl"].startswith("python")}
 rows = [("case", "impl", "seconds", "cpu", "rss_mb", "ms/step", "ratio")]
 for result in sorted(results, key=lambda result: (result["case"], steps(result), case(result))):
     base, count = ours.get(case(result)), steps(result)
@@ -54,6 +57,12 @@ for result in sorted(results, key=lambda result: (result["case"], steps(result),
         f"{result['seconds'] / base['seconds']:.1f}x" if compared else "",
     ))
 aligned(rows, 2)
+
+logs = [result for result in results if result["case"] == "journal"]
+if logs:
+    names = ("mb", "append_p50_ms", "first_fifth_ms", "last_fifth_ms", "load_ms")
+    print()
+    aligned([(case(logs[0]), *names), *((log["impl"], *(f"{log[name]:.3f}" for name in names)) for log in logs)], 1)
 
 rows, missed = [("bar", "figure", "at most", "")], 0
 for result in ours.values():

@@ -70,7 +70,7 @@ play() {
     mkdir "$scratch/files"
     echo hello >"$scratch/files/hello.txt"
     timeout 300 "$program" run "List the files." --model llamacpp:smoke --base-url "$url/v1" --root "$scratch/files" \
-        --max-turns 2 --max-tokens 300 --timeout 240 --json >"$scratch/events.txt" 2>"$scratch/errors.txt" </dev/null || code=$?
+        --max-turns 2 --max-answer-tokens 300 --timeout 240 --json >"$scratch/events.txt" 2>"$scratch/errors.txt" </dev/null || code=$?
     echo "smoke: $name"
     python3 .ci/smoke_check.py "$code" "$how" <"$scratch/events.txt" || fail "the run was not as it should be ($name)"
     kill "$pid" 2>/dev/null

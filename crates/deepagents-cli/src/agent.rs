@@ -7,37 +7,120 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
 use deepagents::core::model::ChatModel;
-use deepagents::fs::LocalBackend;
+use deepagents::fs::sandbox::{Network, SandboxPolicy};
 use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
-use deepagents::{DeepAgent, DeepAgentBuilder, ModelSettings};
+use deepagents::fs::{Keep, LocalBackend, LocalOptions};
+use deepagents::middleware::subagents::AgentSource;
+use deepagents::{Approvals, AskBefore, DeepAgent, DeepAgentBuilder, ModelSettings};
+use serde::{Deserialize, Serialize};
 
 use crate::args::AgentArgs;
+use crate::model_choice::{self, env};
 
 /// The agent that the options describe, to be built.
 pub(crate) fn builder(args: &AgentArgs, model: Arc<dyn ChatModel>) -> Result<DeepAgentBuilder> {
-    let mut settings = ModelSettings::default();
-    settings.max_tokens = args.max_tokens;
-    let files = open(&args.root)?;
-    let mut builder = DeepAgent::builder().model(model).settings(settings);
-    builder = if args.execute { builder.backend(with_commands(files)?) } else { builder.backend(files) };
-    if let Some(text) = &args.system {
-        builder = builder.system_prompt(system(text)?);
+    shaped(args, &Shape::of(args)?, model, open(&args.root)?)
+}
+
+/// The agent of this shape on these files, to be built.
+pub(crate) fn shaped(
+    args: &AgentArgs,
+    shape: &Shape,
+    model: Arc<dyn ChatModel>,
+    files: LocalBackend,
+) -> Result<DeepAgentBuilder> {
+    let builder = shape.builder(model);
+    Ok(if args.execute { builder.backend(with_commands(files, network(args))?) } else { builder.backend(files) })
+}
+
+/// The agent with the sub-agents that files define: the user's for all directories, and those of the directory, which
+/// come before them.
+pub(crate) fn with_agents(builder: DeepAgentBuilder, args: &AgentArgs) -> DeepAgentBuilder {
+    let home = env("HOME").and_then(|home| LocalBackend::open(Path::new(&home).join(".deepagents")).ok());
+    let of_user = home.map(|home| AgentSource::on("/agents", home));
+    let sources = of_user.into_iter().chain([AgentSource::from("/.deepagents/agents")]);
+    builder.agents_from(sources).models(model_choice::registry(args, &env))
+}
+
+/// What makes an agent what it is, apart from its model and its files; it is part of recordings.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Shape {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    system: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u64>,
+    no_todos: bool,
+    pub(crate) execute: bool,
+    /// Whether calls that change something wait for a decision.
+    pub(crate) asks: bool,
+    /// The limit of model calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) max_turns: Option<u32>,
+}
+
+/// Calls that change something outside of the conversation.
+const GATED: [&str; 4] = ["write_file", "edit_file", "delete", "execute"];
+
+impl Shape {
+    /// The shape that the options describe.
+    pub(crate) fn of(args: &AgentArgs) -> Result<Self> {
+        Ok(Self {
+            system: args.system.as_deref().map(system).transpose()?,
+            max_tokens: args.max_answer_tokens,
+            no_todos: args.no_todos,
+            execute: args.execute,
+            asks: false,
+            max_turns: None,
+        })
     }
-    if args.no_todos {
-        builder = builder.without("TodoList");
+
+    /// An agent of this shape, which lacks its files.
+    pub(crate) fn builder(&self, model: impl ChatModel) -> DeepAgentBuilder {
+        let mut settings = ModelSettings::default();
+        settings.max_tokens = self.max_tokens;
+        let mut builder = DeepAgent::builder().model(model).settings(settings);
+        if let Some(text) = &self.system {
+            builder = builder.system_prompt(text.as_str());
+        }
+        if self.no_todos {
+            builder = builder.without("TodoList");
+        }
+        if self.asks {
+            let approvals = GATED.iter().fold(Approvals::new(), |all, tool| all.before(*tool, AskBefore::any()));
+            builder = builder.interrupt_on(approvals);
+        }
+        builder
     }
-    Ok(builder)
+}
+
+/// What commands may reach.
+fn network(args: &AgentArgs) -> Network {
+    if args.allow_hosts.is_empty() { Network::None } else { Network::AllowList(args.allow_hosts.clone()) }
 }
 
 /// The directory, and commands in it, in a sandbox.
-pub(crate) fn with_commands(files: LocalBackend) -> Result<WithShell<LocalBackend>> {
-    let shell = LocalShell::open(files.host_path(), Confinement::sandboxed());
+pub(crate) fn with_commands(files: LocalBackend, network: Network) -> Result<WithShell<LocalBackend>> {
+    let policy = SandboxPolicy::default().network(network);
+    let shell = LocalShell::open(files.host_path(), Confinement::Sandboxed(policy));
     Ok(WithShell::new(files, shell.map_err(|error| anyhow!("commands cannot be run there: {error}"))?))
 }
 
 /// The directory as a workspace.
 pub(crate) fn open(root: &Path) -> Result<LocalBackend> {
-    LocalBackend::open(root).map_err(|error| {
+    open_keeping(root, None)
+}
+
+/// The directory as a workspace whose changes may be kept.
+pub(crate) fn open_keeping(root: &Path, keep: Option<Keep>) -> Result<LocalBackend> {
+    let keeps = keep.is_some();
+    let options = keep.into_iter().fold(LocalOptions::default(), LocalOptions::keep);
+    LocalBackend::open_with(root, options).map_err(|error| {
+        if keeps && LocalBackend::open(root).is_ok() {
+            return anyhow!(
+                "what is changed cannot be kept beside the database: {}; name another place with --db",
+                error.source
+            );
+        }
         let root = root.display();
         match error.source.kind() {
             ErrorKind::NotFound => anyhow!("the directory `{root}` does not exist; create it or give --root another"),

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use deepagents::fs::sandbox::HostPattern;
 
-use crate::duration;
-pub(crate) use threads::{ThreadsArgs, ThreadsCommand};
+use crate::{duration, money, number};
+pub(crate) use threads::{Conflicts, RewindFiles, ThreadsArgs, ThreadsCommand};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,8 +56,12 @@ pub(crate) enum Command {
     Threads(Box<ThreadsArgs>),
     /// Make tool calls by hand: calls as lines of JSON in, results as lines of JSON out
     Tools(ToolsArgs),
+    /// Play a recorded run again, without its model, its tools and a network
+    Replay(ReplayArgs),
     /// Say what this machine has: sandbox, keys, model, threads
     Doctor(DoctorArgs),
+    /// Print a script that lets your shell complete commands and options
+    Completions(CompletionsArgs),
 }
 
 #[derive(Debug, Args)]
@@ -69,30 +74,48 @@ pub(crate) struct RunArgs {
     pub(crate) agent: AgentArgs,
 
     /// What is done before files are changed and commands are run
-    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    #[arg(long, value_name = "HOW", value_enum, default_value_t, help_heading = "Agent")]
     pub(crate) approve: Approve,
 
     /// Go on with the thread that changed last in this directory: with a new task, or with what was left unfinished
-    #[arg(long = "continue", conflicts_with = "resume")]
+    #[arg(long = "continue", conflicts_with = "resume", help_heading = "Threads")]
     pub(crate) go_on: bool,
 
     /// Go on with this thread, named by its id or the beginning of it: with a new task, or with what was left unfinished
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", help_heading = "Threads")]
     pub(crate) resume: Option<String>,
 
     #[command(flatten)]
     pub(crate) database: Database,
 
     /// Keep nothing of the conversation
-    #[arg(long, conflicts_with_all = ["db", "resume", "go_on"])]
+    #[arg(long, conflicts_with_all = ["db", "resume", "go_on"], help_heading = "Threads")]
     pub(crate) no_save: bool,
 
-    /// End after so many answers of the model
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Write all that is said and done to a new file, to be played with `deepagents replay`
+    ///
+    /// It holds whole prompts and file contents, and no keys.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["resume", "go_on"], help_heading = "Threads")]
+    pub(crate) record: Option<PathBuf>,
+
+    /// End after so many calls of models, those of sub-agents included
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number::positive::<u32>, help_heading = "Limits")]
     pub(crate) max_turns: Option<u32>,
 
+    /// End after so many tokens of prompts and answers, those of sub-agents included
+    ///
+    /// What is under way then is finished, so it may come to somewhat more.
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number::positive::<u64>, help_heading = "Limits")]
+    pub(crate) max_tokens: Option<u64>,
+
+    /// End once the model calls, those of sub-agents included, have cost so many US dollars at list prices
+    ///
+    /// What is under way then is finished, so it may come to somewhat more. A model whose price is not known is refused.
+    #[arg(long, value_name = "USD", allow_negative_numbers = true, value_parser = money::parse, help_heading = "Limits")]
+    pub(crate) max_cost: Option<f64>,
+
     /// End after this time: seconds, or as in 1m30s
-    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = duration::parse, help_heading = "Limits")]
     pub(crate) timeout: Option<Duration>,
 
     /// Print the final answer alone
@@ -127,7 +150,7 @@ pub(crate) enum Approve {
 #[derive(Debug, Args)]
 pub(crate) struct Database {
     /// The file that threads are kept in [default: ~/.deepagents/threads.db]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", global = true, help_heading = "Threads")]
     pub(crate) db: Option<PathBuf>,
 }
 
@@ -138,42 +161,55 @@ pub(crate) struct AgentArgs {
     ///
     /// Without it the variable DEEPAGENTS_MODEL decides, and without that the first provider whose key is in the
     /// environment, in the order that `deepagents models` shows.
-    #[arg(long, value_name = "PROVIDER:MODEL")]
+    #[arg(long, value_name = "PROVIDER:MODEL", help_heading = "Model")]
     pub(crate) model: Option<String>,
 
     /// The address of the model's server, such as http://localhost:8080/v1
     ///
     /// It takes the place of the provider's usual one. With a bare model name it is a server that speaks OpenAI's Chat
     /// Completions; a key for it is optional and read from DEEPAGENTS_API_KEY.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help_heading = "Model")]
     pub(crate) base_url: Option<String>,
 
     /// What the agent is told to be and do: a text, or @FILE to read it from a file
-    #[arg(long, value_name = "TEXT|@FILE")]
+    #[arg(long, value_name = "TEXT|@FILE", help_heading = "Agent")]
     pub(crate) system: Option<String>,
 
     /// The directory that the agent may read and change; it cannot leave it
-    #[arg(long, value_name = "DIR", default_value = ".")]
+    #[arg(long, value_name = "DIR", default_value = ".", help_heading = "Agent")]
     pub(crate) root: PathBuf,
 
     /// A header to send with every model call, as NAME:VALUE; may be repeated
-    #[arg(long = "header", value_name = "NAME:VALUE", value_parser = header)]
+    #[arg(long = "header", value_name = "NAME:VALUE", value_parser = header, help_heading = "Model")]
     pub(crate) headers: Vec<(String, String)>,
 
     /// The longest answer the model may give, in tokens
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) max_tokens: Option<u64>,
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number::positive::<u64>, help_heading = "Model")]
+    pub(crate) max_answer_tokens: Option<u64>,
 
     /// Let the agent run commands in the directory, in a sandbox; without a sandbox they are refused
-    #[arg(long)]
+    #[arg(long, help_heading = "Agent")]
     pub(crate) execute: bool,
 
+    /// A host that commands may reach, otherwise they have no network; *.HOST is all below it; may be repeated
+    ///
+    /// Without a port it is 80 and 443. Names of this machine and of private networks need their address on the list
+    /// too, except localhost.
+    #[arg(long = "allow-host", value_name = "HOST[:PORT]", requires = "execute", help_heading = "Agent")]
+    pub(crate) allow_hosts: Vec<HostPattern>,
+
+    /// Leave out the sub-agents that files in .deepagents/agents define, there and in your home directory
+    ///
+    /// They take no part in a run that is recorded either.
+    #[arg(long, help_heading = "Agent")]
+    pub(crate) no_agents: bool,
+
     /// Leave out the todo list
-    #[arg(long)]
+    #[arg(long, help_heading = "Agent")]
     pub(crate) no_todos: bool,
 
     /// Fetch answers in one piece instead of streaming them
-    #[arg(long)]
+    #[arg(long, help_heading = "Model")]
     pub(crate) no_stream: bool,
 }
 
@@ -255,6 +291,29 @@ pub(crate) enum Switch {
     Off,
 }
 
+const REPLAY_EXAMPLES: &str = "\
+Examples:
+  deepagents run --record run.jsonl \"Summarise the notes\"
+  deepagents replay run.jsonl
+
+The exit code is that of the recorded run. It is 1, and the first difference is told, where this program would do
+something else than the one that was recorded; 1 as well where the recording ends before its run did.";
+
+#[derive(Debug, Args)]
+#[command(after_help = REPLAY_EXAMPLES)]
+pub(crate) struct ReplayArgs {
+    /// The recording
+    pub(crate) file: PathBuf,
+
+    /// Print the final answer alone
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+
+    /// Print every event as a line of JSON, and nothing else
+    #[arg(long, conflicts_with = "quiet")]
+    pub(crate) json: bool,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
@@ -263,6 +322,19 @@ pub(crate) struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  deepagents completions bash > ~/.local/share/bash-completion/completions/deepagents
+  deepagents completions fish > ~/.config/fish/completions/deepagents.fish
+  deepagents completions zsh > DIR/_deepagents      a directory of $fpath";
+
+#[derive(Debug, Args)]
+#[command(after_help = COMPLETIONS_EXAMPLES)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
 }
 
 fn header(text: &str) -> Result<(String, String), String> {

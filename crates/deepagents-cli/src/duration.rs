@@ -35,10 +35,11 @@ fn positive(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero())
 }
 
-/// `0.4 s`, `12.3 s`, `2m05s`, `1h02m`.
+/// `40 ms`, `0.4 s`, `12.3 s`, `2m05s`, `1h02m`.
 pub(crate) fn show(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
+        0 if time < Duration::from_millis(100) => format!("{} ms", time.as_millis()),
         0..60 => format!("{:.1} s", time.as_secs_f64()),
         60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
         _ => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
@@ -67,7 +68,8 @@ mod tests {
     #[test]
     fn times_are_shown_in_a_few_characters() {
         let show = |millis| show(Duration::from_millis(millis));
-        assert_eq!((show(340), show(12_345), show(125_000)), ("0.3 s".into(), "12.3 s".into(), "2m05s".into()));
+        let all = [0, 40, 340, 12_345, 125_000, 3_720_000].map(show);
+        assert_eq!(all, ["0 ms", "40 ms", "0.3 s", "12.3 s", "2m05s", "1h02m"]);
     }
 
     proptest! {

@@ -10,7 +10,10 @@ use crate::{agent, output};
 /// The model that stands in where none is named and no key is set.
 const STAND_IN: &str = "anthropic:claude-sonnet-4-5";
 
-/// Prints what an agent is made of. Nothing is sent anywhere, so a missing key does no harm.
+/// The tokenizer that counts, whose vocabulary is part of the program.
+const TOKENIZER: &str = "o200k";
+
+/// Prints what an agent is made of, and how many tokens it costs. Nothing is sent anywhere, so a missing key does no harm.
 pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit> {
     let (model, base_url) = (args.agent.model.as_deref(), args.agent.base_url.as_deref());
     let named = model.is_some() || base_url.is_some() || model_choice::env(model_choice::MODEL_VARIABLE).is_some();
@@ -24,6 +27,8 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit> {
     };
     let model = model_choice::make(&choice, &args.agent, &model_choice::env, WithoutKey::Pretend)?;
     let explanation = agent::builder(&args.agent, model)?.build()?.explain();
+    let vocabulary = tiktoken_rs::o200k_base_singleton();
+    let explanation = explanation.counted(TOKENIZER, |text| vocabulary.encode_ordinary(text).len());
     if args.json {
         output::print(&serde_json::to_string_pretty(&explanation)?)?;
     } else {

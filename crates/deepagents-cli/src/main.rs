@@ -2,6 +2,7 @@
 
 mod agent;
 mod args;
+mod completions;
 mod demo;
 mod doctor;
 mod duration;
@@ -9,9 +10,12 @@ mod exit;
 mod explain;
 mod model_choice;
 mod models;
+mod money;
+mod number;
 mod output;
 mod proxy;
 mod render;
+mod replay;
 mod run;
 mod runtime;
 mod threads;
@@ -33,7 +37,9 @@ fn main() -> ExitCode {
         Command::Models(args) => models::models(&args),
         Command::Tools(args) => tools::tools(&args),
         Command::Threads(args) => threads::threads(&args),
+        Command::Replay(args) => replay::replay(&args),
         Command::Doctor(args) => doctor::doctor(&args),
+        Command::Completions(args) => completions::completions(&args),
     };
     exit::code(result)
 }

@@ -163,6 +163,21 @@ pub(crate) fn make(choice: &Choice, args: &AgentArgs, env: Env, without: Without
     Registry::new().model_with(&choice.name, config).map_err(|error| explain(&error))
 }
 
+/// The models that sub-agents may name: those of every provider, with its own key and address.
+pub(crate) fn registry(args: &AgentArgs, env: Env) -> Registry {
+    let mut registry = Registry::new();
+    for provider in providers() {
+        let config = ModelConfig {
+            api_key: provider.key_variable.and_then(env),
+            proxy: provider.base_url.and_then(|url| proxy::for_address(url, env)),
+            streaming: args.no_stream.then_some(false),
+            ..ModelConfig::default()
+        };
+        registry.configure(provider.name, config);
+    }
+    registry
+}
+
 /// An error in words of the command line.
 fn explain(error: &ConfigError) -> anyhow::Error {
     match error {

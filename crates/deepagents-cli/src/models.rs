@@ -32,12 +32,14 @@ fn as_text() -> String {
         out += line.trim_end();
         out.push('\n');
     }
-    out += "\nmodels known by the beginning of their name, with tokens of context window and longest answer\n";
+    out += "\nmodels known by the beginning of their name, with tokens of context window and longest answer,\n\
+            and US dollars for a million tokens of prompt and of answer at list prices, where known\n";
     for entry in catalogue::ENTRIES {
         let (window, answer) = (grouped(entry.context_window), grouped(entry.max_output));
-        out += &format!("  {:<24} {window:>10} {answer:>10}\n", entry.prefix);
+        let price = entry.price.map(|(input, output)| format!(" {input:>8} {output:>6}")).unwrap_or_default();
+        out += &format!("  {:<24} {window:>10} {answer:>10}{price}\n", entry.prefix);
     }
-    out += "other models can be used too; only their sizes are unknown\n\n";
+    out += "other models can be used too; only their sizes and prices are unknown\n\n";
     out += &match model_choice::choose(None, None, &env) {
         Ok(choice) => format!("`deepagents run` would use {choice}"),
         Err(error) => format!("`deepagents run` could not choose: {error}"),
@@ -67,6 +69,7 @@ fn as_json() -> Result<String> {
                 "prefix": entry.prefix,
                 "context_window": entry.context_window,
                 "max_output": entry.max_output,
+                "price": entry.price.map(|(input, output)| json!({"input": input, "output": output})),
             })
         })
         .collect();

@@ -56,6 +56,12 @@ impl Screen {
         writeln!(io::stdout().lock())
     }
 
+    /// How many characters a line of the terminal holds.
+    pub(crate) fn columns(&self) -> usize {
+        let size = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| size.ws_col);
+        if size == 0 { 80 } else { size.into() }
+    }
+
     /// Shows what goes on, until something else is written. Nothing where the cursor cannot be moved.
     pub(crate) fn status(&mut self, status: &str) -> io::Result<()> {
         if !self.cursor || self.status == status {
@@ -75,7 +81,10 @@ impl Screen {
             return Ok(());
         }
         self.status.clear();
-        write!(io::stdout().lock(), "\r\x1b[K")
+        let mut out = io::stdout().lock();
+        write!(out, "\r\x1b[K")?;
+        // What comes next may go to stderr.
+        out.flush()
     }
 
     /// Writes a remark to stderr, on a line of its own.

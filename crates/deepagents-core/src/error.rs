@@ -2,6 +2,7 @@
 
 use crate::journal::JournalError;
 use crate::model::ModelError;
+use crate::run::Stop;
 use crate::state::ChannelError;
 use crate::store::StoreError;
 
@@ -59,6 +60,9 @@ pub enum Error {
         /// What was wrong last.
         reason: String,
     },
+    /// The run's budget is spent. The run takes care of it; a wrap hands it on.
+    #[error("the budget of the run is spent: {}", .0.words())]
+    Spent(Stop),
     /// An answer to a question is not taken; the question stays open.
     #[error(transparent)]
     Answer(#[from] crate::ask::AnswerError),
@@ -97,6 +101,7 @@ impl Error {
             Self::Route { .. } => "route",
             Self::History(_) => "history",
             Self::Structured { .. } => "structured_output",
+            Self::Spent(_) => "budget",
             Self::Answer(_) => "answer",
             Self::Paused(_) => "paused",
             Self::Channel(_) => "state",
@@ -104,6 +109,15 @@ impl Error {
             Self::Store(_) => "store",
             Self::Input(_) => "input",
             Self::Other(_) => "other",
+        }
+    }
+
+    /// How the run ends if its budget is spent, however deep that lies below hooks.
+    pub(crate) fn spent(&self) -> Option<&Stop> {
+        match self {
+            Self::Spent(stop) => Some(stop),
+            Self::Hook { source, .. } => source.spent(),
+            _ => None,
         }
     }
 

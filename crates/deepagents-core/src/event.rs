@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::ask::Question;
+use crate::ask::{Decision, Question};
 use crate::message::Usage;
 use crate::model::StopReason;
 use crate::run::Stop;
@@ -159,6 +159,13 @@ pub enum EventKind {
     Asked {
         /// The question.
         question: Box<Question>,
+    },
+    /// A question was answered, by a person or because its time was up; the run goes on.
+    Answered {
+        /// The question's id.
+        id: String,
+        /// What was decided.
+        decision: Decision,
     },
     /// Something a tool or middleware tells the application.
     Custom {

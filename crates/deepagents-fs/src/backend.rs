@@ -19,66 +19,17 @@ use crate::{FsError, VPath, lines, search};
 /// The state of the thread is handed in and changes to it are handed back, so that a store inside the state
 /// ([`StateBackend`](crate::StateBackend)) and one outside look the same to their users.
 ///
+/// The example `backend` of the crate `deepagents` is one in under sixty lines; `backend_suite!` of
+/// `deepagents-testing` says of any whether it keeps the rules.
+///
 /// ```
-/// use std::collections::BTreeMap;
-/// use std::sync::Mutex;
-/// use bytes::Bytes;
 /// use deepagents_core::state::{State, Update};
-/// use deepagents_fs::{Backend, ByteRange, Entry, FileRead, FsError, Kind, Listing, Stat, VPath, Version, WriteMode, Written};
-/// use futures_core::future::BoxFuture;
+/// use deepagents_fs::{Backend, ByteRange, FsError, VPath, WriteMode};
 ///
-/// /// Flat notes without directories.
-/// #[derive(Default)]
-/// struct Notes(Mutex<BTreeMap<VPath, Bytes>>);
-///
-/// impl Notes {
-///     fn find(&self, path: &VPath) -> Result<(Bytes, Stat), FsError> {
-///         if path.is_root() {
-///             return Ok((Bytes::new(), Stat::directory()));
-///         }
-///         let notes = self.0.lock().map_err(|_| FsError::io(path, std::io::ErrorKind::Other, "poisoned"))?;
-///         let bytes = notes.get(path).cloned().ok_or_else(|| FsError::NotFound { path: path.clone() })?;
-///         let stat = Stat::file(bytes.len() as u64, Version::of(&bytes));
-///         Ok((bytes, stat))
-///     }
-/// }
-///
-/// impl Backend for Notes {
-///     fn stat<'a>(&'a self, _: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Stat, FsError>> {
-///         Box::pin(async move { Ok(self.find(path)?.1) })
-///     }
-///     fn read<'a>(&'a self, _: &'a State, path: &'a VPath, range: ByteRange) -> BoxFuture<'a, Result<FileRead, FsError>> {
-///         Box::pin(async move {
-///             let (bytes, stat) = self.find(path)?;
-///             FileRead::from_whole(path, &bytes, stat, range)
-///         })
-///     }
-///     fn list<'a>(&'a self, _: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Listing, FsError>> {
-///         Box::pin(async move {
-///             self.find(path)?;
-///             let notes = self.0.lock().map_err(|_| FsError::io(path, std::io::ErrorKind::Other, "poisoned"))?;
-///             Ok(Listing::of(notes.iter().map(|(path, bytes)| Entry::file(path.clone(), bytes.len() as u64))))
-///         })
-///     }
-///     fn write<'a>(
-///         &'a self, _: &'a State, path: &'a VPath, data: Bytes, mode: WriteMode,
-///     ) -> BoxFuture<'a, Result<Written, FsError>> {
-///         Box::pin(async move {
-///             let known = self.find(path).ok().map(|(_, stat)| stat.version);
-///             mode.check(path, known.as_ref())?;
-///             let version = Version::of(&data);
-///             let mut notes = self.0.lock().map_err(|_| FsError::io(path, std::io::ErrorKind::Other, "poisoned"))?;
-///             notes.insert(path.clone(), data);
-///             Ok(Written { update: Update::none(), version })
-///         })
-///     }
-///     fn delete<'a>(&'a self, _: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Update, FsError>> {
-///         Box::pin(async move {
-///             self.find(path)?;
-///             self.0.lock().map_err(|_| FsError::io(path, std::io::ErrorKind::Other, "poisoned"))?.remove(path);
-///             Ok(Update::none())
-///         })
-///     }
+/// /// Copies a file to where none is; the caller applies the update.
+/// async fn copy(files: &dyn Backend, state: &State, from: &VPath, to: &VPath) -> Result<Update, FsError> {
+///     let file = files.read(state, from, ByteRange::ALL).await?;
+///     Ok(files.write(state, to, file.bytes, WriteMode::Create).await?.update)
 /// }
 /// ```
 pub trait Backend: Send + Sync + 'static {
@@ -254,6 +205,26 @@ impl Stat {
     pub fn directory() -> Self {
         Self { kind: Kind::Directory, size: 0, version: Version::new("directory"), modified: None }
     }
+
+    /// What is at a path that is no file, in a store that knows files alone, from the paths of all of them: a directory
+    /// if files are below.
+    ///
+    /// # Errors
+    /// [`FsError::NotADirectory`] naming the file that is in the way, otherwise [`FsError::NotFound`].
+    pub fn implied<'a>(path: &VPath, files: impl IntoIterator<Item = &'a VPath>) -> Result<Self, FsError> {
+        if path.is_root() {
+            return Ok(Self::directory());
+        }
+        for file in files {
+            if file.starts_with(path) {
+                return Ok(Self::directory());
+            }
+            if path.starts_with(file) {
+                return Err(FsError::NotADirectory { path: file.clone() });
+            }
+        }
+        Err(FsError::NotFound { path: path.clone() })
+    }
 }
 
 /// Which bytes of a file.
@@ -349,6 +320,39 @@ impl Listing {
         entries.dedup_by(|a, b| a.path == b.path);
         Self { entries, unnameable: 0 }
     }
+
+    /// The children of a directory in a store that knows files alone, from its files in any order: what lies deeper
+    /// shows as directories.
+    ///
+    /// ```
+    /// use deepagents_fs::{Entry, Kind, Listing, VPath};
+    /// let files = ["/a/b", "/a/c/d", "/e"].map(|path| VPath::parse(path).map(|path| Entry::file(path, 0)));
+    /// let files = files.into_iter().collect::<Result<Vec<_>, _>>()?;
+    /// let listing = Listing::implied(&VPath::parse("/a")?, files)?;
+    /// assert_eq!(listing.entries.iter().map(|entry| entry.kind).collect::<Vec<_>>(), [Kind::File, Kind::Directory]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such directory; see [`Stat::implied`].
+    pub fn implied(directory: &VPath, files: impl IntoIterator<Item = Entry>) -> Result<Self, FsError> {
+        let mut entries = Vec::new();
+        for file in files {
+            let Some(below) = file.path.strip_prefix(directory) else {
+                if directory.starts_with(&file.path) {
+                    return Err(FsError::NotADirectory { path: file.path });
+                }
+                continue;
+            };
+            let mut names = below.components();
+            let Some(name) = names.next() else { return Err(FsError::NotADirectory { path: file.path }) };
+            entries.push(if names.next().is_some() { Entry::directory(directory.child(name)) } else { file });
+        }
+        if entries.is_empty() && !directory.is_root() {
+            return Err(FsError::NotFound { path: directory.clone() });
+        }
+        Ok(Self::of(entries))
+    }
 }
 
 /// Under which condition a file is written.
@@ -376,6 +380,23 @@ impl WriteMode {
             }
             (Self::IfVersion(_), None) => Err(FsError::Changed { path: path.clone() }),
             _ => Ok(()),
+        }
+    }
+
+    /// Whether a file may be written, given what [`stat`](Backend::stat) says of its path.
+    ///
+    /// # Errors
+    /// When the condition does not hold, when something other than a file is there, and those of `there` but
+    /// [`FsError::NotFound`].
+    pub fn check_at(&self, path: &VPath, there: Result<Stat, FsError>) -> Result<(), FsError> {
+        match there {
+            Ok(stat) => match stat.kind {
+                Kind::File => self.check(path, Some(&stat.version)),
+                Kind::Directory => Err(FsError::IsDirectory { path: path.clone() }),
+                Kind::Other => Err(FsError::Special { path: path.clone() }),
+            },
+            Err(FsError::NotFound { .. }) => self.check(path, None),
+            Err(error) => Err(error),
         }
     }
 }

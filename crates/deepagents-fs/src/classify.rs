@@ -23,7 +23,8 @@ pub enum ContentKind {
 /// The bytes that are looked at to tell text from other content.
 pub const SNIFFED: usize = 8192;
 
-/// The kind and MIME type of a file, by its extension where that is decisive, otherwise by its first bytes.
+/// The kind and MIME type of a file: by the signature in its first bytes if they have one, so that a picture under the
+/// wrong name is known for what it is; then by its extension; then by whether it is text.
 ///
 /// `head` is the beginning of the content ([`SNIFFED`] bytes are enough) and `whole` says whether that is all of it:
 /// a character cut at the end of a part is no sign of binary content.
@@ -35,13 +36,17 @@ pub const SNIFFED: usize = 8192;
 /// # Ok::<(), deepagents_fs::PathError>(())
 /// ```
 pub fn classify(path: &VPath, head: &[u8], whole: bool) -> (ContentKind, &'static str) {
-    if let Some(known) = by_extension(path) {
+    let text = is_text(head, whole);
+    let named = by_extension(path);
+    // Text may begin with what is a signature elsewhere, so that counts only where the name speaks of media too.
+    if let Some(known) = by_signature(head).filter(|_| !text || named.is_some()) {
         return known;
     }
-    if is_text(head, whole) {
-        return (ContentKind::Text, "text/plain");
+    match named {
+        Some(named) => named,
+        None if text => (ContentKind::Text, "text/plain"),
+        None => (ContentKind::Binary, "application/octet-stream"),
     }
-    by_signature(head).unwrap_or((ContentKind::Binary, "application/octet-stream"))
 }
 
 /// The kind and MIME type that an extension stands for; none for text and unknown extensions.
@@ -105,8 +110,16 @@ fn by_signature(head: &[u8]) -> Option<(ContentKind, &'static str)> {
         () if at(0, b"fLaC") => (Audio, "audio/flac"),
         () if at(0, b"OggS") => (Audio, "audio/ogg"),
         () if at(0, b"ID3") => (Audio, "audio/mpeg"),
+        () if at(4, b"ftyphei") || at(4, b"ftyphev") => (Image, "image/heic"),
+        () if at(4, b"ftypmif1") || at(4, b"ftypmsf1") => (Image, "image/heif"),
+        () if at(4, b"ftypqt") => (Video, "video/quicktime"),
+        () if at(4, b"ftyp3gp") => (Video, "video/3gpp"),
         () if at(4, b"ftyp") => (Video, "video/mp4"),
-        () if at(0, b"\x1aE\xdf\xa3") => (Video, "video/webm"),
+        () if at(0, b"\x1aE\xdf\xa3") => {
+            let kind = head.get(..64).unwrap_or(head);
+            let webm = memchr::memmem::find(kind, b"webm").is_some();
+            (Video, if webm { "video/webm" } else { "video/x-matroska" })
+        }
         () if at(0, b"%PDF-") => (Document, "application/pdf"),
         () => return None,
     })

@@ -91,7 +91,7 @@ pub enum EditError {
         nearest: Vec<NearLine>,
     },
     /// The old text ends with a newline that the end of the file does not have.
-    #[error("the text to replace ends with a newline, but {path} ends without one; leave the newline out")]
+    #[error("the text to replace ends with a newline, but {path} ends without one; leave the newline out{}", show_count(*.count))]
     NoFinalNewline {
         /// The file.
         path: VPath,
@@ -101,7 +101,7 @@ pub enum EditError {
         count: usize,
     },
     /// The old text is in the file several times.
-    #[error("the text to replace is in {path} {count} times; add surrounding lines to make it unique or replace all")]
+    #[error("the text to replace is in {path} {count} times, {}; add surrounding lines to make it unique or replace all", show_lines(.lines, *.count))]
     NotUnique {
         /// The file.
         path: VPath,
@@ -133,8 +133,19 @@ fn show_near(nearest: &[NearLine]) -> String {
     out
 }
 
-/// How often a file that others keep changing is read anew before giving up.
-const ATTEMPTS: usize = 16;
+fn show_count(count: usize) -> String {
+    if count > 1 { format!(" and add surrounding lines, as it is there {count} times") } else { String::new() }
+}
+
+fn show_lines(lines: &[u64], count: usize) -> String {
+    let numbers: Vec<String> = lines.iter().map(u64::to_string).collect();
+    let more = if lines.len() < count { " and more" } else { "" };
+    format!("in lines {}{more}", numbers.join(", "))
+}
+
+/// How often a file that others keep changing is read anew before giving up. Of all that try at once one succeeds, so
+/// only more writers than this can lose.
+const ATTEMPTS: usize = 256;
 
 /// Applies edits to a file, in order, all of them or none.
 ///

@@ -10,9 +10,13 @@ mod composite;
 pub mod edit;
 mod error;
 mod files;
+mod forward;
+#[cfg(unix)]
+mod kept;
 pub mod lines;
 #[cfg(unix)]
 mod local;
+mod locks;
 mod overlay;
 mod path;
 pub mod permissions;
@@ -32,7 +36,12 @@ pub use composite::CompositeBackend;
 pub use error::FsError;
 pub use files::{Content, FileData, FileMap, Files, FilesUpdate};
 #[cfg(unix)]
-pub use local::{LocalBackend, LocalOptions, OpenError};
+pub use kept::{
+    Conflict, FileChange, FileVersion, Keep, KeptChange, KeptFiles, KeptMarks, OnConflict, RestorePlan, Stays, Swept,
+    Why,
+};
+#[cfg(unix)]
+pub use local::{LocalBackend, LocalOptions, OpenError, RestoreError, Restored};
 pub use overlay::OverlayBackend;
 pub use path::{PathError, VPath};
 pub use readonly::ReadOnly;

@@ -14,6 +14,8 @@ pub struct LineRange {
     pub offset: u64,
     /// Lines to read at most.
     pub limit: u64,
+    /// Characters of the first line to skip.
+    pub column: u64,
     /// Bytes of text to hold at most. The window ends before the line that would go over; a first line that alone is
     /// longer is cut.
     pub max_bytes: usize,
@@ -25,7 +27,14 @@ pub struct LineRange {
 impl LineRange {
     /// A window of at most 8 MB of text; lines are counted in files of up to 4 MB.
     pub fn new(offset: u64, limit: u64) -> Self {
-        Self { offset, limit, max_bytes: 8 << 20, count_up_to: 4 << 20 }
+        Self { offset, limit, column: 0, max_bytes: 8 << 20, count_up_to: 4 << 20 }
+    }
+
+    /// Skips so many characters of the first line, to go on in a line that is too long to be read at once.
+    #[must_use]
+    pub fn column(mut self, characters: u64) -> Self {
+        self.column = characters;
+        self
     }
 
     /// Holds at most so many bytes of text.
@@ -86,6 +95,8 @@ pub(crate) struct Scanner {
     /// The line that is being read, and how many of its bytes are kept in `current`.
     line: u64,
     current: Vec<u8>,
+    /// Characters of the first line that are still to be skipped; none once its rest has begun.
+    skipping: Option<u64>,
     /// Whether any byte of the current line was seen.
     open: bool,
     /// Bytes of the file seen so far.
@@ -110,6 +121,7 @@ impl Scanner {
             lossy: false,
             line: 0,
             current: Vec::new(),
+            skipping: (range.column > 0).then_some(range.column),
             open: false,
             seen: 0,
             end: 0,
@@ -121,6 +133,10 @@ impl Scanner {
 
     /// Takes the next bytes; false when no more are wanted.
     pub(crate) fn feed(&mut self, mut chunk: &[u8]) -> bool {
+        if self.seen == 0 && self.range.offset == 0 && chunk.starts_with(BOM) {
+            // The mark is not a character of the line.
+            self.skipping = self.skipping.map(|left| left.saturating_add(1));
+        }
         if self.skip(chunk) {
             return true;
         }
@@ -179,6 +195,7 @@ impl Scanner {
         if !self.collecting() {
             return;
         }
+        let part = self.after_column(part);
         let room = self.range.max_bytes.saturating_sub(self.held);
         let wanted = self.current.len() + part.len();
         if wanted <= room {
@@ -191,6 +208,23 @@ impl Scanner {
             self.full = true;
             self.current.clear();
         }
+    }
+
+    /// What is left of a part of the first line once the characters before the column are skipped.
+    fn after_column<'a>(&mut self, part: &'a [u8]) -> &'a [u8] {
+        let Some(mut left) = self.skipping else { return part };
+        for (at, byte) in part.iter().enumerate() {
+            // A byte that begins a character.
+            if byte & 0xc0 != 0x80 {
+                if left == 0 {
+                    self.skipping = None;
+                    return part.get(at..).unwrap_or_default();
+                }
+                left -= 1;
+            }
+        }
+        self.skipping = Some(left);
+        &[]
     }
 
     /// Keeps the beginning of a line that alone is too long. `start` is where it begins in the file.
@@ -215,6 +249,7 @@ impl Scanner {
                 self.current.pop();
             }
             self.push_current();
+            self.skipping = None;
             self.end = self.seen;
             self.full |= self.lines.len() as u64 >= self.range.limit;
         }
@@ -223,7 +258,7 @@ impl Scanner {
 
     fn push_current(&mut self) {
         let mut bytes = self.current.as_slice();
-        if self.line == 0 {
+        if self.line == 0 && self.range.column == 0 {
             bytes = bytes.strip_prefix(BOM).unwrap_or(bytes);
         }
         let text = String::from_utf8_lossy(bytes);

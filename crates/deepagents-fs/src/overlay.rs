@@ -59,12 +59,18 @@ impl OverlayBackend {
 
     /// Whether a deletion hides what the lower has at a path.
     async fn is_deleted(&self, state: &State, path: &VPath) -> Result<bool, FsError> {
-        for at in std::iter::once(path.clone()).chain(path.ancestors()) {
-            let Some(marker) = marker(&at) else { continue };
-            match self.upper.stat(state, &marker).await {
-                Ok(_) => return Ok(true),
-                Err(FsError::NotFound { .. } | FsError::NotADirectory { .. } | FsError::BadName { .. }) => {}
-                Err(error) => return Err(error),
+        let mut from_the_top: Vec<VPath> = std::iter::once(path.clone()).chain(path.ancestors()).collect();
+        while let Some(at) = from_the_top.pop() {
+            if let Some(marker) = marker(&at) {
+                match self.upper.stat(state, &marker).await {
+                    Ok(_) => return Ok(true),
+                    Err(FsError::NotFound { .. } | FsError::NotADirectory { .. } | FsError::BadName { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            // Where the upper has no directory there are no markers below.
+            if !from_the_top.is_empty() && !at.is_root() && self.upper.stat(state, &at).await.is_err() {
+                return Ok(false);
             }
         }
         Ok(false)
@@ -199,16 +205,16 @@ impl Backend for OverlayBackend {
                 return Err(FsError::Fixed { path: path.clone() });
             }
             self.find(state, path).await?;
-            let mut update = match self.upper.delete(state, path).await {
-                Err(FsError::NotFound { .. } | FsError::NotADirectory { .. }) => Update::none(),
-                result => result?,
-            };
+            // The marker first: without it, what the lower has would show again.
+            let mut update = Update::none();
             let below = !self.is_deleted(state, path).await? && self.lower.stat(state, path).await.is_ok();
             if let Some(marker) = marker(path).filter(|_| below) {
-                let written = self.upper.write(state, &marker, Bytes::new(), WriteMode::Overwrite).await?;
-                update = update.and(written.update);
+                update = self.upper.write(state, &marker, Bytes::new(), WriteMode::Overwrite).await?.update;
             }
-            Ok(update)
+            match self.upper.delete(state, path).await {
+                Err(FsError::NotFound { .. } | FsError::NotADirectory { .. }) => Ok(update),
+                result => Ok(update.and(result?)),
+            }
         })
     }
 

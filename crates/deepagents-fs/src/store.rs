@@ -1,5 +1,6 @@
 //! Files in a key-value store.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -11,9 +12,11 @@ use deepagents_core::store::{Item, Query, Store, StoreError};
 use futures_core::future::BoxFuture;
 
 use crate::files::{FileData, Files, FilesUpdate, shared_bytes};
-use crate::search::{GlobOutcome, GlobQuery, GrepOutcome, GrepQuery, Scope};
+use crate::locks::PathLocks;
+use crate::search::{GlobOutcome, GlobQuery, GrepOutcome, GrepQuery, Problems, Scope};
 use crate::{
-    Backend, ByteRange, Entry, FileRead, FsError, Listing, Stat, StateBackend, VPath, Version, WriteMode, Written,
+    Backend, ByteRange, Entry, FileRead, FsError, Kind, Listing, PathGuard, Stat, StateBackend, VPath, Version,
+    WriteMode, Written,
 };
 
 /// Files in a [`Store`], under one namespace: they outlive the thread and are shared by all that use the namespace.
@@ -42,12 +45,26 @@ pub struct StoreBackend {
     store: Arc<dyn Store>,
     namespace: Vec<String>,
     clock: Arc<dyn Clock>,
+    locks: PathLocks,
+}
+
+/// What a search looks at, and what is there that is no file.
+struct Snapshot {
+    state: State,
+    problems: Problems,
+}
+
+/// Which of the items that a search has.
+#[derive(Clone, Copy)]
+struct Page {
+    offset: usize,
+    limit: usize,
 }
 
 impl StoreBackend {
     /// The files under a namespace.
     pub fn new(store: Arc<dyn Store>, namespace: Vec<String>) -> Self {
-        Self { store, namespace, clock: Arc::new(SystemClock) }
+        Self { store, namespace, clock: Arc::new(SystemClock), locks: PathLocks::default() }
     }
 
     /// Dates files by another clock.
@@ -65,21 +82,40 @@ impl StoreBackend {
     }
 
     /// The items below a directory, in order of path.
-    async fn below(&self, directory: &VPath, limit: usize) -> Result<Vec<(VPath, Item)>, FsError> {
+    async fn below(&self, directory: &VPath) -> Result<Vec<(VPath, Item)>, FsError> {
+        Ok(self.page(directory, Page { offset: 0, limit: usize::MAX }).await?.0)
+    }
+
+    /// Some of the items below a directory, and whether there may be more.
+    async fn page(&self, directory: &VPath, page: Page) -> Result<(Vec<(VPath, Item)>, bool), FsError> {
+        let Page { offset, limit } = page;
         let prefix = format!("{}/", directory.as_str().trim_end_matches('/'));
-        let query = Query { key_prefix: prefix, limit, ..Query::default() };
+        let query = Query { key_prefix: prefix, offset, limit, ..Query::default() };
         let items = self.store.search(&self.namespace, &query).await.map_err(|error| failed(directory, error))?;
+        // The namespace's own come first.
+        let more = items.len() == limit && items.last().is_some_and(|item| item.namespace == self.namespace);
         // Deeper namespaces are other people's, and a key that is not a path is not a file.
         let mine = items.into_iter().filter(|item| item.namespace == self.namespace);
         let named = mine.filter_map(|item| {
             let path = VPath::parse(&item.key).ok()?;
             (path.as_str() == item.key && !path.is_root()).then_some((path, item))
         });
-        Ok(named.collect())
+        Ok((named.collect(), more))
     }
 
     async fn is_directory(&self, path: &VPath) -> Result<bool, FsError> {
-        Ok(path.is_root() || !self.below(path, usize::MAX).await?.is_empty())
+        if path.is_root() {
+            return Ok(true);
+        }
+        let mut page = Page { offset: 0, limit: 1 };
+        loop {
+            let (files, more) = self.page(path, page).await?;
+            if !files.is_empty() || !more {
+                return Ok(!files.is_empty());
+            }
+            // What came first was not a file; such things are rare.
+            page = Page { offset: page.offset + page.limit, limit: 256 };
+        }
     }
 
     /// Why there is no file at a path.
@@ -103,14 +139,17 @@ impl StoreBackend {
     }
 
     /// What a search looks at, as files in a state: one query of the store instead of one for each directory.
-    async fn snapshot(&self, scope: &Scope) -> Result<(StateBackend, State), FsError> {
+    async fn snapshot(&self, scope: &Scope) -> Result<Snapshot, FsError> {
         let path = &scope.path;
-        let mut files = FilesUpdate::new();
+        let (mut files, mut problems) = (FilesUpdate::new(), Problems::default());
         if let Some((file, _)) = self.get(path).await? {
             files.insert(path.clone(), Some(file));
         } else {
-            for (path, item) in self.below(path, usize::MAX).await? {
-                files.insert(path.clone(), Some(file_of(&path, item)?.0));
+            for (path, item) in self.below(path).await? {
+                match file_of(&path, item) {
+                    Ok((file, _)) => drop(files.insert(path, Some(file))),
+                    Err(error) => problems.push(error),
+                }
             }
         }
         if scope.respect_gitignore {
@@ -121,14 +160,17 @@ impl StoreBackend {
                 }
             }
         }
-        if files.is_empty() && !path.is_root() {
+        if files.is_empty() && problems.count == 0 && !path.is_root() {
             return Err(self.absent(path).await?);
         }
+        // Where there is a file and another below it, only the one above is found.
+        let held: HashSet<VPath> = files.keys().cloned().collect();
+        files.retain(|path, _| !path.ancestors().any(|above| held.contains(&above)));
         let broken = |reason: String| FsError::io(path, ErrorKind::InvalidData, reason);
         let schema = Schema::new([ChannelSpec::of::<Files>()]).map_err(|error| broken(error.to_string()))?;
         let mut state = State::new(Arc::new(schema));
         state.apply(&Update::of::<Files>(files)).map_err(|error| broken(error.to_string()))?;
-        Ok((StateBackend::new(), state))
+        Ok(Snapshot { state, problems })
     }
 }
 
@@ -183,28 +225,25 @@ impl Backend for StoreBackend {
 
     fn list<'a>(&'a self, _: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Listing, FsError>> {
         Box::pin(async move {
-            let items = self.below(path, usize::MAX).await?;
+            let items = self.below(path).await?;
             if self.get(path).await?.is_some() {
                 return Err(FsError::NotADirectory { path: path.clone() });
             }
             if items.is_empty() && !path.is_root() {
                 return Err(self.absent(path).await?);
             }
-            let mut entries: Vec<Entry> = Vec::new();
+            let mut entries: Vec<Entry> = Vec::with_capacity(items.len());
             for (file, item) in items {
-                let below = file.strip_prefix(path).unwrap_or_default();
-                let mut names = below.components();
-                let Some(name) = names.next() else { continue };
-                let child = path.child(name);
-                if names.next().is_some() {
-                    entries.push(Entry::directory(child));
-                } else {
-                    let (file, version) = file_of(&child, item)?;
-                    let stat = stat_of(&file, version);
-                    entries.push(Entry { modified: stat.modified, ..Entry::file(child, stat.size) });
-                }
+                entries.push(match file_of(&file, item) {
+                    Ok((found, version)) => {
+                        let stat = stat_of(&found, version);
+                        Entry { modified: stat.modified, ..Entry::file(file, stat.size) }
+                    }
+                    // It takes its name, but is no file that can be read.
+                    Err(_) => Entry { kind: Kind::Other, ..Entry::file(file, 0) },
+                });
             }
-            Ok(Listing::of(entries))
+            Listing::implied(path, entries)
         })
     }
 
@@ -249,9 +288,7 @@ impl Backend for StoreBackend {
             }
             let gone: Vec<VPath> = match self.find(path).await {
                 Ok(_) => vec![path.clone()],
-                Err(FsError::IsDirectory { .. }) => {
-                    self.below(path, usize::MAX).await?.into_iter().map(|(file, _)| file).collect()
-                }
+                Err(FsError::IsDirectory { .. }) => self.below(path).await?.into_iter().map(|(file, _)| file).collect(),
                 Err(error) => return Err(error),
             };
             for file in gone {
@@ -263,15 +300,23 @@ impl Backend for StoreBackend {
 
     fn glob<'a>(&'a self, _: &'a State, query: &'a GlobQuery) -> BoxFuture<'a, Result<GlobOutcome, FsError>> {
         Box::pin(async move {
-            let (files, state) = self.snapshot(&query.scope).await?;
-            files.glob(&state, query).await
+            let Snapshot { state, problems } = self.snapshot(&query.scope).await?;
+            let mut out = StateBackend::new().glob(&state, query).await?;
+            out.problems.extend(problems);
+            Ok(out)
         })
     }
 
     fn grep<'a>(&'a self, _: &'a State, query: &'a GrepQuery) -> BoxFuture<'a, Result<GrepOutcome, FsError>> {
         Box::pin(async move {
-            let (files, state) = self.snapshot(&query.scope).await?;
-            files.grep(&state, query).await
+            let Snapshot { state, problems } = self.snapshot(&query.scope).await?;
+            let mut out = StateBackend::new().grep(&state, query).await?;
+            out.problems.extend(problems);
+            Ok(out)
         })
+    }
+
+    fn lock<'a>(&'a self, path: &'a VPath) -> BoxFuture<'a, Option<PathGuard>> {
+        Box::pin(async move { Some(self.locks.lock(path).await) })
     }
 }

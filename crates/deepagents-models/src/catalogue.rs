@@ -4,7 +4,7 @@
 //! (`anthropic/claude-…`) and a hosting prefix are passed over. Sizes are tokens, prices US dollars per million tokens.
 //! What is unknown stays unknown: the profile of a model that is not listed is the empty one.
 
-use deepagents_core::model::ModelProfile;
+use deepagents_core::model::{ModelProfile, Price};
 
 /// A row of the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -166,6 +166,19 @@ fn fits(name: &str, prefix: &str) -> bool {
     name.strip_prefix(prefix).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric()))
 }
 
+/// The price with what the provider takes for reading and writing its cache; where that is not known, as for any prompt.
+fn cached(prefix: &str, price: Price) -> Price {
+    let (read, write) = match prefix {
+        claude if claude.starts_with("claude-") => (0.1, 1.25),
+        gpt if gpt.starts_with("gpt-5") => (0.1, 1.0),
+        gpt if gpt.starts_with("gpt-4.1") => (0.25, 1.0),
+        gpt if gpt.starts_with("gpt-4o") => (0.5, 1.0),
+        deepseek if deepseek.starts_with("deepseek-") => (0.1, 1.0),
+        _ => (1.0, 1.0),
+    };
+    price.cached(price.input * read, price.input * write)
+}
+
 /// What is known of a model.
 pub fn profile(model: &str) -> ModelProfile {
     let mut profile = ModelProfile::default();
@@ -177,6 +190,7 @@ pub fn profile(model: &str) -> ModelProfile {
         profile.pdf = Some(entry.pdf);
         profile.audio = Some(entry.audio);
         profile.video = Some(false);
+        profile.price = entry.price.map(|(input, output)| cached(entry.prefix, Price::new(input, output)));
     }
     profile
 }
@@ -193,5 +207,12 @@ mod tests {
         assert_eq!(window("openai/gpt-4o-mini-2024-07-18"), Some(("gpt-4o-mini", 16_384)));
         assert_eq!(window("o100"), None);
         assert_eq!(profile("house-made"), ModelProfile::default());
+    }
+
+    #[test]
+    fn prices_say_what_a_cached_prompt_costs() {
+        let price = profile("claude-haiku-4-5-20251001").price.unwrap();
+        assert_eq!((price.input, price.output, price.cache_read, price.cache_write), (1.0, 5.0, 0.1, 1.25));
+        assert_eq!(profile("deepseek-v3").price, None);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use memchr::memchr2;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
@@ -64,23 +65,23 @@ fn has_long_text(json: &str) -> bool {
     if json.len() <= LIMIT {
         return false;
     }
-    let (mut begin, mut escaped) = (None, false);
-    json.bytes().enumerate().any(|(at, byte)| match (begin, byte) {
-        _ if std::mem::take(&mut escaped) => false,
-        (Some(_), b'\\') => {
-            escaped = true;
-            false
+    let bytes = json.as_bytes();
+    let (mut begin, mut at) = (None, 0);
+    while let Some(found) = memchr2(b'"', b'\\', bytes.get(at..).unwrap_or_default()) {
+        let here = at + found;
+        if bytes.get(here) == Some(&b'\\') {
+            // Only texts have these, and what follows means nothing.
+            at = here + 2;
+            continue;
         }
-        (Some(from), b'"') => {
-            begin = None;
-            at - from > LIMIT
+        match begin.take() {
+            None => begin = Some(here),
+            Some(from) if here - from > LIMIT => return true,
+            Some(_) => {}
         }
-        (None, b'"') => {
-            begin = Some(at);
-            false
-        }
-        _ => false,
-    })
+        at = here + 1;
+    }
+    false
 }
 
 /// The text that was packed, if all of `blobs` it needs are there.

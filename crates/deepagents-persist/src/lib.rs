@@ -16,6 +16,7 @@
 //! ```
 
 mod blob;
+mod convert;
 mod error;
 mod place;
 mod postgres;

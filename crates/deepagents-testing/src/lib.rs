@@ -1,4 +1,5 @@
 //! deepagents-testing
 
+pub mod replays;
 pub mod shapes;
 pub mod suites;

@@ -1,72 +1,112 @@
 //! What an agent is made of.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use deepagents_core::agent::Agent;
+use deepagents_core::tool::ToolSpec;
 use serde::Serialize;
+use serde_json::json;
 
 /// Characters that make a token, as an estimate.
 const CHARS_PER_TOKEN: usize = 4;
 
-/// What an agent is made of, and about how many tokens of every request each part costs. `Display` prints it for
-/// people, serde for programs.
+/// What counts where nothing else was given.
+const ESTIMATE: &str = "estimate";
+
+/// What an agent is made of, and how many tokens of its first request each part costs: the static system prompt and the
+/// tools that are offered from the start. `Display` prints it for people, serde for programs.
+///
+/// Tokens are an estimate, four characters each, until a tokenizer counts them: see [`counted`](Self::counted).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Explanation {
     /// The model, `provider:model`.
     pub model: String,
+    /// What counted the tokens: `estimate`, or the name given to [`counted`](Self::counted).
+    pub tokenizer: String,
     /// The middlewares in order, with what their prompt section costs.
     pub middlewares: Vec<Part>,
-    /// The tools by name, with what their description and schema cost.
+    /// The tools by name, with what their name, description and schema cost.
     pub tools: Vec<Part>,
     /// The static system prompt.
     pub system: String,
-    /// About how many tokens the system prompt has.
+    /// How many tokens the system prompt has.
     pub system_tokens: usize,
-    /// About how many tokens every request begins with: system prompt and tools.
+    /// How many tokens every request begins with: system prompt and tools.
     pub fixed_tokens: usize,
 }
 
-/// A part and about how many tokens it costs.
+/// A part and how many tokens it costs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Part {
     /// Its name.
     pub name: String,
-    /// About how many tokens it costs.
+    /// How many tokens it costs.
     pub tokens: usize,
+    /// What is counted: a section of the prompt, or a tool as JSON.
+    #[serde(skip)]
+    pub text: String,
 }
 
-fn tokens(text: &str) -> usize {
-    text.chars().count().div_ceil(CHARS_PER_TOKEN)
+impl Part {
+    fn new(name: &str, text: String) -> Self {
+        Self { name: name.to_owned(), tokens: 0, text }
+    }
+}
+
+/// A tool as providers are told of it.
+fn written(tool: &ToolSpec) -> String {
+    json!({"name": tool.name, "description": tool.description, "input_schema": tool.schema}).to_string()
 }
 
 impl Explanation {
-    pub(crate) fn of(agent: &Agent) -> Self {
+    /// Of an agent that does not offer the tools of these names at first.
+    pub(crate) fn of(agent: &Agent, withheld: &BTreeSet<String>) -> Self {
         let system: Vec<&str> = agent.system().iter().map(|block| &*block.text).collect();
-        let system = system.join("\n\n");
-        let middlewares = agent
-            .middlewares()
-            .map(|m| Part { name: m.name().to_owned(), tokens: m.system_prompt().map_or(0, tokens) })
-            .collect();
-        let tools: Vec<Part> = agent
-            .tools()
-            .iter()
-            .map(|tool| Part {
-                name: tool.name.clone(),
-                tokens: tokens(&tool.name) + tokens(&tool.description) + tokens(&tool.schema.to_string()),
-            })
-            .collect();
-        let system_tokens = tokens(&system);
-        let fixed_tokens = system_tokens + tools.iter().map(|t| t.tokens).sum::<usize>();
-        Self { model: agent.model().name().to_owned(), middlewares, tools, system, system_tokens, fixed_tokens }
+        let section = |text: Option<&str>| text.unwrap_or_default().to_owned();
+        let offered = agent.tools().iter().filter(|tool| !withheld.contains(&tool.name));
+        let explanation = Self {
+            model: agent.model().name().to_owned(),
+            tokenizer: String::new(),
+            middlewares: agent.middlewares().map(|m| Part::new(m.name(), section(m.system_prompt()))).collect(),
+            tools: offered.map(|tool| Part::new(&tool.name, written(tool))).collect(),
+            system: system.join("\n\n"),
+            system_tokens: 0,
+            fixed_tokens: 0,
+        };
+        explanation.counted(ESTIMATE, |text| text.chars().count().div_ceil(CHARS_PER_TOKEN))
+    }
+
+    /// The same, counted by a tokenizer of this name.
+    ///
+    /// ```
+    /// use deepagents::DeepAgent;
+    /// use deepagents::models::scripted::ScriptedModel;
+    /// let agent = DeepAgent::builder().model(ScriptedModel::new([])).build()?;
+    /// let words = agent.explain().counted("words", |text| text.split_whitespace().count());
+    /// assert_eq!(words.system_tokens, words.system.split_whitespace().count());
+    /// # Ok::<(), deepagents::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn counted(mut self, tokenizer: impl Into<String>, count: impl Fn(&str) -> usize) -> Self {
+        self.tokenizer = tokenizer.into();
+        for part in self.middlewares.iter_mut().chain(&mut self.tools) {
+            part.tokens = count(&part.text);
+        }
+        self.system_tokens = count(&self.system);
+        self.fixed_tokens = self.system_tokens + self.tools.iter().map(|tool| tool.tokens).sum::<usize>();
+        self
     }
 }
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let about = if self.tokenizer == ESTIMATE { "about " } else { "" };
         writeln!(f, "model        {}", self.model)?;
-        writeln!(f, "\nmiddlewares, outermost first                about tokens")?;
+        writeln!(f, "tokens       {}", self.tokenizer)?;
+        writeln!(f, "\nmiddlewares, outermost first {:>25}", "tokens of prompt")?;
         for part in &self.middlewares {
             writeln!(f, "  {:<44}{:>8}", part.name, part.tokens)?;
         }
@@ -78,6 +118,7 @@ impl fmt::Display for Explanation {
         for line in self.system.lines() {
             writeln!(f, "  | {line}")?;
         }
-        write!(f, "\nevery request begins with about {} tokens", self.fixed_tokens)
+        let by = if self.tokenizer == ESTIMATE { String::new() } else { format!(" ({})", self.tokenizer) };
+        write!(f, "\nevery request begins with {about}{} tokens{by}", self.fixed_tokens)
     }
 }

@@ -7,12 +7,15 @@ use std::fmt;
 
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, de::Error as _};
+use serde_json::Value;
 
 /// Characters that front matter, or a whole YAML file, may have.
 const MAX_CHARS: usize = 64 * 1024;
 /// Values that it may hold once aliases are followed, so that a few lines cannot stand for millions.
 const MAX_NODES: usize = 10_000;
 const FENCE: &str = "---";
+/// Keys whose scalars are texts, whatever they look like.
+const TEXTS: [&str; 6] = ["name", "description", "system_prompt", "prompt", "model", "title"];
 
 /// A YAML value with scalars as their text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +83,32 @@ pub(crate) fn yaml(text: &str) -> Result<Node, FrontMatterError> {
     let left = Cell::new(MAX_NODES);
     let shape = Measure(&left).deserialize(serde_yaml_ng::Deserializer::from_str(text)).map_err(failed)?;
     Fill(&shape).deserialize(serde_yaml_ng::Deserializer::from_str(text)).map_err(failed)
+}
+
+/// A YAML document as JSON: numbers and truth values are such, but what is a text by its key stays as it was written.
+pub(crate) fn json(text: &str) -> Result<Value, FrontMatterError> {
+    // First, since it refuses what is too large and what is given twice.
+    let node = yaml(text)?;
+    let value = Value::deserialize(serde_yaml_ng::Deserializer::from_str(text));
+    Ok(as_written(&node, value.map_err(|error| FrontMatterError::Yaml(error.to_string()))?))
+}
+
+fn as_written(node: &Node, value: Value) -> Value {
+    match (node, value) {
+        (Node::Map(entries), Value::Object(map)) => {
+            let written = |(key, value): (String, Value)| match node.get(&key) {
+                Some(Node::Text(text)) if TEXTS.contains(&key.as_str()) => (key, Value::from(text.as_str())),
+                Some(inner) => (key, as_written(inner, value)),
+                None => (key, value),
+            };
+            debug_assert_eq!(entries.len(), map.len(), "both read one document");
+            Value::Object(map.into_iter().map(written).collect())
+        }
+        (Node::List(nodes), Value::Array(items)) => {
+            Value::Array(nodes.iter().zip(items).map(|(node, item)| as_written(node, item)).collect())
+        }
+        (_, value) => value,
+    }
 }
 
 impl Node {
@@ -253,6 +282,16 @@ mod tests {
     }
 
     #[test]
+    fn as_json_numbers_and_truth_values_are_such_but_names_are_texts() {
+        let value = json("- name: 007\n  on: {x: true, y: 'true'}\n  n: 1.5\n  none:\n  list: [1, a]\n").unwrap();
+        let expected = serde_json::json!([
+            {"name": "007", "on": {"x": true, "y": "true"}, "n": 1.5, "none": null, "list": [1, "a"]}
+        ]);
+        assert_eq!(value, expected);
+        assert!(json("a: 1\na: 2\n").unwrap_err().to_string().contains("twice"));
+    }
+
+    #[test]
     fn a_bomb_of_aliases_is_refused() {
         let list = vec!["x"; 200].join(",");
         let text = format!("a: &a [{list}]\nb: [{}]\n", vec!["*a"; 200].join(","));
@@ -291,6 +330,7 @@ mod tests {
         fn no_text_makes_the_parser_panic(text in "(---\n)?[-:&*\\[\\]{}#|>'\"a \n!%~\\\\]{0,60}(\n---)?\\PC{0,20}") {
             let _ = parse(&text);
             let _ = yaml(&text);
+            let _ = json(&text);
         }
 
         #[test]

@@ -25,12 +25,17 @@ mod approvals;
 pub mod blocking;
 mod builder;
 pub mod channels;
+pub mod definition;
 mod described;
 mod explain;
 mod front_matter;
 pub mod middleware;
 mod permits;
 pub mod profile;
+pub mod recording;
+#[cfg(unix)]
+pub mod rewind;
+mod roster;
 mod workspace;
 
 pub use approvals::{Approvals, AskBefore};
@@ -46,7 +51,7 @@ pub use deepagents_core::middleware::{
     before_agent, before_model, modify_request, wrap_model_call, wrap_tool_call,
 };
 pub use deepagents_core::model::{ChatModel, ModelError, ModelRequest, ModelSettings};
-pub use deepagents_core::run::{Context, Outcome, Run, RunError, RunInput, Stop};
+pub use deepagents_core::run::{Budget, BudgetKind, Context, Outcome, Run, RunError, RunInput, Stop};
 pub use deepagents_core::state::{Channel, State, Update};
 pub use deepagents_core::structured::ResponseFormat;
 pub use deepagents_core::tool::{Effect, Tool, ToolContext, ToolError, ToolOutput, json_tool, tool_fn};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use deepagents_core::run::Context;
-use deepagents_core::state::ChannelSpec;
-use deepagents_fs::Backend;
+use deepagents_core::state::{ChannelSpec, State};
 use deepagents_fs::permissions::{Asking, Guarded, Permissions};
+use deepagents_fs::{Backend, ByteRange, VPath};
 
 use crate::channels::Files;
 
@@ -49,8 +49,26 @@ impl Workspace {
     pub(crate) fn channels(&self) -> Vec<ChannelSpec> {
         match self {
             Self::One(backend) => backend.channels(),
-            // Any backend may come, so the one kind of state that backends use is always there.
-            Self::PerRun(_) => vec![ChannelSpec::of::<Files>()],
+            // Any backend may come, so the kinds of state that backends use are always there.
+            Self::PerRun(_) => vec![
+                ChannelSpec::of::<Files>(),
+                #[cfg(unix)]
+                ChannelSpec::of::<deepagents_fs::KeptFiles>(),
+            ],
         }
     }
+}
+
+/// A file's text, or why it cannot be had.
+pub(crate) async fn whole_text(
+    backend: &dyn Backend,
+    state: &State,
+    path: &VPath,
+    max_bytes: u64,
+) -> Result<String, String> {
+    let read = backend.read(state, path, ByteRange::first(max_bytes + 1)).await.map_err(|error| error.to_string())?;
+    if read.bytes.len() as u64 > max_bytes {
+        return Err(format!("it has more than {max_bytes} bytes"));
+    }
+    String::from_utf8(read.bytes.into()).map_err(|_| "it is not UTF-8 text".to_owned())
 }

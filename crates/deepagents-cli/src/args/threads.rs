@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::Database;
-use crate::duration;
+use crate::{duration, number};
 
 const EXAMPLES: &str = "\
 Examples:
   deepagents threads list
   deepagents threads show 4f1c09a2 --history
+  deepagents threads rewind 4f1c09a2 12
   deepagents threads fork 4f1c09a2 --at 12 && deepagents run --continue \"Try it another way\"
   deepagents threads prune --all --older-than 30d
 
@@ -26,13 +27,36 @@ pub(crate) struct ThreadsArgs {
     pub(crate) command: ThreadsCommand,
 }
 
+/// Whether files go back with a thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RewindFiles {
+    /// They do
+    Yes,
+    /// They stay as they are
+    No,
+    /// You are shown what would change, and asked at the terminal
+    #[default]
+    Ask,
+}
+
+/// What is done about files that somebody else has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Conflicts {
+    /// Nothing goes back
+    Refuse,
+    /// They stay as they are
+    Skip,
+    /// They are overwritten; rewinding again brings them back
+    Overwrite,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum ThreadsCommand {
     /// List threads, the one that changed last first
     List {
         /// At most so many
-        #[arg(long, value_name = "N", default_value_t = 50)]
-        limit: usize,
+        #[arg(long, value_name = "N", default_value = "50", allow_negative_numbers = true, value_parser = number::positive::<u32>)]
+        limit: u32,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -42,7 +66,7 @@ pub(crate) enum ThreadsCommand {
         /// The thread
         thread: String,
         /// As it was at this position
-        #[arg(long, value_name = "POSITION")]
+        #[arg(long, value_name = "POSITION", allow_negative_numbers = true, value_parser = number::position)]
         at: Option<u64>,
         /// The positions that the thread can go back to, instead of the conversation
         #[arg(long, conflicts_with = "at")]
@@ -56,17 +80,25 @@ pub(crate) enum ThreadsCommand {
         /// The thread
         thread: String,
         /// Up to this position only
-        #[arg(long, value_name = "POSITION")]
+        #[arg(long, value_name = "POSITION", allow_negative_numbers = true, value_parser = number::position)]
         at: Option<u64>,
     },
     /// Make a thread go on from an earlier position; what came after it stays in the log
     ///
-    /// Files in the directory stay as they are.
+    /// The files that the agent has changed since go back too. Files that were changed by somebody else are
+    /// overwritten only when you say so. What commands changed stays as it is.
     Rewind {
         /// The thread
         thread: String,
         /// The position
+        #[arg(allow_negative_numbers = true, value_parser = number::position)]
         position: u64,
+        /// Whether files go back too
+        #[arg(long, value_name = "WHETHER", value_enum, default_value_t)]
+        files: RewindFiles,
+        /// What is done about files that somebody else has changed; you are asked at the terminal where it is absent
+        #[arg(long, value_name = "WHAT", value_enum)]
+        conflicts: Option<Conflicts>,
     },
     /// Delete threads
     Delete {
@@ -83,7 +115,7 @@ pub(crate) enum ThreadsCommand {
         #[arg(long)]
         all: bool,
         /// Only what is older than this, as in 30d
-        #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+        #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = duration::parse)]
         older_than: Option<Duration>,
     },
     /// Print a thread with its state and its log as one JSON document

@@ -31,7 +31,7 @@ impl Renderer for AnswerOnly {
     fn end(&mut self, ending: &Ending) -> io::Result<()> {
         let Ok(outcome) = &ending.result else { return Ok(()) };
         // A run that was stopped in the middle has no answer: its last message may be a tool's.
-        if !matches!(outcome.stop, Stop::StepLimit | Stop::Cancelled | Stop::Deadline) {
+        if !matches!(outcome.stop, Stop::StepLimit | Stop::Cancelled | Stop::Deadline | Stop::Budget(_)) {
             self.screen.text(outcome.text().trim_end())?;
         }
         self.screen.break_line()

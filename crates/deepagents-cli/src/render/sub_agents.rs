@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use deepagents::core::tool::CallId;
 use deepagents::{Event, EventKind};
 
-use super::style::{Style, first_line};
+use super::style::{Style, count, first_line};
 use super::todos::TodoView;
 
 /// Characters of a line of text that are shown.
 const SHOWN: usize = 160;
+/// Lines of an answer that are shown: its reader is the agent above.
+const LINES: usize = 20;
 
 /// Sub-agents by their paths, and the one that was shown last. Several work at once, so their words are shown by lines.
 #[derive(Debug, Default)]
@@ -23,7 +25,32 @@ struct SubAgent {
     head: String,
     /// The beginning of a line that has not ended yet.
     open: String,
+    /// Lines of the present answer.
+    lines: usize,
     todos: TodoView,
+}
+
+impl SubAgent {
+    /// The lines of these that are shown.
+    fn said(&mut self, text: &str) -> Vec<String> {
+        let mut lines: Vec<String> =
+            text.lines().map(|line| first_line(line, SHOWN)).filter(|line| !line.is_empty()).collect();
+        let room = LINES.saturating_sub(self.lines);
+        self.lines += lines.len();
+        lines.truncate(room);
+        lines
+    }
+
+    /// The end of an answer: its last line, and how many were not shown.
+    fn finished(&mut self, style: Style) -> Vec<String> {
+        let open = std::mem::take(&mut self.open);
+        let mut lines = self.said(&open);
+        match std::mem::take(&mut self.lines).saturating_sub(LINES) {
+            0 => {}
+            more => lines.push(style.dim(&format!("… {}", count(more as u64, "more line")))),
+        }
+        lines
+    }
 }
 
 impl SubAgentView {
@@ -44,20 +71,20 @@ impl SubAgentView {
             }
             EventKind::TextDelta { text, .. } => {
                 agent.open += text;
-                match agent.open.rfind('\n').and_then(|end| agent.open.split_at_checked(end + 1)) {
-                    Some((whole, rest)) => {
-                        let lines = said(whole);
-                        agent.open = rest.to_owned();
-                        lines
+                match agent.open.rfind('\n').map(|end| agent.open.split_off(end + 1)) {
+                    Some(rest) => {
+                        let whole = std::mem::replace(&mut agent.open, rest);
+                        agent.said(&whole)
                     }
                     None => Vec::new(),
                 }
             }
             EventKind::AttemptDiscarded { .. } => {
                 agent.open.clear();
+                agent.lines = 0;
                 Vec::new()
             }
-            EventKind::ModelFinished { .. } => said(&std::mem::take(&mut agent.open)),
+            EventKind::ModelFinished { .. } => agent.finished(style),
             EventKind::StateChanged { channel, update } if channel == "todos" => agent.todos.update(update, style),
             EventKind::AgentFailed { error, .. } => vec![format!("{} {}", style.red("✗"), first_line(error, SHOWN))],
             _ => Vec::new(),
@@ -82,11 +109,6 @@ impl SubAgentView {
         }
         out
     }
-}
-
-/// Lines of text, without empty ones.
-fn said(text: &str) -> Vec<String> {
-    text.lines().map(|line| first_line(line, SHOWN)).filter(|line| !line.is_empty()).collect()
 }
 
 /// The name of a sub-agent and what it was given to do, as the call that runs it says.

@@ -4,18 +4,25 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
+use deepagents::channels::Todo;
 use deepagents::core::tool::CallId;
 use deepagents::{Event, EventKind};
+use serde_json::Value;
 
 use super::style::{Style, first_line};
 use super::sub_agents::SubAgentView;
 use super::todos::TodoView;
-use super::{Ending, Renderer, summary, tool_line};
+use super::{Ending, Renderer, Tally, summary, tool_line};
 use crate::duration;
 use crate::output::Screen;
 
 /// The tool whose success is shown as the list itself.
 const WRITE_TODOS: &str = "write_todos";
+/// The event that tells what is wrong with sub-agents that files define.
+const AGENTS_LOADED: &str = "sub_agents_loaded";
+
+/// Characters of the reason for another try that are shown.
+const REASON: usize = 400;
 
 /// Text as it comes, a line for each tool call once it has ended, the todo list as it changes. What is under way shows
 /// in a status line where stdout is a terminal.
@@ -29,8 +36,8 @@ pub(crate) struct Live {
     below: SubAgentView,
     /// The thread, where it is kept.
     thread: Option<String>,
-    /// A failed try that may have been the last one, in which case the run's error says the same.
-    discarded: Option<String>,
+    /// By agents, a failed try that may have been the last one, in which case the agent's error says the same.
+    discarded: BTreeMap<Vec<String>, String>,
     /// Why the last try failed, so that it need not be said twice.
     reason: String,
 }
@@ -56,9 +63,16 @@ impl Live {
             todos: TodoView::default(),
             below: SubAgentView::default(),
             thread,
-            discarded: None,
+            discarded: BTreeMap::new(),
             reason: String::new(),
         }
+    }
+
+    /// The list as the thread has it before the run.
+    #[must_use]
+    pub(crate) fn todos(mut self, list: Vec<Todo>) -> Self {
+        self.todos = TodoView::new(list);
+        self
     }
 
     fn turn_to(&mut self, kind: Shown) -> io::Result<()> {
@@ -116,8 +130,13 @@ impl Live {
             (Some(call), 0) => call.clone(),
             (Some(call), more) => format!("{call} and {more} more"),
         };
-        let progress = progress.map(|text| format!("  {}", first_line(text, 80))).unwrap_or_default();
-        let line = format!("{} {}", self.style.yellow("●"), self.style.dim(&format!("{line}{progress}")));
+        // A mark and a blank stand before it, and `…` may stand behind.
+        let room = self.screen.columns().saturating_sub(3);
+        let line = match progress {
+            Some(text) => format!("{}  {text}", first_line(&line, room / 2)),
+            None => line,
+        };
+        let line = format!("{} {}", self.style.yellow("●"), self.style.dim(&first_line(&line, room)));
         self.screen.status(&line)
     }
 
@@ -126,23 +145,31 @@ impl Live {
         self.screen.status(&line)
     }
 
-    fn discarded(&mut self, reason: &str, retry_after_ms: u64) -> io::Result<()> {
-        let what = if self.reason == reason { "that failed again" } else { reason };
+    fn discarded(&mut self, path: &[String], reason: &str, retry_after_ms: u64) -> io::Result<()> {
+        let what = if self.reason == reason { "that failed again" } else { &first_line(reason, REASON) };
         let pause = Duration::from_millis(retry_after_ms);
-        let notice = format!("{what}; trying again in {}", duration::show(pause));
+        let pause = if retry_after_ms < 100 { "at once".to_owned() } else { format!("in {}", duration::show(pause)) };
+        let notice = match what.strip_suffix('?') {
+            Some(_) => format!("{what} Trying again {pause}"),
+            None => format!("{what}; trying again {pause}"),
+        };
         reason.clone_into(&mut self.reason);
         if retry_after_ms > 0 {
             return self.screen.note(&notice);
         }
-        self.discarded = Some(notice);
+        self.discarded.insert(path.to_vec(), notice);
         Ok(())
     }
 }
 
 impl Renderer for Live {
     fn event(&mut self, event: &Event) -> io::Result<()> {
-        let over = matches!(event.kind, EventKind::RunFailed { .. } | EventKind::AgentFinished { .. });
-        if let Some(notice) = self.discarded.take().filter(|_| !over) {
+        let path: &[String] = &event.path;
+        let over = matches!(
+            event.kind,
+            EventKind::RunFailed { .. } | EventKind::AgentFailed { .. } | EventKind::AgentFinished { .. }
+        );
+        if let Some(notice) = self.discarded.remove(path).filter(|_| !over) {
             self.screen.note(&notice)?;
         }
         let depth = event.path.len();
@@ -160,7 +187,7 @@ impl Renderer for Live {
             EventKind::ToolCallDelta { name: Some(name), .. } if depth == 0 => {
                 self.waiting(&format!("preparing {}", first_line(name, 80)))
             }
-            EventKind::AttemptDiscarded { reason, retry_after_ms, .. } => self.discarded(reason, *retry_after_ms),
+            EventKind::AttemptDiscarded { reason, retry_after_ms, .. } => self.discarded(path, reason, *retry_after_ms),
             EventKind::ToolStarted { call, name, args, .. } => {
                 self.running.insert(call.clone(), tool_line::call(name, args));
                 self.show_running(None)
@@ -185,6 +212,10 @@ impl Renderer for Live {
                 self.turn_to(Shown::Todos)?;
                 lines.iter().try_for_each(|line| self.screen.line(line))
             }
+            EventKind::Custom { name, data } if name == AGENTS_LOADED && depth == 0 => {
+                let warnings = data.get("warnings").and_then(Value::as_array).into_iter().flatten();
+                warnings.filter_map(Value::as_str).try_for_each(|warning| self.screen.note(&first_line(warning, 400)))
+            }
             _ => Ok(()),
         }
     }
@@ -201,6 +232,10 @@ impl Renderer for Live {
         self.screen.break_line()?;
         if self.last != Shown::Nothing {
             self.screen.line("")?;
+        }
+        // Where nothing has happened, the reason for it is all there is to say.
+        if ending.result.is_err() && self.last == Shown::Nothing && ending.tally == Tally::default() {
+            return Ok(());
         }
         self.screen.line(&self.style.dim(&summary::summary(ending, self.thread.as_deref())))
     }

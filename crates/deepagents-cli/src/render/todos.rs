@@ -1,5 +1,8 @@
 //! The todo list, as far as it changed.
 
+use deepagents::channels::{Todo, TodoStatus, Todos};
+use deepagents::core::state::Channel;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::style::{Style, first_line};
@@ -10,29 +13,36 @@ const SHOWN: usize = 100;
 /// The todo list as it was shown last.
 #[derive(Debug, Default)]
 pub(super) struct TodoView {
-    shown: Vec<(String, String)>,
+    shown: Vec<Todo>,
 }
 
 impl TodoView {
-    /// The lines to show for a new list: a head, and the items that are new or have moved. Nothing if nothing has.
-    pub(super) fn update(&mut self, list: &Value, style: Style) -> Vec<String> {
-        let text = |item: &Value, key: &str| item.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let items = list.as_array().map(Vec::as_slice).unwrap_or_default();
-        let now: Vec<(String, String)> =
-            items.iter().map(|item| (text(item, "content"), text(item, "status"))).collect();
-        let changed: Vec<&(String, String)> = now.iter().filter(|item| !self.shown.contains(item)).collect();
+    /// A list that need not be shown until it changes.
+    pub(super) fn new(shown: Vec<Todo>) -> Self {
+        Self { shown }
+    }
+
+    /// The lines to show for a change: a head, and the items that are new or have moved. Nothing if nothing has.
+    pub(super) fn update(&mut self, change: &Value, style: Style) -> Vec<String> {
+        let mut now = self.shown.clone();
+        let update = <Todos as Channel>::Update::deserialize(change);
+        if update.is_err() || update.is_ok_and(|update| Todos::reduce(&mut now, update).is_err()) {
+            return Vec::new();
+        }
+        let known = |item: &&Todo| self.shown.iter().any(|t| (&t.content, t.status) == (&item.content, item.status));
+        let changed: Vec<&Todo> = now.iter().filter(|item| !known(item)).collect();
         if changed.is_empty() && now.len() == self.shown.len() {
             return Vec::new();
         }
-        let done = now.iter().filter(|(_, status)| status == "completed").count();
+        let done = now.iter().filter(|item| item.status == TodoStatus::Completed).count();
         let head = if now.is_empty() { "Todos: none".to_owned() } else { format!("Todos {done}/{}", now.len()) };
         let mut lines = vec![style.bold(&head)];
-        lines.extend(changed.into_iter().map(|(content, status)| {
-            let content = first_line(content, SHOWN);
-            match status.as_str() {
-                "completed" => format!("  {} {}", style.green("☑"), style.dim(&content)),
-                "in_progress" => format!("  {} {content}", style.yellow("◐")),
-                _ => format!("  ☐ {content}"),
+        lines.extend(changed.into_iter().map(|item| {
+            let content = first_line(&item.content, SHOWN);
+            match item.status {
+                TodoStatus::Completed => format!("  {} {}", style.green("☑"), style.dim(&content)),
+                TodoStatus::InProgress => format!("  {} {content}", style.yellow("◐")),
+                TodoStatus::Pending => format!("  ☐ {content}"),
             }
         }));
         self.shown = now;

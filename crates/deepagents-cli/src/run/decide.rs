@@ -1,5 +1,6 @@
 //! Decisions about calls that wait for them.
 
+use std::collections::VecDeque;
 use std::io;
 
 use deepagents::core::env::Timestamp;
@@ -19,6 +20,8 @@ pub(super) enum Decider {
     Approve,
     /// Everything is rejected.
     Reject,
+    /// It was decided when the run was recorded.
+    Recorded(VecDeque<Vec<(String, Decision)>>),
     /// A person at the terminal.
     Person(Person),
     /// A program, with lines of JSON.
@@ -57,11 +60,20 @@ impl Decider {
                 let message = Some("nothing may be changed or run here (--approve deny)".to_owned());
                 Ok(all(&Decision::Reject { message }))
             }
+            Self::Recorded(answers) => Ok(answers.pop_front().unwrap_or_default()),
             Self::Person(person) => {
                 renderer.pause()?;
                 person.decide(questions).await
             }
             Self::Program(lines) => from_lines(lines, questions).await,
+        }
+    }
+
+    /// Leaves a question where it is.
+    pub(super) fn leave(&self) {
+        if let Self::Person(_) = self {
+            // What is asked stands in an open line.
+            output::say("");
         }
     }
 }

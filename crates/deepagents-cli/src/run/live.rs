@@ -69,6 +69,7 @@ pub(super) async fn follow(
             biased;
             Some(()) = interrupted.recv() => {
                 stopped = true;
+                decider.leave();
                 Vec::new()
             }
             answers = decider.decide(&questions, renderer) => answers?,

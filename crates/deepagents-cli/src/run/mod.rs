@@ -6,50 +6,77 @@ mod live;
 mod prompt;
 mod session;
 mod stdin;
+mod tape;
 mod verdict;
 
+use std::sync::Arc;
+
 use anyhow::{Result, anyhow, bail};
-use deepagents::{Approvals, AskBefore, DeepAgent, RunInput};
+use deepagents::channels::Todos;
+use deepagents::fs::Keep;
+use deepagents::recording::Replay;
+use deepagents::{Decision, DeepAgent, RunInput};
 use tokio::runtime::Runtime;
 
 use crate::args::{Approve, RunArgs};
 use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey};
 use crate::render::{AnswerOnly, JsonLines, Live, Renderer};
+use crate::threads::kept;
 use crate::{agent, output, runtime};
 
 use decide::Decider;
 use session::Session;
+use stdin::Task;
+use tape::{Played, Tape};
 pub(crate) use verdict::Limits;
-
-/// Calls that change something outside of the conversation.
-const GATED: [&str; 4] = ["write_file", "edit_file", "delete", "execute"];
 
 /// Gives an agent a task and shows what it does.
 pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let options = &args.agent;
+    // What the command line itself says wrong is told before anything that it takes to find out.
+    let task = task(args)?;
+    let mut shape = agent::Shape::of(options)?;
+    (shape.asks, shape.max_turns) = (args.approve != Approve::Auto, args.max_turns);
+    let keep = if args.no_save { None } else { kept::place(&args.database)? };
+    let keeps_inside = keep.as_ref().is_some_and(|keep| kept::is_inside(keep, &options.root));
+    let keep = keep.filter(|_| !keeps_inside).map(Keep::in_dir);
+    let files = agent::open_keeping(&options.root, keep)?;
     let choice = model_choice::choose(options.model.as_deref(), options.base_url.as_deref(), &model_choice::env)?;
     let model = model_choice::make(&choice, options, &model_choice::env, WithoutKey::Refuse)?;
-    let mut builder = agent::builder(options, model)?;
-    let task = task(args)?;
+    if args.max_cost.is_some() && model.profile().price.is_none() {
+        bail!("the price of {} is not known, so --max-cost cannot be kept; limit it with --max-tokens", choice.name);
+    }
+    let mut builder = agent::shaped(options, &shape, model, files)?;
+    // A recording is played where those files are not.
+    if !options.no_agents && args.record.is_none() {
+        builder = agent::with_agents(builder, options);
+    }
+    let task = task.read()?;
     let runtime = runtime::start()?;
+    let tape = match &args.record {
+        Some(file) => runtime.block_on(Tape::record(file, serde_json::to_value(&shape)?))?,
+        None => Tape::None,
+    };
     let session = runtime.block_on(Session::open(args, task, &choice.name))?;
     if let Some(journal) = &session.journal {
         builder = builder.dyn_journal(journal.clone());
-    }
-    if args.approve != Approve::Auto {
-        let approvals = GATED.iter().fold(Approvals::new(), |all, tool| all.before(*tool, AskBefore::any()));
-        builder = builder.interrupt_on(approvals);
     }
     let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
     if choice.reason != model_choice::Reason::Named && !args.quiet {
         output::remark(&format!("using {choice}"));
     }
+    if keeps_inside && !args.quiet && !args.json {
+        output::remark("files cannot be put back later: the database is inside of the directory; name one with --db");
+    }
     let limits = Limits {
         turns: args.max_turns,
+        tokens: args.max_tokens,
+        cost: args.max_cost,
         time: args.timeout,
         key_variable: choice.key_variable(),
         thread: session.kept.clone(),
+        tape,
     };
     let mut decider = match args.approve {
         // What an earlier run has asked about is approved too.
@@ -63,18 +90,24 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     } else if args.quiet {
         drive(runtime, &agent, session.input, &limits, &mut decider, &mut AnswerOnly::new())
     } else {
-        drive(runtime, &agent, session.input, &limits, &mut decider, &mut Live::new(session.kept))
+        let mut live = Live::new(session.kept.clone());
+        if let Some(thread) = &session.kept {
+            // Changes are told item by item, so the list that they change is needed.
+            let state = runtime.block_on(agent.agent().state(thread))?;
+            live = live.todos(state.get::<Todos>().cloned().unwrap_or_default());
+        }
+        drive(runtime, &agent, session.input, &limits, &mut decider, &mut live)
     }
 }
 
-/// What is to be done; nothing where an earlier run is gone on with as it is.
-fn task(args: &RunArgs) -> Result<Option<String>> {
+/// What is to be done, as the command line says it.
+fn task(args: &RunArgs) -> Result<Task> {
     match args.task.as_deref() {
-        None if args.resumes() => Ok(None),
+        None if args.resumes() => Ok(Task::Rest),
         None | Some("-") if args.approve == Approve::Ask => {
             bail!("with --approve ask stdin is for your answers: give the task on the command line")
         }
-        given => stdin::task(given).map(Some),
+        given => Task::of(given),
     }
 }
 
@@ -82,6 +115,21 @@ fn task(args: &RunArgs) -> Result<Option<String>> {
 pub(crate) fn play(agent: &DeepAgent, task: String, renderer: &mut dyn Renderer) -> Result<Exit> {
     let runtime = runtime::start()?;
     drive(runtime, agent, RunInput::new(task), &Limits::default(), &mut Decider::Approve, renderer)
+}
+
+/// Plays a recorded run and the decisions that were made in it.
+pub(crate) fn replay(
+    runtime: Runtime,
+    agent: &DeepAgent,
+    input: RunInput,
+    replay: &Arc<Replay>,
+    answers: Vec<Vec<(String, Decision)>>,
+    turns: Option<u32>,
+    renderer: &mut dyn Renderer,
+) -> Result<Exit> {
+    let limits = Limits { turns, tape: Tape::Replay(replay.clone()), ..Limits::default() };
+    let mut renderer = Played { replay, renderer };
+    drive(runtime, agent, input, &limits, &mut Decider::Recorded(answers.into()), &mut renderer)
 }
 
 /// Runs to the end and says on stderr what stood in the way.
@@ -95,13 +143,19 @@ fn drive(
 ) -> Result<Exit> {
     let ending = runtime.block_on(async {
         let ctrl_c = interrupt::catch().map_err(|error| anyhow!("Ctrl-C cannot be caught: {error}"))?;
-        Ok::<_, anyhow::Error>(live::follow(agent, input, limits, ctrl_c, decider, renderer).await?)
+        let ending = live::follow(agent, input, limits, ctrl_c, decider, renderer).await;
+        Ok::<_, anyhow::Error>((ending?, limits.tape.finish().await))
     });
     // A tool that ignores its end must not hold the program.
     runtime.shutdown_background();
-    let (exit, words) = verdict::of(&ending?, limits);
+    let (ending, written) = ending?;
+    let (exit, words) = limits.tape.verdict(&ending, limits);
     if let Some(words) = words {
         output::complain(&words);
+    }
+    if let Err(error) = written {
+        output::complain(&format!("the recording ends before the run did: {error}"));
+        return Ok(if exit == Exit::Done { Exit::Failed } else { exit });
     }
     Ok(exit)
 }

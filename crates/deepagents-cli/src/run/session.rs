@@ -71,7 +71,7 @@ fn go_on(info: &ThreadInfo, task: Option<&str>) -> Result<RunInput> {
     let input = match task {
         Some(task) => RunInput::new(task).thread(&info.id),
         None if matches!(info.status, Status::Ended | Status::Empty) => {
-            bail!("thread {} has nothing left unfinished; give it a task", info.id)
+            bail!("the last run of thread {} has ended; say what is to be done next, such as \"Go on\"", info.id)
         }
         None => RunInput::resume(&info.id),
     };

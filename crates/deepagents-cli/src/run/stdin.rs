@@ -6,15 +6,40 @@ use std::thread;
 use anyhow::{Result, anyhow, bail};
 use tokio::sync::mpsc;
 
-/// The task as given; stdin's content where it is absent or `-`.
-pub(super) fn task(given: Option<&str>) -> Result<String> {
-    let text = match given {
-        Some(text) if text != "-" => text.to_owned(),
-        None if io::stdin().is_terminal() => {
-            bail!("there is no task: give one, as in `deepagents run \"Summarise README.md\"`, or pipe it in")
+/// What is to be done.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// What an earlier run has left.
+    Rest,
+    /// This.
+    Given(String),
+    /// What stdin says, to its end.
+    OnStdin,
+}
+
+impl Task {
+    /// The task as given; stdin's content where it is absent or `-`.
+    pub(super) fn of(given: Option<&str>) -> Result<Self> {
+        match given {
+            Some(text) if text != "-" => not_empty(text.to_owned()).map(Self::Given),
+            None if io::stdin().is_terminal() => {
+                bail!("there is no task: give one, as in `deepagents run \"Summarise README.md\"`, or pipe it in")
+            }
+            _ => Ok(Self::OnStdin),
         }
-        _ => read()?,
-    };
+    }
+
+    /// The text of the task, if there is one; reads stdin where it is there.
+    pub(super) fn read(self) -> Result<Option<String>> {
+        match self {
+            Self::Rest => Ok(None),
+            Self::Given(text) => Ok(Some(text)),
+            Self::OnStdin => not_empty(read()?).map(Some),
+        }
+    }
+}
+
+fn not_empty(text: String) -> Result<String> {
     if text.trim().is_empty() {
         bail!("the task is empty: say what is to be done, as in `deepagents run \"Summarise README.md\"`");
     }

@@ -2,36 +2,58 @@
 
 use std::time::Duration;
 
+use deepagents::core::run::{Budget, BudgetKind, Spent};
 use deepagents::{ModelError, RunError, RunInput, Stop};
 
-use crate::duration;
+use super::tape::Tape;
 use crate::exit::Exit;
-use crate::render::style::count;
+use crate::render::style::{count, first_line, grouped};
 use crate::render::{Ending, Tally};
+use crate::{duration, model_choice, money};
+
+/// Options of a run that goes on where another has ended.
+const NEXT: &str = "--continue \"Go on\"";
+/// Options of a run that goes on with what another has left unfinished.
+const REST: &str = "--continue";
+/// Characters of an error of a provider that are shown.
+const SHOWN: usize = 600;
 
 /// What a run may take, and what its errors may refer to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
-    /// Answers of the model.
+    /// Calls of models.
     pub(crate) turns: Option<u32>,
+    /// Tokens of prompts and answers.
+    pub(crate) tokens: Option<u64>,
+    /// US dollars.
+    pub(crate) cost: Option<f64>,
     /// Time.
     pub(crate) time: Option<Duration>,
     /// Where the key came from.
     pub(crate) key_variable: Option<&'static str>,
     /// The thread, where it is kept.
     pub(crate) thread: Option<String>,
+    /// What stands between the run and the world.
+    pub(crate) tape: Tape,
 }
 
 impl Limits {
     /// The input with what is left of the limits after so much time.
-    pub(super) fn apply(&self, mut input: RunInput, elapsed: Duration) -> RunInput {
+    pub(super) fn apply(&self, input: RunInput, elapsed: Duration) -> RunInput {
+        let mut budget = Budget::default();
         if let Some(turns) = self.turns {
-            input = input.max_model_calls(turns);
+            budget = budget.model_calls(turns.into());
         }
-        match self.time {
-            Some(time) => input.timeout(time.saturating_sub(elapsed)),
-            None => input,
+        if let Some(tokens) = self.tokens {
+            budget = budget.tokens(tokens);
         }
+        if let Some(cost) = self.cost {
+            budget = budget.cost(cost);
+        }
+        if let Some(time) = self.time {
+            budget = budget.time(time.saturating_sub(elapsed));
+        }
+        self.tape.put(input).budget(budget)
     }
 }
 
@@ -45,31 +67,73 @@ pub(super) fn of(ending: &Ending, limits: &Limits) -> (Exit, Option<String>) {
     let (exit, words) = match &outcome.stop {
         Stop::Done | Stop::ReturnDirect | Stop::Ended => return (Exit::Done, None),
         Stop::StepLimit => {
-            let turns = limits.turns.unwrap_or(outcome.model_calls);
-            (
-                Exit::Failed,
-                format!(
-                    "stopped at its limit of {}; the task may be unfinished. Raise it with --max-turns",
-                    count(turns.into(), "model call")
-                ),
-            )
+            let turns = limits.turns.map_or(outcome.spent.model_calls, u64::from);
+            (Exit::Failed, spent(&count(turns, "model call"), "", "--max-turns", limits))
         }
+        Stop::Budget(kind) => (Exit::Failed, budget(*kind, &outcome.spent, limits)),
         Stop::TokenLimit => (
             Exit::Failed,
-            "the last answer was cut off by its token limit; the task may be unfinished. Raise it with --max-tokens"
+            "the last answer was cut off by its token limit; the task may be unfinished. Raise it with \
+             --max-answer-tokens"
                 .to_owned(),
         ),
         Stop::Empty => (Exit::Failed, "the model ended without an answer".to_owned()),
         Stop::Refused => (Exit::Failed, "the model or its provider declined the task".to_owned()),
         Stop::Waiting => waiting(ending, outcome.questions().len(), limits),
-        Stop::Cancelled => (Exit::Interrupted, format!("interrupted {so_far}")),
+        Stop::Cancelled => (Exit::Interrupted, then(format!("interrupted {so_far}"), NEXT, limits)),
         Stop::Deadline => {
             let limit = limits.time.map(|time| format!(" of {}", duration::show(time))).unwrap_or_default();
-            (Exit::TimeUp, format!("the time{limit} was up {so_far}. Raise it with --timeout"))
+            (Exit::TimeUp, raise(format!("the time{limit} was up {so_far}"), "--timeout", limits))
         }
-        other => (Exit::Failed, format!("the run ended early ({})", word(other))),
+        other => (Exit::Failed, format!("the run ended early: {}", other.words())),
     };
     (exit, Some(words))
+}
+
+/// A run that has spent what it may.
+fn budget(kind: BudgetKind, so_far: &Spent, limits: &Limits) -> String {
+    match (kind, limits.tokens, limits.cost) {
+        (BudgetKind::Tokens, Some(most), _) => {
+            let taken = format!(" with {} spent", grouped(so_far.usage.total()));
+            spent(&count(most, "token"), &taken, "--max-tokens", limits)
+        }
+        (BudgetKind::Cost, _, Some(most)) => {
+            let taken = format!(" with {} spent", money::show(so_far.cost));
+            spent(&money::show(most), &taken, "--max-cost", limits)
+        }
+        // That of an unfinished run that is gone on with, or of a recorded one.
+        _ => {
+            let words = format!(
+                "stopped because {}, with {} and {} spent; the task may be unfinished",
+                Stop::Budget(kind).words(),
+                count(so_far.usage.total(), "token"),
+                count(so_far.tool_calls, "tool call"),
+            );
+            then(words, NEXT, limits)
+        }
+    }
+}
+
+/// What to say at a limit that an option sets.
+fn spent(limit: &str, taken: &str, option: &str, limits: &Limits) -> String {
+    raise(format!("stopped at its limit of {limit}{taken}; the task may be unfinished"), option, limits)
+}
+
+/// How to go on from a limit that an option sets.
+fn raise(words: String, option: &str, limits: &Limits) -> String {
+    match &limits.thread {
+        Some(_) => format!("{}, or raise it with {option}", then(words, NEXT, limits)),
+        None => format!("{words}. Raise it with {option}"),
+    }
+}
+
+/// How to go on, where the conversation is kept.
+fn then(words: String, how: &str, limits: &Limits) -> String {
+    if limits.thread.is_none() {
+        return words;
+    }
+    let stop = if words.ends_with('?') { "" } else { "." };
+    format!("{words}{stop} Go on with `deepagents run {how}`")
 }
 
 /// A run that nobody is left to decide for.
@@ -89,25 +153,41 @@ fn waiting(ending: &Ending, calls: usize, limits: &Limits) -> (Exit, String) {
 fn so_far(tally: &Tally) -> String {
     let calls = count(tally.model_calls, "model call");
     let tools = count(tally.tools_done, "tool call");
-    format!("after {calls} and {tools}; what was written stays")
-}
-
-fn word(stop: &Stop) -> String {
-    serde_json::to_value(stop).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
+    let stays = if tally.tools_done > 0 { "; what was written stays" } else { "" };
+    format!("after {calls} and {tools}{stays}")
 }
 
 fn failure(error: &RunError, limits: &Limits) -> String {
     let Some(model) = error.error.as_model() else { return error.to_string() };
-    match model {
+    let said = one_line(&model.to_string());
+    let words = match model {
         // These say themselves what could not be reached.
-        ModelError::Transport(info) => info.to_string(),
-        ModelError::Auth(_) => match limits.key_variable {
-            Some(variable) => format!("{model}; check the key in {variable}"),
-            None => model.to_string(),
+        ModelError::Transport(info) => one_line(&info.to_string()),
+        ModelError::Auth(info) => match limits.key_variable {
+            Some(variable) => format!("{said}; {}", about_key(variable, info.status)),
+            None => said,
         },
-        ModelError::Invalid(info) if info.status == Some(404) => {
-            format!("{model}; check the model's name and the address")
+        ModelError::Invalid(info) if matches!(info.status, Some(404 | 405 | 501)) => {
+            format!("{said}; check the model's name and the address")
         }
-        _ => model.to_string(),
+        ModelError::RateLimited(_) | ModelError::Overloaded(_) | ModelError::Truncated(_) => said,
+        // It would be the same again.
+        _ => return said,
+    };
+    then(words, REST, limits)
+}
+
+/// What to do about a key that was not accepted.
+fn about_key(variable: &str, status: Option<u16>) -> String {
+    match status {
+        _ if model_choice::env(variable).is_none() => format!("set the key in {variable}"),
+        Some(402 | 429) => format!("check the account of the key in {variable}"),
+        Some(403) => format!("check what the key in {variable} may be used for"),
+        _ => format!("check the key in {variable}"),
     }
+}
+
+/// The words of a provider in a line that fits a terminal.
+fn one_line(text: &str) -> String {
+    first_line(&text.split_whitespace().collect::<Vec<_>>().join(" "), SHOWN)
 }

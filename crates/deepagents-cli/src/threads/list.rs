@@ -8,8 +8,11 @@ use serde_json::{Value, json};
 use crate::render::style::first_line;
 
 /// Threads, as lines or as JSON.
-pub(super) async fn list(journal: &dyn Journal, limit: usize, as_json: bool) -> Result<String> {
-    let threads = journal.threads().list(&ThreadQuery::default().limit(limit)).await?;
+pub(super) async fn list(journal: &dyn Journal, limit: u32, as_json: bool) -> Result<String> {
+    let limit = usize::try_from(limit)?;
+    let mut threads = journal.threads().list(&ThreadQuery::default().limit(limit.saturating_add(1))).await?;
+    let cut = threads.len() > limit;
+    threads.truncate(limit);
     if as_json {
         return Ok(serde_json::to_string_pretty(&threads.iter().map(info).collect::<Vec<_>>())?);
     }
@@ -21,7 +24,8 @@ pub(super) async fn list(journal: &dyn Journal, limit: usize, as_json: bool) -> 
         let (age, standing, title) = (age(now, thread.updated_at), standing(thread), title(thread));
         format!("{:<8}  {age:>4}  {standing:<11}  {title}", thread.id)
     });
-    Ok(lines.collect::<Vec<_>>().join("\n"))
+    let more = cut.then(|| "… and more; --limit says how many are shown".to_owned());
+    Ok(lines.chain(more).collect::<Vec<_>>().join("\n"))
 }
 
 /// A thread as JSON.

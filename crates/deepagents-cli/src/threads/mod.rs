@@ -1,8 +1,11 @@
 //! `deepagents threads`.
 
 pub(crate) mod database;
+mod history;
 mod id;
+pub(crate) mod kept;
 mod list;
+mod rewind;
 mod show;
 
 use std::sync::Arc;
@@ -11,7 +14,8 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use deepagents::DeepAgent;
 use deepagents::core::env::Timestamp;
-use deepagents::core::journal::{Journal, Keep, ThreadQuery};
+use deepagents::core::journal::{Journal, Keep as History, ThreadQuery};
+use deepagents::fs::{Keep, StateBackend};
 use deepagents::models::scripted::ScriptedModel;
 use deepagents_persist::Sqlite;
 
@@ -25,7 +29,10 @@ pub(crate) use id::fresh;
 pub(crate) fn threads(args: &ThreadsArgs) -> Result<Exit> {
     let text = runtime::start()?.block_on(async {
         match (database::open_existing(&args.database).await?, &args.command) {
-            (Some(database), command) => run(Arc::new(database), command).await,
+            (Some(database), command) => {
+                let keep = kept::place(&args.database)?.map(Keep::in_dir);
+                run(Arc::new(database), keep.as_ref(), command).await
+            }
             (None, ThreadsCommand::List { json, .. }) => {
                 Ok(if *json { "[]" } else { "there are no threads yet" }.into())
             }
@@ -37,7 +44,7 @@ pub(crate) fn threads(args: &ThreadsArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-async fn run(database: Arc<Sqlite>, command: &ThreadsCommand) -> Result<String> {
+async fn run(database: Arc<Sqlite>, keep: Option<&Keep>, command: &ThreadsCommand) -> Result<String> {
     let find = |given: &str| {
         let (database, given) = (database.clone(), given.to_owned());
         async move { database::find(&*database, &given).await }
@@ -46,9 +53,9 @@ async fn run(database: Arc<Sqlite>, command: &ThreadsCommand) -> Result<String> 
         ThreadsCommand::List { limit, json } => list::list(&*database, *limit, *json).await,
         ThreadsCommand::Show { thread, at, history, json } => {
             let info = find(thread).await?;
-            let agent = agent(database)?;
+            let agent = agent(database.clone())?;
             if *history {
-                show::history(&agent, &info, *json).await
+                history::history(&agent, &*database, &info, *json).await
             } else {
                 show::show(&agent, &info, *at, *json).await
             }
@@ -56,20 +63,28 @@ async fn run(database: Arc<Sqlite>, command: &ThreadsCommand) -> Result<String> 
         ThreadsCommand::Fork { thread, at } => {
             let (info, to) = (find(thread).await?, fresh(&*database).await?);
             database.threads().copy(&info.id, &to, *at).await?;
+            kept::adopt(keep, &agent(database)?, &to).await?;
             Ok(to)
         }
-        ThreadsCommand::Rewind { thread, position } => {
+        ThreadsCommand::Rewind { thread, position, files, conflicts } => {
             let info = find(thread).await?;
-            agent(database)?.agent().rewind(&info.id, *position).await?;
-            Ok(format!("{} goes on from position {position}", info.id))
+            rewind::rewind(database, keep, &info, *position, *files, *conflicts).await
         }
         ThreadsCommand::Delete { threads } => {
-            let mut lines = Vec::new();
+            // All are found before the first is gone.
+            let mut ids = Vec::new();
             for given in threads {
-                let info = find(given).await?;
-                database.threads().delete(&info.id).await?;
-                lines.push(format!("deleted {}", info.id));
+                let id = find(given).await?.id;
+                if !ids.contains(&id) {
+                    ids.push(id);
+                }
             }
+            let mut lines = Vec::new();
+            for id in ids {
+                database.threads().delete(&id).await?;
+                lines.push(format!("deleted {id}"));
+            }
+            kept::sweep(keep, database.clone()).await?;
             Ok(lines.join("\n"))
         }
         ThreadsCommand::Prune { threads, older_than, .. } => {
@@ -81,7 +96,7 @@ async fn run(database: Arc<Sqlite>, command: &ThreadsCommand) -> Result<String> 
             if threads.is_empty() {
                 ids = database.threads().list(&ThreadQuery::default()).await?.into_iter().map(|info| info.id).collect();
             }
-            prune(database, &ids, *older_than).await
+            prune(database, keep, &ids, *older_than).await
         }
         ThreadsCommand::Export { thread } => {
             let info = find(thread).await?;
@@ -90,27 +105,36 @@ async fn run(database: Arc<Sqlite>, command: &ThreadsCommand) -> Result<String> 
     }
 }
 
-async fn prune(database: Arc<Sqlite>, ids: &[String], older_than: Option<Duration>) -> Result<String> {
-    let keep = match older_than {
-        None => Keep::Latest,
+async fn prune(
+    database: Arc<Sqlite>,
+    keep: Option<&Keep>,
+    ids: &[String],
+    older_than: Option<Duration>,
+) -> Result<String> {
+    let history = match older_than {
+        None => History::Latest,
         Some(age) => {
             let since = Timestamp::now().checked_sub(age);
-            Keep::Since(since.map_err(|_| anyhow!("nothing is as old as --older-than says"))?)
+            History::Since(since.map_err(|_| anyhow!("nothing is as old as --older-than says"))?)
         }
     };
     let agent = agent(database.clone())?;
     let mut lines = Vec::new();
     for id in ids {
         let before = database.threads().get(id).await?.map_or(0, |info| info.bytes);
-        agent.agent().prune(id, &keep).await?;
+        agent.agent().prune(id, &history).await?;
+        kept::trim(keep, &agent, id).await?;
         let after = database.threads().get(id).await?.map_or(0, |info| info.bytes);
         lines.push(format!("{id}  {before} -> {after} bytes"));
     }
+    kept::sweep(keep, database.clone()).await?;
     Ok(lines.join("\n"))
 }
 
 /// An agent that knows what threads hold. It is never run.
 fn agent(database: Arc<Sqlite>) -> Result<DeepAgent> {
     let builder = DeepAgent::builder().model(ScriptedModel::new([])).dyn_journal(database);
+    // With files of any kind, so that all that threads know of theirs is understood.
+    let builder = builder.backend_per_run(|_| Arc::new(StateBackend::new()));
     builder.build().map_err(|error| anyhow!("{error}"))
 }

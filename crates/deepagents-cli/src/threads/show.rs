@@ -56,35 +56,6 @@ fn said(message: &Message, state: &State) -> String {
     out
 }
 
-/// The positions that the thread can go back to, newest first.
-pub(super) async fn history(agent: &DeepAgent, info: &ThreadInfo, as_json: bool) -> Result<String> {
-    let checkpoints = agent.agent().history(&info.id, None, usize::MAX).await?;
-    let one = |checkpoint: &deepagents::core::journal::Checkpoint| {
-        json!({
-            "position": checkpoint.position,
-            "parent": checkpoint.parent,
-            "at": checkpoint.at.to_string(),
-            "run": checkpoint.run,
-            "origin": checkpoint.origin,
-        })
-    };
-    if as_json {
-        return Ok(serde_json::to_string_pretty(&checkpoints.iter().map(one).collect::<Vec<_>>())?);
-    }
-    let lines = checkpoints.iter().map(|checkpoint| {
-        let origin = serde_json::to_value(checkpoint.origin).unwrap_or_default();
-        let parent = checkpoint.parent.map(|parent| format!("after {parent}")).unwrap_or_default();
-        let line = format!(
-            "{:>6}  {}  {:<6}  {parent}",
-            checkpoint.position,
-            checkpoint.at,
-            origin.as_str().unwrap_or_default()
-        );
-        line.trim_end().to_owned()
-    });
-    Ok(lines.collect::<Vec<_>>().join("\n"))
-}
-
 /// The thread with its state and its log.
 pub(super) async fn export(agent: &DeepAgent, journal: &dyn Journal, info: &ThreadInfo) -> Result<String> {
     let state = agent.state(&info.id).await?.to_json(true)?;

@@ -28,8 +28,15 @@ impl Answer {
 
 /// Reads a line, or says what is wrong with it.
 pub(super) fn call(line: &[u8]) -> Result<Call, String> {
-    let call: Call = serde_json::from_slice(line)
-        .map_err(|error| format!("Error: the line is no call {{\"name\": TOOL, \"args\": {{...}}}}: {error}"))?;
+    let wrong = |why: &str| format!("Error: the line is no call {{\"name\": TOOL, \"args\": {{...}}}}: {why}");
+    let line = line.trim_ascii();
+    match line.first() {
+        None => return Err(wrong("it is empty")),
+        // A list would be taken for the fields in their order.
+        Some(b'[') => return Err(wrong("it is a list")),
+        Some(_) => {}
+    }
+    let call: Call = serde_json::from_slice(line).map_err(|error| wrong(&error.to_string()))?;
     if call.name.is_empty() {
         return Err("Error: the name of the tool is empty".to_owned());
     }
@@ -46,7 +53,16 @@ mod tests {
     fn a_call_needs_a_name_and_its_arguments_are_an_object() {
         assert_eq!(call(br#"{"name":"ls","args":{"path":"/"}}"#).unwrap().args["path"], "/");
         assert!(call(br#"{"name":"ls"}"#).unwrap().args.is_empty());
-        for wrong in ["", "[]", "{}", r#"{"name":""}"#, r#"{"name":"ls","args":[]}"#, r#"{"name":"ls","arg":{}}"#] {
+        for wrong in [
+            "",
+            "[]",
+            "{}",
+            r#"{"name":""}"#,
+            r#"{"name":"ls","args":[]}"#,
+            r#"{"name":"ls","arg":{}}"#,
+            r#"["ls",{}]"#,
+            "\n",
+        ] {
             assert!(call(wrong.as_bytes()).unwrap_err().starts_with("Error: "), "{wrong}");
         }
     }

@@ -5,20 +5,21 @@ mod operator;
 mod seed;
 
 use std::fs;
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use deepagents::core::agent::Agent;
 use deepagents::fs::permissions::{Asking, Guarded, Permissions, Rule};
+use deepagents::fs::sandbox::Network;
 use deepagents::fs::{Backend, StateBackend};
 use deepagents::middleware::filesystem::{Filesystem, FilesystemOptions};
 use deepagents::{RunInput, Update};
 
 use crate::args::{BackendKind, Switch, ToolsArgs};
 use crate::exit::Exit;
-use crate::{agent, runtime};
+use crate::{agent, output, runtime};
 use line::Answer;
 
 /// Answers each line of stdin with a line on stdout.
@@ -36,6 +37,9 @@ pub(crate) fn tools(args: &ToolsArgs) -> Result<Exit> {
         .build()
         .map_err(|error| anyhow!("{error}"))?;
     let run = runtime.spawn(async move { agent.invoke(RunInput::new("Make the calls.").update(files)).await });
+    if io::stdin().is_terminal() {
+        output::remark("calls are lines such as {\"name\":\"ls\",\"args\":{\"path\":\"/\"}}; Ctrl-D ends");
+    }
     let mut input = io::stdin().lock();
     let mut bytes = Vec::new();
     loop {
@@ -88,7 +92,7 @@ async fn files(args: &ToolsArgs, rules: Option<Permissions>) -> Result<(Arc<dyn 
             let local = agent::open(args.root.as_deref().unwrap_or(Path::new(".")))?;
             // Commands could not be bound by rules.
             let backend: Arc<dyn Backend> =
-                if rules.is_some() { Arc::new(local) } else { Arc::new(agent::with_commands(local)?) };
+                if rules.is_some() { Arc::new(local) } else { Arc::new(agent::with_commands(local, Network::None)?) };
             (backend, Update::none())
         }
     };

@@ -20,6 +20,18 @@ fn version_and_help_are_printed() {
 }
 
 #[test]
+fn completions_know_the_commands_and_their_options() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = finish(deepagents().args(["completions", shell]));
+        assert_eq!((script.code, script.err.as_str()), (Some(0), ""));
+        for word in ["replay", "max-tokens", "older-than"] {
+            assert!(script.out.contains(word), "{shell} lacks {word}");
+        }
+    }
+    assert_eq!(finish(deepagents().args(["completions", "abacus"])).code, Some(2));
+}
+
+#[test]
 fn without_any_key_the_message_names_the_variables() {
     let message = finish(deepagents().args(["run", "hello"]));
     let message = message.one_message();
@@ -54,6 +66,28 @@ fn the_root_must_be_a_directory() {
     assert!(message.one_message().contains("is not a directory"), "{message:?}");
     let message = finish(run(&dir.path().join("missing"), "http://127.0.0.1:1/v1").arg("hello"));
     assert!(message.one_message().contains("does not exist"), "{message:?}");
+}
+
+#[test]
+fn what_the_command_line_says_wrong_is_told_before_a_missing_key() {
+    let root = finish(deepagents().args(["run", "--root", "/no/such/place", "hello"]));
+    assert!(root.one_message().contains("`/no/such/place` does not exist"), "{root:?}");
+    let task = finish(deepagents().args(["run", " "]));
+    assert!(task.one_message().contains("task is empty"), "{task:?}");
+    let system = finish(deepagents().args(["run", "--system", "@/no/such/file", "hello"]));
+    assert!(system.one_message().contains("`/no/such/file` given with --system"), "{system:?}");
+}
+
+#[test]
+fn a_place_where_nothing_can_be_kept_is_told_as_such() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let root = dir.path().join("root");
+    std::fs::create_dir(&root).unwrap();
+    let finished = finish(run(&root, "http://127.0.0.1:1/v1").arg("--db").arg(file.join("t.db")).arg("hello"));
+    let message = finished.one_message();
+    assert!(message.contains("cannot be kept beside the database") && message.contains("--db"), "{message}");
 }
 
 #[test]
@@ -132,4 +166,16 @@ fn explain_works_without_a_key_and_says_what_stands_in() {
     let json: Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!(json["model"], "openai:gpt-5.2");
     assert!(!json["tools"].as_array().unwrap().iter().any(|tool| tool["name"] == "write_todos"));
+    let alone = |system: &[&str]| {
+        let out = finish(deepagents().args(["explain", "--json"]).args(system)).out;
+        serde_json::from_str::<Value>(&out).unwrap()
+    };
+    let (without, with) = (alone(&[]), alone(&["--system", "Be brief."]));
+    let system = |json: &Value| json["system_tokens"].as_u64().unwrap();
+    // The words are "Be", " brief" and, with the blank line after it, ".".
+    assert_eq!((with["tokenizer"].as_str(), system(&with) - system(&without)), (Some("o200k"), 3));
+    let tools: u64 = with["tools"].as_array().unwrap().iter().map(|tool| tool["tokens"].as_u64().unwrap()).sum();
+    assert_eq!(with["fixed_tokens"].as_u64(), Some(tools + system(&with)));
+    let last = text.out.trim_end().lines().last().unwrap_or_default();
+    assert_eq!(last, format!("every request begins with {} tokens (o200k)", with["fixed_tokens"]));
 }

@@ -34,3 +34,61 @@ No files.
     assert!(finished.out.starts_with(expected), "{finished:?}\n{}", finished.out);
     assert_eq!(finished.code, Some(0));
 }
+
+#[test]
+fn files_of_the_directory_and_of_the_user_define_sub_agents_and_a_broken_one_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let put = |root: &std::path::Path, name: &str, text: &str| {
+        let agents = root.join(".deepagents/agents");
+        std::fs::create_dir_all(&agents).unwrap();
+        std::fs::write(agents.join(name), text).unwrap();
+    };
+    put(dir.path(), "reviewer.md", "---\ndescription: Reviews here.\n---\nYou review.\n");
+    put(dir.path(), "broken.md", "---\ndescription: d\ncolour: red\n---\n");
+    put(home.path(), "reviewer.md", "---\ndescription: Reviews everywhere.\n---\n");
+    put(home.path(), "helper.md", "---\ndescription: Helps everywhere.\n---\n");
+    let server = Server::start([
+        Reply::Call("task", json!({"description": "Look", "subagent_type": "reviewer"})),
+        Reply::Text(vec!["Looks good."]),
+        Reply::Text(vec!["Done."]),
+        Reply::Text(vec!["Alone."]),
+    ]);
+    let finished = finish(run(dir.path(), &server.address).env("HOME", home.path()).arg("Go"));
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    assert!(finished.err.contains("Skipped /.deepagents/agents/broken.md: unknown field `colour`"), "{finished:?}");
+    let requests = server.requests();
+    let task = |at: usize| requests[at].body["tools"].to_string();
+    assert!(task(0).contains("- reviewer: Reviews here.") && task(0).contains("- helper: Helps everywhere."));
+    assert!(!task(0).contains("Reviews everywhere."));
+    assert!(requests[1].body["messages"].to_string().contains("You review."));
+    finish(run(dir.path(), &server.address).env("HOME", home.path()).args(["--no-agents", "Go"]));
+    assert!(!server.requests()[3].body["tools"].to_string().contains("reviewer"));
+}
+
+#[test]
+fn of_a_long_answer_of_a_sub_agent_the_beginning_is_shown() {
+    let words = (1..=50).map(|line| format!("line {line}\n")).collect::<String>().leak();
+    let server = Server::start([
+        Reply::Call("task", json!({"description": "Tell", "subagent_type": "general-purpose"})),
+        Reply::Text(vec![words]),
+        Reply::Text(vec!["Done."]),
+    ]);
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish(run(dir.path(), &server.address).arg("Go"));
+    assert!(finished.out.contains("  line 20\n  … 30 more lines\n\n✓ task Tell\n"), "{}", finished.out);
+}
+
+#[test]
+fn a_sub_agent_that_fails_for_good_is_not_said_to_try_again() {
+    let server = Server::start([
+        Reply::Call("task", json!({"description": "Look", "subagent_type": "general-purpose"})),
+        Reply::Status(401, json!({"error": {"message": "not you"}})),
+        Reply::Text(vec!["Alone then."]),
+    ]);
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish(run(dir.path(), &server.address).arg("Go"));
+    assert_eq!((finished.code, finished.err.as_str()), (Some(0), ""), "{finished:?}");
+    assert!(finished.out.contains("▸ general-purpose: Look\n  ✗ not authorised: not you (HTTP 401)\n"), "{finished:?}");
+    assert!(finished.out.contains("✗ task Look  sub-agent general-purpose failed"), "{finished:?}");
+}

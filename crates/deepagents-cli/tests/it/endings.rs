@@ -57,9 +57,61 @@ fn a_wrong_key_names_the_variable_to_check() {
     let finished = finish(command.env("DEEPAGENTS_API_KEY", "wrong-key").args(["-q", "Try"]));
     let message = finished.one_message();
     assert!(
-        message.contains("Incorrect API key") && message.ends_with("check the key in DEEPAGENTS_API_KEY"),
+        message.contains("Incorrect API key") && message.contains("; check the key in DEEPAGENTS_API_KEY. Go on with"),
         "{message}"
     );
+}
+
+#[test]
+fn a_refused_key_is_told_with_what_is_to_be_looked_at() {
+    let quota = json!({"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}});
+    for (status, body, told) in [
+        (429, quota, "check the account of the key in DEEPAGENTS_API_KEY"),
+        (403, json!({"error": {"message": "not here"}}), "check what the key in DEEPAGENTS_API_KEY may be used for"),
+    ] {
+        let server = Server::start([Reply::Status(status, body)]);
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = run(dir.path(), &server.address);
+        let finished = finish(command.env("DEEPAGENTS_API_KEY", "key").args(["-q", "--no-save", "Try"]));
+        assert!(finished.one_message().ends_with(told), "{finished:?}");
+    }
+    let server = Server::start([Reply::Status(401, json!({"error": {"message": "no key"}}))]);
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish(run(dir.path(), &server.address).args(["-q", "--no-save", "Try"]));
+    assert!(finished.one_message().ends_with("set the key in DEEPAGENTS_API_KEY"), "{finished:?}");
+}
+
+#[test]
+fn a_server_that_answers_with_many_lines_gets_one() {
+    let server =
+        Server::start([Reply::Status(404, json!({"error": {"message": format!("no\n\n{}", "such ".repeat(900))}}))]);
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish(run(dir.path(), &server.address).args(["-q", "Try"]));
+    let message = finished.one_message();
+    assert!(message.contains("no such such") && message.chars().count() < 1_000, "{message}");
+    assert!(message.contains("check the model's name and the address"), "{message}");
+}
+
+#[test]
+fn a_run_that_failed_says_how_it_goes_on_and_goes_on_so() {
+    let down = || Reply::Status(401, json!({"error": {"message": "expired"}}));
+    let call = Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "a"}));
+    let server = Server::start([call, down(), Reply::Text(vec!["Now it is."])]);
+    let dir = tempfile::tempdir().unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let failed = finish(run(dir.path(), &server.address).env("HOME", home.path()).arg("Write"));
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+    assert!(failed.err.trim_end().ends_with("Go on with `deepagents run --continue`"), "{failed:?}");
+    let rest = finish(run(dir.path(), &server.address).env("HOME", home.path()).args(["-q", "--continue"]));
+    assert_eq!((rest.code, rest.out.as_str()), (Some(0), "Now it is.\n"), "{rest:?}");
+}
+
+#[test]
+fn a_run_that_never_began_has_no_summary() {
+    let server = Server::start([Reply::Status(401, json!({"error": {"message": "expired"}}))]);
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish(run(dir.path(), &server.address).arg("Try"));
+    assert!(finished.one_message().contains("expired"), "{finished:?}");
 }
 
 #[test]
@@ -71,7 +123,7 @@ fn retries_are_told_on_stderr_and_the_run_goes_on() {
     assert_eq!(finished.code, Some(0), "{finished:?}");
     assert!(finished.out.starts_with("At last.\n"), "{finished:?}");
     assert_eq!(finished.err.matches("busy").count(), 1, "the same reason is said once: {finished:?}");
-    assert!(finished.err.contains("that failed again; trying again in"), "{finished:?}");
+    assert!(finished.err.contains("that failed again; trying again "), "{finished:?}");
 }
 
 #[test]
@@ -101,6 +153,7 @@ fn ctrl_c_ends_the_run_cleanly_with_130_and_says_what_happened() {
     let finished: Finished = child.wait_with_output().unwrap().into();
     assert_eq!(finished.code, Some(130), "{finished:?}");
     assert!(finished.err.contains("interrupted after 1 model call and 1 tool call"), "{finished:?}");
+    assert!(finished.err.trim_end().ends_with("Go on with `deepagents run --continue \"Go on\"`"), "{finished:?}");
     let last: serde_json::Value = serde_json::from_str(finished.out.lines().last().unwrap()).unwrap();
     assert_eq!((&last["type"], &last["stop"]), (&json!("run_finished"), &json!("cancelled")));
     assert!(fs::exists(dir.path().join("a.txt")).unwrap());

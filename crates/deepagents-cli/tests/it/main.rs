@@ -9,14 +9,20 @@
 )]
 
 mod approve;
+mod budgets;
 mod choice;
 mod delegation;
 mod demo;
 mod doctor;
 mod endings;
+#[cfg(target_os = "linux")]
+mod execute;
 mod json;
 mod program;
+mod replay;
+mod rewind;
 mod runs;
 mod server;
+mod terminal;
 mod threads;
 mod tools;

@@ -104,7 +104,16 @@ fn options_reach_the_request() {
     fs::write(&prompt, "You are a lighthouse keeper.\n").unwrap();
     let finished = finish(
         run(dir.path(), &server.address)
-            .args(["-q", "--no-todos", "--no-stream", "--max-tokens", "77", "--header", "X-Team: blue", "--system"])
+            .args([
+                "-q",
+                "--no-todos",
+                "--no-stream",
+                "--max-answer-tokens",
+                "77",
+                "--header",
+                "X-Team: blue",
+                "--system",
+            ])
             .arg(format!("@{}", prompt.display()))
             .arg("Hello"),
     );

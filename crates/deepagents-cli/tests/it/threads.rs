@@ -68,6 +68,22 @@ fn continue_goes_on_with_the_last_thread_of_the_directory() {
 }
 
 #[test]
+fn a_run_that_goes_on_shows_the_whole_todo_list_though_one_item_changed() {
+    let place = Place::new();
+    let todos = |first: &str| {
+        let items = [("look", first), ("act", "completed"), ("rest", "completed")];
+        let items = items.map(|(content, status)| json!({"content": content, "status": status}));
+        Reply::Call("write_todos", json!({ "todos": items }))
+    };
+    // The second text answers the question what became of the open items.
+    let server =
+        Server::start([todos("in_progress"), text("Soon."), text("Later."), todos("completed"), text("Done.")]);
+    finish(place.run(&server).arg("Plan"));
+    let second = finish(place.run(&server).args(["--continue", "Go on"]));
+    assert!(second.out.starts_with("Todos 3/3\n  ☑ look\n\nDone."), "{second:?}");
+}
+
+#[test]
 fn resume_takes_the_beginning_of_an_id_and_refuses_what_is_unknown_or_finished() {
     let place = Place::new();
     let server = Server::start([text("one"), text("two")]);
@@ -80,7 +96,7 @@ fn resume_takes_the_beginning_of_an_id_and_refuses_what_is_unknown_or_finished()
     let unknown = finish(place.run(&server).args(["--resume", "zzz", "x"]));
     assert!(unknown.one_message().contains("there is no thread `zzz`"));
     let finished = finish(place.run(&server).args(["--resume", &id]));
-    assert!(finished.one_message().contains("nothing left unfinished"));
+    assert!(finished.one_message().contains("has ended; say what is to be done next"));
 }
 
 #[test]
@@ -156,12 +172,17 @@ fn a_thread_is_copied_rewound_pruned_and_deleted() {
         .max()
         .unwrap();
     assert!(positions[0] > end_of_first, "{history}");
+    let told = place.threads(&["show", &id, "--history"]).out;
+    let of = |words: &str| told.lines().position(|line| line.ends_with(words)).unwrap_or_else(|| panic!("{told}"));
+    assert!(of("  two") < of("  > Second") && of("  > Second") < of("  one") && of("  one") < of("  > First"));
 
     let copy = place.threads(&["fork", &id, "--at", &end_of_first.to_string()]).out.trim_end().to_owned();
     let shown = place.threads(&["show", &copy]).out;
     assert!(shown.contains("> First") && !shown.contains("> Second"), "{shown}");
 
     let rewound = place.threads(&["rewind", &id, &end_of_first.to_string()]);
+    let told = place.threads(&["show", &id, "--history"]).out;
+    assert!(told.contains(&format!("went back to {end_of_first}")), "{told}");
     assert_eq!(rewound.code, Some(0), "{rewound:?}");
     assert!(!place.threads(&["show", &id]).out.contains("> Second"));
     let again = finish(place.run(&server).args(["-q", "--resume", &id, "Third"]));
@@ -195,4 +216,32 @@ fn a_database_that_cannot_be_used_is_told() {
     let homeless = finish(run(dir.path(), &server.address).env_remove("HOME").arg("Go"));
     assert!(homeless.one_message().contains("--db"), "{homeless:?}");
     assert!(Path::new(&file).exists());
+}
+
+#[test]
+fn nothing_is_deleted_where_one_of_the_threads_is_unknown() {
+    let place = Place::new();
+    let server = Server::start([text("one")]);
+    finish(place.run(&server).arg("one"));
+    let id = place.ids().remove(0);
+    let refused = place.threads(&["delete", &id, "nobody"]);
+    assert!(refused.one_message().contains("no thread `nobody`"), "{refused:?}");
+    assert_eq!(place.ids(), std::slice::from_ref(&id));
+    let done = place.threads(&["delete", &id, &id]);
+    assert_eq!((done.code, done.out), (Some(0), format!("deleted {id}\n")));
+}
+
+#[test]
+fn a_list_that_is_cut_says_so_and_the_database_may_be_named_last() {
+    let place = Place::new();
+    let server = Server::start([text("one"), text("two")]);
+    finish(place.run(&server).arg("first"));
+    finish(place.run(&server).arg("second"));
+    let cut = finish(deepagents().args(["threads", "list", "--limit", "1", "--db"]).arg(place.dir.path().join("t.db")));
+    let lines: Vec<&str> = cut.out.lines().collect();
+    assert!(lines.len() == 2 && lines[0].ends_with("second") && lines[1].contains("--limit"), "{cut:?}");
+    assert_eq!(place.threads(&["list", "--limit", "2"]).out.lines().count(), 2);
+    assert_eq!(place.threads(&["list", "--limit", "0"]).code, Some(2));
+    let position = place.threads(&["rewind", "x", "last"]);
+    assert!(position.code == Some(2) && position.err.contains("show --history"), "{position:?}");
 }

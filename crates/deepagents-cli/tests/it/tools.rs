@@ -154,3 +154,46 @@ fn a_command_runs_in_the_sandbox_or_not_at_all() {
     assert_eq!(dir.path().join("out.txt").exists(), there);
     assert!(answers[0].0.contains(if there { "it runs" } else { "sandbox" }), "{answers:?}");
 }
+
+#[test]
+fn the_same_calls_come_to_the_same_on_both_backends() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("sub")).unwrap();
+    fs::write(dir.path().join("sub/dos.txt"), "\u{feff}one\r\ntwo\r\n").unwrap();
+    fs::write(dir.path().join("[...slug]"), "one\n\n").unwrap();
+    fs::write(dir.path().join("data.bin"), [0xff, 0]).unwrap();
+    fs::write(dir.path().join("empty"), "").unwrap();
+    let calls: String = [
+        ("ls", json!({"path": "."})),
+        ("ls", json!({"path": "/none"})),
+        ("read_file", json!({"file_path": "sub\\dos.txt"})),
+        ("read_file", json!({"file_path": "/[...slug]", "offset": 1, "limit": 1})),
+        ("read_file", json!({"file_path": "/[...slug]", "offset": 2})),
+        ("read_file", json!({"file_path": "/data.bin"})),
+        ("read_file", json!({"file_path": "/empty"})),
+        ("read_file", json!({"file_path": "/sub"})),
+        ("edit_file", json!({"file_path": "/sub/dos.txt", "old_string": "one\ntwo", "new_string": "1\n2"})),
+        ("edit_file", json!({"file_path": "/sub/dos.txt", "old_string": "tree", "new_string": "3"})),
+        ("grep", json!({"pattern": "2", "output_mode": "content", "context": 1})),
+        ("grep", json!({"pattern": "(", "regex": true})),
+        ("write_file", json!({"file_path": "/empty/below", "content": "x"})),
+        ("write_file", json!({"file_path": "/sub", "content": "x"})),
+        ("write_file", json!({"file_path": "/../x", "content": "x"})),
+        ("write_file", json!({"file_path": "/", "content": "x"})),
+        ("delete", json!({"file_path": "/"})),
+        ("delete", json!({"file_path": "/sub"})),
+        ("delete", json!({"file_path": "/sub"})),
+        ("glob", json!({"pattern": "**/*"})),
+        ("glob", json!({"pattern": "*", "path": "/sub"})),
+    ]
+    .iter()
+    .map(|(name, args)| call(name, args))
+    .collect();
+    // The state first, as it leaves the directory as it is.
+    let state = answers(&finish_with(tools(dir.path()).args(["--backend", "state"]), &calls));
+    let local = answers(&finish_with(&mut tools(dir.path()), &calls));
+    assert_eq!(state, local);
+    assert_eq!(state.len(), 21);
+    let errors: Vec<usize> = state.iter().enumerate().filter(|(_, answer)| answer.1).map(|(at, _)| at).collect();
+    assert_eq!(errors, [1, 4, 7, 9, 11, 12, 13, 14, 15, 16, 18, 20], "{state:?}");
+}

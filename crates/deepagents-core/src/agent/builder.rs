@@ -9,6 +9,7 @@ use crate::env::{Clock, Ids, RandomIds, SystemClock};
 use crate::journal::Journal;
 use crate::middleware::{DynMiddleware, Middleware};
 use crate::model::{ChatModel, ModelSettings, SystemBlock};
+use crate::run::Budget;
 use crate::state::{ChannelSpec, MessagesChannel, Schema, SchemaError, StructuredResponse};
 use crate::store::Store;
 use crate::structured::ResponseFormat;
@@ -17,21 +18,37 @@ use crate::tool::{DynTool, ToolSpec};
 /// Model calls a run may make unless told otherwise.
 const MAX_MODEL_CALLS: u32 = 9_999;
 
+/// What an agent has beside its model and what it is composed of; for builders that end in an [`AgentBuilder`].
+#[derive(Clone, Default)]
+pub struct AgentOptions {
+    /// See [`AgentBuilder::name`].
+    pub name: Option<String>,
+    /// See [`AgentBuilder::settings`].
+    pub settings: ModelSettings,
+    /// See [`AgentBuilder::response_format`].
+    pub format: Option<ResponseFormat>,
+    /// See [`AgentBuilder::max_model_calls`].
+    pub max_model_calls: Option<u32>,
+    /// See [`AgentBuilder::budget`].
+    pub budget: Budget,
+    /// See [`AgentBuilder::journal`].
+    pub journal: Option<Arc<dyn Journal>>,
+    /// See [`AgentBuilder::store`].
+    pub store: Option<Arc<dyn Store>>,
+    /// See [`AgentBuilder::clock`].
+    pub clock: Option<Arc<dyn Clock>>,
+    /// See [`AgentBuilder::ids`].
+    pub ids: Option<Arc<dyn Ids>>,
+}
+
 /// Puts an [`Agent`] together.
 #[must_use]
 pub struct AgentBuilder {
-    name: String,
     model: Arc<dyn ChatModel>,
     system: Vec<SystemBlock>,
     middlewares: Vec<Arc<dyn DynMiddleware>>,
     tools: Vec<Arc<dyn DynTool>>,
-    settings: ModelSettings,
-    format: Option<ResponseFormat>,
-    max_model_calls: u32,
-    journal: Option<Arc<dyn Journal>>,
-    store: Option<Arc<dyn Store>>,
-    clock: Arc<dyn Clock>,
-    ids: Arc<dyn Ids>,
+    options: AgentOptions,
 }
 
 /// Why an agent cannot be built.
@@ -67,25 +84,18 @@ pub enum BuildError {
 
 impl AgentBuilder {
     pub(super) fn new(model: Arc<dyn ChatModel>) -> Self {
-        Self {
-            name: "agent".to_owned(),
-            model,
-            system: Vec::new(),
-            middlewares: Vec::new(),
-            tools: Vec::new(),
-            settings: ModelSettings::default(),
-            format: None,
-            max_model_calls: MAX_MODEL_CALLS,
-            journal: None,
-            store: None,
-            clock: Arc::new(SystemClock),
-            ids: Arc::new(RandomIds),
-        }
+        Self { model, system: Vec::new(), middlewares: Vec::new(), tools: Vec::new(), options: AgentOptions::default() }
+    }
+
+    /// All options at once, in place of those given before.
+    pub fn options(mut self, options: AgentOptions) -> Self {
+        self.options = options;
+        self
     }
 
     /// Names the agent, for events and usage; `agent` by default.
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
+        self.options.name = Some(name.into());
         self
     }
 
@@ -119,19 +129,26 @@ impl AgentBuilder {
 
     /// Sampling and the like, for every model call.
     pub fn settings(mut self, settings: ModelSettings) -> Self {
-        self.settings = settings;
+        self.options.settings = settings;
         self
     }
 
     /// Asks for the answer in a shape.
     pub fn response_format(mut self, format: ResponseFormat) -> Self {
-        self.format = Some(format);
+        self.options.format = Some(format);
         self
     }
 
-    /// Limits the model calls of a run; 9999 by default.
+    /// Limits the model calls of this agent in a run; 9999 by default. Agents below it have limits of their own: a
+    /// [`budget`](Self::budget) counts them all.
     pub fn max_model_calls(mut self, limit: u32) -> Self {
-        self.max_model_calls = limit;
+        self.options.max_model_calls = Some(limit);
+        self
+    }
+
+    /// What a run of this agent may spend with all agents below it, where the run's own budget does not say otherwise.
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.options.budget = budget;
         self
     }
 
@@ -142,35 +159,25 @@ impl AgentBuilder {
 
     /// Keeps threads in a shared journal.
     pub fn dyn_journal(mut self, journal: Arc<dyn Journal>) -> Self {
-        self.journal = Some(journal);
+        self.options.journal = Some(journal);
         self
     }
 
     /// Gives the agent long-term memory.
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
-        self.store = Some(store);
+        self.options.store = Some(store);
         self
     }
 
     /// Tells the time.
-    pub fn clock(self, clock: impl Clock) -> Self {
-        self.dyn_clock(Arc::new(clock))
-    }
-
-    /// Tells the time, chosen at run time.
-    pub fn dyn_clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.options.clock = Some(Arc::new(clock));
         self
     }
 
     /// Makes ids.
-    pub fn ids(self, ids: impl Ids) -> Self {
-        self.dyn_ids(Arc::new(ids))
-    }
-
-    /// Makes ids, chosen at run time.
-    pub fn dyn_ids(mut self, ids: Arc<dyn Ids>) -> Self {
-        self.ids = ids;
+    pub fn ids(mut self, ids: impl Ids) -> Self {
+        self.options.ids = Some(Arc::new(ids));
         self
     }
 
@@ -179,9 +186,11 @@ impl AgentBuilder {
     /// # Errors
     /// When names clash or a tool cannot be offered to a model.
     pub fn build(self) -> Result<Agent, BuildError> {
-        if self.max_model_calls == 0 {
+        let max_model_calls = self.options.max_model_calls.unwrap_or(MAX_MODEL_CALLS);
+        if max_model_calls == 0 {
             return Err(BuildError::Option("max_model_calls must be at least 1".to_owned()));
         }
+        self.options.budget.check().map_err(|error| BuildError::Option(error.to_string()))?;
         let mut names = HashSet::new();
         for middleware in &self.middlewares {
             if !names.insert(middleware.name()) {
@@ -196,24 +205,26 @@ impl AgentBuilder {
         ];
         let schema = Schema::new(channels.into_iter().chain(self.middlewares.iter().flat_map(|m| m.channels())))?;
         let (tools, specs) = self.collect_tools()?;
+        let options = self.options;
         let mut system = self.system;
         system.extend(self.middlewares.iter().filter_map(|m| m.system_prompt()).map(SystemBlock::new));
         Ok(Agent {
             parts: Arc::new(AgentParts {
-                name: self.name,
+                name: options.name.unwrap_or_else(|| "agent".to_owned()),
                 model: self.model,
                 stack: self.middlewares.into(),
                 tools,
                 specs,
                 system,
                 schema: Arc::new(schema),
-                settings: self.settings,
-                format: self.format,
-                max_model_calls: self.max_model_calls,
-                journal: self.journal,
-                store: self.store,
-                clock: self.clock,
-                ids: self.ids,
+                settings: options.settings,
+                format: options.format,
+                max_model_calls,
+                budget: options.budget,
+                journal: options.journal,
+                store: options.store,
+                clock: options.clock.unwrap_or_else(|| Arc::new(SystemClock)),
+                ids: options.ids.unwrap_or_else(|| Arc::new(RandomIds)),
             }),
         })
     }
@@ -249,7 +260,7 @@ impl AgentBuilder {
                 }
             }
         }
-        if let Some(format) = &self.format
+        if let Some(format) = &self.options.format
             && let Some(known) = entries.get(format.name())
         {
             return Err(BuildError::ToolTwice {
@@ -274,10 +285,23 @@ fn check_tool(spec: &ToolSpec) -> Result<(), BuildError> {
     Ok(())
 }
 
+impl std::fmt::Debug for AgentOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AgentOptions")
+            .field("name", &self.name)
+            .field("settings", &self.settings)
+            .field("max_model_calls", &self.max_model_calls)
+            .field("budget", &self.budget)
+            .field("journal", &self.journal.is_some())
+            .field("store", &self.store.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
 impl std::fmt::Debug for AgentBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AgentBuilder")
-            .field("name", &self.name)
+            .field("name", &self.options.name)
             .field("model", &self.model.name())
             .finish_non_exhaustive()
     }

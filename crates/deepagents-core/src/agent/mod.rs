@@ -11,13 +11,14 @@ use crate::error::Result;
 use crate::journal::Journal;
 use crate::middleware::DynMiddleware;
 use crate::model::{ChatModel, ModelSettings, SystemBlock};
-use crate::run::{Outcome, Run, RunError, RunInput};
+use crate::run::{Budget, Outcome, Run, RunError, RunInput};
 use crate::state::Schema;
 use crate::store::Store;
 use crate::structured::ResponseFormat;
 use crate::tool::{DynTool, ToolSpec};
 
-pub use builder::{AgentBuilder, BuildError};
+pub use builder::{AgentBuilder, AgentOptions, BuildError};
+pub use threads::{Rewinding, Rewound};
 
 /// An agent. Cloning it costs a reference count; any number of runs share one.
 ///
@@ -40,6 +41,7 @@ pub(crate) struct AgentParts {
     pub(crate) settings: ModelSettings,
     pub(crate) format: Option<ResponseFormat>,
     pub(crate) max_model_calls: u32,
+    pub(crate) budget: Budget,
     pub(crate) journal: Option<Arc<dyn Journal>>,
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) clock: Arc<dyn Clock>,

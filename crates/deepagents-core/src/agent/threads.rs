@@ -2,14 +2,36 @@
 
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use super::Agent;
-use crate::error::Result;
-use crate::journal::{self, Checkpoint, Claim, Fence, Journal, Keep, Position, Record, RecordUpdate, ThreadId};
-use crate::run::{Run, RunInput, check_last_results};
-use crate::state::{State, Update};
+use crate::error::{Error, Result};
+use crate::journal::{self, Checkpoint, Claim, Keep, Lease, Position, Record, RecordUpdate, ThreadId};
+use crate::message::MessageOp;
+use crate::run::{Machine, Node, Run, RunInput, Stop, check_last_results, pending};
+use crate::state::{MessagesChannel, State, Update};
 
 /// How long a change may own a thread.
 const LEASE: Duration = Duration::from_secs(60);
+
+/// What a thread is to remember of going back; see [`Agent::rewind_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Rewinding {
+    /// A change of the state that is left, for those who go back to it.
+    pub left: Update,
+    /// A change of the state that the thread goes on from.
+    pub goes_on: Update,
+}
+
+/// A thread went back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rewound {
+    /// The position that was left: rewinding to it undoes the rewind.
+    pub left: Position,
+    /// The position the thread goes on from.
+    pub end: Position,
+}
 
 impl Agent {
     /// Goes on with the run of a thread that was killed or failed; see [`RunInput::resume`].
@@ -49,26 +71,86 @@ impl Agent {
     /// When somebody works on the thread, a channel refuses the change, or it puts a message between calls and their
     /// results.
     pub async fn update_state(&self, thread: &str, update: Update) -> Result<Position> {
-        let journal = self.parts.journal()?;
-        let fence = journal.claim(thread, Claim::new("update_state", LEASE)).await?;
-        let done = self.append_update(&**journal, thread, fence, update).await;
-        journal.release(thread, fence).await?;
+        let lease = self.own(thread, "update_state").await?;
+        let done = self.append_update(&lease, update).await;
+        give_up(lease).await;
         done
     }
 
-    async fn append_update(
-        &self,
-        journal: &dyn Journal,
-        thread: &str,
-        fence: Fence,
-        update: Update,
-    ) -> Result<Position> {
+    async fn own(&self, thread: &str, owner: &str) -> Result<Lease> {
+        let (journal, claim) = (self.parts.journal()?.clone(), Claim::new(owner, LEASE));
+        Ok(Lease::claim(journal, thread.to_owned(), claim, CancellationToken::new()).await?)
+    }
+
+    /// Changes the state of a thread as if a part of a run had left it so, and returns the position after the change:
+    /// [`resume`](Self::resume) goes on with what follows that part. Whatever the last run had under way is over.
+    ///
+    /// ```
+    /// use deepagents_core::agent::Agent;
+    /// use deepagents_core::message::{AssistantMessage, Block, Message};
+    /// use deepagents_core::run::Node;
+    /// use deepagents_core::state::Update;
+    /// use serde_json::json;
+    /// # async fn example(agent: Agent) -> deepagents_core::error::Result<()> {
+    /// let call = Block::call("c1", "get_weather", json!({"city": "Turin"}));
+    /// let answer = Update::message(Message::Assistant(AssistantMessage::of(vec![call])));
+    /// agent.update_state_as("t1", Node::Model, answer).await?;
+    /// // Makes the call and asks the model.
+    /// let outcome = agent.resume("t1").outcome().await;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`update_state`](Self::update_state), and when a change as [`Node::Model`] does not end with an answer, or
+    /// calls of the last one still wait for results.
+    pub async fn update_state_as(&self, thread: &str, node: Node, update: Update) -> Result<Position> {
+        let lease = self.own(thread, "update_state").await?;
+        let done = self.append_update_as(&lease, node, update).await;
+        give_up(lease).await;
+        done
+    }
+
+    async fn append_update_as(&self, lease: &Lease, node: Node, update: Update) -> Result<Position> {
+        let (journal, thread) = (&**lease.journal(), lease.thread());
+        let journal::LoadedFold { mut fold, head, .. } =
+            journal::load_fold(journal, thread, self.parts.schema.clone(), None).await?;
+        // What the calls of an open turn said beside their results comes after the results that this change may give.
+        let late = fold.settle().map_err(Error::from)?;
+        if node == Node::Model && !pending(fold.state.messages()).is_empty() {
+            let what = "calls of the last answer wait for results; give those first, as the tools";
+            return Err(Error::Input(format!("thread `{thread}` cannot be changed as the model: {what}")));
+        }
+        let late = if late.is_empty() { Update::none() } else { Update::of::<MessagesChannel>(late) };
+        let update = update.and(late).with_ids(&*self.parts.ids);
+        fold.state.apply(&update)?;
+        check_last_results(fold.state.messages())?;
+        if node == Node::Model && fold.state.messages().iter().last().is_none_or(|m| m.as_assistant().is_none()) {
+            let what = "the last message is to be its answer";
+            return Err(Error::Input(format!("thread `{thread}` cannot be changed as the model: {what}")));
+        }
+        let put = |op: &&MessageOp| matches!(op, MessageOp::Put(message) if message.as_assistant().is_some());
+        let answers = update.get::<MessagesChannel>().flatten().filter(put).count();
+        let turn = fold.turns.saturating_add(u32::try_from(answers).unwrap_or(u32::MAX));
+        let (run, at) = (self.parts.ids.next("run"), self.parts.clock.now().to_string());
+        let mut records = vec![
+            Record::RunStarted { run: run.clone(), at },
+            Record::StateUpdated { update: RecordUpdate::Live(update) },
+            Record::Step { machine: Machine::after(node, turn, self.parts.max_model_calls) },
+        ];
+        if node == Node::End {
+            records.push(Record::RunFinished { run, stop: Some(Stop::Ended) });
+        }
+        Ok(journal.append(thread, lease.fence(), head, records).await?.end)
+    }
+
+    async fn append_update(&self, lease: &Lease, update: Update) -> Result<Position> {
+        let (journal, thread) = (&**lease.journal(), lease.thread());
         let mut loaded = journal::load_fold(journal, thread, self.parts.schema.clone(), None).await?;
         let update = update.with_ids(&*self.parts.ids);
         loaded.fold.state.apply(&update)?;
         check_last_results(loaded.fold.state.messages())?;
         let record = Record::StateUpdated { update: RecordUpdate::Live(update) };
-        Ok(journal.append(thread, fence, loaded.head, vec![record]).await?.end)
+        Ok(journal.append(thread, lease.fence(), loaded.head, vec![record]).await?.end)
     }
 
     /// Makes a thread go on from an earlier position, and returns the position after that. What came in between stays
@@ -77,19 +159,64 @@ impl Agent {
     /// # Errors
     /// When somebody works on the thread, or the log has no state at the position.
     pub async fn rewind(&self, thread: &str, to: Position) -> Result<Position> {
-        let journal = self.parts.journal()?;
-        let fence = journal.claim(thread, Claim::new("rewind", LEASE)).await?;
-        let done = self.append_rewind(&**journal, thread, fence, to).await;
-        journal.release(thread, fence).await?;
+        let nothing = |_, _| async { Ok::<_, crate::error::Error>(Rewinding::default()) };
+        Ok(self.rewind_with(thread, to, nothing).await?.end)
+    }
+
+    /// Makes a thread go on from an earlier position together with what lies outside of its log, such as files on disk.
+    ///
+    /// `work` is given the present state and the state at the position, and is called while nobody else can work on
+    /// the thread; when it fails, the thread stays as it was.
+    ///
+    /// ```
+    /// use deepagents_core::agent::{Agent, Rewinding};
+    /// # async fn example(agent: Agent) -> deepagents_core::error::Result<()> {
+    /// let rewound = agent.rewind_with("t1", 7, async |here, there| {
+    ///     println!("{} messages become {}", here.messages().len(), there.messages().len());
+    ///     Ok::<_, deepagents_core::error::Error>(Rewinding::default())
+    /// });
+    /// println!("to undo it, rewind to {}", rewound.await?.left);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// When somebody works on the thread, the log has no state at the position, or `work` fails.
+    pub async fn rewind_with<E: From<Error>>(
+        &self,
+        thread: &str,
+        to: Position,
+        work: impl AsyncFnOnce(State, State) -> Result<Rewinding, E>,
+    ) -> Result<Rewound, E> {
+        let lease = self.own(thread, "rewind").await?;
+        let done = self.append_rewind(&lease, to, work).await;
+        give_up(lease).await;
         done
     }
 
-    async fn append_rewind(&self, journal: &dyn Journal, thread: &str, fence: Fence, to: Position) -> Result<Position> {
-        let head = journal::load_fold(journal, thread, self.parts.schema.clone(), None).await?;
+    async fn append_rewind<E: From<Error>>(
+        &self,
+        lease: &Lease,
+        to: Position,
+        work: impl AsyncFnOnce(State, State) -> Result<Rewinding, E>,
+    ) -> Result<Rewound, E> {
+        let (journal, thread, schema) = (lease.journal(), lease.thread(), &self.parts.schema);
+        let here = journal::load_fold(&**journal, thread, schema.clone(), None).await.map_err(Error::from)?;
         // What cannot be loaded cannot be gone back to.
-        journal::load_fold(journal, thread, self.parts.schema.clone(), Some(to)).await?;
-        let record = Record::Rewound { to, turn: head.fold.turns.saturating_add(1) };
-        Ok(journal.append(thread, fence, head.head, vec![record]).await?.end)
+        let there = journal::load_fold(&**journal, thread, schema.clone(), Some(to)).await.map_err(Error::from)?;
+        let (head, turn) = (here.head, here.fold.turns.saturating_add(1));
+        let (mut left, mut goes_on) = (here.fold.state.clone(), there.fold.state.clone());
+        let work = work(here.fold.state, there.fold.state).await?;
+        let ids = &*self.parts.ids;
+        let work = Rewinding { left: work.left.with_ids(ids), goes_on: work.goes_on.with_ids(ids) };
+        left.apply(&work.left).and_then(|()| goes_on.apply(&work.goes_on)).map_err(Error::from)?;
+        let noted =
+            |update: Update| (!update.is_empty()).then(|| Record::StateUpdated { update: RecordUpdate::Live(update) });
+        let before = noted(work.left);
+        let left = head + Position::from(before.is_some());
+        let back = Record::Rewound { to, turn };
+        let records = before.into_iter().chain([back]).chain(noted(work.goes_on)).collect();
+        let end = journal.append(thread, lease.fence(), head, records).await.map_err(Error::from)?.end;
+        Ok(Rewound { left, end })
     }
 
     /// Removes history from a thread; see [`prune`](journal::prune).
@@ -99,4 +226,9 @@ impl Agent {
     pub async fn prune(&self, thread: &str, keep: &Keep) -> Result<()> {
         Ok(journal::prune(&**self.parts.journal()?, thread, self.parts.schema.clone(), keep).await?)
     }
+}
+
+/// What is done is done: a lease that cannot be given up runs out.
+async fn give_up(lease: Lease) {
+    let _ = lease.release().await;
 }

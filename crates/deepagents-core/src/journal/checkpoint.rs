@@ -79,6 +79,8 @@ struct Walk {
     run: Option<String>,
     last: Option<Position>,
     begun: bool,
+    /// The run began with a change by the application, in place of an input.
+    changed: bool,
 }
 
 impl Walk {
@@ -86,14 +88,20 @@ impl Walk {
         let mut parent = self.last;
         let origin = match entry.record {
             Record::RunStarted { run, .. } => {
-                (self.run, self.begun) = (Some(run), true);
+                (self.run, self.begun, self.changed) = (Some(run), true, false);
                 return None;
             }
             Record::RunResumed { run, .. } => {
                 self.run = Some(run);
                 return None;
             }
-            Record::Step { .. } if std::mem::take(&mut self.begun) => Origin::Input,
+            // The step after it says how the run goes on from the change.
+            Record::StateUpdated { .. } if self.begun => {
+                self.changed = true;
+                return None;
+            }
+            Record::Step { .. } if std::mem::take(&mut self.begun) && !self.changed => Origin::Input,
+            Record::Step { .. } if std::mem::take(&mut self.changed) => Origin::Update,
             Record::Step { .. } => Origin::Step,
             Record::StateUpdated { .. } => Origin::Update,
             Record::Rewound { to, .. } => {

@@ -29,7 +29,7 @@ pub(crate) use fold::{Fold, Kept, LastRun, Open, committed};
 pub use fold::{Folded, fold};
 pub(crate) use lease::Lease;
 pub use load::load;
-pub(crate) use load::load_fold;
+pub(crate) use load::{LoadedFold, load_fold};
 pub use memory::MemoryJournal;
 pub use prune::{Keep, prune};
 pub use record::{Record, RecordUpdate};

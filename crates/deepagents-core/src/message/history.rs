@@ -6,7 +6,7 @@ use rpds::{HashTrieMapSync, VectorSync};
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 
-use super::{Message, MessageOp};
+use super::{Block, Message, MessageOp};
 
 /// The messages of a thread.
 ///
@@ -18,6 +18,8 @@ pub struct Messages {
     at: HashTrieMapSync<String, usize>,
     /// Shared by versions that differ by appended messages alone.
     lineage: Arc<()>,
+    /// How many of them hold media.
+    with_media: usize,
 }
 
 /// Remembers a version, to tell whether another one only adds to it.
@@ -64,6 +66,11 @@ impl Messages {
         self.items.iter()
     }
 
+    /// Whether any of them holds media, without walking them.
+    pub fn has_media(&self) -> bool {
+        self.with_media > 0
+    }
+
     /// From a position to the end, without walking what comes before.
     pub fn tail(&self, from: usize) -> impl Iterator<Item = &Arc<Message>> {
         (from..self.len()).filter_map(|index| self.items.get(index))
@@ -93,8 +100,10 @@ impl Messages {
     /// Appends a message, or replaces in place the one with the same id.
     pub fn put(&mut self, message: Arc<Message>) {
         let id = message.id();
+        self.with_media += usize::from(holds_media(&message));
         if !id.is_empty() {
             if let Some(&index) = self.at.get(id) {
+                self.with_media -= self.items.get(index).map_or(0, |old| usize::from(holds_media(old)));
                 self.items.set_mut(index, message);
                 self.lineage = Arc::new(());
                 return;
@@ -121,6 +130,10 @@ impl Messages {
             }
         }
     }
+}
+
+fn holds_media(message: &Message) -> bool {
+    message.content().iter().any(|block| matches!(block, Block::Media(_)))
 }
 
 impl FromIterator<Arc<Message>> for Messages {

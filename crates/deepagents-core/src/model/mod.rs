@@ -13,7 +13,7 @@ use futures_util::StreamExt;
 
 pub use error::{ErrorInfo, ModelError};
 pub use event::{ModelEvent, ModelOutput, StopReason};
-pub use profile::ModelProfile;
+pub use profile::{ModelProfile, Price};
 pub use request::{CacheMarks, CacheTtl, ModelRequest, ModelSettings, OutputSchema, SystemBlock, ToolChoice};
 
 /// A language model.

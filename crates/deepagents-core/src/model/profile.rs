@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::message::Usage;
+
 /// What is known of a model. Unknown is `None`; callers treat unknown abilities as present and unknown sizes as unknown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -22,4 +24,55 @@ pub struct ModelProfile {
     pub video: Option<bool>,
     /// Whether PDF documents can be sent.
     pub pdf: Option<bool>,
+    /// What its tokens cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
+}
+
+/// What a million tokens of each kind cost, in US dollars unless an application says otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Price {
+    /// Of the prompt, as far as it is neither read from a cache nor written to one.
+    pub input: f64,
+    /// Of the answer.
+    pub output: f64,
+    /// Of the prompt, read from a cache.
+    pub cache_read: f64,
+    /// Of the prompt, written to a cache.
+    pub cache_write: f64,
+}
+
+impl Price {
+    /// The same price for all of the prompt.
+    pub fn new(input: f64, output: f64) -> Self {
+        Self { input, output, cache_read: input, cache_write: input }
+    }
+
+    /// Other prices for what is read from a cache and written to one.
+    #[must_use]
+    pub fn cached(mut self, read: f64, write: f64) -> Self {
+        (self.cache_read, self.cache_write) = (read, write);
+        self
+    }
+
+    /// What a call costs.
+    ///
+    /// ```
+    /// use deepagents_core::{message::Usage, model::Price};
+    /// let usage = Usage { input: 1_000_000, output: 100_000, cache_read: 900_000, ..Usage::default() };
+    /// let cost = Price::new(3.0, 15.0).cached(0.3, 3.75).of(usage);
+    /// assert!((cost - (0.3 + 0.27 + 1.5)).abs() < 1e-9);
+    /// ```
+    #[allow(clippy::cast_precision_loss, reason = "counts of tokens are far below 2^53")]
+    pub fn of(&self, usage: Usage) -> f64 {
+        let fresh = usage.input.saturating_sub(usage.cache_read).saturating_sub(usage.cache_write);
+        let parts = [
+            (fresh, self.input),
+            (usage.cache_read, self.cache_read),
+            (usage.cache_write, self.cache_write),
+            (usage.output, self.output),
+        ];
+        parts.iter().map(|(tokens, price)| *tokens as f64 * price).sum::<f64>() / 1_000_000.0
+    }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Context;
-use super::driver::{Break, Driver};
+use super::driver::Driver;
+use super::halt::Break;
 use super::history::{self, Pending, PendingCall};
 use super::hooks::Phase;
 use crate::error::{Error, Result};

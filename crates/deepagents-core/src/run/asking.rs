@@ -10,6 +10,7 @@ use crate::ask::{
     AnswerError, Asked, Decision, Edited, PausedChange, PausedChild, PausedChildren, Question, QuestionChange,
     Questions,
 };
+use crate::env::Timestamp;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::journal::Open;
@@ -26,6 +27,11 @@ pub struct Pause {
 }
 
 impl Pause {
+    /// What the call asks, itself or below it.
+    pub fn questions(&self) -> &[Question] {
+        &self.questions
+    }
+
     /// A sub-agent waits: `place` is the call that runs it, what that call names it, and its path.
     pub(crate) fn child(
         place: (CallId, String, Vec<String>),
@@ -85,6 +91,44 @@ pub(crate) fn answers_below(state: &State, path: &[String]) -> Vec<QuestionChang
         .collect()
 }
 
+/// Answers as changes, every one of them or none, with those that time has given.
+pub(crate) fn answers_to(
+    state: &State,
+    answers: Vec<(String, Decision)>,
+    now: Timestamp,
+) -> Result<Vec<QuestionChange>, AnswerError> {
+    let asked = state.get::<Questions>().cloned().unwrap_or_default();
+    let mut changes = Vec::new();
+    for (id, decision) in answers {
+        let Some(Asked { question, answer }) = asked.get(&id) else {
+            let open = open_questions(state).map(|q| q.id.clone()).collect();
+            return Err(AnswerError::Unknown { id, open });
+        };
+        let twice = changes.iter().any(|c| matches!(c, QuestionChange::Answer(other, _) if *other == id));
+        if answer.is_some() || twice {
+            return Err(AnswerError::Answered { id });
+        }
+        question.check(&decision, now)?;
+        changes.push(QuestionChange::Answer(id, decision));
+    }
+    for question in open_questions(state).filter(|q| q.is_expired(now)) {
+        let message = Some("nobody decided in time".to_owned());
+        changes.push(QuestionChange::Answer(question.id.clone(), Decision::Reject { message }));
+    }
+    Ok(changes)
+}
+
+/// Forgets what is asked, for a state that another run begins with.
+pub(crate) fn forget_asked(state: &mut State) -> Result<(), ChannelError> {
+    if state.get::<Questions>().is_some_and(|asked| !asked.is_empty()) {
+        state.apply(&Update::of::<Questions>(vec![QuestionChange::Clear]))?;
+    }
+    if state.get::<PausedChildren>().is_some_and(|paused| !paused.is_empty()) {
+        state.apply(&Update::of::<PausedChildren>(vec![PausedChange::Clear]))?;
+    }
+    Ok(())
+}
+
 impl Driver {
     /// Whether no call of the turn may be made before a question is answered.
     pub(super) fn is_gated(&self) -> bool {
@@ -109,28 +153,21 @@ impl Driver {
         }
     }
 
-    /// Takes answers in; every one of them, or none.
-    pub(super) fn take_answers(&mut self, answers: Vec<(String, Decision)>) -> Result<()> {
-        let now = self.shared.agent.clock.now();
-        let asked = self.state.get::<Questions>().cloned().unwrap_or_default();
-        let mut changes = Vec::new();
-        for (id, decision) in answers {
-            let Some(Asked { question, answer }) = asked.get(&id) else {
-                let open = open_questions(&self.state).map(|q| q.id.clone()).collect();
-                return Err(AnswerError::Unknown { id, open }.into());
-            };
-            let twice = changes.iter().any(|c| matches!(c, QuestionChange::Answer(other, _) if *other == id));
-            if answer.is_some() || twice {
-                return Err(AnswerError::Answered { id }.into());
+    /// Takes answers in; every one of them, or none. Gives what is to be told of them.
+    pub(super) fn take_answers(&mut self, answers: Vec<(String, Decision)>) -> Result<Vec<EventKind>> {
+        let changes = answers_to(&self.state, answers, self.shared.agent.clock.now())?;
+        if changes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let told = changes.iter().filter_map(|change| match change {
+            QuestionChange::Answer(id, decision) => {
+                Some(EventKind::Answered { id: id.clone(), decision: decision.clone() })
             }
-            question.check(&decision, now)?;
-            changes.push(QuestionChange::Answer(id, decision));
-        }
-        for question in open_questions(&self.state).filter(|q| q.is_expired(now)) {
-            let message = Some("nobody decided in time".to_owned());
-            changes.push(QuestionChange::Answer(question.id.clone(), Decision::Reject { message }));
-        }
-        if changes.is_empty() { Ok(()) } else { self.update(Update::of::<Questions>(changes)) }
+            _ => None,
+        });
+        let told = told.collect();
+        self.update(Update::of::<Questions>(changes))?;
+        Ok(told)
     }
 
     /// Keeps what a call asks. Needs a thread, or a run above that has one.

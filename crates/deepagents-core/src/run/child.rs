@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use super::asking::{Pause, answers_below};
+use super::asking::{Pause, answers_below, forget_asked};
 use super::driver::{Driver, Setting};
-use super::meter::Meter;
 use super::{Outcome, RunError, RunInput, Stop};
 use crate::agent::Agent;
-use crate::ask::{PausedChange, PausedChild, PausedChildren, QuestionChange, Questions};
+use crate::ask::{PausedChild, PausedChildren, Questions};
 use crate::state::{State, Update};
 use crate::tool::{Handback, ToolContext, ToolError};
 
@@ -42,23 +41,19 @@ impl ToolContext {
         let mut input: RunInput = input.into();
         input.thread = None;
         input.extensions = input.extensions.over(&shared.extensions);
+        input.tap.clone_from(&shared.tap);
         let (label, call) = (label.into(), self.call_id().clone());
         let segment = format!("{label}:{}.{}", call.turn, call.index);
         let path: Arc<[String]> = shared.path.iter().cloned().chain([segment]).collect();
         // A fork of this agent has nothing to do with what is asked here.
         let mut state = state;
-        if state.get::<Questions>().is_some_and(|asked| !asked.is_empty()) {
-            state.apply(&Update::of::<Questions>(vec![QuestionChange::Clear]))?;
-        }
-        if state.get::<PausedChildren>().is_some_and(|paused| !paused.is_empty()) {
-            state.apply(&Update::of::<PausedChildren>(vec![PausedChange::Clear]))?;
-        }
+        forget_asked(&mut state)?;
         let mut setting = Setting {
             run: shared.run.clone(),
             path,
             events: shared.events.clone(),
             cancel: shared.cancel.child_token(),
-            meter: Arc::new(Meter::below(shared.meter.clone())),
+            above: Some(shared.meter.clone()),
             state: Some(state.clone()),
             paused: None,
         };
@@ -73,11 +68,17 @@ impl ToolContext {
             setting.paused = Some((paused.machine, paused.open));
         }
         let place = (call, label, setting.path.to_vec());
+        let _running = self.with_child();
         // Boxed, since a tool of the child may run a child of its own.
         let (result, was) = Box::pin(Driver::run_to_end(agent.clone(), input, setting, None)).await;
         let left = match &result {
             Ok(outcome) if outcome.stop == Stop::Waiting => {
-                return Err(ToolError::Paused(Box::new(Pause::child(place, &outcome.state, &given, was)?)));
+                return Err(ToolError::Paused(Box::new(Pause::child(
+                    place,
+                    &outcome.state,
+                    &given,
+                    (was.machine, was.open),
+                )?)));
             }
             Ok(outcome) => outcome.state.clone(),
             Err(error) => error.state.clone(),

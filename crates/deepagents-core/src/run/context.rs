@@ -5,10 +5,12 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::Stop;
+use super::budget::Spent;
 use super::emitter::Emitter;
 use super::history::{self, PendingCall};
 use super::input::Extensions;
 use super::meter::Meter;
+use super::tap::SharedTap;
 use crate::agent::AgentParts;
 use crate::env::{Clock, Ids};
 use crate::error::Result;
@@ -41,6 +43,7 @@ pub(crate) struct Shared {
     pub(crate) cancel: CancellationToken,
     pub(crate) meter: Arc<Meter>,
     pub(crate) extensions: Extensions,
+    pub(crate) tap: Option<SharedTap>,
     /// Counts the tries of the current turn, so that pieces of a failed one can be told apart.
     pub(crate) attempt: std::sync::atomic::AtomicU32,
     /// The last history that was found fit for a provider.
@@ -127,6 +130,11 @@ impl Context {
     /// How many blocks of the system prompt are the same for every request of this agent; they come first.
     pub fn static_system_blocks(&self) -> usize {
         self.shared.agent.system.len()
+    }
+
+    /// What the agent and those below it have spent in this run.
+    pub fn spent(&self) -> Spent {
+        self.shared.meter.spent()
     }
 
     /// Why the run is about to end, in `after_agent` hooks; nothing elsewhere.

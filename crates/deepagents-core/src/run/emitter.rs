@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc;
 
+use super::tap::SharedTap;
 use crate::event::{EVENT_VERSION, Event, EventKind};
 
 /// How many events may wait for their reader; the run pauses when there are more.
@@ -14,6 +15,7 @@ pub(crate) const EVENT_BUFFER: usize = 256;
 pub(crate) struct Emitter {
     run: Arc<str>,
     out: Option<Arc<Out>>,
+    tap: Option<SharedTap>,
 }
 
 struct Out {
@@ -23,14 +25,14 @@ struct Out {
 }
 
 impl Emitter {
-    pub(crate) fn new(run: Arc<str>) -> (Self, mpsc::Receiver<Event>) {
+    pub(crate) fn new(run: Arc<str>, tap: Option<SharedTap>) -> (Self, mpsc::Receiver<Event>) {
         let (to, from) = mpsc::channel(EVENT_BUFFER);
-        (Self { run, out: Some(Arc::new(Out { to, seq: Mutex::new(0) })) }, from)
+        (Self { run, out: Some(Arc::new(Out { to, seq: Mutex::new(0) })), tap }, from)
     }
 
     /// For runs whose events nobody wants.
     pub(crate) fn silent(run: Arc<str>) -> Self {
-        Self { run, out: None }
+        Self { run, out: None, tap: None }
     }
 
     pub(crate) fn is_silent(&self) -> bool {
@@ -42,7 +44,11 @@ impl Emitter {
         // The reader may be gone; the run is being cancelled then.
         let Ok(place) = out.to.reserve().await else { return };
         let mut seq = out.seq.lock().unwrap_or_else(PoisonError::into_inner);
-        place.send(Event { v: EVENT_VERSION, seq: *seq, run: self.run.clone(), path: path.clone(), kind: kind() });
+        let event = Event { v: EVENT_VERSION, seq: *seq, run: self.run.clone(), path: path.clone(), kind: kind() };
+        if let Some(SharedTap(tap)) = &self.tap {
+            tap.event(&event);
+        }
+        place.send(event);
         *seq += 1;
     }
 }

@@ -1,7 +1,8 @@
 //! The hooks of a phase, and what the machine is told afterwards.
 
 use super::answer::says_nothing;
-use super::driver::{Break, Driver};
+use super::driver::Driver;
+use super::halt::Break;
 use super::{Context, Facts, history};
 use crate::error::Error;
 use crate::middleware::Go;

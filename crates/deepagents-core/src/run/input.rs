@@ -5,10 +5,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Context;
+use super::budget::Budget;
+use super::meter::Meter;
+use super::tap::SharedTap;
 use crate::ask::Decision;
+use crate::error::{Error, Result};
 use crate::journal::{Position, ThreadId};
 use crate::message::Message;
-use crate::state::Update;
+use crate::state::{ChannelError, Update, UpdateEntry};
 
 /// How long a thread stays a run's that has ended without saying so.
 const LEASE: Duration = Duration::from_secs(60);
@@ -26,8 +31,9 @@ pub struct RunInput {
     pub(crate) messages: Vec<Message>,
     pub(crate) update: Update,
     pub(crate) thread: Option<ThreadId>,
-    pub(crate) max_model_calls: Option<u32>,
-    pub(crate) timeout: Option<Duration>,
+    pub(crate) budget: Budget,
+    /// What is spent counts here too.
+    pub(crate) above: Option<Arc<Meter>>,
     pub(crate) extensions: Extensions,
     /// Whether an unfinished run is gone on with.
     pub(crate) resume: bool,
@@ -36,6 +42,7 @@ pub struct RunInput {
     pub(crate) at: Option<Position>,
     pub(crate) lease: Duration,
     pub(crate) take_over: bool,
+    pub(crate) tap: Option<SharedTap>,
 }
 
 impl Default for RunInput {
@@ -44,14 +51,15 @@ impl Default for RunInput {
             messages: Vec::new(),
             update: Update::none(),
             thread: None,
-            max_model_calls: None,
-            timeout: None,
+            budget: Budget::default(),
+            above: None,
             extensions: Extensions::default(),
             resume: false,
             answers: Vec::new(),
             at: None,
             lease: LEASE,
             take_over: false,
+            tap: None,
         }
     }
 }
@@ -119,25 +127,54 @@ impl RunInput {
         self
     }
 
-    /// Changes the state before the run begins.
+    /// Changes the state before the run begins; an error where a channel is not
+    /// [taken from the input](crate::state::Channel::FROM_INPUT).
     #[must_use]
     pub fn update(mut self, update: Update) -> Self {
         self.update = self.update.and(update);
         self
     }
 
-    /// Ends the run after so many model calls, in place of the agent's own limit.
+    /// What the run may spend with all agents below it. What it does not limit, the budget of the agent does.
     #[must_use]
-    pub fn max_model_calls(mut self, limit: u32) -> Self {
-        self.max_model_calls = Some(limit);
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = budget.or(&self.budget);
         self
     }
 
-    /// Ends the run after this time.
+    /// Ends the run after so many model calls, those of sub-agents included, in place of the agent's own limit; see
+    /// [`Budget::model_calls`].
     #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
+    pub fn max_model_calls(self, limit: u32) -> Self {
+        self.budget(Budget::default().model_calls(limit.into()))
+    }
+
+    /// Ends the run and all agents below it after this time; see [`Budget::time`].
+    #[must_use]
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.budget(Budget::default().time(timeout))
+    }
+
+    /// Makes what this run spends part of what another one does, the time included: for work that an agent starts and
+    /// does not wait for. It stays bound by that budget when the other run has ended.
+    #[must_use]
+    pub fn within_budget_of(mut self, cx: &Context) -> Self {
+        self.above = Some(cx.shared.meter.clone());
         self
+    }
+
+    /// Looked at before anything is stored.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.budget.check()?;
+        if !self.resume && !self.answers.is_empty() {
+            return Err(Error::Input(
+                "answers go with `RunInput::resume`; a new message makes the thread go on without them".to_owned(),
+            ));
+        }
+        match self.update.entries().iter().map(UpdateEntry::spec).find(|channel| !channel.is_from_input()) {
+            Some(channel) => Err(ChannelError::NotInput(channel.name()).into()),
+            None => Ok(()),
+        }
     }
 
     /// One more message to begin with.
@@ -149,7 +186,7 @@ impl RunInput {
 
     /// Gives what the application gave to another run with [`with`](Self::with), beside what this one has.
     #[must_use]
-    pub fn with_extensions_of(mut self, cx: &super::Context) -> Self {
+    pub fn with_extensions_of(mut self, cx: &Context) -> Self {
         self.extensions = self.extensions.over(&cx.shared.extensions);
         self
     }

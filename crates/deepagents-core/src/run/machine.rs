@@ -3,12 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::Stop;
+use super::budget::Ledger;
 use crate::error::{Error, Result};
 use crate::middleware::Go;
 use crate::model::StopReason;
 
 /// The decisions of a run so far. Serialisable: a stored machine and the state it was stored with go on together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     phase: Phase,
     /// Model answers in the thread so far; numbers the turns.
@@ -22,6 +23,9 @@ pub struct Machine {
     idle: u32,
     /// Why the run is about to end.
     stop: Stop,
+    /// What the run may spend and has spent, where that is limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ledger: Option<Box<Ledger>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +38,20 @@ enum Phase {
     Tools,
     AfterAgent,
     Finished,
+}
+
+/// What a change of the state by an application stands for: the run goes on with what follows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Node {
+    /// The input of a run: the model is asked next, after the hooks at the beginning.
+    Input,
+    /// An answer of the model: the hooks after it follow, with the questions that they ask, and its calls are made.
+    Model,
+    /// The results of calls: the model is asked next.
+    Tools,
+    /// The end: there is nothing left to go on with.
+    End,
 }
 
 /// What the driver has to do.
@@ -82,7 +100,18 @@ pub struct Facts {
 impl Machine {
     /// A run that begins, on a thread with so many model answers.
     pub fn new(turn: u32, limit: u32) -> Self {
-        Self { phase: Phase::BeforeAgent, turn, calls: 0, limit, idle: 0, stop: Stop::Done }
+        Self { phase: Phase::BeforeAgent, turn, calls: 0, limit, idle: 0, stop: Stop::Done, ledger: None }
+    }
+
+    /// A run that goes on as if a part of it had just been done, on a thread with so many model answers.
+    pub(crate) fn after(node: Node, turn: u32, limit: u32) -> Self {
+        let phase = match node {
+            Node::Input => Phase::BeforeAgent,
+            Node::Model => Phase::AfterModel,
+            Node::Tools => Phase::BeforeModel,
+            Node::End => Phase::Finished,
+        };
+        Self { phase, stop: if node == Node::End { Stop::Ended } else { Stop::Done }, ..Self::new(turn, limit) }
     }
 
     /// Model answers in the thread so far.
@@ -115,6 +144,16 @@ impl Machine {
         self.limit = limit;
     }
 
+    /// What the run has spent so far.
+    pub(crate) fn keep(&mut self, ledger: Option<Ledger>) {
+        self.ledger = ledger.map(Box::new);
+    }
+
+    /// What an earlier part of the run has left to spend.
+    pub(crate) fn ledger(&self) -> Option<&Ledger> {
+        self.ledger.as_deref()
+    }
+
     /// What to do.
     pub fn next(&self) -> Decision {
         match self.phase {
@@ -136,7 +175,9 @@ impl Machine {
     pub fn hooks_done(&mut self, go: Go, facts: &Facts) -> Result<()> {
         match (self.phase, go) {
             // A run at its limit ends, whatever a hook wishes.
-            (Phase::AfterAgent, _) if self.stop == Stop::StepLimit => self.phase = Phase::Finished,
+            (Phase::AfterAgent, _) if matches!(self.stop, Stop::StepLimit | Stop::Budget(_)) => {
+                self.phase = Phase::Finished;
+            }
             (from, Go::Tools) => {
                 if facts.pending == 0 {
                     return Err(Error::Route {
@@ -192,6 +233,11 @@ impl Machine {
             self.go_to_model();
         }
         goes_on
+    }
+
+    /// The budget of the run is spent: it ends through the `after_agent` hooks, or where these have failed for it, now.
+    pub(crate) fn spent(&mut self, stop: Stop) {
+        if self.phase == Phase::AfterAgent { self.abort(stop) } else { self.end(stop) }
     }
 
     /// The run ends now, without further hooks.

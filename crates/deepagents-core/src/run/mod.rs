@@ -2,10 +2,14 @@
 
 mod answer;
 mod asking;
+mod begin;
+mod beside;
+mod budget;
 mod child;
 mod context;
 mod driver;
 mod emitter;
+mod halt;
 mod history;
 mod hooks;
 mod input;
@@ -14,7 +18,9 @@ mod machine;
 mod meter;
 mod model_call;
 mod outcome;
+mod tap;
 mod tools;
+mod turn;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -35,14 +41,17 @@ use emitter::Emitter;
 
 pub use asking::Pause;
 pub(crate) use asking::renumber;
+pub use beside::{Beside, Paused};
+pub use budget::{Budget, BudgetKind, Spent};
 pub use child::ChildOutcome;
 pub use context::Context;
 pub(crate) use context::Shared;
 pub(crate) use history::{check_last_results, pending};
 pub use input::RunInput;
-pub use machine::{Decision, Facts, Machine};
+pub use machine::{Decision, Facts, Machine, Node};
 pub(crate) use model_call::call_model;
 pub use outcome::{Outcome, RunError, Stop};
+pub use tap::{Beginning, InputRecord, ModelCall, Tap};
 
 /// A run under way: a stream of its events, and the means to steer, cancel and await it.
 ///
@@ -77,7 +86,7 @@ pub struct Run {
 impl Run {
     pub(crate) fn start(agent: Agent, input: RunInput) -> Self {
         let id: Arc<str> = agent.parts.ids.next("run").into();
-        let (emitter, events) = Emitter::new(id.clone());
+        let (emitter, events) = Emitter::new(id.clone(), input.tap.clone());
         let (steer, inbox) = mpsc::unbounded_channel();
         let cancel = CancellationToken::new();
         let token = cancel.clone();
@@ -86,6 +95,10 @@ impl Run {
     }
 
     pub(crate) async fn drive_silently(agent: Agent, input: RunInput) -> Result<Outcome, Box<RunError>> {
+        if input.tap.is_some() {
+            // A tap sees events also where nobody reads them.
+            return Self::start(agent, input).outcome().await;
+        }
         let id: Arc<str> = agent.parts.ids.next("run").into();
         let setting = Setting::main(id.clone(), Emitter::silent(id), CancellationToken::new());
         Driver::run(agent, input, setting, None).await
@@ -108,8 +121,8 @@ impl Run {
     }
 
     /// Says something to the model, delivered at its next call; a run that was about to finish goes on with it. Returns
-    /// whether the run was still there to hear it. A run that is halted, fails, is ended by a middleware or comes to its
-    /// limit asks the model no more, so it does not deliver what it has heard.
+    /// whether the run was still there to hear it. A run that is halted, fails, is ended by a middleware, comes to its
+    /// limit or waits for a decision asks the model no more, so it does not deliver what it has heard.
     pub fn steer(&self, message: impl Into<Message>) -> bool {
         self.steer.send(message.into()).is_ok()
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use futures_util::StreamExt;
 
-use super::{Context, history};
+use super::{Context, history, tap};
 use crate::error::Result;
 use crate::event::EventKind;
 use crate::message::Messages;
@@ -26,14 +26,15 @@ pub(crate) async fn call_model(
     request: ModelRequest,
 ) -> Result<(ModelOutput, u32)> {
     check_history(cx, &request.messages)?;
+    cx.shared.meter.begin_model_call(&**model)?;
     let turn = cx.turn;
     let mut attempt = cx.shared.attempt.fetch_add(1, Ordering::Relaxed);
     cx.emit(|| EventKind::ModelStarted { model: model.name().to_owned(), turn, attempt }).await;
-    let mut events = model.stream(request);
+    let mut events = tap::through(cx, model, false).stream(request);
     let failure = loop {
         let kind = match events.next().await {
             Some(Ok(ModelEvent::Finished(output))) => {
-                cx.shared.meter.add(&cx.shared.agent.name, output.usage);
+                cx.shared.meter.end_model_call(&cx.shared.agent.name, &**model, output.usage);
                 return Ok((*output, attempt));
             }
             Some(Ok(ModelEvent::Text { delta, .. })) => EventKind::TextDelta { turn, attempt, text: delta },
@@ -64,7 +65,8 @@ pub(crate) async fn call_model(
 /// Asks a model beside the conversation: counted like any call, but no piece of the answer is told as the agent's.
 pub(super) async fn ask(cx: &Context, model: &Arc<dyn ChatModel>, request: ModelRequest) -> Result<ModelOutput> {
     history::check(&request.messages, 0)?;
-    let output = model.invoke(request).await?;
-    cx.shared.meter.add(&cx.shared.agent.name, output.usage);
+    cx.shared.meter.begin_model_call(&**model)?;
+    let output = tap::through(cx, model, true).invoke(request).await?;
+    cx.shared.meter.end_model_call(&cx.shared.agent.name, &**model, output.usage);
     Ok(output)
 }

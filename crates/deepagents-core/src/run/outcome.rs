@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::budget::{BudgetKind, Spent};
 use crate::ask::Question;
 use crate::error::{Error, Result};
 use crate::journal::ThreadId;
@@ -23,7 +24,8 @@ pub enum Stop {
     ReturnDirect,
     /// A middleware ended it.
     Ended,
-    /// The limit of model calls was reached; the task may be unfinished.
+    /// The limit of model calls was reached, those of agents below it included where it is the run's; the task may be
+    /// unfinished.
     StepLimit,
     /// The last answer was cut off by its token limit.
     TokenLimit,
@@ -37,6 +39,32 @@ pub enum Stop {
     Cancelled,
     /// Its time was up.
     Deadline,
+    /// What it may spend, with all agents below it, is spent; the task may be unfinished.
+    #[serde(untagged)]
+    Budget(BudgetKind),
+}
+
+impl Stop {
+    /// Why the run ended, in words.
+    pub fn words(&self) -> &'static str {
+        match self {
+            Self::Done => "the model had nothing left to do",
+            Self::ReturnDirect => "the result of a tool is the answer",
+            Self::Ended => "a middleware ended it",
+            Self::StepLimit => "the limit of model calls was reached",
+            Self::TokenLimit => "the last answer was cut off by its token limit",
+            Self::Empty => "the model said nothing",
+            Self::Refused => "the model or its provider declined",
+            Self::Waiting => "a call waits for a decision",
+            Self::Cancelled => "the run was cancelled",
+            Self::Deadline => "the run's time was up",
+            Self::Budget(BudgetKind::InputTokens) => "the limit of prompt tokens was reached",
+            Self::Budget(BudgetKind::OutputTokens) => "the limit of answer tokens was reached",
+            Self::Budget(BudgetKind::Tokens) => "the limit of tokens was reached",
+            Self::Budget(BudgetKind::Cost) => "the limit of the cost was reached",
+            Self::Budget(BudgetKind::ToolCalls) => "the limit of tool calls was reached",
+        }
+    }
 }
 
 /// How a run ended, and what it left.
@@ -53,6 +81,8 @@ pub struct Outcome {
     pub usage_by_agent: BTreeMap<String, Usage>,
     /// Answers of the main agent's model.
     pub model_calls: u32,
+    /// What all its agents have spent; of a run with a budget that was resumed, from its beginning.
+    pub spent: Spent,
     /// The thread, when there is one.
     pub thread: Option<ThreadId>,
     /// The run.

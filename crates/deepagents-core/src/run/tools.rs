@@ -1,17 +1,18 @@
 //! The calls of one turn: at once where they may, in order where they must.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::panic::AssertUnwindSafe;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::task::{Id, JoinError, JoinSet};
+use tokio::task::{Id, JoinError};
 
 use super::answer::unknown_outcome;
-use super::driver::{Break, Driver, Halt, panic_text, why};
-use super::history::{self, PendingCall};
+use super::driver::Driver;
+use super::halt::{Break, Halt, panic_text};
+use super::history::PendingCall;
+use super::turn::{Progress, Running, Turn};
 use super::{Context, Stop};
 use crate::error::{Error, Result};
 use crate::event::EventKind;
@@ -19,61 +20,12 @@ use crate::journal::{Open, Record, RecordUpdate, committed};
 use crate::message::{Block, Message, MessageOp, ToolMessage};
 use crate::middleware::{ToolNext, ToolRequest, ToolResponse};
 use crate::state::{Concurrent, MessagesChannel, StructuredResponse, Update};
-use crate::tool::{CallId, CallInfo, DynTool, Effect, ToolContext};
+use crate::tool::{CallId, CallInfo, ToolContext};
 
 /// How long aborted tools may take to let go.
 const ABORT_GRACE: Duration = Duration::from_secs(1);
-
-/// One call of the turn.
-struct Planned {
-    id: CallId,
-    call: PendingCall,
-    tool: Option<Arc<dyn DynTool>>,
-    /// Whether it may be made again if its outcome is unknown.
-    repeatable: bool,
-    /// Earlier calls of the turn that must end first.
-    waits_for: HashSet<usize>,
-    state: Progress,
-}
-
-enum Progress {
-    Waiting,
-    Running,
-    /// It waits for a decision.
-    Asked,
-    Finished {
-        message: Arc<ToolMessage>,
-        added: Vec<MessageOp>,
-    },
-}
-
-/// The calls of one turn.
-struct Turn {
-    calls: Vec<Planned>,
-    running: JoinSet<Result<ToolResponse>>,
-    by_task: HashMap<Id, usize>,
-    /// Channels that a call of this turn has written and no other may.
-    taken: HashSet<&'static str>,
-    shaped: bool,
-    failed: Option<Error>,
-}
-
-impl Turn {
-    /// Whether all calls have results.
-    fn are_done(&self) -> bool {
-        self.calls.iter().all(|c| matches!(c.state, Progress::Finished { .. }))
-    }
-
-    /// What is finished of a turn that waits for a decision.
-    fn left_open(&self) -> Open {
-        let finished = self.calls.iter().filter_map(|c| match &c.state {
-            Progress::Finished { message, added } => Some((c.id.clone(), (message.clone(), added.clone()))),
-            _ => None,
-        });
-        let changed = self.taken.iter().map(|name| (*name).to_owned()).collect();
-        Open { finished: finished.collect(), changed, ..Open::default() }
-    }
-}
+/// How long sub-agents may take to end when the run is halted: their own tools are given the grace above.
+const CHILD_GRACE: Duration = Duration::from_secs(3);
 
 impl Driver {
     /// Runs the open calls of the last answer. Siblings finish whatever one of them does.
@@ -89,7 +41,7 @@ impl Driver {
             // What waits for a decision cannot be waited for in a run that fails.
             Ok(None) if calls.failed.is_some() && !calls.are_done() => Some("the run failed"),
             Ok(None) => None,
-            Ok(Some(stop)) => Some(why(stop)),
+            Ok(Some(stop)) => Some(stop.words()),
             Err(_) => Some("the run failed"),
         };
         if let Some(why) = why {
@@ -115,7 +67,10 @@ impl Driver {
                 c.tool.as_ref().is_some_and(|t| t.return_direct())
                     && matches!(&c.state, Progress::Finished { message, .. } if !message.is_error)
             });
-        self.machine.tools_done(direct, calls.shaped);
+        match calls.spent.filter(|_| !calls.shaped) {
+            Some(stop) => self.machine.spent(stop),
+            None => self.machine.tools_done(direct, calls.shaped),
+        }
         self.note_step();
         Ok(())
     }
@@ -133,55 +88,6 @@ impl Driver {
             };
             let Some(joined) = joined else { return Ok(None) };
             self.joined(turn, joined).await?;
-        }
-    }
-
-    fn plan(&self, turn: u32) -> Turn {
-        let tools = &self.shared.agent.tools;
-        let mut calls: Vec<Planned> = Vec::new();
-        let mut writes: Vec<(usize, Vec<String>)> = Vec::new();
-        for (at, open) in history::pending(self.state.messages()).into_iter().enumerate() {
-            let tool = tools.get(open.call.name()).cloned();
-            let mut waits_for = HashSet::new();
-            let mut repeatable = false;
-            let id = CallId { path: self.shared.path.to_vec(), turn, index: open.index };
-            let edited = self.edited(&id);
-            let made = edited.map_or(tool.as_ref(), |edited| tools.get(&edited.name));
-            if let (PendingCall::Valid(call), Some(made)) = (&open.call, made) {
-                let effect = effect(made, edited.map_or(&call.args, |edited| &edited.args));
-                repeatable = effect == Effect::Read || made.idempotent();
-                if let Effect::Write { paths } = effect {
-                    waits_for.extend(writes.iter().filter(|(_, earlier)| overlap(earlier, &paths)).map(|(at, _)| *at));
-                    writes.push((at, paths));
-                }
-            }
-            let state = if self.is_asking(&id) { Progress::Asked } else { Progress::Waiting };
-            calls.push(Planned { id, call: open.call, tool, repeatable, waits_for, state });
-        }
-        Turn {
-            calls,
-            running: JoinSet::new(),
-            by_task: HashMap::new(),
-            taken: HashSet::new(),
-            shaped: false,
-            failed: None,
-        }
-    }
-
-    /// Takes in what a process that ended had finished of the turn.
-    fn go_on(&self, turn: &mut Turn, open: &Open) {
-        let schema = self.state.schema();
-        let changed = open.changed.iter().filter_map(|name| schema.by_name(name));
-        turn.taken.extend(changed.filter(|spec| spec.concurrent() == Concurrent::Refuse).map(|spec| spec.name()));
-        let shape = self.shared.agent.format.as_ref().filter(|_| self.shape_by_tool);
-        for at in 0..turn.calls.len() {
-            let Some(planned) = turn.calls.get_mut(at) else { continue };
-            let Some((message, added)) = open.finished.get(&planned.id) else { continue };
-            turn.shaped |= !message.is_error && shape.is_some_and(|format| format.name() == message.name);
-            planned.state = Progress::Finished { message: message.clone(), added: added.clone() };
-            for other in &mut turn.calls {
-                other.waits_for.remove(&at);
-            }
         }
     }
 
@@ -251,15 +157,39 @@ impl Driver {
         Ok(())
     }
 
+    /// The calls that wait for nothing and may be made. Those that may not, because the budget is spent, are answered.
+    async fn affordable(&mut self, turn: &mut Turn) -> Result<BTreeSet<usize>> {
+        let mut ready: BTreeSet<usize> = BTreeSet::new();
+        loop {
+            let mut refused = Vec::new();
+            for (at, planned) in turn.calls.iter().enumerate() {
+                if !matches!(planned.state, Progress::Waiting) || !planned.waits_for.is_empty() || ready.contains(&at) {
+                    continue;
+                }
+                match self.shared.meter.begin_tool_call() {
+                    Ok(()) => {
+                        ready.insert(at);
+                    }
+                    Err(stop) => refused.push((at, stop)),
+                }
+            }
+            // An answer may be what another call waits for.
+            if refused.is_empty() {
+                return Ok(ready);
+            }
+            for (at, stop) in refused {
+                let Some(planned) = turn.calls.get(at) else { continue };
+                let text = format!("The call of {} was not made: {}.", planned.call.name(), stop.words());
+                turn.spent = Some(stop);
+                self.tell_started(turn, at);
+                self.finished(turn, at, ToolResponse::error(text)).await?;
+            }
+        }
+    }
+
     /// Starts every call that waits for nothing.
     async fn start_ready(&mut self, turn: &mut Turn) -> Result<()> {
-        let ready: Vec<usize> = turn
-            .calls
-            .iter()
-            .enumerate()
-            .filter(|(_, c)| matches!(c.state, Progress::Waiting) && c.waits_for.is_empty())
-            .map(|(at, _)| at)
-            .collect();
+        let ready = self.affordable(turn).await?;
         if ready.is_empty() {
             return Ok(());
         }
@@ -284,11 +214,17 @@ impl Driver {
                 name: call.name.clone(),
                 args: call.args.clone(),
                 asked: AtomicU32::new(0),
+                children: AtomicU32::new(0),
             };
+            let info = Arc::new(info);
             let cx = Context::at(&self.shared, &self.state, planned.id.turn);
-            let request = ToolRequest::new(call.clone(), planned.tool.clone(), ToolContext::new(cx, Arc::new(info)));
-            let task = turn.running.spawn(ToolNext::new(self.shared.agent.stack.clone()).run(request));
-            turn.by_task.insert(task.id(), at);
+            let request = ToolRequest::new(call.clone(), planned.tool.clone(), ToolContext::new(cx, info.clone()));
+            let next = ToolNext::new(self.shared.agent.stack.clone());
+            let task = turn.running.spawn(match &self.shared.tap {
+                Some(tap) => tap.0.clone().tool(request, next),
+                None => next.run(request),
+            });
+            turn.by_task.insert(task.id(), Running { at, handle: task, info });
             planned.state = Progress::Running;
         }
         Ok(())
@@ -296,12 +232,13 @@ impl Driver {
 
     async fn joined(&mut self, turn: &mut Turn, joined: Result<(Id, Result<ToolResponse>), JoinError>) -> Result<()> {
         let id = joined.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
-        let Some(at) = turn.by_task.remove(&id) else { return Ok(()) };
+        let Some(Running { at, .. }) = turn.by_task.remove(&id) else { return Ok(()) };
         let response = match joined {
             Ok((_, Ok(response))) => response,
             Ok((_, Err(Error::Paused(pause)))) => {
                 let Some(planned) = turn.calls.get_mut(at) else { return Ok(()) };
                 planned.state = Progress::Asked;
+                self.shared.meter.take_back_tool_call();
                 let call = planned.id.clone();
                 self.ask(*pause)?;
                 self.log.push(|| Record::ToolAsked { call });
@@ -393,20 +330,19 @@ impl Driver {
     /// Aborts what runs, keeps what has finished and answers the rest, so that results and what tools add beside them
     /// come in the order in which a complete turn has them.
     async fn abandon(&mut self, turn: &mut Turn, why: &str) -> Result<()> {
-        let mut kept = Ok(());
-        turn.running.abort_all();
-        let mut grace = std::pin::pin!(tokio::time::sleep(ABORT_GRACE));
-        loop {
-            let joined = tokio::select! {
-                joined = turn.running.join_next_with_id() => joined,
-                () = &mut grace => None,
-            };
-            match joined {
-                Some(Err(error)) if error.is_cancelled() => {}
-                Some(joined) => kept = kept.and(self.joined(turn, joined).await),
-                None => break,
+        // Sub-agents end by themselves, so that what they have done is kept and told.
+        let mut above: HashSet<usize> = HashSet::new();
+        for call in turn.by_task.values() {
+            if call.info.children.load(Ordering::Relaxed) > 0 {
+                above.insert(call.at);
+            } else {
+                call.handle.abort();
             }
         }
+        let mut kept =
+            self.settle(turn, CHILD_GRACE, |turn| turn.by_task.values().any(|c| above.contains(&c.at))).await;
+        turn.running.abort_all();
+        kept = kept.and(self.settle(turn, ABORT_GRACE, |turn| !turn.by_task.is_empty()).await);
         turn.running.detach_all();
         for at in 0..turn.calls.len() {
             let Some(planned) = turn.calls.get(at) else { continue };
@@ -423,6 +359,26 @@ impl Driver {
         kept
     }
 
+    /// Takes in what ends within a time, as long as something is worth waiting for.
+    async fn settle(&mut self, turn: &mut Turn, time: Duration, worth: impl Fn(&Turn) -> bool) -> Result<()> {
+        let mut kept = Ok(());
+        let mut grace = std::pin::pin!(tokio::time::sleep(time));
+        while worth(turn) {
+            let joined = tokio::select! {
+                joined = turn.running.join_next_with_id() => joined,
+                () = &mut grace => None,
+            };
+            match joined {
+                Some(Err(error)) if error.is_cancelled() => {
+                    turn.by_task.remove(&error.id());
+                }
+                Some(joined) => kept = kept.and(self.joined(turn, joined).await),
+                None => break,
+            }
+        }
+        kept
+    }
+
     fn tell_started(&mut self, turn: &Turn, at: usize) {
         let Some(planned) = turn.calls.get(at) else { return };
         self.tell(|| EventKind::ToolStarted {
@@ -435,20 +391,6 @@ impl Driver {
             },
         });
     }
-}
-
-/// What a call touches, as its tool says; everything, if it cannot say.
-fn effect(tool: &Arc<dyn DynTool>, args: &Value) -> Effect {
-    let said = std::panic::catch_unwind(AssertUnwindSafe(|| tool.effect(args)));
-    said.unwrap_or(Effect::Write { paths: Vec::new() })
-}
-
-/// Whether two writes touch the same path, or one a path below the other's. A write without paths touches all.
-fn overlap(a: &[String], b: &[String]) -> bool {
-    let below = |outer: &str, inner: &str| {
-        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || outer.ends_with('/'))
-    };
-    a.is_empty() || b.is_empty() || a.iter().any(|x| b.iter().any(|y| below(x, y) || below(y, x)))
 }
 
 fn crash(error: JoinError) -> String {

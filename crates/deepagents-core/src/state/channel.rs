@@ -32,6 +32,12 @@ pub trait Channel: Send + Sync + 'static {
     const NAME: &'static str;
     /// Private channels are kept in the journal and shown to hooks, but neither to callers nor to sub-agents.
     const PRIVATE: bool = false;
+    /// Whether sub-agents share the channel although it is private, as [`fork`](Self::fork) and [`join`](Self::join)
+    /// say.
+    const INHERITED: bool = false;
+    /// Whether the update that a run is given with its input may change it. What an agent keeps by its own rules is
+    /// changed by its tools and hooks, and otherwise through [`Agent::update_state`](crate::agent::Agent::update_state).
+    const FROM_INPUT: bool = true;
     /// What happens when two tool calls of one turn write it.
     const CONCURRENT: Concurrent = Concurrent::Fold;
     /// What it holds.
@@ -93,6 +99,9 @@ pub enum ChannelError {
         /// Why, in words for the writer.
         reason: String,
     },
+    /// A run does not take the channel from its input.
+    #[error("channel `{0}` cannot be given with the input of a run: the agent keeps it; change it with `update_state`")]
+    NotInput(&'static str),
     /// No middleware of this agent declares the channel.
     #[error("channel `{0}` is not declared by any middleware of this agent")]
     Undeclared(String),
@@ -124,6 +133,8 @@ pub struct ChannelSpec {
 struct Table {
     name: &'static str,
     private: bool,
+    inherited: bool,
+    from_input: bool,
     concurrent: Concurrent,
     type_id: fn() -> TypeId,
     type_name: fn() -> &'static str,
@@ -143,6 +154,8 @@ impl<C: Channel> Of<C> {
     const TABLE: Table = Table {
         name: C::NAME,
         private: C::PRIVATE,
+        inherited: C::INHERITED,
+        from_input: C::FROM_INPUT,
         concurrent: C::CONCURRENT,
         type_id: TypeId::of::<C>,
         type_name: std::any::type_name::<C>,
@@ -197,9 +210,19 @@ impl ChannelSpec {
         self.table.name
     }
 
-    /// Whether it is hidden from callers and sub-agents.
+    /// Whether it is hidden from callers, and from sub-agents unless they inherit it.
     pub fn is_private(&self) -> bool {
         self.table.private
+    }
+
+    /// Whether sub-agents share it.
+    pub fn is_inherited(&self) -> bool {
+        !self.table.private || self.table.inherited
+    }
+
+    /// Whether the input of a run may change it.
+    pub fn is_from_input(&self) -> bool {
+        self.table.from_input
     }
 
     /// What happens when two calls of one turn write it.

@@ -104,7 +104,7 @@ impl State {
         let mut child = Self::new(schema);
         for (at, spec) in child.schema.channels().iter().enumerate() {
             let mine = self.schema.position(spec.name());
-            if spec.is_private() || mine.is_none() {
+            if !spec.is_inherited() || mine.is_none() {
                 continue;
             }
             if let (Some(value), Some(slot)) = (mine.and_then(|at| self.slots.get(at)), child.slots.get_mut(at)) {
@@ -141,7 +141,7 @@ impl State {
         let mut update = Update::none();
         let mut conflicts = Vec::new();
         for (spec, parent) in self.schema.channels().iter().zip(&self.slots) {
-            if spec.is_private() {
+            if !spec.is_inherited() {
                 continue;
             }
             let slot = |state: &Self| state.schema.position(spec.name()).and_then(|at| state.slots.get(at).cloned());

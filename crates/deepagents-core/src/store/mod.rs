@@ -1,6 +1,7 @@
 //! Long-term memory: JSON values under namespaces and keys, shared by threads.
 
 mod memory;
+mod namespaces;
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use memory::MemoryStore;
+pub use namespaces::NamespaceQuery;
 
 /// A path of labels that groups keys, such as `["users", "ada", "notes"]`.
 pub type Namespace = Vec<String>;
@@ -91,6 +93,14 @@ pub trait Store: Send + Sync + 'static {
     /// When the storage fails.
     fn namespaces<'a>(&'a self, prefix: &'a [String]) -> BoxFuture<'a, Result<Vec<Namespace>, StoreError>>;
 
+    /// The namespaces a query asks for, sorted, each once.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    fn list_namespaces<'a>(&'a self, query: &'a NamespaceQuery) -> BoxFuture<'a, Result<Vec<Namespace>, StoreError>> {
+        Box::pin(async move { Ok(query.select(self.namespaces(query.fixed()).await?)) })
+    }
+
     /// Deletes the items whose time is over, and returns how many there were. They are gone for every other method
     /// before that.
     ///
@@ -104,7 +114,7 @@ pub trait Store: Send + Sync + 'static {
 pub struct Write {
     /// What must be there.
     pub expected: Expected,
-    /// How long the item lives from now on; for ever if not said.
+    /// How long the item lives from now on, whether or not it is read; for ever if not said.
     pub ttl: Option<Duration>,
 }
 

@@ -49,6 +49,8 @@ pub(crate) struct CallInfo {
     pub(crate) args: Value,
     /// Questions that this call has asked so far, answered ones counted again each time it is made.
     pub(crate) asked: AtomicU32,
+    /// Sub-agents that it runs now.
+    pub(crate) children: AtomicU32,
 }
 
 impl ToolContext {
@@ -96,6 +98,55 @@ impl ToolContext {
         let args = self.call.args.clone();
         let question = Question::about(&self.call.id, &self.call.name, args, now).text(text).allowed(allowed);
         Err(ToolError::Paused(Box::new(Pause { questions: vec![Question { id, ..question }], child: None })))
+    }
+
+    /// Asks what others want to know, all of it at once, as [`ask`](Self::ask) does. A person sees their calls and not this
+    /// one; what may be decided is what those questions allow. Gives the decisions in order.
+    ///
+    /// # Errors
+    /// [`ToolError::Paused`] while an answer is missing.
+    pub fn ask_for(&self, others: &[Question]) -> Result<Vec<Decision>, ToolError> {
+        let state = self.state().get::<Questions>();
+        let mut decisions = Vec::new();
+        let mut open = Vec::new();
+        for other in others {
+            let question = loop {
+                let id = format!("{}?{}", self.call.id, self.call.asked.fetch_add(1, Ordering::Relaxed));
+                let question = Question { id, call: self.call.id.clone(), ..other.clone() };
+                // An answer goes with what was asked, not with its place.
+                let asked = state.and_then(|asked| asked.get(&question.id)).map(|asked| &asked.question);
+                if asked.is_none_or(|q| (&q.tool, &q.args, &q.text) == (&question.tool, &question.args, &question.text))
+                {
+                    break question;
+                }
+            };
+            match state.and_then(|asked| asked.get(&question.id)?.answer.clone()) {
+                Some(answer) => decisions.push(answer),
+                None => open.push(question),
+            }
+        }
+        if open.is_empty() {
+            Ok(decisions)
+        } else {
+            Err(ToolError::Paused(Box::new(Pause { questions: open, child: None })))
+        }
+    }
+
+    /// The same call in another context.
+    pub(crate) fn in_context(&self, context: Context) -> Self {
+        Self { context, call: self.call.clone() }
+    }
+
+    /// A sub-agent of the call runs until this is dropped.
+    pub(crate) fn with_child(&self) -> impl Drop + use<> {
+        struct Child(Arc<CallInfo>);
+        impl Drop for Child {
+            fn drop(&mut self) {
+                self.0.children.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        self.call.children.fetch_add(1, Ordering::Relaxed);
+        Child(self.call.clone())
     }
 
     /// Tells how far the call is. Waits while nobody reads the events of the run.

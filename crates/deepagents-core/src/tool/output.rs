@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::error::BoxError;
+use crate::error::{BoxError, Error};
 use crate::message::Block;
 use crate::run::Pause;
 use crate::state::{State, Update};
@@ -130,6 +130,17 @@ impl ToolError {
     /// An error that ends the run.
     pub fn fatal(error: impl Into<BoxError>) -> Self {
         Self::Fatal(error.into())
+    }
+}
+
+/// So that a wrap around a call can ask with `?`.
+impl From<ToolError> for Error {
+    fn from(error: ToolError) -> Self {
+        match error {
+            ToolError::Paused(pause) => Self::Paused(pause),
+            ToolError::Model(text) | ToolError::Denied(text) => Self::Input(text),
+            ToolError::Fatal(source) => Self::Other(source),
+        }
     }
 }
 

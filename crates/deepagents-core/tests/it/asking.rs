@@ -193,3 +193,19 @@ async fn sub_agents_go_on_where_the_thread_is_taken_up_at_an_earlier_position() 
     assert_eq!(lines(outcome.messages())[2..4], ["result: answered", "result: answered"]);
     assert_sound(outcome.messages());
 }
+
+#[tokio::test]
+async fn answers_without_resuming_are_refused_and_leave_what_waits_as_it_was() {
+    let notes = Notes::default();
+    let model = ScriptedModel::new([Turn::call("asks", json!({})), Turn::text("done")]);
+    let journal = Arc::new(MemoryJournal::new());
+    let agent = agent(model).tool(asks(&notes)).dyn_journal(journal.clone()).build().unwrap();
+    let waits = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+    let end = journal.threads().get("t").await.unwrap().unwrap().end;
+    let wrong = RunInput::new("go on").thread("t").answer(&ids(&waits)[0], YES);
+    let refused = agent.invoke(wrong).await.unwrap_err();
+    assert!(refused.to_string().contains("answers go with `RunInput::resume`"), "{refused}");
+    assert_eq!(journal.threads().get("t").await.unwrap().unwrap().end, end, "nothing is written");
+    let second = answer(&agent, &ids(&waits)[0]).await;
+    assert_eq!(answer(&agent, &ids(&second)[0]).await.text(), "done");
+}

@@ -240,3 +240,41 @@ async fn a_call_whose_update_a_channel_refuses_gets_an_error_and_the_run_goes_on
     assert_eq!(lines[3..], ["result: wrote 2", "assistant: done"]);
     assert_eq!(state.get::<Counter>(), Some(&5));
 }
+
+/// Private, and shared with sub-agents nevertheless.
+#[derive(Debug)]
+struct Marks;
+
+impl Channel for Marks {
+    const NAME: &'static str = "marks";
+    const PRIVATE: bool = true;
+    const INHERITED: bool = true;
+    type Value = u64;
+    type Update = u64;
+
+    fn reduce(value: &mut u64, update: u64) -> Result<(), ChannelError> {
+        *value = update.max(*value);
+        Ok(())
+    }
+
+    fn fork(value: &u64) -> u64 {
+        *value
+    }
+
+    fn join(_: &u64, _: &u64, child: &u64) -> Join<u64> {
+        Join { update: Some(*child), conflicts: Vec::new() }
+    }
+}
+
+#[test]
+fn an_inherited_channel_goes_to_sub_agents_and_comes_back_and_callers_do_not_see_it() {
+    let schema = Arc::new(Schema::new([ChannelSpec::of::<Marks>()]).unwrap());
+    let mut parent = State::new(schema.clone());
+    parent.apply(&Update::of::<Marks>(3)).unwrap();
+    let given = parent.fork(schema).unwrap();
+    let mut child = given.clone();
+    child.apply(&Update::of::<Marks>(5)).unwrap();
+    parent.apply(&parent.join(&given, &child).unwrap().0).unwrap();
+    assert_eq!((given.get::<Marks>(), parent.get::<Marks>()), (Some(&3), Some(&5)));
+    assert!(parent.to_json(false).unwrap().is_empty());
+}

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use deepagents_core::run::{RunInput, Stop};
+use deepagents_core::error::Result;
+use deepagents_core::middleware::{ModelResponse, Step, before_model, wrap_model_call};
+use deepagents_core::run::{Context, RunInput, Stop};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::json;
 use tokio::time::Instant;
@@ -40,6 +42,17 @@ async fn tools_end_at_the_deadline_and_are_answered_and_told() {
     assert_sound(outcome.messages());
     let expected = ["error: The call of slow was not completed: the run's time was up.", "result: in time"];
     assert_eq!(lines(outcome.messages())[2..], expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_and_a_wrap_end_at_the_deadline_too() {
+    let hangs = before_model(|_: Context| std::future::pending::<Result<Step>>());
+    let stuck = wrap_model_call(|_, _| std::future::pending::<Result<ModelResponse>>());
+    for builder in [agent(ScriptedModel::new([])).middleware(hangs), agent(ScriptedModel::new([])).middleware(stuck)] {
+        let outcome = builder.build().unwrap().invoke(input()).await.unwrap();
+        assert_eq!(outcome.stop, Stop::Deadline);
+        assert_eq!(lines(outcome.messages()), ["user: go"]);
+    }
 }
 
 #[tokio::test(start_paused = true)]

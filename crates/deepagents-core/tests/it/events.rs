@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use deepagents_core::ask::Decision;
 use deepagents_core::event::{Event, EventKind};
 use deepagents_core::last_value;
 use deepagents_core::message::{Block, Reasoning, Usage};
@@ -157,6 +158,7 @@ fn of_each_kind() -> Vec<EventKind> {
         EventKind::AgentFailed { kind: "tool".into(), error: "gone".into() },
         EventKind::RunFinished { stop: Stop::StepLimit, usage, model_calls: 2 },
         EventKind::RunFailed { kind: "transport".into(), error: "reset".into() },
+        EventKind::Answered { id: "1.0".into(), decision: Decision::Approve },
     ]
 }
 

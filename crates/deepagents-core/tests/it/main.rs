@@ -8,7 +8,10 @@
 )]
 
 mod asking;
+mod beside;
+mod budget;
 mod cancelling;
+mod changing;
 mod channels;
 mod children;
 mod crash;

@@ -220,6 +220,15 @@ fn any_op() -> impl Strategy<Value = MessageOp> {
     let id = "[a-e]?";
     prop_oneof![
         6 => (id, "[x-z]{1,3}").prop_map(|(id, text)| put(&id, &text)),
+        2 => id.prop_map(|id| {
+            let media = Media {
+                kind: MediaKind::Image,
+                mime: "image/png".into(),
+                source: MediaSource::Base64("aGk=".into()),
+                name: None,
+            };
+            MessageOp::put(Message::User(UserMessage { id, content: vec![Block::Media(media)], ..UserMessage::default() }))
+        }),
         3 => id.prop_map(MessageOp::Remove),
         1 => Just(MessageOp::RemoveAll),
     ]
@@ -235,6 +244,8 @@ proptest! {
             messages.apply(ops.clone());
             ops.iter().for_each(|op| plain(&mut list, op));
             prop_assert_eq!(pairs(&messages), list.clone());
+            let media = messages.iter().any(|m| m.content().iter().any(|block| matches!(block, Block::Media(_))));
+            prop_assert_eq!(messages.has_media(), media);
         }
         let mut at_once = Messages::new();
         at_once.apply(groups.concat());

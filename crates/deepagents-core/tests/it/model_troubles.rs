@@ -44,17 +44,68 @@ async fn complete_calls_of_an_answer_that_was_cut_are_run() {
 
 #[tokio::test]
 async fn malformed_arguments_are_answered_with_an_error_and_the_run_goes_on() {
-    let bad = Block::InvalidToolCall(InvalidToolCall {
-        id: "c1".into(),
-        name: "echo".into(),
-        raw: "{\"x\":".into(),
-        error: "the JSON ends early".into(),
-    });
     let good = Block::call("c2", "echo", json!({"x": 1}));
-    let outcome = run([Turn::blocks([bad, good]), Turn::text("done")]).await;
+    let outcome = run([Turn::blocks([half_a_call(), good]), Turn::text("done")]).await;
     let lines = lines(outcome.messages());
     assert!(lines[2].starts_with("error: ") && lines[2].contains("the JSON ends early"), "{}", lines[2]);
     assert_eq!(lines[3..], ["result: {\"x\":1}", "assistant: done"]);
+}
+
+/// A call whose arguments end in the middle.
+fn half_a_call() -> Block {
+    let (raw, error) = ("{\"x\":".to_owned(), "the JSON ends early".to_owned());
+    Block::InvalidToolCall(InvalidToolCall { id: "c1".into(), name: "echo".into(), raw, error })
+}
+
+#[tokio::test]
+async fn a_call_that_was_cut_off_by_the_token_limit_is_answered_and_not_made() {
+    let cut = Turn::blocks([Block::text("Now"), half_a_call()]).stop(StopReason::MaxTokens);
+    let outcome = run([cut, Turn::text("Then in parts.")]).await;
+    let lines = lines(outcome.messages());
+    assert!(lines[2].starts_with("error: ") && lines[2].contains("Nothing was done"), "{}", lines[2]);
+    assert_eq!((outcome.stop.clone(), outcome.text()), (Stop::Done, "Then in parts.".to_owned()));
+}
+
+#[tokio::test]
+async fn a_model_that_never_gets_its_arguments_right_comes_to_the_step_limit_with_every_call_answered() {
+    let model = ScriptedModel::rules().always(Turn::blocks([half_a_call()])).build();
+    let agent = agent(model).tool(echo()).build().unwrap();
+    let outcome = agent.invoke(RunInput::new("hi").max_model_calls(5)).await.unwrap();
+    assert_eq!((outcome.stop.clone(), outcome.model_calls), (Stop::StepLimit, 5));
+    assert_sound(outcome.messages());
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_within_a_call_makes_no_call() {
+    let begun = || {
+        let call = ModelEvent::ToolCall { block: 0, id: "c1".into(), name: "echo".into() };
+        [Ok(call), Ok(ModelEvent::ToolArgs { block: 0, delta: "{\"x\":1}".into() })]
+    };
+    let notes = crate::support::Notes::default();
+    let noted = notes.clone();
+    let echo = crate::support::tool("echo", move |_, _| {
+        noted.add("made");
+        std::future::ready(Ok("ok"))
+    });
+    let broken = Turn::raw(begun().into_iter().chain([Err(ModelError::truncated("connection lost"))]));
+    let agent = agent(ScriptedModel::new([broken])).tool(echo).build().unwrap();
+    let error = agent.invoke("hi").await.unwrap_err();
+    assert_eq!((error.kind(), lines(error.state.messages())), ("truncated", vec!["user: hi".to_owned()]));
+    assert!(notes.list().is_empty());
+}
+
+#[tokio::test]
+async fn a_thread_goes_on_after_an_empty_answer_and_after_one_that_was_cut() {
+    for turn in [Turn::blocks([]), Turn::text("Once upon").stop(StopReason::MaxTokens)] {
+        let model = ScriptedModel::new([Turn::call("echo", json!({})), turn, Turn::text("back again")]);
+        let agent = agent(model.clone()).tool(echo()).journal(MemoryJournal::new()).build().unwrap();
+        let first = agent.invoke(RunInput::new("hi").thread("t")).await.unwrap();
+        assert!(matches!(first.stop, Stop::Empty | Stop::TokenLimit));
+        let outcome = agent.invoke(RunInput::new("and now?").thread("t")).await.unwrap();
+        assert_sound(outcome.messages());
+        assert_eq!((outcome.stop.clone(), outcome.text()), (Stop::Done, "back again".to_owned()));
+        assert_eq!(model.requests()[2].messages.len(), 5);
+    }
 }
 
 #[tokio::test]

@@ -89,6 +89,24 @@ async fn a_stop_reason_of_the_providers_own_counts_as_a_try_too() {
 }
 
 #[tokio::test]
+async fn an_empty_answer_is_sent_back_like_any_other_that_does_not_fit() {
+    for model in [
+        native([Turn::blocks([]), Turn::text(ada().to_string())]),
+        ScriptedModel::new([Turn::blocks([]), Turn::call("Person", ada())]),
+    ] {
+        let outcome = ask(model, person()).await.unwrap();
+        assert_eq!((outcome.stop.clone(), outcome.structured_json()), (Stop::Done, Some(&ada())));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_cut_off_by_its_token_limit_is_no_try_and_told_as_such() {
+    let model = native([Turn::text("{\"name\": \"Ad").stop(StopReason::MaxTokens)]);
+    let outcome = ask(model, person()).await.unwrap();
+    assert_eq!((outcome.stop.clone(), outcome.structured_json()), (Stop::TokenLimit, None));
+}
+
+#[tokio::test]
 async fn a_model_without_that_ability_is_given_a_tool_and_must_call_one() {
     let model = ScriptedModel::new([Turn::call("Person", ada())]);
     let outcome = ask(model.clone(), person()).await.unwrap();

@@ -140,9 +140,19 @@ pub(crate) async fn own(journal: &dyn Journal, thread: &str) -> Fence {
     journal.claim(thread, Claim::new("test", Duration::from_secs(60))).await.unwrap()
 }
 
-/// All of a journal but `append`, as its field `inner` does it.
+/// All of a journal but `append`, as its field `inner` does it; with `but release`, that is left out too.
 macro_rules! as_inner {
     () => {
+        crate::support::as_inner!(but release);
+        fn release<'a>(
+            &'a self,
+            thread: &'a str,
+            fence: deepagents_core::journal::Fence,
+        ) -> futures_core::future::BoxFuture<'a, Result<(), JournalError>> {
+            self.inner.release(thread, fence)
+        }
+    };
+    (but release) => {
         fn claim<'a>(
             &'a self,
             thread: &'a str,
@@ -157,13 +167,6 @@ macro_rules! as_inner {
             lease: std::time::Duration,
         ) -> futures_core::future::BoxFuture<'a, Result<(), JournalError>> {
             self.inner.renew(thread, fence, lease)
-        }
-        fn release<'a>(
-            &'a self,
-            thread: &'a str,
-            fence: deepagents_core::journal::Fence,
-        ) -> futures_core::future::BoxFuture<'a, Result<(), JournalError>> {
-            self.inner.release(thread, fence)
         }
         fn load<'a>(
             &'a self,

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use deepagents_core::agent::Agent;
+use deepagents_core::agent::{Agent, Rewinding};
 use deepagents_core::error::Error;
 use deepagents_core::event::EventKind;
 use deepagents_core::journal::{Appended, Fence, Journal, JournalError, MemoryJournal, Position, Record};
-use deepagents_core::run::RunInput;
+use deepagents_core::message::Message;
+use deepagents_core::run::{Node, RunInput};
+use deepagents_core::state::Update;
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use futures_core::future::BoxFuture;
+use futures_util::FutureExt;
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -174,4 +177,78 @@ async fn a_long_thread_goes_on_and_every_turn_has_its_own_number() {
         let lines = said(&agent, "t", "more").await;
         assert_eq!(lines.len(), (round + 1) * 4);
     }
+}
+
+#[tokio::test]
+async fn going_back_with_something_outside_of_the_log_is_one_step_and_can_be_undone() {
+    let agent = agent(counting()).journal(MemoryJournal::new()).build().unwrap();
+    said(&agent, "t", "one").await;
+    let first = agent.history("t", None, 1).await.unwrap()[0].position;
+    said(&agent, "t", "two").await;
+    let whole = agent.state("t").await.unwrap();
+
+    let note = |text: &str| Update::message(Message::harness(text));
+    let back = agent.rewind_with("t", first, async |here, there| {
+        assert_eq!((here.messages().len(), there.messages().len()), (4, 2));
+        // Nobody else can work on the thread meanwhile.
+        let busy = agent.update_state("t", note("busy")).await.unwrap_err();
+        assert!(matches!(busy, Error::Journal(JournalError::Busy { .. })), "{busy}");
+        Ok::<_, Error>(Rewinding { left: note("left"), goes_on: note("gone back") })
+    });
+    let back = back.await.unwrap();
+    assert_eq!(lines(agent.state("t").await.unwrap().messages())[2..], ["user: gone back"]);
+    let left = agent.state_at("t", back.left).await.unwrap();
+    assert_eq!(lines(left.messages())[4..], ["user: left"]);
+    assert_eq!(lines(left.messages())[..4], lines(whole.messages()));
+    assert!(left.messages().iter().all(|message| !message.id().is_empty()));
+
+    let failed = agent.rewind_with("t", back.left, async |_, _| Err(Error::Input("no".to_owned()))).await;
+    assert!(failed.is_err());
+    assert_eq!(agent.state("t").await.unwrap().messages().len(), 3, "the thread stays as it was");
+    agent.rewind("t", back.left).await.unwrap();
+    assert_eq!(agent.state("t").await.unwrap().messages().len(), 5);
+}
+
+/// A journal that cannot give leases up.
+#[derive(Default)]
+struct Sticky {
+    inner: MemoryJournal,
+}
+
+impl Journal for Sticky {
+    fn append<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        expected: Position,
+        records: Vec<Record>,
+    ) -> BoxFuture<'a, Result<Appended, JournalError>> {
+        self.inner.append(thread, fence, expected, records)
+    }
+    fn release<'a>(&'a self, thread: &'a str, _: Fence) -> BoxFuture<'a, Result<(), JournalError>> {
+        assert!(!thread.is_empty());
+        Box::pin(async { Err(JournalError::Storage("the line is cut".into())) })
+    }
+    crate::support::as_inner!(but release);
+}
+
+#[tokio::test]
+async fn what_is_done_to_a_thread_counts_although_the_thread_cannot_be_given_up() {
+    let agent = agent(counting()).journal(Sticky::default()).build().unwrap();
+    let note = Update::message(Message::harness("noted"));
+    let changed = agent.update_state("a", note.clone()).await.unwrap();
+    assert_eq!(agent.state_at("a", changed).await.unwrap().messages().len(), 1);
+    assert_eq!(agent.update_state_as("b", Node::Input, note).await.unwrap(), 3);
+    let failed = agent.rewind_with("c", 0, async |_, _| Err(Error::Input("no".to_owned()))).await.unwrap_err();
+    assert_eq!(failed.to_string(), "no", "why it failed is what is told");
+    let refused = agent.invoke(RunInput::resume("d")).await.unwrap_err();
+    assert!(refused.to_string().contains("no run to resume"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_change_that_is_dropped_half_way_gives_the_thread_up() {
+    let agent = agent(counting()).journal(MemoryJournal::new()).build().unwrap();
+    let rewind = agent.rewind_with("t", 0, async |_, _| std::future::pending::<Result<Rewinding, Error>>().await);
+    assert!(rewind.now_or_never().is_none());
+    said(&agent, "t", "a").await;
 }

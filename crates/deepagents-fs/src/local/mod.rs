@@ -1,10 +1,11 @@
 //! A directory on disk.
 
-mod locks;
+mod keeping;
 mod open;
 mod read;
 mod remove;
 mod resolve;
+mod restore;
 mod search;
 mod walk;
 mod write;
@@ -13,14 +14,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use deepagents_core::state::{State, Update};
+use deepagents_core::state::{ChannelSpec, State, Update};
 use futures_core::future::BoxFuture;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 
+use crate::kept::{Keep, KeptFiles, Marks, Store};
 use crate::lines::{LineRange, LineWindow};
+use crate::locks::PathLocks;
 use crate::search::{GlobOutcome, GlobQuery, GrepOutcome, GrepQuery};
 use crate::{Backend, ByteRange, FileRead, FsError, Listing, PathGuard, Stat, VPath, WriteMode, Written};
+use keeping::Keeping;
+pub use restore::{RestoreError, Restored};
 
 /// A directory on disk as a workspace: `/` is the directory, and nothing outside of it can be reached.
 ///
@@ -46,7 +51,7 @@ use crate::{Backend, ByteRange, FileRead, FsError, Listing, PathGuard, Stat, VPa
 #[derive(Clone, Debug)]
 pub struct LocalBackend {
     root: Arc<Root>,
-    locks: locks::PathLocks,
+    locks: PathLocks,
 }
 
 /// How a directory is used.
@@ -55,11 +60,12 @@ pub struct LocalOptions {
     sync: bool,
     kernel: bool,
     max_read: u64,
+    keep: Option<Keep>,
 }
 
 impl Default for LocalOptions {
     fn default() -> Self {
-        Self { sync: false, kernel: true, max_read: 256 << 20 }
+        Self { sync: false, kernel: true, max_read: 256 << 20, keep: None }
     }
 }
 
@@ -85,6 +91,14 @@ impl LocalOptions {
         self.kernel = kernel;
         self
     }
+
+    /// Keeps what the runs of threads change, so that it can be [put back](LocalBackend::restore). Off by default.
+    /// Changes by commands are not kept.
+    #[must_use]
+    pub fn keep(mut self, keep: Keep) -> Self {
+        self.keep = Some(keep);
+        self
+    }
 }
 
 /// A directory could not be opened as a workspace.
@@ -105,6 +119,9 @@ struct Root {
     options: LocalOptions,
     /// Held from the check of a file's version until its replacement, both quick.
     commit: Mutex<()>,
+    store: Option<Store>,
+    /// Names the directory where changes are kept.
+    key: String,
 }
 
 impl LocalBackend {
@@ -119,15 +136,21 @@ impl LocalBackend {
     /// Opens an existing directory with options.
     ///
     /// # Errors
-    /// When it is not a directory or cannot be opened.
+    /// When it is not a directory or cannot be opened, or what is changed in it cannot be kept where the options say.
     pub fn open_with(directory: impl AsRef<Path>, options: LocalOptions) -> Result<Self, OpenError> {
         let given = directory.as_ref();
         let failed = |source| OpenError { path: given.to_owned(), source };
         let path = given.canonicalize().map_err(failed)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(&path, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
-        let root = Root { fd, path, options, commit: Mutex::new(()) };
-        Ok(Self { root: Arc::new(root), locks: locks::PathLocks::default() })
+        let store = options.keep.as_ref().map(Store::open).transpose().map_err(failed)?;
+        if store.as_ref().is_some_and(|store| store.keep.dir.starts_with(&path)) {
+            let inside = "what is changed in it would be kept inside of it; keep it elsewhere";
+            return Err(failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, inside)));
+        }
+        let key = crate::kept::hash_of(path.as_os_str().as_encoded_bytes()).chars().take(16).collect();
+        let root = Root { fd, path, options, commit: Mutex::new(()), store, key };
+        Ok(Self { root: Arc::new(root), locks: PathLocks::default() })
     }
 
     /// The directory on the host, as it was when it was opened. For people and for shells; never show it to a model.
@@ -145,6 +168,13 @@ impl LocalBackend {
             Ok(result) => result,
             Err(_) => Err(FsError::io(path, std::io::ErrorKind::Other, "the operation did not finish")),
         }
+    }
+}
+
+impl Root {
+    /// Where changes are kept, for the thread of a state.
+    fn kept(&self, state: &State) -> Option<Marks> {
+        self.store.as_ref().and_then(|_| Marks::of(state, &self.key))
     }
 }
 
@@ -172,22 +202,40 @@ impl Backend for LocalBackend {
 
     fn write<'a>(
         &'a self,
-        _: &'a State,
+        state: &'a State,
         path: &'a VPath,
         data: Bytes,
         mode: WriteMode,
     ) -> BoxFuture<'a, Result<Written, FsError>> {
         Box::pin(async move {
-            let version = self.blocking(path, move |root, path| root.write(path, &data, &mode)).await?;
-            Ok(Written { update: Update::none(), version })
+            let marks = self.root.kept(state);
+            let write = move |root: &Root, path: &VPath| match (&root.store, &marks) {
+                (Some(store), Some(marks)) => {
+                    let (version, seq) = root.write_kept(path, &data, &mode, Keeping { store, marks })?;
+                    Ok(Written { update: KeptFiles::reached(&root.key, seq), version })
+                }
+                _ => Ok(Written { update: Update::none(), version: root.write(path, &data, &mode)? }),
+            };
+            self.blocking(path, write).await
         })
     }
 
-    fn delete<'a>(&'a self, _: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Update, FsError>> {
+    fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Update, FsError>> {
         Box::pin(async move {
-            self.blocking(path, Root::remove).await?;
-            Ok(Update::none())
+            let marks = self.root.kept(state);
+            let remove = move |root: &Root, path: &VPath| match (&root.store, &marks) {
+                (Some(store), Some(marks)) => {
+                    let seq = root.remove_kept(path, Keeping { store, marks })?;
+                    Ok(KeptFiles::reached(&root.key, seq))
+                }
+                _ => root.remove(path).map(|()| Update::none()),
+            };
+            self.blocking(path, remove).await
         })
+    }
+
+    fn channels(&self) -> Vec<ChannelSpec> {
+        self.root.store.iter().map(|_| ChannelSpec::of::<KeptFiles>()).collect()
     }
 
     fn glob<'a>(&'a self, _: &'a State, query: &'a GlobQuery) -> BoxFuture<'a, Result<GlobOutcome, FsError>> {

@@ -43,6 +43,11 @@ impl Place {
     pub(super) fn name_or_dot(&self) -> &OsStr {
         self.name.as_deref().unwrap_or(OsStr::new("."))
     }
+
+    /// How many directories above what it is for do not exist.
+    pub(super) fn missing(&self) -> usize {
+        self.missing.len()
+    }
 }
 
 /// Links that may be followed on one path, as in the kernel.
@@ -61,18 +66,10 @@ impl Root {
 
     /// The path that a path leads to.
     pub(super) fn real_path(&self, path: &VPath) -> Result<VPath, FsError> {
-        let place = self.walk(path, Last::Follow)?;
-        let mut real = VPath::root();
-        for name in place.above.iter().chain(&place.name).chain(&place.missing) {
-            let bad_name =
-                || FsError::BadName { path: path.clone(), reason: "it leads to a name not in UTF-8".to_owned() };
-            let name = name.to_str().filter(|name| is_component(name)).ok_or_else(bad_name)?;
-            real = real.child(name);
-        }
-        Ok(real)
+        real_of(path, &self.walk(path, Last::Follow)?)
     }
 
-    fn walk(&self, path: &VPath, last: Last) -> Result<Place, FsError> {
+    pub(super) fn walk(&self, path: &VPath, last: Last) -> Result<Place, FsError> {
         let fail = |errno| failed(path, errno);
         let outside = || FsError::Outside { path: path.clone() };
         // What is still to be walked, the next name last.
@@ -173,6 +170,17 @@ impl Root {
     fn reopen(&self, path: &VPath) -> Result<OwnedFd, FsError> {
         self.fd.try_clone().map_err(|error| FsError::from_io(path, &error))
     }
+}
+
+/// The path of a place that a path was found to lead to.
+pub(super) fn real_of(path: &VPath, place: &Place) -> Result<VPath, FsError> {
+    let mut real = VPath::root();
+    for name in place.above.iter().chain(&place.name).chain(&place.missing) {
+        let bad_name = || FsError::BadName { path: path.clone(), reason: "it leads to a name not in UTF-8".to_owned() };
+        let name = name.to_str().filter(|name| is_component(name)).ok_or_else(bad_name)?;
+        real = real.child(name);
+    }
+    Ok(real)
 }
 
 fn vpath_of(above: &[OsString], name: &OsStr) -> Option<VPath> {

@@ -93,6 +93,10 @@ fn find(
     let Walked { files, problems } = walk(&base, pattern, ignores(root, scope).as_ref(), control);
     let mut out = GlobOutcome { problems, ..GlobOutcome::default() };
     for file in files {
+        // A filter may take long.
+        if scope.visible.is_some() && control.stopped() {
+            break;
+        }
         let path = base.vpath(&file);
         if !scope.sees(&path) {
             continue;

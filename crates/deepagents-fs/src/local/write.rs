@@ -13,51 +13,149 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::Root;
+use super::keeping::{Keeping, Seen, by_agent, not_kept};
 use super::open::{SAFE, failed, to_stat, version_of};
-use super::resolve::Last;
+use super::resolve::{Last, real_of};
+use crate::kept::FileVersion;
 use crate::{FsError, Kind, VPath, Version, WriteMode};
+
+/// How often a change is begun anew when somebody changes the file in between.
+const MAX_RACES: usize = 16;
+
+/// What a change is based on: the version of the file that was kept, none where there was no file.
+pub(super) type Based = Option<Version>;
 
 impl Root {
     pub(super) fn write(&self, path: &VPath, data: &[u8], mode: &WriteMode) -> Result<Version, FsError> {
         if path.is_root() {
             return Err(FsError::IsDirectory { path: path.clone() });
         }
-        let fail = |errno| failed(path, errno);
         let place = self.locate(path, Last::Create)?;
         let Some(name) = place.name.as_deref() else { return Err(FsError::IsDirectory { path: path.clone() }) };
         let target = Target { path, directory: &place.directory, name };
+        self.replace(&target, data, mode, None, None)
+    }
+
+    /// Writes a file and keeps what it held; returns the number of the change as well.
+    pub(super) fn write_kept(
+        &self,
+        path: &VPath,
+        data: &[u8],
+        mode: &WriteMode,
+        keeping: Keeping<'_>,
+    ) -> Result<(Version, u64), FsError> {
+        let _held = keeping.store.shared().map_err(|error| not_kept(path, &error))?;
+        for _ in 0..MAX_RACES {
+            let place = self.walk(path, Last::Follow)?;
+            let real = real_of(path, &place)?;
+            let is_directory = || FsError::IsDirectory { path: path.clone() };
+            let name = place.name.as_deref().ok_or_else(is_directory)?;
+            let seen = if place.missing() == 0 {
+                self.look(path, &place.directory, name, Some(keeping.store))?
+            } else {
+                Seen { version: FileVersion::Absent, host: None }
+            };
+            match &seen.version {
+                FileVersion::Directory { .. } => return Err(is_directory()),
+                FileVersion::Link { .. } => continue,
+                _ => mode.check(path, seen.host.as_ref())?,
+            }
+            let mut made: Vec<VPath> = real.ancestors().take(place.missing()).collect();
+            made.reverse();
+            let made = made
+                .into_iter()
+                .map(|above| by_agent(above, FileVersion::Absent, FileVersion::Directory { mode: None }));
+            let after = self.keep_new(path, keeping.store, data, &seen.version)?;
+            let changes = made.chain([by_agent(real.clone(), seen.version, after)]).collect();
+            let noted = keeping.note(path, changes, self.options.sync)?;
+            let place = if place.missing() == 0 { Ok(place) } else { self.locate(path, Last::Create) };
+            let written = place.and_then(|place| {
+                if real_of(path, &place)? != real {
+                    return Err(FsError::Changed { path: path.clone() });
+                }
+                let name = place.name.as_deref().ok_or_else(is_directory)?;
+                let target = Target { path, directory: &place.directory, name };
+                self.replace(&target, data, mode, Some(&seen.host), None)
+            });
+            match written {
+                Ok(version) => {
+                    keeping.mark(&noted, true);
+                    return Ok((version, *noted.end()));
+                }
+                Err(error) => {
+                    let changed = matches!(error, FsError::Changed { .. });
+                    // Where the disk is waited for, it may have failed with the file in its place.
+                    if changed || !self.options.sync {
+                        keeping.mark(&noted, false);
+                    }
+                    // What it is to be based on may hold for the new version as well.
+                    if !changed || matches!(mode, WriteMode::IfVersion(_)) {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Err(FsError::Changed { path: path.clone() })
+    }
+
+    /// Puts a file in a place. `based` is the version that it must replace, `bits` are its permissions where it is new.
+    pub(super) fn replace(
+        &self,
+        target: &Target<'_>,
+        data: &[u8],
+        mode: &WriteMode,
+        based: Option<&Based>,
+        bits: Option<u32>,
+    ) -> Result<Version, FsError> {
+        let path = target.path;
+        let fail = |errno| failed(path, errno);
         // Before the work of writing; what counts is the check in `commit`.
         let before = target.there()?;
         mode.check(path, before.as_ref().map(version_of).as_ref())?;
 
-        let temporary = Temporary::create(&target)?;
+        let temporary = Temporary::create(target)?;
         let mut file = File::from(temporary.file.try_clone().map_err(|error| FsError::from_io(path, &error))?);
         file.write_all(data).map_err(|error| FsError::from_io(path, &error))?;
+        // Bits that lend the owner's rights to whoever runs the file go only with that owner.
+        let mut lent = false;
         if let Some(before) = &before {
+            let owner = (Uid::from_raw(before.st_uid), Gid::from_raw(before.st_gid));
             let mine = fstat(&temporary.file).map_err(fail)?;
-            if (mine.st_uid, mine.st_gid) != (before.st_uid, before.st_gid) {
-                // Only root may give files away; for others the file becomes their own.
-                let _ = fchown(&temporary.file, Some(Uid::from_raw(before.st_uid)), Some(Gid::from_raw(before.st_gid)));
-            }
-            fchmod(&temporary.file, Mode::from_raw_mode(before.st_mode & 0o7777)).map_err(fail)?;
+            // Only root may give files away; for others the file becomes their own.
+            lent = (mine.st_uid, mine.st_gid) == (before.st_uid, before.st_gid)
+                || fchown(&temporary.file, Some(owner.0), Some(owner.1)).is_ok();
+        }
+        let bits = before.as_ref().map(|before| before.st_mode & 0o7777).or(bits);
+        if let Some(bits) = bits.map(|bits| if lent { bits } else { bits & 0o777 }) {
+            fchmod(&temporary.file, Mode::from_raw_mode(bits)).map_err(fail)?;
         }
         stamp(&temporary.file).map_err(fail)?;
         if self.options.sync {
             file.sync_all().map_err(|error| FsError::from_io(path, &error))?;
         }
-        let version = self.commit(&target, temporary, mode)?;
+        let version = self.commit(target, temporary, mode, based)?;
         if self.options.sync {
-            rustix::fs::fsync(&place.directory).map_err(fail)?;
+            rustix::fs::fsync(target.directory).map_err(fail)?;
         }
         Ok(version)
     }
 
     /// Puts the temporary file in place if the condition holds.
-    fn commit(&self, target: &Target<'_>, temporary: Temporary<'_>, mode: &WriteMode) -> Result<Version, FsError> {
+    fn commit(
+        &self,
+        target: &Target<'_>,
+        temporary: Temporary<'_>,
+        mode: &WriteMode,
+        based: Option<&Based>,
+    ) -> Result<Version, FsError> {
         let fail = |errno| failed(target.path, errno);
         let _commit = self.commit.lock().unwrap_or_else(PoisonError::into_inner);
         let there = target.there()?;
-        mode.check(target.path, there.as_ref().map(version_of).as_ref())?;
+        let there = there.as_ref().map(version_of);
+        mode.check(target.path, there.as_ref())?;
+        if based.is_some_and(|based| *based != there) {
+            return Err(FsError::Changed { path: target.path.clone() });
+        }
         let file = if *mode == WriteMode::Create {
             // A link is refused when the name is taken, also by another process.
             match linkat(target.directory, &temporary.name, target.directory, target.name, AtFlags::empty()) {
@@ -74,10 +172,10 @@ impl Root {
 }
 
 /// The place that a write goes to.
-struct Target<'a> {
-    path: &'a VPath,
-    directory: &'a OwnedFd,
-    name: &'a OsStr,
+pub(super) struct Target<'a> {
+    pub(super) path: &'a VPath,
+    pub(super) directory: &'a OwnedFd,
+    pub(super) name: &'a OsStr,
 }
 
 impl Target<'_> {

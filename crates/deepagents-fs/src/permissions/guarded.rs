@@ -4,15 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use deepagents_core::state::{ChannelSpec, State, Update};
+use deepagents_core::state::{State, Update};
 use futures_core::future::BoxFuture;
 
 use super::{Mode, Operation, Permissions};
+use crate::forward::forward;
 use crate::lines::{LineRange, LineWindow};
 use crate::search::{GlobOutcome, GlobQuery, GrepOutcome, GrepQuery, Scope};
-use crate::{
-    Backend, ByteRange, Capabilities, FileRead, FsError, Kind, Listing, PathGuard, Stat, VPath, WriteMode, Written,
-};
+use crate::{Backend, ByteRange, FileRead, FsError, Kind, Listing, Stat, VPath, WriteMode, Written};
 
 /// What happens to operations that rules want a person to be asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +26,8 @@ pub enum Asking {
 ///
 /// A path that leads through symbolic links must be allowed both as written and where it leads. Denied files are left
 /// out of listings and searches and take nothing from their limits. Deleting a directory needs that nothing below may
-/// be denied. Two hard links to one file are two paths: rules cannot see that they are the same.
+/// be denied. Two hard links to one file are two paths: rules cannot see that they are the same. Rules tell upper from
+/// lower case, also where the disk does not.
 ///
 /// It has no shell, as commands cannot be bound by these rules; give it one with `WithShell` where that is meant.
 ///
@@ -153,6 +153,8 @@ impl fmt::Debug for Guarded {
 }
 
 impl Backend for Guarded {
+    forward!([.inner]; lock, capabilities, channels);
+
     fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Stat, FsError>> {
         Box::pin(async move {
             self.check(state, Operation::Read, path).await?;
@@ -243,17 +245,5 @@ impl Backend for Guarded {
 
     fn resolve<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<VPath, FsError>> {
         Box::pin(self.check(state, Operation::Read, path))
-    }
-
-    fn lock<'a>(&'a self, path: &'a VPath) -> BoxFuture<'a, Option<PathGuard>> {
-        self.inner.lock(path)
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn channels(&self) -> Vec<ChannelSpec> {
-        self.inner.channels()
     }
 }

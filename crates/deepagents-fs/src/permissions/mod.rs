@@ -104,10 +104,10 @@ impl Decision<'_> {
 /// use deepagents_fs::VPath;
 /// use deepagents_fs::permissions::{Mode, Operation, Permissions, Rule};
 /// let rules = Permissions::new([
-///     Rule::new(Mode::Allow, ["/work/**"]),
+///     Rule::new(Mode::Allow, ["/project/**"]),
 ///     Rule::new(Mode::Deny, ["/**"]),
 /// ])?;
-/// assert_eq!(rules.decide(Operation::Read, &VPath::parse("/work/.env")?).mode, Mode::Allow);
+/// assert_eq!(rules.decide(Operation::Read, &VPath::parse("/project/.env")?).mode, Mode::Allow);
 /// assert_eq!(rules.decide(Operation::Read, &VPath::parse("/etc/passwd")?).mode, Mode::Deny);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

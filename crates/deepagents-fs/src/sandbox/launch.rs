@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::hosts::{Host, HostPattern};
 use super::policy::{Git, Network};
-use super::protocol::{Guard, Guarded, InnerPlan, Message, OUTER, OuterPlan, framed};
+use super::protocol::{Guard, Guarded, InnerPlan, Message, OUTER, OuterPlan, Reach, framed};
+use super::space::Spare;
 use super::{Sandbox, SandboxPolicy, SandboxReport};
 use crate::VPath;
-use crate::shell::supervise::Job;
+use crate::shell::supervise::{Helper, Job};
 use crate::shell::{Exit, ShellError};
 
 /// The home directory in a sandbox.
@@ -24,20 +26,24 @@ pub(crate) struct Task<'a> {
 
 impl Sandbox {
     /// The helper process for a command.
-    pub(crate) fn job(
+    pub(crate) fn job<'a>(
         &self,
-        policy: &SandboxPolicy,
-        task: &Task<'_>,
+        policy: &'a SandboxPolicy,
+        task: &Task<'a>,
         env: BTreeMap<String, String>,
         timeout: Duration,
         limit: usize,
-    ) -> Result<Job, ShellError> {
+    ) -> Result<Job<'a>, ShellError> {
         let helper = self.program().map_err(ShellError::start)?;
-        let own_network = policy.network == Network::None;
+        let (reach, allowed) = match &policy.network {
+            Network::None => (Reach::Own, None),
+            Network::Host => (Reach::Host, None),
+            Network::AllowList(hosts) => (Reach::Proxy { direct: direct(hosts) }, Some(hosts.clone())),
+        };
         let inner = InnerPlan {
             root: task.root.map(Path::to_owned),
             cwd: task.cwd.to_owned(),
-            own_network,
+            reach: reach.clone(),
             read_only: policy.read_only.clone(),
             writable: policy.writable.clone(),
             guarded: guarded(policy),
@@ -47,12 +53,20 @@ impl Sandbox {
             args: vec!["-c".to_owned(), task.text.to_owned()],
             env: env.into_iter().collect(),
         };
-        let mut plan = framed(&OuterPlan { own_network }).map_err(ShellError::start)?;
+        let mut plan = framed(&OuterPlan { reach }).map_err(ShellError::start)?;
         plan.extend(framed(&inner).map_err(ShellError::start)?);
         let mut command = std::process::Command::new(helper);
         command.arg(OUTER).env_clear().current_dir("/");
-        Ok(Job { command, plan: Some(plan), timeout, limit })
+        let spare = Spare::new(policy.limits.spare, policy.writable.iter().map(PathBuf::as_path).chain(task.root));
+        Ok(Job { command, helper: Some(Helper { plan, allowed }), timeout, limit, spare: Some(spare) })
     }
+}
+
+/// Where commands find what they started themselves: the sandbox's loopback, except for hosts of this kind that are on
+/// the list, which are the program's.
+fn direct(hosts: &[HostPattern]) -> Vec<String> {
+    let listed = |own: &&str| Host::parse(own).is_ok_and(|own| hosts.iter().any(|pattern| pattern.names(&own)));
+    ["localhost", "127.0.0.1", "::1"].iter().filter(|own| !listed(own)).map(|own| (*own).to_owned()).collect()
 }
 
 fn guarded(policy: &SandboxPolicy) -> Vec<Guarded> {
@@ -87,18 +101,18 @@ impl Said {
         let mut out = Self::default();
         for line in said.split(|byte| *byte == b'\n') {
             match serde_json::from_slice(line) {
+                Ok(Message::Listening) | Err(_) => {}
                 Ok(Message::Ready { parts }) => out.report = Some(SandboxReport::of(parts)),
                 Ok(Message::Exited { code: Some(code), .. }) => out.exit = Some(Exit::Code(code)),
                 Ok(Message::Exited { signal, .. }) => out.exit = Some(Exit::Signal(signal.unwrap_or_default())),
                 Ok(Message::Failed { step, reason }) => out.failed = Some((step, reason)),
-                Err(_) => {}
             }
         }
         out
     }
 }
 
-/// Runs `true` in a sandbox without a workspace.
+/// Runs `true` in a sandbox without a workspace, and with a proxy that lets nobody through.
 #[cfg(target_os = "linux")]
 pub(crate) fn try_out(sandbox: &Sandbox) -> SandboxReport {
     use crate::shell::supervise::{End, supervise};
@@ -109,8 +123,9 @@ pub(crate) fn try_out(sandbox: &Sandbox) -> SandboxReport {
     let root = Path::new("/");
     let task = Task { root: None, cwd: root, program: Path::new("/bin/sh"), text: "true" };
     let timeout = Duration::from_secs(10);
+    let policy = SandboxPolicy::default().network(Network::AllowList(Vec::new()));
     let done = sandbox
-        .job(&SandboxPolicy::default(), &task, BTreeMap::new(), timeout, 4 << 10)
+        .job(&policy, &task, BTreeMap::new(), timeout, 4 << 10)
         .map_err(|error| error.to_string())
         .and_then(|job| {
             // The far end stays open until the end: nobody cancels a probe.

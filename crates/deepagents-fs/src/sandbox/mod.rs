@@ -5,11 +5,12 @@
 //! `/tmp` and home, gone when the command ends; a `/proc` that shows its own processes; five harmless devices; and
 //! nothing else, so there are no home directories, keys, sockets or disks to find. It has no capabilities and cannot get
 //! any, Landlock and seccomp stand behind the namespaces, resource limits bound it, and there is no network unless it is
-//! allowed. [`SandboxPolicy`] says what is allowed, [`Sandbox::probe`] what this machine can do.
+//! allowed: as a list of hosts, reached through a proxy of the program, or whole. [`SandboxPolicy`] says what is allowed,
+//! [`Sandbox::probe`] what this machine can do.
 //!
 //! What it does not do: it does not hide anything that is *in* the workspace, so do not give it a home directory, and a
-//! socket there can be connected to; it does not bound the total of disk space and memory used, only what one process
-//! and one file take; and the kernel is shared, so a hole in the kernel is a hole in the sandbox. On other systems there
+//! socket there can be connected to; it does not bound the total of memory used, only what one process takes, and of the
+//! disk it keeps some space free and no more; and the kernel is shared, so a hole in the kernel is a hole in the sandbox. On other systems there
 //! is none.
 //!
 //! # The helper
@@ -26,19 +27,27 @@
 //! println!("{}", deepagents_fs::sandbox::Sandbox::new().probe());
 //! ```
 
+#[cfg(unix)]
+pub(crate) mod control;
 #[cfg(target_os = "linux")]
 mod helper;
+mod hosts;
 #[cfg(unix)]
 pub(crate) mod launch;
 mod policy;
 #[cfg(unix)]
 mod protocol;
+#[cfg(unix)]
+mod proxy;
 mod report;
+#[cfg(unix)]
+pub(crate) mod space;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 
+pub use hosts::{HostPattern, HostPatternError};
 pub use policy::{Git, Limits, Network, PolicyError, SandboxPolicy};
 pub use report::{Level, Part, SandboxReport};
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::Level;
+use super::{HostPattern, HostPatternError, Level};
 use crate::VPath;
 
 /// Directories that hold the system, read-only in a sandbox. Links among them stay links.
@@ -52,18 +52,45 @@ impl Default for SandboxPolicy {
 }
 
 /// Which network a command sees.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// ```
+/// use deepagents_fs::sandbox::{Network, SandboxPolicy};
+/// let policy = SandboxPolicy::default().network(Network::allow(["example.org", "*.example.org", "localhost:8080"])?);
+/// # Ok::<(), deepagents_fs::sandbox::HostPatternError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Network {
     /// A loopback of its own, with nothing on it but what the command itself starts.
     #[default]
     None,
-    /// The host's, whole: the internet, the local network and what listens on the host's loopback.
+    /// A loopback of its own, and on it an HTTP proxy that connects to these hosts alone. Programs find it by the
+    /// variables `HTTP_PROXY`, `HTTPS_PROXY` and `ALL_PROXY`, in capitals and in small letters; one that takes no
+    /// notice of them has no network, and names are resolved by the proxy. All others are refused with status 403. The
+    /// proxy connects by itself, not through another proxy.
+    ///
+    /// The list is of hosts, not of what is said to them: data can leave the sandbox to any of them, and where many
+    /// sites share one address (behind a content delivery network), whoever reaches one may reach the others.
+    AllowList(Vec<HostPattern>),
+    /// The host's, whole: the internet, the local network and what listens on the host's loopback. The sandbox then
+    /// amounts to [`Level::Namespaces`] at most. On kernels before 6.12 it includes the abstract sockets of other
+    /// programs, by which some of them take orders.
     Host,
 }
 
-/// What a command may change in the repository at the root of the workspace.
+impl Network {
+    /// An allow-list of hosts written as text, see [`HostPattern`].
+    ///
+    /// # Errors
+    /// When a text names no host.
+    pub fn allow<'a>(hosts: impl IntoIterator<Item = &'a str>) -> Result<Self, HostPatternError> {
+        hosts.into_iter().map(str::parse).collect::<Result<_, _>>().map(Self::AllowList)
+    }
+}
+
+/// What a command may change in the repository at the root of the workspace. One that is not there yet, or lies deeper, is
+/// like other files: before you run git in a repository that a command has made, look at its hooks and configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Git {
@@ -78,7 +105,7 @@ pub enum Git {
     Writable,
 }
 
-/// Bounds on what a command may use. They hold for each process alone, except `processes` and `scratch`.
+/// Bounds on what a command may use. They hold for each process alone, except `processes`, `scratch` and `spare`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Processes and threads at one time. Kernels before 5.14 cannot bound them, and for a program that is root only
@@ -94,6 +121,9 @@ pub struct Limits {
     pub cpu_seconds: Option<u64>,
     /// Bytes of the private `/tmp`, which lies in memory.
     pub scratch: u64,
+    /// Bytes that stay free on the disks of the workspace and of other writable directories: a command that leaves fewer
+    /// is ended. Where there are fewer than twice as many to begin with, half of them stay.
+    pub spare: u64,
 }
 
 impl Default for Limits {
@@ -105,6 +135,7 @@ impl Default for Limits {
             address_space: None,
             cpu_seconds: None,
             scratch: 1 << 30,
+            spare: 1 << 30,
         }
     }
 }
@@ -168,6 +199,7 @@ impl SandboxPolicy {
     }
 
     /// Shows a file or directory of the host, with all below it, at its own path: a tool chain below a home or `/opt`.
+    /// Sockets in it can be connected to.
     #[must_use]
     pub fn read_only(mut self, path: impl Into<PathBuf>) -> Self {
         self.read_only.push(path.into());

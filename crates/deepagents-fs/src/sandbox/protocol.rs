@@ -18,8 +18,18 @@ pub(crate) const INNER: &str = "--deepagents-sandbox=inner";
 /// For the first stage, which makes the namespaces.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct OuterPlan {
-    /// Whether the command gets a network of its own.
-    pub(crate) own_network: bool,
+    pub(crate) reach: Reach,
+}
+
+/// Which network the command gets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Reach {
+    /// The host's.
+    Host,
+    /// One of its own.
+    Own,
+    /// One of its own, with the program's proxy on it, which is not asked for these hosts.
+    Proxy { direct: Vec<String> },
 }
 
 /// For the second stage, which is the first process in the namespaces.
@@ -27,7 +37,7 @@ pub(crate) struct OuterPlan {
 pub(crate) struct InnerPlan {
     pub(crate) root: Option<PathBuf>,
     pub(crate) cwd: PathBuf,
-    pub(crate) own_network: bool,
+    pub(crate) reach: Reach,
     pub(crate) read_only: Vec<PathBuf>,
     pub(crate) writable: Vec<PathBuf>,
     /// Paths below the root.
@@ -61,6 +71,9 @@ pub(crate) enum Guard {
 /// What the helper says.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Message {
+    /// The socket that comes with this listens on the command's network. The program answers with one byte once it
+    /// takes connections from it.
+    Listening,
     /// The sandbox stands, the command is started.
     Ready { parts: Vec<Part> },
     /// The command ended.

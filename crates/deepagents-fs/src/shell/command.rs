@@ -83,12 +83,22 @@ pub struct Executed {
     pub duration: Duration,
     /// How it was confined.
     pub level: Level,
+    /// Hosts that it asked the [proxy](crate::sandbox::Network::AllowList) for and may not reach, with their ports, the
+    /// first 20.
+    pub refused: Vec<String>,
 }
 
 impl Executed {
     /// A command that ended, unconfined and in no time.
     pub fn new(output: impl Into<String>, exit: Exit) -> Self {
-        Self { output: output.into(), exit, dropped: 0, duration: Duration::ZERO, level: Level::None }
+        Self {
+            output: output.into(),
+            exit,
+            dropped: 0,
+            duration: Duration::ZERO,
+            level: Level::None,
+            refused: Vec::new(),
+        }
     }
 
     /// Whether a part of the output is missing.
@@ -112,6 +122,8 @@ pub enum Exit {
     },
     /// It was cancelled and killed with all that it had started.
     Cancelled,
+    /// It left [too little space](crate::sandbox::Limits::spare) on the disk and was killed with all that it had started.
+    OutOfSpace,
 }
 
 impl Exit {
@@ -154,6 +166,7 @@ impl fmt::Display for Exit {
             },
             Self::TimedOut { after } => write!(f, "timed out after {} s", after.as_secs_f64()),
             Self::Cancelled => f.write_str("cancelled"),
+            Self::OutOfSpace => f.write_str("stopped, since it left too little space on the disk"),
         }
     }
 }

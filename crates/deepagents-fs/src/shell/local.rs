@@ -210,7 +210,7 @@ impl Inner {
             Confinement::Unconfined => {
                 let mut process = std::process::Command::new(&self.program);
                 process.arg("-c").arg(&command.text).env_clear().envs(&env).current_dir(cwd);
-                Job { command: process, plan: None, timeout, limit: self.limit }
+                Job { command: process, helper: None, timeout, limit: self.limit, spare: None }
             }
             Confinement::Sandboxed(policy) => {
                 let report = self.sandbox.probe();
@@ -222,12 +222,12 @@ impl Inner {
                 self.sandbox.job(policy, &task, env, timeout, self.limit)?
             }
         };
-        let sandboxed = job.plan.is_some();
+        let sandboxed = job.helper.is_some();
         let done = supervise(job, caller, progress).map_err(ShellError::start)?;
         let (exit, level) = if sandboxed { told_by_helper(&done)? } else { (seen(&done), Level::None) };
-        let Finished { output, dropped, duration, .. } = done;
+        let Finished { output, dropped, duration, refused, .. } = done;
         let exit = if let Exit::TimedOut { .. } = exit { Exit::TimedOut { after: timeout } } else { exit };
-        Ok(Executed { output, exit, dropped, duration, level })
+        Ok(Executed { output, exit, dropped, duration, level, refused })
     }
 
     fn check(&self, command: &Command) -> Result<Duration, ShellError> {
@@ -273,6 +273,7 @@ fn seen(done: &Finished) -> Exit {
     match done.end {
         End::TimedOut => Exit::TimedOut { after: done.duration },
         End::Cancelled => Exit::Cancelled,
+        End::OutOfSpace => Exit::OutOfSpace,
         End::Exited(status) => match (status.code(), status.signal()) {
             (Some(code), _) => Exit::Code(code),
             (None, signal) => Exit::Signal(signal.unwrap_or_default()),
@@ -288,7 +289,7 @@ fn told_by_helper(done: &Finished) -> Result<(Exit, Level), ShellError> {
     }
     let level = said.report.map_or(Level::None, |report| report.level);
     match (done.end, said.exit) {
-        (End::TimedOut | End::Cancelled, _) => Ok((seen(done), level)),
+        (End::TimedOut | End::Cancelled | End::OutOfSpace, _) => Ok((seen(done), level)),
         (End::Exited(_), Some(exit)) => Ok((exit, level)),
         (End::Exited(status), None) => {
             Err(ShellError::Lost { reason: format!("the sandbox helper ended early ({status})") })

@@ -3,8 +3,7 @@
 //! One loop waits for output, for the end of the process, for the caller and for the clock at once, so that no command
 //! can hold up the others or the executor, whatever it does with its output.
 
-use std::io::{ErrorKind, PipeReader, Read, Write};
-use std::net::Shutdown;
+use std::io::{ErrorKind, PipeReader, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -16,21 +15,35 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use tokio::sync::mpsc;
 
 use super::capture::{Capture, Decoder};
+use crate::sandbox::HostPattern;
+use crate::sandbox::control::Control;
+use crate::sandbox::space::{LOOK, Spare};
 
 /// How long a sandbox has to end by itself before its processes are killed one group at a time.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// A process to watch.
 #[derive(Debug)]
-pub(crate) struct Job {
+pub(crate) struct Job<'a> {
     /// The program, without its standard streams.
     pub(crate) command: std::process::Command,
-    /// What a sandbox helper is told over its standard input; none for a program that is no helper.
-    pub(crate) plan: Option<Vec<u8>>,
+    /// What makes it a sandbox helper, if it is one.
+    pub(crate) helper: Option<Helper>,
     /// How long it may run.
     pub(crate) timeout: Duration,
     /// Bytes of output to keep.
     pub(crate) limit: usize,
+    /// What has to stay free on the disk.
+    pub(crate) spare: Option<Spare<'a>>,
+}
+
+/// What a sandbox helper needs.
+#[derive(Debug)]
+pub(crate) struct Helper {
+    /// What it is told over its standard input.
+    pub(crate) plan: Vec<u8>,
+    /// The hosts for the proxy of its command, if it gets one.
+    pub(crate) allowed: Option<Vec<HostPattern>>,
 }
 
 /// A process that ended.
@@ -42,6 +55,8 @@ pub(crate) struct Finished {
     pub(crate) duration: Duration,
     /// What the helper said.
     pub(crate) said: Vec<u8>,
+    /// What was asked of the proxy in vain.
+    pub(crate) refused: Vec<String>,
 }
 
 /// Why it ended.
@@ -50,24 +65,25 @@ pub(crate) enum End {
     Exited(ExitStatus),
     TimedOut,
     Cancelled,
+    OutOfSpace,
 }
 
 /// Runs a process to its end. The far end of `caller` closing means that nobody wants it any more.
 pub(crate) fn supervise(
-    job: Job,
+    job: Job<'_>,
     caller: &PipeReader,
     progress: Option<mpsc::Sender<String>>,
 ) -> std::io::Result<Finished> {
     let started = Instant::now();
-    let Job { mut command, plan, timeout, limit } = job;
+    let Job { mut command, helper, timeout, limit, spare } = job;
     let (output, writer) = std::io::pipe()?;
     rustix::io::ioctl_fionbio(&output, true)?;
     command.stdout(writer.try_clone()?).stderr(writer);
-    let control = match plan {
-        Some(plan) => {
+    let mut control = match helper {
+        Some(Helper { plan, allowed }) => {
             let (ours, theirs) = UnixStream::pair()?;
             command.stdin(OwnedFd::from(theirs));
-            Some((ours, plan))
+            Some((Control::new(ours, allowed), plan))
         }
         None => {
             command.stdin(Stdio::null()).process_group(0);
@@ -78,39 +94,35 @@ pub(crate) fn supervise(
     // Drops our copies of the child's ends.
     drop(command);
 
-    let mut watched = Watched::new(child, control.as_ref().map(|(ours, _)| ours))?;
-    if let Some((ours, plan)) = &control {
-        // A helper that died at once shows in how it ended, not here.
-        let mut ours: &UnixStream = ours;
-        ours.set_write_timeout(Some(GRACE))?;
-        let _ = ours.write_all(plan);
-    }
+    let mut watched = Watched::new(child)?;
+    let mut control = match control.take() {
+        Some((control, plan)) => {
+            control.plan(&plan, GRACE)?;
+            Some(control)
+        }
+        None => None,
+    };
     let mut sink = Sink { output: Some(output), capture: Capture::new(limit), decoder: Decoder::default(), progress };
-    let end = watched.wait(&mut sink, caller, started.checked_add(timeout))?;
+    let end = watched.wait(&mut sink, control.as_mut(), caller, started.checked_add(timeout), spare.as_ref())?;
     drop(watched);
     sink.drain();
-    let mut said = Vec::new();
-    if let Some((mut ours, _)) = control {
-        ours.set_nonblocking(true)?;
-        let _ = ours.read_to_end(&mut said);
-    }
+    let (said, refused) = control.map(Control::finish).unwrap_or_default();
     let (output, dropped) = sink.finish();
-    Ok(Finished { output, dropped, end, duration: started.elapsed(), said })
+    Ok(Finished { output, dropped, end, duration: started.elapsed(), said, refused })
 }
 
 /// A running process. It is killed and waited for when this is dropped.
-struct Watched<'a> {
+struct Watched {
     child: Child,
-    control: Option<&'a UnixStream>,
     ended: PipeReader,
     waiter: Option<std::thread::JoinHandle<()>>,
 }
 
-impl<'a> Watched<'a> {
-    fn new(child: Child, control: Option<&'a UnixStream>) -> std::io::Result<Self> {
+impl Watched {
+    fn new(child: Child) -> std::io::Result<Self> {
         let (ended, end) = std::io::pipe()?;
         let pid = Pid::from_child(&child);
-        let mut watched = Self { child, control, ended, waiter: None };
+        let mut watched = Self { child, ended, waiter: None };
         let waiter =
             std::thread::Builder::new().name("deepagents-wait".to_owned()).stack_size(64 << 10).spawn(move || {
                 // The process is left unreaped, so that its number and group stay its own until they are not needed.
@@ -122,9 +134,16 @@ impl<'a> Watched<'a> {
         Ok(watched)
     }
 
-    fn wait(&mut self, sink: &mut Sink, caller: &PipeReader, deadline: Option<Instant>) -> std::io::Result<End> {
+    fn wait(
+        &mut self,
+        sink: &mut Sink,
+        mut control: Option<&mut Control>,
+        caller: &PipeReader,
+        mut deadline: Option<Instant>,
+        spare: Option<&Spare<'_>>,
+    ) -> std::io::Result<End> {
         let mut verdict = None;
-        let mut deadline = deadline;
+        let mut look = Instant::now();
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             let mut fds = vec![PollFd::new(&self.ended, PollFlags::IN)];
@@ -134,6 +153,15 @@ impl<'a> Watched<'a> {
             if let Some(output) = &sink.output {
                 fds.push(PollFd::new(output, PollFlags::IN));
             }
+            let helper = control.as_ref().and_then(|control| control.waiting());
+            if let Some(helper) = &helper {
+                fds.push(PollFd::new(helper, PollFlags::IN));
+            }
+            let left = if spare.is_some() && verdict.is_none() {
+                Some(left.map_or(LOOK, |left| left.min(LOOK)))
+            } else {
+                left
+            };
             let timeout = left.and_then(|left| Timespec::try_from(left).ok());
             match rustix::event::poll(&mut fds, timeout.as_ref()) {
                 Err(rustix::io::Errno::INTR) => continue,
@@ -144,16 +172,29 @@ impl<'a> Watched<'a> {
                 fds.iter().any(|p| p.as_fd().as_raw_fd() == fd.as_raw_fd() && !p.revents().is_empty())
             };
             let (ended, unwanted) = (fired(self.ended.as_fd()), fired(caller.as_fd()));
+            let spoken = helper.is_some_and(fired);
             if sink.output.as_ref().is_some_and(|output| fired(output.as_fd())) {
                 sink.read();
+            }
+            if let Some(control) = control.as_mut().filter(|_| spoken) {
+                control.hear();
             }
             if ended {
                 break;
             }
             let late = deadline.is_some_and(|deadline| deadline <= Instant::now());
-            if verdict.is_none() && (unwanted || late) {
-                verdict = Some(if unwanted { End::Cancelled } else { End::TimedOut });
-                self.stop();
+            let mut full = false;
+            if let Some(spare) = spare.filter(|_| look <= Instant::now()) {
+                full = spare.is_used_up();
+                look = Instant::now() + LOOK;
+            }
+            if verdict.is_none() && (unwanted || late || full) {
+                verdict = Some(match () {
+                    () if unwanted => End::Cancelled,
+                    () if late => End::TimedOut,
+                    () => End::OutOfSpace,
+                });
+                self.stop(control.as_deref());
                 deadline = Some(Instant::now() + GRACE);
             } else if late {
                 self.kill();
@@ -167,10 +208,9 @@ impl<'a> Watched<'a> {
     }
 
     /// Asks for the end. A sandbox takes its whole process tree with it and is waited for; the rest is killed.
-    fn stop(&self) {
-        match self.control {
-            Some(control) if control.shutdown(Shutdown::Write).is_ok() => {}
-            _ => self.kill(),
+    fn stop(&self, control: Option<&Control>) {
+        if !control.is_some_and(Control::end) {
+            self.kill();
         }
     }
 
@@ -189,7 +229,7 @@ impl<'a> Watched<'a> {
     }
 }
 
-impl Drop for Watched<'_> {
+impl Drop for Watched {
     fn drop(&mut self) {
         // Nothing to do once it was reaped: `try_wait` knows.
         if matches!(self.child.try_wait(), Ok(None)) {

@@ -3,14 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use deepagents_core::state::{ChannelSpec, State, Update};
-use futures_core::future::BoxFuture;
-
 use super::Shell;
-use crate::lines::{LineRange, LineWindow};
-use crate::search::{GlobOutcome, GlobQuery, GrepOutcome, GrepQuery};
-use crate::{Backend, ByteRange, Capabilities, FileRead, FsError, Listing, PathGuard, Stat, VPath, WriteMode, Written};
+use crate::Backend;
+use crate::forward::forward;
 
 /// A backend that can also run commands. Files are the inner backend's; the shell should work on the same directory.
 ///
@@ -49,69 +44,7 @@ impl<B: fmt::Debug> fmt::Debug for WithShell<B> {
 }
 
 impl<B: Backend> Backend for WithShell<B> {
-    fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Stat, FsError>> {
-        self.backend.stat(state, path)
-    }
-
-    fn read<'a>(
-        &'a self,
-        state: &'a State,
-        path: &'a VPath,
-        range: ByteRange,
-    ) -> BoxFuture<'a, Result<FileRead, FsError>> {
-        self.backend.read(state, path, range)
-    }
-
-    fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Listing, FsError>> {
-        self.backend.list(state, path)
-    }
-
-    fn write<'a>(
-        &'a self,
-        state: &'a State,
-        path: &'a VPath,
-        data: Bytes,
-        mode: WriteMode,
-    ) -> BoxFuture<'a, Result<Written, FsError>> {
-        self.backend.write(state, path, data, mode)
-    }
-
-    fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Update, FsError>> {
-        self.backend.delete(state, path)
-    }
-
-    fn read_lines<'a>(
-        &'a self,
-        state: &'a State,
-        path: &'a VPath,
-        range: LineRange,
-    ) -> BoxFuture<'a, Result<LineWindow, FsError>> {
-        self.backend.read_lines(state, path, range)
-    }
-
-    fn glob<'a>(&'a self, state: &'a State, query: &'a GlobQuery) -> BoxFuture<'a, Result<GlobOutcome, FsError>> {
-        self.backend.glob(state, query)
-    }
-
-    fn grep<'a>(&'a self, state: &'a State, query: &'a GrepQuery) -> BoxFuture<'a, Result<GrepOutcome, FsError>> {
-        self.backend.grep(state, query)
-    }
-
-    fn resolve<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<VPath, FsError>> {
-        self.backend.resolve(state, path)
-    }
-
-    fn lock<'a>(&'a self, path: &'a VPath) -> BoxFuture<'a, Option<PathGuard>> {
-        self.backend.lock(path)
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.backend.capabilities()
-    }
-
-    fn channels(&self) -> Vec<ChannelSpec> {
-        self.backend.channels()
-    }
+    forward!([.backend]; stat, read, read_lines, list, write, delete, glob, grep, resolve, lock, capabilities, channels);
 
     fn shell(&self) -> Option<&dyn Shell> {
         Some(&*self.shell)

@@ -7,12 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use deepagents_fs::{FsError, Kind, LocalBackend, LocalOptions};
+use deepagents_fs::{FsError, Keep, Kind, LocalBackend, LocalOptions};
 use tempfile::TempDir;
 
+use crate::semantics::in_thread;
 use crate::suite::{Files, p};
 
-/// A workspace beside a directory that holds a secret, opened with and without the kernel's help.
+/// A workspace beside a directory that holds a secret, opened with and without the kernel's help, and with changes kept.
 struct Setup {
     dir: TempDir,
     files: Vec<Files>,
@@ -28,7 +29,12 @@ impl Setup {
             let options = LocalOptions::default().kernel_resolution(kernel);
             Files::new(Arc::new(LocalBackend::open_with(dir.path().join("work"), options).unwrap()))
         };
-        let files = vec![open(true), open(false)];
+        let kept = |kernel| {
+            let keep = Keep::in_dir(dir.path().join("kept"));
+            let options = LocalOptions::default().kernel_resolution(kernel).keep(keep);
+            in_thread(Files::new(Arc::new(LocalBackend::open_with(dir.path().join("work"), options).unwrap())))
+        };
+        let files = vec![open(true), open(false), kept(true), kept(false)];
         Self { dir, files }
     }
 
@@ -56,7 +62,7 @@ async fn links_that_lead_outside_are_refused_by_every_operation() {
     setup.link("../outside/secret", "relative");
     setup.link(setup.secret(), "absolute");
     setup.link("../outside", "dir");
-    setup.link("/", "root");
+    setup.link("/", "whole");
     setup.link("/proc/self/cwd", "magic");
     setup.link("sub/../../outside", "winding");
     setup.link("relative", "chain");
@@ -69,7 +75,7 @@ async fn links_that_lead_outside_are_refused_by_every_operation() {
             "/chain",
             "/dir/secret",
             "/dir/new",
-            "/root/etc/passwd",
+            "/whole/etc/passwd",
             "/magic/x",
             "/winding/secret",
         ] {
@@ -80,7 +86,7 @@ async fn links_that_lead_outside_are_refused_by_every_operation() {
             assert_eq!(files.list(path).await.unwrap_err(), outside, "{path}");
             assert!(!outside.to_string().contains(&host));
         }
-        for path in ["/dir/secret", "/dir/new/deep", "/root/etc", "/winding/secret"] {
+        for path in ["/dir/secret", "/dir/new/deep", "/whole/etc", "/winding/secret"] {
             assert_eq!(files.delete(path).await.unwrap_err(), FsError::Outside { path: p(path) }, "{path}");
         }
     }

@@ -4,7 +4,7 @@ use deepagents_fs::classify::{SNIFFED, classify, is_text};
 use crate::suite::p;
 
 #[test]
-fn extensions_decide_for_media_and_content_for_the_rest() {
+fn signatures_decide_before_extensions_and_content_for_the_rest() {
     for (path, head, want) in [
         ("/a.png", &b"not really"[..], (Image, "image/png")),
         ("/A.JPG", b"", (Image, "image/jpeg")),
@@ -21,6 +21,13 @@ fn extensions_decide_for_media_and_content_for_the_rest() {
         ("/noext", b"\x89PNG\r\n\x1a\n\0\0", (Image, "image/png")),
         ("/noext", b"GIF89a\xff", (Image, "image/gif")),
         ("/noext", b"RIFF\0\0\0\0WAVE", (Audio, "audio/wav")),
+        ("/wrong.png", b"\xff\xd8\xff\xe0", (Image, "image/jpeg")),
+        ("/wrong.txt", b"\x89PNG\r\n\x1a\n\0\0", (Image, "image/png")),
+        ("/notes.txt", b"%PDF-1.7 is how such a file begins", (Text, "text/plain")),
+        ("/ascii.pdf", b"%PDF-1.4\n1 0 obj", (Document, "application/pdf")),
+        ("/a.mov", b"\0\0\0\x14ftypqt  ", (Video, "video/quicktime")),
+        ("/a.mkv", b"\x1aE\xdf\xa3", (Video, "video/x-matroska")),
+        ("/a.heic", b"\0\0\0\x18ftypheic", (Image, "image/heic")),
     ] {
         assert_eq!(classify(&p(path), head, true), want, "{path}");
     }

@@ -1,8 +1,11 @@
 use std::sync::Arc;
+use std::time::Duration;
 
+use deepagents_core::store::MemoryStore;
 use deepagents_fs::search::{GlobQuery, GrepQuery, Stopped};
-use deepagents_fs::{CompositeBackend, FsError, LocalBackend, StateBackend};
+use deepagents_fs::{CompositeBackend, FsError, LocalBackend, StateBackend, StoreBackend};
 
+use crate::spy::Spy;
 use crate::suite::{Files, p, shown};
 
 /// A disk with a state at `/mem` and another disk at `/mem/deep/disk`.
@@ -100,4 +103,47 @@ async fn two_routes_into_one_state_keep_apart_by_their_directories() {
     files.delete("/a/x").await.unwrap();
     assert_eq!(files.list("/").await.unwrap(), ["/a/", "/b/", "/x"]);
     assert!(files.list("/a").await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn backends_are_searched_at_the_same_time() {
+    let meet = Arc::new(tokio::sync::Barrier::new(3));
+    let spy = || Spy {
+        meet: Some(meet.clone()),
+        ..Spy::on(StoreBackend::new(Arc::new(MemoryStore::default()), vec!["n".to_owned()]))
+    };
+    let stores = || Arc::new(spy());
+    let composite = CompositeBackend::new(stores()).route(p("/a"), stores()).route(p("/a/b"), stores());
+    let mut files = Files::new(Arc::new(composite));
+    for path in ["/x", "/a/x", "/a/b/x"] {
+        files.write(path, "hit").await.unwrap();
+    }
+    // One after the other they would wait for ever.
+    let soon = Duration::from_secs(60);
+    assert_eq!(tokio::time::timeout(soon, files.found("/", "*")).await.unwrap(), ["/a/b/x", "/a/x", "/x"]);
+    let lines = tokio::time::timeout(soon, files.lines_with(&GrepQuery::new("hit", p("/")))).await.unwrap();
+    assert_eq!(lines, ["/a/b/x:1:hit", "/a/x:1:hit", "/x:1:hit"]);
+}
+
+/// A backend that fails whatever is asked.
+fn broken() -> Arc<LocalBackend> {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = LocalBackend::open(dir.path()).unwrap();
+    drop(dir);
+    Arc::new(backend)
+}
+
+#[tokio::test]
+async fn what_one_backend_cannot_search_is_told_beside_what_the_others_found() {
+    let composite = CompositeBackend::new(Arc::new(StateBackend::new())).route(p("/gone"), broken());
+    let mut files = Files::new(Arc::new(composite));
+    files.write("/x", "hit").await.unwrap();
+    let out = files.grep(&GrepQuery::new("hit", p("/"))).await.unwrap();
+    assert_eq!(shown(&out), ["/x:1:hit"]);
+    let out = files.glob(&GlobQuery::new("*", p("/")).unwrap()).await.unwrap();
+    assert_eq!(out.files, [p("/x")]);
+    for error in out.problems.errors {
+        assert!(error.path().starts_with(&p("/gone")), "{error}");
+    }
+    assert!(files.list("/").await.unwrap().contains(&"/gone/".to_owned()));
 }

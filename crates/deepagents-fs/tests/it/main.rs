@@ -2,11 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 mod attack;
+mod attack_all;
 mod classify;
 mod composite;
 mod edit;
 mod files;
 mod lines;
+#[cfg(target_os = "linux")]
+mod network;
 mod overlay;
 mod path;
 mod permissions;
@@ -16,5 +19,7 @@ mod sandbox;
 mod search;
 mod semantics;
 mod shell;
+mod spy;
 mod store;
-mod suite;
+
+use deepagents_testing::suites::backend as suite;

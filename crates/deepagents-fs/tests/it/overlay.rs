@@ -72,3 +72,17 @@ async fn read_only_files_are_read_only() {
     assert_eq!(files.delete("/f").await.unwrap_err(), FsError::ReadOnly { path: p("/f") });
     assert!(!files.backend.capabilities().write && !files.backend.capabilities().delete);
 }
+
+#[tokio::test]
+async fn what_cannot_be_marked_as_deleted_keeps_the_changes_made_to_it() {
+    let (below, above) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    // A name that leaves no room for that of the marker.
+    let name = "x".repeat(252);
+    std::fs::write(below.path().join(&name), "old").unwrap();
+    let open = |dir: &tempfile::TempDir| Arc::new(LocalBackend::open(dir.path()).unwrap());
+    let mut files = Files::new(Arc::new(OverlayBackend::new(open(&above), open(&below))));
+    let path = format!("/{name}");
+    files.write(&path, "new").await.unwrap();
+    files.delete(&path).await.unwrap_err();
+    assert_eq!(files.read(&path).await.unwrap(), b"new");
+}

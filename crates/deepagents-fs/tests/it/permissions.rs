@@ -1,5 +1,4 @@
 use std::sync::Arc;
-use std::time::Instant;
 
 use deepagents_fs::edit::{Edit, EditError};
 use deepagents_fs::permissions::{Asking, Guarded, Mode, Operation, Permissions, Rule};
@@ -72,25 +71,25 @@ fn rules_are_read_from_json_and_checked() {
 #[test]
 fn deleting_a_tree_goes_by_what_may_lie_below() {
     for (pattern, target, denied) in [
-        ("/work/*", "/work/app/child", true),
-        ("/work/*/secrets", "/work/app", true),
-        ("/work/secrets/**", "/work", true),
-        ("/workshop/**", "/work", false),
+        ("/project/*", "/project/app/child", true),
+        ("/project/*/secrets", "/project/app", true),
+        ("/project/secrets/**", "/project", true),
+        ("/workshop/**", "/project", false),
         ("/**/secrets", "/anything", true),
-        ("/work/*.log", "/other", false),
-        ("/work/a/b/c", "/work/a", true),
-        ("/work/a/b/c", "/work/x", false),
+        ("/project/*.log", "/other", false),
+        ("/project/a/b/c", "/project/a", true),
+        ("/project/a/b/c", "/project/x", false),
     ] {
         let mode = deny(&[pattern]).decide_tree(Operation::Write, &p(target)).mode;
         assert_eq!(mode == Mode::Deny, denied, "{pattern} on {target}");
     }
     // An earlier rule that allows does not help: nobody looks at each file.
-    let both = rules([Rule::new(Mode::Allow, ["/work/**"]), Rule::new(Mode::Deny, ["/work/keep"])]);
-    assert_eq!(both.decide_tree(Operation::Write, &p("/work")).mode, Mode::Deny);
-    let ask = rules([Rule::new(Mode::Ask, ["/work/keep"])]);
-    assert_eq!(ask.decide_tree(Operation::Write, &p("/work")).mode, Mode::Ask);
-    assert_eq!(ask.decide_tree(Operation::Read, &p("/work")).mode, Mode::Ask);
-    assert_eq!(deny(&["/work/keep"]).decide_tree(Operation::Read, &p("/work")).mode, Mode::Allow);
+    let both = rules([Rule::new(Mode::Allow, ["/project/**"]), Rule::new(Mode::Deny, ["/project/keep"])]);
+    assert_eq!(both.decide_tree(Operation::Write, &p("/project")).mode, Mode::Deny);
+    let ask = rules([Rule::new(Mode::Ask, ["/project/keep"])]);
+    assert_eq!(ask.decide_tree(Operation::Write, &p("/project")).mode, Mode::Ask);
+    assert_eq!(ask.decide_tree(Operation::Read, &p("/project")).mode, Mode::Ask);
+    assert_eq!(deny(&["/project/keep"]).decide_tree(Operation::Read, &p("/project")).mode, Mode::Allow);
 }
 
 /// Five files of which two are secret, on disk, with links to the secrets.
@@ -180,28 +179,6 @@ async fn the_root_stays_fixed_behind_rules() {
     let mut files = Files::new(Arc::new(Guarded::new(Arc::new(StateBackend::new()), deny(&["/x"]), Asking::Refused)));
     files.write("/y", "").await.unwrap();
     assert_eq!(files.delete("/").await.unwrap_err(), FsError::Fixed { path: p("/") });
-}
-
-#[test]
-fn many_paths_are_judged_quickly() {
-    let patterns = [
-        "/a/**",
-        "/**/.git/**",
-        "/**/*.pem",
-        "/b/*/c",
-        "/{d,e}/**",
-        "/**/node_modules/**",
-        "/x/y/z",
-        "/**/.env",
-        "/home/*/.ssh/**",
-        "/w/[a-c]*/**",
-    ];
-    let permissions = rules(patterns.map(|pattern| Rule::new(Mode::Deny, [pattern])));
-    let paths: Vec<_> = (0..20_000).map(|n| p(&format!("/src/module{}/sub{}/file{n}.rs", n % 100, n % 7))).collect();
-    let start = Instant::now();
-    assert!(paths.iter().all(|path| permissions.decide(Operation::Read, path).mode == Mode::Allow));
-    // 50 ms when optimised; this guards against a change of order.
-    assert!(start.elapsed().as_millis() < 1500, "{:?}", start.elapsed());
 }
 
 proptest! {

@@ -1,13 +1,17 @@
-//! The same operations on two kinds of backend give the same results.
+//! The same operations on every kind of backend give the same results.
 
 use std::sync::Arc;
 
 use deepagents_core::store::MemoryStore;
 use deepagents_fs::edit::Edit;
-use deepagents_fs::{LocalBackend, OverlayBackend, StateBackend, StoreBackend, WriteMode};
+use deepagents_fs::search::{GlobQuery, GrepQuery};
+use deepagents_fs::{
+    CompositeBackend, Keep, LocalBackend, LocalOptions, OverlayBackend, StateBackend, StoreBackend, WriteMode,
+};
 use proptest::prelude::*;
 
-use crate::suite::Files;
+use crate::semantics::{Inside, in_thread};
+use crate::suite::{Files, p, shown};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -18,6 +22,8 @@ enum Op {
     Read(String),
     Lines(String, u64, u64),
     List(String),
+    Glob(String, &'static str),
+    Grep(String),
 }
 
 fn path() -> impl Strategy<Value = String> {
@@ -37,6 +43,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => path().prop_map(Op::Read),
         1 => (path(), 0_u64..4, 0_u64..4).prop_map(|(p, o, l)| Op::Lines(p, o, l)),
         1 => path().prop_map(Op::List),
+        1 => (path(), prop::sample::select(vec!["*", "**/a", "b/*", ".c/**"])).prop_map(|(p, g)| Op::Glob(p, g)),
+        1 => path().prop_map(Op::Grep),
     ]
 }
 
@@ -55,12 +63,16 @@ async fn run(files: &mut Files, op: &Op) -> String {
             format!("{:?}", files.lines(&path, offset, limit).await.map(|w| (w.lines, w.total, w.next, w.end)))
         }
         Op::List(path) => format!("{:?}", files.list(&path).await),
+        Op::Glob(path, glob) => {
+            format!("{:?}", files.glob(&GlobQuery::new(glob, p(&path)).unwrap()).await.map(|out| out.files))
+        }
+        Op::Grep(path) => format!("{:?}", files.grep(&GrepQuery::new("a", p(&path))).await.map(|out| shown(&out))),
     }
 }
 
 /// Empty directories stay on disk and vanish in the state, so a deletion goes on upwards here.
 async fn prune(files: &mut Files, path: &str) {
-    for above in crate::suite::p(path).ancestors() {
+    for above in p(path).ancestors() {
         let above = above.to_string();
         if above == "/" || !files.list(&above).await.is_ok_and(|entries| entries.is_empty()) {
             break;
@@ -78,19 +90,27 @@ proptest! {
         runtime.block_on(async {
             let dir = tempfile::tempdir().unwrap();
             let mut disk = Files::new(Arc::new(LocalBackend::open(dir.path()).unwrap()));
+            let (kept_dir, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            let options = LocalOptions::default().keep(Keep::in_dir(place.path()));
+            let kept = LocalBackend::open_with(kept_dir.path(), options).unwrap();
+            let mut kept = in_thread(Files::new(Arc::new(kept)));
             let mut state = Files::new(Arc::new(StateBackend::new()));
             let namespace = vec!["files".to_owned()];
             let mut store = Files::new(Arc::new(StoreBackend::new(Arc::new(MemoryStore::default()), namespace)));
             let empty = tempfile::tempdir().unwrap();
             let lower = Arc::new(LocalBackend::open(empty.path()).unwrap());
             let mut overlay = Files::new(Arc::new(OverlayBackend::new(Arc::new(StateBackend::new()), lower)));
+            let routed = Arc::new(StateBackend::new().under(p("/routed")));
+            let composite = CompositeBackend::new(Arc::new(StateBackend::new())).route(p("/routes/deep"), routed);
+            let mut composite = Files::new(Arc::new(Inside(composite)));
             for op in &ops {
                 let want = run(&mut disk, op).await;
-                for other in [&mut state, &mut store, &mut overlay] {
+                for other in [&mut kept, &mut state, &mut store, &mut overlay, &mut composite] {
                     assert_eq!(run(other, op).await, want, "{op:?} in {ops:?}");
                 }
                 if let Op::Delete(path) = op {
                     prune(&mut disk, path).await;
+                    prune(&mut kept, path).await;
                 }
             }
         });

@@ -14,17 +14,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::shell::{appears, dies};
 
-fn sandbox() -> Sandbox {
+pub(crate) fn sandbox() -> Sandbox {
     Sandbox::helper(env!("CARGO_BIN_EXE_deepagents-sandbox"))
 }
 
-struct Jail {
-    dir: TempDir,
-    shell: LocalShell,
+pub(crate) struct Jail {
+    pub(crate) dir: TempDir,
+    pub(crate) shell: LocalShell,
 }
 
 impl Jail {
-    fn new(policy: SandboxPolicy) -> Option<Self> {
+    pub(crate) fn new(policy: SandboxPolicy) -> Option<Self> {
         Self::in_dir(tempfile::tempdir().unwrap(), policy)
     }
 
@@ -40,7 +40,7 @@ impl Jail {
         Some(Self { dir, shell })
     }
 
-    async fn run(&self, text: &str) -> Executed {
+    pub(crate) async fn run(&self, text: &str) -> Executed {
         self.shell.run(Command::new(text), CancellationToken::new(), None).await.unwrap()
     }
 
@@ -48,7 +48,7 @@ impl Jail {
         self.shell.run(Command::new(text), CancellationToken::new(), None).await
     }
 
-    fn path(&self, name: &str) -> std::path::PathBuf {
+    pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
         self.dir.path().join(name)
     }
 }
@@ -70,7 +70,7 @@ fn path(text: &str) -> VPath {
 }
 
 /// Whether a program is where commands would find it.
-fn has(program: &str) -> bool {
+pub(crate) fn has(program: &str) -> bool {
     let found = Path::new("/usr/bin").join(program).exists() || Path::new("/bin").join(program).exists();
     if !found {
         println!("skipped: no {program} here");
@@ -237,14 +237,80 @@ refused("io_uring_setup", 1, 425, 1, 0);
 refused("raw socket", 1, 41, 2, 3, 1);
 refused("packet socket", 1, 41, 17, 3, 0);
 refused("vm socket", 1, 41, 40, 1, 0);
+refused("sctp socket", 1, 41, 2, 1, 132);
+refused("dccp socket", 1, 41, 2, 6, 0);
+refused("seqpacket socket", 1, 41, 10, 5, 0);
+refused("netfilter socket", 1, 41, 16, 3, 12);
+refused("openat2", 38, 437, -100, $s, 0, 0);
 refused("x32 numbering", 38, 0x40000000 + 39);
 refused("chroot", 1, 161, $s);
 kill 9, $pid;
 PERL
 perl try.pl"#;
     let done = jail.run(text).await;
-    assert!(done.output.lines().count() == 15, "{}", done.output);
+    assert!(done.output.lines().count() == 20, "{}", done.output);
     assert!(done.output.lines().all(|line| line.ends_with(": refused")), "{}", done.output);
+}
+
+#[tokio::test]
+async fn no_program_is_made_that_runs_as_its_owner_for_others() {
+    let jail = jail!();
+    let done = jail
+        .run("cp /bin/sh f; chmod u+s f; chmod 4755 f; echo $?; install -m 4755 /bin/sh g; chmod g+s,+t,755 .; ls")
+        .await;
+    assert!(done.output.contains("1\n") && done.exit.success(), "{}", done.output);
+    if has("perl") {
+        let text = "use Fcntl; sysopen(F, 'h', O_WRONLY|O_CREAT, 04755) and print \"made\\n\"; \
+                    sysopen(F, 'i', O_WRONLY|O_CREAT, 0755) and print \"plain\\n\"; \
+                    sysopen(F, 'i', O_RDONLY, 04755) and print \"read\\n\"; chmod(04755, 'i') and print \"changed\\n\"";
+        assert_eq!(jail.run(&format!("perl -e '{}'", text.replace('\'', "\""))).await.output, "plain\nread\n");
+    }
+    for entry in fs::read_dir(jail.dir.path()).unwrap() {
+        let entry = entry.unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::mode(&entry.metadata().unwrap().permissions());
+        assert_eq!(mode & 0o4000, 0, "{:?} {mode:o}", entry.file_name());
+    }
+}
+
+#[tokio::test]
+async fn the_helper_cannot_be_spoken_for() {
+    let jail = jail!();
+    let forged = r#"{"Exited":{"code":0,"signal":null}}"#;
+    let text = format!(
+        "for fd in 0 1 2 3 4 5; do echo '{forged}' > /proc/1/fd/$fd; cat /proc/1/fd/$fd; done; ls /proc/1/fd /proc/1/root; exit 9"
+    );
+    let done = jail.run(&text).await;
+    assert_eq!(done.exit, Exit::Code(9));
+    assert!(!done.output.contains("Exited"), "{}", done.output);
+}
+
+#[tokio::test]
+async fn a_crash_leaves_no_core_and_calls_nobody() {
+    let jail = jail!();
+    let done = jail.run("sh -c 'kill -SEGV $$'; ls -A; grep core /proc/self/limits").await;
+    // With a limit of 1 the kernel does not start the host's program for crashes either.
+    let limits: Vec<&str> = done.output.lines().last().unwrap().split_whitespace().collect();
+    assert!(limits == ["Max", "core", "file", "size", "1", "1", "bytes"] || limits[4] == "0", "{}", done.output);
+    assert_eq!(fs::read_dir(jail.dir.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn nothing_below_proc_can_be_written() {
+    let jail = jail!();
+    let text = "for f in sys/kernel/hostname sysrq-trigger self/oom_score_adj self/comm mtrr irq/default_smp_affinity; do \
+                [ -e /proc/$f ] && (echo 1 > /proc/$f) && echo \"wrote $f\"; done; grep ' /proc ' /proc/self/mounts";
+    let done = jail.run(text).await;
+    assert!(!done.output.contains("wrote") && done.output.contains(" /proc proc ro,"), "{}", done.output);
+}
+
+#[tokio::test]
+async fn with_the_hosts_network_the_level_says_so() {
+    let jail = jail!(SandboxPolicy::default().network(Network::Host));
+    assert_eq!(jail.run("true").await.level, Level::Namespaces);
+    let strict = jail!(SandboxPolicy::default().network(Network::Host).require(Level::Full));
+    let error = strict.try_run("touch ran").await.unwrap_err();
+    assert!(error.to_string().contains("network namespace: no"), "{error}");
+    assert!(!strict.path("ran").exists());
 }
 
 #[tokio::test]
@@ -317,7 +383,7 @@ async fn no_daemon_outlives_its_command() {
 }
 
 /// Processes of the host with this text among their arguments.
-fn running_with(text: &str) -> Vec<String> {
+pub(crate) fn running_with(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let args = fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -412,6 +478,39 @@ async fn files_and_memory_are_bounded() {
     let done = jail.run("for i in 1 2 3 4; do head -c 500000 /dev/zero > /tmp/$i || exit 1; done").await;
     assert_eq!(done.exit, Exit::Code(1), "{}", done.output);
     assert!(!jail.run("head -c 1G /dev/zero | tail -n 1 > /dev/null").await.exit.success() || !has("tail"));
+}
+
+#[tokio::test]
+async fn a_command_that_fills_the_disk_is_ended_while_there_is_space() {
+    // This test runs itself where it has a small disk of its own.
+    const ROLE: &str = "a_command_that_fills_the_disk";
+    let name = "sandbox::a_command_that_fills_the_disk_is_ended_while_there_is_space";
+    let Some(place) = std::env::var_os(ROLE) else {
+        if !has("unshare") {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let text = "mount -t tmpfs -o size=64m,nr_inodes=2000 none \"$1\" || exit 9; shift; exec \"$@\"";
+        let mut program = std::process::Command::new("unshare");
+        program.args(["-Urm", "sh", "-c", text, "sh"]).arg(dir.path()).arg(std::env::current_exe().unwrap());
+        let told = program.args([name, "--exact", "--nocapture"]).env(ROLE, dir.path()).output().unwrap();
+        match String::from_utf8_lossy(&told.stdout).contains("running 1 test") {
+            true => assert!(told.status.success(), "{told:?}"),
+            false => println!("skipped: no disk can be made here: {told:?}"),
+        }
+        return;
+    };
+    let place = Path::new(&place);
+    let Some(jail) = Jail::in_dir(tempfile::tempdir_in(place).unwrap(), SandboxPolicy::default()) else { return };
+    let fill = "echo before; for i in 1 2 3 4; do head -c 10M /dev/zero > $i; done; sleep 1000";
+    let many = "rm -f *; echo before; for i in $(seq 1500); do : > $i; done; sleep 1000";
+    for text in [fill, many] {
+        let done = jail.run(text).await;
+        assert_eq!((done.exit, done.output.as_str()), (Exit::OutOfSpace, "before\n"), "{text}");
+        assert!(rustix::fs::statvfs(place).unwrap().f_bavail > 0);
+        jail.run("rm -f *").await;
+    }
+    assert!(jail.run("echo small > file").await.exit.success());
 }
 
 #[tokio::test]

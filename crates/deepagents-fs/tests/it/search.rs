@@ -3,9 +3,10 @@ use std::time::{Duration, Instant};
 
 use deepagents_core::state::State;
 use deepagents_fs::search::{GlobQuery, GrepQuery, Pattern, PatternError, glob, grep};
-use deepagents_fs::{Backend, LocalBackend};
+use deepagents_fs::{Backend, LocalBackend, StateBackend};
 use proptest::prelude::*;
 
+use crate::spy::Spy;
 use crate::suite::{Files, p, shown};
 
 #[test]
@@ -105,6 +106,68 @@ async fn links_are_not_followed_except_by_the_path_of_the_query() {
         shown(&grep(&*files.backend, &files.state, &GrepQuery::new("hit", p("/"))).await.unwrap()),
         ["/real/file:1:hit"]
     );
+}
+
+#[tokio::test]
+async fn names_in_a_pattern_keep_a_search_out_of_other_directories() {
+    let spy = Arc::new(Spy::on(StateBackend::new()));
+    let mut files = Files::new(spy.clone());
+    for path in ["/src/a/x.rs", "/src/b/y.rs", "/src/b/c/z.rs", "/target/x.rs", "/src.rs", "/.git/x.rs"] {
+        files.write(path, "hit").await.unwrap();
+    }
+    for (place, pattern, listed) in [
+        ("/", "src/b/**/*.rs", &["list /", "list /src", "list /src/b", "list /src/b/c"][..]),
+        ("/", "/src/a/x.rs", &["list /", "list /src", "list /src/a"]),
+        ("/src", "b/*.rs", &["list /src", "list /src/b"]),
+        ("/", "{src/a,target}/*", &["list /", "list /src", "list /src/a", "list /target"]),
+        ("/", "/*.rs", &["list /"]),
+    ] {
+        let found = files.found(place, pattern).await;
+        assert!(!found.is_empty(), "{pattern}");
+        assert_eq!(spy.take(), listed, "{pattern}");
+    }
+    let only = GrepQuery::new("hit", p("/")).only("src/a/*").unwrap();
+    assert_eq!(files.lines_with(&only).await, ["/src/a/x.rs:1:hit"]);
+    assert_eq!(spy.take(), ["list /", "list /src", "list /src/a", "read /src/a/x.rs"]);
+}
+
+#[tokio::test]
+async fn names_in_a_pattern_keep_a_search_on_disk_out_of_other_directories() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["src/a", "other/deep"] {
+        std::fs::create_dir_all(dir.path().join(name)).unwrap();
+        std::fs::write(dir.path().join(name).join("x.rs"), "hit").unwrap();
+    }
+    // When a directory was last read shows in its time of access, unless the disk keeps none.
+    let old = std::fs::FileTimes::new().set_accessed(std::time::UNIX_EPOCH + Duration::from_secs(1));
+    for name in ["src", "other"] {
+        std::fs::File::open(dir.path().join(name)).unwrap().set_times(old).unwrap();
+    }
+    let files = Files::new(Arc::new(LocalBackend::open(dir.path()).unwrap()));
+    assert_eq!(files.found("/", "src/**/*.rs").await, ["/src/a/x.rs"]);
+    let read = |name: &str| {
+        std::fs::metadata(dir.path().join(name)).unwrap().accessed().unwrap()
+            > std::time::UNIX_EPOCH + Duration::from_secs(2)
+    };
+    if !read("src") {
+        println!("not seen: this disk keeps no times of access");
+        return;
+    }
+    assert!(!read("other"), "a directory that cannot match was read");
+}
+
+#[tokio::test]
+async fn a_search_that_is_given_up_asks_for_nothing_more() {
+    let spy = Arc::new(Spy { meet: Some(Arc::new(tokio::sync::Barrier::new(2))), ..Spy::on(StateBackend::new()) });
+    let mut files = Files::new(spy.clone());
+    files.fill(&[("/a/x", "hit"), ("/b/x", "hit")]).await;
+    let query = GrepQuery::new("hit", p("/"));
+    {
+        let mut search = std::pin::pin!(files.grep(&query));
+        assert!(futures_util::poll!(search.as_mut()).is_pending());
+    }
+    tokio::task::yield_now().await;
+    assert_eq!(spy.take(), ["list /"]);
 }
 
 #[tokio::test]

@@ -1,83 +1,146 @@
-use std::sync::{Arc, Mutex};
+//! The suite of all backends, on each of them.
+
+use std::sync::Arc;
 
 use deepagents_core::store::MemoryStore;
 use deepagents_fs::permissions::{Asking, Guarded, Mode, Permissions, Rule};
 use deepagents_fs::{
-    Backend, CompositeBackend, LocalBackend, LocalOptions, OverlayBackend, StateBackend, StoreBackend, VPath,
+    CompositeBackend, Keep, KeptFiles, LocalBackend, LocalOptions, OverlayBackend, ReadOnly, StateBackend,
+    StoreBackend, VPath,
 };
+use deepagents_testing::backend_suite;
+use tempfile::TempDir;
 
-use crate::suite;
+use crate::suite::{Files, p};
 
-/// Makes local backends in temporary directories that live as long as the maker.
-fn local(kernel: bool) -> impl Fn() -> Arc<dyn Backend> {
-    let kept = Mutex::new(Vec::new());
-    move || {
-        let dir = tempfile::tempdir().unwrap();
-        let backend = LocalBackend::open_with(dir.path(), LocalOptions::default().kernel_resolution(kernel)).unwrap();
-        kept.lock().unwrap().push(dir);
-        Arc::new(backend)
-    }
+fn local_with(options: LocalOptions) -> (Arc<LocalBackend>, TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    (Arc::new(LocalBackend::open_with(dir.path(), options).unwrap()), dir)
 }
 
-#[tokio::test]
-async fn files_in_the_state_follow_the_rules() {
-    suite::run(|| Arc::new(StateBackend::new())).await;
+fn local() -> (Arc<LocalBackend>, TempDir) {
+    local_with(LocalOptions::default())
 }
 
-#[tokio::test]
-async fn files_in_a_directory_of_the_state_follow_the_rules() {
-    suite::run(|| Arc::new(StateBackend::new().under(VPath::parse("/some/place").unwrap()))).await;
-}
-
-#[tokio::test]
-async fn files_that_are_synced_to_disk_follow_the_rules() {
-    let kept = Mutex::new(Vec::new());
-    suite::run(|| {
-        let dir = tempfile::tempdir().unwrap();
-        let backend = LocalBackend::open_with(dir.path(), LocalOptions::default().sync(true)).unwrap();
-        kept.lock().unwrap().push(dir);
-        Arc::new(backend)
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn files_on_disk_follow_the_rules() {
-    suite::run(local(true)).await;
-}
-
-#[tokio::test]
-async fn files_on_disk_follow_the_rules_without_the_kernels_help() {
-    suite::run(local(false)).await;
-}
-
-#[tokio::test]
-async fn files_in_a_store_follow_the_rules() {
+fn store() -> Arc<StoreBackend> {
     let namespace = vec!["ada".to_owned(), "files".to_owned()];
-    suite::run(|| Arc::new(StoreBackend::new(Arc::new(MemoryStore::default()), namespace.clone()))).await;
+    Arc::new(StoreBackend::new(Arc::new(MemoryStore::default()), namespace))
 }
 
-#[tokio::test]
-async fn files_behind_permissions_follow_the_rules() {
-    let local = local(true);
-    let rules = Permissions::new([Rule::new(Mode::Deny, ["/no/such/place/**"])]).unwrap();
-    suite::run(|| Arc::new(Guarded::new(local(), rules.clone(), Asking::Refused))).await;
+mod in_the_state {
+    use super::*;
+    backend_suite!(async || Some(Files::new(Arc::new(StateBackend::new()))));
 }
 
-#[tokio::test]
-async fn files_of_a_composite_follow_the_rules() {
-    suite::run(|| Arc::new(CompositeBackend::new(Arc::new(StateBackend::new())))).await;
+mod in_a_directory_of_the_state {
+    use super::*;
+    backend_suite!(async || Some(Files::new(Arc::new(StateBackend::new().under(p("/some/place"))))));
 }
 
-#[tokio::test]
-async fn files_of_overlays_follow_the_rules() {
-    let local = local(true);
-    suite::run(|| Arc::new(OverlayBackend::new(Arc::new(StateBackend::new()), local()))).await;
-    suite::run(|| Arc::new(OverlayBackend::new(local(), Arc::new(StateBackend::new())))).await;
+mod on_disk {
+    use super::*;
+    backend_suite!(async || {
+        let (files, dir) = local();
+        Some(Files::new(files).keeping(dir))
+    });
+}
+
+mod on_disk_without_the_kernels_help {
+    use super::*;
+    backend_suite!(async || {
+        let (files, dir) = local_with(LocalOptions::default().kernel_resolution(false));
+        Some(Files::new(files).keeping(dir))
+    });
+}
+
+mod synced_to_disk {
+    use super::*;
+    backend_suite!(async || {
+        let (files, dir) = local_with(LocalOptions::default().sync(true));
+        Some(Files::new(files).keeping(dir))
+    });
+}
+
+mod on_disk_where_changes_are_kept {
+    use super::*;
+    backend_suite!(async || {
+        let (dir, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let options = LocalOptions::default().keep(Keep::in_dir(place.path()).max_file(64));
+        let backend = LocalBackend::open_with(dir.path(), options).unwrap();
+        Some(in_thread(Files::new(Arc::new(backend))).keeping((dir, place)))
+    });
+}
+
+/// The same files as those of a thread.
+pub(crate) fn in_thread(mut files: Files) -> Files {
+    let begun = KeptFiles::begin(&files.state, "thread", "line").unwrap();
+    files.state.apply(&begun).unwrap();
+    files
+}
+
+mod in_a_store {
+    use super::*;
+    backend_suite!(async || Some(Files::new(store())));
+}
+
+mod of_a_composite {
+    use super::*;
+    backend_suite!(async || { Some(Files::new(Arc::new(CompositeBackend::new(Arc::new(StateBackend::new()))))) });
+}
+
+mod of_a_route {
+    use super::*;
+    backend_suite!(async || {
+        let (files, dir) = local();
+        let composite = CompositeBackend::new(Arc::new(StateBackend::new())).route(p("/routes/deep"), files);
+        Some(Files::new(Arc::new(Inside(composite))).keeping(dir))
+    });
+}
+
+mod of_an_overlay_in_the_state {
+    use super::*;
+    backend_suite!(async || {
+        let (files, dir) = local();
+        Some(Files::new(Arc::new(OverlayBackend::new(Arc::new(StateBackend::new()), files))).keeping(dir))
+    });
+}
+
+mod of_an_overlay_on_disk {
+    use super::*;
+    backend_suite!(async || {
+        let (files, dir) = local();
+        Some(Files::new(Arc::new(OverlayBackend::new(files, store()))).keeping(dir))
+    });
+}
+
+mod behind_permissions {
+    use super::*;
+    backend_suite!(async || {
+        let (files, dir) = local();
+        let rules = Permissions::new([Rule::new(Mode::Deny, ["/denied-place/**"])]).unwrap();
+        Some(Files::new(Arc::new(Guarded::new(files, rules, Asking::Refused))).keeping(dir))
+    });
+}
+
+mod read_only {
+    use super::*;
+    backend_suite!(reading: async || {
+        let (files, dir) = local();
+        Some(Files::new(Arc::new(ReadOnly::new(files.clone()))).filled_through(files).keeping(dir))
+    });
+}
+
+mod below_an_overlay {
+    use super::*;
+    backend_suite!(reading: async || {
+        let (lower, dir) = local();
+        let overlay = OverlayBackend::new(store(), lower.clone());
+        Some(Files::new(Arc::new(overlay)).filled_through(lower).keeping(dir))
+    });
 }
 
 /// Shows a directory of a backend as a backend, so that the suite runs inside of a route.
-struct Inside(CompositeBackend);
+pub(crate) struct Inside(pub(crate) CompositeBackend);
 
 fn deep(path: &VPath) -> VPath {
     path.under(&VPath::parse("/routes/deep").unwrap())
@@ -158,14 +221,4 @@ mod inside {
             self.0.channels()
         }
     }
-}
-
-#[tokio::test]
-async fn files_of_a_route_follow_the_rules() {
-    let local = local(true);
-    suite::run(|| {
-        let composite = CompositeBackend::new(Arc::new(StateBackend::new()));
-        Arc::new(Inside(composite.route(VPath::parse("/routes/deep").unwrap(), local())))
-    })
-    .await;
 }

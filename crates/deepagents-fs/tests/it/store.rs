@@ -3,6 +3,7 @@ use std::sync::Arc;
 use deepagents_core::state::State;
 use deepagents_core::store::{MemoryStore, Store};
 use deepagents_fs::edit::{self, Edit};
+use deepagents_fs::search::GlobQuery;
 use deepagents_fs::{FsError, StoreBackend};
 use serde_json::json;
 
@@ -33,23 +34,56 @@ async fn other_values_in_the_namespace_do_no_harm() {
     let files = Files::new(Arc::new(StoreBackend::new(store, namespace("ada"))));
     assert_eq!(files.read("/old").await.unwrap(), b"one\ntwo");
     assert!(matches!(files.read("/broken").await.unwrap_err(), FsError::Io { .. }));
+    assert_eq!(files.list("/").await.unwrap(), ["/broken", "/old"]);
+    let query = GlobQuery::new("*", p("/")).unwrap();
+    let found = files.backend.glob(&State::default(), &query).await.unwrap();
+    assert_eq!((found.files, found.problems.count), (vec![p("/old")], 1));
 }
 
 #[tokio::test]
-async fn concurrent_edits_lose_nothing() {
-    let files = Arc::new(StoreBackend::new(Arc::new(MemoryStore::default()), namespace("ada")));
-    let content: String = (0..50).map(|n| format!("<{n}>\n")).collect();
-    Files::new(files.clone()).write("/f", content).await.unwrap();
-    let edits = (0..50).map(|n| {
-        let files = files.clone();
-        async move {
+async fn a_file_and_another_below_it_do_not_stop_a_search() {
+    let store = Arc::new(MemoryStore::default());
+    let mut files = Files::new(Arc::new(StoreBackend::new(store.clone(), namespace("ada"))));
+    files.write("/a/b", "x").await.unwrap();
+    files.write("/c", "x").await.unwrap();
+    // As two processes do that write at the same moment.
+    let value = store.get(&namespace("ada"), "/c").await.unwrap().unwrap().value;
+    store.put(&namespace("ada"), "/a", value).await.unwrap();
+    assert_eq!(files.found("/", "*").await, ["/a", "/c"]);
+    files.delete("/a").await.unwrap();
+    assert_eq!(files.found("/", "*").await, ["/a/b", "/c"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn edits_through_different_doors_of_one_store_lose_nothing_and_none_fails_falsely() {
+    let store = Arc::new(MemoryStore::default());
+    // Each has locks of its own, as another process would.
+    let door = || Arc::new(StoreBackend::new(store.clone(), namespace("ada")));
+    let lines = |open: char, close: char| (0..200).map(|n| format!("{open}{n}{close}\n")).collect::<String>();
+    Files::new(door()).write("/f", lines('<', '>')).await.unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..200 {
+        let files = door();
+        tasks.spawn(async move {
             let edits = [Edit::new(format!("<{n}>"), format!("[{n}]"))];
             edit::edit(&*files, &State::default(), &p("/f"), &edits, None).await.map(drop)
-        }
-    });
-    for result in futures_util::future::join_all(edits).await {
-        result.unwrap();
+        });
     }
-    let want: String = (0..50).map(|n| format!("[{n}]\n")).collect();
-    assert_eq!(Files::new(files).read("/f").await.unwrap(), want.as_bytes());
+    while let Some(result) = tasks.join_next().await {
+        result.unwrap().unwrap();
+    }
+    assert_eq!(Files::new(door()).read("/f").await.unwrap(), lines('[', ']').as_bytes());
+}
+
+#[tokio::test]
+async fn what_is_no_file_hides_no_directory() {
+    let store = Arc::new(MemoryStore::default());
+    for n in 0..5 {
+        store.put(&namespace("ada"), &format!("/d//{n}"), json!(n)).await.unwrap();
+    }
+    let mut files = Files::new(Arc::new(StoreBackend::new(store, namespace("ada"))));
+    assert!(matches!(files.list("/d").await, Err(FsError::NotFound { .. })));
+    files.write("/d/file", "x").await.unwrap();
+    assert_eq!(files.list("/d").await.unwrap(), ["/d/file"]);
+    assert!(matches!(files.write("/d", "x").await, Err(FsError::IsDirectory { .. })));
 }

@@ -7,44 +7,60 @@ use deepagents_core::message::{Block, Media, MediaKind, MediaSource, ToolMessage
 use deepagents_core::model::{CacheTtl, ModelError, ModelRequest, SystemBlock, ToolChoice};
 use deepagents_core::tool::ToolSpec;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
-use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
 use super::Messages;
-use super::turns::{Item, Part, Turns, check_marks, turns};
+use super::turns::{Item, Part, Role, Turn, check_marks, first_marked, turns};
 use crate::extra::{Extra, Fields};
 use crate::schema;
 
 /// The body of a request.
 pub(super) fn body(wire: &Messages, request: &ModelRequest, stream: bool) -> Result<Vec<u8>, ModelError> {
     let extra = Extra { model: &wire.extra, request: &request.settings.extra };
-    let turns = turns(request, &wire.origin)?;
-    check_marks(request, &turns, extra)?;
     let failed = |error| ModelError::invalid(format!("the request cannot be written: {error}"));
-    let write = |at| {
-        let (role, content) = turns.get(at);
-        to_raw_value(&Turn { role, content })
-    };
-    let written = wire.written.of(turns.lasting(), write).map_err(failed)?;
+    let mut known = wire.written.take(&request.messages, first_marked(request)?);
+    let turns = turns(request, known.messages(), &wire.origin)?;
+    if known.messages() == 0 && turns.iter().next().is_none() {
+        return Err(ModelError::invalid("there is nothing to send: add at least one message with content"));
+    }
+    check_marks(request, &turns, extra)?;
     // Most of a body is conversation: room for it at once saves copying it as it grows.
-    let conversation: usize = written.iter().flatten().map(|raw| raw.get().len() + 1).sum();
-    let mut out = Vec::with_capacity(conversation + (16 << 10));
-    let body = Body { wire, request, turns: &turns, written, extra, stream };
-    serde_json::to_writer(&mut out, &body).map_err(failed)?;
+    let mut out = Vec::with_capacity(known.text().len() + (16 << 10));
+    serde_json::to_writer(&mut out, &Head { wire, request, extra, stream }).map_err(failed)?;
+    if extra.get("messages").is_some() {
+        return Ok(out);
+    }
+    // The conversation comes last, so that the object can be opened again for it.
+    out.pop();
+    out.extend_from_slice(b",\"messages\":[");
+    let start = out.len();
+    out.extend_from_slice(known.text());
+    let (mut cuts, mut lasting) = (Vec::new(), true);
+    for turn in turns.iter() {
+        if out.len() > start {
+            out.push(b',');
+        }
+        serde_json::to_writer(&mut out, &turn).map_err(failed)?;
+        lasting &= !turn.is_marked();
+        if lasting && turn.is_settled() {
+            cuts.push((turn.upto, out.len() - start));
+        }
+    }
+    known.extend(&request.messages, out.get(start..).unwrap_or_default(), cuts.into_iter());
+    wire.written.keep(known);
+    out.extend_from_slice(b"]}");
     Ok(out)
 }
 
-struct Body<'a> {
+/// All of a body but the conversation.
+struct Head<'a> {
     wire: &'a Messages,
     request: &'a ModelRequest,
-    turns: &'a Turns<'a>,
-    /// Turns that need not be written again.
-    written: Vec<Option<Arc<RawValue>>>,
     extra: Extra<'a>,
     stream: bool,
 }
 
-impl Body<'_> {
+impl Head<'_> {
     /// Thinking tokens count towards the limit, so a budget is added to what an answer usually gets.
     fn max_tokens(&self) -> u64 {
         let budget =
@@ -83,7 +99,7 @@ impl Body<'_> {
     }
 }
 
-impl Serialize for Body<'_> {
+impl Serialize for Head<'_> {
     /// What changes from call to call comes last, so that bodies share the longest prefix.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let settings = &self.request.settings;
@@ -107,7 +123,6 @@ impl Serialize for Body<'_> {
         if self.request.system.iter().any(|block| !block.text.trim().is_empty()) {
             fields.put("system", &System(&self.request.system))?;
         }
-        fields.put("messages", &Conversation(self))?;
         fields.map.end()
     }
 }
@@ -188,30 +203,10 @@ impl Serialize for TextItem<'_> {
     }
 }
 
-struct Conversation<'a>(&'a Body<'a>);
-
-impl Serialize for Conversation<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(None)?;
-        for ((role, content), written) in self.0.turns.iter().zip(&self.0.written) {
-            match written {
-                Some(raw) => list.serialize_element(&**raw)?,
-                None => list.serialize_element(&Turn { role, content })?,
-            }
-        }
-        list.end()
-    }
-}
-
-struct Turn<'a> {
-    role: &'static str,
-    content: &'a [Part<'a>],
-}
-
 impl Serialize for Turn<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("role", self.role)?;
+        map.serialize_entry("role", if self.role == Role::User { "user" } else { "assistant" })?;
         map.serialize_entry("content", self.content)?;
         map.end()
     }

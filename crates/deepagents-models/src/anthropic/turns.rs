@@ -1,7 +1,6 @@
 //! Messages grouped into the turns that the API takes, with their cache marks.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use deepagents_core::message::{AssistantMessage, Block, Media, MediaKind, MediaSource, Message, Origin, ToolMessage};
 use deepagents_core::model::{CacheTtl, ModelError, ModelRequest};
@@ -9,31 +8,57 @@ use serde_json::Value;
 
 use crate::extra::Extra;
 
-/// The messages of the request's body, their content in one list: a long conversation has thousands of turns with one
-/// part each.
+/// Messages of the request's body, their content in one list: a long conversation has thousands of turns with one part
+/// each.
 pub(super) struct Turns<'a> {
     parts: Vec<Part<'a>>,
-    turns: Vec<(&'static str, Range<usize>)>,
-    /// The message that a turn is made of alone.
-    alone: Vec<Option<&'a Arc<Message>>>,
+    turns: Vec<Span>,
+}
+
+/// Where a turn's parts are.
+struct Span {
+    role: Role,
+    parts: Range<usize>,
+    /// How many messages of the conversation there are up to its end.
+    upto: usize,
+}
+
+/// Who speaks in a turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    User,
+    Assistant,
+}
+
+/// One message of the body.
+pub(super) struct Turn<'a> {
+    pub(super) role: Role,
+    pub(super) content: &'a [Part<'a>],
+    /// How many messages of the conversation there are up to its end.
+    pub(super) upto: usize,
 }
 
 impl<'a> Turns<'a> {
-    /// Role and content of each message.
-    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = (&'static str, &[Part<'a>])> {
-        self.turns.iter().map(|(role, range)| (*role, self.parts.get(range.clone()).unwrap_or_default()))
+    /// From the first to the last.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Turn<'_>> {
+        self.turns.iter().map(|span| Turn {
+            role: span.role,
+            content: self.parts.get(span.parts.clone()).unwrap_or_default(),
+            upto: span.upto,
+        })
+    }
+}
+
+impl Turn<'_> {
+    /// Whether it is written the same way in every request that has the same messages up to its end. What a user says
+    /// may be joined by what is said next, and marks move.
+    pub(super) fn is_settled(&self) -> bool {
+        self.role == Role::Assistant
     }
 
-    /// Role and content of one message.
-    pub(super) fn get(&self, at: usize) -> (&'static str, &[Part<'a>]) {
-        let turn = self.turns.get(at);
-        turn.map_or(("user", &[]), |(role, range)| (*role, self.parts.get(range.clone()).unwrap_or_default()))
-    }
-
-    /// The message behind each turn that is made of it alone, and looks the same in every request.
-    pub(super) fn lasting(&self) -> impl Iterator<Item = Option<&'a Arc<Message>>> {
-        let lasts = |part: &Part<'_>| part.mark.is_none() && !matches!(part.item, Item::Block(Block::Media(_)));
-        self.iter().zip(&self.alone).map(move |((_, parts), message)| message.filter(|_| parts.iter().all(lasts)))
+    /// Whether a cache mark is on it.
+    pub(super) fn is_marked(&self) -> bool {
+        self.content.iter().any(|part| part.mark.is_some())
     }
 }
 
@@ -66,36 +91,30 @@ impl Item<'_> {
     }
 }
 
-/// Groups the messages: results first, then what the user says, as one turn.
-pub(super) fn turns<'a>(request: &'a ModelRequest, origin: &Origin) -> Result<Turns<'a>, ModelError> {
+/// Groups the messages from a position on: results first, then what the user says, as one turn.
+pub(super) fn turns<'a>(request: &'a ModelRequest, from: usize, origin: &Origin) -> Result<Turns<'a>, ModelError> {
     let mut marks: Vec<(usize, CacheTtl)> = request.cache.messages.clone();
-    if let Some((index, _)) = marks.iter().find(|(index, _)| *index >= request.messages.len()) {
-        return Err(ModelError::invalid(format!(
-            "there is a cache mark on message {index} but there are only {} messages",
-            request.messages.len()
-        )));
-    }
     marks.sort_unstable();
     let bare = |item| Part { item, mark: None };
-    let mut parts: Vec<Part<'a>> = Vec::with_capacity(request.messages.len());
-    let mut turns: Vec<(&'static str, Range<usize>)> = Vec::with_capacity(request.messages.len());
-    let mut alone = Vec::with_capacity(request.messages.len());
-    for (index, message) in request.messages.iter().enumerate() {
+    let rest = request.messages.len().saturating_sub(from);
+    let mut parts: Vec<Part<'a>> = Vec::with_capacity(rest);
+    let mut turns: Vec<Span> = Vec::with_capacity(rest);
+    for (index, message) in (from..).zip(request.messages.tail(from)) {
         let from = parts.len();
         let role = match &**message {
             Message::User(user) => {
                 check_media(&user.content)?;
                 parts.extend(user.content.iter().filter_map(spoken).map(bare));
-                "user"
+                Role::User
             }
             Message::Tool(result) => {
                 check_media(&result.content)?;
                 parts.push(bare(Item::Result(result)));
-                "user"
+                Role::User
             }
             Message::Assistant(said) => {
                 parts.extend(replayed(said, origin).map(bare));
-                "assistant"
+                Role::Assistant
             }
             _ => return Err(ModelError::invalid("a message has a role that the Messages API does not know")),
         };
@@ -109,25 +128,29 @@ pub(super) fn turns<'a>(request: &'a ModelRequest, origin: &Origin) -> Result<Tu
             part.mark = Some(*ttl);
         }
         match turns.last_mut() {
-            Some(("user", range)) if role == "user" => {
-                range.end = parts.len();
-                alone.pop();
-                alone.push(None);
+            Some(last) if role == Role::User && last.role == Role::User => {
+                (last.parts.end, last.upto) = (parts.len(), index + 1);
             }
-            _ => {
-                turns.push((role, from..parts.len()));
-                alone.push(Some(message));
-            }
+            _ => turns.push(Span { role, parts: from..parts.len(), upto: index + 1 }),
         }
     }
-    for (_, range) in &turns {
-        let turn = parts.get_mut(range.clone()).unwrap_or_default();
+    for span in &turns {
+        let turn = parts.get_mut(span.parts.clone()).unwrap_or_default();
         turn.sort_by_key(|part| !matches!(part.item, Item::Result(_)));
     }
-    if turns.is_empty() {
-        return Err(ModelError::invalid("there is nothing to send: add at least one message with content"));
+    Ok(Turns { parts, turns })
+}
+
+/// The first message that carries a cache mark.
+pub(super) fn first_marked(request: &ModelRequest) -> Result<usize, ModelError> {
+    let marked = || request.cache.messages.iter().map(|(index, _)| *index);
+    if let Some(index) = marked().find(|index| *index >= request.messages.len()) {
+        return Err(ModelError::invalid(format!(
+            "there is a cache mark on message {index} but there are only {} messages",
+            request.messages.len()
+        )));
     }
-    Ok(Turns { parts, turns, alone })
+    Ok(marked().min().unwrap_or(usize::MAX))
 }
 
 /// A block of a user's message, if it can be sent.

@@ -1,17 +1,16 @@
-//! Messages written before, kept for the next request: a conversation is sent again with every turn.
+//! Conversations as they were sent last, kept for the next request: each request sends the whole conversation again.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use deepagents_core::message::Message;
-use serde_json::value::RawValue;
+use deepagents_core::message::{Message, Messages};
 
-/// Bytes that are kept; beyond, all is forgotten and written anew.
-const MOST_BYTES: usize = 32 << 20;
+/// Bytes that are kept of one conversation, from its beginning.
+const MOST_OF_ONE: usize = 8 << 20;
+/// Bytes that are kept of all; beyond, those that have ended are forgotten, and the rest too if that is not enough.
+const MOST_OF_ALL: usize = 32 << 20;
 
-/// What single messages look like in a request, by the message. Messages never change once they are shared, so what was
-/// written stays right for as long as the message lives.
+/// What conversations look like in a request, by their first message.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     kept: Mutex<Kept>,
@@ -19,62 +18,89 @@ pub(super) struct Written {
 
 #[derive(Debug, Default)]
 struct Kept {
-    by_address: HashMap<usize, (Weak<Message>, Arc<RawValue>), BuildHasherDefault<Spread>>,
+    by_first: HashMap<usize, Beginning>,
     bytes: usize,
 }
 
-/// Spreads addresses, which nobody outside chooses, over a table.
+/// The beginning of a conversation, written. Messages never change once they are shared, so it stays right for every
+/// conversation that begins with the same ones.
 #[derive(Debug, Default)]
-struct Spread(u64);
+pub(super) struct Beginning {
+    /// The references keep the addresses from being used again, not the messages alive.
+    messages: Vec<Weak<Message>>,
+    /// Where it may be cut: after so many messages, at so many bytes.
+    cuts: Vec<(usize, usize)>,
+    /// The turns, with commas between them.
+    text: Vec<u8>,
+}
 
-impl Hasher for Spread {
-    fn finish(&self) -> u64 {
-        self.0
+impl Beginning {
+    /// Messages that are written in it.
+    pub(super) fn messages(&self) -> usize {
+        self.messages.len()
     }
 
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_usize(usize::from(*byte));
-        }
+    /// The turns of those messages, with commas between them.
+    pub(super) fn text(&self) -> &[u8] {
+        &self.text
     }
 
-    fn write_usize(&mut self, address: usize) {
-        self.0 = (self.0 ^ address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
+    /// Adds turns that were written after it, up to the last cut: messages and bytes of `text`, each from the
+    /// conversation's start.
+    pub(super) fn extend(&mut self, messages: &Messages, text: &[u8], cuts: impl Iterator<Item = (usize, usize)>) {
+        self.cuts.extend(cuts.take_while(|(_, bytes)| *bytes <= MOST_OF_ONE));
+        let Some((upto, bytes)) = self.cuts.last().copied() else { return };
+        let known = self.messages.len();
+        self.messages.extend(messages.tail(known).take(upto.saturating_sub(known)).map(Arc::downgrade));
+        self.text.extend_from_slice(text.get(self.text.len()..bytes).unwrap_or_default());
+    }
+
+    /// Leaves what `messages` begins with too, `most` of them at most.
+    fn cut(&mut self, messages: &Messages, most: usize) {
+        let same = |(mine, theirs): &(&Weak<Message>, &Arc<Message>)| std::ptr::eq(mine.as_ptr(), Arc::as_ptr(theirs));
+        let shared = self.messages.iter().zip(messages.iter()).take(most).take_while(same).count();
+        self.cuts.truncate(self.cuts.partition_point(|(upto, _)| *upto <= shared));
+        let (upto, bytes) = self.cuts.last().copied().unwrap_or_default();
+        self.messages.truncate(upto);
+        self.text.truncate(bytes);
+    }
+
+    /// Whether nobody holds the conversation any more.
+    fn has_ended(&self) -> bool {
+        self.messages.first().is_none_or(|first| first.strong_count() == 0)
     }
 }
 
 impl Written {
-    /// The messages as they were written before, or as they are written now.
-    pub(super) fn of<'a>(
-        &self,
-        messages: impl Iterator<Item = Option<&'a Arc<Message>>>,
-        mut write: impl FnMut(usize) -> serde_json::Result<Box<RawValue>>,
-    ) -> serde_json::Result<Vec<Option<Arc<RawValue>>>> {
-        // Nothing is awaited and little is done while the lock is held.
+    /// What is known of how a conversation begins, `most` messages at most. It is handed out, to be given back with
+    /// [`keep`](Self::keep): who asks for the same one meanwhile writes it anew.
+    pub(super) fn take(&self, messages: &Messages, most: usize) -> Beginning {
+        let Some(first) = messages.get(0) else { return Beginning::default() };
+        let taken = {
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let taken = kept.by_first.remove(&Arc::as_ptr(first).addr()).unwrap_or_default();
+            kept.bytes = kept.bytes.saturating_sub(taken.text.len());
+            taken
+        };
+        let mut beginning = taken;
+        beginning.cut(messages, most);
+        beginning
+    }
+
+    /// Keeps a beginning for the next request.
+    pub(super) fn keep(&self, beginning: Beginning) {
+        let Some(first) = beginning.messages.first() else { return };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut out = Vec::with_capacity(messages.size_hint().0);
-        for (at, message) in messages.enumerate() {
-            let Some(message) = message else {
-                out.push(None);
-                continue;
-            };
-            let address = Arc::as_ptr(message).addr();
-            // An address is used again when a message is gone; the weak reference knows whose it was.
-            if let Some((of, raw)) = kept.by_address.get(&address)
-                && of.strong_count() > 0
-            {
-                out.push(Some(raw.clone()));
-                continue;
-            }
-            let raw: Arc<RawValue> = write(at)?.into();
-            kept.bytes += raw.get().len();
-            if kept.bytes > MOST_BYTES {
-                kept.by_address.clear();
-                kept.bytes = raw.get().len();
-            }
-            kept.by_address.insert(address, (Arc::downgrade(message), raw.clone()));
-            out.push(Some(raw));
+        let bytes = beginning.text.len();
+        if kept.bytes + bytes > MOST_OF_ALL {
+            kept.by_first.retain(|_, other| !other.has_ended());
+            kept.bytes = kept.by_first.values().map(|other| other.text.len()).sum();
         }
-        Ok(out)
+        if kept.bytes + bytes > MOST_OF_ALL {
+            kept.by_first.clear();
+            kept.bytes = 0;
+        }
+        let replaced = kept.by_first.insert(first.as_ptr().addr(), beginning);
+        kept.bytes = (kept.bytes + bytes).saturating_sub(replaced.map_or(0, |other| other.text.len()));
     }
 }

@@ -24,7 +24,7 @@ struct Said {
 pub(crate) fn from_body(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelError {
     let said = match serde_json::from_slice::<Value>(body) {
         Ok(value) => read(&value),
-        Err(_) => Said { message: quote(&String::from_utf8_lossy(body)), ..Said::default() },
+        Err(_) => Said { message: words(&String::from_utf8_lossy(body)), ..Said::default() },
     };
     let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
     let mut info = info(&said, Some(status));
@@ -217,6 +217,18 @@ pub(super) fn map_info(mut error: ModelError, change: impl FnOnce(&mut ErrorInfo
     error
 }
 
+/// What a body that is no JSON says. A page, which proxies and other servers answer with, says it in its title.
+fn words(body: &str) -> String {
+    if !body.trim_start().starts_with('<') {
+        return quote(body);
+    }
+    let title = body.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>"));
+    match title.map(|(title, _)| title.trim()).filter(|title| !title.is_empty()) {
+        Some(title) => format!("the server answered with a page that is titled \"{}\"", quote(title)),
+        None => "the server answered with a page".to_owned(),
+    }
+}
+
 fn quote(text: &str) -> String {
     let text = text.trim();
     match text.char_indices().nth(QUOTED) {
@@ -279,6 +291,14 @@ mod tests {
         for (status, body, kind) in cases {
             assert_eq!(answer(status, &[], body).kind(), kind, "{status} {body}");
         }
+    }
+
+    #[test]
+    fn of_a_page_the_title_is_quoted() {
+        let said = |body| answer(502, &[], body).info().message.clone();
+        let page = "<html>\n<head><title>502 Bad Gateway</title></head><body>many words</body></html>";
+        assert_eq!(said(page), "the server answered with a page that is titled \"502 Bad Gateway\"");
+        assert_eq!(said("<html>busy</html>"), "the server answered with a page");
     }
 
     #[test]

@@ -7,14 +7,14 @@ use serde_json::Value;
 /// Characters shown of a value.
 const SHOWN: usize = 60;
 
-/// The first place where a request departs from the recorded one.
+/// The first place where something departs from what was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The field, as in `messages[2].content[0].text`.
     pub path: String,
     /// What was recorded there, shortened; `nothing` where there is no such field.
     pub expected: String,
-    /// What the request has there, shortened; `nothing` where there is no such field.
+    /// What is there now, shortened; `nothing` where there is no such field.
     pub got: String,
 }
 
@@ -26,8 +26,9 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Compares in the order of the recorded fields, depth first; the order of keys does not matter.
-pub(super) fn first_difference(expected: &Value, got: &Value) -> Option<Difference> {
+/// The first place where two values differ, in the order of the expected one's fields, depth first; the order of keys
+/// does not matter.
+pub fn first_difference(expected: &Value, got: &Value) -> Option<Difference> {
     walk(&mut String::new(), Some(expected), Some(got))
 }
 

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use deepagents_core::model::{ErrorInfo, ModelError, ModelEvent, ModelOutput, ModelProfile, ModelRequest};
+use deepagents_core::model::{ErrorInfo, ModelError, ModelEvent, ModelProfile, ModelRequest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+use super::answer::Answer;
 
 pub(super) const VERSION: u64 = 1;
 
@@ -20,11 +22,8 @@ pub(super) struct Exchange {
     pub(super) seq: u64,
     pub(super) fingerprint: String,
     pub(super) request: Value,
-    pub(super) events: Vec<EventRecord>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) output: Option<Box<ModelOutput>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) error: Option<ErrorRecord>,
+    #[serde(flatten)]
+    pub(super) answer: Answer,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -157,8 +156,8 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What a model is shown of a request, as JSON.
-pub(super) fn request_json(request: &ModelRequest) -> Value {
+/// What a model is shown of a request, as JSON: what is left out, such as ids of messages, no model sees.
+pub fn request_json(request: &ModelRequest) -> Value {
     let mut value = json!({
         "system": request.system,
         "messages": request.messages,
@@ -183,13 +182,15 @@ pub(super) fn request_json(request: &ModelRequest) -> Value {
     value
 }
 
-/// FNV-1a over the value with its keys sorted: stable across versions of this program and of its compiler.
-pub(super) fn fingerprint(value: &Value) -> String {
+/// A hash of a value in 16 hexadecimal digits: the same whatever the order of its keys is, on every machine and in every
+/// version of this program.
+pub fn fingerprint(value: &Value) -> String {
     let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
     hash.value(value);
     format!("{:016x}", hash.0)
 }
 
+/// FNV-1a over the value with its keys sorted.
 struct Fnv(u64);
 
 impl Fnv {

@@ -32,6 +32,7 @@
 //!
 //! A recording holds whole prompts, file contents among them. Keep it where you would keep those.
 
+mod answer;
 mod difference;
 mod format;
 mod recording;
@@ -41,9 +42,12 @@ mod writer;
 use std::io;
 use std::path::PathBuf;
 
-pub use difference::Difference;
+pub use answer::{Answer, Failure, overhear};
+pub use difference::{Difference, first_difference};
+pub use format::{fingerprint, request_json};
 pub use recording::RecordingModel;
 pub use replay::{Matching, ReplayModel};
+pub use writer::LineWriter;
 
 /// Why a recording could not be made or read.
 #[derive(Debug, thiserror::Error)]

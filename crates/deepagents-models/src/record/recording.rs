@@ -1,8 +1,7 @@
 //! The model that writes down what passes through it.
 
 use std::fmt;
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,8 +11,9 @@ use futures_core::stream::BoxStream;
 use futures_util::{StreamExt, stream};
 
 use super::RecordingError;
-use super::format::{ErrorRecord, EventRecord, Line};
-use super::writer::{Heard, Writer};
+use super::answer::Answer;
+use super::format::{Exchange, Line, fingerprint, request_json};
+use super::writer::{self, LineWriter};
 
 /// A model that writes down every exchange with the model it wraps, and changes nothing.
 ///
@@ -42,7 +42,7 @@ use super::writer::{Heard, Writer};
 /// ```
 pub struct RecordingModel {
     model: Arc<dyn ChatModel>,
-    writer: Writer,
+    writer: LineWriter,
     next: AtomicU64,
 }
 
@@ -53,7 +53,9 @@ impl RecordingModel {
     /// [`RecordingError::Write`] when the writing thread cannot be started.
     pub fn new(model: Arc<dyn ChatModel>, sink: impl Write + Send + 'static) -> Result<Self, RecordingError> {
         let header = Line::Recording { model: model.name().to_owned(), profile: model.profile() };
-        Ok(Self { writer: Writer::start(sink, header)?, model, next: AtomicU64::new(0) })
+        let writer = LineWriter::start(sink)?;
+        writer.submit(move || header.to_json());
+        Ok(Self { writer, model, next: AtomicU64::new(0) })
     }
 
     /// Records into a new file.
@@ -61,16 +63,8 @@ impl RecordingModel {
     /// # Errors
     /// [`RecordingError::Open`] when the file cannot be created, also because it exists already: recordings are not
     /// overwritten.
-    #[allow(clippy::disallowed_methods, reason = "a recorder opens the one file it is given")]
     pub async fn create(model: Arc<dyn ChatModel>, path: impl Into<PathBuf>) -> Result<Self, RecordingError> {
-        let path = path.into();
-        let at = path.clone();
-        let opened =
-            tokio::task::spawn_blocking(move || OpenOptions::new().write(true).create_new(true).open(at)).await;
-        let file = opened
-            .map_err(io::Error::other)
-            .and_then(|file| file)
-            .map_err(|source| RecordingError::Open { path, source })?;
+        let file = writer::create(path.into()).await?;
         Self::new(model, file)
     }
 
@@ -79,7 +73,7 @@ impl RecordingModel {
     /// # Errors
     /// [`RecordingError::Write`] when any of them could not be.
     pub async fn flush(&self) -> Result<(), RecordingError> {
-        self.writer.flush().await.map_err(RecordingError::Write)
+        self.writer.flush().await
     }
 }
 
@@ -101,7 +95,7 @@ impl ChatModel for RecordingModel {
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         let seq = self.next.fetch_add(1, Ordering::Relaxed);
         let events = self.model.stream(request.clone());
-        let heard = Heard { seq, request, events: Vec::new(), output: None, error: None };
+        let heard = Heard { seq, request, answer: Answer::default() };
         let tape = Tape { events, heard: Some(Box::new(heard)), writer: self.writer.clone() };
         Box::pin(stream::unfold(tape, |mut tape| async move {
             let item = tape.events.next().await;
@@ -118,7 +112,22 @@ struct Tape {
     events: BoxStream<'static, Result<ModelEvent, ModelError>>,
     /// `None` once it is written.
     heard: Option<Box<Heard>>,
-    writer: Writer,
+    writer: LineWriter,
+}
+
+/// An exchange on its way to the file; the request becomes JSON on the writing thread.
+struct Heard {
+    seq: u64,
+    request: ModelRequest,
+    answer: Answer,
+}
+
+impl Heard {
+    fn line(self: Box<Self>) -> Result<String, serde_json::Error> {
+        let Self { seq, request, answer } = *self;
+        let request = request_json(&request);
+        Line::Exchange(Exchange { seq, fingerprint: fingerprint(&request), request, answer }).to_json()
+    }
 }
 
 type Item = Option<Result<ModelEvent, ModelError>>;
@@ -126,17 +135,14 @@ type Item = Option<Result<ModelEvent, ModelError>>;
 impl Tape {
     async fn hear(&mut self, item: Item) -> Result<Item, ModelError> {
         let Some(mut heard) = self.heard.take() else { return Ok(item) };
-        match &item {
-            Some(Ok(ModelEvent::Finished(output))) => heard.output = Some(output.clone()),
-            Some(Ok(event)) => {
-                heard.events.push(EventRecord::of(event)?);
-                self.heard = Some(heard);
-                return Ok(item);
-            }
-            Some(Err(error)) => heard.error = Some(ErrorRecord::of(error)?),
-            None => {}
+        if heard.answer.note(item.as_ref())? {
+            self.writer
+                .write(move || heard.line())
+                .await
+                .map_err(|error| ModelError::invalid(format!("the exchange could not be recorded: {error}")))?;
+        } else {
+            self.heard = Some(heard);
         }
-        self.writer.write(heard).await?;
         Ok(item)
     }
 }
@@ -144,7 +150,7 @@ impl Tape {
 impl Drop for Tape {
     fn drop(&mut self) {
         if let Some(heard) = self.heard.take() {
-            self.writer.submit(heard);
+            self.writer.submit(move || heard.line());
         }
     }
 }

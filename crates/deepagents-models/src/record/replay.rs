@@ -178,9 +178,6 @@ impl ChatModel for ReplayModel {
             Ok(exchange) => exchange,
             Err(error) => return Box::pin(stream::iter([Err(error)])),
         };
-        let events = exchange.events.into_iter().map(|event| Ok(event.into_event()));
-        let output = exchange.output.map(|output| Ok(ModelEvent::Finished(output)));
-        let error = exchange.error.map(|error| Err(error.into_error()));
-        Box::pin(stream::iter(events.chain(output).chain(error)))
+        Box::pin(stream::iter(exchange.answer.play()))
     }
 }

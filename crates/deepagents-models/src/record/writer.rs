@@ -1,63 +1,72 @@
 //! The thread that writes a recording, so that no executor waits for a disk.
 
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 
-use deepagents_core::model::{ModelError, ModelOutput, ModelRequest};
 use tokio::sync::oneshot;
 
 use super::RecordingError;
-use super::format::{ErrorRecord, EventRecord, Exchange, Line, fingerprint, request_json};
 
-/// An exchange on its way to the file; the request becomes JSON on the writing thread.
-pub(super) struct Heard {
-    pub(super) seq: u64,
-    pub(super) request: ModelRequest,
-    pub(super) events: Vec<EventRecord>,
-    pub(super) output: Option<Box<ModelOutput>>,
-    pub(super) error: Option<ErrorRecord>,
-}
+type MakeLine = Box<dyn FnOnce() -> Result<String, serde_json::Error> + Send>;
+type Done = oneshot::Sender<Result<(), Arc<io::Error>>>;
 
 enum Job {
-    Header(Box<Line>),
-    Exchange(Box<Heard>),
+    Line(MakeLine),
     Flush,
 }
 
-type Done = oneshot::Sender<Result<(), Arc<io::Error>>>;
-
-/// Clones write to the same recording; the thread ends when the last one is gone and everything is written.
+/// Writes lines on a thread of its own, in the order in which they are handed over; each is flushed at once. After a
+/// failed write nothing more is written. Clones write to the same place; the thread ends when the last one is gone and
+/// everything is written.
 #[derive(Clone, Debug)]
-pub(super) struct Writer {
+pub struct LineWriter {
     jobs: mpsc::Sender<(Job, Option<Done>)>,
 }
 
-impl Writer {
-    pub(super) fn start(sink: impl Write + Send + 'static, header: Line) -> Result<Self, RecordingError> {
+impl LineWriter {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// [`RecordingError::Write`] when it cannot be started.
+    pub fn start(sink: impl Write + Send + 'static) -> Result<Self, RecordingError> {
         let (jobs, queue) = mpsc::channel();
-        let writer = Self { jobs };
-        writer.send(Job::Header(Box::new(header)), None);
         std::thread::Builder::new()
-            .name("model-recorder".to_owned())
+            .name("recorder".to_owned())
             .spawn(move || write_all(sink, &queue))
             .map_err(RecordingError::Write)?;
-        Ok(writer)
+        Ok(Self { jobs })
     }
 
-    /// Hands an exchange over without waiting for it to be written.
-    pub(super) fn submit(&self, heard: Box<Heard>) {
-        self.send(Job::Exchange(heard), None);
+    /// Starts the thread on a new file.
+    ///
+    /// # Errors
+    /// [`RecordingError::Open`] when the file cannot be created, also because it exists already.
+    pub async fn create(path: impl Into<PathBuf>) -> Result<Self, RecordingError> {
+        Self::start(create(path.into()).await?)
     }
 
-    /// Writes an exchange and waits until the sink has it.
-    pub(super) async fn write(&self, heard: Box<Heard>) -> Result<(), ModelError> {
-        let written = self.run(Job::Exchange(heard)).await;
-        written.map_err(|error| ModelError::invalid(format!("the exchange could not be recorded: {error}")))
+    /// Hands over a line, to be made, without its line break, on the writing thread. Does not wait.
+    pub fn submit(&self, line: impl FnOnce() -> Result<String, serde_json::Error> + Send + 'static) {
+        self.send(Job::Line(Box::new(line)), None);
     }
 
     /// Waits until everything handed over so far is with the sink.
-    pub(super) async fn flush(&self) -> Result<(), io::Error> {
-        self.run(Job::Flush).await.map_err(|error| io::Error::new(error.kind(), error.to_string()))
+    ///
+    /// # Errors
+    /// [`RecordingError::Write`] when any of it could not be written.
+    pub async fn flush(&self) -> Result<(), RecordingError> {
+        let flushed = self.run(Job::Flush).await;
+        flushed.map_err(|error| RecordingError::Write(io::Error::new(error.kind(), error.to_string())))
+    }
+
+    /// Writes a line and waits until the sink has it.
+    pub(super) async fn write(
+        &self,
+        line: impl FnOnce() -> Result<String, serde_json::Error> + Send + 'static,
+    ) -> Result<(), Arc<io::Error>> {
+        self.run(Job::Line(Box::new(line))).await
     }
 
     async fn run(&self, job: Job) -> Result<(), Arc<io::Error>> {
@@ -70,6 +79,14 @@ impl Writer {
         // A closed channel drops `done` with the job, which is how the waiting side learns of it.
         let _ = self.jobs.send((job, done));
     }
+}
+
+/// A new file; recordings are not overwritten.
+#[allow(clippy::disallowed_methods, reason = "a recorder opens the one file it is given")]
+pub(super) async fn create(path: PathBuf) -> Result<File, RecordingError> {
+    let at = path.clone();
+    let opened = tokio::task::spawn_blocking(move || OpenOptions::new().write(true).create_new(true).open(at)).await;
+    opened.map_err(io::Error::other).and_then(|file| file).map_err(|source| RecordingError::Open { path, source })
 }
 
 fn write_all(mut sink: impl Write, queue: &mpsc::Receiver<(Job, Option<Done>)>) {
@@ -86,16 +103,10 @@ fn write_all(mut sink: impl Write, queue: &mpsc::Receiver<(Job, Option<Done>)>) 
 }
 
 fn perform(sink: &mut impl Write, job: Job) -> io::Result<()> {
-    let line = match job {
+    let mut text = match job {
         Job::Flush => return sink.flush(),
-        Job::Header(line) => *line,
-        Job::Exchange(heard) => {
-            let Heard { seq, request, events, output, error } = *heard;
-            let request = request_json(&request);
-            Line::Exchange(Exchange { seq, fingerprint: fingerprint(&request), request, events, output, error })
-        }
+        Job::Line(line) => line()?,
     };
-    let mut text = line.to_json()?;
     text.push('\n');
     sink.write_all(text.as_bytes())?;
     sink.flush()

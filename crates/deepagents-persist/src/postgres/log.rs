@@ -10,9 +10,10 @@ use deepagents_core::journal::{
 };
 use futures_core::future::BoxFuture;
 
-use super::rows::{Apart, NOW, find, find_or_new, millis, owned, put_blobs, signed, text, time, unsigned};
+use super::rows::{NOW, find, find_or_new, owned, put_blobs, text};
 use super::{Postgres, Work};
 use crate::blob::{Packed, pack, pack_texts};
+use crate::convert::{Apart, damaged, millis, signed, time, unsigned};
 
 type Done<'a, T> = BoxFuture<'a, Result<T, JournalError>>;
 
@@ -293,8 +294,4 @@ pub(super) async fn drop_snapshots(db: &Transaction<'_>, key: i64, positions: Ra
         db.execute(&db.prepare_cached(sql).await?, &[&key, &from, &until]).await?;
     }
     Ok(())
-}
-
-fn damaged(thread: &str, position: Position, error: &serde_json::Error) -> JournalError {
-    JournalError::Damaged { thread: thread.to_owned(), position, reason: error.to_string() }
 }

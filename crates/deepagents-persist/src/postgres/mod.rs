@@ -9,6 +9,7 @@ mod threads;
 
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use deadpool_postgres::{Object, Pool};
 use deepagents_core::env::Clock;
@@ -44,12 +45,13 @@ pub struct Postgres {
 pub struct PostgresOptions {
     schema: String,
     connections: usize,
+    wait: Duration,
     clock: Option<Arc<dyn Clock>>,
 }
 
 impl Default for PostgresOptions {
     fn default() -> Self {
-        Self { schema: "deepagents".to_owned(), connections: 16, clock: None }
+        Self { schema: "deepagents".to_owned(), connections: 16, wait: Duration::from_secs(30), clock: None }
     }
 }
 
@@ -63,6 +65,12 @@ impl PostgresOptions {
     /// How many connections are kept at most; 16 by default.
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections.max(1);
+        self
+    }
+
+    /// How long to wait for somebody else who keeps a thread or a table locked; 30 seconds by default.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
         self
     }
 
@@ -104,6 +112,7 @@ impl std::fmt::Debug for PostgresOptions {
         f.debug_struct("PostgresOptions")
             .field("schema", &self.schema)
             .field("connections", &self.connections)
+            .field("wait", &self.wait)
             .finish_non_exhaustive()
     }
 }

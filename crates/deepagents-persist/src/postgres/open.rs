@@ -82,7 +82,9 @@ where
     let name: Arc<str> = format!("{}.{schema}", config.get_dbname().unwrap_or("postgres")).into();
     // Spaces and backslashes would end the option.
     let path = schema.replace('\\', "\\\\").replace(' ', "\\ ");
-    config.options(format!("-c search_path=\"{path}\""));
+    let given = config.get_options().unwrap_or_default();
+    let wait = options.wait.as_millis().clamp(1, i32::MAX as u128);
+    config.options(format!("-c lock_timeout={wait} {given} -c search_path=\"{path}\""));
     let manager = Manager::from_config(config, tls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
     let pool = Pool::builder(manager)
         .max_size(options.connections)

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use deadpool_postgres::{GenericClient, Transaction};
-use deepagents_core::env::Timestamp;
 use deepagents_core::journal::{Fence, JournalError, Status, ThreadInfo, check_thread};
 use tokio_postgres::Row;
 
 use super::Work;
-use crate::blob::{Hash, Packed, unpack};
+use crate::blob::{Hash, Packed};
+use crate::convert::{Apart, time, unsigned, whole};
 
 /// Appends that keep texts apart hold this together, whoever removes unneeded ones holds it alone.
 const BLOB_LOCK: i64 = 0x6461_6262;
@@ -30,15 +30,16 @@ pub(super) const THREAD: &str = "key, id, head, status, epoch, owner, lease_unti
                                  expires_at, bytes";
 
 /// A row of the columns in [`THREAD`] and the time.
-pub(super) fn thread_row(row: &Row) -> ThreadRow {
+pub(super) fn thread_row(row: &Row) -> Work<ThreadRow> {
     let mut info = ThreadInfo::new(row.get::<_, String>(1), time(row.get(8)));
     info.end = unsigned(row.get(2));
     info.status = Status::from_word(row.get(3)).unwrap_or(Status::Empty);
-    info.metadata = serde_json::from_str(row.get(7)).unwrap_or_default();
+    info.metadata = serde_json::from_str(row.get(7)).map_err(|error| JournalError::Storage(Box::new(error)))?;
     info.updated_at = time(row.get(9));
     info.expires_at = row.get::<_, Option<i64>>(10).map(time);
     info.bytes = unsigned(row.get(11));
-    ThreadRow { key: row.get(0), epoch: row.get(4), owner: row.get(5), lease_until: row.get(6), now: row.get(12), info }
+    let (key, epoch, owner) = (row.get(0), row.get(4), row.get(5));
+    Ok(ThreadRow { key, epoch, owner, lease_until: row.get(6), now: row.get(12), info })
 }
 
 /// A thread that is not over; locked against other changes in a transaction that asks for it.
@@ -56,7 +57,7 @@ pub(super) async fn find(
         "SELECT {THREAD}, {NOW} FROM thread WHERE id = $2 AND (expires_at IS NULL OR expires_at > {NOW}) {lock}"
     );
     let found = db.query_opt(&db.prepare_cached(&sql).await?, &[&now, &thread]).await?;
-    Ok(found.as_ref().map(thread_row))
+    found.as_ref().map(thread_row).transpose()
 }
 
 /// A thread that is not over, or a new one in its place; locked.
@@ -134,34 +135,5 @@ pub(super) async fn text(
         .iter()
         .filter_map(|row| Some((Hash::try_from(row.get::<_, &[u8]>(0)).ok()?, row.get::<_, String>(1))))
         .collect();
-    Ok(unpack(body, how, &blobs).ok_or_else(|| JournalError::Damaged {
-        thread: thread.to_owned(),
-        position: unsigned(position),
-        reason: "a part of it that was kept apart is missing".to_owned(),
-    })?)
-}
-
-/// Whose parts are kept apart.
-#[derive(Clone, Copy)]
-pub(super) struct Apart {
-    pub(super) thread: i64,
-    pub(super) snapshot: bool,
-}
-
-pub(super) fn time(ms: i64) -> Timestamp {
-    Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MIN)
-}
-
-/// Counts are never negative, and far from the limits.
-pub(super) fn unsigned(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or(0)
-}
-
-pub(super) fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// Milliseconds, at least one.
-pub(super) fn millis(duration: std::time::Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 4).clamp(1, i64::MAX / 4)
+    Ok(whole(thread, position, body, how, &blobs)?)
 }

@@ -6,8 +6,9 @@ use futures_core::future::BoxFuture;
 use serde_json::Value;
 use tokio_postgres::Row;
 
-use super::rows::{NOW, millis, signed, time, unsigned};
+use super::rows::NOW;
 use super::{Postgres, Work};
+use crate::convert::{millis, signed, time, unsigned};
 use crate::place;
 
 type Done<'a, T> = BoxFuture<'a, Result<T, StoreError>>;

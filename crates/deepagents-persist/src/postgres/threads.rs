@@ -8,8 +8,9 @@ use futures_core::future::BoxFuture;
 use serde_json::{Map, Value};
 
 use super::log::drop_snapshots;
-use super::rows::{NOW, THREAD, ThreadRow, drop_blobs, find, find_or_new, millis, signed, thread_row};
+use super::rows::{NOW, THREAD, ThreadRow, drop_blobs, find, find_or_new, thread_row};
 use super::{Postgres, Work};
+use crate::convert::{millis, signed};
 
 type Done<'a, T> = BoxFuture<'a, Result<T, JournalError>>;
 
@@ -110,7 +111,7 @@ impl Postgres {
                 break;
             }
             for row in page {
-                let info = info(thread_row(&row));
+                let info = info(thread_row(&row)?);
                 if threads.len() >= query.limit || !query.matches(&info) {
                     continue;
                 }

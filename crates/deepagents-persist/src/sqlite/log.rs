@@ -9,9 +9,10 @@ use deepagents_core::journal::{
 use futures_core::future::BoxFuture;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::rows::{Apart, find, find_or_new, millis, owned, put_blobs, signed, text, time, unsigned};
+use super::rows::{find, find_or_new, owned, put_blobs, text};
 use super::{Sqlite, Work};
 use crate::blob::{pack, pack_texts};
+use crate::convert::{Apart, damaged, millis, signed, time, unsigned};
 
 type Done<'a, T> = BoxFuture<'a, Result<T, JournalError>>;
 
@@ -198,8 +199,4 @@ pub(super) fn drop_snapshots(db: &Connection, key: i64, positions: Range<Positio
     db.prepare_cached("DELETE FROM blob_ref WHERE thread = ?1 AND position >= ?2 AND position < ?3 AND snapshot = 1")?
         .execute(range)?;
     Ok(())
-}
-
-fn damaged(thread: &str, position: Position, error: &serde_json::Error) -> JournalError {
-    JournalError::Damaged { thread: thread.to_owned(), position, reason: error.to_string() }
 }

@@ -54,6 +54,9 @@ pub enum Synchronous {
     Full,
 }
 
+/// SQLite counts the milliseconds that it waits in 32 bits.
+const MAX_WAIT: std::time::Duration = std::time::Duration::from_secs(24 * 24 * 60 * 60);
+
 /// How a [`Sqlite`] is opened.
 #[derive(Clone)]
 #[must_use]
@@ -88,9 +91,9 @@ impl SqliteOptions {
         self
     }
 
-    /// How long to wait for another process that keeps the file locked; 5 seconds by default.
+    /// How long to wait for another process that keeps the file locked; 5 seconds by default, 24 days at most.
     pub fn wait(mut self, wait: std::time::Duration) -> Self {
-        self.wait = wait;
+        self.wait = wait.min(MAX_WAIT);
         self
     }
 

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
@@ -16,6 +17,9 @@ const PAGE: i64 = 8192;
 
 /// Pages in the WAL before they are moved to the file: 4 MB.
 const WAL_PAGES: i64 = 512;
+
+/// Between one try to open a file that is locked and the next.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// The steps from an empty file to the present schema; the schema's number is how many were taken.
 const MIGRATIONS: [&str; 1] = ["
@@ -84,13 +88,29 @@ const MIGRATIONS: [&str; 1] = ["
     CREATE INDEX item_expires ON item (expires_at) WHERE expires_at IS NOT NULL;
 "];
 
-/// Opens the connection that writes, and brings the schema up to date.
+/// Opens the connection that writes, and brings the schema up to date. Blocks.
 pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<Connection, DatabaseError> {
+    let until = Instant::now() + options.wait;
+    loop {
+        match open_once(path, options) {
+            // Where several make a database at once, SQLite does not wait by itself for the one that enters WAL mode.
+            Err(DatabaseError::Locked { .. }) if Instant::now() < until => std::thread::sleep(PAUSE),
+            opened => return opened,
+        }
+    }
+}
+
+fn open_once(path: &Path, options: &SqliteOptions) -> Result<Connection, DatabaseError> {
     let explain = |error: rusqlite::Error| explain(path, &error);
     create_private(path)?;
     let mut db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)
         .map_err(explain)?;
     db.busy_timeout(options.wait).map_err(explain)?;
+    // SQLite opens a file that it may not write for reading instead.
+    if db.is_readonly("main").map_err(explain)? {
+        let reason = "the file may only be read".to_owned();
+        return Err(DatabaseError::ReadOnly { database: path.display().to_string(), reason });
+    }
     whose(&db, path)?;
     prepare(&mut db, options).map_err(explain)?;
     let known = MIGRATIONS.len() as i64;
@@ -134,6 +154,8 @@ fn create_private(path: &Path) -> Result<(), DatabaseError> {
 /// Refuses a file that is not ours, before anything in it is changed.
 fn whose(db: &Connection, path: &Path) -> Result<(), DatabaseError> {
     let explain = |error: rusqlite::Error| explain(path, &error);
+    // Both are read at one moment: another process may be making this very database.
+    let db = db.unchecked_transaction().map_err(explain)?;
     let application: i64 = db.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(explain)?;
     let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0)).map_err(explain)?;
     if application == APPLICATION || (application == 0 && tables == 0) {
@@ -190,6 +212,10 @@ fn migrate(db: &mut Connection) -> rusqlite::Result<i64> {
 /// What an error of SQLite means for whoever uses the file.
 pub(super) fn explain(path: &Path, error: &rusqlite::Error) -> DatabaseError {
     let (database, reason) = (path.display().to_string(), error.to_string());
+    if error.sqlite_error().is_some_and(|found| found.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE) {
+        // The index of the WAL could not grow.
+        return DatabaseError::Full { database, reason };
+    }
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt) => DatabaseError::Damaged { database, reason },
         Some(ErrorCode::NotADatabase) => DatabaseError::Foreign { database, reason },

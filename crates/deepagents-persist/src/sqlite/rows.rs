@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use deepagents_core::env::Timestamp;
 use deepagents_core::journal::{Fence, JournalError, Status, ThreadInfo, check_thread};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Work;
-use crate::blob::{Hash, Packed, unpack};
+use crate::blob::{Hash, Packed};
+use crate::convert::{Apart, time, unsigned, whole};
 
 /// A thread's row.
 pub(super) struct ThreadRow {
@@ -26,7 +26,8 @@ pub(super) fn thread_row(row: &Row<'_>) -> rusqlite::Result<ThreadRow> {
     let mut info = ThreadInfo::new(id, time(row.get(8)?));
     info.end = unsigned(row.get(2)?);
     info.status = Status::from_word(&row.get::<_, String>(3)?).unwrap_or(Status::Empty);
-    info.metadata = serde_json::from_str(&row.get::<_, String>(7)?).unwrap_or_default();
+    info.metadata = serde_json::from_str(&row.get::<_, String>(7)?)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(7, rusqlite::types::Type::Text, Box::new(error)))?;
     info.updated_at = time(row.get(9)?);
     info.expires_at = row.get::<_, Option<i64>>(10)?.map(time);
     info.bytes = unsigned(row.get(11)?);
@@ -99,34 +100,5 @@ pub(super) fn text(db: &Connection, thread: &str, position: i64, body: String, h
     let mut found = db.prepare_cached(sql)?;
     let found = found.query_map(params![from.thread, position, from.snapshot], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let blobs = found.collect::<rusqlite::Result<HashMap<Hash, String>>>()?;
-    Ok(unpack(body, how, &blobs).ok_or_else(|| JournalError::Damaged {
-        thread: thread.to_owned(),
-        position: unsigned(position),
-        reason: "a part of it that was kept apart is missing".to_owned(),
-    })?)
-}
-
-/// Whose parts are kept apart.
-#[derive(Clone, Copy)]
-pub(super) struct Apart {
-    pub(super) thread: i64,
-    pub(super) snapshot: bool,
-}
-
-pub(super) fn time(ms: i64) -> Timestamp {
-    Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MIN)
-}
-
-/// Counts are never negative, and far from the limits.
-pub(super) fn unsigned(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or(0)
-}
-
-pub(super) fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// Milliseconds, at least one.
-pub(super) fn millis(duration: std::time::Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 4).clamp(1, i64::MAX / 4)
+    Ok(whole(thread, position, body, how, &blobs)?)
 }

@@ -6,8 +6,8 @@ use futures_core::future::BoxFuture;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 
-use super::rows::{millis, time, unsigned};
 use super::{Sqlite, Work};
+use crate::convert::{millis, time, unsigned};
 use crate::place;
 
 type Done<'a, T> = BoxFuture<'a, Result<T, StoreError>>;

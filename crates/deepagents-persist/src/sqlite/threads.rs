@@ -9,8 +9,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Map, Value};
 
 use super::log::drop_snapshots;
-use super::rows::{THREAD, ThreadRow, delete, drop_blobs, find, find_or_new, millis, signed, thread_row, unsigned};
+use super::rows::{THREAD, ThreadRow, delete, drop_blobs, find, find_or_new, thread_row};
 use super::{Sqlite, Work};
+use crate::convert::{millis, signed, unsigned};
 
 type Done<'a, T> = BoxFuture<'a, Result<T, JournalError>>;
 

@@ -119,6 +119,52 @@ async fn a_file_that_another_process_locks_is_waited_for_and_then_told() {
 }
 
 #[tokio::test]
+async fn a_file_that_another_process_keeps_to_itself_is_waited_for_and_then_told() {
+    let path = place();
+    drop(Sqlite::open(&path).await.unwrap());
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; UPDATE epoch SET last = 7").unwrap();
+    let error = Sqlite::options().wait(Duration::from_millis(50)).open(&path).await.unwrap_err();
+    assert!(matches!(error, DatabaseError::Locked { .. }), "{error:?}");
+    other.execute_batch("ROLLBACK").unwrap();
+    drop(other);
+    Sqlite::open(&path).await.unwrap().check().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_damaged_record_and_a_lost_blob_are_found_and_say_where() {
+    let path = place();
+    let database = Sqlite::open(&path).await.unwrap();
+    let fence = database.claim("t", Claim::new("test", Duration::from_secs(60))).await.unwrap();
+    let update = Update::message(Message::user("x".repeat(100_000)));
+    let large = Record::Update { update: deepagents_core::journal::RecordUpdate::Live(update) };
+    database.append("t", fence, 0, vec![step().remove(0), large]).await.unwrap();
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("DELETE FROM blob").unwrap();
+    let error = database.load("t", None).await.unwrap_err();
+    assert!(matches!(error, JournalError::Damaged { position: 1, .. }), "{error:?}");
+    let error = database.check().await.unwrap_err();
+    assert!(matches!(&error, DatabaseError::Damaged { reason, .. } if reason.contains("blob")), "{error:?}");
+    other.execute_batch("UPDATE event SET body = 'x' WHERE position = 0").unwrap();
+    let error = database.load("t", None).await.unwrap_err();
+    assert!(matches!(error, JournalError::Damaged { position: 0, .. }), "{error:?}");
+    assert_eq!(database.append("t", fence, 2, step()).await.unwrap().end, 3, "what is there stays as it is");
+}
+
+#[tokio::test]
+async fn damaged_metadata_is_an_error_and_is_not_written_over() {
+    let path = place();
+    let database = Sqlite::open(&path).await.unwrap();
+    database.claim("t", Claim::new("test", Duration::from_secs(60))).await.unwrap();
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("UPDATE thread SET metadata = '{\"title\":'").unwrap();
+    assert!(database.threads().get("t").await.is_err());
+    assert!(database.threads().set_metadata("t", serde_json::Map::new()).await.is_err());
+    let kept: String = other.query_row("SELECT metadata FROM thread", [], |row| row.get(0)).unwrap();
+    assert_eq!(kept, "{\"title\":");
+}
+
+#[tokio::test]
 async fn a_place_without_a_folder_is_a_typed_error() {
     let error = Sqlite::open(place().join("no").join("where.db")).await.unwrap_err();
     assert!(matches!(error, DatabaseError::Unavailable { .. }), "{error:?}");
@@ -138,15 +184,22 @@ async fn the_file_is_for_its_owner_alone() {
     }
 }
 
-#[tokio::test]
-async fn two_processes_may_open_a_new_file_at_once_and_share_it() {
-    let path = place();
-    let (one, two) = tokio::join!(Sqlite::open(&path), Sqlite::open(&path));
-    let (one, two) = (one.unwrap(), two.unwrap());
-    let fence = one.claim("t", Claim::new("one", Duration::from_secs(60))).await.unwrap();
-    assert!(matches!(two.claim("t", Claim::new("two", Duration::from_secs(60))).await, Err(JournalError::Busy { .. })));
-    one.append("t", fence, 0, step()).await.unwrap();
-    assert_eq!(two.load("t", None).await.unwrap().end, 1);
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_may_open_a_new_file_at_once_and_share_it() {
+    // Whether they meet at a bad moment is a matter of luck, so there are many.
+    for _ in 0..20 {
+        let path = place();
+        let opened = (0..6).map(|_| tokio::spawn(Sqlite::open(path.clone()))).collect::<Vec<_>>();
+        let mut all = Vec::new();
+        for database in opened {
+            all.push(database.await.unwrap().unwrap());
+        }
+        let fence = all[0].claim("t", Claim::new("one", Duration::from_secs(60))).await.unwrap();
+        let busy = all[1].claim("t", Claim::new("two", Duration::from_secs(60))).await;
+        assert!(matches!(busy, Err(JournalError::Busy { .. })));
+        all[0].append("t", fence, 0, step()).await.unwrap();
+        assert_eq!(all[5].load("t", None).await.unwrap().end, 1);
+    }
 }
 
 #[tokio::test]
@@ -166,4 +219,9 @@ async fn a_large_value_takes_its_room_once() {
     let size = |suffix: &str| std::fs::metadata(format!("{}{suffix}", path.display())).map_or(0, |file| file.len());
     assert!(size("") + size("-wal") < 3_000_000, "{} and {}", size(""), size("-wal"));
     assert_eq!(database.load("u", None).await.unwrap().entries.len(), 20);
+}
+
+#[tokio::test]
+async fn a_database_may_be_waited_for_without_end() {
+    Sqlite::options().wait(Duration::MAX).open(place()).await.unwrap();
 }

@@ -8,9 +8,13 @@
     reason = "helpers of tests may fail loudly, like the tests themselves"
 )]
 
+mod approvals;
 mod corpus;
 mod errors;
+mod in_doubt;
 mod memory;
+mod places;
 mod postgres;
+mod postgres_errors;
 mod resume;
 mod sqlite;

@@ -7,7 +7,7 @@ use deepagents_core::env::Clock;
 use deepagents_persist::{DatabaseError, Postgres};
 
 /// A schema of its own on the server of the tests.
-async fn database(clock: Option<Arc<dyn Clock>>) -> Option<Postgres> {
+pub(crate) async fn database(clock: Option<Arc<dyn Clock>>) -> Option<Postgres> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let url = url()?;
     let schema = format!("test {}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -19,7 +19,7 @@ async fn database(clock: Option<Arc<dyn Clock>>) -> Option<Postgres> {
 }
 
 #[allow(clippy::disallowed_methods, reason = "the server of the tests is named by the environment")]
-fn url() -> Option<String> {
+pub(crate) fn url() -> Option<String> {
     let url = std::env::var("DEEPAGENTS_TEST_POSTGRES").ok();
     if url.is_none() {
         println!("skipped: DEEPAGENTS_TEST_POSTGRES names no server; .ci/postgres.sh starts one");

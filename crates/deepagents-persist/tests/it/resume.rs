@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use deepagents_core::agent::Agent;
 use deepagents_core::error::Error;
-use deepagents_core::journal::{Journal, Keep, Origin, Record, Status};
+use deepagents_core::journal::{Journal, Keep, MemoryJournal, Origin, Record, Status};
 use deepagents_core::message::{Message, Messages};
 use deepagents_core::model::{ErrorInfo, ModelError};
 use deepagents_core::run::{RunInput, Stop};
@@ -56,146 +56,164 @@ fn words(messages: &Messages) -> Vec<String> {
     messages.iter().map(|message| message.text()).collect()
 }
 
-async fn database() -> Arc<Sqlite> {
-    Arc::new(Sqlite::open(place()).await.unwrap())
-}
-
-#[tokio::test]
-async fn a_run_that_ended_anywhere_goes_on_to_the_same_end_and_finished_calls_run_once() {
-    let journal = database().await;
-    let first = Ran::default();
-    let whole = agent(journal.clone(), &first).invoke(RunInput::new("go").thread("t")).await.unwrap();
-    assert_eq!(first.lock().unwrap().values().copied().collect::<Vec<_>>(), [1; 5]);
-    let end = journal.load("t", None).await.unwrap().end;
-    assert!(end > 25, "{end}");
-    let positions = agent(journal.clone(), &first).history("t", None, 99).await.unwrap();
-    let begin = positions.iter().find(|c| c.origin == Origin::Input).unwrap().position;
-    let entries = journal.read("t", 0..end).await.unwrap();
-    // A step and what belongs to it are appended together, so no log ends between them.
-    let may_end = |record: &Record| !matches!(record, Record::Update { .. } | Record::ToolsCommitted { .. });
-    for cut in (begin..end).filter(|cut| may_end(&entries[*cut as usize - 1].record)) {
-        let thread = format!("cut-{cut}");
-        journal.threads().copy("t", &thread, Some(cut)).await.unwrap();
-        let ran = Ran::default();
-        let agent = agent(journal.clone(), &ran);
-        let before = deepagents_core::journal::load(&*journal, &thread, agent.schema().clone(), None).await.unwrap();
-        let outcome = agent.resume(&*thread).outcome().await.unwrap();
-        check_history(outcome.messages()).unwrap();
-        assert_eq!(outcome.stop, Stop::Done, "cut at {cut}");
-        let (got, mut wanted) = (words(outcome.messages()), words(whole.messages()));
-        // What a call would have said beside its result is not known when its outcome is not.
-        if before.in_doubt.keys().any(|call| (call.turn, call.index) == (0, 1)) {
-            wanted.retain(|text| text != "beside");
-        }
-        assert_eq!(got.len(), wanted.len(), "cut at {cut}: {got:?}");
-        for (got, wanted) in got.iter().zip(&wanted) {
-            assert!(got == wanted || got.contains("is unknown"), "cut at {cut}: {got}");
-        }
-        let ran = ran.lock().unwrap().clone();
-        for (call, (_, name, repeatable)) in &before.in_doubt {
-            let times = ran.get(&call.to_string()).copied().unwrap_or(0);
-            assert_eq!(
-                (times, *repeatable),
-                if name == "read" { (1, true) } else { (0, false) },
-                "{call} cut at {cut}"
-            );
-        }
-        assert!(ran.values().all(|times| *times == 1), "cut at {cut}: {ran:?}");
-        let finished = whole.messages().len() - 4 - before.in_doubt.len();
-        assert!(ran.len() <= finished + before.in_doubt.len(), "cut at {cut}");
-        assert_eq!(
-            agent.state(&thread).await.unwrap().messages(),
-            outcome.messages(),
-            "the log folds to what was left"
-        );
-        assert_eq!(journal.threads().get(&thread).await.unwrap().unwrap().status, Status::Ended);
+/// Runs a case on an empty journal of each kind; on Postgres where there is one.
+pub(crate) async fn each(case: impl AsyncFn(Arc<dyn Journal>)) {
+    case(Arc::new(MemoryJournal::new())).await;
+    case(Arc::new(Sqlite::open(place()).await.unwrap())).await;
+    if let Some(postgres) = crate::postgres::database(None).await {
+        case(Arc::new(postgres)).await;
     }
 }
 
 #[tokio::test]
+async fn a_run_that_ended_anywhere_goes_on_to_the_same_end_and_finished_calls_run_once() {
+    each(async |journal| {
+        let first = Ran::default();
+        let whole = agent(journal.clone(), &first).invoke(RunInput::new("go").thread("t")).await.unwrap();
+        assert_eq!(first.lock().unwrap().values().copied().collect::<Vec<_>>(), [1; 5]);
+        let end = journal.load("t", None).await.unwrap().end;
+        assert!(end > 25, "{end}");
+        let positions = agent(journal.clone(), &first).history("t", None, 99).await.unwrap();
+        let begin = positions.iter().find(|c| c.origin == Origin::Input).unwrap().position;
+        let entries = journal.read("t", 0..end).await.unwrap();
+        // A step and what belongs to it are appended together, so no log ends between them.
+        let may_end = |record: &Record| !matches!(record, Record::Update { .. } | Record::ToolsCommitted { .. });
+        for cut in (begin..end).filter(|cut| may_end(&entries[*cut as usize - 1].record)) {
+            let thread = format!("cut-{cut}");
+            journal.threads().copy("t", &thread, Some(cut)).await.unwrap();
+            let ran = Ran::default();
+            let agent = agent(journal.clone(), &ran);
+            let before =
+                deepagents_core::journal::load(&*journal, &thread, agent.schema().clone(), None).await.unwrap();
+            let outcome = agent.resume(&*thread).outcome().await.unwrap();
+            check_history(outcome.messages()).unwrap();
+            assert_eq!(outcome.stop, Stop::Done, "cut at {cut}");
+            let (got, mut wanted) = (words(outcome.messages()), words(whole.messages()));
+            // What a call would have said beside its result is not known when its outcome is not.
+            if before.in_doubt.keys().any(|call| (call.turn, call.index) == (0, 1)) {
+                wanted.retain(|text| text != "beside");
+            }
+            assert_eq!(got.len(), wanted.len(), "cut at {cut}: {got:?}");
+            for (got, wanted) in got.iter().zip(&wanted) {
+                assert!(got == wanted || got.contains("is unknown"), "cut at {cut}: {got}");
+            }
+            let ran = ran.lock().unwrap().clone();
+            for (call, (_, name, repeatable)) in &before.in_doubt {
+                let times = ran.get(&call.to_string()).copied().unwrap_or(0);
+                assert_eq!(
+                    (times, *repeatable),
+                    if name == "read" { (1, true) } else { (0, false) },
+                    "{call} cut at {cut}"
+                );
+            }
+            assert!(ran.values().all(|times| *times == 1), "cut at {cut}: {ran:?}");
+            let finished = whole.messages().len() - 4 - before.in_doubt.len();
+            assert!(ran.len() <= finished + before.in_doubt.len(), "cut at {cut}");
+            assert_eq!(
+                agent.state(&thread).await.unwrap().messages(),
+                outcome.messages(),
+                "the log folds to what was left"
+            );
+            assert_eq!(journal.threads().get(&thread).await.unwrap().unwrap().status, Status::Ended);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_run_that_ended_by_itself_is_not_gone_on_with_and_writes_nothing() {
-    let journal = database().await;
-    let ran = Ran::default();
-    let agent = agent(journal.clone(), &ran);
-    let whole = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
-    let end = journal.load("t", None).await.unwrap().end;
-    let again = agent.resume("t").outcome().await.unwrap();
-    assert_eq!((&again.stop, again.messages()), (&Stop::Done, whole.messages()));
-    assert_eq!(journal.load("t", None).await.unwrap().end, end);
-    let error = agent.resume("nobody").outcome().await.unwrap_err();
-    assert!(matches!(&error.error, Error::Input(text) if text.contains("nobody")), "{error}");
-    assert!(journal.threads().get("nobody").await.unwrap().is_none());
+    each(async |journal| {
+        let ran = Ran::default();
+        let agent = agent(journal.clone(), &ran);
+        let whole = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+        let end = journal.load("t", None).await.unwrap().end;
+        let again = agent.resume("t").outcome().await.unwrap();
+        assert_eq!((&again.stop, again.messages()), (&Stop::Done, whole.messages()));
+        assert_eq!(journal.load("t", None).await.unwrap().end, end);
+        let error = agent.resume("nobody").outcome().await.unwrap_err();
+        assert!(matches!(&error.error, Error::Input(text) if text.contains("nobody")), "{error}");
+        assert!(journal.threads().get("nobody").await.unwrap().is_none());
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_run_that_failed_goes_on_where_it_failed() {
-    let journal = database().await;
-    let asked = AtomicU32::new(0);
-    let model = ScriptedModel::rules()
-        .always(Turn::with(move |_| match asked.fetch_add(1, Ordering::Relaxed) {
-            0 => Turn::text("half"),
-            1 => Turn::error(ModelError::Auth(ErrorInfo::default())),
-            _ => Turn::text("whole"),
-        }))
-        .build();
-    let agent = Agent::builder(model).dyn_journal(journal.clone()).build().unwrap();
-    agent.invoke(RunInput::new("one").thread("t")).await.unwrap();
-    agent.invoke(RunInput::new("two").thread("t")).await.unwrap_err();
-    assert_eq!(journal.threads().get("t").await.unwrap().unwrap().status, Status::Failed);
-    let outcome = agent.resume("t").outcome().await.unwrap();
-    assert_eq!(words(outcome.messages()), ["one", "half", "two", "whole"]);
+    each(async |journal| {
+        let asked = AtomicU32::new(0);
+        let model = ScriptedModel::rules()
+            .always(Turn::with(move |_| match asked.fetch_add(1, Ordering::Relaxed) {
+                0 => Turn::text("half"),
+                1 => Turn::error(ModelError::Auth(ErrorInfo::default())),
+                _ => Turn::text("whole"),
+            }))
+            .build();
+        let agent = Agent::builder(model).dyn_journal(journal.clone()).build().unwrap();
+        agent.invoke(RunInput::new("one").thread("t")).await.unwrap();
+        agent.invoke(RunInput::new("two").thread("t")).await.unwrap_err();
+        assert_eq!(journal.threads().get("t").await.unwrap().unwrap().status, Status::Failed);
+        let outcome = agent.resume("t").outcome().await.unwrap();
+        assert_eq!(words(outcome.messages()), ["one", "half", "two", "whole"]);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_thread_goes_on_from_an_earlier_position_on_a_branch_of_its_own() {
-    let journal = database().await;
-    let ran = Ran::default();
-    let agent = agent(journal.clone(), &ran);
-    let whole = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
-    let history = agent.history("t", None, 99).await.unwrap();
-    let begin = history.last().unwrap();
-    let outcome = agent.invoke(RunInput::new("otherwise").thread("t").at(begin.position)).await.unwrap();
-    assert_eq!(words(outcome.messages())[..2], ["go", "otherwise"]);
-    assert_eq!(ran.lock().unwrap().len(), 10, "the calls of the branch have identities of their own");
-    let old = agent.state_at("t", history[0].position).await.unwrap();
-    assert_eq!(old.messages(), whole.messages(), "the old branch is still there");
-    let now = agent.history("t", None, 99).await.unwrap();
-    let back = now.iter().find(|c| c.origin == Origin::Rewind).unwrap();
-    assert_eq!(back.parent, Some(begin.position));
+    each(async |journal| {
+        let ran = Ran::default();
+        let agent = agent(journal.clone(), &ran);
+        let whole = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+        let history = agent.history("t", None, 99).await.unwrap();
+        let begin = history.last().unwrap();
+        let outcome = agent.invoke(RunInput::new("otherwise").thread("t").at(begin.position)).await.unwrap();
+        assert_eq!(words(outcome.messages())[..2], ["go", "otherwise"]);
+        assert_eq!(ran.lock().unwrap().len(), 10, "the calls of the branch have identities of their own");
+        let old = agent.state_at("t", history[0].position).await.unwrap();
+        assert_eq!(old.messages(), whole.messages(), "the old branch is still there");
+        let now = agent.history("t", None, 99).await.unwrap();
+        let back = now.iter().find(|c| c.origin == Origin::Rewind).unwrap();
+        assert_eq!(back.parent, Some(begin.position));
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn going_back_into_an_open_turn_makes_its_calls_again_but_not_those_that_had_finished() {
-    let journal = database().await;
-    let ran = Ran::default();
-    let agent = agent(journal.clone(), &ran);
-    agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
-    let entries = journal.load("t", None).await.unwrap().entries;
-    let finished = |e: &&deepagents_core::journal::Entry| matches!(e.record, Record::ToolFinished { .. });
-    let first = entries.iter().find(finished).unwrap().position + 1;
-    ran.lock().unwrap().clear();
-    agent.rewind("t", first).await.unwrap();
-    let outcome = agent.resume("t").outcome().await.unwrap();
-    check_history(outcome.messages()).unwrap();
-    assert_eq!(words(outcome.messages()).len(), 10);
-    assert_eq!(ran.lock().unwrap().len(), 4, "{ran:?}");
+    each(async |journal| {
+        let ran = Ran::default();
+        let agent = agent(journal.clone(), &ran);
+        agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+        let entries = journal.load("t", None).await.unwrap().entries;
+        let finished = |e: &&deepagents_core::journal::Entry| matches!(e.record, Record::ToolFinished { .. });
+        let first = entries.iter().find(finished).unwrap().position + 1;
+        ran.lock().unwrap().clear();
+        agent.rewind("t", first).await.unwrap();
+        let outcome = agent.resume("t").outcome().await.unwrap();
+        check_history(outcome.messages()).unwrap();
+        assert_eq!(words(outcome.messages()).len(), 10);
+        assert_eq!(ran.lock().unwrap().len(), 4, "{ran:?}");
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn an_application_changes_the_state_and_the_next_run_sees_it() {
-    let journal = database().await;
-    let agent = agent(journal.clone(), &Ran::default());
-    agent.update_state("t", Update::message(Message::user("before"))).await.unwrap();
-    let outcome = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
-    assert_eq!(words(outcome.messages())[..2], ["before", "go"]);
-    assert!(outcome.messages().iter().all(|message| !message.id().is_empty()));
-    let last = agent.history("t", None, 99).await.unwrap().pop().unwrap();
-    assert_eq!((last.position, last.origin), (1, Origin::Update));
+    each(async |journal| {
+        let agent = agent(journal.clone(), &Ran::default());
+        agent.update_state("t", Update::message(Message::user("before"))).await.unwrap();
+        let outcome = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+        assert_eq!(words(outcome.messages())[..2], ["before", "go"]);
+        assert!(outcome.messages().iter().all(|message| !message.id().is_empty()));
+        let last = agent.history("t", None, 99).await.unwrap().pop().unwrap();
+        assert_eq!((last.position, last.origin), (1, Origin::Update));
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn snapshots_fall_due_as_a_thread_grows_and_a_thread_that_was_pruned_goes_on() {
-    let journal = database().await;
+    let journal: Arc<dyn Journal> = Arc::new(Sqlite::open(place()).await.unwrap());
     let text = "x".repeat(20_000);
     let model = ScriptedModel::rules().always(Turn::text(text)).build();
     let agent = Agent::builder(model).dyn_journal(journal.clone()).build().unwrap();
@@ -209,24 +227,4 @@ async fn snapshots_fall_due_as_a_thread_grows_and_a_thread_that_was_pruned_goes_
     agent.prune("t", &Keep::Latest).await.unwrap();
     assert_eq!(Value::Object(agent.state("t").await.unwrap().to_json(true).unwrap()).to_string(), before);
     assert_eq!(agent.invoke(RunInput::new("more").thread("t")).await.unwrap().messages().len(), 82);
-}
-
-#[tokio::test]
-async fn ten_thousand_threads_wait_without_a_task() {
-    let journal = database().await;
-    let agent = agent(journal.clone(), &Ran::default());
-    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    let before = tasks();
-    for chunk in 0..100 {
-        let batch = (0..100).map(|n| {
-            let (agent, thread) = (agent.clone(), format!("t{chunk}-{n}"));
-            tokio::spawn(async move { agent.update_state(&thread, Update::message(Message::user("wait"))).await })
-        });
-        for done in batch.collect::<Vec<_>>() {
-            done.await.unwrap().unwrap();
-        }
-    }
-    assert_eq!(tasks(), before);
-    let query = deepagents_core::journal::ThreadQuery::default();
-    assert_eq!(journal.threads().list(&query).await.unwrap().len(), 10_000);
 }

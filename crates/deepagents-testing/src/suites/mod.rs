@@ -15,6 +15,7 @@
     reason = "a suite fails by panicking"
 )]
 
+pub mod backend;
 mod clock;
 pub mod journal;
 pub mod store;
@@ -40,6 +41,8 @@ macro_rules! journal_suite {
                 of_writers_at_one_position_exactly_one_wins
                 many_threads_are_written_at_once
                 entries_have_the_time_of_their_append
+                every_kind_of_record_comes_back
+                a_reader_sees_whole_appends_only
             }
             lease {
                 a_thread_has_one_owner
@@ -79,6 +82,7 @@ macro_rules! journal_suite {
             }
             copies {
                 a_copy_has_the_same_state_at_every_position
+                a_copy_has_the_open_turn_too
                 a_copy_up_to_a_position_ends_there
                 a_copy_and_its_source_go_on_apart
                 a_copy_has_metadata_but_no_owner
@@ -89,6 +93,8 @@ macro_rules! journal_suite {
             history {
                 checkpoints_are_newest_first_with_parents_and_runs
                 checkpoints_are_read_in_pages
+                a_change_of_one_channel_leaves_the_others_at_every_position
+                replacing_and_removing_messages_rewrites_no_history
                 going_back_begins_a_branch
                 going_back_twice_and_across_a_snapshot_is_followed
                 pruning_to_the_latest_keeps_the_state_byte_for_byte
@@ -137,6 +143,7 @@ macro_rules! store_suite {
             a_search_is_narrowed_by_key_and_fields_and_paged
             a_search_compares
             namespaces_are_listed_once_and_sorted_and_vanish_with_their_last_item
+            namespaces_are_found_by_their_ends_and_to_a_depth
             places_that_cannot_be_used_are_refused_and_nothing_is_stored
             an_item_lives_as_long_as_it_is_told_after_its_last_write
             an_item_that_is_over_begins_anew

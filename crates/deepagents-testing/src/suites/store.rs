@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deepagents_core::store::{Comparison, Expected, Filter, Item, Query, Store, StoreError, Write};
+use deepagents_core::store::{Comparison, Expected, Filter, Item, NamespaceQuery, Query, Store, StoreError, Write};
 use serde_json::{Value, json};
 
 use super::TestClock;
@@ -173,6 +173,27 @@ pub async fn namespaces_are_listed_once_and_sorted_and_vanish_with_their_last_it
     store.delete(&ns(&["a", "x"]), "1").await.unwrap();
     store.delete(&ns(&["a", "x"]), "2").await.unwrap();
     assert_eq!(store.namespaces(&ns(&["a"])).await.unwrap(), [ns(&["a"])]);
+}
+
+/// A star stands for any label; what is deeper than asked for counts as what is above it.
+pub async fn namespaces_are_found_by_their_ends_and_to_a_depth(store: Any, _: TestClock) {
+    for namespace in ["users ada notes", "users ada facts", "users bob notes", "users bob", "teams ada notes x"] {
+        let namespace: Vec<&str> = namespace.split(' ').collect();
+        store.put(&ns(&namespace), "k", json!(1)).await.unwrap();
+    }
+    let list = async |query: NamespaceQuery| {
+        let found = store.list_namespaces(&query).await.unwrap();
+        found.iter().map(|namespace| namespace.join(" ")).collect::<Vec<_>>()
+    };
+    let query = NamespaceQuery::default;
+    assert_eq!(list(query()).await.len(), 5);
+    assert_eq!(list(query().prefix(["users", "ada"])).await, ["users ada facts", "users ada notes"]);
+    assert_eq!(list(query().suffix(["notes"])).await, ["users ada notes", "users bob notes"]);
+    assert_eq!(list(query().prefix(["*", "ada"])).await, ["teams ada notes x", "users ada facts", "users ada notes"]);
+    assert_eq!(list(query().prefix(["users"]).suffix(["*", "notes"]).limit(1)).await, ["users ada notes"]);
+    assert_eq!(list(query().depth(2)).await, ["teams ada", "users ada", "users bob"]);
+    assert_eq!(list(query().depth(2).offset(1).limit(1)).await, ["users ada"]);
+    assert!(list(query().prefix(["use"])).await.is_empty() && list(query().suffix(["es"])).await.is_empty());
 }
 
 /// Neither namespace nor key may hold NUL, and a namespace has labels.

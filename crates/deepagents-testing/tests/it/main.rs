@@ -1,4 +1,6 @@
 //! What must stay true of the whole tree.
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "helpers of tests fail the test")]
 
+mod checkpoint_list;
 mod tidy;
+mod usage;

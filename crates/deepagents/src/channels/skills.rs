@@ -6,6 +6,8 @@ use deepagents_core::state::{Channel, ChannelError, Concurrent};
 use deepagents_fs::{VPath, Version};
 use serde::{Deserialize, Serialize};
 
+use crate::definition::AgentDefinition;
+
 /// The skills of the thread, kept up to date at the beginning of each run. An update of `None` has them loaded anew.
 ///
 /// A caller may give a catalogue of its own with [`RunInput::update`](deepagents_core::run::RunInput::update); one
@@ -27,7 +29,7 @@ impl Channel for SkillsMetadata {
 }
 
 /// The skills there are.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SkillCatalogue {
     /// In the order of their sources; of two with one name the later, in the place of the first.
     pub skills: Vec<Skill>,
@@ -56,7 +58,7 @@ pub struct SkillStamp {
 }
 
 /// A skill: what its file says of it. The instructions themselves stay in the file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Skill {
     /// The name, as a rule lower-case words joined by hyphens.
     pub name: String,
@@ -85,9 +87,9 @@ pub struct Skill {
     /// Skill tools that are offered once the skill has been read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
-    /// Sub-agents it defines.
+    /// Sub-agents it defines, in its front matter or in a file `agents.yaml` beside it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub agents: Vec<SkillAgent>,
+    pub agents: Vec<AgentDefinition>,
 }
 
 impl Skill {
@@ -107,27 +109,6 @@ impl Skill {
             agents: Vec::new(),
         }
     }
-}
-
-/// A sub-agent that a skill defines.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SkillAgent {
-    /// The name it is called by.
-    pub name: String,
-    /// What it is for.
-    pub description: String,
-    /// What it is told to be and do.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub system_prompt: Option<String>,
-    /// Names of the tools it has; none stands for those of the main agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tools: Option<Vec<String>>,
-    /// Its model, `provider:model`; none stands for that of the main agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// Sources of its own skills.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub skills: Vec<String>,
 }
 
 /// Names of skills that the model is to be shown in full before its next call: names are added to those that wait.

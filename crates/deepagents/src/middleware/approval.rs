@@ -5,7 +5,7 @@ use deepagents_core::error::{Error, Result};
 use deepagents_core::message::{Block, ToolCall};
 use deepagents_core::middleware::{Middleware, Step, ToolNext, ToolRequest, ToolResponse};
 use deepagents_core::run::Context;
-use deepagents_core::tool::{CallId, ToolError};
+use deepagents_core::tool::CallId;
 
 use crate::approvals::{Approvals, AskBefore};
 
@@ -74,7 +74,7 @@ impl Middleware for HumanInTheLoop {
             (Some(Asked { answer: Some(decision), .. }), _) => decision,
             (_, Some(ask)) => {
                 let text = Self::text(&request.call, ask, &request.cx);
-                request.cx.ask(text, ask.allowed.clone()).map_err(paused)?
+                request.cx.ask(text, ask.allowed.clone())?
             }
             (_, None) => return next.run(request).await,
         };
@@ -102,14 +102,5 @@ impl Middleware for HumanInTheLoop {
             Decision::Approve => next.run(request).await,
             other => Err(Error::Input(format!("a decision to {} a call is not known here", other.kind()))),
         }
-    }
-}
-
-fn paused(error: ToolError) -> Error {
-    match error {
-        ToolError::Paused(pause) => Error::Paused(pause),
-        ToolError::Model(text) | ToolError::Denied(text) => Error::Input(text),
-        ToolError::Fatal(source) => Error::Other(source),
-        _ => Error::Input("the question could not be asked".to_owned()),
     }
 }

@@ -35,6 +35,9 @@ impl Middleware for UnsupportedContent {
 
 /// The messages without what the model cannot take; none if there is nothing of it.
 fn readable(messages: &Messages, profile: &ModelProfile) -> Option<Messages> {
+    if !messages.has_media() {
+        return None;
+    }
     let rejects = |block: &Block| matches!(block, Block::Media(media) if kind_rejected(media, profile).is_some());
     let affected =
         |message: &Message| !matches!(message, Message::Assistant(_)) && message.content().iter().any(rejects);

@@ -7,8 +7,11 @@ use std::time::Duration;
 use deepagents::core::ask::AnswerError;
 use deepagents::core::env::{Clock, Timestamp};
 use deepagents::core::journal::{Claim, Journal, Position, Record};
+use deepagents::fs::permissions::{Mode, Operation, Permissions, Rule};
 use deepagents::middleware::HumanInTheLoop;
+use deepagents::middleware::subagents::SubAgentSpec;
 use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
+use deepagents::profile::{ProfileConfig, Profiles};
 use deepagents::{
     Approvals, AskBefore, Decision, DecisionKind, DeepAgent, DeepAgentBuilder, Error, EventKind, Interrupt,
     MemoryJournal, Outcome, RunError, RunInput, Stop, after_model, json_tool, wrap_tool_call,
@@ -494,4 +497,170 @@ async fn cancelling_a_run_that_goes_on_after_an_answer_leaves_a_whole_history() 
     assert_eq!(outcome.stop, Stop::Cancelled);
     check_history(outcome.messages()).unwrap();
     assert!(outcome.questions().is_empty());
+}
+
+fn asking_to(operation: Operation, path: &str) -> Permissions {
+    Permissions::new([Rule::new(Mode::Ask, [path]).only([operation])]).unwrap()
+}
+
+#[test]
+fn the_part_that_asks_cannot_be_left_out_where_something_is_to_be_asked_about() {
+    let asked = || Office::new([]).builder().interrupt_on(Approvals::new().before("send", AskBefore::any()));
+    let ruled = || Office::new([]).builder().permissions(asking_to(Operation::Write, "/**"));
+    let own = HumanInTheLoop::new(Approvals::new().before("send", AskBefore::any()));
+    let profile = ProfileConfig { excluded_middleware: ["HumanInTheLoop".into()].into(), ..ProfileConfig::default() };
+    for (builder, calls) in [
+        (asked().without("HumanInTheLoop"), "calls of send"),
+        (ruled().without("HumanInTheLoop"), "calls of delete, edit_file, write_file"),
+        (Office::new([]).builder().middleware(own).without("HumanInTheLoop"), "calls of send"),
+        (asked().profile(profile.clone()), "calls of send"),
+        (ruled().profile(profile.clone()), "calls of delete, edit_file, write_file"),
+    ] {
+        let error = builder.build().unwrap_err().to_string();
+        assert!(error.contains("nobody would be asked") && error.contains(calls), "{error}");
+    }
+    assert!(Office::new([]).builder().profile(profile).build().is_ok(), "nothing is asked about");
+    // The same for a sub-agent that is asked about more than the agent above.
+    let strict = SubAgentSpec::new("strict", "S.").interrupt_on(Approvals::new().before("send", AskBefore::any()));
+    let profiles = || {
+        let mut profiles = Profiles::empty();
+        let excluded = ProfileConfig { excluded_middleware: ["HumanInTheLoop".into()].into(), ..Default::default() };
+        profiles.register("scripted", excluded).unwrap();
+        profiles
+    };
+    let error = Office::new([]).builder().profiles(profiles()).sub_agent(strict).build().unwrap_err().to_string();
+    assert!(error.contains("`strict`") && error.contains("nobody would be asked"), "{error}");
+}
+
+#[tokio::test]
+async fn what_a_rule_wants_asked_about_waits_and_is_done_or_not_as_decided() {
+    let write = |path: &str| ("write_file", json!({"file_path": path, "content": "x"}));
+    let office = Office::new([
+        Turn::calls([write("/safe.txt"), write("/secret/a.txt"), write("/secret/b.txt")]),
+        Turn::text("Done."),
+    ]);
+    let agent = || office.builder().permissions(asking_to(Operation::Write, "/secret/**")).build().unwrap();
+    let waiting = agent().invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    assert_eq!(ids(&waiting), ["0.1", "0.2"]);
+    let input = RunInput::resume("t").answer("0.1", Decision::Approve).answer("0.2", reject("keep out"));
+    let done = agent().invoke(input).await.unwrap();
+    let results = results(&done);
+    assert_eq!(results[0], ("Wrote /safe.txt".to_owned(), false));
+    assert_eq!(results[1], ("Wrote /secret/a.txt".to_owned(), false));
+    assert!(results[2].1 && results[2].0.contains("keep out"), "{results:?}");
+}
+
+#[tokio::test]
+async fn of_calls_that_look_those_that_may_reach_what_a_rule_is_about_are_asked_about() {
+    let calls = [
+        ("read_file", json!({"file_path": "/sec/a"}), true),
+        ("read_file", json!({"file_path": "sec//a"}), true),
+        ("read_file", json!({"file_path": "/pub/a"}), false),
+        ("read_file", json!({"file_path": "/pub/../sec/a"}), false),
+        ("ls", json!({"path": "."}), true),
+        ("ls", json!({"path": "/pub"}), false),
+        ("grep", json!({"pattern": "x"}), true),
+        ("grep", json!({"pattern": "x", "path": "/pub"}), false),
+        ("glob", json!({"pattern": "*"}), true),
+        ("glob", json!({"pattern": "*", "path": "/pub"}), false),
+        ("glob", json!({"pattern": "/sec/**", "path": "/pub"}), false),
+    ];
+    let mut model_calls: Vec<(&str, Value)> = vec![("write_file", json!({"file_path": "/sec/a", "content": "KEY"}))];
+    model_calls.extend(calls.iter().map(|(name, args, _)| (*name, args.clone())));
+    let office = Office::new([Turn::calls(model_calls), Turn::text("Done.")]);
+    let agent = office.builder().permissions(asking_to(Operation::Read, "/sec/**")).build().unwrap();
+    let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    let expected: Vec<String> =
+        calls.iter().enumerate().filter(|(_, call)| call.2).map(|(at, _)| format!("0.{}", at + 1)).collect();
+    assert_eq!(ids(&waiting), expected);
+    let answers = ids(&waiting).into_iter().fold(RunInput::resume("t"), |input, id| input.answer(id, reject("no")));
+    let done = agent.invoke(answers).await.unwrap();
+    for ((text, _), (name, args, asked)) in results(&done).iter().skip(1).zip(&calls) {
+        assert!(*asked || !text.contains("KEY") && !text.contains("/sec/a\n"), "{name} {args}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_middleware_of_the_user_asks_through_the_context_of_the_call() {
+    let office = Office::new([Turn::calls([send(1), read(2)]), Turn::text("Done.")]);
+    let agent = || {
+        let asks = wrap_tool_call(|request, next| async move {
+            if request.call.name != "send" {
+                return next.run(request).await;
+            }
+            match request.cx.ask("Really?", [DecisionKind::Approve, DecisionKind::Reject])? {
+                Decision::Approve => next.run(request).await,
+                _ => Ok(deepagents::ToolResponse::error("no")),
+            }
+        });
+        office.builder().middleware(asks).build().unwrap()
+    };
+    let waiting = agent().invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    assert_eq!((waiting.stop.clone(), office.made()), (Stop::Waiting, vec!["read 2".to_owned()]));
+    assert_eq!(waiting.questions()[0].text, "Really?");
+    let id = ids(&waiting).remove(0);
+    let done = agent().invoke(RunInput::resume("t").answer(id, Decision::Approve)).await.unwrap();
+    assert_eq!((done.text(), office.made()), ("Done.".to_owned(), vec!["read 2".to_owned(), "send 1".to_owned()]));
+}
+
+#[tokio::test]
+async fn an_expired_question_of_one_sub_agent_leaves_the_other_its_question() {
+    let office = Office {
+        model: ScriptedModel::rules()
+            .when(
+                |r| r.messages.get(0).is_some_and(|m| m.text() == "A."),
+                [Turn::calls([send(1)]), Turn::text("A done.")],
+            )
+            .when(
+                |r| r.messages.get(0).is_some_and(|m| m.text() == "B."),
+                [Turn::calls([read(2)]), Turn::text("B done.")],
+            )
+            .otherwise([
+                Turn::calls(
+                    ["A.", "B."].map(|text| ("task", json!({"description": text, "subagent_type": "general-purpose"}))),
+                ),
+                Turn::text("Done."),
+            ])
+            .build(),
+        ..Office::new([])
+    };
+    let agent = || {
+        let soon = AskBefore::any().expires_after(Duration::from_secs(60));
+        let gate = Approvals::new().before("send", soon).before("read", AskBefore::any());
+        office.builder().interrupt_on(gate).build().unwrap()
+    };
+    let waiting = agent().invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    assert_eq!(ids(&waiting), ["task:0.0/0.0", "task:0.1/0.0"]);
+    office.now.store(2, Ordering::SeqCst);
+    let done = agent().invoke(RunInput::resume("t").answer("task:0.1/0.0", Decision::Approve)).await.unwrap();
+    assert_eq!((done.text(), office.made()), ("Done.".to_owned(), vec!["read 2".to_owned()]));
+    assert_eq!(results(&done), [("A done.".to_owned(), false), ("B done.".to_owned(), false)]);
+}
+
+#[tokio::test]
+async fn the_events_of_a_run_that_goes_on_tell_what_was_decided() {
+    let office = Office::new([Turn::calls([send(1), send(2)]), Turn::text("Done.")]);
+    office.go().await;
+    let input = RunInput::resume("t").answer("0.1", Decision::Approve).answer("0.0", reject("no"));
+    let kinds: Vec<EventKind> = office.agent().run(input).map(|event| event.kind).collect().await;
+    assert!(matches!(kinds[0], EventKind::RunStarted { .. }), "{:?}", kinds[0]);
+    let told: Vec<_> = kinds
+        .into_iter()
+        .filter_map(|kind| match kind {
+            EventKind::Answered { id, decision } => Some((id, decision)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, [("0.1".to_owned(), Decision::Approve), ("0.0".to_owned(), reject("no"))]);
+}
+
+#[tokio::test]
+async fn ones_own_human_in_the_loop_is_asked_beside_what_rules_want_asked_about() {
+    let write = ("write_file", json!({"file_path": "/secret/a.txt", "content": "x"}));
+    let office = Office::new([Turn::calls([write, read(2), send(3)]), Turn::text("Done.")]);
+    let own = HumanInTheLoop::new(Approvals::new().before("read", AskBefore::any()));
+    let rules = asking_to(Operation::Write, "/secret/**");
+    let agent = office.builder().middleware(own).permissions(rules).build().unwrap();
+    let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    assert_eq!(ids(&waiting), ["0.0", "0.1"]);
 }

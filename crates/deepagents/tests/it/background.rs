@@ -7,8 +7,12 @@ use deepagents::channels::Files;
 use deepagents::core::tool::DynTool;
 use deepagents::fs::VPath;
 use deepagents::middleware::background::{BackgroundAgent, BackgroundAgents, BackgroundLimits};
+use deepagents::middleware::subagents::{Mode, Report, SubAgentSpec, sub_agent_fn};
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{DeepAgent, DeepAgentBuilder, MemoryJournal, Message, ModelRequest, Outcome, RunInput, json_tool};
+use deepagents::{
+    Approvals, AskBefore, Decision, DecisionKind, DeepAgent, DeepAgentBuilder, MemoryJournal, Message, ModelRequest,
+    Outcome, RunInput, Stop, json_tool,
+};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 
@@ -210,9 +214,8 @@ async fn no_more_tasks_run_at_once_than_the_limit_allows() {
     let (gate, ..) = gate();
     let child = ScriptedModel::rules().always(Turn::call("gate", json!({}))).build();
     let child = DeepAgent::builder().model(child).tool(gate).build().unwrap();
-    let worker =
-        BackgroundAgent { name: "worker".to_owned(), description: "Works.".to_owned(), agent: child.agent().clone() };
-    let limits = BackgroundLimits { at_once: 2, remembered: 2 };
+    let worker = BackgroundAgent::new("worker", "Works.", child.agent().clone());
+    let limits = BackgroundLimits { at_once: 2, remembered: 2, ..BackgroundLimits::default() };
     let background = BackgroundAgents::new(vec![worker], limits).unwrap();
     let start = || ("start_async_task", json!({"description": "x", "subagent_type": "worker"}));
     let model = ScriptedModel::new([
@@ -237,6 +240,35 @@ async fn no_more_tasks_run_at_once_than_the_limit_allows() {
     assert!(!results[6].1, "there is room again: {results:?}");
 }
 
+#[tokio::test]
+async fn of_all_conversations_only_so_many_tasks_are_remembered() {
+    let child = DeepAgent::builder().model(ScriptedModel::rules().always(Turn::text("Done.")).build()).build().unwrap();
+    let worker = BackgroundAgent::new("worker", "Works.", child.agent().clone());
+    let limits = BackgroundLimits { in_all: 3, ..BackgroundLimits::default() };
+    let background = BackgroundAgents::new(vec![worker], limits).unwrap();
+    let model = ScriptedModel::rules()
+        .always(Turn::with(|r| match r.messages.last().unwrap().text().as_str() {
+            "Start." => Turn::call("start_async_task", json!({"description": "x", "subagent_type": "worker"})),
+            "List." => Turn::call("list_async_tasks", json!({})),
+            _ => Turn::text("Well."),
+        }))
+        .build();
+    let agent = DeepAgent::builder().model(model).middleware(background).journal(MemoryJournal::new()).build().unwrap();
+    let say = async |thread: &str, text: &str| agent.invoke(RunInput::new(text).thread(thread)).await.unwrap();
+    for thread in ["a", "b", "c", "d"] {
+        let mut outcome = say(thread, "Start.").await;
+        while told(&outcome).is_empty() {
+            tokio::task::yield_now().await;
+            outcome = say(thread, "Wait.").await;
+        }
+    }
+    let mut known = Vec::new();
+    for thread in ["a", "b", "c", "d"] {
+        known.push(results(&say(thread, "List.").await).last().unwrap().0.contains("status: success"));
+    }
+    assert_eq!(known, [false, true, true, true]);
+}
+
 #[test]
 fn the_tools_are_there_only_when_switched_on() {
     let tools = |on| {
@@ -245,4 +277,241 @@ fn the_tools_are_there_only_when_switched_on() {
         explained.tools.into_iter().filter(|t| t.name.ends_with("_async_task") || t.name == "list_async_tasks").count()
     };
     assert_eq!((tools(false), tools(true)), (0, 5));
+}
+
+/// A model that starts a gated task when it is told to, checks it when it hears that it waits, and does as the user says
+/// in JSON.
+fn asking(child: impl IntoIterator<Item = Turn>) -> ScriptedModel {
+    ScriptedModel::rules()
+        .when(first_asked("Careful"), child)
+        .when(|r| r.messages.len() == 1, [start("Careful work.")])
+        .always(Turn::with(|r| {
+            let last = r.messages.last().unwrap();
+            let text = last.text();
+            if !matches!(**last, Message::User(_)) {
+                return Turn::text("Fine.");
+            }
+            if let Ok((tool, args)) = serde_json::from_str::<(String, Value)>(&text) {
+                return Turn::call(tool, args);
+            }
+            match text.split("task_id: ").nth(1).filter(|_| text.contains("waits for a person")) {
+                Some(rest) => {
+                    let id = rest.split_whitespace().next().unwrap().to_owned();
+                    Turn::call("check_async_task", json!({"task_id": id}))
+                }
+                None => Turn::text("Fine."),
+            }
+        }))
+        .build()
+}
+
+fn gated(model: &ScriptedModel, ask: AskBefore) -> DeepAgent {
+    let send =
+        json_tool(
+            "send",
+            "Sends.",
+            json!({"type": "object"}),
+            |args: Value, _cx| async move { Ok(format!("sent {args}")) },
+        );
+    agent(model).tool(send).interrupt_on(Approvals::new().before("send", ask)).build().unwrap()
+}
+
+/// Runs turns until the main agent waits for a person.
+async fn until_asked(agent: &DeepAgent) -> Outcome {
+    let mut outcome = say(agent, "Go.").await;
+    while outcome.stop != Stop::Waiting {
+        tokio::task::yield_now().await;
+        outcome = say(agent, "Anything?").await;
+    }
+    outcome
+}
+
+#[tokio::test]
+async fn a_task_that_waits_is_told_and_checking_it_asks_the_person_about_its_own_call() {
+    let model = asking([
+        Turn::calls([("send", json!({"n": 1})), ("send", json!({"n": 2}))]),
+        Turn::with(|r| {
+            Turn::text(r.messages.tail(r.messages.len() - 2).map(|m| m.text()).collect::<Vec<_>>().join("; "))
+        }),
+    ]);
+    let agent = gated(&model, AskBefore::any());
+    let waiting = until_asked(&agent).await;
+    let asked: Vec<_> = waiting.questions().into_iter().map(|q| (q.tool, q.args)).collect();
+    assert_eq!(asked, [("send".to_owned(), json!({"n": 1})), ("send".to_owned(), json!({"n": 2}))]);
+    let ids: Vec<String> = waiting.questions().into_iter().map(|q| q.id).collect();
+    let edit = Decision::from_json(json!({"type": "edit", "args": {"n": 3}}), "send").unwrap();
+    let input = RunInput::resume("t").answer(&ids[0], edit).answer(&ids[1], Decision::Reject { message: None });
+    let answered = agent.invoke(input).await.unwrap();
+    assert!(results(&answered).last().unwrap().0.contains(r#""status":"running""#), "{:?}", results(&answered));
+    let outcome = until_told(&agent, 1).await;
+    let news = &told(&outcome)[0];
+    assert!(news.contains("sent {\"n\":3}") && news.contains("rejected") && !news.contains("sent {\"n\":2}"), "{news}");
+}
+
+#[tokio::test]
+async fn a_task_that_waits_is_listed_as_waiting_and_its_result_is_not_told_before_it_ends() {
+    let model = asking([Turn::call("send", json!({})), Turn::text("Sent.")]);
+    let agent = gated(&model, AskBefore::any());
+    let waiting = until_asked(&agent).await;
+    assert!(told(&waiting).is_empty());
+    // The conversation goes on without an answer; the task waits as before.
+    let listed = say(&agent, &json!(["list_async_tasks", {"status_filter": "waiting"}]).to_string()).await;
+    assert!(results(&listed).last().unwrap().0.ends_with("status: waiting"), "{:?}", results(&listed));
+    let again = say(&agent, &json!(["check_async_task", {"task_id": id_of(&listed, 0)}]).to_string()).await;
+    assert_eq!(again.stop, Stop::Waiting);
+    let input = RunInput::resume("t").answer(&again.questions()[0].id, Decision::Approve);
+    agent.invoke(input).await.unwrap();
+    assert!(told(&until_told(&agent, 1).await)[0].contains("Sent."));
+}
+
+#[tokio::test]
+async fn a_task_that_waits_goes_on_with_something_else_or_is_cancelled() {
+    let heard = Turn::with(|r| Turn::text(format!("Heard: {}", r.messages.last().unwrap().text())));
+    let model = asking([Turn::call("send", json!({})), heard]);
+    let agent = gated(&model, AskBefore::any());
+    let waiting = until_asked(&agent).await;
+    let id = id_of(&waiting, 0);
+    say(&agent, &json!(["update_async_task", {"task_id": id, "message": "Write instead."}]).to_string()).await;
+    assert!(told(&until_told(&agent, 1).await)[0].contains("Heard: Write instead."));
+
+    let model = asking([Turn::call("send", json!({})), Turn::text("Never.")]);
+    let strict = AskBefore::only([DecisionKind::Approve]);
+    let agent = gated(&model, strict);
+    let id = id_of(&until_asked(&agent).await, 0);
+    let refused = say(&agent, &json!(["update_async_task", {"task_id": id, "message": "x"}]).to_string()).await;
+    assert!(results(&refused).last().unwrap().0.contains("only a person can decide"), "{:?}", results(&refused));
+    let cancelled = say(&agent, &json!(["cancel_async_task", {"task_id": id}]).to_string()).await;
+    assert_eq!(results(&cancelled).last().unwrap().0, "Cancelled.");
+    let listed = say(&agent, &json!(["list_async_tasks", {}]).to_string()).await;
+    assert!(results(&listed).last().unwrap().0.ends_with("status: cancelled"));
+}
+
+#[tokio::test]
+async fn without_a_thread_nobody_can_be_asked_and_checking_says_so() {
+    let model = ScriptedModel::rules()
+        .when(first_asked("Careful"), [Turn::call("send", json!({}))])
+        .when(|r| r.messages.len() == 1, [start("Careful work.")])
+        .always(Turn::with(|r| {
+            let last = r.messages.last().unwrap().text();
+            let id = |text: &str| {
+                text.split("task_id: ").nth(1).map(|rest| rest.split_whitespace().next().unwrap().to_owned())
+            };
+            match last.as_str() {
+                text if text.contains("\"note\"") => Turn::text("Given up."),
+                text => match id(text) {
+                    Some(id) => Turn::call("check_async_task", json!({"task_id": id})),
+                    None => Turn::call("list_async_tasks", json!({})),
+                },
+            }
+        }))
+        .build();
+    let outcome = gated(&model, AskBefore::any()).invoke("Go.").await.unwrap();
+    assert_eq!((outcome.stop.clone(), outcome.text().as_str()), (Stop::Done, "Given up."));
+    let last = results(&outcome).pop().unwrap().0;
+    assert!(last.contains(r#""status":"waiting""#) && last.contains(r#""tool":"send""#), "{last}");
+}
+
+#[tokio::test]
+async fn a_fork_and_a_closure_work_in_the_background_too() {
+    let model = ScriptedModel::rules()
+        .when(
+            |r| r.messages.last().unwrap().text().contains("Twin work"),
+            [Turn::with(|r| {
+                Turn::text(format!("Twin saw {} messages: {}", r.messages.len(), r.messages.get(0).unwrap().text()))
+            })],
+        )
+        .when(
+            |r| r.messages.len() == 1,
+            [Turn::calls(["twin", "count", "ask"].map(|name| {
+                ("start_async_task", json!({"description": format!("{name}: Twin work"), "subagent_type": name}))
+            }))],
+        )
+        .always(Turn::with(|r| {
+            let last = r.messages.last().unwrap().text();
+            match serde_json::from_str::<(String, Value)>(&last) {
+                Ok((tool, args)) => Turn::call(tool, args),
+                Err(_) => Turn::text("Fine."),
+            }
+        }))
+        .build();
+    let count = sub_agent_fn("count", "Counts.", |work, cx| async move {
+        tokio::task::yield_now().await;
+        assert!(!cx.cancellation().is_cancelled(), "its run may have ended, it has not");
+        Ok(Report::text(work.description.len().to_string()))
+    });
+    let ask = sub_agent_fn("ask", "Asks.", |_, cx| async move {
+        cx.ask("May I?", DecisionKind::ALL)?;
+        Ok(Report::text("never"))
+    });
+    let agent = agent(&model)
+        .sub_agent(SubAgentSpec::new("twin", "Shares.").mode(Mode::Fork))
+        .custom_sub_agent(count)
+        .custom_sub_agent(ask)
+        .build()
+        .unwrap();
+    let first = say(&agent, "Secret word.").await;
+    let outcome = until_told(&agent, 3).await;
+    let told = told(&outcome).join("\n");
+    assert!(told.contains("Twin saw 2 messages: Secret word."), "{told}");
+    assert!(told.contains("agent: count  status: success\n\n16"), "{told}");
+    assert!(told.contains("agent: ask  status: error") && told.contains("delegate it with `task` instead"), "{told}");
+    let more = json!(["update_async_task", {"task_id": id_of(&first, 1), "message": "more"}]).to_string();
+    let refused = results(&say(&agent, &more).await).pop().unwrap();
+    assert!(refused.1 && refused.0.contains("cannot be told anything more"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_result_that_was_checked_is_not_told_again_and_its_files_come_back_once() {
+    let write = json!({"file_path": "/report.md", "content": "found"});
+    let model = ScriptedModel::rules()
+        .when(first_asked("Research"), [Turn::call("write_file", write), Turn::text("Found.")])
+        .when(|r| r.messages.len() == 1, [start("Research.")])
+        .always(Turn::with(|r| {
+            let id = r.messages.iter().find(|m| m.text().starts_with("Started.")).unwrap().text();
+            let id = id.rsplit(' ').next().unwrap().to_owned();
+            match r.messages.last().unwrap().text() {
+                text if text.contains("\"success\"") => Turn::text("Seen."),
+                text if text.contains("has ended") => Turn::text("Told."),
+                _ => Turn::call("check_async_task", json!({"task_id": id})),
+            }
+        }))
+        .build();
+    let agent = agent(&model).build().unwrap();
+    let outcome = say(&agent, "Go.").await;
+    // Whichever came first, the result was delivered by that alone.
+    let checked = results(&outcome).iter().filter(|(text, _)| text.contains("\"success\"")).count();
+    assert_eq!(checked + told(&outcome).len(), 1, "{:?}", results(&outcome));
+    assert!(outcome.state.get::<Files>().unwrap().get(&VPath::parse("/report.md").unwrap()).is_some());
+}
+
+#[tokio::test]
+async fn a_cancelled_task_is_not_among_the_running_ones_and_blanks_around_its_id_do_not_matter() {
+    let (gate, ..) = gate();
+    let model = ScriptedModel::rules()
+        .when(first_asked("Hang"), [Turn::call("gate", json!({}))])
+        .when(|r| r.messages.len() == 1, [start("Hang.")])
+        .always(Turn::with(|r| {
+            let last = r.messages.last().unwrap().text();
+            let id = r.messages.iter().find(|m| m.text().starts_with("Started.")).unwrap().text();
+            let id = format!(" {} \n", id.rsplit(' ').next().unwrap());
+            match last.as_str() {
+                text if text.starts_with("Started.") => Turn::call("check_async_task", json!({"task_id": id})),
+                text if text.starts_with('{') => Turn::call("cancel_async_task", json!({"task_id": id})),
+                "Cancelled." => Turn::call("list_async_tasks", json!({"status_filter": "running"})),
+                _ => Turn::text("Done."),
+            }
+        }))
+        .build();
+    let outcome = agent(&model).tool(gate).build().unwrap().invoke("Go.").await.unwrap();
+    let results = results(&outcome);
+    assert!(results[1].0.contains(r#""status":"running""#), "{results:?}");
+    assert_eq!(results[3], ("There are no such tasks.".to_owned(), false));
+}
+
+#[tokio::test]
+async fn tasks_are_started_beside_the_standard_sub_agent_that_is_still_there() {
+    let model = ScriptedModel::new([Turn::text("Hi.")]);
+    agent(&model).build().unwrap().invoke("Go.").await.unwrap();
+    let tools: Vec<String> = model.requests()[0].tools.iter().map(|tool| tool.name.clone()).collect();
+    assert!(tools.contains(&"task".to_owned()) && tools.contains(&"start_async_task".to_owned()));
 }

@@ -1,8 +1,13 @@
 //! Assembly, and what `explain` says of it.
 
 use deepagents::blocking::BlockingAgent;
-use deepagents::core::model::ModelRequest;
+use deepagents::core::model::{CacheTtl, ModelRequest};
+use deepagents::fs::LocalBackend;
+use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
+use deepagents::middleware::PromptCaching;
+use deepagents::middleware::filesystem::FilesystemOptions;
 use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::profile::ProfileConfig;
 use deepagents::{DeepAgent, EventKind, Middleware, Preset, Result, modify_request, tool_fn};
 
 fn model() -> ScriptedModel {
@@ -96,8 +101,74 @@ fn explain_counts_what_every_request_begins_with() {
     let tools: usize = explanation.tools.iter().map(|t| t.tokens).sum();
     assert_eq!(explanation.fixed_tokens, explanation.system_tokens + tools);
     assert!(explanation.system.starts_with("You are careful."));
-    assert!(explanation.fixed_tokens < 1500, "{explanation}");
-    assert!(explanation.to_string().contains("write_todos"));
+    let text = explanation.to_string();
+    assert!(text.contains("write_todos") && text.contains("begins with about"), "{text}");
+    let exact = explanation.counted("letters", |text| text.chars().filter(|c| c.is_alphabetic()).count());
+    let text = exact.to_string();
+    assert!(text.ends_with(&format!("begins with {} tokens (letters)", exact.fixed_tokens)), "{text}");
+    assert_eq!(exact.fixed_tokens, exact.system_tokens + exact.tools.iter().map(|t| t.tokens).sum::<usize>());
+}
+
+#[tokio::test]
+async fn explain_counts_the_tools_of_the_first_request_and_no_others() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Args {}
+    let secret = || tool_fn("secret", "Comes with a skill.", |_: Args, _cx| async move { Ok("3") });
+    let without = ProfileConfig { excluded_tools: ["grep".to_owned()].into(), ..ProfileConfig::default() };
+    let builders = [
+        DeepAgent::builder(),
+        DeepAgent::builder().preset(Preset::Lean),
+        DeepAgent::builder().profile(without),
+        DeepAgent::builder().skills(["/skills"]).skill_tool(secret()),
+        DeepAgent::builder().background_agents(true).tool(secret()),
+    ];
+    for (at, builder) in builders.into_iter().enumerate() {
+        let model = model();
+        let agent = builder.model(model.clone()).build().unwrap();
+        agent.invoke("Go.").await.unwrap();
+        let explanation = agent.explain();
+        let request = model.requests().remove(0);
+        let offered: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
+        let counted: Vec<&str> = explanation.tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(counted, offered, "{at}");
+        for (part, tool) in explanation.tools.iter().zip(&request.tools) {
+            for counted in [&tool.name, &tool.schema.to_string()] {
+                assert!(part.text.contains(counted), "{}", part.text);
+            }
+        }
+        assert!(request.system_text().starts_with(&explanation.system), "{at}");
+    }
+}
+
+/// Tokens of the part of every request that is the same, with commands.
+fn fixed_cost(preset: Preset) -> (usize, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let shell = LocalShell::open(dir.path(), Confinement::Unconfined).unwrap();
+    let agent = DeepAgent::builder()
+        .model(model())
+        .preset(preset)
+        .backend(WithShell::new(LocalBackend::open(dir.path()).unwrap(), shell))
+        .build()
+        .unwrap();
+    let vocabulary = tiktoken_rs::o200k_base_singleton();
+    let explanation = agent.explain().counted("o200k", |text| vocabulary.encode_ordinary(text).len());
+    for tool in ["execute", "read_file", "task"] {
+        assert!(explanation.tools.iter().any(|part| part.name == tool), "{tool}");
+    }
+    assert_eq!(explanation.tools.iter().any(|part| part.name == "write_todos"), preset == Preset::Standard);
+    (explanation.fixed_tokens, explanation.to_string())
+}
+
+#[test]
+fn the_standard_stack_with_todos_files_commands_and_sub_agents_costs_2500_tokens_at_most() {
+    let (tokens, explanation) = fixed_cost(Preset::Standard);
+    assert!(tokens <= 2_500, "{explanation}");
+}
+
+#[test]
+fn the_lean_preset_costs_1800_tokens_at_most() {
+    let (tokens, explanation) = fixed_cost(Preset::Lean);
+    assert!(tokens <= 1_800, "{explanation}");
 }
 
 #[test]
@@ -136,6 +207,32 @@ async fn every_request_carries_marks_for_the_provider_to_cache() {
     assert_eq!(marks, [0, 2], "the end as it was before the last answer, and as it is now");
 }
 
+#[tokio::test]
+async fn an_agent_without_a_prompt_has_no_mark_in_it_and_still_has_the_others() {
+    let model = model();
+    let agent = DeepAgent::builder().model(model.clone()).preset(Preset::Lean).build().unwrap();
+    agent.invoke("Go.").await.unwrap();
+    let requests = model.requests();
+    assert!(requests[0].system.iter().all(|block| block.cache.is_none()));
+    assert!(requests[0].cache.tools.is_some());
+    assert_eq!(requests[0].cache.messages.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0]);
+}
+
+#[tokio::test]
+async fn marks_last_as_long_as_is_said_and_short_requests_have_none_where_that_is_said() {
+    let model = ScriptedModel::new([Turn::call("ls", serde_json::json!({"path": "/"})), Turn::text("Done.")]);
+    let caching = PromptCaching::new(CacheTtl::OneHour).min_messages(3);
+    let agent = DeepAgent::builder().model(model.clone()).caching(caching).build().unwrap();
+    agent.invoke("Go.").await.unwrap();
+    let requests = model.requests();
+    assert!(requests[0].cache.tools.is_none() && requests[0].cache.messages.is_empty());
+    assert!(requests[0].system.iter().all(|block| block.cache.is_none()), "two with the prompt are too few");
+    assert_eq!(requests[1].cache.tools, Some(CacheTtl::OneHour));
+    assert!(requests[1].cache.messages.iter().all(|(_, ttl)| *ttl == CacheTtl::OneHour));
+    let marked: Vec<CacheTtl> = requests[1].system.iter().filter_map(|block| block.cache).collect();
+    assert_eq!(marked, [CacheTtl::OneHour]);
+}
+
 #[test]
 fn a_caller_without_a_runtime_gets_events_and_the_outcome() {
     let agent = DeepAgent::builder().model(model()).build().unwrap();
@@ -147,4 +244,34 @@ fn a_caller_without_a_runtime_gets_events_and_the_outcome() {
         .collect();
     assert_eq!(text, "Hello.");
     assert_eq!(run.outcome().unwrap().text(), "Hello.");
+}
+
+#[tokio::test]
+async fn an_agent_of_a_model_alone_has_the_tools_of_todos_files_and_delegation_and_sends_no_empty_prompt() {
+    let files = ["delete", "edit_file", "glob", "grep", "ls", "read_file", "write_file"];
+    for (preset, more) in
+        [(Preset::Standard, &["read_todos", "task", "write_todos"][..]), (Preset::Lean, &["task"][..])]
+    {
+        let model = model();
+        DeepAgent::builder().model(model.clone()).preset(preset).build().unwrap().invoke("Hi.").await.unwrap();
+        let request = model.requests().remove(0);
+        let offered: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
+        let mut expected = [&files, more].concat();
+        expected.sort_unstable();
+        assert_eq!(offered, expected);
+        assert!(request.system.iter().all(|block| !block.text.trim().is_empty()));
+        assert_eq!(request.system.is_empty(), preset == Preset::Lean);
+    }
+}
+
+#[test]
+fn a_name_that_is_no_file_tools_is_an_error_that_lists_them() {
+    let listed = FilesystemOptions { tools: Some(vec!["read".into()]), ..FilesystemOptions::default() };
+    let descriptions = [("cat".to_owned(), "Reads.".to_owned())].into();
+    let described = FilesystemOptions { descriptions, ..FilesystemOptions::default() };
+    for (options, name) in [(listed, "read"), (described, "cat")] {
+        let built = DeepAgent::builder().model(model()).files(options).build();
+        let error = built.unwrap_err().to_string();
+        assert!(error.contains(&format!("`{name}`")) && error.contains("read_file, write_file"), "{error}");
+    }
 }

@@ -1,5 +1,10 @@
 //! The file tools, on the state and on a directory.
 
+mod bounds;
+mod edges;
+mod own;
+mod searching;
+
 use deepagents::channels::Files;
 use deepagents::fs::{LocalBackend, VPath};
 use deepagents::middleware::filesystem::{FilesystemOptions, ReadFormat};
@@ -165,25 +170,6 @@ async fn the_plain_format_shows_text_as_it_is_under_a_header() {
 }
 
 #[tokio::test]
-async fn pictures_are_attached_and_other_binaries_are_told_of() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("dot.png"), b"\x89PNG\r\n\x1a\n").unwrap();
-    std::fs::write(folder.path().join("data.bin"), b"\x00\x01\x02").unwrap();
-    let backend = LocalBackend::open(folder.path()).unwrap();
-    let script = [
-        Turn::calls([
-            ("read_file", json!({"file_path": "/dot.png"})),
-            ("read_file", json!({"file_path": "/data.bin"})),
-        ]),
-        Turn::text("Seen."),
-    ];
-    let (outcome, _) = play(script, |b| b.backend(backend)).await;
-    let contents: Vec<_> = outcome.messages().iter().filter_map(|m| m.as_tool()).map(|t| t.content.clone()).collect();
-    assert!(matches!(&contents[0][..], [deepagents::Block::Media(media)] if media.mime == "image/png"));
-    assert!(results(&outcome)[1].0.contains("/data.bin is not text but application/octet-stream of 3 bytes"));
-}
-
-#[tokio::test]
 async fn a_large_result_goes_to_a_file_and_the_model_sees_both_ends() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Args {}
@@ -201,4 +187,20 @@ async fn a_large_result_goes_to_a_file_and_the_model_sees_both_ends() {
     assert!(results[0].0.len() < 1_000);
     assert!(results[2].0.starts_with("     6\tline of log\n"));
     assert_eq!(text_of(&outcome, "/large_tool_results/c_1").unwrap().len(), 144_000);
+}
+
+#[tokio::test]
+async fn a_command_that_fails_is_a_result_with_both_its_outputs_and_its_exit_code() {
+    use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
+    let folder = tempfile::tempdir().unwrap();
+    let shell = LocalShell::open(folder.path(), Confinement::Unconfined).unwrap();
+    let backend = WithShell::new(LocalBackend::open(folder.path()).unwrap(), shell);
+    let script = [
+        Turn::call("execute", json!({"command": "echo out; echo err >&2; exit 3"})),
+        Turn::call("execute", json!({"command": "true"})),
+        Turn::text("Done."),
+    ];
+    let (outcome, _) = play(script, |b| b.backend(backend)).await;
+    let expected = [("out\nerr\n[exit code 3]".to_owned(), false), ("(no output)\n[exit code 0]".to_owned(), false)];
+    assert_eq!(results(&outcome), expected);
 }

@@ -8,14 +8,19 @@
     reason = "helpers of tests may fail loudly, like the tests themselves"
 )]
 
+mod agent_files;
 mod approval;
 mod background;
+mod budget;
 mod builder;
 mod files;
+mod logs;
 mod memory;
 mod patch;
 mod prefix;
 mod profiles;
+mod recording;
+mod rewind;
 mod skills;
 mod subagents;
 mod subagents_edges;

@@ -238,3 +238,18 @@ async fn each_run_reads_the_memory_of_its_own_backend() {
         assert!(text.contains(&format!("memory of {tenant}")), "{text}");
     }
 }
+
+#[tokio::test]
+async fn sub_agents_have_no_memory_and_a_fork_has_that_of_the_conversation_it_shares() {
+    use deepagents::middleware::subagents::{Mode, SubAgentSpec};
+    for (mode, has_memory) in [(Mode::Isolated, false), (Mode::Fork, true)] {
+        let below = json!({"description": "Look.", "subagent_type": "looker"});
+        let turns = [Turn::call("task", below), Turn::text("Found."), Turn::text("Done.")];
+        let model = ScriptedModel::new(turns);
+        let looker = SubAgentSpec::new("looker", "Looks.").mode(mode);
+        let agent = DeepAgent::builder().model(model.clone()).memory(["/a.md"]).sub_agent(looker).build().unwrap();
+        agent.invoke(RunInput::new("Hi.").update(files([("/a.md", "Use oak.")]))).await.unwrap();
+        let seen: Vec<bool> = model.requests().iter().map(|r| r.system_text().contains("Use oak.")).collect();
+        assert_eq!(seen, [true, has_memory, true], "{mode:?}");
+    }
+}

@@ -1,8 +1,10 @@
 //! Repair of histories that providers would refuse.
 
-use deepagents::core::message::{AssistantMessage, ToolMessage};
-use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::core::message::{AssistantMessage, InvalidToolCall, ToolMessage};
+use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
 use deepagents::{Block, DeepAgent, Message, RunInput};
+use proptest::collection::vec;
+use proptest::prelude::*;
 use serde_json::json;
 
 fn call(id: &str) -> Block {
@@ -93,4 +95,98 @@ async fn a_whole_history_is_not_touched() {
     let outcome = agent.invoke(RunInput::messages(history.clone())).await.unwrap();
     let texts: Vec<String> = outcome.messages().iter().map(|m| m.text()).collect();
     assert_eq!(texts, ["Start.", "", "sunny", "?", "All right."]);
+}
+
+/// The results that the model is shown for a history: id, text.
+async fn answers(history: Vec<Message>) -> Vec<(String, String)> {
+    let model = ScriptedModel::new([Turn::text("All right.")]);
+    let agent = DeepAgent::builder().model(model.clone()).build().unwrap();
+    agent.invoke(RunInput::messages(history)).await.unwrap();
+    let requests = model.requests();
+    let results = requests[0].messages.iter().filter_map(|m| m.as_tool().map(|t| (t.call_id.clone(), m.text())));
+    results.collect()
+}
+
+#[tokio::test]
+async fn the_answer_to_an_open_call_names_it_and_says_that_nobody_knows_whether_it_took_effect() {
+    let open = vec![Message::user("Start."), assistant(vec![call("d1")]), Message::user("?")];
+    let [(id, text)] = answers(open).await.try_into().unwrap();
+    assert_eq!(id, "d1");
+    for words in ["get_weather", "d1", "has no result", "unknown"] {
+        assert!(text.contains(words), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_malformed_call_that_nobody_answered_is_said_not_to_have_been_made() {
+    let broken = Block::InvalidToolCall(InvalidToolCall {
+        id: "d1".into(),
+        name: "get_weather".into(),
+        raw: "{".into(),
+        error: "cut off".into(),
+    });
+    let history = vec![Message::user("Start."), assistant(vec![call("d0"), broken]), Message::user("?")];
+    let texts: Vec<String> = answers(history).await.into_iter().map(|(_, text)| text).collect();
+    assert!(texts[0].contains("has no result"), "{texts:?}");
+    assert!(texts[1].contains("d1") && texts[1].contains("malformed"), "{texts:?}");
+}
+
+#[tokio::test]
+async fn an_empty_id_and_one_used_twice_in_a_turn_are_replaced_and_each_call_is_answered() {
+    let history = vec![
+        Message::user("Start."),
+        assistant(vec![call(""), call("x"), call("x")]),
+        result("x", "sunny"),
+        Message::user("?"),
+    ];
+    let answers = answers(history).await;
+    let ids: std::collections::BTreeSet<&String> = answers.iter().map(|(id, _)| id).collect();
+    assert_eq!((answers.len(), ids.len()), (3, 3), "{answers:?}");
+    assert!(ids.iter().all(|id| !id.is_empty()));
+    assert_eq!(answers.iter().filter(|(_, text)| text == "sunny").count(), 1);
+}
+
+#[tokio::test]
+async fn the_application_is_told_how_much_was_repaired() {
+    let history = vec![
+        Message::user("Start."),
+        assistant(vec![call("d1"), call("a.b")]),
+        Message::user("Hello?"),
+        result("a.b", "sunny"),
+        result("other", "orphan"),
+    ];
+    let model = ScriptedModel::new([Turn::text("All right.")]);
+    let agent = DeepAgent::builder().model(model).build().unwrap();
+    let told = crate::memory::told(&agent, RunInput::messages(history), "history_repaired").await;
+    assert_eq!(told, [json!({"answered": 1, "moved": 1, "dropped": 1, "renamed": 1})]);
+}
+
+#[tokio::test]
+async fn an_empty_history_needs_no_repair() {
+    let agent = DeepAgent::builder().model(ScriptedModel::new([Turn::text("All right.")])).build().unwrap();
+    assert_eq!(agent.invoke("Start.").await.unwrap().messages().len(), 2);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn whatever_the_history_what_the_model_is_shown_is_one_that_providers_accept(
+        history in vec(prop_oneof![
+            Just(Message::user("Hello.")),
+            vec(id(), 0..3).prop_map(|ids| assistant(ids.iter().map(|id| call(id)).chain([Block::text("Hm.")]).collect())),
+            id().prop_map(|id| result(&id, "sunny")),
+        ], 0..12),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let model = ScriptedModel::new([Turn::text("All right.")]);
+        let agent = DeepAgent::builder().model(model.clone()).build().unwrap();
+        let history: Vec<Message> = history.into_iter().chain([Message::user("Go on.")]).collect();
+        runtime.block_on(agent.invoke(RunInput::messages(history))).unwrap();
+        check_history(&model.requests()[0].messages).unwrap();
+    }
+}
+
+fn id() -> impl Strategy<Value = String> {
+    prop_oneof![Just("a".to_owned()), Just("b".to_owned()), Just("x.y".to_owned()), Just(String::new())]
 }

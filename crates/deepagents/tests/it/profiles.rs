@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use deepagents::middleware::TodoList;
+use deepagents::middleware::subagents::SubAgentSpec;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::models::{ModelConfig, Registry};
 use deepagents::profile::{
@@ -301,6 +302,61 @@ async fn the_general_purpose_sub_agent_can_be_switched_off_and_described_in_othe
     let offered = requests[0].tools.iter().find(|tool| tool.name == "task").unwrap();
     assert!(offered.description.contains("- general-purpose: DESCRIBED"), "{}", offered.description);
     assert!(requests[1].system_text().starts_with("TOLD"), "{}", requests[1].system_text());
+}
+
+#[tokio::test]
+async fn the_prompt_that_a_profile_has_for_general_purpose_stands_in_the_place_of_its_base() {
+    let script = || {
+        [
+            Turn::call("task", json!({"description": "Help.", "subagent_type": "general-purpose"})),
+            Turn::text("Helped."),
+            Turn::text("Done."),
+        ]
+    };
+    let all = json!({
+        "base_system_prompt": "BASE", "system_prompt_suffix": "SUFFIX",
+        "general_purpose_subagent": {"system_prompt": "TOLD"},
+    });
+    let told_without_more = json!({"general_purpose_subagent": {"system_prompt": "TOLD"}});
+    for (profile, beginning) in [(all, "TOLD\n\nSUFFIX\n\n"), (told_without_more, "TOLD\n\nUse `write_todos`")] {
+        let mut profiles = Profiles::empty();
+        profiles.register("scripted", config(profile)).unwrap();
+        let (_, model) = crate::play(script(), |b| b.profiles(profiles)).await;
+        let told = model.requests()[1].system_text();
+        assert!(told.starts_with(beginning) && !told.contains("BASE"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_sub_agent_has_the_profile_of_its_own_model() {
+    let mut profiles = Profiles::empty();
+    profiles
+        .register("house:small", config(json!({"system_prompt_suffix": "SMALL", "excluded_tools": ["ls"]})))
+        .unwrap();
+    profiles
+        .register(
+            "house:large",
+            config(json!({"system_prompt_suffix": "LARGE", "excluded_tools": ["grep"], "excluded_middleware": ["TodoList"]})),
+        )
+        .unwrap();
+    let small = ScriptedModel::new([
+        Turn::call("task", json!({"description": "Help.", "subagent_type": "helper"})),
+        Turn::text("Done."),
+    ])
+    .with_name("house:small");
+    let large = model("house:large");
+    let helper = SubAgentSpec::new("helper", "Helps.").model(large.clone());
+    let agent = DeepAgent::builder().model(small.clone()).profiles(profiles).sub_agent(helper).build().unwrap();
+    agent.invoke("Go.").await.unwrap();
+    let seen = |model: &ScriptedModel, words: &str| model.requests()[0].system_text().contains(words);
+    let offered = |model: &ScriptedModel, name: &str| model.requests()[0].tools.iter().any(|tool| tool.name == name);
+    for (model, own, other, gone, there) in
+        [(&small, "SMALL", "LARGE", "ls", "grep"), (&large, "LARGE", "SMALL", "grep", "ls")]
+    {
+        assert!(seen(model, own) && !seen(model, other), "{own}");
+        assert!(!offered(model, gone) && offered(model, there), "{own}");
+    }
+    assert!(offered(&small, "write_todos") && !offered(&large, "write_todos"));
 }
 
 #[tokio::test]

@@ -4,13 +4,17 @@ use std::path::Path;
 
 use deepagents::channels::{PinUpdate, PinnedSkills, Skill, SkillCatalogue, SkillsMetadata};
 use deepagents::core::message::Author;
-use deepagents::fs::{LocalBackend, StateBackend};
+use deepagents::core::state::ChannelSpec;
+use deepagents::fs::{
+    Backend, ByteRange, FileRead, FsError, Listing, LocalBackend, Stat, StateBackend, VPath, WriteMode, Written,
+};
 use deepagents::middleware::Skills;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{
     DeepAgent, DeepAgentBuilder, MemoryJournal, ModelRequest, Outcome, Result, RunInput, State, Update, modify_request,
     tool_fn,
 };
+use futures_util::future::BoxFuture;
 use serde_json::json;
 
 use crate::memory::{files, put, told};
@@ -477,4 +481,58 @@ async fn all_that_is_remembered_of_memory_and_skills_survives_as_json_and_leaves
     let back = State::from_json(outcome.state.schema().clone(), json.clone()).unwrap();
     assert_eq!(back.to_json(true).unwrap(), json);
     assert!(requests.windows(2).all(|pair| pair[0].system == pair[1].system));
+}
+
+#[tokio::test]
+async fn the_application_is_told_which_skill_tools_the_model_is_offered_when_that_changes() {
+    let model = ScriptedModel::new([read("/s/sums/SKILL.md"), sum(), Turn::text("Done.")]);
+    let agent = with_sum(DeepAgent::builder().model(model).skills(["/s"])).build().unwrap();
+    let input = RunInput::new("Sum up.").update(files([("/s/sums/SKILL.md", SUMS)]));
+    assert_eq!(json!(told(&agent, input, "skill_tools_offered").await), json!([{"tools": ["sum"]}]));
+}
+
+/// A backend whose listings of sources end together, or never.
+struct Together(StateBackend, tokio::sync::Barrier);
+
+impl Backend for Together {
+    fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Stat, FsError>> {
+        self.0.stat(state, path)
+    }
+    fn read<'a>(
+        &'a self,
+        state: &'a State,
+        path: &'a VPath,
+        range: ByteRange,
+    ) -> BoxFuture<'a, Result<FileRead, FsError>> {
+        self.0.read(state, path, range)
+    }
+    fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Listing, FsError>> {
+        Box::pin(async move {
+            self.1.wait().await;
+            self.0.list(state, path).await
+        })
+    }
+    fn write<'a>(
+        &'a self,
+        state: &'a State,
+        path: &'a VPath,
+        data: bytes::Bytes,
+        mode: WriteMode,
+    ) -> BoxFuture<'a, Result<Written, FsError>> {
+        self.0.write(state, path, data, mode)
+    }
+    fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Update, FsError>> {
+        self.0.delete(state, path)
+    }
+    fn channels(&self) -> Vec<ChannelSpec> {
+        self.0.channels()
+    }
+}
+
+#[tokio::test]
+async fn sources_are_looked_at_side_by_side() {
+    let backend = Together(StateBackend::new(), tokio::sync::Barrier::new(3));
+    let (sources, given) = (["/a", "/b", "/c"], [("/b/pdf/SKILL.md", PDF)]);
+    let (_, requests) = run(&given, &sources, [Turn::text("Hello.")], |b| b.backend(backend), |i| i).await;
+    assert!(requests[0].system_text().contains("Reads PDF files."));
 }

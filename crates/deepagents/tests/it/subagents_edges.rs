@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use deepagents::channels::Files;
-use deepagents::core::state::{ChannelError, ChannelSpec};
+use deepagents::core::state::{ChannelError, ChannelSpec, Concurrent, Join};
 use deepagents::core::tool::DynTool;
 use deepagents::fs::VPath;
+use deepagents::middleware::Filesystem;
 use deepagents::middleware::subagents::{AgentSubAgent, DelegationLimits, Mode, Report, SubAgentSpec, sub_agent_fn};
 use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
 use deepagents::{
-    Approvals, AskBefore, Channel, Context, Decision, DeepAgent, DeepAgentBuilder, EventKind, MemoryJournal,
-    Middleware, ModelRequest, Outcome, ResponseFormat, Result, RunInput, Step, Stop, json_tool,
+    Approvals, AskBefore, Channel, Context, Decision, DeepAgent, DeepAgentBuilder, Error, EventKind, Go, MemoryJournal,
+    Middleware, ModelRequest, Outcome, ResponseFormat, Result, RunInput, Step, Stop, ToolNext, ToolRequest, json_tool,
+    wrap_tool_call,
 };
 use futures_util::StreamExt;
 use serde_json::{Value, json};
@@ -380,4 +382,210 @@ async fn one_named_general_purpose_takes_its_place_and_a_fork_has_no_skills_of_i
     let fork = SubAgentSpec::new("twin", "Shares.").mode(Mode::Fork).skills(["/skills"]);
     let error = DeepAgent::builder().model(ScriptedModel::new([])).sub_agent(fork).build().unwrap_err();
     assert!(error.to_string().contains("`twin`") && error.to_string().contains("skills"), "{error}");
+}
+
+#[tokio::test]
+async fn a_fork_has_a_whole_history_and_is_told_to_do_the_work_itself_when_it_delegates() {
+    let model = ScriptedModel::rules()
+        .when(last_asked("Look."), [Turn::calls([task("twin", "Deeper.")]), Turn::text("Did it myself.")])
+        .otherwise([Turn::calls([task("twin", "Look."), task("general-purpose", "Never mind.")]), Turn::text("Done.")])
+        .build();
+    let outcome = run(model.clone(), |b| {
+        let other =
+            sub_agent_fn("general-purpose", "Echo.", |work, _| async move { Ok(Report::text(work.description)) });
+        b.sub_agent(SubAgentSpec::new("twin", "Shares.").mode(Mode::Fork)).custom_sub_agent(other)
+    })
+    .await;
+    assert_eq!(results(&outcome)[0], ("Did it myself.".to_owned(), false));
+    let forked: Vec<ModelRequest> = model.requests().into_iter().filter(last_asked("Look.")).collect();
+    assert_eq!(forked[0].messages.len(), 2, "the call that delegates is not part of it");
+    check_history(&forked[0].messages).unwrap();
+    let told = forked[1].messages.last().unwrap().text();
+    assert!(told.contains("do this work yourself"), "{told}");
+}
+
+#[tokio::test]
+async fn the_prompt_of_a_fork_goes_with_its_task_and_leaves_the_shared_prefix_alone() {
+    let model = ScriptedModel::rules()
+        .when(last_asked("Look."), [Turn::text("Looked.")])
+        .otherwise([Turn::calls([task("twin", "Look.")]), Turn::text("Done.")])
+        .build();
+    let twin = SubAgentSpec::new("twin", "Shares.").mode(Mode::Fork).system_prompt("You doubt everything.");
+    run(model.clone(), |b| b.system_prompt("Above.").sub_agent(twin)).await;
+    let requests = model.requests();
+    assert_eq!((&requests[0].system, &requests[0].tools), (&requests[1].system, &requests[1].tools));
+    let task = requests[0].tools.iter().find(|tool| tool.name == "task").unwrap();
+    assert!(task.description.contains("- twin: Shares. It sees the conversation."), "{}", task.description);
+    let asked = requests[1].messages.last().unwrap().text();
+    assert!(asked.starts_with("You doubt everything.\n") && asked.ends_with("Look."), "{asked}");
+}
+
+/// A channel of the application that sub-agents change and that nothing merges.
+struct Verdict;
+impl Channel for Verdict {
+    const NAME: &'static str = "verdict";
+    const CONCURRENT: Concurrent = Concurrent::Refuse;
+    type Value = String;
+    type Update = String;
+    fn reduce(value: &mut String, update: String) -> Result<(), ChannelError> {
+        *value = update;
+        Ok(())
+    }
+    fn fork(value: &String) -> String {
+        value.clone()
+    }
+    fn join(_parent: &String, given: &String, child: &String) -> Join<String> {
+        Join { update: (given != child).then(|| child.clone()), conflicts: Vec::new() }
+    }
+}
+
+/// Declares the channel, and sets it where the task says so.
+#[derive(Clone)]
+struct Judges;
+impl Middleware for Judges {
+    fn name(&self) -> &str {
+        "Judges"
+    }
+    fn channels(&self) -> Vec<ChannelSpec> {
+        vec![ChannelSpec::of::<Verdict>()]
+    }
+    async fn before_agent(&self, cx: &Context) -> Result<Step> {
+        let said = cx.messages().last().map(|m| m.text()).unwrap_or_default();
+        Ok(if said.starts_with("Judge") { Step::set::<Verdict>(said) } else { Step::next() })
+    }
+}
+
+#[tokio::test]
+async fn of_two_sub_agents_that_set_what_nothing_merges_one_is_refused_and_one_that_left_it_alone_is_not() {
+    for (second, errors) in [("Judge two.", 1), ("Look.", 0)] {
+        let model = ScriptedModel::rules()
+            .when(|r| r.messages.len() == 1 && !first_asked("Main")(r), [Turn::text("Ok."), Turn::text("Ok.")])
+            .otherwise([Turn::calls([task("judge", "Judge one."), task("judge", second)]), Turn::text("Done.")])
+            .build();
+        let judge = SubAgentSpec::new("judge", "Judges.").middleware(Judges);
+        let outcome = run(model, |b| b.middleware(Judges).sub_agent(judge)).await;
+        let refused: Vec<_> = results(&outcome).into_iter().filter(|(_, error)| *error).collect();
+        assert_eq!(refused.len(), errors, "{:?}", results(&outcome));
+        assert!(refused.iter().all(|(text, _)| text.contains("already changed `verdict`")), "{refused:?}");
+        assert!(outcome.state.get::<Verdict>().unwrap().starts_with("Judge"));
+    }
+}
+
+#[tokio::test]
+async fn a_sub_agent_that_ends_before_it_says_anything_reports_nothing() {
+    struct Ends;
+    impl Middleware for Ends {
+        fn name(&self) -> &str {
+            "Ends"
+        }
+        async fn before_agent(&self, _cx: &Context) -> Result<Step> {
+            Ok(Step::go(Go::End))
+        }
+    }
+    let model = ScriptedModel::new([Turn::calls([task("mute", "Speak.")]), Turn::text("Done.")]);
+    let outcome = run(model, |b| b.sub_agent(SubAgentSpec::new("mute", "Ends.").middleware(Ends))).await;
+    assert_eq!(results(&outcome), [(String::new(), false)]);
+}
+
+#[tokio::test]
+async fn what_narrows_the_file_tools_of_an_agent_narrows_those_of_its_described_sub_agents() {
+    struct NoFiles;
+    impl Middleware for NoFiles {
+        fn name(&self) -> &str {
+            "Filesystem"
+        }
+    }
+    let model = ScriptedModel::rules()
+        .when(first_asked("Sub"), [Turn::text("a"), Turn::text("b")])
+        .otherwise([Turn::calls([task("mine", "Sub."), task("general-purpose", "Sub.")]), Turn::text("Done.")])
+        .build();
+    run(model.clone(), |b| b.middleware(NoFiles).sub_agent(SubAgentSpec::new("mine", "Described."))).await;
+    let below: Vec<ModelRequest> = model.requests().into_iter().filter(first_asked("Sub")).collect();
+    assert_eq!(below.len(), 2);
+    assert!(below.iter().all(|request| !names(request).iter().any(|name| name == "write_file")));
+}
+
+#[tokio::test]
+async fn ones_own_summarization_takes_its_place_and_that_of_general_purpose() {
+    struct Mine(Arc<AtomicUsize>);
+    impl Middleware for Mine {
+        fn name(&self) -> &str {
+            "Summarization"
+        }
+        async fn before_model(&self, _cx: &Context) -> Result<Step> {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            Ok(Step::next())
+        }
+    }
+    let seen: Arc<AtomicUsize> = Arc::default();
+    let model = ScriptedModel::rules()
+        .when(first_asked("Sub"), [Turn::text("Found.")])
+        .otherwise([Turn::calls([task("general-purpose", "Sub.")]), Turn::text("Done.")])
+        .build();
+    let agent = DeepAgent::builder().model(model).middleware(Mine(seen.clone())).build().unwrap();
+    let names: Vec<String> = agent.explain().middlewares.into_iter().map(|part| part.name).collect();
+    assert_eq!(names[2..5], ["SubAgents", "Summarization", "PromptCaching"]);
+    assert_eq!(names.iter().filter(|name| *name == "Summarization").count(), 1);
+    agent.invoke("Main job.").await.unwrap();
+    assert_eq!(seen.load(Ordering::SeqCst), 3, "two calls of the main agent's model, one of the sub-agent's");
+}
+
+#[tokio::test]
+async fn what_a_sub_agent_asks_about_in_its_own_way_is_asked_beside_what_is_asked_about_above() {
+    let model = ScriptedModel::rules()
+        .when(first_asked("Strict"), [Turn::calls([("send", json!({})), ("other", json!({}))]), Turn::text("Sent.")])
+        .otherwise([Turn::calls([task("strict", "Strict.")]), Turn::text("Done.")])
+        .build();
+    let gate = |tool: &str| Approvals::new().before(tool, AskBefore::any());
+    let more = deepagents::middleware::HumanInTheLoop::new(gate("other"));
+    let agent = DeepAgent::builder()
+        .model(model)
+        .tool(echo("send"))
+        .tool(echo("other"))
+        .sub_agent(SubAgentSpec::new("strict", "Asks more.").middleware(more))
+        .journal(MemoryJournal::new())
+        .interrupt_on(gate("send"))
+        .build()
+        .unwrap();
+    let waiting = agent.invoke(RunInput::new("Main job.").thread("t")).await.unwrap();
+    let asked: Vec<String> = waiting.questions().into_iter().map(|q| q.tool).collect();
+    assert_eq!(asked, ["send", "other"]);
+}
+
+#[tokio::test]
+async fn a_wrap_may_make_a_sub_agent_that_fails_the_end_of_the_run() {
+    let strict = wrap_tool_call(|request: ToolRequest, next: ToolNext| async move {
+        let delegates = request.call.name == "task";
+        let response = next.run(request).await?;
+        if delegates && response.is_error { Err(Error::Input("the sub-agent failed".to_owned())) } else { Ok(response) }
+    });
+    let model = ScriptedModel::rules()
+        .when(first_asked("Fails"), [Turn::error(deepagents::ModelError::invalid("no such model"))])
+        .when(first_asked("Works"), [Turn::text("Worked.")])
+        .otherwise([Turn::calls([task("general-purpose", "Fails."), task("general-purpose", "Works.")])])
+        .build();
+    let agent = DeepAgent::builder().model(model).middleware(strict).build().unwrap();
+    let error = agent.invoke("Main job.").await.unwrap_err();
+    assert!(error.to_string().contains("the sub-agent failed"), "{error}");
+    check_history(error.state.messages()).unwrap();
+    assert_eq!(error.state.messages().last().unwrap().text(), "Worked.", "its sibling has finished");
+}
+
+#[tokio::test]
+async fn what_a_sub_agent_puts_in_the_place_of_a_standard_part_wins_over_what_it_inherits() {
+    struct NoFiles;
+    impl Middleware for NoFiles {
+        fn name(&self) -> &str {
+            "Filesystem"
+        }
+    }
+    let model = ScriptedModel::rules()
+        .when(first_asked("Sub"), [Turn::text("a")])
+        .otherwise([Turn::calls([task("mine", "Sub.")]), Turn::text("Done.")])
+        .build();
+    let files = Filesystem::default();
+    let mine = SubAgentSpec::new("mine", "Has files of its own.").middleware(files);
+    run(model.clone(), |b| b.middleware(NoFiles).sub_agent(mine)).await;
+    let offers = |request: &ModelRequest| names(request).iter().any(|name| name == "write_file");
+    assert_eq!(model.requests().iter().map(offers).collect::<Vec<_>>(), [false, true, false]);
 }

@@ -1,9 +1,22 @@
 //! The todo list and its rules.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
 use deepagents::channels::{TodoStatus, Todos};
-use deepagents::middleware::todo::TodoPolicy;
-use deepagents::models::scripted::Turn;
-use deepagents::{Message, Outcome, Stop};
+use deepagents::core::env::{Clock, Timestamp};
+use deepagents::middleware::TodoList;
+use deepagents::middleware::todo::{ExplicitList, Planner, TodoPolicy, planner_fn};
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::profile::ProfileConfig;
+use deepagents::{
+    Approvals, AskBefore, BoxError, Context, Decision, DeepAgent, EventKind, MemoryJournal, Message, ModelRequest,
+    Outcome, Preset, RunInput, Step, Stop, Update, before_model,
+};
+use futures_util::StreamExt;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
 use serde_json::{Value, json};
 
 use crate::{play, results};
@@ -83,6 +96,13 @@ async fn finished_items_that_a_write_leaves_out_are_kept_and_the_model_is_told()
 }
 
 #[tokio::test]
+async fn a_key_that_items_do_not_have_is_passed_over() {
+    let odd = json!({"todos": [{"content": "A", "status": "completed", "priority": "high"}]});
+    let (outcome, _) = play([Turn::call("write_todos", odd), Turn::text("Done.")], |b| b).await;
+    assert_eq!((list(&outcome).len(), results(&outcome)[0].1), (1, false));
+}
+
+#[tokio::test]
 async fn an_empty_list_clears() {
     let (outcome, _) = play([write(&[("A", "completed")]), write(&[]), Turn::text("Done.")], |b| b).await;
     assert!(list(&outcome).is_empty());
@@ -121,6 +141,89 @@ async fn a_list_that_does_not_move_is_recalled_at_the_end_of_the_conversation() 
     assert!(matches!(&**model.requests()[3].messages.last().unwrap(), Message::User(_)));
 }
 
+/// A model that brings its list up to date only when it is told these words, and else looks three times and ends.
+fn careless(words: &'static str) -> ScriptedModel {
+    let look = || Turn::call("ls", json!({"path": "/"}));
+    let told = move |request: &ModelRequest| {
+        let last = request.messages.last().map(|m| m.text()).unwrap_or_default();
+        last.contains(words)
+    };
+    ScriptedModel::rules()
+        .when(told, [write(&[("A", "completed")])])
+        .otherwise([write(&[("A", "in_progress")]), look(), look(), look(), Turn::text("Done."), Turn::text("Done.")])
+        .build()
+}
+
+async fn ended(model: ScriptedModel, policy: TodoPolicy) -> TodoStatus {
+    let outcome = DeepAgent::builder().model(model).todos(policy).build().unwrap().invoke("Go.").await.unwrap();
+    outcome.state.get::<Todos>().unwrap()[0].status
+}
+
+#[tokio::test]
+async fn a_model_that_forgets_its_list_leaves_it_open_unless_it_is_reminded() {
+    let model = || careless("Reminder:");
+    assert_eq!(ended(model(), TodoPolicy::off()).await, TodoStatus::InProgress);
+    assert_eq!(ended(model(), TodoPolicy::off().remind_after(Some(3))).await, TodoStatus::Completed);
+    assert_eq!(ended(model(), TodoPolicy::off().remind_after(Some(4))).await, TodoStatus::InProgress, "too late");
+}
+
+#[tokio::test]
+async fn a_model_that_ends_too_early_leaves_its_list_open_unless_it_is_asked() {
+    let model = || careless("still has open items");
+    assert_eq!(ended(model(), TodoPolicy::off()).await, TodoStatus::InProgress);
+    assert_eq!(ended(model(), TodoPolicy::off().ask_before_end(true)).await, TodoStatus::Completed);
+}
+
+#[tokio::test]
+async fn what_a_model_has_finished_and_then_leaves_out_is_gone_unless_finished_items_are_kept() {
+    let report = Turn::with(|request| Turn::text(request.messages.last().map(|m| m.text()).unwrap_or_default()));
+    let script = [
+        write(&[("Read", "completed"), ("Write", "pending")]),
+        write(&[("Write", "completed")]),
+        Turn::call("read_todos", json!({})),
+        report,
+    ];
+    let (outcome, _) = play(script.clone(), |b| b.todos(TodoPolicy::off())).await;
+    assert_eq!(outcome.text(), "2. [completed] Write");
+    let (outcome, _) = play(script, |b| b.todos(TodoPolicy::off().keep_finished(true))).await;
+    assert_eq!(outcome.text(), "1. [completed] Read\n2. [completed] Write");
+}
+
+#[tokio::test]
+async fn one_write_a_turn_legal_statuses_ids_and_times_hold_whatever_the_policy() {
+    #[derive(Default)]
+    struct Ticks(AtomicUsize);
+    impl Clock for Ticks {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_second(self.0.fetch_add(1, Ordering::SeqCst) as i64).unwrap()
+        }
+    }
+    let script = [
+        Turn::calls([("write_todos", todos(&[("A", "pending")])), ("write_todos", todos(&[("B", "pending")]))]),
+        write(&[("A", "doing")]),
+        write(&[("", "pending")]),
+        write(&[("A", "pending")]),
+        write(&[("B", "pending"), ("A", "completed")]),
+        Turn::call("write_todos", json!({"todos": [{"id": "77", "content": "C", "status": "completed"}]})),
+        Turn::text("Done."),
+    ];
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let notes = seen.clone();
+    let watch = before_model(move |cx| {
+        notes.lock().unwrap().push(cx.get::<Todos>());
+        async { Ok(Step::next()) }
+    });
+    let (outcome, _) = play(script, |b| b.todos(TodoPolicy::off()).clock(Ticks::default()).middleware(watch)).await;
+    let errors: Vec<bool> = results(&outcome).into_iter().map(|(_, error)| error).collect();
+    assert_eq!(errors, [true, true, true, true, false, false, false]);
+    let seen = seen.lock().unwrap();
+    let (first, second) = (&seen[4], &seen[5]);
+    assert_eq!((second[1].id.as_str(), &second[1].created_at), (first[0].id.as_str(), &first[0].created_at));
+    assert_ne!(second[0].id, second[1].id);
+    assert!(second[0].created_at > second[1].created_at, "{second:?}");
+    assert_ne!(list(&outcome)[0].0, "", "an id that no item has makes a new item");
+}
+
 #[tokio::test]
 async fn read_todos_shows_the_list() {
     let script = [
@@ -132,4 +235,291 @@ async fn read_todos_shows_the_list() {
     let (outcome, _) = play(script, |b| b).await;
     assert_eq!(results(&outcome)[0].0, "The todo list is empty.");
     assert_eq!(results(&outcome)[2].0, "1. [completed] A");
+}
+
+/// A planner that counts how often it is asked.
+fn counting(asked: &Arc<AtomicUsize>, items: &'static [&'static str]) -> impl Planner + use<> {
+    let asked = asked.clone();
+    planner_fn(move |_task, _cx| {
+        asked.fetch_add(1, Ordering::SeqCst);
+        async move { Ok(items.iter().map(|item| (*item).to_owned()).collect()) }
+    })
+}
+
+#[tokio::test]
+async fn a_planner_lays_out_the_list_before_the_first_model_call_and_the_model_is_told() {
+    let script = [write(&[("Read", "completed"), ("Write", "completed")]), Turn::text("Done.")];
+    let asked = Arc::default();
+    let (outcome, model) = play(script, |b| b.planner(counting(&asked, &["Read", " Write "]))).await;
+    let first = &model.requests()[0].messages;
+    let texts: Vec<String> = first.iter().map(|m| m.text()).collect();
+    assert_eq!(texts[0], "Go.");
+    assert!(texts[1].contains("1. Read\n2. Write\n"), "{texts:?}");
+    let todos = outcome.state.get::<Todos>().unwrap();
+    assert_eq!(
+        todos.iter().map(|t| (t.id.as_str(), t.content.as_str())).collect::<Vec<_>>(),
+        [("1", "Read"), ("2", "Write")]
+    );
+    assert!(todos.iter().all(|t| t.status == TodoStatus::Completed && !t.created_at.is_empty()));
+    assert_eq!(asked.load(Ordering::SeqCst), 1, "not again before the second call");
+}
+
+#[tokio::test]
+async fn a_type_with_a_plain_async_fn_is_a_planner_and_sees_the_task() {
+    struct Words;
+    impl Planner for Words {
+        async fn plan(&self, task: &str, cx: &Context) -> Result<Vec<String>, BoxError> {
+            tokio::task::yield_now().await;
+            Ok(vec![format!("{} does {task}", cx.agent_name())])
+        }
+    }
+    let (outcome, _) = play([Turn::text("Done."), Turn::text("Done.")], |b| b.name("clerk").planner(Words)).await;
+    assert_eq!(list(&outcome)[0].0, "clerk does Go.");
+}
+
+#[tokio::test]
+async fn a_planner_that_fails_is_told_as_an_event_and_the_run_goes_on_without_a_list() {
+    let failing = planner_fn(|_, _| async { Err("no idea".into()) });
+    let blank = planner_fn(|_, _| async { Ok(vec!["Read".to_owned(), " ".to_owned()]) });
+    let (failing, blank) = (TodoList::default().planner(failing), TodoList::default().planner(blank));
+    for (todos, words) in [(failing, "no idea"), (blank, "item 2 of the plan has no words")] {
+        let model = ScriptedModel::new([Turn::text("Done.")]);
+        let mut run = DeepAgent::builder().model(model).middleware(todos).build().unwrap().run("Go.");
+        let mut told = Vec::new();
+        while let Some(event) = run.next().await {
+            if let EventKind::Custom { name, data } = event.kind {
+                told.push((name, data["error"].as_str().unwrap_or_default().to_owned()));
+            }
+        }
+        assert_eq!(told, [("planning_failed".to_owned(), words.to_owned())]);
+        let outcome = run.outcome().await.unwrap();
+        assert_eq!((outcome.text().as_str(), list(&outcome).len()), ("Done.", 0));
+    }
+}
+
+#[tokio::test]
+async fn a_thread_that_has_a_list_or_is_taken_up_again_is_not_planned_for() {
+    let journal = Arc::new(MemoryJournal::new());
+    let asked = Arc::default();
+    let ask = |turns: Vec<Turn>| {
+        let gate = Approvals::new().before("ls", AskBefore::any());
+        DeepAgent::builder()
+            .model(ScriptedModel::new(turns))
+            .dyn_journal(journal.clone())
+            .planner(counting(&asked, &["Read"]))
+            .interrupt_on(gate)
+            .build()
+            .unwrap()
+    };
+    let look = || Turn::call("ls", json!({"path": "/"}));
+    let waiting = ask(vec![look()]).invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    assert_eq!((waiting.stop.clone(), asked.load(Ordering::SeqCst)), (Stop::Waiting, 1));
+    // The list is emptied, so that nothing but the resumed run keeps the planner away.
+    let id = waiting.questions()[0].id.clone();
+    let resumed = ask(vec![write(&[]), Turn::text("Done.")]);
+    let done = resumed.invoke(RunInput::resume("t").answer(id, Decision::Approve)).await.unwrap();
+    assert_eq!((list(&done).len(), asked.load(Ordering::SeqCst)), (0, 1));
+    let next = ask(vec![Turn::text("Done."), Turn::text("Yes.")]);
+    let next = next.invoke(RunInput::new("And this.").thread("t")).await.unwrap();
+    assert_eq!((list(&next).len(), asked.load(Ordering::SeqCst)), (1, 2), "a new task is planned for");
+    let last = ask(vec![Turn::text("Done."), Turn::text("Yes.")]);
+    last.invoke(RunInput::new("And that.").thread("t")).await.unwrap();
+    assert_eq!(asked.load(Ordering::SeqCst), 2, "there is a list already");
+}
+
+#[tokio::test]
+async fn a_task_with_a_list_is_laid_out_by_the_planner_that_comes_with_the_library_only_where_it_is_wanted() {
+    let task = "Please do this:\n1. Read /a.txt\n2. Count its lines\n3. Report";
+    for wanted in [true, false] {
+        let model = ScriptedModel::new([Turn::text("Done."), Turn::text("Yes.")]);
+        let builder = DeepAgent::builder().model(model.clone());
+        let builder = if wanted { builder.planner(ExplicitList) } else { builder };
+        let outcome = builder.build().unwrap().invoke(task).await.unwrap();
+        let items: Vec<String> = list(&outcome).into_iter().map(|(item, _)| item).collect();
+        let expected: &[&str] = if wanted { &["Read /a.txt", "Count its lines", "Report"] } else { &[] };
+        assert_eq!(items, expected);
+        // That the list is there has the run asked what became of it.
+        assert_eq!(outcome.model_calls, if wanted { 2 } else { 1 });
+    }
+}
+
+#[tokio::test]
+async fn the_task_of_a_sub_agent_is_planned_for_on_its_own_list() {
+    let script = [
+        Turn::call("task", json!({"description": "1. Look\n2. Tell", "subagent_type": "general-purpose"})),
+        write(&[("Look", "completed"), ("Tell", "completed")]),
+        Turn::text("Told."),
+        Turn::text("Done."),
+    ];
+    let (outcome, model) = play(script, |b| b.planner(ExplicitList)).await;
+    assert!(model.requests()[1].messages.get(1).unwrap().text().contains("1. Look\n2. Tell"));
+    assert!(list(&outcome).is_empty());
+}
+
+#[test]
+fn a_planner_without_a_list_to_lay_out_is_refused() {
+    let builder = || DeepAgent::builder().model(ScriptedModel::new([])).planner(ExplicitList);
+    let excluded = ProfileConfig { excluded_middleware: ["TodoList".to_owned()].into(), ..ProfileConfig::default() };
+    for builder in [
+        builder().preset(Preset::Lean),
+        builder().without("TodoList"),
+        builder().middleware(TodoList::default()),
+        builder().profile(excluded),
+    ] {
+        let error = builder.build().unwrap_err().to_string();
+        assert!(error.contains("a planner lays out the list of the standard `TodoList`"), "{error}");
+    }
+    assert!(builder().build().is_ok());
+}
+
+fn spelled_out(task: &str) -> Vec<String> {
+    ExplicitList::items(task)
+}
+
+#[test]
+fn numbered_and_marked_lists_and_sequences_of_sentences_are_plans() {
+    let plans: [(&str, &[&str]); 17] = [
+        ("1. Read\n2. Write", &["Read", "Write"]),
+        ("Tidy up.\n\n1) Read\n2) Write\n3) Send it.", &["Read", "Write", "Send it"]),
+        ("(1) Read\n(2) Write", &["Read", "Write"]),
+        ("1、读文件\n2、写总结", &["读文件", "写总结"]),
+        (
+            "1. Read\n   - all of it\n   slowly\n2. Write\n\n   ```\n   3. not this\n   ```\n3. Send",
+            &["Read", "Write", "Send"],
+        ),
+        ("1. Read a line\nthat goes on\n2. Write\n- a bullet of its own\n3. Send", &["Read a line", "Write", "Send"]),
+        ("- Read\n- Write", &["Read", "Write"]),
+        ("Fix these bugs:\n* Crash at start\n* Wrong colour", &["Crash at start", "Wrong colour"]),
+        ("## Tasks\n\n- [ ] Read\n- [x] Begun already\n- [ ] Write", &["Read", "Write"]),
+        ("**Steps:**\n• Read\n• Write\nThank you!", &["Read", "Write"]),
+        ("Constraints:\n- no new files\n- no network\n\nPlease do this:\n- Read\n- Write", &["Read", "Write"]),
+        (
+            "First, read the README. It is long. Then write a summary of v1.2. Finally send it.",
+            &["Read the README", "Write a summary of v1.2", "Send it"],
+        ),
+        (
+            "Look here!\nFirst of all open a.txt\nAfter that: close it\nLastly, report, e.g. to me",
+            &["Open a.txt", "Close it", "Report, e.g. to me"],
+        ),
+        ("首先读取文件，然后写一份总结，最后提交。", &["读取文件", "写一份总结", "提交"]),
+        ("第一步：读文件。第二步：写总结。", &["读文件", "写总结"]),
+        ("请完成以下任务：\n- 读文件\n- 写总结", &["读文件", "写总结"]),
+        ("We have three services. Your tasks are:\n- stop api\n- stop web", &["stop api", "stop web"]),
+    ];
+    for (task, items) in plans {
+        assert_eq!(spelled_out(task), items, "{task:?}");
+    }
+}
+
+#[test]
+fn facts_code_quotations_and_single_items_are_no_plan() {
+    let other = [
+        "",
+        "Read the report and write a summary.",
+        "1. Read it all",
+        "Background:\n- we use Rust\n- the database is Postgres",
+        "The services are:\n1. api\n2. web",
+        "# Notes\n- a\n- b",
+        "Requirements:\n* fast\n* small\n",
+        "背景：\n- 用 Rust\n- 用 Postgres",
+        "There is more than one thing here.\n- api\n- web",
+        "Run this:\n```\n1. not\n2. this\n```",
+        "Run this:\n~~~sh\n- a\n- b",
+        "They wrote:\n> 1. Read\n> 2. Write",
+        "Like so:\n\n    1. Read\n    2. Write",
+        "2. Read\n3. Write",
+        "Version 1.5 is out.\n1.5 is better than 1.4.",
+        "Do A:\n1. Read\n2. Write\nDo B:\n1. Send\n2. Wait",
+        "- - -\n* * *\n---",
+        "First, read it.",
+        "Then read it. Finally, write it.",
+        "First read it. Then write. First wait.",
+        "First time here. Next week I am away.",
+        "Firstborn sons. Thenceforth nothing. Finally.",
+        "先生你好，然后呢？",
+    ];
+    for task in other {
+        assert_eq!(spelled_out(task), [""; 0], "{task:?}");
+    }
+    let long: String = (1..=51).map(|n| format!("{n}. Read\n")).collect();
+    assert_eq!(spelled_out(&long), [""; 0], "that many are data");
+    let wide = format!("1. Read\n2. {}", "很长".repeat(500));
+    assert!(spelled_out(&wide)[1].ends_with('…') && spelled_out(&wide)[1].chars().count() == 200);
+}
+
+proptest! {
+    #[test]
+    fn whatever_the_task_its_items_are_few_short_lines_with_words(task in task()) {
+        let items = spelled_out(&task);
+        prop_assert!(items.is_empty() || (2..=50).contains(&items.len()));
+        for item in items {
+            prop_assert!(item.chars().any(char::is_alphanumeric) && item.chars().count() <= 200, "{item:?}");
+            prop_assert!(!item.contains('\n') && item.trim() == item, "{item:?}");
+        }
+    }
+
+    #[test]
+    fn a_numbered_list_comes_back_as_it_was_written(items in vec("[A-Z][a-z]{1,9}( [a-z]{1,9}){0,4}", 2..20)) {
+        let lines = items.iter().enumerate().map(|(at, item)| format!("{}. {item}\n", at + 1));
+        let task = format!("Please:\n{}", lines.collect::<String>());
+        prop_assert_eq!(spelled_out(&task), items);
+    }
+}
+
+/// Texts of the pieces that lists and sequences are made of, and of anything.
+fn task() -> impl Strategy<Value = String> {
+    let pieces = [
+        "1. ",
+        "2. ",
+        "3) ",
+        "(1) ",
+        "1、",
+        "- ",
+        "* ",
+        "• ",
+        "[x] ",
+        "[ ] ",
+        "\n",
+        "\n\n",
+        "    ",
+        "\t",
+        "```",
+        "~~~",
+        "> ",
+        "# ",
+        ":",
+        "：",
+        "First ",
+        "first, ",
+        "Then ",
+        "next ",
+        "Finally, ",
+        "首先",
+        "然后",
+        "最后",
+        "，",
+        "。",
+        ". ",
+        "!",
+        "read it",
+        "读",
+    ];
+    let piece = prop_oneof![6 => select(pieces.to_vec()).prop_map(str::to_owned), 1 => any::<String>()];
+    vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+}
+
+#[tokio::test]
+async fn a_list_that_the_caller_gives_with_the_input_is_refused_and_nothing_is_stored() {
+    let model = ScriptedModel::new([Turn::text("Done.")]);
+    let agent = DeepAgent::builder().model(model.clone()).journal(MemoryJournal::new()).build().unwrap();
+    let json = json!({"todos": [{"id": "1", "content": "A", "status": "pending", "created_at": ""}]});
+    let given = Update::from_json(agent.agent().schema(), json.as_object().unwrap().clone()).unwrap();
+    let error = agent.invoke(RunInput::new("Go.").thread("t").update(given.clone())).await.unwrap_err();
+    assert!(error.to_string().contains("`todos` cannot be given with the input"), "{error}");
+    assert_eq!((error.kind(), model.requests().len()), ("state", 0));
+    assert!(agent.state("t").await.unwrap().messages().is_empty());
+    // Between runs an application changes what it likes.
+    agent.agent().update_state("t", given).await.unwrap();
+    let outcome = agent.invoke(RunInput::new("Go.").thread("t").max_model_calls(1)).await.unwrap();
+    assert_eq!(list(&outcome), [("A".to_owned(), TodoStatus::Pending)]);
 }

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, WaitOptions};
 
 use super::failure::{At, Failure};
-use super::{confine, guard, hear, limits, loopback, say, seccomp, view};
-use crate::sandbox::protocol::{InnerPlan, Message};
+use super::{confine, guard, hear, limits, loopback, proxy, say, seccomp, view};
+use crate::sandbox::protocol::{InnerPlan, Message, Reach};
 use crate::sandbox::{Part, SandboxReport};
 
 /// Builds the sandbox around itself, runs the command and tells how it ended.
@@ -16,9 +16,16 @@ pub(super) fn run() -> Result<i32, Failure> {
     let plan: InnerPlan = hear()?;
     let mut parts = vec![Part::on("user, mount, process, IPC and host name namespaces", "")];
     rustix::system::sethostname(b"sandbox").at("set the host name")?;
-    if plan.own_network {
+    let mut variables = Vec::new();
+    if plan.reach == Reach::Host {
+        parts.push(Part::off("network namespace", "the policy gives the host's network"));
+    } else {
         loopback::up().at("switch the loopback on")?;
         parts.push(Part::on("network namespace", ""));
+    }
+    if let Reach::Proxy { direct } = &plan.reach {
+        variables = proxy::open(direct)?;
+        parts.push(Part::on("allow-list of hosts", "by a proxy"));
     }
     view::build(&plan)?;
     if let Some(root) = &plan.root {
@@ -41,7 +48,7 @@ pub(super) fn run() -> Result<i32, Failure> {
 
     let mut command = Command::new(&plan.program);
     // A group of its own, so that what it sends to its group does not reach the first stage, which is outside.
-    command.args(&plan.args).env_clear().envs(plan.env).stdin(Stdio::null()).process_group(0);
+    command.args(&plan.args).env_clear().envs(plan.env).envs(variables).stdin(Stdio::null()).process_group(0);
     let child = command.spawn().on("start the command", plan.program.display())?;
     say(&Message::Ready { parts: report.parts }).at("answer")?;
     let (code, signal) = collect(Pid::from_child(&child)).at("wait for the command")?;

@@ -37,7 +37,9 @@ pub(super) fn each(limits: &Limits) -> Result<Part, Failure> {
         (Resource::Nofile, Some(limits.open_files)),
         (Resource::As, limits.address_space),
         (Resource::Cpu, limits.cpu_seconds),
-        (Resource::Core, Some(0)),
+        // None is written with less than two bytes. And 1, unlike 0, keeps the kernel from piping one to the host's program
+        // for crashes, which would read as root what a command has prepared.
+        (Resource::Core, Some(1)),
     ];
     for (resource, bound) in bounds {
         if let Some(bound) = bound {

@@ -12,6 +12,7 @@ mod limits;
 mod loopback;
 mod mounts;
 mod outer;
+mod proxy;
 mod seccomp;
 mod view;
 

@@ -84,9 +84,46 @@ const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWCGROUP,
 ];
 
+/// `fchmodat2`, by the same number everywhere; not every version of `libc` names it for every machine.
+const FCHMODAT2: c_long = 452;
+
+/// Where calls that make or change a file take its mode, and where the flags are that say whether it counts.
+const MODES: &[(c_long, u8, Option<u8>)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1, None),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 2, Some(1)),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, 1, None),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, 1, None),
+    (libc::SYS_fchmod, 1, None),
+    (libc::SYS_fchmodat, 2, None),
+    (FCHMODAT2, 2, None),
+    (libc::SYS_openat, 3, Some(2)),
+    (libc::SYS_mknodat, 2, None),
+];
+
 /// Kinds of sockets that are allowed: local, IP, and asking for addresses and routes. The rest reaches past network
 /// namespaces (the host of a virtual machine) or into rarely trodden code.
 const FAMILIES: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+
+/// Kinds of IP sockets that are refused: raw ones, and those whose protocols the kernel would load first.
+const OTHER_KINDS: [libc::c_int; 5] =
+    [libc::SOCK_RAW, libc::SOCK_RDM, libc::SOCK_SEQPACKET, libc::SOCK_DCCP, OLD_PACKET];
+
+/// How packet sockets were asked for before they had a family.
+const OLD_PACKET: libc::c_int = 10;
+
+/// Protocols of IP that are allowed: the usual one of the kind, TCP and its multipath form, UDP, and ping.
+const PROTOCOLS: [libc::c_int; 6] = [
+    libc::IPPROTO_IP,
+    libc::IPPROTO_TCP,
+    libc::IPPROTO_MPTCP,
+    libc::IPPROTO_UDP,
+    libc::IPPROTO_ICMP,
+    libc::IPPROTO_ICMPV6,
+];
 
 /// Puts the filters on this process and all it will start.
 pub(super) fn apply() -> Result<(), Failure> {
@@ -94,8 +131,8 @@ pub(super) fn apply() -> Result<(), Failure> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).at(step)?;
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     rules.extend(conditional().at(step)?);
-    // Its flags are in memory, where a filter cannot look; without it programs fall back to `clone`.
-    let unknown = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+    // Their flags are in memory, where a filter cannot look; without them programs fall back to the older calls.
+    let unknown = BTreeMap::from([(libc::SYS_clone3, Vec::new()), (libc::SYS_openat2, Vec::new())]);
     let errno = |errno: libc::c_int| SeccompAction::Errno(errno.unsigned_abs());
     for (rules, action) in [(rules, errno(libc::EPERM)), (unknown, errno(libc::ENOSYS))] {
         let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch).at(step)?;
@@ -113,19 +150,40 @@ fn conditional() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::Backend
     let bit = |flag: libc::c_int| MaskedEq(u64::from(flag.unsigned_abs()));
     let namespaces = NAMESPACES.into_iter().map(|flag| SeccompRule::new(vec![test(0, bit(flag), flag)?]));
     let other_families = FAMILIES.into_iter().map(|family| test(0, Ne, family)).collect::<Result<Vec<_>, _>>()?;
-    let raw = |family| SeccompRule::new(vec![test(0, Eq, family)?, test(1, MaskedEq(0xF), libc::SOCK_RAW)?]);
-    let sockets = vec![SeccompRule::new(other_families)?, raw(libc::AF_INET)?, raw(libc::AF_INET6)?];
+    let mut sockets = vec![
+        SeccompRule::new(other_families)?,
+        SeccompRule::new(vec![test(0, Eq, libc::AF_NETLINK)?, test(2, Ne, libc::NETLINK_ROUTE)?])?,
+    ];
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        for kind in OTHER_KINDS {
+            sockets.push(SeccompRule::new(vec![test(0, Eq, family)?, test(1, MaskedEq(0xF), kind)?])?);
+        }
+        let of_family = std::iter::once(test(0, Eq, family));
+        let others = of_family.chain(PROTOCOLS.into_iter().map(|protocol| test(2, Ne, protocol)));
+        sockets.push(SeccompRule::new(others.collect::<Result<_, _>>()?)?);
+    }
     // Typing into a terminal as if someone had: there is none, unless a caller hands one in.
     let typing = [libc::TIOCSTI, libc::TIOCLINUX].into_iter().map(|request| {
         let request = u64::from(u32::try_from(request).unwrap_or_default());
         SeccompRule::new(vec![SeccompCondition::new(1, SeccompCmpArgLen::Dword, Eq, request)?])
     });
-    Ok(BTreeMap::from([
+    // A program that runs as its owner for whoever starts it, outside as well.
+    let set_user = |mode, flags: Option<u8>| {
+        let on = |index, mask: u32| {
+            SeccompCondition::new(index, SeccompCmpArgLen::Dword, MaskedEq(u64::from(mask)), u64::from(mask))
+        };
+        let made = flags.map(|flags| on(flags, libc::O_CREAT.unsigned_abs()));
+        SeccompRule::new(std::iter::once(on(mode, libc::S_ISUID)).chain(made).collect::<Result<_, _>>()?)
+    };
+    let modes = MODES.iter().map(|(call, mode, flags)| Ok((*call, vec![set_user(*mode, *flags)?])));
+    let mut rules = modes.collect::<Result<BTreeMap<_, _>, seccompiler::BackendError>>()?;
+    rules.extend([
         (libc::SYS_clone, namespaces.collect::<Result<_, _>>()?),
         (libc::SYS_socketpair, vec![SeccompRule::new(vec![test(0, Ne, libc::AF_UNIX)?])?]),
         (libc::SYS_socket, sockets),
         (libc::SYS_ioctl, typing.collect::<Result<_, _>>()?),
-    ]))
+    ]);
+    Ok(rules)
 }
 
 /// Refuses a second numbering of system calls (x32), under which the filters would not know them.

@@ -16,7 +16,7 @@ use super::failure::{At, Failure};
 use super::mounts::{Access, below, bind, memory, restrict};
 use crate::sandbox::launch::HOME;
 use crate::sandbox::policy::SYSTEM;
-use crate::sandbox::protocol::InnerPlan;
+use crate::sandbox::protocol::{InnerPlan, Reach};
 
 const OLD: &str = "/old";
 const NEW: &str = "/new";
@@ -61,9 +61,6 @@ const ETC: [&str; 29] = [
 
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 
-/// Files and directories of `/proc` through which a process of root could change the host, even without capabilities.
-const PROC_READ_ONLY: [&str; 6] = ["sys", "sysrq-trigger", "irq", "bus", "fs", "scsi"];
-
 /// Builds the view and moves into it.
 pub(super) fn build(plan: &InnerPlan) -> Result<(), Failure> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).at("part with the host's mounts")?;
@@ -100,17 +97,11 @@ pub(super) fn build(plan: &InnerPlan) -> Result<(), Failure> {
     std::env::set_current_dir("/").at("enter the new root")
 }
 
-/// Takes away what was only needed while the sandbox was set up: writing to the root, `/dev` and parts of `/proc`.
+/// Takes away what was only needed while the sandbox was set up: writing to the root, `/dev` and `/proc`, by which a
+/// process of root could change the host even without capabilities.
 pub(super) fn seal() -> Result<(), Failure> {
-    for part in PROC_READ_ONLY {
-        let path = Path::new("/proc").join(part);
-        if path.exists() {
-            bind(&path, &path)?;
-            restrict(&path, Access::Read, Path::new(TABLE))?;
-        }
-    }
-    for path in ["/dev", "/"] {
-        let flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
+    let flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
+    for (path, flags) in [("/proc", flags | MountFlags::NOEXEC), ("/dev", flags), ("/", flags)] {
         mount_remount(path, flags, "").on("make read-only", path)?;
     }
     Ok(())
@@ -163,7 +154,7 @@ impl Shown {
                 shown.optional(&entry.path());
             }
         }
-        if !plan.own_network {
+        if plan.reach == Reach::Host {
             shown.optional(&etc.join("resolv.conf"));
         }
         // These were resolved when the policy was made.

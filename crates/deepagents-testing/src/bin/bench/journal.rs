@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use deepagents_core::agent::Agent;
 use deepagents_core::journal::{
     Appended, Claim, Entry, Fence, Journal, JournalError, Loaded, Position, Record, Snapshot, Threads,
@@ -17,37 +17,144 @@ use deepagents_persist::{Sqlite, Synchronous};
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
+use super::bars::Bars;
 use super::{Bench, timed, usage};
 
+/// One run is over in a moment, and a moment on a shared machine is what it is: figures are the medians of so many.
+const ROUNDS: usize = 5;
+
+/// What the bars of size and time hold for.
+const STEPS: usize = 1_000;
+const BYTES: usize = 2_048;
+
 impl Bench {
+    /// Runs as many rounds on new databases, and once with twice the steps. The database of the first round stays at
+    /// PATH, the others are removed.
     pub(super) async fn journal(&self) -> Result<Map<String, Value>> {
         let (steps, bytes): (usize, usize) = (self.arg(0)?, self.arg(1)?);
         let path: PathBuf = self.args.get(2).context("argument 3 is missing: where the database is")?.into();
-        let synchronous = match self.args.get(3).map(String::as_str) {
-            None | Some("normal") => Synchronous::Normal,
-            Some("full") => Synchronous::Full,
-            Some(other) => bail!("there is no `{other}`, only normal and full"),
-        };
-        let database = Sqlite::options().synchronous(synchronous).open(&path).await?;
-        ensure!(database.threads().get("t").await?.is_none(), "{} has been used before; name another", path.display());
-        let timer = Arc::new(Timed { inner: database, times: Mutex::default() });
+        ensure!(self.args.len() == 3, "usage: bench journal N B PATH");
         let (started, cpu) = (Instant::now(), usage::cpu());
-        let outcome = agent(timer.clone(), steps, bytes)?.invoke(RunInput::new("go").thread("t")).await?;
-        let mut out = timed(started.elapsed(), usage::cpu().saturating_sub(cpu));
-        ensure!(outcome.messages().len() == steps + 1, "the run made {} messages", outcome.messages().len());
-        out.insert("mb".to_owned(), json!(size(&path) as f64 / 1e6));
-        let times = timer.times.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        appends(&mut out, &times);
-        drop(timer);
-        let before = Value::Object(outcome.state.to_json(true)?);
-        let database = Sqlite::open(&path).await?;
-        let reader = agent(Arc::new(Timed { inner: database, times: Mutex::default() }), steps, bytes)?;
-        let started = Instant::now();
-        let state = reader.state("t").await?;
-        out.insert("load_ms".to_owned(), json!(milliseconds(started.elapsed())));
-        ensure!(Value::Object(state.to_json(true)?) == before, "the thread came back as another");
+        let normal = rounds(&path, true, steps, bytes, Synchronous::Normal).await?;
+        let mut out = timed(started.elapsed() / ROUNDS as u32, usage::cpu().saturating_sub(cpu) / ROUNDS as u32);
+        let full = rounds(&path, false, steps, bytes, Synchronous::Full).await?;
+        let double = Figures::of(&beside(&path)?, steps * 2, bytes, Synchronous::Normal).await?;
+        remove(&beside(&path)?)?;
+        let growth = double.mb / normal.mb;
+        for (name, value) in [
+            ("mb", normal.mb),
+            ("mb_of_twice_the_steps", double.mb),
+            ("append_p50_ms", normal.p50),
+            ("append_p99_ms", normal.p99),
+            ("first_fifth_ms", normal.first_fifth),
+            ("last_fifth_ms", normal.last_fifth),
+            ("full_append_p50_ms", full.p50),
+            ("full_append_p99_ms", full.p99),
+            ("load_ms", normal.load),
+        ] {
+            out.insert(name.to_owned(), json!(value));
+        }
+        let mut bars = Bars::default();
+        bars.at_most("bytes of twice the steps to bytes", Some(growth), 2.3);
+        bars.at_most("last fifth of the steps to first", Some(normal.last_to_first), 1.5);
+        if (steps, bytes) == (STEPS, BYTES) {
+            bars.at_most("mb with the WAL", Some(normal.mb), 12.0);
+            bars.at_most("append p50 in ms, NORMAL", Some(normal.p50), 0.15);
+            bars.at_most("append p50 in ms, FULL", Some(full.p50), 1.5);
+            bars.at_most("cold load in ms", Some(normal.load), 15.0);
+        }
+        out.insert("bars".to_owned(), bars.into_value());
         Ok(out)
     }
+}
+
+/// What one run came to.
+#[derive(Clone, Copy, Default)]
+struct Figures {
+    mb: f64,
+    p50: f64,
+    p99: f64,
+    first_fifth: f64,
+    last_fifth: f64,
+    last_to_first: f64,
+    load: f64,
+}
+
+/// The medians over some rounds; the first database stays where it is, if it is to be kept.
+async fn rounds(path: &Path, keep: bool, steps: usize, bytes: usize, synchronous: Synchronous) -> Result<Figures> {
+    let mut all = Vec::new();
+    for round in 0..ROUNDS {
+        let at = if keep && round == 0 { path.to_owned() } else { beside(path)? };
+        all.push(Figures::of(&at, steps, bytes, synchronous).await?);
+        if at != path {
+            remove(&at)?;
+        }
+    }
+    let median = |figure: fn(&Figures) -> f64| {
+        let mut sorted: Vec<f64> = all.iter().map(figure).collect();
+        sorted.sort_by(f64::total_cmp);
+        sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+    };
+    Ok(Figures {
+        mb: median(|f| f.mb),
+        p50: median(|f| f.p50),
+        p99: median(|f| f.p99),
+        first_fifth: median(|f| f.first_fifth),
+        last_fifth: median(|f| f.last_fifth),
+        last_to_first: median(|f| f.last_to_first),
+        load: median(|f| f.load),
+    })
+}
+
+impl Figures {
+    /// One run on a new database, and a load of what it left by another connection.
+    async fn of(path: &Path, steps: usize, bytes: usize, synchronous: Synchronous) -> Result<Self> {
+        let open = || Sqlite::options().synchronous(synchronous).open(path);
+        let database = open().await?;
+        ensure!(database.threads().get("t").await?.is_none(), "{} has been used before; name another", path.display());
+        let timer = Arc::new(Timed { inner: database, times: Mutex::default() });
+        let outcome = agent(timer.clone(), steps, bytes)?.invoke(RunInput::new("go").thread("t")).await?;
+        ensure!(outcome.messages().len() == steps + 1, "the run made {} messages", outcome.messages().len());
+        let mb = size(path) as f64 / 1e6;
+        let times = timer.times.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        drop(timer);
+        let before = Value::Object(outcome.state.to_json(true)?);
+        let reader = agent(Arc::new(Timed { inner: open().await?, times: Mutex::default() }), steps, bytes)?;
+        let started = Instant::now();
+        let state = reader.state("t").await?;
+        let load = milliseconds(started.elapsed());
+        ensure!(Value::Object(state.to_json(true)?) == before, "the thread came back as another");
+        let mut sorted = times.clone();
+        sorted.sort_unstable();
+        let at = |share: usize| milliseconds(sorted.get(sorted.len() * share / 100).copied().unwrap_or_default());
+        let fifth = times.len() / 5;
+        let mean = |part: Option<&[Duration]>| {
+            let part = part.unwrap_or_default();
+            milliseconds(part.iter().sum::<Duration>()) / part.len().max(1) as f64
+        };
+        let (first, last) = (mean(times.get(..fifth)), mean(times.get(times.len() - fifth..)));
+        let (p50, p99) = (at(50), at(99));
+        Ok(Self { mb, p50, p99, first_fifth: first, last_fifth: last, last_to_first: last / first, load })
+    }
+}
+
+/// A database beside another.
+fn beside(path: &Path) -> Result<PathBuf> {
+    let mut name = path.file_name().context("the database needs a name")?.to_owned();
+    name.push(".round");
+    Ok(path.with_file_name(name))
+}
+
+/// Removes a database of a round.
+#[allow(clippy::disallowed_methods, reason = "a program's own database")]
+fn remove(path: &Path) -> Result<()> {
+    for suffix in ["", "-wal", "-shm"] {
+        match std::fs::remove_file(format!("{}{suffix}", path.display())) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// An agent whose model says so many bytes, so many times.
@@ -64,33 +171,12 @@ fn words(bytes: usize) -> String {
     std::iter::repeat_with(fastrand::alphanumeric).take(bytes).collect()
 }
 
-fn appends(out: &mut Map<String, Value>, times: &[Duration]) {
-    let mut sorted = times.to_vec();
-    sorted.sort_unstable();
-    let at = |share: usize| sorted.get(sorted.len() * share / 100).copied().unwrap_or_default();
-    let mean = |part: Option<&[Duration]>| {
-        let part = part.unwrap_or_default();
-        milliseconds(part.iter().sum::<Duration>()) / part.len().max(1) as f64
-    };
-    let fifth = times.len() / 5;
-    let (first, last) = (mean(times.get(..fifth)), mean(times.get(times.len() - fifth..)));
-    for (name, value) in [
-        ("append_p50_ms", milliseconds(at(50))),
-        ("append_p99_ms", milliseconds(at(99))),
-        ("first_fifth_ms", first),
-        ("last_fifth_ms", last),
-        ("last_to_first", last / first),
-    ] {
-        out.insert(name.to_owned(), json!(value));
-    }
-}
-
 fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
 /// Bytes of the database and its WAL.
-fn size(path: &Path) -> u64 {
+pub(super) fn size(path: &Path) -> u64 {
     let of = |suffix: &str| std::fs::metadata(format!("{}{suffix}", path.display())).map_or(0, |file| file.len());
     of("") + of("-wal")
 }

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //! bench URL cold                         from process start to the first answer
-//! bench URL loop N [memory|sqlite] [loop|write] one run of N tool turns
+//! bench URL loop N [memory|sqlite [PATH]] [loop|write]  one run of N tool turns
 //! bench URL many K N D                   K runs at once of N tool turns, the model taking D ms
 //! bench URL fan K D                      one run of K tasks in one turn, the model taking D ms
-//! bench journal N B PATH [normal|full]   one run of N steps of B bytes on a database at PATH
+//! bench journal N B PATH                 runs of N steps of B bytes on a database at PATH
 //! bench - idle K                         memory of K agents that are built and do nothing
 //! bench - files [--files N] [--dir DIR]  searching, reading and editing on disk, beside `rg` and `find`
 //! ```
 //!
 //! The model's name is the server's script. One JSON line comes out:
 //! `{"impl","case","args","seconds","cpu","rss_mb",…}`, with seconds of wall clock, seconds of CPU (user and system) of
-//! this process, and its peak memory in MB. `fan` and `files` have bars; the program exits with 1 if one is missed.
+//! this process, and its peak memory in MB. `fan`, `files` and `journal` have bars; the program exits with 1 if one is missed.
 #![allow(clippy::print_stdout, reason = "a program's output")]
 
 mod bars;
@@ -21,6 +21,8 @@ mod files;
 mod journal;
 mod usage;
 
+use std::io::{Write, stderr};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -44,19 +46,44 @@ struct Bench {
     args: Vec<String>,
 }
 
-fn main() -> Result<ExitCode> {
+const USAGE: &str = "\
+usage:
+  bench URL cold                         from process start to the first answer
+  bench URL loop N [memory|sqlite [PATH]] [loop|write]  one run of N tool turns
+  bench URL many K N D                   K runs at once of N tool turns, the model taking D ms
+  bench URL fan K D                      one run of K tasks in one turn, the model taking D ms
+  bench journal N B PATH                 runs of N steps of B bytes on a database at PATH
+  bench - idle K                         memory of K agents that are built and do nothing
+  bench - files [--files N] [--dir DIR]  searching, reading and editing on disk";
+
+fn main() -> ExitCode {
+    match measure() {
+        Ok(code) => code,
+        Err(error) => {
+            // Nothing is left to report to when even this fails.
+            let _ = writeln!(stderr(), "bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure() -> Result<ExitCode> {
     let started = Instant::now();
     let mut args = std::env::args().skip(1).peekable();
+    if args.peek().is_some_and(|arg| arg == "-h" || arg == "--help") {
+        println!("{USAGE}");
+        return Ok(ExitCode::SUCCESS);
+    }
     // A database needs no model.
     let url = args.next_if(|arg| arg != "journal").unwrap_or_else(|| "-".to_owned());
-    let case = args.next().context("usage: bench URL CASE [ARGS]")?;
+    let case = args.next().context("usage: bench URL CASE [ARGS]; --help lists the cases")?;
     let config = ModelConfig { api_key: Some("any".to_owned()), base_url: Some(url), ..ModelConfig::default() };
     let mut registry = Registry::new();
     registry.configure("anthropic", config);
     let bench = Bench { started, registry, args: args.collect() };
-    // A first answer needs no pool of threads.
+    // One run at a time needs no pool of threads; on one, the waking of idle cores would be measured too.
     let mut runtime = match case.as_str() {
-        "cold" => tokio::runtime::Builder::new_current_thread(),
+        "cold" | "loop" => tokio::runtime::Builder::new_current_thread(),
         _ => tokio::runtime::Builder::new_multi_thread(),
     };
     let mut out = runtime.enable_all().build()?.block_on(async {
@@ -109,17 +136,32 @@ impl Bench {
         Ok(timed(self.started.elapsed(), usage::cpu()))
     }
 
+    /// What follows the number of turns: the journal, where its database is, and the script.
+    fn loop_args(&self) -> Result<(&str, Option<&str>, &str)> {
+        const USAGE: &str = "usage: bench URL loop N [memory|sqlite [PATH]] [loop|write]";
+        let mut args = self.args.iter().skip(1).map(String::as_str).peekable();
+        let script = |arg: &&str| matches!(*arg, "loop" | "write");
+        let store = args.next_if(|arg| !script(arg)).unwrap_or("none");
+        ensure!(matches!(store, "none" | "memory" | "sqlite"), "there is no journal `{store}` to measure; {USAGE}");
+        let path = if store == "sqlite" { args.next_if(|arg| !script(arg)) } else { None };
+        let kind = args.next().unwrap_or("loop");
+        ensure!(script(&kind) && args.next().is_none(), "`{kind}` and what follows cannot be understood; {USAGE}");
+        Ok((store, path, kind))
+    }
+
     async fn one_long_run(&self) -> Result<Map<String, Value>> {
         let turns: u32 = self.arg(0)?;
-        let store = self.args.get(1).map_or("none", String::as_str);
-        let kind = self.args.get(2).map_or("loop", String::as_str);
+        let (store, given, kind) = self.loop_args()?;
         let folder = tempfile::tempdir()?;
+        let path = given.map_or_else(|| folder.path().join("threads.db"), PathBuf::from);
         let journal: Option<Arc<dyn Journal>> = match store {
-            "none" => None,
             "memory" => Some(Arc::new(MemoryJournal::new())),
-            "sqlite" => Some(Arc::new(deepagents_persist::Sqlite::open(folder.path().join("threads.db")).await?)),
-            other => bail!("there is no journal `{other}` to measure"),
+            "sqlite" => Some(Arc::new(deepagents_persist::Sqlite::open(&path).await?)),
+            _ => None,
         };
+        if let Some(journal) = &journal {
+            ensure!(journal.threads().get("t").await?.is_none(), "{} has been used before", path.display());
+        }
         let input = if journal.is_some() { RunInput::new("go").thread("t") } else { RunInput::new("go") };
         let agent = self.agent(&format!("{kind}-{turns}"), journal)?;
         let (started, cpu) = (Instant::now(), usage::cpu());
@@ -141,6 +183,9 @@ impl Bench {
         let mut out = timed(seconds, cpu);
         out.insert("messages".to_owned(), json!(outcome.messages().len()));
         out.insert("ms_per_step".to_owned(), json!(seconds.as_secs_f64() * 1000.0 / f64::from(turns.max(1))));
+        if store == "sqlite" {
+            out.insert("db_bytes".to_owned(), json!(journal::size(&path)));
+        }
         let last = turn_times.len().saturating_sub(100);
         if let (Some(from), Some(to)) = (turn_times.get(last), turn_times.last()) {
             let steps = (turn_times.len() - last).saturating_sub(1).max(1);

@@ -33,24 +33,36 @@ fn main() -> ExitCode {
     }
 }
 
-fn arguments() -> Result<(PathBuf, Option<PathBuf>), Box<dyn Error>> {
+/// Where the recordings are, and where answers go.
+struct Arguments {
+    dir: PathBuf,
+    dump: Option<PathBuf>,
+}
+
+/// Nothing where only the usage is asked for.
+fn arguments() -> Result<Option<Arguments>, Box<dyn Error>> {
     let (mut dir, mut dump) = (None, None);
     let mut args = std::env::args_os().skip(1);
     while let Some(arg) = args.next() {
         match arg.to_str() {
             Some("--dump") => dump = Some(PathBuf::from(args.next().ok_or("--dump needs the name of a file")?)),
+            Some("-h" | "--help") => return Ok(None),
             Some(flag) if flag.starts_with('-') => return Err(format!("unknown option {flag}; {USAGE}").into()),
             _ if dir.is_none() => dir = Some(PathBuf::from(arg)),
             _ => return Err(USAGE.into()),
         }
     }
-    Ok((dir.ok_or(USAGE)?, dump))
+    Ok(Some(Arguments { dir: dir.ok_or(USAGE)?, dump }))
 }
 
 /// Whether all answers passed.
 fn run() -> Result<bool, Box<dyn Error>> {
-    let (dir, dump) = arguments()?;
+    let arguments = arguments()?;
     let mut out = BufWriter::new(stdout().lock());
+    let Some(Arguments { dir, dump }) = arguments else {
+        writeln!(out, "{USAGE}")?;
+        return Ok(true);
+    };
     if !dir.is_dir() {
         writeln!(out, "skipped: there is no folder {}", dir.display())?;
         writeln!(out, "0 passed, 0 failed, 0 skipped")?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use deepagents::channels::Files;
+use deepagents::core::state::ChannelSpec;
 use deepagents::core::store::MemoryStore;
 use deepagents::core::tool::DynTool;
 use deepagents::fs::permissions::Permissions;
@@ -17,7 +18,8 @@ use deepagents::middleware::summarization::{PrefixReuse, Size, SummarizationOpti
 use deepagents::middleware::todo::TodoPolicy;
 use deepagents::models::{ModelConfig, Registry};
 use deepagents::{
-    Approvals, AskBefore, DecisionKind, DeepAgent, MemoryJournal, ResponseFormat, ToolError, Update, json_tool,
+    Approvals, AskBefore, DecisionKind, DeepAgent, MemoryJournal, Middleware, ResponseFormat, ToolError, Update,
+    json_tool,
 };
 use serde_json::Value;
 
@@ -122,11 +124,29 @@ pub(crate) async fn agent(scenario: &Scenario, url: &str, journal: Arc<MemoryJou
             let file = FileData::new(Content::of(text.as_bytes()));
             files.insert(path.parse()?, Some(Arc::new(file)));
         }
-        initial = Update::of::<Files>(files);
+        if !files.is_empty() {
+            initial = Update::of::<Files>(files);
+            if !backend.has_state() {
+                builder = builder.middleware(StateFiles);
+            }
+        }
     }
     builder = builder.dyn_backend(make_backend(backend, root.path(), &store)?);
     let root = backend.is_on_disk().then_some(root);
     Ok(Built { agent: builder.build()?, initial, root, store })
+}
+
+/// Lets an agent whose backend keeps no files in the state be given some there all the same.
+struct StateFiles;
+
+impl Middleware for StateFiles {
+    fn name(&self) -> &str {
+        "StateFiles"
+    }
+
+    fn channels(&self) -> Vec<ChannelSpec> {
+        vec![ChannelSpec::of::<Files>()]
+    }
 }
 
 fn make_backend(spec: &BackendSpec, root: &Path, store: &Arc<MemoryStore>) -> Result<Arc<dyn Backend>> {

@@ -14,11 +14,13 @@ mod scenario;
 mod server;
 mod trace;
 
+use std::io::{Write, stderr};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use deepagents::core::ask::{AnswerError, Questions};
+use deepagents::core::ask::Questions;
 use deepagents::{Interrupt, MemoryJournal, Question, RunInput, State, Stop};
 use serde_json::{Value, json};
 
@@ -29,8 +31,21 @@ use server::Server;
 /// Where the server's script is unless told otherwise.
 const DEFAULT_SERVER: &str = "../shared/conformance/mockllm.py";
 
+const USAGE: &str = "usage: conformance SCENARIO_DIR TRACE_DIR [--mockllm PATH] [--only NAME]";
+
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> ExitCode {
+    match run_all().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nothing is left to report to when even this fails.
+            let _ = writeln!(stderr(), "conformance: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run_all() -> Result<()> {
     let mut folders = Vec::new();
     let (mut script, mut only) = (PathBuf::from(DEFAULT_SERVER), None);
     let mut args = std::env::args().skip(1);
@@ -38,12 +53,15 @@ async fn main() -> Result<()> {
         match arg.as_str() {
             "--mockllm" => script = args.next().context("--mockllm needs a path")?.into(),
             "--only" => only = Some(args.next().context("--only needs a name")?),
+            "-h" | "--help" => {
+                println!("{USAGE}");
+                return Ok(());
+            }
+            flag if flag.starts_with('-') => bail!("there is no option {flag}; {USAGE}"),
             _ => folders.push(PathBuf::from(arg)),
         }
     }
-    let [scenarios, traces] = folders.as_slice() else {
-        bail!("usage: conformance SCENARIO_DIR TRACE_DIR [--mockllm PATH] [--only NAME]")
-    };
+    let [scenarios, traces] = folders.as_slice() else { bail!(USAGE) };
     std::fs::create_dir_all(traces).with_context(|| format!("cannot create {}", traces.display()))?;
     let mut files: Vec<PathBuf> = std::fs::read_dir(scenarios)
         .with_context(|| format!("cannot read {}", scenarios.display()))?
@@ -52,17 +70,40 @@ async fn main() -> Result<()> {
     files.retain(|path| path.extension().is_some_and(|e| e == "json"));
     files.sort();
     let server = Server::start(&script).await?;
+    let (mut ran, mut failed) = (0, 0);
     for path in files {
-        let scenario: Scenario = serde_json::from_slice(&std::fs::read(&path)?)
-            .with_context(|| format!("{} is not a scenario", path.display()))?;
-        if only.as_ref().is_some_and(|name| *name != scenario.name) {
-            continue;
+        match play(&path, &server, only.as_deref()).await {
+            Ok(None) => continue,
+            Ok(Some((name, trace))) => {
+                write(traces, &path, &trace)?;
+                println!("ran {name}");
+            }
+            // The others are run all the same; without a trace this one counts as different.
+            Err(error) => {
+                println!("cannot run {}: {error:#}", path.display());
+                failed += 1;
+            }
         }
-        let trace = run(&scenario, &server, &std::fs::read(&path)?).await.with_context(|| scenario.name.clone())?;
-        write(traces, &path, &trace)?;
-        println!("ran {}", scenario.name);
+        ran += 1;
+    }
+    if let (0, Some(name)) = (ran, only) {
+        bail!("there is no scenario `{name}`");
+    }
+    if failed > 0 {
+        bail!("{failed} of {ran} scenarios could not be run");
     }
     Ok(())
+}
+
+/// Name and trace of a scenario, unless only another one is wanted.
+async fn play(path: &Path, server: &Server, only: Option<&str>) -> Result<Option<(String, Value)>> {
+    let source = std::fs::read(path)?;
+    let scenario: Scenario = serde_json::from_slice(&source).context("not a scenario")?;
+    if only.is_some_and(|name| *name != scenario.name) {
+        return Ok(None);
+    }
+    let trace = run(&scenario, server, &source).await?;
+    Ok(Some((scenario.name, trace)))
 }
 
 fn write(traces: &Path, scenario: &Path, trace: &Value) -> Result<()> {
@@ -92,7 +133,7 @@ async fn run(scenario: &Scenario, server: &Server, source: &[u8]) -> Result<Valu
                     (None, None) => bail!("step {at} has neither input nor resume"),
                 };
                 let error = match input {
-                    Err(error) => Some(error.to_string()),
+                    Err(error) => Some(error),
                     Ok(input) => match built.agent.invoke(input).await {
                         Ok(outcome) if outcome.stop == Stop::StepLimit => Some("step_limit".to_owned()),
                         Ok(_) => None,
@@ -114,10 +155,13 @@ fn open(state: &State) -> Vec<Question> {
 }
 
 /// Decisions for the one pause of a thread, or why they cannot be taken.
-async fn answers(built: &Built, thread: &str, decisions: &[Value]) -> Result<Result<RunInput, AnswerError>> {
+async fn answers(built: &Built, thread: &str, decisions: &[Value]) -> Result<Result<RunInput, String>> {
     let interrupts = Interrupt::group(open(&built.agent.state(thread).await?));
-    let Some(interrupt) = interrupts.first() else { bail!("thread {thread} does not wait for a decision") };
-    Ok(interrupt.decisions(decisions.to_vec()).map(|decisions| {
+    let Some(interrupt) = interrupts.first() else {
+        return Ok(Err(format!("thread {thread} does not wait for a decision")));
+    };
+    let decisions = interrupt.decisions(decisions.to_vec()).map_err(|error| error.to_string());
+    Ok(decisions.map(|decisions| {
         let resume = RunInput::resume(thread);
         decisions.into_iter().fold(resume, |input, (id, decision)| input.answer(id, decision))
     }))

@@ -117,6 +117,17 @@ impl BackendSpec {
         Self { kind: "state".to_owned(), namespace: None, default: None, routes: BTreeMap::new() }
     }
 
+    /// Whether any files are in the state.
+    pub(crate) fn has_state(&self) -> bool {
+        match self.kind.as_str() {
+            "composite" => {
+                self.default.as_ref().is_none_or(|default| default.has_state())
+                    || self.routes.values().any(Self::has_state)
+            }
+            kind => kind == "state",
+        }
+    }
+
     /// Whether files that no route takes are on disk.
     pub(crate) fn is_on_disk(&self) -> bool {
         match (self.kind.as_str(), &self.default) {

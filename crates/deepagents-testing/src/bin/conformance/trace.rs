@@ -34,16 +34,12 @@ pub(crate) async fn step(
         .map(|todo| json!({"content": todo.content, "status": todo.status}))
         .collect();
     let mut files = Map::new();
-    match &built.root {
-        Some(root) => on_disk(root.path(), root.path(), &mut files)?,
-        None => {
-            for (path, file) in state.get::<Files>().into_iter().flat_map(|files| files.iter()) {
-                files.insert(
-                    path.to_string(),
-                    Value::String(String::from_utf8_lossy(file.content().bytes()).into_owned()),
-                );
-            }
-        }
+    for (path, file) in state.get::<Files>().into_iter().flat_map(|files| files.iter()) {
+        let text = String::from_utf8_lossy(file.content().bytes()).into_owned();
+        files.insert(path.to_string(), Value::String(text));
+    }
+    if let Some(root) = &built.root {
+        on_disk(root.path(), root.path(), &mut files)?;
     }
     let mut out = json!({"messages": messages, "todos": todos, "files": files});
     let items = built.store.search(&[], &Query::default()).await?;

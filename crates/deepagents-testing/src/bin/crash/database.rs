@@ -62,8 +62,9 @@ impl Place {
     pub(crate) fn kill_server(&self) -> Result<()> {
         let Self::Postgres { server: Some(folder), .. } = self else { return Ok(()) };
         for action in ["kill", "again"] {
-            let status = Command::new(".ci/postgres.sh").arg(action).arg(folder).output().context(".ci/postgres.sh")?;
-            ensure!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
+            let done = Command::new(".ci/postgres.sh").arg(action).arg(folder).output();
+            let done = done.context(".ci/postgres.sh cannot be started; run this in the root of the repository")?;
+            ensure!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         }
         Ok(())
     }

@@ -7,7 +7,8 @@
 //! A run of 40 turns with 5 tools each is killed at random moments and resumed, until it was killed so often; runs that
 //! end are followed by others. After every kill the log must hold every append that was acknowledged, the database must
 //! be sound, and no call may have run that must not have. With `--server`, which names a folder of `.ci/postgres.sh`,
-//! the server is killed too. At the end a run is frozen past its lease: when it wakes up it must write nothing.
+//! the server is killed too, at every fourth kill. At the end a run is frozen past its lease: when it wakes up it must
+//! write nothing.
 //!
 //! Exits with 1 and the reason when a promise is broken.
 #![allow(clippy::print_stdout, reason = "a program's output")]
@@ -17,6 +18,8 @@ mod frozen;
 mod trial;
 mod watch;
 
+use std::io::{Write, stderr};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -24,7 +27,20 @@ use anyhow::{Context, Result, bail};
 use database::Place;
 use trial::Trial;
 
-fn main() -> Result<()> {
+const USAGE: &str = "usage: crash --kills N [--postgres URL [--server FOLDER]]";
+
+fn main() -> ExitCode {
+    match crash() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nothing is left to report to when even this fails.
+            let _ = writeln!(stderr(), "crash: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn crash() -> Result<()> {
     let mut args = std::env::args().skip(1);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let (mut kills, mut url, mut server) = (None, None, None);
@@ -40,10 +56,14 @@ fn main() -> Result<()> {
             "--kills" => kills = Some(value()?.parse::<u32>()?),
             "--postgres" => url = Some(value()?),
             "--server" => server = Some(value()?),
-            other => bail!("there is no `{other}`; usage: crash --kills N [--postgres URL [--server FOLDER]]"),
+            "-h" | "--help" => {
+                println!("{USAGE}");
+                return Ok(());
+            }
+            other => bail!("there is no `{other}`; {USAGE}"),
         }
     }
-    let kills = kills.context("usage: crash --kills N [--postgres URL [--server FOLDER]]")?;
+    let kills = kills.context(USAGE)?;
     let folder = tempfile::tempdir()?;
     let place = match url {
         Some(url) => Place::Postgres { url, server: server.map(Into::into) },

@@ -1,6 +1,6 @@
 //! Copies and forks.
 
-use deepagents_core::journal::{JournalError, Keep, encode, prune};
+use deepagents_core::journal::{JournalError, Keep, encode, load, prune};
 use serde_json::json;
 
 use super::{Any, live, minute, notes, own, says, schema, state, states, write};
@@ -20,6 +20,21 @@ pub async fn a_copy_has_the_same_state_at_every_position(journal: Any, clock: Te
     let info = async |thread: &str| journal.threads().get(thread).await.unwrap().unwrap();
     assert_eq!(info("u").await.bytes, info("t").await.bytes);
     assert_eq!(info("u").await.status, info("t").await.status);
+}
+
+/// Results of an open turn, calls in doubt, and where the run was.
+pub async fn a_copy_has_the_open_turn_too(journal: Any, _: TestClock) {
+    let open = [vec![super::started("r"), says("m", "x"), super::step(1)], super::calls(3), vec![super::result(2)]];
+    write(&journal, "t", open.concat()).await;
+    journal.threads().copy("t", "u", None).await.unwrap();
+    let left = async |thread: &str| {
+        let folded = load(&*journal, thread, schema(), None).await.unwrap();
+        (folded.state.to_json(true).unwrap(), folded.machine, folded.in_doubt)
+    };
+    assert_eq!(left("u").await, left("t").await);
+    assert_eq!(left("u").await.2.len(), 2);
+    write(&journal, "u", vec![super::result(0), super::result(1)]).await;
+    assert_eq!((left("u").await.2.len(), left("t").await.2.len()), (0, 2));
 }
 
 /// A fork.

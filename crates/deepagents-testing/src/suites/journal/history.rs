@@ -1,7 +1,11 @@
 //! Checkpoints, branches, pruning, open turns.
 
-use deepagents_core::journal::{JournalError, Keep, Origin, Position, Record, checkpoints, load, prune};
-use serde_json::json;
+use deepagents_core::journal::{
+    JournalError, Keep, Origin, Position, Record, RecordUpdate, checkpoints, encode, load, prune,
+};
+use deepagents_core::message::{Message, MessageOp};
+use deepagents_core::state::{MessagesChannel, Update};
+use serde_json::{Value, json};
 
 use super::{Any, calls, ended, live, minute, notes, own, result, says, schema, started, state, states, step, write};
 use crate::suites::TestClock;
@@ -47,6 +51,56 @@ pub async fn checkpoints_are_read_in_pages(journal: Any, _: TestClock) {
     assert_eq!(positions(Some(8), 9).await, [3]);
     assert!(positions(Some(3), 9).await.is_empty());
     assert!(positions(None, 0).await.is_empty());
+}
+
+/// A record has what changed; at every position all channels have what they had then, and what was removed stays away.
+pub async fn a_change_of_one_channel_leaves_the_others_at_every_position(journal: Any, _: TestClock) {
+    let at = async |position| {
+        let state: Value = serde_json::from_str(&state(&journal, "t", Some(position)).await).unwrap();
+        (state["messages"].as_array().map_or(0, Vec::len), state["notes"].clone())
+    };
+    write(&journal, "t", vec![says("m", "x"), notes(json!({"a": 1})), notes(json!({"b": 2})), says("n", "y")]).await;
+    write(&journal, "t", vec![notes(json!({"a": 3})), notes(json!({"b": null})), says("o", "z")]).await;
+    let wanted = [
+        (0, json!({})),
+        (1, json!({})),
+        (1, json!({"a": 1})),
+        (1, json!({"a": 1, "b": 2})),
+        (2, json!({"a": 1, "b": 2})),
+        (2, json!({"a": 3, "b": 2})),
+        (2, json!({"a": 3})),
+        (3, json!({"a": 3})),
+    ];
+    for (position, wanted) in (0..).zip(wanted) {
+        assert_eq!(at(position).await, wanted, "at {position}");
+    }
+    let record = encode(&journal.read("t", 4..5).await.unwrap()[0].record).unwrap();
+    assert!(record.contains(r#"[["notes",{"a":3}]]"#), "only what changed: {record}");
+}
+
+/// Replacing a message, removing one, removing all: records like any other, and what was there before can be loaded.
+pub async fn replacing_and_removing_messages_rewrites_no_history(journal: Any, _: TestClock) {
+    let ops = |ops: Vec<MessageOp>| Record::Update { update: RecordUpdate::Live(Update::of::<MessagesChannel>(ops)) };
+    write(&journal, "t", vec![says("a", "one"), says("b", "two"), says("c", "three")]).await;
+    let before = states(&journal, "t").await;
+    let mut other = Message::user("other");
+    other.set_id("b".to_owned());
+    write(&journal, "t", vec![ops(vec![MessageOp::put(other)])]).await;
+    write(&journal, "t", vec![ops(vec![MessageOp::Remove("a".to_owned()), MessageOp::Remove("nobody".to_owned())])])
+        .await;
+    write(&journal, "t", vec![ops(vec![MessageOp::RemoveAll]), says("a", "again")]).await;
+    let texts = async |at| {
+        let folded = load(&*journal, "t", schema(), Some(at)).await.unwrap();
+        folded.state.messages().iter().map(|message| message.text()).collect::<Vec<_>>()
+    };
+    assert_eq!(texts(4).await, ["one", "other", "three"], "in its place");
+    assert_eq!(texts(5).await, ["other", "three"]);
+    assert!(texts(6).await.is_empty());
+    assert_eq!(texts(7).await, ["again"]);
+    let now = states(&journal, "t").await;
+    assert!(before.iter().all(|(at, state)| now.get(at) == Some(state)), "what was before is as it was");
+    prune(&*journal, "t", schema(), &Keep::Latest).await.unwrap();
+    assert_eq!(texts(7).await, ["again"]);
 }
 
 /// The old one stays.
@@ -141,6 +195,8 @@ pub async fn pruning_runs_keeps_the_states_outside_them(journal: Any, _: TestClo
     prune(&*journal, "t", schema(), &without(&["run_0", "run_4"])).await.unwrap();
     assert_eq!(state(&journal, "t", None).await, before[&end]);
     assert_eq!(state(&journal, "t", Some(13)).await, before[&13]);
+    let left: Vec<Position> = journal.read("t", 0..99).await.unwrap().iter().map(|entry| entry.position).collect();
+    assert!(left.iter().all(|at| (10..15).contains(at)), "their records are gone: {left:?}");
 }
 
 /// A thread can be pruned while its run waits to be resumed.

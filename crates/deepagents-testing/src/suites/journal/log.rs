@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 
 use deepagents_core::journal::{JournalError, Record, encode};
+use deepagents_core::message::ToolMessage;
+use deepagents_core::run::Stop;
+use deepagents_core::tool::CallId;
 use serde_json::{Value, json};
 
 use super::{Any, notes, own, says, schema, started, state, step, write};
@@ -171,4 +174,50 @@ pub async fn entries_have_the_time_of_their_append(journal: Any, clock: TestCloc
     write(&journal, "t", vec![Record::Rewound { to: 0, turn: 1 }]).await;
     let entries = journal.read("t", 0..2).await.unwrap();
     assert_eq!(entries.iter().map(|entry| entry.at).collect::<Vec<_>>(), [first, clock.now()]);
+}
+
+/// Also those of calls of sub-agents, of runs that failed or wait, and of changes by the application.
+pub async fn every_kind_of_record_comes_back(journal: Any, _: TestClock) {
+    let below = CallId { path: vec!["task:0.1".to_owned(), "task:3.0".to_owned()], turn: 7, index: 2 };
+    let Record::Update { update } = notes(json!({"by": "hand"})) else { panic!("an update") };
+    let Record::ToolFinished { message, update: more, .. } = super::result(4) else { panic!("a result") };
+    let failed = ToolMessage { is_error: true, artifact: Some(json!({"code": 7})), ..(*message).clone() };
+    let stopped = |stop| Record::RunFinished { run: "r".to_owned(), stop };
+    let records = vec![
+        started("r"),
+        Record::RunResumed { run: "s".to_owned(), at: "2027-01-01T00:00:00.123456789Z".to_owned() },
+        says("m", "x"),
+        Record::StateUpdated { update },
+        Record::ToolStarted { call: below.clone(), wire_id: "w".to_owned(), name: "n".to_owned(), repeatable: true },
+        Record::ToolAsked { call: below.clone() },
+        Record::ToolFinished { call: below.clone(), message: failed.into(), update: more },
+        Record::ToolsCommitted { calls: vec![super::call(3), below] },
+        step(9),
+        Record::Rewound { to: 2, turn: 11 },
+        stopped(None),
+        stopped(Some(Stop::Waiting)),
+        stopped(Some(Stop::Done)),
+    ];
+    let wanted: Vec<String> = records.iter().map(|record| encode(record).unwrap()).collect();
+    write(&journal, "t", records).await;
+    assert_eq!(texts(&journal.read("t", 0..99).await.unwrap()), wanted);
+    assert!(wanted[6].contains("task:3.0") && wanted[6].contains("n4"), "{}", wanted[6]);
+}
+
+/// Never a part of one.
+pub async fn a_reader_sees_whole_appends_only(journal: Any, _: TestClock) {
+    let fence = own(&journal, "t").await;
+    let writer = journal.clone();
+    let writing = tokio::spawn(async move {
+        for end in (0..150).step_by(3) {
+            let records = (0..3).map(|n| says(&format!("m{n}"), "x")).collect();
+            writer.append("t", fence, end, records).await.unwrap();
+        }
+    });
+    while !writing.is_finished() {
+        let loaded = journal.load("t", None).await.unwrap();
+        assert_eq!((loaded.end % 3, loaded.entries.len() as u64), (0, loaded.end));
+    }
+    writing.await.unwrap();
+    assert_eq!(journal.load("t", None).await.unwrap().end, 150);
 }

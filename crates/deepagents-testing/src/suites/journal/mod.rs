@@ -1,4 +1,6 @@
 //! What a [`Journal`] promises. Run by [`journal_suite!`](crate::journal_suite).
+//!
+#![doc = include_str!("conformance.md")]
 
 pub mod copies;
 pub mod history;

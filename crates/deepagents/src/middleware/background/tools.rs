@@ -6,8 +6,10 @@ use deepagents_core::tool::{DynTool, ToolOutput, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::START;
 use super::task::TaskStatus;
 use super::tasks::{Tasks, owner};
+use crate::roster::ListingTool;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -47,6 +49,7 @@ struct List {
 enum Filter {
     All,
     Running,
+    Waiting,
     Success,
     Error,
     Cancelled,
@@ -57,6 +60,7 @@ impl Filter {
         match self {
             Self::All => None,
             Self::Running => Some(TaskStatus::Running),
+            Self::Waiting => Some(TaskStatus::Waiting),
             Self::Success => Some(TaskStatus::Success),
             Self::Error => Some(TaskStatus::Error),
             Self::Cancelled => Some(TaskStatus::Cancelled),
@@ -64,23 +68,28 @@ impl Filter {
     }
 }
 
-pub(super) fn all(tasks: &Arc<Tasks>) -> Vec<Arc<dyn DynTool>> {
-    let lines: Vec<String> = tasks.agents.iter().map(|a| format!("- {}: {}", a.name, a.description)).collect();
-    let about = include_str!("../../prompts/background.md").trim_end().replace("{available_agents}", &lines.join("\n"));
+pub(super) fn all(tasks: &Arc<Tasks>, listing: &ListingTool) -> Vec<Arc<dyn DynTool>> {
     let t = tasks.clone();
-    let start = tool_fn("start_async_task", about, move |args: Start, cx| {
+    let start = tool_fn(START, listing.description(), move |args: Start, cx| {
         let id = t.start(&args.subagent_type, &args.description, &cx);
         async move { id.map(|id| format!("Started. task_id: {id}")) }
     });
     let t = tasks.clone();
     let check = tool_fn(
         "check_async_task",
-        "Says how a background task stands, with its result if it has ended.",
+        "Says how a background task stands, with its result if it has ended. If it waits for a person's decision, the \
+         person is asked.",
         move |args: One, cx| {
-            let news = t.check(&owner(&cx), &args.task_id);
+            let t = t.clone();
             async move {
-                let news = news?;
-                let output = ToolOutput::text(news.text);
+                let (owner, id) = (owner(&cx), args.task_id);
+                // Where nothing is kept, nobody can be asked.
+                if let Some(open) = t.waits_for(&owner, &id)?.filter(|open| open.is_empty() || cx.thread().is_some()) {
+                    let decisions = cx.ask_for(&open)?;
+                    t.answer(&owner, &id, open.into_iter().map(|q| q.id).zip(decisions).collect())?;
+                }
+                let news = t.check(&owner, &id)?;
+                let output = ToolOutput::text(news.text).with_update(news.update);
                 Ok(match news.handback {
                     Some(handback) => output.with_handback(handback),
                     None => output,
@@ -102,7 +111,7 @@ pub(super) fn all(tasks: &Arc<Tasks>) -> Vec<Arc<dyn DynTool>> {
         let was = t.cancel(&owner(&cx), &args.task_id);
         async move {
             Ok(match was? {
-                TaskStatus::Running => "Cancelled.".to_owned(),
+                TaskStatus::Running | TaskStatus::Waiting => "Cancelled.".to_owned(),
                 ended => format!("Nothing to cancel: it has ended with {}.", ended.word()),
             })
         }

@@ -5,16 +5,19 @@ use deepagents_core::middleware::ToolResponse;
 use deepagents_core::state::{MessagesChannel, Update};
 use deepagents_core::tool::ToolContext;
 use deepagents_fs::{Backend, FsError, VPath, WriteMode};
+use serde_json::json;
 
 /// Where large results go.
-pub(super) const FOLDER: &str = "/large_tool_results";
+const FOLDER: &str = "/large_tool_results";
+/// What the harness keeps for the agent, which reads it and does not change it.
+pub(super) const KEPT: [&str; 2] = [FOLDER, super::long::FOLDER];
 /// Tools that bound their own results.
 const BOUNDED: [&str; 7] = ["ls", "glob", "grep", "read_file", "edit_file", "write_file", "delete"];
 /// Lines of a preview, at each end.
 const PREVIEW_LINES: usize = 5;
 /// Characters of a line of a preview.
 const PREVIEW_CHARS: usize = 1_000;
-/// Bytes of a file's name made from a call's id.
+/// Bytes of a file's name made from an id.
 const NAME_BYTES: usize = 128;
 
 /// Puts a result of more than `limit` characters into a file and leaves a preview. What cannot be stored is cut, and
@@ -34,6 +37,7 @@ pub(super) async fn evict(
     let lines = text.lines().count();
     let (head, update) = match store(&text, &response.update, backend, cx).await {
         Ok((path, update)) => {
+            cx.custom("large_result_stored", json!({"call": cx.wire_id(), "path": path, "chars": chars})).await;
             let head = format!(
                 "The result of {} is too large to show ({chars} characters, {lines} lines). It is in {path}; read it in parts with read_file and its offset and limit, or search it with grep. Its beginning and end:",
                 cx.tool_name()
@@ -41,6 +45,8 @@ pub(super) async fn evict(
             (head, update)
         }
         Err(error) => {
+            let data = json!({"call": cx.wire_id(), "chars": chars, "error": error.to_string()});
+            cx.custom("large_result_lost", data).await;
             let head = format!(
                 "The result of {} is too large to show ({chars} characters, {lines} lines) and could not be stored: {error}. What is not shown here is lost; ask for less. Its beginning and end:",
                 cx.tool_name()
@@ -81,9 +87,9 @@ async fn store(
     Err(FsError::AlreadyExists { path: VPath::root() })
 }
 
-/// A name for a call's file: its id, and where the id cannot be a name, what is left of it and a hash, so that two
-/// calls of a turn never share a file.
-fn file_name(id: &str) -> String {
+/// A name for the file of a call or message: its id, and where the id cannot be a name, what is left of it and a hash, so
+/// that two of them never share a file.
+pub(super) fn file_name(id: &str) -> String {
     let kept: String = id.chars().map(|c| if matches!(c, '.' | '/' | '\\' | '\0') { '_' } else { c }).collect();
     if kept == id && !id.is_empty() && id.len() <= NAME_BYTES {
         return kept;

@@ -11,7 +11,10 @@ use deepagents_core::state::{Channel, ChannelError, Update};
 use deepagents_fs::{Backend, VPath, WriteMode};
 use serde_json::json;
 
-use super::evict::preview;
+use super::evict::{file_name, preview};
+
+/// Where long messages go, beside what summaries leave out.
+pub(super) const FOLDER: &str = "/conversation_history";
 
 /// Where each long message is, by its id. The conversation keeps the message whole; what the model is shown is made from
 /// it again for every request, the same each time.
@@ -40,7 +43,8 @@ pub(super) async fn store(limit: usize, backend: &dyn Backend, cx: &Context) -> 
     if known || text.chars().count() <= limit {
         return Ok(Step::next());
     }
-    let path = VPath::parse(&format!("/conversation_history/{id}.md")).map_err(Error::other)?;
+    // Apart from what summaries leave out: an id may be what a thread is called.
+    let path = VPath::parse(&format!("{FOLDER}/messages/{}.md", file_name(id))).map_err(Error::other)?;
     match backend.write(cx.state(), &path, text.into(), WriteMode::Overwrite).await {
         Ok(written) => Ok(Step::update(written.update.and(Update::of::<LongMessages>(vec![(id.clone(), path)])))),
         Err(error) => {

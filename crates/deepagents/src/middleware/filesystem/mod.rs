@@ -10,11 +10,12 @@ mod tools;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use deepagents_core::agent::BuildError;
 use deepagents_core::error::Result;
 use deepagents_core::middleware::{Middleware, Step, ToolNext, ToolRequest, ToolResponse};
 use deepagents_core::model::ModelRequest;
 use deepagents_core::run::Context;
-use deepagents_core::state::ChannelSpec;
+use deepagents_core::state::{ChannelSpec, Update};
 use deepagents_core::tool::DynTool;
 use deepagents_fs::{Backend, StateBackend, VPath};
 
@@ -47,19 +48,19 @@ pub struct FilesystemOptions {
     /// How `read_file` shows text.
     pub read_format: ReadFormat,
     /// Tokens that a result of any tool may have, counted as four characters each; a larger one goes to a file, or for
-    /// the file tools is cut. `None` for no limit.
+    /// the file tools is cut. `None` or zero for no limit.
     pub result_tokens: Option<usize>,
-    /// Tokens that a person's message may have before it goes to a file, counted likewise; `None` for no limit.
+    /// Tokens that a person's message may have before it goes to a file, counted likewise; `None` or zero for no limit.
     pub message_tokens: Option<usize>,
     /// The tools to offer; all that the backend allows by default.
     pub tools: Option<Vec<String>>,
     /// Other descriptions for some tools, by name.
     pub descriptions: BTreeMap<String, String>,
-    /// Directories that the tools reach; everything by default.
+    /// Directories that the file tools reach, also through links; everything by default. Commands are not bound by it.
     pub allowed_prefixes: Vec<VPath>,
     /// Seconds that a command may be given.
     pub max_execute_seconds: u64,
-    /// Bytes of a picture, sound, video or document that `read_file` attaches.
+    /// Bytes of a picture, sound, video, document or other file that is not text, which `read_file` attaches.
     pub max_media_bytes: u64,
 }
 
@@ -76,6 +77,19 @@ impl Default for FilesystemOptions {
             max_execute_seconds: 3_600,
             max_media_bytes: 10 << 20,
         }
+    }
+}
+
+/// The tools there are.
+const TOOLS: [&str; 8] = ["ls", "read_file", "write_file", "edit_file", "delete", "glob", "grep", "execute"];
+
+impl FilesystemOptions {
+    /// Refuses names that are not those of file tools.
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
+        let mut named = self.tools.iter().flatten().chain(self.descriptions.keys());
+        named.find(|name| !TOOLS.contains(&name.as_str())).map_or(Ok(()), |name| {
+            Err(BuildError::Option(format!("there is no file tool `{name}`; there are {}", TOOLS.join(", "))))
+        })
     }
 }
 
@@ -154,11 +168,17 @@ impl Middleware for Filesystem {
         tools.map(|tool| Described::by(&self.options.descriptions, tool)).collect()
     }
 
+    async fn before_agent(&self, cx: &Context) -> Result<Step> {
+        Ok(Step::update(begin(cx)))
+    }
+
     async fn before_model(&self, cx: &Context) -> Result<Step> {
-        match self.options.message_tokens {
-            Some(tokens) => long::store(tokens.saturating_mul(4), &*self.workspace.of(cx), cx).await,
-            None => Ok(Step::next()),
-        }
+        let step = match self.options.message_tokens {
+            Some(tokens) => long::store(tokens.saturating_mul(4), &*self.workspace.of(cx), cx).await?,
+            None => Step::next(),
+        };
+        // A run that goes on with what a copied thread left unfinished has no other beginning.
+        Ok(Step { update: begin(cx).and(step.update), ..step })
     }
 
     async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
@@ -176,6 +196,15 @@ impl Middleware for Filesystem {
             None => Ok(response),
         }
     }
+}
+
+/// Tells the state which thread it is of, where the backend keeps what is changed.
+fn begin(cx: &Context) -> Update {
+    #[cfg(unix)]
+    let begun = cx.thread().and_then(|thread| deepagents_fs::KeptFiles::begin(cx.state(), thread, cx.run_id()));
+    #[cfg(not(unix))]
+    let begun = None;
+    begun.unwrap_or_default()
 }
 
 impl std::fmt::Debug for Filesystem {

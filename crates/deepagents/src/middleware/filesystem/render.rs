@@ -9,29 +9,45 @@ use super::ReadFormat;
 /// Characters of a line before it goes on under the next marker.
 const LINE_PART: usize = 5_000;
 
-/// A window of lines as text, at most `budget` characters of it, with notes on what is not shown.
-pub(super) fn window(window: &LineWindow, format: ReadFormat, budget: Option<usize>) -> String {
-    let shown = Shown::of(window, format, budget.unwrap_or(usize::MAX));
-    let mut notes = Vec::new();
-    if let Some(chars) = shown.cut_at {
-        let number = window.offset + shown.lines.len() as u64;
-        notes.push(format!("line {number} is too long: only its first {chars} characters are shown"));
-    }
-    let next = window.offset + shown.lines.len() as u64;
-    let more = shown.lines.len() < window.lines.len() || window.next.is_some();
-    if shown.lines.len() < window.lines.len() {
-        notes.push("the result was cut at its size limit".to_owned());
-    }
-    if more {
-        let of = window.total.map(|total| format!(" of {total}")).unwrap_or_default();
-        notes.push(format!("lines {}-{next}{of}; continue with offset {next}", window.offset + 1));
-    }
+/// How a window is shown.
+#[derive(Debug)]
+pub(super) struct Shown {
+    pub(super) format: ReadFormat,
+    /// Characters at most, if there is a limit.
+    pub(super) budget: Option<usize>,
+    /// Characters of the first line that come before the window.
+    pub(super) column: u64,
+    /// What else is to be said.
+    pub(super) notices: Vec<String>,
+}
+
+/// A window of lines as text, with notes on what is not shown.
+pub(super) fn window(window: &LineWindow, shown: Shown) -> String {
+    let Shown { format, budget, column, notices: mut notes } = shown;
+    let fitting = Fitting::of(window, format, budget.unwrap_or(usize::MAX));
+    let last = window.offset + fitting.lines.len() as u64;
+    let cut = fitting.cut_at.map(|chars| Cut { line: last, from: column, to: column + chars as u64 });
+    let more = fitting.lines.len() < window.lines.len() || window.next.is_some();
     if window.lossy {
         notes.push("bytes that are not UTF-8 are shown as \u{fffd}".to_owned());
     }
+    let of = window.total.map(|total| format!(" of {total}")).unwrap_or_default();
     match format {
         ReadFormat::Numbered => {
-            let mut out = shown.lines.concat();
+            if let Some(Cut { line, from, to }) = cut {
+                let offset = line - 1;
+                notes.push(format!(
+                    "line {line} is too long: characters {} to {to} are shown; continue with offset {offset} and column {to}",
+                    from + 1
+                ));
+            } else if fitting.lines.len() < window.lines.len() {
+                notes.push("the result was cut at its size limit".to_owned());
+            }
+            if more {
+                let next = if cut.is_some() { "the next line is at" } else { "continue with" };
+                notes.push(format!("lines {}-{last}{of}; {next} offset {last}", window.offset + 1));
+            }
+            let mut out = fitting.lines.concat();
             if notes.is_empty() {
                 out.pop();
             } else {
@@ -40,31 +56,39 @@ pub(super) fn window(window: &LineWindow, format: ReadFormat, budget: Option<usi
             out
         }
         ReadFormat::Plain => {
-            let of = window.total.map(|total| format!(" of {total}")).unwrap_or_default();
-            let mut head = format!("@@ lines {}-{next}{of}", window.offset + 1);
+            let mut head: String = notes.iter().map(|note| format!("[{note}]\n")).collect();
+            let _ = write!(head, "@@ lines {}-{last}{of}", window.offset + 1);
             if more {
-                let _ = write!(head, " | next offset {next}");
+                let _ = write!(head, " | next offset {last}");
             }
-            if shown.cut_at.is_some() {
-                head += " | truncated mid-line";
-            } else if shown.lines.len() < window.lines.len() {
+            if let Some(Cut { to, .. }) = cut {
+                let _ = write!(head, " | truncated mid-line | next column {to}");
+            } else if fitting.lines.len() < window.lines.len() {
                 head += " | truncated due to size";
             }
-            let mut out = format!("{head} @@\n{}", shown.lines.concat());
+            let mut out = format!("{head} @@\n{}", fitting.lines.concat());
             out.pop();
             out
         }
     }
 }
 
+/// Where a line that is too long was cut, in its characters.
+#[derive(Clone, Copy)]
+struct Cut {
+    line: u64,
+    from: u64,
+    to: u64,
+}
+
 /// The lines that fit, each with its end.
-struct Shown {
+struct Fitting {
     lines: Vec<String>,
     /// Characters shown of the last line, if the rest of it is missing.
     cut_at: Option<usize>,
 }
 
-impl Shown {
+impl Fitting {
     fn of(window: &LineWindow, format: ReadFormat, budget: usize) -> Self {
         let mut lines = Vec::with_capacity(window.lines.len());
         let mut left = budget;
@@ -119,7 +143,8 @@ mod tests {
 
     fn show(content: &str, offset: u64, limit: u64, budget: usize) -> String {
         let range = LineRange::new(offset, limit);
-        window(&lines(content.as_bytes(), range, Version::new("1")), ReadFormat::Numbered, Some(budget))
+        let shown = Shown { format: ReadFormat::Numbered, budget: Some(budget), column: 0, notices: Vec::new() };
+        window(&lines(content.as_bytes(), range, Version::new("1")), shown)
     }
 
     #[test]
@@ -150,6 +175,7 @@ mod tests {
     #[test]
     fn a_single_line_over_the_budget_is_cut_and_says_so() {
         let text = show(&"y".repeat(500), 0, 10, 100);
-        assert!(text.contains("line 1 is too long: only its first 83 characters are shown"), "{text}");
+        let note = "[line 1 is too long: characters 1 to 83 are shown; continue with offset 0 and column 83]";
+        assert!(text.ends_with(note), "{text}");
     }
 }

@@ -6,6 +6,8 @@ use deepagents_core::state::{Channel, ChannelError};
 use deepagents_core::tool::{ToolContext, ToolError};
 use deepagents_fs::{VPath, Version};
 
+use super::tools::failed;
+
 /// The version of each file that the thread has last read or written. A sub-agent starts knowing none.
 #[derive(Debug)]
 pub struct SeenFiles;
@@ -27,11 +29,9 @@ pub(super) fn check(cx: &ToolContext, path: &VPath, now: &Version) -> Result<(),
     let seen = cx.state().get::<SeenFiles>().and_then(|seen| seen.get(path));
     match seen {
         Some(version) if version == now => Ok(()),
-        Some(_) => Err(ToolError::model(format!(
-            "Error: {path} has changed since you last read it. Read it again, then make the change."
-        ))),
-        None => Err(ToolError::model(format!(
-            "Error: {path} exists and you have not read it. Read it first, then make the change."
-        ))),
+        Some(_) => {
+            Err(failed(format!("{path} has changed since you last read it. Read it again, then make the change.")))
+        }
+        None => Err(failed(format!("{path} exists and you have not read it. Read it first, then make the change."))),
     }
 }

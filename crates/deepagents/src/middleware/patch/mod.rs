@@ -8,11 +8,15 @@ use deepagents_core::message::MessageOp;
 use deepagents_core::middleware::{Middleware, Step};
 use deepagents_core::run::Context;
 use deepagents_core::state::MessagesChannel;
+use serde_json::json;
+
+use repair::Repair;
 
 /// Repairs the history when a run begins: ids of calls that a provider would refuse are replaced, calls without a
 /// result are answered, results are brought next to their calls, and results without a call are dropped.
 ///
-/// The repair is a change of the thread like any other. A history that needs none is not touched.
+/// The repair is a change of the thread like any other, and the event `history_repaired` tells how much was done. A history
+/// that needs none is not touched.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PatchToolCalls {
     _private: (),
@@ -25,7 +29,10 @@ impl Middleware for PatchToolCalls {
 
     async fn before_agent(&self, cx: &Context) -> Result<Step> {
         let Some(repaired) = repair::repair(cx.messages()) else { return Ok(Step::next()) };
-        let ops = std::iter::once(MessageOp::RemoveAll).chain(repaired.into_iter().map(MessageOp::Put));
+        let Repair { messages, answered, moved, dropped, renamed } = repaired;
+        let data = json!({"answered": answered, "moved": moved, "dropped": dropped, "renamed": renamed});
+        cx.custom("history_repaired", data).await;
+        let ops = std::iter::once(MessageOp::RemoveAll).chain(messages.into_iter().map(MessageOp::Put));
         Ok(Step::set::<MessagesChannel>(ops.collect()))
     }
 }

@@ -7,23 +7,62 @@ use deepagents_core::message::{AssistantMessage, Block, Message, Messages, ToolM
 
 use super::ids;
 
+/// What was done to a history.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Repair {
+    /// The history as it is now.
+    pub(super) messages: Vec<Arc<Message>>,
+    /// Calls that had no result.
+    pub(super) answered: usize,
+    /// Results that were not where providers want them.
+    pub(super) moved: usize,
+    /// Results without a call.
+    pub(super) dropped: usize,
+    /// Answers whose calls have other ids now.
+    pub(super) renamed: usize,
+}
+
 /// The repaired history, if it needs repair.
-pub(super) fn repair(messages: &Messages) -> Option<Vec<Arc<Message>>> {
+pub(super) fn repair(messages: &Messages) -> Option<Repair> {
+    // Nearly every history is whole; it is looked at without being copied.
+    if is_whole(messages) { None } else { mend(messages) }
+}
+
+/// Whether every call has a legal id and exactly one result, right after the answer that made it, and every result a call.
+fn is_whole(messages: &Messages) -> bool {
+    let mut waiting: Vec<&str> = Vec::new();
+    let whole = messages.iter().all(|message| match &**message {
+        Message::Tool(result) => match waiting.iter().position(|id| *id == result.call_id) {
+            Some(at) => {
+                waiting.swap_remove(at);
+                true
+            }
+            None => false,
+        },
+        Message::Assistant(answer) if waiting.is_empty() => {
+            waiting.extend(answer.call_ids());
+            rename(answer).is_none()
+        }
+        _ => waiting.is_empty(),
+    });
+    whole && waiting.is_empty()
+}
+
+fn mend(messages: &Messages) -> Option<Repair> {
     let mut late = results_by_id(messages);
-    let mut out: Vec<Arc<Message>> = Vec::with_capacity(messages.len());
-    let mut changed = false;
+    let mut out = Repair { messages: Vec::with_capacity(messages.len()), ..Repair::default() };
     let mut kept: HashSet<usize> = HashSet::new();
     let list: Vec<&Arc<Message>> = messages.iter().collect();
     for (at, message) in list.iter().enumerate() {
         match &***message {
             Message::Tool(_) if kept.contains(&at) => {}
-            Message::Tool(_) => changed = true,
+            Message::Tool(_) => out.dropped += 1,
             Message::Assistant(answer) => {
                 let renamed = rename(answer);
-                changed |= renamed.is_some();
+                out.renamed += usize::from(renamed.is_some());
                 let new_ids: Vec<String> = renamed.as_ref().unwrap_or(answer).call_ids().map(str::to_owned).collect();
                 let calls: Vec<(String, String, bool)> = calls(answer);
-                out.push(renamed.map_or_else(|| (*message).clone(), |m| Arc::new(Message::Assistant(m))));
+                out.messages.push(renamed.map_or_else(|| (*message).clone(), |m| Arc::new(Message::Assistant(m))));
                 for ((id, name, valid), new_id) in calls.into_iter().zip(new_ids) {
                     // Its result is the first one after it with its id that no earlier call has taken.
                     let result = late.get_mut(&id).and_then(|found| {
@@ -35,20 +74,20 @@ pub(super) fn repair(messages: &Messages) -> Option<Vec<Arc<Message>>> {
                     match result.and_then(|i| Some((i, list.get(i)?.as_tool()?))) {
                         Some((i, result)) => {
                             kept.insert(i);
-                            changed |= out_of_place(&list, at, i);
-                            out.push(with_id(list.get(i), result, &new_id));
+                            out.moved += usize::from(out_of_place(&list, at, i));
+                            out.messages.push(with_id(list.get(i), result, &new_id));
                         }
                         None => {
-                            changed = true;
-                            out.push(Arc::new(Message::Tool(answer_for(&new_id, &name, valid))));
+                            out.answered += 1;
+                            out.messages.push(Arc::new(Message::Tool(answer_for(&new_id, &name, valid))));
                         }
                     }
                 }
             }
-            _ => out.push((*message).clone()),
+            _ => out.messages.push((*message).clone()),
         }
     }
-    changed.then_some(out)
+    (out.answered + out.moved + out.dropped + out.renamed > 0).then_some(out)
 }
 
 /// Positions of the results, by the id of their call.
@@ -81,21 +120,20 @@ fn rename(answer: &AssistantMessage) -> Option<AssistantMessage> {
     let mut renamed = answer.clone();
     let mut taken: HashSet<String> = HashSet::new();
     for (position, block) in renamed.content.iter_mut().enumerate() {
-        let id = match block {
-            Block::ToolCall(call) => {
-                if !ids::is_legal(&call.id) || taken.contains(&call.id) {
-                    // The provider's own item carries the id that cannot stay.
-                    call.native = None;
-                }
-                &mut call.id
-            }
-            Block::InvalidToolCall(call) => &mut call.id,
+        let (id, native) = match block {
+            Block::ToolCall(call) => (&mut call.id, Some(&mut call.native)),
+            Block::InvalidToolCall(call) => (&mut call.id, None),
             _ => continue,
         };
-        if taken.contains(id) || id.is_empty() {
-            *id = ids::legal(&format!("{id}#{position}"));
-        } else if !ids::is_legal(id) {
-            *id = ids::legal(id);
+        let own = if ids::is_legal(id) { id.clone() } else { ids::legal(id) };
+        let free = !id.is_empty() && !taken.contains(&own);
+        let new = if free { own } else { ids::legal(&format!("{id}#{position}")) };
+        if new != *id {
+            *id = new;
+            if let Some(native) = native {
+                // The provider's own item carries the id that cannot stay.
+                *native = None;
+            }
         }
         taken.insert(id.clone());
     }
@@ -122,4 +160,41 @@ fn answer_for(id: &str, name: &str, valid: bool) -> ToolMessage {
         "was not made: its arguments were malformed or cut off"
     };
     ToolMessage::error(id, name, format!("Tool call {name} with id {id} {what}."))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn any_message() -> impl Strategy<Value = Message> {
+        let id = || prop_oneof![Just("a"), Just("b"), Just("c"), Just("not.legal")];
+        let answer = |ids: Vec<&str>| {
+            let calls = ids.into_iter().map(|id| Block::call(id, "ls", json!({}))).collect();
+            Message::Assistant(AssistantMessage::of(calls))
+        };
+        let result = |id: &str| Message::Tool(ToolMessage { call_id: id.into(), ..ToolMessage::default() });
+        prop_oneof![
+            Just(Message::user("Hello.")),
+            proptest::collection::vec(id(), 0..3).prop_map(answer),
+            id().prop_map(result),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_history_is_whole_where_there_is_nothing_to_mend_and_after_it_was_mended(
+            messages in proptest::collection::vec(any_message(), 0..10),
+        ) {
+            let messages: Messages = messages.into_iter().collect();
+            let mended = mend(&messages);
+            prop_assert_eq!(is_whole(&messages), mended.is_none());
+            if let Some(repair) = mended {
+                let mended: Messages = repair.messages.iter().map(|m| (**m).clone()).collect();
+                prop_assert!(is_whole(&mended), "{mended:?}");
+            }
+        }
+    }
 }

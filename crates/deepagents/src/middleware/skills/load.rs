@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use deepagents_core::state::State;
-use deepagents_fs::{Backend, ByteRange, FsError, Kind, VPath, Version};
+use deepagents_fs::{Backend, FsError, Kind, VPath, Version};
 use futures_util::future::{join, join_all};
 use futures_util::{StreamExt, stream};
 
@@ -11,9 +11,12 @@ use super::source::Source;
 use super::{agents, parse};
 use crate::channels::{Skill, SkillCatalogue, SkillStamp};
 use crate::front_matter;
+use crate::workspace::whole_text;
 
 /// Bytes that a skill's file may have.
-const MAX_BYTES: u64 = 10 * 1024 * 1024;
+pub(super) const MAX_BYTES: u64 = 10 * 1024 * 1024;
+/// Bytes that a file with a skill's sub-agents may have.
+const MAX_AGENTS_BYTES: u64 = 256 * 1024;
 /// Directories looked into at once.
 const AT_ONCE: usize = 16;
 
@@ -104,12 +107,12 @@ async fn read(backend: &dyn Backend, state: &State, survey: Survey) -> SkillCata
     let reads = candidates.iter().map(|candidate| async move {
         let agents = async {
             if versions.contains_key(&candidate.agents) {
-                Some(whole_text(backend, state, &candidate.agents).await)
+                Some(whole_text(backend, state, &candidate.agents, MAX_AGENTS_BYTES).await)
             } else {
                 None
             }
         };
-        let (skill, agents) = join(whole_text(backend, state, &candidate.skill), agents).await;
+        let (skill, agents) = join(whole_text(backend, state, &candidate.skill, MAX_BYTES), agents).await;
         understand(candidate, skill, agents)
     });
     let reads: Vec<_> = reads.collect();
@@ -150,11 +153,11 @@ fn understand(
         Err(why) => return (None, vec![why]),
     };
     let path = &candidate.agents;
-    match agents.map(|text| front_matter::yaml(&text?).map_err(|error| error.to_string())) {
+    match agents.map(|text| front_matter::json(&text?).map_err(|error| error.to_string())) {
         None => {}
         Some(Err(why)) => warnings.push(format!("Skipped {path}: {why}")),
-        Some(Ok(node)) => {
-            let (more, odd) = agents::read(&node, path);
+        Some(Ok(given)) => {
+            let (more, odd) = agents::read(given, path);
             warnings.extend(odd);
             for agent in more {
                 if skill.agents.iter().any(|known| known.name == agent.name) {
@@ -166,13 +169,4 @@ fn understand(
         }
     }
     (Some(skill), warnings)
-}
-
-/// A file's text, or why it cannot be had.
-pub(super) async fn whole_text(backend: &dyn Backend, state: &State, path: &VPath) -> Result<String, String> {
-    let read = backend.read(state, path, ByteRange::first(MAX_BYTES + 1)).await.map_err(|error| error.to_string())?;
-    if read.bytes.len() as u64 > MAX_BYTES {
-        return Err(format!("it has more than {MAX_BYTES} bytes"));
-    }
-    String::from_utf8(read.bytes.into()).map_err(|_| "it is not UTF-8 text".to_owned())
 }

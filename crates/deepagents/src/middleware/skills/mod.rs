@@ -175,9 +175,10 @@ impl Middleware for Skills {
         if self.tools.is_empty() {
             return next.run(request).await;
         }
-        let reads = next.cx().get::<SkillReads>();
+        let cx = next.cx().clone();
+        let reads = cx.get::<SkillReads>();
         let none = SkillCatalogue::default();
-        let catalogue = catalogue(next.cx()).unwrap_or(&none);
+        let catalogue = catalogue(&cx).unwrap_or(&none);
         let disclosed: BTreeSet<String> = reads
             .disclosed(&request.messages, catalogue)
             .filter(|name| self.tool_names.contains(*name))
@@ -186,6 +187,7 @@ impl Middleware for Skills {
         request.tools.retain(|tool| !self.tool_names.contains(&tool.name) || disclosed.contains(&tool.name));
         let mut response = next.run(request).await?;
         if disclosed != reads.offered {
+            cx.custom("skill_tools_offered", json!({"tools": disclosed})).await;
             response.update = response.update.with::<SkillReads>(ReadsUpdate::Offered(disclosed));
         }
         Ok(response)

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use deepagents_fs::VPath;
+use serde_json::Value;
 
 use super::agents;
 use crate::channels::Skill;
+use crate::definition::{MAX_NAME, one_line, shorten};
 use crate::front_matter::{self, Node};
 
-const MAX_NAME: usize = 64;
 const MAX_DESCRIPTION: usize = 1024;
 const MAX_COMPATIBILITY: usize = 500;
 
@@ -16,6 +17,7 @@ const MAX_COMPATIBILITY: usize = 500;
 pub(super) fn skill(text: &str, path: &VPath, directory: &str) -> Result<(Skill, Vec<String>), String> {
     let skipped = |why: &dyn std::fmt::Display| format!("Skipped {path}: {why}");
     let (head, _) = front_matter::parse(text).map_err(|error| skipped(&error))?;
+    let written = front_matter::split(text).map_or("", |(head, _)| head);
     let wanted = |key: &str| {
         let text = head.get(key).and_then(Node::text).map(one_line);
         text.filter(|text| !text.is_empty()).ok_or_else(|| skipped(&format!("it has no `{key}`")))
@@ -52,7 +54,11 @@ pub(super) fn skill(text: &str, path: &VPath, directory: &str) -> Result<(Skill,
     }
     let either = |key: &str| text(key).or_else(|| metadata.get(key).cloned());
     let (version, author) = (either("version"), either("author"));
-    let (agents, odd) = head.get("agents").map_or_else(Default::default, |node| agents::read(node, path));
+    let (agents, odd) = match head.get("agents").map(|_| front_matter::json(written)) {
+        Some(Ok(mut head)) => agents::read(head.get_mut("agents").map(Value::take).unwrap_or_default(), path),
+        Some(Err(error)) => (Vec::new(), vec![format!("{path}: its sub-agents cannot be read: {error}")]),
+        None => (Vec::new(), Vec::new()),
+    };
     warnings.extend(odd);
     let mut skill = Skill::new(name, description, path.clone());
     skill.license = text("license");
@@ -87,15 +93,6 @@ fn metadata(node: Option<&Node>) -> BTreeMap<String, String> {
     let Some(Node::Map(entries)) = node else { return BTreeMap::new() };
     let texts = entries.iter().filter_map(|(key, value)| Some((key.clone(), value.text()?.to_owned())));
     texts.collect()
-}
-
-/// A text in one line, since it becomes a part of a list.
-pub(super) fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-pub(super) fn shorten(text: &str, max: usize) -> String {
-    text.chars().take(max).collect()
 }
 
 #[cfg(test)]

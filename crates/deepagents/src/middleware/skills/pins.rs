@@ -4,10 +4,12 @@ use deepagents_core::message::Message;
 use deepagents_core::run::Context;
 use deepagents_fs::Backend;
 
-use super::load::whole_text;
-use super::parse::shorten;
 use crate::channels::{PinnedSkills, Skill, SkillsMetadata};
+use crate::definition::shorten;
 use crate::front_matter;
+use crate::workspace::whole_text;
+
+use super::load::MAX_BYTES;
 
 /// Characters of a pinned skill that are shown.
 const MAX_CHARS: usize = 80_000;
@@ -36,7 +38,7 @@ pub(super) async fn take(cx: &Context, backend: &dyn Backend) -> Pins {
             pins.skipped.push(format!("no skill is named `{name}`"));
             continue;
         };
-        match whole_text(backend, cx.state(), &skill.path).await {
+        match whole_text(backend, cx.state(), &skill.path, MAX_BYTES).await {
             Ok(text) => {
                 let mut message = Message::harness(show(skill, &text));
                 message.set_id(cx.ids().next("msg"));

@@ -1,8 +1,8 @@
 //! The skills as the model sees them: what they are for and where they are, not what they say.
 
 use crate::channels::{Skill, SkillCatalogue};
+use crate::definition::shorten;
 
-use super::parse::shorten;
 use super::source::Source;
 
 /// What a template must hold.

@@ -7,8 +7,8 @@ use deepagents_fs::VPath;
 ///
 /// ```
 /// use deepagents::middleware::skills::SkillSource;
-/// let named: SkillSource = ("/work/skills", "House").into();
-/// let plain: SkillSource = "/work/.claude/skills".into();
+/// let named: SkillSource = ("/project/skills", "House").into();
+/// let plain: SkillSource = "/project/.claude/skills".into();
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillSource {

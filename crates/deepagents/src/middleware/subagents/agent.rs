@@ -1,6 +1,8 @@
 //! What can be delegated to.
 
+use std::any::Any;
 use std::future::Future;
+use std::sync::Arc;
 
 use deepagents_core::agent::Agent;
 use deepagents_core::message::{Block, Message, MessageOp};
@@ -9,9 +11,10 @@ use deepagents_core::state::{MessagesChannel, State, StructuredResponse, Update}
 use deepagents_core::tool::{Handback, ToolContext, ToolError, ToolOutput};
 use futures_util::future::BoxFuture;
 
-use super::Mode;
 use super::task::Depth;
 use crate::DeepAgent;
+use crate::definition::Mode;
+use crate::roster::Named;
 
 /// Something that work can be delegated to: a declarative [`SubAgentSpec`](super::SubAgentSpec), any built agent, or a
 /// closure ([`sub_agent_fn`]).
@@ -42,7 +45,7 @@ pub trait SubAgent: Send + Sync + 'static {
 }
 
 /// The object-safe form of a [`SubAgent`]; every one is one.
-pub trait DynSubAgent: Send + Sync + 'static {
+pub trait DynSubAgent: Any + Send + Sync {
     /// See [`SubAgent::name`].
     fn name(&self) -> &str;
     /// See [`SubAgent::description`].
@@ -63,6 +66,15 @@ impl<S: SubAgent> DynSubAgent for S {
     }
 }
 
+impl Named for Arc<dyn DynSubAgent> {
+    fn name(&self) -> &str {
+        DynSubAgent::name(&**self)
+    }
+    fn description(&self) -> &str {
+        DynSubAgent::description(&**self)
+    }
+}
+
 /// A piece of work.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -74,7 +86,7 @@ pub struct Delegation {
 }
 
 impl Delegation {
-    pub(super) fn new(description: String, depth: usize) -> Self {
+    pub(crate) fn new(description: String, depth: usize) -> Self {
         Self { description, depth }
     }
 }
@@ -83,7 +95,7 @@ impl Delegation {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Report {
-    pub(super) output: ToolOutput,
+    pub(crate) output: ToolOutput,
 }
 
 impl Report {
@@ -99,6 +111,17 @@ impl From<ToolOutput> for Report {
     }
 }
 
+/// What is said of one that sees the conversation, as the tool tells the model to expect of others that they do not.
+const SHARES: &str = " It sees the conversation.";
+
+/// A description that says whether the sub-agent sees the conversation.
+pub(crate) fn described(description: &str, mode: Mode) -> String {
+    match mode {
+        Mode::Fork if !description.ends_with(SHARES) => format!("{description}{SHARES}"),
+        _ => description.to_owned(),
+    }
+}
+
 /// A built agent to delegate to.
 #[derive(Clone, Debug)]
 pub struct AgentSubAgent {
@@ -106,6 +129,8 @@ pub struct AgentSubAgent {
     description: String,
     agent: Agent,
     mode: Mode,
+    /// Told with the task to one that shares the conversation.
+    instructions: Option<Arc<str>>,
 }
 
 impl AgentSubAgent {
@@ -116,7 +141,7 @@ impl AgentSubAgent {
 
     /// The same for an agent without a standard stack.
     pub fn of(name: impl Into<String>, description: impl Into<String>, agent: Agent) -> Self {
-        Self { name: name.into(), description: description.into(), agent, mode: Mode::Isolated }
+        Self { name: name.into(), description: description.into(), agent, mode: Mode::Isolated, instructions: None }
     }
 
     /// The agent.
@@ -124,15 +149,28 @@ impl AgentSubAgent {
         &self.agent
     }
 
-    /// Says whether it sees the conversation.
+    /// Says whether it sees the conversation. One that does is described so.
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
+        self.description = described(&self.description, mode);
+        self
+    }
+
+    /// What it is told with its task, if it sees the conversation.
+    #[must_use]
+    pub(crate) fn instructions(mut self, text: Option<Arc<str>>) -> Self {
+        self.instructions = text.filter(|text| !text.trim().is_empty());
         self
     }
 
     /// What it begins with: a state and messages.
-    fn start(&self, work: &Delegation, cx: &ToolContext) -> Result<(State, RunInput), ToolError> {
+    pub(crate) fn start(&self, work: &Delegation, cx: &ToolContext) -> Result<(State, RunInput), ToolError> {
+        let (state, input) = self.begin(work, cx)?;
+        Ok((state, input.with(Depth(work.depth))))
+    }
+
+    fn begin(&self, work: &Delegation, cx: &ToolContext) -> Result<(State, RunInput), ToolError> {
         let schema = self.agent.schema().clone();
         match self.mode {
             Mode::Isolated => Ok((cx.state().fork(schema)?, RunInput::new(work.description.as_str()))),
@@ -144,7 +182,8 @@ impl AgentSubAgent {
                 let mut state = cx.state().carry(schema)?;
                 state.apply(&Update::of::<MessagesChannel>(vec![MessageOp::RemoveAll]))?;
                 let preamble = include_str!("../../prompts/fork.md").trim_end();
-                let task = Message::user(format!("{preamble}\n{}", work.description));
+                let told = self.instructions.as_deref().map(|text| format!("{}\n", text.trim())).unwrap_or_default();
+                let task = Message::user(format!("{told}{preamble}\n{}", work.description));
                 Ok((state, RunInput::messages(shared.into_iter().chain([task]))))
             }
         }
@@ -162,7 +201,6 @@ impl SubAgent for AgentSubAgent {
 
     async fn run(&self, work: Delegation, cx: ToolContext) -> Result<Report, ToolError> {
         let (given, input) = self.start(&work, &cx)?;
-        let input = input.with(Depth(work.depth));
         let ended = cx.run_child(&self.agent, "task", given, input).await?;
         match ended.result {
             Ok(outcome) => Ok(report(&self.name, &outcome, ended.handback)),
@@ -186,15 +224,15 @@ fn report(name: &str, outcome: &Outcome, handback: Handback) -> Report {
         _ => said(),
     };
     let mut content = vec![Block::text(shaped.unwrap_or_else(last))];
-    let cut_short = match outcome.stop {
-        Stop::StepLimit => Some("it reached its limit of model calls"),
-        Stop::TokenLimit => Some("its answer was cut off"),
-        Stop::Refused => Some("its model declined"),
-        Stop::Cancelled | Stop::Deadline => Some("it was stopped"),
+    let cut_short = match &outcome.stop {
+        Stop::StepLimit | Stop::TokenLimit | Stop::Refused => Some(outcome.stop.words()),
+        Stop::Cancelled | Stop::Deadline | Stop::Budget(_) => Some(outcome.stop.words()),
         _ => None,
     };
     content.extend(cut_short.map(|why| Block::text(format!("[sub-agent {name} may not have finished: {why}]"))));
-    Report { output: ToolOutput::blocks(content).with_handback(handback) }
+    let output = ToolOutput::blocks(content).with_handback(handback);
+    let halted = matches!(outcome.stop, Stop::Cancelled | Stop::Deadline);
+    Report { output: if halted { output.as_error() } else { output } }
 }
 
 /// A closure to delegate to; see [`sub_agent_fn`].

@@ -1,15 +1,17 @@
 //! Sub-agents described by data.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deepagents_core::middleware::{DynMiddleware, Middleware};
-use deepagents_core::model::ChatModel;
+use deepagents_core::model::{ChatModel, ModelSettings};
 use deepagents_core::structured::ResponseFormat;
 use deepagents_core::tool::DynTool;
 use deepagents_fs::permissions::Permissions;
 
 use crate::approvals::Approvals;
+use crate::definition::{Mode, SummarizationDefinition};
 use crate::middleware::HumanInTheLoop;
 
 /// A sub-agent described by data. What is not said is inherited from the agent that has it: its model and its own
@@ -30,23 +32,20 @@ pub struct SubAgentSpec {
     pub(crate) skills: Vec<String>,
     /// Without skills of its own it has those of the agent above.
     pub(crate) inherits_skills: bool,
+    /// Whether its prompt stands in the place of the base prompt, the library's or a profile's.
+    pub(crate) without_base: bool,
     pub(crate) permissions: Option<Permissions>,
     pub(crate) approvals: Option<Approvals>,
     /// Beside those, inherited or not.
     pub(crate) more_approvals: Approvals,
     pub(crate) format: Option<ResponseFormat>,
+    pub(crate) settings: Option<ModelSettings>,
+    pub(crate) summarization: Option<SummarizationDefinition>,
     pub(crate) mode: Mode,
-}
-
-/// What a sub-agent sees of the conversation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Mode {
-    /// The task alone.
-    #[default]
-    Isolated,
-    /// The whole conversation, and then the task.
-    Fork,
+    /// All the tools it has, if not those that come of the rest.
+    pub(crate) only: Option<BTreeSet<String>>,
+    /// What it says of permissions and approvals is added to what the agent above has, and takes nothing of it away.
+    pub(crate) bound: bool,
 }
 
 impl SubAgentSpec {
@@ -61,15 +60,21 @@ impl SubAgentSpec {
             middlewares: Vec::new(),
             skills: Vec::new(),
             inherits_skills: false,
+            without_base: false,
             permissions: None,
             approvals: None,
             more_approvals: Approvals::new(),
             format: None,
+            settings: None,
+            summarization: None,
             mode: Mode::Isolated,
+            only: None,
+            bound: false,
         }
     }
 
-    /// What it is told to be and do.
+    /// What it is told to be and do. One that shares the conversation is told so with its task, since its system prompt is
+    /// that of the agent above.
     #[must_use]
     pub fn system_prompt(mut self, text: impl Into<Arc<str>>) -> Self {
         self.system_prompt = Some(text.into());
@@ -86,6 +91,13 @@ impl SubAgentSpec {
     #[must_use]
     pub fn model(mut self, model: impl ChatModel) -> Self {
         self.model = Some(Arc::new(model));
+        self
+    }
+
+    /// Sampling and the like, in place of the settings of the agent above.
+    #[must_use]
+    pub fn settings(mut self, settings: ModelSettings) -> Self {
+        self.settings = Some(settings);
         self
     }
 

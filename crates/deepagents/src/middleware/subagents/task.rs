@@ -8,14 +8,18 @@ use serde::Deserialize;
 use tokio::sync::Semaphore;
 
 use super::{Delegation, DelegationLimits, DynSubAgent};
+use crate::roster::{ListingTool, Named, Roster};
+
+/// The tool's name.
+pub(super) const TASK: &str = "task";
 
 pub(super) struct TaskTool {
-    pub(super) agents: Vec<Arc<dyn DynSubAgent>>,
+    pub(super) roster: Roster<Arc<dyn DynSubAgent>>,
     pub(super) limits: DelegationLimits,
     /// A place for each sub-agent that may run at once.
     pub(super) gate: Semaphore,
-    /// For the model, with the list of sub-agents.
-    pub(super) description: String,
+    /// How it is described to the model.
+    pub(super) listing: ListingTool,
 }
 
 /// How deep the agents above allow delegation to go.
@@ -30,23 +34,15 @@ pub(super) struct TaskArgs {
     subagent_type: String,
 }
 
-impl TaskTool {
-    /// A description with the list of sub-agents in the place of `{available_agents}`.
-    pub(super) fn describe(template: &str, agents: &[Arc<dyn DynSubAgent>]) -> String {
-        let lines: Vec<String> = agents.iter().map(|a| format!("- {}: {}", a.name(), a.description())).collect();
-        template.trim_end().replace("{available_agents}", &lines.join("\n"))
-    }
-}
-
 impl Tool for TaskTool {
     type Args = TaskArgs;
 
     fn name(&self) -> &str {
-        "task"
+        TASK
     }
 
     fn description(&self) -> &str {
-        &self.description
+        self.listing.description()
     }
 
     fn effect(&self, _args: &TaskArgs) -> Effect {
@@ -54,12 +50,13 @@ impl Tool for TaskTool {
     }
 
     async fn call(&self, args: TaskArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let Some(agent) = self.agents.iter().find(|agent| agent.name() == args.subagent_type) else {
-            let known: Vec<&str> = self.agents.iter().map(|agent| agent.name()).collect();
+        let Some(agent) = self.roster.find(cx.state(), &args.subagent_type) else {
+            let all = self.roster.all(cx.state());
+            let known: Vec<&str> = all.iter().map(Named::name).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             return Err(ToolError::model(format!(
-                "Error: there is no sub-agent {}; there are {}.",
-                args.subagent_type,
-                known.join(", ")
+                "Error: there is no sub-agent {}; there are {known}.",
+                args.subagent_type
             )));
         };
         // The limit of an agent above holds below it too.
@@ -70,7 +67,7 @@ impl Tool for TaskTool {
             )));
         }
         let _place = self.gate.acquire().await?;
-        let report = agent.run(Delegation::new(args.description, depth), cx).await?;
+        let report = DynSubAgent::run(&*agent, Delegation::new(args.description, depth), cx).await?;
         Ok(report.output)
     }
 }

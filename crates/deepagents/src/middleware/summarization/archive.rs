@@ -73,7 +73,7 @@ impl<'a> Archive<'a> {
             let mut data = before.to_vec();
             data.extend_from_slice(head.as_bytes());
             data.extend_from_slice(body.as_bytes());
-            let written = self.write(&path, data.into(), mode, before.len() as u64).await;
+            let written = self.add(&path, data.into(), mode, before.len() as u64).await;
             drop(guard);
             match written {
                 Ok(()) => return Ok((path, part)),
@@ -123,24 +123,29 @@ impl<'a> Archive<'a> {
 
     /// Writes a file whose name says what is in it; one that is there already is looked at.
     async fn create(&mut self, path: &VPath, data: Bytes) -> Result<(), ArchiveError> {
-        match self.write(path, data.clone(), WriteMode::Create, 0).await {
-            Err(ArchiveError::Fs(FsError::AlreadyExists { .. })) => self.verify(path, &data, 0).await,
-            other => other,
+        match self.write(path, data.clone(), WriteMode::Create).await {
+            Ok(()) | Err(ArchiveError::Fs(FsError::AlreadyExists { .. })) => {}
+            Err(error) => return Err(error),
         }
+        let there = self.backend.read(&self.state, path, ByteRange::ALL).await?;
+        if there.bytes == data { Ok(()) } else { Err(ArchiveError::Unverified(path.clone())) }
     }
 
-    async fn write(&mut self, path: &VPath, data: Bytes, mode: WriteMode, from: u64) -> Result<(), ArchiveError> {
-        let written = self.backend.write(&self.state, path, data.clone(), mode).await?;
-        self.state.apply(&written.update)?;
-        self.update = std::mem::take(&mut self.update).and(written.update);
-        self.verify(path, &data, from).await
-    }
-
-    /// Reads back what was written from an offset on.
-    async fn verify(&self, path: &VPath, data: &Bytes, from: u64) -> Result<(), ArchiveError> {
+    /// Writes a file anew with more at its end, and reads back what was added from an offset on. Another process may have
+    /// added to it since.
+    async fn add(&mut self, path: &VPath, data: Bytes, mode: WriteMode, from: u64) -> Result<(), ArchiveError> {
+        self.write(path, data.clone(), mode).await?;
         let range = ByteRange { offset: from, length: None };
         let there = self.backend.read(&self.state, path, range).await?;
-        if there.bytes == range.slice(data) { Ok(()) } else { Err(ArchiveError::Unverified(path.clone())) }
+        let whole = there.bytes.starts_with(&range.slice(&data));
+        if whole { Ok(()) } else { Err(ArchiveError::Unverified(path.clone())) }
+    }
+
+    async fn write(&mut self, path: &VPath, data: Bytes, mode: WriteMode) -> Result<(), ArchiveError> {
+        let written = self.backend.write(&self.state, path, data, mode).await?;
+        self.state.apply(&written.update)?;
+        self.update = std::mem::take(&mut self.update).and(written.update);
+        Ok(())
     }
 }
 

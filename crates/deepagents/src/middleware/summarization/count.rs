@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use deepagents_core::message::{Block, Mark, Media, MediaKind, MediaSource, Message, Messages, Usage};
+use deepagents_core::message::{Block, Mark, Media, MediaKind, MediaSource, Message, Messages, Origin, Usage};
 use deepagents_core::model::ModelRequest;
 use deepagents_core::tool::ToolSpec;
 
@@ -126,13 +126,14 @@ impl Count {
 impl Tally {
     /// Counts a request. An answer in it that was given to a request of the same view, after `changed_at` messages of the
     /// thread, tells what everything up to it has.
-    pub(super) fn count(&mut self, request: &ModelRequest, thread: &Messages, changed_at: usize) -> Count {
+    /// What another model reported counts as unknown: `model` is the name of the one that is asked, `provider:model`.
+    pub(super) fn count(&mut self, request: &ModelRequest, thread: &Messages, changed_at: usize, model: &str) -> Count {
         self.sum_up(&request.messages);
         let system: u64 = request.system.iter().map(|block| of_text(&block.text)).sum();
         let fixed = system + self.tools(&request.tools);
         let all = self.upto(request.messages.len());
         let mut correction = self.last.correction;
-        let mut count = match reported(request, thread, changed_at) {
+        let mut count = match reported(request, thread, changed_at, model) {
             Some((at, usage)) => {
                 let estimate = fixed + self.upto(at);
                 let ratio = usage.input.saturating_mul(1000) / estimate.max(1);
@@ -178,10 +179,13 @@ impl Tally {
 }
 
 /// The last answer of the request and what the provider reported with it, if that answer saw the same view.
-fn reported(request: &ModelRequest, thread: &Messages, changed_at: usize) -> Option<(usize, Usage)> {
+fn reported(request: &ModelRequest, thread: &Messages, changed_at: usize, model: &str) -> Option<(usize, Usage)> {
     let at = request.messages.last_assistant()?;
     let answer = request.messages.get(at)?.as_assistant()?;
     let usage = answer.usage.filter(|usage| usage.input > 0)?;
+    if answer.origin.as_ref().is_some_and(|origin| is_of_another(origin, model)) {
+        return None;
+    }
     // Both end alike, so that the place in the thread is found without searching; a middleware that adds messages at
     // the end shifts it by as many.
     let from_end = request.messages.len() - at;
@@ -190,6 +194,13 @@ fn reported(request: &ModelRequest, thread: &Messages, changed_at: usize) -> Opt
         thread.get(index).is_some_and(|m| m.id() == answer.id).then_some(index)
     })?;
     (in_thread >= changed_at).then_some((at, usage))
+}
+
+/// Whether an answer surely comes from elsewhere: a service may be registered under a name of one's own, and a model may
+/// be served by several, so one of the two names is enough to know it again.
+fn is_of_another(origin: &Origin, model: &str) -> bool {
+    let (provider, name) = model.split_once(':').unwrap_or(("", model));
+    !origin.provider.is_empty() && origin.provider != provider && origin.model != name
 }
 
 #[cfg(test)]
@@ -218,12 +229,12 @@ mod tests {
             ModelRequest::new(vec![Message::user("x".repeat(400)), answer(208, "a"), Message::user("y".repeat(400))]);
         request.system = vec![SystemBlock::new("z".repeat(400))];
         let mut tally = Tally::default();
-        let count = tally.count(&request, &request.messages, 0);
+        let count = tally.count(&request, &request.messages, 0, "");
         // The first request was estimated at 204 and reported at 208; the last message is 104 more.
         assert_eq!(count.correction, 208 * 1000 / 204);
         assert_eq!(count.tokens, 218 + 104 * count.correction / 1000);
         // Once the view has changed the report says nothing of it, but the correction holds.
-        let later = tally.count(&request, &request.messages, 2);
+        let later = tally.count(&request, &request.messages, 2, "");
         assert_eq!(later.tokens, (204 + 5 + 104) * count.correction / 1000);
     }
 
@@ -234,8 +245,8 @@ mod tests {
         for n in 0..50 {
             messages.put(Arc::new(answer(0, &format!("{n} {}", "x".repeat(n * 7)))));
             let request = ModelRequest::new(messages.clone());
-            let at_once = Tally::default().count(&request, &messages, 0);
-            assert_eq!(tally.count(&request, &messages, 0).tokens, at_once.tokens);
+            let at_once = Tally::default().count(&request, &messages, 0, "");
+            assert_eq!(tally.count(&request, &messages, 0, "").tokens, at_once.tokens);
         }
     }
 }

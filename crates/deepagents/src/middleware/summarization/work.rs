@@ -40,7 +40,7 @@ pub(super) struct Work<'a> {
 
 impl Work<'_> {
     pub(super) fn measure(&mut self) {
-        self.count = self.tally.count(&self.request, self.cx.messages(), self.state.changed_at);
+        self.count = self.tally.count(&self.request, self.cx.messages(), self.state.changed_at, self.model.name());
     }
 
     pub(super) fn length(&self) -> Length {

@@ -1,8 +1,13 @@
 //! The todo list: a small state machine with its rules in code.
 //!
-//! Always: at most one write a turn, legal statuses, ids and times kept by the harness. The rest is [`TodoPolicy`].
+//! Always: at most one write a turn, legal statuses, ids and times kept by the harness. The rest is [`TodoPolicy`]. A
+//! [`Planner`] lays out the list before the model is asked.
 
+mod explicit;
+mod lines;
+mod planner;
 mod policy;
+mod sequence;
 mod tools;
 
 use std::sync::Arc;
@@ -18,6 +23,8 @@ use crate::channels::Todos;
 use policy::{Memo, TodoMemo};
 use tools::{ReadTodos, WriteTodos};
 
+pub use explicit::ExplicitList;
+pub use planner::{DynPlanner, Planner, PlannerFn, planner_fn};
 pub use policy::TodoPolicy;
 
 const WRITE: &str = "write_todos";
@@ -29,15 +36,36 @@ const WRITE: &str = "write_todos";
 /// let strict = TodoList::default();
 /// let free = TodoList::new(TodoPolicy::off());
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct TodoList {
     policy: TodoPolicy,
+    planner: Option<Arc<dyn DynPlanner>>,
 }
 
 impl TodoList {
     /// A todo list under a policy.
     pub fn new(policy: TodoPolicy) -> Self {
-        Self { policy }
+        Self { policy, planner: None }
+    }
+
+    /// Has the list laid out in code before the model is asked.
+    #[must_use]
+    pub fn planner(self, planner: impl Planner) -> Self {
+        self.dyn_planner(Arc::new(planner))
+    }
+
+    pub(crate) fn dyn_planner(mut self, planner: Arc<dyn DynPlanner>) -> Self {
+        self.planner = Some(planner);
+        self
+    }
+}
+
+impl std::fmt::Debug for TodoList {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TodoList")
+            .field("policy", &self.policy)
+            .field("planner", &self.planner.is_some())
+            .finish_non_exhaustive()
     }
 }
 
@@ -56,6 +84,13 @@ impl Middleware for TodoList {
 
     fn system_prompt(&self) -> Option<&str> {
         Some(include_str!("../../prompts/todo.md").trim_end())
+    }
+
+    async fn before_agent(&self, cx: &Context) -> Result<Step> {
+        Ok(match &self.planner {
+            Some(planner) => planner::lay_out(&**planner, cx).await,
+            None => Step::next(),
+        })
     }
 
     async fn before_model(&self, cx: &Context) -> Result<Step> {

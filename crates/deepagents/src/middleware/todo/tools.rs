@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::WRITE;
-use crate::channels::{Todo, TodoStatus, Todos};
+use crate::channels::{Todo, TodoStatus, TodoUpdate, Todos};
 
 pub(super) struct WriteTodos {
     pub(super) keep_finished: bool,
@@ -73,7 +73,8 @@ impl Tool for WriteTodos {
             }
         }
         let text = format!("{}{notes}", summary(&list));
-        Ok(ToolOutput::text(text).with_update(Update::of::<Todos>(list)))
+        let (output, update) = (ToolOutput::text(text), TodoUpdate::between(&before, &list));
+        Ok(if update.is_empty() { output } else { output.with_update(Update::of::<Todos>(update)) })
     }
 }
 

@@ -34,10 +34,10 @@ async fn nothing_is_evicted_when_the_history_cannot_be_written_and_the_run_goes_
     assert!(failures[0]["error"].as_str().unwrap().contains("could not be stored"), "{failures:?}");
 }
 
-/// Says that it has written and forgets.
-struct Forgetful(StateBackend);
+/// Says that it has written, and has something else, or nothing.
+struct Odd(StateBackend, fn(bytes::Bytes) -> Option<bytes::Bytes>);
 
-impl Backend for Forgetful {
+impl Backend for Odd {
     fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Stat, FsError>> {
         self.0.stat(state, path)
     }
@@ -60,8 +60,13 @@ impl Backend for Forgetful {
         mode: WriteMode,
     ) -> BoxFuture<'a, Result<Written, FsError>> {
         Box::pin(async move {
-            let written = self.0.write(state, path, data, mode).await?;
-            Ok(Written { update: Update::none(), ..written })
+            match self.1(data.clone()) {
+                Some(data) => self.0.write(state, path, data, mode).await,
+                None => {
+                    let written = self.0.write(state, path, data, mode).await?;
+                    Ok(Written { update: Update::none(), ..written })
+                }
+            }
         })
     }
     fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Update, FsError>> {
@@ -74,9 +79,18 @@ impl Backend for Forgetful {
 
 #[tokio::test]
 async fn nothing_is_evicted_when_what_was_written_cannot_be_read_back() {
-    let (shown, failures) = run(|b| b.backend(Forgetful(StateBackend::new()))).await;
-    assert_eq!(shown.len(), 5);
-    assert_eq!(failures.len(), 1);
+    let half = |data: bytes::Bytes| Some(data.slice(..data.len() / 2));
+    for odd in [Odd(StateBackend::new(), |_| None), Odd(StateBackend::new(), half)] {
+        let (shown, failures) = run(|b| b.backend(odd)).await;
+        assert_eq!((shown.len(), failures.len()), (5, 1));
+    }
+}
+
+#[tokio::test]
+async fn what_another_process_adds_to_the_history_meanwhile_does_not_stand_in_the_way() {
+    let added = |data: bytes::Bytes| Some([data.as_ref(), b"\n## by somebody else\n"].concat().into());
+    let (shown, failures) = run(|b| b.backend(Odd(StateBackend::new(), added))).await;
+    assert_eq!((shown.len(), failures.len()), (3, 0));
 }
 
 #[tokio::test]
@@ -135,6 +149,35 @@ async fn pictures_are_stored_once_by_their_content_and_referred_to() {
     let asked = texts(&requests(&model).0[0]).concat();
     assert_eq!((asked.matches(&tag).count(), history(&outcome).matches(&tag).count()), (2, 2));
     assert!(!asked.contains("aGVsbG8="));
+}
+
+#[tokio::test]
+async fn media_given_in_an_address_are_stored_too_and_those_that_are_elsewhere_are_named() {
+    let media = |kind, mime: &str, source| Block::Media(Media { kind, mime: mime.into(), source, name: None });
+    let content = vec![
+        media(MediaKind::Audio, "audio/mpeg", MediaSource::Url("data:audio/mpeg;base64,aGVsbG8=".into())),
+        media(MediaKind::Image, "image/png", MediaSource::Url("https://example.org/cat.png".into())),
+        media(MediaKind::File, "application/pdf", MediaSource::FileId("file_1".into())),
+        media(MediaKind::Video, "video/mp4", MediaSource::Base64("not base64!".into())),
+    ];
+    let model = talker();
+    let agent = DeepAgent::builder().model(model.clone()).summarization(by_messages(5, 2)).build().unwrap();
+    let mut messages = conversation("H A H A H");
+    messages[0] = Message::User(UserMessage { content, ..UserMessage::default() });
+    let outcome = agent.invoke(RunInput::messages(messages)).await.unwrap();
+    let files = outcome.state.get::<Files>().unwrap();
+    let of = |ending: &str| files.iter().find(|(path, _)| path.as_str().ends_with(ending)).unwrap();
+    assert_eq!(of(".mp3").1.content().bytes(), b"hello");
+    assert_eq!(of(".mp4").1.content().bytes(), b"not base64!", "what cannot be read is not lost");
+    let tags = [
+        format!("<audio file=\"{}\"/>", of(".mp3").0),
+        "<image url=\"https://example.org/cat.png\"/>".to_owned(),
+        "<file id=\"file_1\"/>".to_owned(),
+        format!("<video file=\"{}\"/>", of(".mp4").0),
+    ];
+    for tag in tags {
+        assert!(history(&outcome).contains(&tag), "{tag}");
+    }
 }
 
 #[tokio::test]
@@ -209,4 +252,55 @@ async fn what_was_stored_before_a_failure_is_not_stored_twice() {
     }
     let file = std::fs::read_to_string(dir.path().join("conversation_history/t1.md")).unwrap();
     assert_eq!(file.matches("question 0").count(), 1, "{file}");
+}
+
+#[tokio::test]
+async fn agents_that_add_to_one_history_at_once_all_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = LocalBackend::open(dir.path()).unwrap();
+    let runs = (0..8).map(|n| {
+        let backend = backend.clone();
+        let builder = DeepAgent::builder().model(talker()).backend(backend).journal(MemoryJournal::new());
+        let agent = builder.summarization(by_messages(5, 2)).build().unwrap();
+        let mut messages = conversation("H A H A H");
+        messages[0] = Message::user(format!("I am number {n}."));
+        async move { told(&agent, RunInput::messages(messages).thread("shared"), "compaction_failed").await }
+    });
+    let failures: Vec<_> = futures_util::future::join_all(runs).await.concat();
+    let file = std::fs::read_to_string(dir.path().join("conversation_history/shared.md")).unwrap();
+    assert!(failures.is_empty(), "{failures:?}");
+    for n in 0..8 {
+        assert_eq!(file.matches(&format!("I am number {n}.")).count(), 1, "{file}");
+    }
+}
+
+#[tokio::test]
+async fn a_long_history_goes_on_in_files_of_its_own_and_the_summary_names_the_last_one() {
+    let model = talker();
+    let agent = DeepAgent::builder()
+        .model(model.clone())
+        .journal(MemoryJournal::new())
+        .summarization(by_messages(3, 1))
+        .build()
+        .unwrap();
+    let mut outcome = None;
+    for n in 0..6 {
+        let text = format!("question {n} {}", "word ".repeat(150_000));
+        outcome = Some(agent.invoke(RunInput::new(text).thread("t1")).await.unwrap());
+    }
+    let outcome = outcome.unwrap();
+    // What a person says at such length is in a file of its own beside the history.
+    let files = outcome.state.get::<Files>().unwrap();
+    let parts = files.iter().filter(|(path, _)| path.as_str().starts_with("/conversation_history/t1"));
+    let parts: Vec<(String, String)> = parts
+        .map(|(path, file)| (path.to_string(), String::from_utf8_lossy(file.content().bytes()).into_owned()))
+        .collect();
+    let names: Vec<&str> = parts.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["t1-2", "t1-3", "t1"].map(|name| format!("/conversation_history/{name}.md")));
+    for n in 0..5 {
+        let of_question = parts.iter().map(|(_, text)| text.matches(&format!("question {n} ")).count());
+        assert_eq!(of_question.sum::<usize>(), 1, "question {n}");
+    }
+    let shown = &texts(requests(&model).1.last().unwrap())[0];
+    assert!(shown.contains("/conversation_history/t1-3.md"), "{}", shown.chars().take(300).collect::<String>());
 }

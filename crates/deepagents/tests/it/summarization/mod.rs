@@ -4,6 +4,7 @@ mod archive;
 mod long_run;
 mod overflow;
 mod settings;
+mod sizes;
 mod view;
 
 use deepagents::channels::Files;
@@ -88,8 +89,4 @@ fn history(outcome: &Outcome) -> String {
 
 fn usage(input: u64, output: u64) -> Usage {
     Usage { input, output, ..Usage::default() }
-}
-
-fn none() -> Vec<Value> {
-    Vec::new()
 }

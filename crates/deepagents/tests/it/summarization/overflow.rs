@@ -5,7 +5,6 @@ use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{DeepAgent, Message, ModelError, RunInput, json_tool};
 
 use super::*;
-use crate::memory::told;
 
 fn too_long() -> Turn {
     Turn::error(ModelError::ContextLength(ErrorInfo::from("prompt is too long")))
@@ -106,6 +105,25 @@ async fn a_result_too_large_for_the_window_is_shown_in_part_and_stored_whole() {
 }
 
 #[tokio::test]
+async fn a_file_that_was_read_and_does_not_fit_is_shown_in_part_and_read_again_where_it_is() {
+    let text: String = (0..1_500).map(|n| format!("line {n} of the book\n")).collect();
+    let turns = [Turn::call("read_file", json!({"file_path": "/book.txt", "limit": 2_000})), Turn::text("Done.")];
+    let model = model([Turn::text("A SUMMARY")], turns).with_profile(window(9_000));
+    let agent = DeepAgent::builder().model(model.clone()).build().unwrap();
+    let input = RunInput::new("Read it.").update(crate::memory::files([("/book.txt", text.as_str())]));
+    let outcome = agent.invoke(input).await.unwrap();
+    assert_eq!(outcome.text(), "Done.");
+    let shown = &texts(&requests(&model).1[1])[2];
+    assert!(shown.contains("line 0 of the book") && shown.len() < 5_000, "{shown}");
+    assert!(shown.contains("read /book.txt again with `offset` and `limit`"), "{shown}");
+    let files = outcome.state.get::<Files>().unwrap();
+    assert!(
+        files.iter().all(|(path, _)| !path.as_str().starts_with("/large_tool_results/")),
+        "it is in a file already"
+    );
+}
+
+#[tokio::test]
 async fn messages_too_long_for_the_summarising_model_are_summarised_part_after_part() {
     let light = |request: &ModelRequest| match everything(request).len() {
         long if long > 16_000 => too_long(),
@@ -119,13 +137,15 @@ async fn messages_too_long_for_the_summarising_model_are_summarised_part_after_p
         let main = talker();
         let options = by_messages(20, 2).model(small.clone()).max_summary_tokens(500);
         let agent = DeepAgent::builder().model(main.clone()).summarization(options).build().unwrap();
-        let failures = told(&agent, RunInput::messages(long_history(20, 2_000)), "compaction_failed").await;
-        assert_eq!(failures, none());
+        let outcome = agent.invoke(RunInput::messages(long_history(20, 2_000))).await.unwrap();
         let asked: String = small.requests().iter().map(everything).collect();
         for n in 0..19 {
             assert!(asked.contains(&format!("{n} word")), "message {n} is summarised");
         }
         assert!(small.requests().len() > 3);
+        for message in long_history(19, 2_000).iter().take(19) {
+            assert!(history(&outcome).contains(&message.text()), "what is evicted is stored whole");
+        }
         assert!(texts(&requests(&main).1[0])[0].contains("read a part"));
     }
 }
@@ -138,4 +158,34 @@ async fn what_the_provider_reports_counts_more_than_the_estimate() {
     let agent = DeepAgent::builder().model(model.clone()).summarization(options).build().unwrap();
     agent.invoke(RunInput::messages(long_history(4, 1_000))).await.unwrap();
     assert_eq!(requests(&model).0.len(), 1, "the second request is known to be too long");
+}
+
+#[tokio::test]
+async fn what_another_provider_reported_for_the_thread_is_not_counted() {
+    use deepagents::core::message::{AssistantMessage, Origin};
+    for (name, summaries) in [("house:small", 1), ("elsewhere:large", 0)] {
+        let origin = Origin { api: "house-chat".into(), provider: "house".into(), model: "small".into() };
+        let answer = AssistantMessage::of(vec![deepagents::Block::text("Hm.")]);
+        let answer = AssistantMessage { origin: Some(origin), usage: Some(usage(9_500, 10)), ..answer };
+        let mut history = long_history(4, 1_000);
+        history.insert(4, Message::Assistant(answer));
+        let model = talker().with_name(name);
+        let options = SummarizationOptions::default().trigger(Trigger::tokens(9_000)).keep(Size::Messages(2));
+        let agent = DeepAgent::builder().model(model.clone()).summarization(options).build().unwrap();
+        agent.invoke(RunInput::messages(history)).await.unwrap();
+        assert_eq!(requests(&model).0.len(), summaries, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_application_is_told_that_results_are_shown_in_part() {
+    let turns = [Turn::call("dump", json!({})), Turn::text("Done.")];
+    let model = model([Turn::text("A SUMMARY")], turns).with_profile(window(12_000));
+    let lines: String = (0..6_000).map(|n| format!("line {n}\n")).collect();
+    let dump =
+        json_tool("dump", "Dumps.", json!({"type": "object"}), move |_, _| std::future::ready(Ok(lines.clone())));
+    let agent = DeepAgent::builder().model(model).tool(dump).build().unwrap();
+    let told = crate::memory::told(&agent, "Dump it.".into(), "results_clipped").await;
+    assert_eq!((told.len(), &told[0]["results"]), (1, &json!(1)));
+    assert!(told[0]["tokens_after"].as_u64() < told[0]["tokens_before"].as_u64(), "{told:?}");
 }

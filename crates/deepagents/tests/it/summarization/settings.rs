@@ -100,3 +100,21 @@ async fn the_model_is_told_when_compaction_fails_and_nothing_has_changed() {
     assert!(text.ends_with("no messages were summarized or removed."), "{text}");
     assert_eq!(requests(&model).1.last().unwrap().messages.len(), 7);
 }
+
+#[tokio::test]
+async fn what_the_model_compacts_is_stored_with_its_pictures_too() {
+    use deepagents::core::message::{Media, MediaKind, MediaSource, UserMessage};
+    let source = MediaSource::Base64("aGVsbG8=".into());
+    let picture = Block::Media(Media { kind: MediaKind::Image, mime: "image/png".into(), source, name: None });
+    let mut messages = conversation("H A H A H");
+    messages[0] = Message::User(UserMessage { content: vec![Block::text("look"), picture], ..UserMessage::default() });
+    let turns = [Turn::call("compact_conversation", json!({})), Turn::text("Done.")];
+    let model = model([Turn::text("A SUMMARY")], turns);
+    let options = by_messages(12, 2).compact_tool(true);
+    let agent = DeepAgent::builder().model(model).summarization(options).build().unwrap();
+    let outcome = agent.invoke(RunInput::messages(messages)).await.unwrap();
+    let files = outcome.state.get::<Files>().unwrap();
+    let (path, file) = files.iter().find(|(path, _)| path.as_str().contains("/media/")).unwrap();
+    assert_eq!(file.content().bytes(), b"hello");
+    assert!(history(&outcome).contains(&format!("<image file=\"{path}\"/>")));
+}

@@ -290,3 +290,21 @@ async fn a_thread_that_was_replaced_has_nothing_to_do_with_its_old_summary() {
     agent.invoke(RunInput::messages([]).update(anew).thread("t1")).await.unwrap();
     assert_eq!(texts(model.requests().last().unwrap()), ["Something else."]);
 }
+
+#[tokio::test]
+async fn what_is_kept_never_begins_with_results_whose_calls_are_gone() {
+    let orphan =
+        |id: &str| Message::Tool(deepagents::core::message::ToolMessage { call_id: id.into(), ..Default::default() });
+    for keep in 1..6 {
+        let mut history = conversation("H A H A2 H");
+        history.insert(1, orphan("gone1"));
+        history.insert(2, orphan("gone2"));
+        let model = talker();
+        let agent = DeepAgent::builder().model(model.clone()).summarization(by_messages(6, keep)).build().unwrap();
+        agent.invoke(RunInput::messages(history)).await.unwrap();
+        let (summaries, sent) = requests(&model);
+        assert_eq!(summaries.len(), 1);
+        deepagents::models::scripted::check_history(&sent[0].messages).unwrap();
+        assert!(!texts(&sent[0]).iter().any(String::is_empty), "{:?}", texts(&sent[0]));
+    }
+}

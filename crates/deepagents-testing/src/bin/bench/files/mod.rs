@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use deepagents::State;
 use deepagents::fs::edit::{Edit, edit};
 use deepagents::fs::lines::LineRange;
+use deepagents::fs::permissions::{Mode, Operation, Permissions, Rule};
 use deepagents::fs::search::{GlobQuery, GrepQuery};
 use deepagents::fs::{Backend, LocalBackend, VPath};
 use serde_json::{Map, Value, json};
@@ -79,6 +80,7 @@ impl Bench {
         drop(texts);
         grep(&tree, options.files, &mut figures).await?;
         glob(&tree, options.files, &mut figures).await?;
+        filter(&mut figures)?;
         let mut out = timed(started.elapsed(), usage::cpu().saturating_sub(cpu));
         out.extend(figures.out);
         out.insert("bars".to_owned(), figures.bars.into_value());
@@ -202,6 +204,34 @@ async fn glob(tree: &Path, count: usize, figures: &mut Figures) -> Result<()> {
     let rg = figures.put("glob_rg_ms", some_median(by_rg));
     figures.put("glob_find_ms", some_median(by_find));
     figures.at_most("glob_to_rg", rg.map(|rg| ours / rg), 2.0);
+    Ok(())
+}
+
+/// Paths judged by rules of which none covers them, so that every rule is looked at.
+fn filter(figures: &mut Figures) -> Result<()> {
+    let patterns = [
+        "/secrets/**",
+        "/**/.env",
+        "/etc/*/private/**",
+        "/home/{a,b}/**/x?",
+        "/var/log/*.log",
+        "/**/node_modules/**/*.map",
+        "/**/[!a-z]*.pem",
+        "/a/**/b/**/c",
+        "/tmp/*",
+        "/w/[a-c]*/**",
+    ];
+    let rules = Permissions::new(patterns.map(|pattern| Rule::new(Mode::Deny, [pattern])))?;
+    let paths = (0..20_000).map(|n| VPath::parse(&format!("/src/module{}/sub{}/file{n}.rs", n % 100, n % 7)));
+    let paths = paths.collect::<Result<Vec<_>, _>>()?;
+    let mut times = Vec::new();
+    for _ in 0..=RUNS {
+        let started = Instant::now();
+        let allowed = paths.iter().filter(|path| rules.decide(Operation::Read, path).mode == Mode::Allow).count();
+        times.push(started.elapsed());
+        ensure!(allowed == paths.len(), "{allowed} paths were allowed");
+    }
+    figures.at_most("filter_20000_ms", Some(median(times)), 50.0);
     Ok(())
 }
 

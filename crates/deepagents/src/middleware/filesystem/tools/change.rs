@@ -9,7 +9,7 @@ use deepagents_fs::{FsError, Kind, WriteMode};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{failed, writes};
+use super::{AtLink, failed, writes};
 use crate::middleware::filesystem::Filesystem;
 use crate::middleware::filesystem::seen::{self, SeenFiles};
 
@@ -39,7 +39,7 @@ impl Tool for WriteFile {
     }
 
     async fn call(&self, args: WriteArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let path = self.0.reach_to_change(&args.file_path)?;
+        let path = self.0.reach_to_change(&args.file_path, AtLink::Follows, &cx).await?;
         let backend = self.0.workspace.of(&cx);
         let mode = if self.0.options.read_before_edit {
             match backend.stat(cx.state(), &path).await {
@@ -102,7 +102,7 @@ impl Tool for EditFile {
     }
 
     async fn call(&self, args: EditArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let path = self.0.reach_to_change(&args.file_path)?;
+        let path = self.0.reach_to_change(&args.file_path, AtLink::Follows, &cx).await?;
         let backend = self.0.workspace.of(&cx);
         let first = Edit { old: args.old_string, new: args.new_string, replace_all: args.replace_all };
         let more =
@@ -149,7 +149,7 @@ impl Tool for Delete {
     }
 
     async fn call(&self, args: DeleteArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let path = self.0.reach_to_change(&args.file_path)?;
+        let path = self.0.reach_to_change(&args.file_path, AtLink::Stays, &cx).await?;
         let update = self.0.workspace.of(&cx).delete(cx.state(), &path).await.map_err(failed)?;
         Ok(ToolOutput::text(format!("Deleted {path}")).with_update(update))
     }

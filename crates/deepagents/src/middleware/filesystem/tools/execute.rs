@@ -70,6 +70,7 @@ fn show(executed: &Executed) -> ToolOutput {
         Exit::Code(code) => (format!("exit code {code}"), false),
         Exit::TimedOut { after } => (format!("stopped: it ran longer than {} s", after.as_secs()), true),
         Exit::Cancelled => ("stopped: the run was cancelled".to_owned(), true),
+        Exit::OutOfSpace => ("stopped: it left too little space on the disk".to_owned(), true),
         Exit::Signal(signal) => {
             let name = executed.exit.signal_name().map(|name| format!(" ({name})")).unwrap_or_default();
             (format!("ended by signal {signal}{name}"), false)
@@ -80,8 +81,12 @@ fn show(executed: &Executed) -> ToolOutput {
         0 => String::new(),
         bytes => format!("\n[{bytes} bytes of output are missing]"),
     };
+    let refused = match executed.refused.join(", ") {
+        hosts if hosts.is_empty() => hosts,
+        hosts => format!("\n[refused, since commands may not reach it: {hosts}]"),
+    };
     let code = if let Exit::Code(code) = executed.exit { Some(code) } else { None };
     let artifact = json!({"exit_code": code, "truncated": executed.truncated(), "sandbox": executed.level.to_string()});
-    let shown = ToolOutput::text(format!("{output}{dropped}\n[{end}]")).with_artifact(artifact);
+    let shown = ToolOutput::text(format!("{output}{dropped}{refused}\n[{end}]")).with_artifact(artifact);
     if stopped { shown.as_error() } else { shown }
 }

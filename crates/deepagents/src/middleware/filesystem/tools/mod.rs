@@ -5,10 +5,11 @@ mod execute;
 mod read;
 mod search;
 
-use deepagents_core::tool::{Effect, ToolError};
-use deepagents_fs::VPath;
+use deepagents_core::tool::{Effect, ToolContext, ToolError};
+use deepagents_fs::{FsError, VPath};
 
 use super::Filesystem;
+use super::evict::KEPT;
 
 pub(super) use change::{Delete, EditFile, WriteFile};
 pub(super) use execute::Execute;
@@ -17,30 +18,90 @@ pub(super) use search::{Glob, Grep};
 
 const CHARS_PER_TOKEN: usize = 4;
 
-fn failed(error: impl std::fmt::Display) -> ToolError {
-    ToolError::model(format!("Error: {error}"))
+/// Characters of an error at most: what it quotes came from the model, which may have sent a lot.
+const LONGEST_ERROR: usize = 4_000;
+
+pub(super) fn failed(error: impl std::fmt::Display) -> ToolError {
+    let text = format!("Error: {error}");
+    ToolError::model(match text.char_indices().nth(LONGEST_ERROR) {
+        Some((end, _)) => format!("{} [cut]", text.get(..end).unwrap_or_default()),
+        None => text,
+    })
+}
+
+/// What an operation does with a link at the end of a path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AtLink {
+    /// It goes where the link leads.
+    Follows,
+    /// It is about the link itself.
+    Stays,
 }
 
 impl Filesystem {
-    /// A path as the model gave it, if the tools reach it.
-    fn reach(&self, path: &str) -> Result<VPath, ToolError> {
+    /// A path as the model gave it, if the tools reach it and where it leads.
+    async fn reach(&self, path: &str, cx: &ToolContext) -> Result<VPath, ToolError> {
+        let path = self.named(path)?;
+        if !self.options.allowed_prefixes.is_empty() {
+            self.check_place(&path, &self.place(&path, AtLink::Follows, cx).await?)?;
+        }
+        Ok(path)
+    }
+
+    /// A path that may be changed: what the harness keeps for the agent may not.
+    async fn reach_to_change(&self, path: &str, at_link: AtLink, cx: &ToolContext) -> Result<VPath, ToolError> {
+        let path = self.named(path)?;
+        let place = self.place(&path, at_link, cx).await?;
+        self.check_place(&path, &place)?;
+        for kept in KEPT {
+            let kept = VPath::parse(kept).map_err(failed)?;
+            if [&path, &place].iter().any(|path| path.starts_with(&kept) || kept.starts_with(path)) {
+                return Err(failed(format!("{path} holds what is kept for you and cannot be changed")));
+            }
+        }
+        Ok(path)
+    }
+
+    /// The path to search, given what the model said: where the tools reach one directory alone, that.
+    async fn reach_to_search(&self, path: Option<&str>, cx: &ToolContext) -> Result<VPath, ToolError> {
+        match (path, &self.options.allowed_prefixes[..]) {
+            (None, [only]) => self.reach(only.as_str(), cx).await,
+            (path, _) => self.reach(path.unwrap_or("/"), cx).await,
+        }
+    }
+
+    fn named(&self, path: &str) -> Result<VPath, ToolError> {
         let path = VPath::parse(path).map_err(failed)?;
-        let allowed = &self.options.allowed_prefixes;
-        if allowed.is_empty() || allowed.iter().any(|prefix| path.starts_with(prefix)) {
+        if self.within(&path) {
             return Ok(path);
         }
-        let allowed: Vec<&str> = allowed.iter().map(VPath::as_str).collect();
+        let allowed: Vec<&str> = self.options.allowed_prefixes.iter().map(VPath::as_str).collect();
         Err(failed(format!("{path} is out of reach; give a path below {}", allowed.join(" or "))))
     }
 
-    /// A path that may be changed: results that the harness keeps are not.
-    fn reach_to_change(&self, path: &str) -> Result<VPath, ToolError> {
-        let path = self.reach(path)?;
-        let kept = VPath::parse(super::evict::FOLDER).map_err(failed)?;
-        if path.starts_with(&kept) || kept.starts_with(&path) {
-            return Err(failed(format!("{path} holds results that are kept for you and cannot be changed")));
-        }
-        Ok(path)
+    fn within(&self, path: &VPath) -> bool {
+        let allowed = &self.options.allowed_prefixes;
+        allowed.is_empty() || allowed.iter().any(|prefix| path.starts_with(prefix))
+    }
+
+    fn check_place(&self, path: &VPath, place: &VPath) -> Result<(), ToolError> {
+        if self.within(place) { Ok(()) } else { Err(failed(format!("{path} leads out of reach"))) }
+    }
+
+    /// Where a path leads.
+    async fn place(&self, path: &VPath, at_link: AtLink, cx: &ToolContext) -> Result<VPath, ToolError> {
+        let backend = self.workspace.of(cx);
+        let (from, name) = match (at_link, path.parent(), path.name()) {
+            (AtLink::Stays, Some(parent), Some(name)) => (parent, Some(name)),
+            _ => (path.clone(), None),
+        };
+        let place = match backend.resolve(cx.state(), &from).await {
+            // Rules that keep this from being read may let it be written; they judge that themselves.
+            Err(FsError::Denied { .. }) if self.options.allowed_prefixes.is_empty() => return Ok(path.clone()),
+            result => result.map_err(failed)?,
+        };
+        // A name of one path can be that of another.
+        Ok(name.and_then(|name| place.join(name).ok()).unwrap_or(place))
     }
 }
 
@@ -50,9 +111,9 @@ fn writes(path: &str) -> Effect {
 }
 
 impl Filesystem {
-    /// Characters that a result may have.
+    /// Characters that a result may have, if there is a limit.
     pub(super) fn budget(&self) -> Option<usize> {
-        self.options.result_tokens.map(|tokens| tokens.saturating_mul(CHARS_PER_TOKEN))
+        self.options.result_tokens.filter(|&tokens| tokens > 0).map(|tokens| tokens.saturating_mul(CHARS_PER_TOKEN))
     }
 
     /// Lines as one text within the budget, with notes on what is left out.

@@ -43,7 +43,7 @@ impl Tool for Ls {
     }
 
     async fn call(&self, args: LsArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let path = self.0.reach(&args.path)?;
+        let path = self.0.reach(&args.path, &cx).await?;
         let listing = self.0.workspace.of(&cx).list(cx.state(), &path).await.map_err(failed)?;
         let mut lines: Vec<String> = listing
             .entries
@@ -73,6 +73,9 @@ pub(in crate::middleware::filesystem) struct ReadArgs {
     /// Lines to read.
     #[serde(default = "default_limit")]
     limit: i64,
+    /// Characters of the first line to skip.
+    #[serde(default)]
+    column: u64,
 }
 
 fn default_limit() -> i64 {
@@ -87,7 +90,7 @@ impl Tool for ReadFile {
     }
 
     fn description(&self) -> &str {
-        "Reads a file. Text comes with line numbers and a tab before each line, which are not part of the file; a part of a file ends with where to go on. Pictures, sound, video and PDF are attached. Read several files in one turn."
+        "Reads a file. Text comes with line numbers and a tab before each line, which are not part of the file; a part of a file ends with where to go on. What is not text is attached, such as pictures and PDF. Read several files in one turn."
     }
 
     fn effect(&self, _args: &ReadArgs) -> Effect {
@@ -95,22 +98,24 @@ impl Tool for ReadFile {
     }
 
     async fn call(&self, args: ReadArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let path = self.0.reach(&args.file_path)?;
+        let path = self.0.reach(&args.file_path, &cx).await?;
         let backend = self.0.workspace.of(&cx);
         let head = ByteRange::first(classify::SNIFFED as u64);
         let head = backend.read(cx.state(), &path, head).await.map_err(failed)?;
         let whole = head.bytes.len() as u64 == head.stat.size;
+        let seen = Update::of::<SeenFiles>(vec![(path.clone(), head.stat.version.clone())]);
+        if head.stat.size == 0 {
+            return Ok(ToolOutput::text("The file exists but is empty.").with_update(seen));
+        }
         let output = match classify::classify(&path, &head.bytes, whole) {
-            (ContentKind::Text, _) => self.text(&args, &path, &head.stat, &*backend, &cx).await?,
-            (ContentKind::Binary, mime) => {
-                return Err(failed(format!(
-                    "{path} is not text but {mime} of {} bytes; it cannot be shown",
-                    head.stat.size
-                )));
+            (ContentKind::Text, _) if args.limit <= 0 => {
+                // Nothing was seen of it.
+                return Ok(format!("No lines of {path} were read, as limit was {}.", args.limit).into());
             }
+            (ContentKind::Text, _) => self.text(&args, &path, &*backend, &cx).await?,
             (kind, mime) => self.media(&path, kind, mime, &head.stat, &*backend, &cx).await?,
         };
-        Ok(output.with_update(Update::of::<SeenFiles>(vec![(path, head.stat.version)])))
+        Ok(output.with_update(seen))
     }
 }
 
@@ -119,19 +124,13 @@ impl ReadFile {
         &self,
         args: &ReadArgs,
         path: &VPath,
-        stat: &Stat,
         backend: &dyn Backend,
         cx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
-        if stat.size == 0 {
-            return Ok("The file exists but is empty.".into());
-        }
         let offset = u64::try_from(args.offset).unwrap_or(0);
-        let Some(limit) = u64::try_from(args.limit).ok().filter(|&limit| limit > 0) else {
-            return Err(failed(format!("limit must be at least 1 to read {path}, not {}", args.limit)));
-        };
+        let limit = u64::try_from(args.limit).unwrap_or(0);
         let budget = self.0.budget();
-        let range = LineRange::new(offset, limit);
+        let range = LineRange::new(offset, limit).column(args.column);
         let range = match budget {
             Some(chars) => range.max_bytes(chars.saturating_mul(4)),
             None => range,
@@ -141,7 +140,16 @@ impl ReadFile {
             let length = window.total.map(|total| format!(", which has {total} lines")).unwrap_or_default();
             return Err(failed(format!("offset {offset} is past the end of {path}{length}")));
         }
-        Ok(render::window(&window, self.0.options.read_format, budget).into())
+        let blank = window.lines.iter().all(|line| line.trim().is_empty());
+        if let Some(lines) = window.total.filter(|_| blank && offset == 0 && window.next.is_none() && !window.cut) {
+            return Ok(format!("The file exists but holds nothing but white space: {lines} lines of it.").into());
+        }
+        let mut notices = Vec::new();
+        if args.offset < 0 {
+            notices.push(format!("offset {} is before the start of the file; line 1 is the first", args.offset));
+        }
+        let shown = render::Shown { format: self.0.options.read_format, budget, column: args.column, notices };
+        Ok(render::window(&window, shown).into())
     }
 
     async fn media(

@@ -58,8 +58,8 @@ impl Tool for Glob {
     }
 
     async fn call(&self, args: GlobArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let query =
-            GlobQuery::new(&args.pattern, self.0.reach(args.path.as_deref().unwrap_or("/"))?).map_err(failed)?;
+        let place = self.0.reach_to_search(args.path.as_deref(), &cx).await?;
+        let query = GlobQuery::new(&args.pattern, place).map_err(failed)?;
         let found = self.0.workspace.of(&cx).glob(cx.state(), &query).await.map_err(failed)?;
         let mut lines: Vec<String> = found.files.iter().map(ToString::to_string).collect();
         if lines.is_empty() {
@@ -116,7 +116,8 @@ impl Tool for Grep {
     }
 
     async fn call(&self, args: GrepArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let mut query = GrepQuery::new(args.pattern.clone(), self.0.reach(args.path.as_deref().unwrap_or("/"))?);
+        let place = self.0.reach_to_search(args.path.as_deref(), &cx).await?;
+        let mut query = GrepQuery::new(args.pattern.clone(), place);
         if let Some(glob) = &args.glob {
             query = query.only(glob).map_err(failed)?;
         }

@@ -7,7 +7,7 @@ use crate::{PathGuard, VPath};
 
 /// Locks by path. Entries that nobody holds are swept out when the table has grown.
 #[derive(Clone, Debug, Default)]
-pub(super) struct PathLocks {
+pub(crate) struct PathLocks {
     table: Arc<Mutex<Table>>,
 }
 
@@ -18,7 +18,7 @@ struct Table {
 }
 
 impl PathLocks {
-    pub(super) async fn lock(&self, path: &VPath) -> PathGuard {
+    pub(crate) async fn lock(&self, path: &VPath) -> PathGuard {
         let lock = self.get(path);
         lock.lock_owned().await.into()
     }

@@ -1,0 +1,80 @@
+//! `deepagents replay`.
+
+use anyhow::{Result, anyhow, bail};
+use deepagents::core::run::InputRecord;
+use deepagents::fs::shell::{Command, Executed, Shell, ShellError, WithShell};
+use deepagents::models::record::RecordingError;
+use deepagents::recording::{RunRecording, RunRecordingError, Tools};
+use deepagents::{Decision, MemoryJournal};
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::{self, Shape};
+use crate::args::ReplayArgs;
+use crate::exit::Exit;
+use crate::render::{AnswerOnly, JsonLines, Live};
+use crate::{output, run, runtime};
+
+/// Plays a recorded run as if it happened now: without model, tools, files and network.
+pub(crate) fn replay(args: &ReplayArgs) -> Result<Exit> {
+    let runtime = runtime::start()?;
+    let recording = runtime.block_on(RunRecording::open(&args.file)).map_err(|error| unreadable(args, &error))?;
+    let Ok(shape) = Shape::deserialize(&recording.header().options) else {
+        bail!(
+            "the recording was not made with `deepagents run --record`, so that its agent is not known here; \
+             play it with the program that made it"
+        );
+    };
+    let Some((task, answers)) = recording.inputs().split_first() else {
+        bail!("the recording ends before its run began: there is nothing to play");
+    };
+    if recording.is_cut() && !args.quiet {
+        output::remark("the last line of the recording is cut off and passed over");
+    }
+    // What the harness itself keeps in files goes to an empty directory.
+    let scratch = tempfile::tempdir().map_err(|error| anyhow!("no directory could be made for the replay: {error}"))?;
+    let files = agent::open(scratch.path())?;
+    let mut builder = shape.builder(recording.model());
+    builder = if shape.execute { builder.backend(WithShell::new(files, NoShell)) } else { builder.backend(files) };
+    if task.thread.is_some() {
+        builder = builder.journal(MemoryJournal::new());
+    }
+    let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
+    let answers =
+        answers.iter().map(InputRecord::clone).map(|input| input.answers).collect::<Vec<Vec<(String, Decision)>>>();
+    let input = task.clone().into_input(agent.agent().schema())?;
+    let replay = recording.replay(Tools::Recorded);
+    if args.json {
+        run::replay(runtime, &agent, input, &replay, answers, shape.max_turns, &mut JsonLines)
+    } else if args.quiet {
+        run::replay(runtime, &agent, input, &replay, answers, shape.max_turns, &mut AnswerOnly::new())
+    } else {
+        run::replay(runtime, &agent, input, &replay, answers, shape.max_turns, &mut Live::new(None))
+    }
+}
+
+fn unreadable(args: &ReplayArgs, error: &RunRecordingError) -> anyhow::Error {
+    let file = args.file.display();
+    match error {
+        RunRecordingError::File(RecordingError::Open { source, .. }) => {
+            anyhow!("the recording `{file}` cannot be opened: {source}")
+        }
+        error => anyhow!("`{file}` cannot be played: {error}"),
+    }
+}
+
+/// Stands for the shell of the recorded run, so that its agent is offered what it was. Results come from the recording.
+struct NoShell;
+
+impl Shell for NoShell {
+    fn run(
+        &self,
+        _command: Command,
+        _cancel: CancellationToken,
+        _progress: Option<mpsc::Sender<String>>,
+    ) -> BoxFuture<'_, Result<Executed, ShellError>> {
+        Box::pin(async { Err(ShellError::Start { reason: "a replay runs no commands".to_owned() }) })
+    }
+}

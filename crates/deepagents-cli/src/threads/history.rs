@@ -1,0 +1,128 @@
+//! `deepagents threads show --history`: the positions that a thread can go back to, and what led to each.
+
+use std::ops::Range;
+
+use anyhow::Result;
+use deepagents::DeepAgent;
+use deepagents::core::journal::{Checkpoint, Journal, Origin, Record, RecordUpdate, ThreadInfo};
+use deepagents::core::message::{Author, Message, MessageOp};
+use deepagents::core::state::{Channel, MessagesChannel};
+use deepagents::fs::KeptFiles;
+use serde_json::{Value, json};
+
+use crate::render::style::printable;
+use crate::render::tool_line;
+
+/// Characters of a line that tells what happened.
+const WIDTH: usize = 90;
+
+/// The positions that the thread can go back to, newest first.
+pub(super) async fn history(
+    agent: &DeepAgent,
+    journal: &dyn Journal,
+    info: &ThreadInfo,
+    as_json: bool,
+) -> Result<String> {
+    let checkpoints = agent.agent().history(&info.id, None, usize::MAX).await?;
+    let (mut list, mut lines) = (Vec::new(), Vec::new());
+    for (at, checkpoint) in checkpoints.iter().enumerate() {
+        let below = checkpoints.get(at + 1).map(|older| older.position);
+        let what = what(journal, &info.id, below.unwrap_or(0)..checkpoint.position).await?;
+        if as_json {
+            list.push(as_data(checkpoint, &what));
+        } else if !what.is_empty() {
+            // The others are the same to a reader as the position below.
+            lines.push(line(checkpoint, below, &what));
+        }
+    }
+    Ok(if as_json { serde_json::to_string_pretty(&list)? } else { printable(&lines.join("\n")).into_owned() })
+}
+
+fn as_data(checkpoint: &Checkpoint, what: &str) -> Value {
+    json!({
+        "position": checkpoint.position,
+        "parent": checkpoint.parent,
+        "at": checkpoint.at.to_string(),
+        "run": checkpoint.run,
+        "origin": checkpoint.origin,
+        "what": what,
+    })
+}
+
+/// A parent is told where it is neither the position below nor in the words.
+fn line(checkpoint: &Checkpoint, below: Option<u64>, what: &str) -> String {
+    let parent = checkpoint.parent.filter(|parent| Some(*parent) != below && checkpoint.origin != Origin::Rewind);
+    let parent = parent.map(|parent| format!("  (from {parent})")).unwrap_or_default();
+    let at = checkpoint.at.strftime("%Y-%m-%d %H:%M:%SZ");
+    format!("{:>6}  {at}  {what}{parent}", checkpoint.position).trim_end().to_owned()
+}
+
+/// What the records of a range did, in a line.
+async fn what(journal: &dyn Journal, thread: &str, range: Range<u64>) -> Result<String> {
+    let mut parts: Vec<String> = Vec::new();
+    for entry in journal.read(thread, range).await? {
+        match entry.record {
+            Record::Update { update } => parts.extend(said(&update)?),
+            Record::StateUpdated { update } => {
+                let changed = entries(&update)?.into_iter().map(|(channel, _)| channel);
+                let changed: Vec<String> = changed.filter(|channel| channel != KeptFiles::NAME).collect();
+                if !changed.is_empty() {
+                    parts.push(format!("changed {}", changed.join(", ")));
+                }
+            }
+            Record::ToolFinished { message, .. } => {
+                parts.push(format!("{} {}", if message.is_error { '✗' } else { '✓' }, message.name));
+            }
+            Record::ToolAsked { .. } => parts.push("a call waits for a decision".to_owned()),
+            Record::Rewound { to, .. } => parts.push(format!("went back to {to}")),
+            Record::RunFinished { stop: None, .. } => parts.push("the run failed".to_owned()),
+            _ => {}
+        }
+    }
+    let text = parts.join("  ").replace(['\n', '\r'], " ");
+    let mut short: String = text.chars().take(WIDTH).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    Ok(short)
+}
+
+/// What the messages of an update say.
+fn said(update: &RecordUpdate) -> Result<Vec<String>> {
+    let mut parts = Vec::new();
+    for (channel, change) in entries(update)? {
+        if channel != MessagesChannel::NAME {
+            continue;
+        }
+        for op in serde_json::from_value::<Vec<MessageOp>>(change)? {
+            match op {
+                MessageOp::Put(message) => parts.extend(one(&message)),
+                MessageOp::Remove(_) => parts.push("removed a message".to_owned()),
+                MessageOp::RemoveAll => parts.push("removed all messages".to_owned()),
+                _ => {}
+            }
+        }
+    }
+    Ok(parts)
+}
+
+fn one(message: &Message) -> Vec<String> {
+    let text = message.text();
+    match message {
+        Message::User(user) if user.author == Author::Harness => Vec::new(),
+        Message::User(_) => vec![format!("> {}", text.trim())],
+        Message::Assistant(answer) => {
+            let text = (!text.trim().is_empty()).then(|| text.trim().to_owned());
+            text.into_iter().chain(answer.tool_calls().map(|call| tool_line(&call.name, &call.args))).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Channels and their changes, as they are stored.
+fn entries(update: &RecordUpdate) -> Result<Vec<(String, Value)>> {
+    Ok(match update {
+        RecordUpdate::Stored(entries) => entries.clone(),
+        live => serde_json::from_value(serde_json::to_value(live)?)?,
+    })
+}

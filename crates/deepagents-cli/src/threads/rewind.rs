@@ -1,0 +1,174 @@
+//! `deepagents threads rewind`.
+
+use std::io::{self, BufRead, IsTerminal};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow, bail};
+use deepagents::DeepAgent;
+use deepagents::core::journal::ThreadInfo;
+use deepagents::fs::{FileChange, FileVersion, Keep, OnConflict, RestoreError, RestorePlan, VPath, Why};
+use deepagents::models::scripted::ScriptedModel;
+use deepagents::rewind::{Done, Rewind, RewindError};
+use deepagents_persist::Sqlite;
+use serde_json::Value;
+
+use crate::args::{Conflicts, RewindFiles};
+use crate::render::style::printable;
+use crate::{agent, output};
+
+/// Makes a thread go on from an earlier position, with its files where that is wanted.
+pub(super) async fn rewind(
+    database: Arc<Sqlite>,
+    keep: Option<&Keep>,
+    info: &ThreadInfo,
+    position: u64,
+    files: RewindFiles,
+    conflicts: Option<Conflicts>,
+) -> Result<String> {
+    let (Some(keep), false) = (keep, files == RewindFiles::No) else {
+        super::agent(database)?.agent().rewind(&info.id, position).await?;
+        return Ok(format!("{} goes on from position {position}; files stay as they are", info.id));
+    };
+    let Some(root) = info.metadata.get("root").and_then(Value::as_str) else {
+        bail!("the directory of thread {} is not known; with --files no its files stay as they are", info.id);
+    };
+    let files_of = agent::open_keeping(Path::new(root), Some(keep.clone()))
+        .map_err(|error| anyhow!("{error}; with --files no the files of the thread stay as they are"))?;
+    let builder = DeepAgent::builder().model(ScriptedModel::new([])).dyn_journal(database);
+    let agent = builder.backend(files_of.clone()).build().map_err(|error| anyhow!("{error}"))?;
+    let back = Rewind::new(&agent, &files_of, info.id.as_str(), position);
+    let plan = back.plan().await.map_err(told)?;
+    let on = decide(&plan, root, files, conflicts).await?;
+    let done = back.apply(&plan, on).await.map_err(told)?;
+    Ok(printable(&report(&info.id, position, &plan, &done)).into_owned())
+}
+
+fn told(error: RewindError) -> anyhow::Error {
+    match error {
+        RewindError::Files(RestoreError::Stale(_)) => {
+            anyhow!("files changed meanwhile; nothing was done, try it again")
+        }
+        error => anyhow!("{error}"),
+    }
+}
+
+/// What is done about conflicts; whoever is to be asked is asked.
+async fn decide(
+    plan: &RestorePlan,
+    root: &str,
+    files: RewindFiles,
+    conflicts: Option<Conflicts>,
+) -> Result<OnConflict> {
+    let on = conflicts.map(|conflicts| match conflicts {
+        Conflicts::Refuse => OnConflict::Refuse,
+        Conflicts::Skip => OnConflict::Skip,
+        Conflicts::Overwrite => OnConflict::Overwrite,
+    });
+    if plan.changes.is_empty() && plan.conflicts.is_empty() {
+        return Ok(on.unwrap_or_default());
+    }
+    let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
+    let others = plan.conflicts.iter().map(|conflict| &conflict.change.path);
+    if !plan.conflicts.is_empty() && (on == Some(OnConflict::Refuse) || on.is_none() && !terminal) {
+        bail!(
+            "somebody else has changed {} in {root}; nothing was done: say --conflicts skip or --conflicts overwrite, \
+             or leave the files as they are with --files no",
+            several(others)
+        );
+    }
+    if files == RewindFiles::Ask && !terminal {
+        let paths = plan.changes.iter().map(|change| &change.path).chain(others);
+        bail!("{} in {root} would change; nothing was done: say --files yes or --files no", several(paths));
+    }
+    if !terminal {
+        return Ok(on.unwrap_or_default());
+    }
+    output::say(&shown(plan, root));
+    if let (false, None) = (plan.conflicts.is_empty(), on) {
+        return match ask("Files marked ! hold somebody else's work: [s]kip them, [o]verwrite them, [c]ancel? ").await? {
+            's' => Ok(OnConflict::Skip),
+            'o' => Ok(OnConflict::Overwrite),
+            _ => bail!("nothing was done"),
+        };
+    }
+    if files == RewindFiles::Ask && ask("Go back? [y]es, [n]o ").await? != 'y' {
+        bail!("nothing was done");
+    }
+    Ok(on.unwrap_or_default())
+}
+
+/// The first letter of what a person answers.
+async fn ask(question: &'static str) -> Result<char> {
+    let answer = tokio::task::spawn_blocking(move || {
+        output::prompt(question);
+        let mut line = String::new();
+        io::stdin().lock().read_line(&mut line).map(|_| line)
+    });
+    Ok(answer.await??.trim().to_lowercase().chars().next().unwrap_or(' '))
+}
+
+/// The plan as a person reads it.
+fn shown(plan: &RestorePlan, root: &str) -> String {
+    let mut out = format!("In {root}:");
+    for change in &plan.changes {
+        out += &format!("\n  {}", line(change));
+    }
+    for conflict in &plan.conflicts {
+        let why = match conflict.why {
+            Why::ChangedBetween => "changed by somebody else before the agent changed it again",
+            _ => "changed by somebody else",
+        };
+        out += &format!("\n! {}  ({why})", line(&conflict.change));
+    }
+    for stays in &plan.stays {
+        out += &format!("\n  stays     {}: {}", stays.path, stays.why);
+    }
+    out
+}
+
+fn line(change: &FileChange) -> String {
+    let verb = match (&change.now, &change.to) {
+        (_, FileVersion::Absent) => "remove    ",
+        (FileVersion::Absent, _) => "bring back",
+        _ => "put back  ",
+    };
+    format!("{verb} {}", change.path)
+}
+
+/// What was done.
+fn report(id: &str, position: u64, plan: &RestorePlan, done: &Done) -> String {
+    let mut out = format!("{id} goes on from position {position}");
+    let mut add = |what: &str, paths: Vec<&VPath>| {
+        if !paths.is_empty() {
+            out += &format!("\n{what}: {}", several(paths));
+        }
+    };
+    let removed = |path: &&VPath| {
+        let changes = plan.changes.iter().chain(plan.conflicts.iter().map(|conflict| &conflict.change));
+        changes.into_iter().any(|change| change.path == **path && change.to == FileVersion::Absent)
+    };
+    let (gone, back): (Vec<&VPath>, Vec<&VPath>) = done.restored.iter().partition(removed);
+    add("put back", back);
+    add("removed", gone);
+    add("left as they are", done.skipped.iter().collect());
+    add("changed by calls whose outcome was lost", plan.unrecorded.iter().collect());
+    for stays in &plan.stays {
+        out += &format!("\nnot put back: {}: {}", stays.path, stays.why);
+    }
+    if done.commands > 0 {
+        out += "\nwhat commands changed stays as it is";
+    }
+    if !done.restored.is_empty() {
+        out += &format!("\nto undo this: deepagents threads rewind {id} {}", done.left);
+    }
+    out
+}
+
+fn several<'a>(paths: impl IntoIterator<Item = &'a VPath>) -> String {
+    let paths: Vec<&str> = paths.into_iter().map(VPath::as_str).collect();
+    match paths.as_slice() {
+        [a, b, c, d, e, rest @ ..] if !rest.is_empty() => format!("{a}, {b}, {c}, {d}, {e} and {} more", rest.len()),
+        few => few.join(", "),
+    }
+}

@@ -1,0 +1,145 @@
+//! What a run may spend, sub-agents included.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::program::{deepagents, finish, run};
+use crate::server::{Reply, Server};
+
+/// A call; each answer of the server takes 1,234 tokens.
+fn looks() -> Reply {
+    Reply::Call("ls", json!({"path": "/"}))
+}
+
+fn delegates() -> Reply {
+    Reply::Call("task", json!({"description": "Look", "subagent_type": "general-purpose"}))
+}
+
+#[test]
+fn a_token_budget_is_told_with_what_was_spent_and_the_thread_goes_on() {
+    let server = Server::start([looks(), looks(), Reply::Text(vec!["Here it is."])]);
+    let dir = tempfile::tempdir().unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let command = || {
+        let mut command = run(dir.path(), &server.address);
+        command.env("HOME", home.path());
+        command
+    };
+    let stopped = finish(command().args(["-q", "--max-tokens", "2000", "Look"]));
+    assert_eq!(
+        stopped.one_message(),
+        "stopped at its limit of 2,000 tokens with 2,468 spent; the task may be unfinished. Go on with \
+         `deepagents run --continue \"Go on\"`, or raise it with --max-tokens"
+    );
+    assert_eq!(server.requests().len(), 2);
+    let rest = finish(command().args(["-q", "--continue"]));
+    assert!(rest.one_message().contains("has ended; say what is to be done next"), "{rest:?}");
+    let on = finish(command().args(["-q", "--continue", "Go on"]));
+    assert_eq!((on.code, on.out.as_str()), (Some(0), "Here it is.\n"), "{on:?}");
+}
+
+#[test]
+fn tokens_and_turns_of_sub_agents_count() {
+    for (option, most, told) in [
+        ("--max-tokens", "2000", "limit of 2,000 tokens with 2,468 spent"),
+        ("--max-turns", "2", "limit of 2 model calls;"),
+    ] {
+        let server = Server::start([delegates(), looks(), Reply::Text(vec!["never asked"])]);
+        let dir = tempfile::tempdir().unwrap();
+        let finished = finish(run(dir.path(), &server.address).args(["--no-save", "-q", option, most, "Look"]));
+        let message = finished.one_message();
+        assert!(message.contains(told) && message.ends_with(&format!(". Raise it with {option}")), "{message}");
+        assert_eq!(server.requests().len(), 2);
+    }
+}
+
+#[test]
+fn the_events_name_the_budget_and_a_recorded_run_ends_as_it_did() {
+    let server = Server::start([looks(), looks(), Reply::Text(vec!["never asked"])]);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("run.jsonl");
+    let mut command = run(dir.path(), &server.address);
+    let finished = finish(command.args(["--json", "--max-tokens", "1300", "Look", "--record"]).arg(&file));
+    let last = finished.lines().pop().unwrap();
+    assert_eq!(
+        (finished.code, &last["type"], &last["stop"]),
+        (Some(1), &json!("run_finished"), &json!("token_budget"))
+    );
+    let played = finish(deepagents().arg("replay").arg("-q").arg(&file));
+    assert!(played.one_message().contains("the limit of tokens was reached, with 2,468 tokens"), "{played:?}");
+}
+
+/// A run with a model whose price is known.
+fn priced(root: &Path, server: &Server) -> Command {
+    let mut command = deepagents();
+    command.args(["run", "--no-save", "-q", "--model", "gpt-4o", "--base-url", &server.address, "--root"]).arg(root);
+    command
+}
+
+#[test]
+fn a_cost_budget_is_told_in_dollars() {
+    let server = Server::start([looks(), Reply::Text(vec!["never asked"])]);
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish(priced(dir.path(), &server).args(["--max-cost", "$0.001", "Look"]));
+    let message = finished.one_message();
+    assert!(message.contains("limit of $0.0010 with $0.00") && message.ends_with("--max-cost"), "{message}");
+    assert_eq!(server.requests().len(), 1);
+    let enough = Server::start([looks(), Reply::Text(vec!["Done."])]);
+    let finished = finish(priced(dir.path(), &enough).args(["--max-cost", "1", "Look"]));
+    assert_eq!((finished.code, finished.out.as_str()), (Some(0), "Done.\n"), "{finished:?}");
+}
+
+#[test]
+fn the_cost_of_a_model_without_a_known_price_cannot_be_limited() {
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish(run(dir.path(), "http://127.0.0.1:1/v1").args(["--max-cost", "1", "Look"]));
+    let message = finished.one_message();
+    assert!(
+        message.contains("price of custom:test-model is not known") && message.contains("--max-tokens"),
+        "{message}"
+    );
+}
+
+#[test]
+fn what_is_no_limit_is_wrong_usage_and_says_what_one_is() {
+    for (option, wrong, told) in [
+        ("--max-turns", "0", "no whole number from 1 on"),
+        ("--max-tokens", "-5", "no whole number from 1 on"),
+        ("--max-answer-tokens", "1.5", "no whole number from 1 on"),
+        ("--max-cost", "-1", "no amount of dollars"),
+        ("--max-cost", "free", "no amount of dollars"),
+        ("--timeout", "-1", "no time"),
+    ] {
+        let finished = finish(deepagents().args(["run", option, wrong, "Look"]));
+        assert!(finished.code == Some(2) && finished.err.contains(told), "{option}: {finished:?}");
+    }
+}
+
+#[test]
+fn help_says_that_limits_count_sub_agents() {
+    let help = finish(deepagents().args(["run", "-h"])).out;
+    for option in ["--max-turns", "--max-tokens", "--max-cost"] {
+        let line = help.lines().find(|line| line.trim_start().starts_with(option)).unwrap();
+        assert!(line.contains("sub-agents"), "{line}");
+    }
+}
+
+#[test]
+fn an_unfinished_run_goes_on_within_what_its_limit_had_left() {
+    let expired = Reply::Status(401, json!({"error": {"message": "expired"}}));
+    let server = Server::start([looks(), expired, looks(), Reply::Text(vec!["never asked"])]);
+    let (dir, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let command = || {
+        let mut command = run(dir.path(), &server.address);
+        command.env("HOME", home.path()).arg("-q");
+        command
+    };
+    assert!(finish(command().args(["--max-tokens", "2000", "Look"])).one_message().contains("expired"));
+    let rest = finish(command().arg("--continue"));
+    let message = rest.one_message();
+    assert!(message.starts_with("stopped because the limit of tokens was reached, with 2,468 tokens"), "{message}");
+    assert!(message.ends_with("Go on with `deepagents run --continue \"Go on\"`"), "{message}");
+    assert_eq!(server.requests().len(), 3);
+}

@@ -1,0 +1,231 @@
+//! Runs that are recorded, and played without their model, their files and a network.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::program::{Finished, deepagents, finish, finish_with, run};
+use crate::server::{Reply, Server};
+
+fn write(path: &str) -> Reply {
+    Reply::Call("write_file", json!({"file_path": path, "content": "one\n"}))
+}
+
+fn replay(file: &Path) -> Command {
+    let mut command = deepagents();
+    command.arg("replay").arg(file);
+    command
+}
+
+/// Without the line of cost, whose time differs.
+fn shown(finished: &Finished) -> Vec<&str> {
+    finished.out.lines().filter(|line| !line.contains(" model call")).collect()
+}
+
+/// Events apart from what is generated anew each time.
+fn events(finished: &Finished) -> Vec<Value> {
+    let mut events = finished.lines();
+    for event in &mut events {
+        let fields = event.as_object_mut().unwrap();
+        fields.remove("run");
+        fields.remove("message");
+        if let Some(question) = fields.get_mut("question").and_then(Value::as_object_mut) {
+            question.remove("asked_at");
+        }
+        if fields["type"] == "state_changed" {
+            fields.remove("update");
+        }
+    }
+    events
+}
+
+fn record(root: &Path, server: &Server, file: &Path) -> Command {
+    let mut command = run(root, &server.address);
+    command.arg("--record").arg(file);
+    command
+}
+
+/// A directory for the files of the agent, and a file beside it.
+fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, file) = (dir.path().join("root"), dir.path().join("run.jsonl"));
+    fs::create_dir(&root).unwrap();
+    (dir, root, file)
+}
+
+#[test]
+fn a_recorded_run_is_shown_again_as_it_was_without_server_and_files() {
+    let (_dir, root, file) = place();
+    fs::write(root.join("notes.txt"), "buy bread\n").unwrap();
+    let todos = json!({"todos": [{"content": "look", "status": "completed"}]});
+    let server = Server::start([
+        Reply::Call("write_todos", todos),
+        Reply::Call("read_file", json!({"file_path": "/notes.txt"})),
+        write("/a.txt"),
+        Reply::Call("task", json!({"description": "Think.", "subagent_type": "general-purpose"})),
+        Reply::Text(vec!["I thought."]),
+        Reply::Text(vec!["All ", "is ", "done."]),
+    ]);
+    let mut command = record(&root, &server, &file);
+    let recorded = finish(command.env("DEEPAGENTS_API_KEY", "secret-key").args([
+        "--no-save",
+        "--system",
+        "Be kind.",
+        "--header",
+        "X-Token: secret-header",
+        "Work",
+    ]));
+    assert_eq!(recorded.code, Some(0), "{recorded:?}");
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains("buy bread") && !text.contains("secret"), "no key and no header is written");
+    assert_eq!(server.requests().len(), 6);
+
+    fs::remove_dir_all(&root).unwrap();
+    let again = finish(&mut replay(&file));
+    assert_eq!((again.code, again.err.as_str()), (Some(0), ""), "{again:?}");
+    assert_eq!(shown(&again), shown(&recorded));
+    assert!(!shown(&again).is_empty() && !root.exists());
+    assert_eq!(server.requests().len(), 6, "nobody was asked");
+    let quiet = finish(replay(&file).arg("-q"));
+    assert_eq!((quiet.code, quiet.out.as_str(), quiet.err.as_str()), (Some(0), "All is done.\n", ""));
+}
+
+#[test]
+fn the_events_of_a_replay_and_its_decisions_are_the_recorded_ones() {
+    let (_dir, root, file) = place();
+    let server = Server::start([write("/a.txt"), write("/b.txt"), Reply::Text(vec!["One ", "of two."])]);
+    let mut command = record(&root, &server, &file);
+    command.args(["--no-save", "--approve", "ask", "--json", "Write"]);
+    let answers = ["0.0", "1.0"].map(|id| {
+        let decision =
+            if id == "0.0" { json!({"type": "approve"}) } else { json!({"type": "reject", "message": "no"}) };
+        json!({"answer": id, "decision": decision}).to_string()
+    });
+    let recorded = finish_with(&mut command, &format!("{}\n", answers.join("\n")));
+    assert_eq!(recorded.code, Some(0), "{recorded:?}");
+    let again = finish(replay(&file).arg("--json"));
+    assert_eq!((again.code, again.err.as_str()), (Some(0), ""), "{again:?}");
+    assert_eq!(events(&again), events(&recorded));
+    assert!(!root.join("b.txt").exists());
+}
+
+#[test]
+fn the_exit_code_is_that_of_the_recorded_run() {
+    let cases: [(Vec<Reply>, &[&str], &str); 3] = [
+        (vec![Reply::Call("ls", json!({"path": "/"}))], &["--max-turns", "1"], "limit of 1 model call"),
+        (vec![Reply::Status(400, json!({"error": {"message": "no such thing"}}))], &[], "no such thing"),
+        (vec![write("/a.txt")], &["--approve", "ask"], "had been decided on"),
+    ];
+    for (script, options, words) in cases {
+        let (_dir, root, file) = place();
+        let server = Server::start(script);
+        let recorded = finish(record(&root, &server, &file).args(["--no-save"]).args(options).arg("Go"));
+        assert_eq!(recorded.code, Some(1), "{recorded:?}");
+        let again = finish(&mut replay(&file));
+        assert_eq!(again.code, Some(1), "{again:?}");
+        assert!(recorded.err.contains(words) && again.err.contains(words), "{recorded:?} {again:?}");
+        assert!(!again.err.contains("departs"), "{again:?}");
+        assert_eq!(shown(&again), shown(&recorded));
+    }
+}
+
+#[test]
+fn a_run_that_was_interrupted_is_played_up_to_there() {
+    let (_dir, root, file) = place();
+    let server = Server::start([write("/a.txt"), Reply::Hang]);
+    let child = record(&root, &server, &file)
+        .args(["--no-save", "Write"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    server.wait();
+    server.wait();
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    let recorded: Finished = child.wait_with_output().unwrap().into();
+    assert_eq!(recorded.code, Some(130), "{recorded:?}");
+    let again = finish(&mut replay(&file));
+    assert_eq!(again.code, Some(130), "{again:?}");
+    assert!(again.out.contains("✓ write_file /a.txt"), "{again:?}");
+    assert!(again.err.contains("here the recorded run was interrupted"), "{again:?}");
+    let events = finish(replay(&file).arg("--json")).lines();
+    assert_eq!(events.last().unwrap()["stop"], "cancelled");
+}
+
+#[test]
+fn a_run_whose_time_was_up_is_played_up_to_there() {
+    let (_dir, root, file) = place();
+    let server = Server::start([write("/a.txt"), Reply::Hang]);
+    let recorded = finish(record(&root, &server, &file).args(["--no-save", "--timeout", "1", "Write"]));
+    assert_eq!(recorded.code, Some(124), "{recorded:?}");
+    let again = finish(replay(&file).arg("--json"));
+    assert_eq!((again.code, &again.lines().last().unwrap()["stop"]), (Some(124), &json!("deadline")), "{again:?}");
+    assert!(again.err.contains("here the time of the recorded run was up"), "{again:?}");
+}
+
+#[test]
+fn a_run_that_was_killed_is_played_as_far_as_it_goes() {
+    let (_dir, root, file) = place();
+    let server = Server::start([write("/a.txt"), Reply::Hang]);
+    let mut child = record(&root, &server, &file)
+        .args(["--no-save", "Write"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    server.wait();
+    server.wait();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let again = finish(&mut replay(&file));
+    assert_eq!(again.code, Some(1), "{again:?}");
+    assert!(again.out.contains("✓ write_file /a.txt"), "{again:?}");
+    assert!(again.err.contains("the recording ends here, before its run came to an end"), "{again:?}");
+
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.trim_end().strip_suffix('}').unwrap()).unwrap();
+    let again = finish(&mut replay(&file));
+    assert_eq!(again.code, Some(1), "{again:?}");
+    assert!(again.err.contains("the last line of the recording is cut off"), "{again:?}");
+}
+
+#[test]
+fn a_program_that_would_ask_something_else_says_where() {
+    let (_dir, root, file) = place();
+    let server = Server::start([write("/a.txt"), Reply::Text(vec!["Done."])]);
+    let recorded = finish(record(&root, &server, &file).args(["--no-save", "Write"]));
+    assert_eq!(recorded.code, Some(0), "{recorded:?}");
+    // As if it had been recorded by a program that is told something else.
+    let text = fs::read_to_string(&file).unwrap();
+    let other = text.replacen("\"no_todos\":false", "\"no_todos\":false,\"system\":\"Be quick.\"", 1);
+    assert_ne!(text, other);
+    fs::write(&file, other).unwrap();
+    let again = finish(&mut replay(&file));
+    assert_eq!(again.code, Some(1), "{again:?}");
+    let words = "the replay departs from the recording: turn 0 of main: the request differs at system[0].text: ";
+    assert!(again.err.contains(words) && again.err.contains("Be quick."), "{again:?}");
+}
+
+#[test]
+fn what_cannot_be_played_or_recorded_is_refused_with_the_reason() {
+    let (dir, root, file) = place();
+    let none = dir.path().join("none.jsonl");
+    assert!(finish(&mut replay(&none)).one_message().contains("none.jsonl` cannot be opened"));
+    fs::write(&file, "{\"hello\":1}\n").unwrap();
+    assert!(finish(&mut replay(&file)).one_message().contains("no recording of a run"));
+    let server = Server::start([]);
+    let finished = finish(record(&root, &server, &file).args(["--no-save", "Write"]));
+    assert!(finished.one_message().contains("exists already and is not overwritten"), "{finished:?}");
+    assert_eq!(server.requests().len(), 0, "no model is asked for a run that cannot be recorded");
+    let newer = "{\"kind\":\"run_recording\",\"v\":2}\n";
+    fs::write(&file, newer).unwrap();
+    assert!(finish(&mut replay(&file)).one_message().contains("is of version 2, this program reads version 1"));
+    let header = json!({"kind": "run_recording", "v": 1, "program": "other", "agent": "a", "model": "m:m", "profile": {"cache_marks": true}});
+    fs::write(&file, format!("{header}\n")).unwrap();
+    assert!(finish(&mut replay(&file)).one_message().contains("not made with `deepagents run --record`"));
+    let resumed = finish(run(&root, &server.address).args(["--record", "x.jsonl", "--continue", "Go"]));
+    assert_eq!(resumed.code, Some(2), "{resumed:?}");
+}

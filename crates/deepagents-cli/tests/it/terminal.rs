@@ -1,0 +1,129 @@
+//! The program at a terminal.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use serde_json::json;
+
+use crate::program::{deepagents, run};
+use crate::server::{Reply, Server};
+
+/// The program and the other end of its terminal.
+struct Terminal {
+    child: Child,
+    end: File,
+    seen: String,
+}
+
+impl Terminal {
+    fn start(command: &mut Command) -> Self {
+        let end = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&end).unwrap();
+        unlockpt(&end).unwrap();
+        tcsetwinsize(&end, Winsize { ws_row: 24, ws_col: 40, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        let name = ptsname(&end, Vec::new()).unwrap();
+        let terminal = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+        let copy = || Stdio::from(terminal.try_clone().unwrap());
+        let child = command.stdin(copy()).stdout(copy()).stderr(copy()).spawn().unwrap();
+        // No copy of the terminal is left here, so that it ends with the program.
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self { child, end: end.into(), seen: String::new() }
+    }
+
+    /// Reads on; false when the program has gone.
+    fn read(&mut self) -> bool {
+        let mut piece = [0; 4096];
+        match self.end.read(&mut piece) {
+            Ok(read) if read > 0 => {
+                self.seen += &String::from_utf8_lossy(&piece[..read]);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn wait_for(&mut self, words: &str) {
+        while !self.seen.contains(words) {
+            assert!(self.read(), "`{words}` was never said: {:?}", self.seen);
+        }
+    }
+
+    fn type_in(&mut self, text: &str) {
+        self.end.write_all(text.as_bytes()).unwrap();
+    }
+
+    fn end(mut self) -> (Option<i32>, String) {
+        while self.read() {}
+        (self.child.wait().unwrap().code(), self.seen)
+    }
+}
+
+fn asks(server: &Server, root: &std::path::Path) -> Terminal {
+    Terminal::start(run(root, &server.address).env("NO_COLOR", "1").args(["--approve", "ask", "Write"]))
+}
+
+fn writes() -> Reply {
+    Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "a"}))
+}
+
+#[test]
+fn a_question_takes_the_place_of_the_status_and_an_answer_is_taken() {
+    let server = Server::start([writes(), Reply::Text(vec!["Written."])]);
+    let dir = tempfile::tempdir().unwrap();
+    let mut terminal = asks(&server, dir.path());
+    terminal.wait_for("[r]espond TEXT? ");
+    assert!(
+        terminal.seen.contains("preparing write_file\x1b[?7h\r\x1b[K? write_file /a.txt\r\n"),
+        "{:?}",
+        terminal.seen
+    );
+    terminal.type_in("y\n");
+    let (code, seen) = terminal.end();
+    assert!(code == Some(0) && seen.contains("✓ write_file /a.txt\r\n") && seen.contains("\nWritten.\r\n"), "{seen:?}");
+    assert!(dir.path().join("a.txt").exists());
+}
+
+#[test]
+fn ctrl_c_at_a_question_leaves_it_open_and_says_so_on_a_line_of_its_own() {
+    let server = Server::start([writes()]);
+    let dir = tempfile::tempdir().unwrap();
+    let mut terminal = asks(&server, dir.path());
+    terminal.wait_for("[r]espond TEXT? ");
+    let sent = Command::new("kill").args(["-INT", &terminal.child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    let (code, seen) = terminal.end();
+    assert!(code == Some(130) && seen.contains("TEXT? \r\n"), "{seen:?}");
+    assert!(seen.contains("\ndeepagents: interrupted before 1 call had been decided on"), "{seen:?}");
+}
+
+#[test]
+fn tools_say_at_a_terminal_what_they_wait_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut terminal = Terminal::start(deepagents().arg("tools").arg("--root").arg(dir.path()));
+    terminal.wait_for("Ctrl-D ends");
+    terminal.type_in("\x04");
+    assert_eq!(terminal.end().0, Some(0));
+}
+
+#[test]
+fn without_a_task_a_run_does_not_wait_for_one() {
+    let (code, seen) = Terminal::start(deepagents().arg("run")).end();
+    assert!(code == Some(1) && seen.contains("there is no task: give one"), "{seen:?}");
+}
+
+#[test]
+fn what_is_under_way_is_cut_to_the_width_of_the_terminal() {
+    let server = Server::start([
+        Reply::Call("ls", json!({"path": format!("/{}", "deep/".repeat(12))})),
+        Reply::Text(vec!["Nothing."]),
+    ]);
+    let dir = tempfile::tempdir().unwrap();
+    let (code, seen) = Terminal::start(run(dir.path(), &server.address).env("NO_COLOR", "1").arg("Look")).end();
+    let status = seen.split("\x1b[?7l").filter_map(|rest| rest.split_once("\x1b[?7h")).map(|(status, _)| status);
+    let status = status.filter(|status| status.starts_with('●')).collect::<Vec<_>>();
+    assert!(code == Some(0) && !status.is_empty(), "{seen:?}");
+    assert!(status.iter().all(|line| line.chars().count() == 40 && line.ends_with('…')), "{status:?}");
+}

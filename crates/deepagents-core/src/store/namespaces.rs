@@ -1,0 +1,95 @@
+//! Which namespaces to list.
+
+use super::Namespace;
+
+/// Stands for any label in a pattern.
+const ANY: &str = "*";
+
+/// Which namespaces to list. In a pattern `*` stands for any label.
+///
+/// ```
+/// use deepagents_core::store::NamespaceQuery;
+/// // The notes of every user, whatever is below them.
+/// let query = NamespaceQuery::default().prefix(["users", "*", "notes"]).depth(3);
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NamespaceQuery {
+    /// Only those that begin with these labels.
+    pub prefix: Vec<String>,
+    /// Only those that end with these labels.
+    pub suffix: Vec<String>,
+    /// Only so many labels of each; those that are the same then are listed once.
+    pub depth: Option<usize>,
+    /// At most so many.
+    pub limit: usize,
+    /// Leaving out so many first.
+    pub offset: usize,
+}
+
+impl Default for NamespaceQuery {
+    fn default() -> Self {
+        Self { prefix: Vec::new(), suffix: Vec::new(), depth: None, limit: usize::MAX, offset: 0 }
+    }
+}
+
+impl NamespaceQuery {
+    /// Only those that begin with these labels.
+    #[must_use]
+    pub fn prefix(mut self, labels: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.prefix = labels.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Only those that end with these labels.
+    #[must_use]
+    pub fn suffix(mut self, labels: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.suffix = labels.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Only so many labels of each; those that are the same then are listed once.
+    #[must_use]
+    pub fn depth(mut self, labels: usize) -> Self {
+        self.depth = Some(labels);
+        self
+    }
+
+    /// At most so many.
+    #[must_use]
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Leaving out so many first.
+    #[must_use]
+    pub fn offset(mut self, offset: usize) -> Self {
+        self.offset = offset;
+        self
+    }
+
+    /// The labels that all namespaces in question begin with as they are.
+    pub(super) fn fixed(&self) -> &[String] {
+        let until = self.prefix.iter().position(|label| label == ANY).unwrap_or(self.prefix.len());
+        self.prefix.get(..until).unwrap_or_default()
+    }
+
+    /// Those of sorted namespaces that are asked for.
+    pub(super) fn select(&self, namespaces: Vec<Namespace>) -> Vec<Namespace> {
+        let mut found: Vec<Namespace> = namespaces.into_iter().filter(|namespace| self.matches(namespace)).collect();
+        if let Some(depth) = self.depth {
+            found.iter_mut().for_each(|namespace| namespace.truncate(depth));
+            found.dedup();
+        }
+        found.into_iter().skip(self.offset).take(self.limit).collect()
+    }
+
+    fn matches(&self, namespace: &[String]) -> bool {
+        let same = |(label, wanted): (&String, &String)| wanted == ANY || label == wanted;
+        let longer = namespace.len() >= self.prefix.len().max(self.suffix.len());
+        longer
+            && namespace.iter().zip(&self.prefix).all(same)
+            && namespace.iter().rev().zip(self.suffix.iter().rev()).all(same)
+    }
+}

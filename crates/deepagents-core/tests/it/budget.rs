@@ -1,0 +1,348 @@
+//! What a run and all agents below it may spend together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use deepagents_core::agent::Agent;
+use deepagents_core::ask::{Decision, DecisionKind};
+use deepagents_core::event::{Event, EventKind};
+use deepagents_core::journal::MemoryJournal;
+use deepagents_core::message::Usage;
+use deepagents_core::middleware::{Go, Step, after_agent, before_model, wrap_model_call};
+use deepagents_core::model::{ModelError, ModelProfile, ModelRequest, Price};
+use deepagents_core::run::{Budget, BudgetKind, RunInput, Stop};
+use deepagents_core::state::State;
+use deepagents_core::tool::DynTool;
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use serde_json::json;
+
+use crate::support::{agent, assert_sound, echo, lines, tool, watch};
+
+fn tokens(input: u64, output: u64) -> Usage {
+    Usage { input, output, ..Usage::default() }
+}
+
+/// A tool that hands a task to another agent, with a budget of its own if one is given.
+fn task(child: Agent, own: Budget) -> impl DynTool {
+    tool("task", move |_, cx| {
+        let (child, input) = (child.clone(), RunInput::new("do it").budget(own.clone()));
+        async move {
+            let state = State::new(child.schema().clone());
+            let outcome = cx.run_child(&child, "task", state, input).await?.result?;
+            assert_sound(outcome.messages());
+            Ok(format!("{:?}", outcome.stop))
+        }
+    })
+}
+
+/// Answers with a call for ever.
+fn busy(usage: Usage) -> ScriptedModel {
+    ScriptedModel::rules().always(Turn::call("echo", json!({})).usage(usage)).build()
+}
+
+/// An agent that starts so many children of one kind at once, and after that works on itself for ever.
+fn above(child: Agent, children: usize, usage: Usage) -> Agent {
+    let first = Turn::calls((0..children).map(|_| ("task", json!({})))).usage(usage);
+    let model = ScriptedModel::rules()
+        .when(|request: &ModelRequest| request.messages.len() == 1, [first])
+        .always(Turn::call("echo", json!({})).usage(usage))
+        .build();
+    agent(model).tool(task(child, Budget::default())).tool(echo()).build().unwrap()
+}
+
+fn below(model: &ScriptedModel) -> Agent {
+    agent(model.clone()).name("child").tool(echo()).build().unwrap()
+}
+
+/// How the agents below ended.
+fn stops(events: &[Event]) -> Vec<Stop> {
+    let of_children = events.iter().filter(|event| !event.path.is_empty());
+    of_children
+        .filter_map(|event| match &event.kind {
+            EventKind::AgentFinished { stop, .. } => Some(stop.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn children_that_run_at_once_share_the_tokens_of_the_run_and_all_say_what_ended_them() {
+    let limits = [
+        (Budget::default().tokens(2_000), BudgetKind::Tokens),
+        (Budget::default().input_tokens(1_500), BudgetKind::InputTokens),
+        (Budget::default().output_tokens(500), BudgetKind::OutputTokens),
+    ];
+    for (budget, kind) in limits {
+        let child = busy(tokens(90, 30));
+        let run = above(below(&child), 4, tokens(90, 30)).run(RunInput::new("go").budget(budget));
+        let (events, outcome) = watch(run).await;
+        let outcome = outcome.unwrap();
+        assert_eq!(outcome.stop, Stop::Budget(kind));
+        assert_eq!(stops(&events), vec![Stop::Budget(kind); 4]);
+        assert_sound(outcome.messages());
+        assert_eq!(lines(outcome.messages())[2], format!("result: {:?}", Stop::Budget(kind)));
+        // What was under way when it was spent is all that came on top: at most a call of each child.
+        let spent = match kind {
+            BudgetKind::Tokens => outcome.usage.total() - 2_000,
+            BudgetKind::InputTokens => outcome.usage.input - 1_500,
+            _ => outcome.usage.output - 500,
+        };
+        assert!(spent <= 4 * 120, "{spent} more than the budget");
+        assert_eq!(outcome.spent.usage, outcome.usage);
+        let by_agent = &outcome.usage_by_agent;
+        assert_eq!(by_agent["child"].total() + by_agent["agent"].total(), outcome.usage.total());
+        assert_eq!(outcome.spent.model_calls as usize, child.requests().len() + 1);
+    }
+}
+
+#[tokio::test]
+async fn no_more_requests_are_sent_than_the_run_may_make_however_many_agents_make_them() {
+    let child = busy(tokens(1, 1));
+    let input = RunInput::new("go").max_model_calls(20);
+    let (events, outcome) = watch(above(below(&child), 8, tokens(1, 1)).run(input)).await;
+    let outcome = outcome.unwrap();
+    assert_eq!((outcome.stop, outcome.spent.model_calls), (Stop::StepLimit, 20));
+    assert_eq!(child.requests().len(), 19);
+    assert_eq!(stops(&events), vec![Stop::StepLimit; 8]);
+}
+
+#[tokio::test]
+async fn no_more_tools_are_called_than_the_run_may_call_and_calls_beyond_are_answered() {
+    let made = Arc::new(AtomicUsize::new(0));
+    let count = made.clone();
+    let echo = tool("echo", move |_, _| {
+        count.fetch_add(1, Ordering::Relaxed);
+        async { Ok("ok") }
+    });
+    let many = ScriptedModel::rules().always(Turn::calls((0..5).map(|_| ("echo", json!({}))))).build();
+    let child = agent(many).name("child").tool(echo).build().unwrap();
+    let model = ScriptedModel::new([Turn::calls((0..2).map(|_| ("task", json!({})))), Turn::text("That is all.")]);
+    let main = agent(model).tool(task(child, Budget::default())).build().unwrap();
+    let (events, outcome) = watch(main.run(RunInput::new("go").budget(Budget::default().tool_calls(14)))).await;
+    let outcome = outcome.unwrap();
+    // Two of the calls are those of the children themselves.
+    assert_eq!((made.load(Ordering::Relaxed), outcome.spent.tool_calls), (12, 14));
+    assert_eq!(stops(&events), vec![Stop::Budget(BudgetKind::ToolCalls); 2]);
+    let refused = "The call of echo was not made: the limit of tool calls was reached.";
+    let told = events
+        .iter()
+        .filter(|e| matches!(&e.kind, EventKind::ToolFinished { text, error: true, .. } if text == refused));
+    assert!(told.count() >= 2);
+    // The agent above needs no more calls, so it can say what it knows.
+    assert_eq!((outcome.stop.clone(), outcome.text()), (Stop::Done, "That is all.".to_owned()));
+    assert_sound(outcome.messages());
+
+    let main = agent(busy(tokens(1, 1))).tool(crate::support::echo()).build().unwrap();
+    let outcome = main.invoke(RunInput::new("go").budget(Budget::default().tool_calls(3))).await.unwrap();
+    assert_eq!((outcome.stop.clone(), outcome.model_calls), (Stop::Budget(BudgetKind::ToolCalls), 4));
+    assert_eq!(lines(outcome.messages()).last().unwrap(), &format!("error: {refused}"));
+    assert_sound(outcome.messages());
+}
+
+#[tokio::test]
+async fn writes_that_wait_for_one_that_is_refused_are_answered_too() {
+    let write = deepagents_core::tool::Effect::write("/a");
+    let write = deepagents_core::tool::tool_fn("write", "Writes.", |_: Nothing, _| async { Ok("ok") }).effect(write);
+    let model = ScriptedModel::new([Turn::calls((0..4).map(|_| ("write", json!({}))))]);
+    let main = agent(model).tool(write).build().unwrap();
+    let outcome = main.invoke(RunInput::new("go").budget(Budget::default().tool_calls(1))).await.unwrap();
+    assert_eq!(outcome.stop, Stop::Budget(BudgetKind::ToolCalls));
+    assert_eq!(lines(outcome.messages())[2], "result: ok");
+    assert_sound(outcome.messages());
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Nothing {}
+
+fn priced(model: ScriptedModel, price: Price) -> ScriptedModel {
+    let mut profile = ModelProfile::default();
+    profile.price = Some(price);
+    model.with_profile(profile)
+}
+
+#[tokio::test]
+async fn the_cost_of_all_agents_counts_with_the_price_of_each_ones_model() {
+    let child = priced(busy(tokens(1_000, 100)), Price::new(10.0, 100.0));
+    let first = Turn::call("task", json!({})).usage(tokens(1_000, 0));
+    let model = priced(ScriptedModel::new([first]), Price::new(1_000.0, 0.0));
+    let main = agent(model).tool(task(below(&child), Budget::default())).build().unwrap();
+    // One call of the main agent costs 1, one of the child 0.02.
+    let outcome = main.invoke(RunInput::new("go").budget(Budget::default().cost(1.1))).await.unwrap();
+    assert_eq!(outcome.stop, Stop::Budget(BudgetKind::Cost));
+    assert_eq!(child.requests().len(), 5);
+    assert!((outcome.spent.cost - 1.1).abs() < 1e-9, "{}", outcome.spent.cost);
+}
+
+#[tokio::test]
+async fn a_model_without_a_price_is_an_error_where_the_cost_is_limited() {
+    let main = agent(busy(tokens(1, 1))).tool(echo()).build().unwrap();
+    let error = main.invoke(RunInput::new("go").budget(Budget::default().cost(1.0))).await.unwrap_err();
+    assert!(error.to_string().contains("the price of scripted"), "{error}");
+    for cost in [f64::NAN, f64::INFINITY, -1.0] {
+        let budget = Budget::default().cost(cost);
+        assert!(main.invoke(RunInput::new("go").budget(budget.clone())).await.is_err());
+        let built = Agent::builder(busy(tokens(1, 1))).budget(budget).build();
+        assert!(built.unwrap_err().to_string().contains("cost"));
+    }
+}
+
+#[tokio::test]
+async fn a_run_limits_what_its_agent_does_not_and_the_other_way_round() {
+    let main = agent(busy(tokens(10, 0))).tool(echo()).budget(Budget::default().tokens(30).tool_calls(100)).build();
+    let main = main.unwrap();
+    let run = async |budget| main.invoke(RunInput::new("go").budget(budget)).await.unwrap();
+    assert_eq!(run(Budget::default()).await.model_calls, 3);
+    assert_eq!(run(Budget::default().tokens(60)).await.model_calls, 6);
+    assert_eq!(run(Budget::default().tool_calls(1)).await.stop, Stop::Budget(BudgetKind::ToolCalls));
+    assert_eq!(run(Budget::default().model_calls(2)).await.stop, Stop::StepLimit);
+    assert_eq!(run(Budget::default().tokens(0)).await.model_calls, 0);
+}
+
+#[tokio::test]
+async fn a_childs_own_budget_ends_the_child_alone() {
+    let child = busy(tokens(10, 0));
+    let model = ScriptedModel::new([Turn::call("task", json!({})), Turn::text("all done")]);
+    let own = Budget::default().tokens(25);
+    let main = agent(model).tool(task(below(&child), own)).build().unwrap();
+    let outcome = main.invoke(RunInput::new("go").budget(Budget::default().tokens(1_000))).await.unwrap();
+    assert_eq!((child.requests().len(), outcome.text()), (3, "all done".to_owned()));
+    assert_eq!(lines(outcome.messages())[2], "result: Budget(Tokens)");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_of_the_run_ends_its_children_which_tell_it_and_keep_what_they_did() {
+    let late = Turn::text("late").delay(Duration::from_secs(3600));
+    let model = ScriptedModel::rules()
+        .when(|request: &ModelRequest| request.messages.len() == 1, vec![Turn::call("echo", json!({})); 3])
+        .always(late)
+        .build();
+    let child = below(&model);
+    let model = ScriptedModel::new([Turn::calls((0..3).map(|_| ("task", json!({}))))]);
+    let main = agent(model).tool(task(child, Budget::default())).build().unwrap();
+    let (events, outcome) = watch(main.run(RunInput::new("go").timeout(Duration::from_secs(60)))).await;
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.stop, Stop::Deadline);
+    assert_eq!(stops(&events), vec![Stop::Deadline; 3]);
+    assert_sound(outcome.messages());
+    assert_eq!(lines(outcome.messages())[2..], ["result: Deadline"; 3], "they ended by themselves");
+}
+
+#[tokio::test]
+async fn requests_beside_the_conversation_and_answers_thrown_away_count() {
+    let model = ScriptedModel::rules().always(Turn::text("hm").usage(tokens(10, 0))).build();
+    let ask = before_model(|cx| async move {
+        let model = cx.extension::<ScriptedModel>().unwrap().clone();
+        let model: Arc<dyn deepagents_core::model::ChatModel> = Arc::new(model);
+        cx.ask(&model, ModelRequest::new("what now?")).await?;
+        Ok(Step::next())
+    });
+    let twice = wrap_model_call(|request: ModelRequest, next| async move {
+        next.run(request.clone()).await?;
+        next.run(request).await
+    });
+    let main = agent(model.clone()).middleware(ask).middleware(twice).build().unwrap();
+    let run = async |budget| main.invoke(RunInput::new("go").budget(budget).with(model.clone())).await.unwrap();
+    let outcome = run(Budget::default()).await;
+    assert_eq!((outcome.stop, outcome.spent.model_calls, outcome.usage.input), (Stop::Done, 3, 30));
+    // Spent before the model is asked, between two answers, and just enough.
+    for (calls, stop) in [(0, Stop::StepLimit), (1, Stop::StepLimit), (2, Stop::StepLimit), (3, Stop::Done)] {
+        let outcome = run(Budget::default().model_calls(calls)).await;
+        assert_eq!((outcome.stop.clone(), outcome.spent.model_calls), (stop, calls));
+        assert_sound(outcome.messages());
+    }
+}
+
+#[tokio::test]
+async fn hooks_after_the_agent_run_and_cannot_make_a_run_without_means_go_on() {
+    let seen = crate::support::Notes::default();
+    let notes = seen.clone();
+    let on = after_agent(move |cx| {
+        notes.add(format!("{:?} after {}", cx.stop().unwrap(), cx.spent().model_calls));
+        std::future::ready(Ok(Step::go(Go::Model)))
+    });
+    let main = agent(busy(tokens(10, 0))).tool(echo()).middleware(on).build().unwrap();
+    let outcome = main.invoke(RunInput::new("go").budget(Budget::default().tokens(15))).await.unwrap();
+    assert_eq!(outcome.stop, Stop::Budget(BudgetKind::Tokens));
+    assert_eq!(seen.list(), ["Budget(Tokens) after 2"]);
+}
+
+#[tokio::test]
+async fn a_resumed_run_goes_on_with_what_its_budget_had_left() {
+    let asks = tool("asks", |_, cx| async move { Ok(format!("{:?}", cx.ask("Sure?", [DecisionKind::Approve])?)) });
+    let journal = Arc::new(MemoryJournal::new());
+    let turns = [
+        Turn::call("echo", json!({})).usage(tokens(40, 0)),
+        Turn::call("asks", json!({})).usage(tokens(40, 0)),
+        Turn::error(ModelError::transport("gone")),
+        Turn::call("echo", json!({})).usage(tokens(40, 0)),
+        Turn::text("never"),
+    ];
+    let main = agent(ScriptedModel::new(turns)).tool(asks).tool(echo()).dyn_journal(journal).build().unwrap();
+    let budget = Budget::default().tokens(110).tool_calls(3);
+    let outcome = main.invoke(RunInput::new("go").thread("t").budget(budget)).await.unwrap();
+    assert_eq!((outcome.stop.clone(), outcome.spent.tool_calls), (Stop::Waiting, 1), "what waits is not made yet");
+    let question = outcome.questions()[0].id.clone();
+    let failed = main.invoke(RunInput::resume("t").answer(question, Decision::Approve)).await.unwrap_err();
+    assert_eq!(failed.kind(), "transport");
+    let outcome = main.resume("t").outcome().await.unwrap();
+    assert_eq!(outcome.stop, Stop::Budget(BudgetKind::Tokens));
+    assert_eq!((outcome.spent.usage.input, outcome.usage.input), (120, 40), "what this part has used is told apart");
+    assert_eq!((outcome.spent.model_calls, outcome.spent.tool_calls), (4, 3));
+    assert_sound(outcome.messages());
+    // A new run of the thread has its own.
+    let outcome = main.invoke(RunInput::new("again").thread("t")).await.unwrap();
+    assert_eq!((outcome.stop.clone(), outcome.text()), (Stop::Done, "never".to_owned()));
+}
+
+#[tokio::test]
+async fn a_child_that_waited_goes_on_with_what_it_had_left() {
+    let asks = tool("asks", |_, cx| async move { Ok(format!("{:?}", cx.ask("Sure?", [DecisionKind::Approve])?)) });
+    let turns =
+        [Turn::call("asks", json!({})).usage(tokens(40, 0)), Turn::call("asks", json!({})).usage(tokens(40, 0))];
+    let child = agent(ScriptedModel::new(turns)).name("child").tool(asks).build().unwrap();
+    let model = ScriptedModel::new([Turn::call("task", json!({})), Turn::text("all done")]);
+    let main = agent(model).journal(MemoryJournal::new()).tool(task(child, Budget::default().tokens(80)));
+    let main = main.build().unwrap();
+    let mut outcome = main.invoke(RunInput::new("go").thread("t")).await.unwrap();
+    while let Some(question) = outcome.questions().first() {
+        let answer = RunInput::resume("t").answer(question.id.clone(), Decision::Approve);
+        outcome = main.invoke(answer).await.unwrap();
+    }
+    assert_eq!(lines(outcome.messages())[2..], ["result: Budget(Tokens)", "assistant: all done"]);
+}
+
+#[test]
+fn the_word_for_a_spent_budget_is_one_word_that_reads_back() {
+    let words = |stop: &Stop| serde_json::to_value(stop).unwrap();
+    assert_eq!(words(&Stop::Budget(BudgetKind::Tokens)), json!("token_budget"));
+    assert_eq!(words(&Stop::Budget(BudgetKind::ToolCalls)), json!("tool_call_budget"));
+    for stop in [Stop::Done, Stop::StepLimit, Stop::Budget(BudgetKind::Cost), Stop::Budget(BudgetKind::InputTokens)] {
+        assert_eq!(serde_json::from_value::<Stop>(words(&stop)).unwrap(), stop);
+    }
+    assert!(serde_json::from_value::<Stop>(json!("bored")).is_err());
+}
+
+#[tokio::test]
+async fn a_resumed_run_keeps_the_limits_it_was_given_although_its_agent_has_others() {
+    let asks = tool("asks", |_, cx| async move { Ok(format!("{:?}", cx.ask("Sure?", [DecisionKind::Approve])?)) });
+    let model = ScriptedModel::rules()
+        .when(
+            |request: &ModelRequest| request.messages.len() == 1,
+            vec![Turn::call("asks", json!({})).usage(tokens(40, 0)); 2],
+        )
+        .always(Turn::call("echo", json!({})).usage(tokens(40, 0)))
+        .build();
+    let own = Budget::default().tokens(1_000).tool_calls(3);
+    let main = agent(model).tool(asks).tool(echo()).budget(own).journal(MemoryJournal::new()).build().unwrap();
+    let waiting = async |thread: &str| {
+        let input = RunInput::new("go").thread(thread).budget(Budget::default().tokens(100));
+        let outcome = main.invoke(input).await.unwrap();
+        RunInput::resume(thread).answer(&outcome.questions()[0].id, Decision::Approve)
+    };
+    let outcome = main.invoke(waiting("kept").await).await.unwrap();
+    assert_eq!((outcome.stop, outcome.spent.usage.input), (Stop::Budget(BudgetKind::Tokens), 120));
+    let raised = waiting("raised").await.budget(Budget::default().tokens(500));
+    let outcome = main.invoke(raised).await.unwrap();
+    assert_eq!((outcome.stop, outcome.spent.tool_calls), (Stop::Budget(BudgetKind::ToolCalls), 3));
+}

@@ -1,0 +1,88 @@
+//! Changes of a thread's state as if a part of a run had left it so.
+
+use deepagents_core::agent::Agent;
+use deepagents_core::error::Error;
+use deepagents_core::journal::{MemoryJournal, Origin, Position};
+use deepagents_core::message::{AssistantMessage, Block, Message, ToolMessage};
+use deepagents_core::middleware::{Step, after_model};
+use deepagents_core::run::{Context, Node, RunInput, Stop};
+use deepagents_core::state::Update;
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use serde_json::json;
+
+use crate::support::{Notes, agent, assert_sound, lines, tool};
+
+/// An agent on a thread that has had one run, and then a change; its tool and its hook note that they ran.
+async fn changed(node: Node, update: Update) -> (Agent, Notes, Result<Position, Error>) {
+    let notes = Notes::default();
+    let noted = notes.clone();
+    let model = ScriptedModel::new([Turn::text("first"), Turn::text("after")]);
+    let echo = tool("echo", move |args, _| {
+        noted.add(format!("echo {args}"));
+        async { Ok("echoed") }
+    });
+    let hooked = notes.clone();
+    let hook = after_model(move |cx: Context| {
+        hooked.add(format!("after_model of {} messages", cx.messages().len()));
+        async { Ok(Step::next()) }
+    });
+    let agent = agent(model).tool(echo).middleware(hook).journal(MemoryJournal::new()).build().unwrap();
+    agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+    let position = agent.update_state_as("t", node, update).await;
+    (agent, notes, position)
+}
+
+fn answer_with_a_call() -> Update {
+    let call = Block::call("c9", "echo", json!({"by": "hand"}));
+    Update::message(Message::Assistant(AssistantMessage::of(vec![call])))
+}
+
+#[tokio::test]
+async fn a_change_as_the_model_has_its_calls_made_after_the_hooks() {
+    let (agent, notes, position) = changed(Node::Model, answer_with_a_call()).await;
+    let history = agent.history("t", None, 9).await.unwrap();
+    assert_eq!((history[0].position, history[0].origin), (position.unwrap(), Origin::Update));
+    assert_eq!(history[0].parent, Some(history[1].position));
+    let outcome = agent.resume("t").outcome().await.unwrap();
+    assert_eq!(
+        lines(outcome.messages())[2..],
+        [r#"assistant: [echo {"by":"hand"}]"#, "result: echoed", "assistant: after"]
+    );
+    assert_eq!(notes.list()[1..], ["after_model of 3 messages", r#"echo {"by":"hand"}"#, "after_model of 5 messages"]);
+    assert_sound(outcome.messages());
+    let again = agent.state_at("t", history[0].position).await.unwrap();
+    assert_eq!(again.messages().len(), 3, "the state at the change is still there");
+}
+
+#[tokio::test]
+async fn a_change_as_the_tools_is_followed_by_the_model() {
+    let (agent, _, position) = changed(Node::Model, answer_with_a_call()).await;
+    position.unwrap();
+    let refused = agent.update_state_as("t", Node::Model, answer_with_a_call()).await.unwrap_err();
+    assert!(refused.to_string().contains("wait for results"), "{refused}");
+    let result = ToolMessage {
+        call_id: "c9".to_owned(),
+        name: "echo".to_owned(),
+        content: vec![Block::text("from elsewhere")],
+        ..ToolMessage::default()
+    };
+    agent.update_state_as("t", Node::Tools, Update::message(Message::Tool(result))).await.unwrap();
+    let outcome = agent.resume("t").outcome().await.unwrap();
+    assert_eq!(lines(outcome.messages())[3..], ["result: from elsewhere", "assistant: after"]);
+}
+
+#[tokio::test]
+async fn a_change_as_the_input_begins_a_run_and_one_as_the_end_leaves_nothing_to_go_on_with() {
+    let (agent, _, _) = changed(Node::Input, Update::message(Message::user("and now?"))).await;
+    let outcome = agent.resume("t").outcome().await.unwrap();
+    assert_eq!(lines(outcome.messages())[2..], ["user: and now?", "assistant: after"]);
+
+    let (agent, notes, _) = changed(Node::End, Update::none()).await;
+    let outcome = agent.resume("t").outcome().await.unwrap();
+    assert_eq!((outcome.stop.clone(), outcome.messages().len()), (Stop::Ended, 2));
+    assert_eq!(notes.list().len(), 1);
+
+    let (agent, _, refused) = changed(Node::Model, Update::message(Message::user("no answer"))).await;
+    assert!(refused.unwrap_err().to_string().contains("its answer"));
+    assert_eq!(agent.state("t").await.unwrap().messages().len(), 2, "nothing was changed");
+}

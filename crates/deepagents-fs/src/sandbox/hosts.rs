@@ -1,0 +1,233 @@
+//! Which hosts commands may reach.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The ports of a pattern that names none: those of the web.
+const WEB: [u16; 2] = [80, 443];
+
+/// Hosts of an [allow-list](super::Network::AllowList).
+///
+/// * `example.org` is this host;
+/// * `*.example.org` is every host below it, at any depth, and not `example.org` itself;
+/// * `192.0.2.1` and `[2001:db8::1]` are addresses, for commands that use them instead of a name.
+///
+/// A port may follow, as in `example.org:8443`; without one the ports are 80 and 443. Case and a dot at the end of a
+/// name mean nothing. Names beyond ASCII are written in their ASCII form (`xn--…`).
+///
+/// A name gives access to addresses of the internet alone. Where it resolves to an address of this machine or of a
+/// private network, it is refused unless that address is on the list itself, with the port. The name `localhost` stands
+/// for this machine and needs no such address.
+///
+/// ```
+/// use deepagents_fs::sandbox::HostPattern;
+/// let below: HostPattern = "*.Example.org".parse()?;
+/// assert_eq!(below.to_string(), "*.example.org");
+/// assert!(below.covers("files.example.org.", 443) && !below.covers("example.org", 443));
+/// assert!(!below.covers("files.example.org", 22));
+/// assert!("https://example.org/".parse::<HostPattern>().is_err());
+/// # Ok::<(), deepagents_fs::sandbox::HostPatternError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct HostPattern {
+    hosts: Hosts,
+    port: Option<u16>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Hosts {
+    One(Host),
+    Below(String),
+}
+
+/// A text that names no hosts.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` names no host for an allow-list: {reason}")]
+pub struct HostPatternError {
+    /// The text.
+    pub text: String,
+    /// What is wrong with it, and what to write instead.
+    pub reason: &'static str,
+}
+
+impl HostPattern {
+    /// Whether a host, by name or address, is covered at a port.
+    pub fn covers(&self, host: &str, port: u16) -> bool {
+        Host::parse(host).is_ok_and(|host| self.covers_target(&Target { host, port }))
+    }
+
+    /// Whether it is for this very host, at whatever port.
+    #[cfg(unix)]
+    pub(crate) fn names(&self, host: &Host) -> bool {
+        matches!(&self.hosts, Hosts::One(own) if own == host)
+    }
+
+    pub(crate) fn covers_target(&self, target: &Target) -> bool {
+        let ports = match self.port {
+            Some(port) => port == target.port,
+            None => WEB.contains(&target.port),
+        };
+        ports
+            && match (&self.hosts, &target.host) {
+                (Hosts::One(host), target) => host == target,
+                (Hosts::Below(parent), Host::Name(name)) => {
+                    name.strip_suffix(parent.as_str()).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
+                }
+                (Hosts::Below(_), Host::Address(_)) => false,
+            }
+    }
+}
+
+impl FromStr for HostPattern {
+    type Err = HostPatternError;
+
+    fn from_str(text: &str) -> Result<Self, HostPatternError> {
+        let refuse = |reason| HostPatternError { text: text.to_owned(), reason };
+        if text.contains("://") || text.contains('/') {
+            return Err(refuse("write the host alone, without scheme and path"));
+        }
+        let bare = text.parse::<Ipv6Addr>().is_ok();
+        let (host, port) = if bare { (text, None) } else { split_port(text).map_err(refuse)? };
+        let hosts = match host.strip_prefix("*.") {
+            Some(parent) => match Host::parse(parent).map_err(refuse)? {
+                Host::Name(name) => Hosts::Below(name),
+                Host::Address(_) => return Err(refuse("nothing is below an address")),
+            },
+            None if host.contains('*') => {
+                return Err(refuse("a star stands in front, as in `*.example.org`"));
+            }
+            None => Hosts::One(Host::parse(host).map_err(refuse)?),
+        };
+        if matches!(&hosts, Hosts::One(Host::Address(address)) if address.is_unspecified() || address.is_multicast()) {
+            return Err(refuse("the address is not that of a host"));
+        }
+        Ok(Self { hosts, port })
+    }
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.hosts {
+            Hosts::One(host) => write!(f, "{host}")?,
+            Hosts::Below(parent) => write!(f, "*.{parent}")?,
+        }
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
+}
+
+impl From<HostPattern> for String {
+    fn from(pattern: HostPattern) -> Self {
+        pattern.to_string()
+    }
+}
+
+impl TryFrom<String> for HostPattern {
+    type Error = HostPatternError;
+
+    fn try_from(text: String) -> Result<Self, HostPatternError> {
+        text.parse()
+    }
+}
+
+/// A host, in one spelling.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Host {
+    /// In small letters, without a dot at the end.
+    Name(String),
+    /// An IPv4 address in IPv6 clothes is the IPv4 address.
+    Address(IpAddr),
+}
+
+impl Host {
+    /// A name, an IPv4 address, or an IPv6 address with or without brackets.
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        if let Ok(address) = text.parse::<Ipv4Addr>() {
+            return Ok(Self::Address(address.into()));
+        }
+        let bracketed = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        if let Ok(address) = bracketed.unwrap_or(text).parse::<Ipv6Addr>() {
+            return Ok(Self::Address(IpAddr::from(address).to_canonical()));
+        }
+        let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+        if name.is_empty() {
+            return Err("a host is missing");
+        }
+        if name.len() > 253 {
+            return Err("a name has 253 characters at most");
+        }
+        if !name.is_ascii() {
+            return Err("write names beyond ASCII in their ASCII form, `xn--…`");
+        }
+        for label in name.split('.') {
+            if label.is_empty() || label.len() > 63 {
+                return Err("the parts of a name between the dots have 1 to 63 characters");
+            }
+            let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+            if !label.bytes().all(allowed) || label.starts_with('-') || label.ends_with('-') {
+                return Err("a name is made of letters, digits, `-` and `_`, with dots between its parts");
+            }
+        }
+        // The system would take `127.1`, `0x7f000001` and `2130706433` for addresses.
+        let last = name.rsplit('.').next().unwrap_or_default();
+        let hexadecimal = last.strip_prefix("0x").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        if hexadecimal || last.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err("write an IPv4 address as four decimal numbers without zeros in front");
+        }
+        Ok(Self::Name(name))
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Address(IpAddr::V4(address)) => write!(f, "{address}"),
+            Self::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
+        }
+    }
+}
+
+/// What a command wants to be connected to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Target {
+    pub(crate) host: Host,
+    pub(crate) port: u16,
+}
+
+impl Target {
+    /// `host:port`, as in a request. Without a port it is the given one, if there is one.
+    #[cfg(unix)]
+    pub(crate) fn parse(text: &str, default_port: Option<u16>) -> Result<Self, &'static str> {
+        let (host, port) = split_port(text)?;
+        let port = port.or(default_port).ok_or("the port is missing")?;
+        Ok(Self { host: Host::parse(host)?, port })
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+/// A host and the port behind it. The colons of an IPv6 address are inside its brackets.
+fn split_port(text: &str) -> Result<(&str, Option<u16>), &'static str> {
+    let (host, port) = match text.rsplit_once(':') {
+        Some((_, behind)) if behind.contains(']') => (text, None),
+        Some((host, port)) => (host, Some(port)),
+        None => (text, None),
+    };
+    if host.starts_with('[') != host.ends_with(']') || (host.contains(':') && !host.starts_with('[')) {
+        return Err("write an IPv6 address in brackets, with the port behind them");
+    }
+    let Some(port) = port else { return Ok((host, None)) };
+    let number = port.bytes().all(|byte| byte.is_ascii_digit()).then(|| port.parse().ok()).flatten();
+    match number {
+        Some(1..) => Ok((host, number)),
+        _ => Err("a port is a number from 1 to 65535"),
+    }
+}

@@ -1,0 +1,105 @@
+//! Calls that had begun when their process ended: what becomes of them follows from their effect.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use deepagents_core::agent::Agent;
+use deepagents_core::journal::{Journal, Record};
+use deepagents_core::run::{RunInput, Stop};
+use deepagents_core::tool::{Effect, Tool, ToolContext, ToolError};
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use serde_json::{Value, json};
+
+use crate::resume::each;
+
+/// The keys that each tool was given, in order.
+type Given = Arc<Mutex<BTreeMap<&'static str, Vec<String>>>>;
+
+struct Works {
+    name: &'static str,
+    effect: Effect,
+    idempotent: bool,
+    given: Given,
+}
+
+impl Tool for Works {
+    type Args = Value;
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn description(&self) -> &str {
+        "Works."
+    }
+
+    fn effect(&self, _args: &Value) -> Effect {
+        self.effect.clone()
+    }
+
+    fn idempotent(&self) -> bool {
+        self.idempotent
+    }
+
+    async fn call(&self, _args: Value, cx: ToolContext) -> Result<deepagents_core::tool::ToolOutput, ToolError> {
+        self.given.lock().unwrap().entry(self.name).or_default().push(cx.key());
+        Ok(format!("{} is done", self.name).into())
+    }
+}
+
+const TOOLS: [&str; 4] = ["read", "write", "send", "pay"];
+
+fn agent(journal: Arc<dyn Journal>, given: &Given) -> Agent {
+    let model = ScriptedModel::rules()
+        .always(Turn::with(|request| {
+            if request.messages.iter().any(|message| message.as_tool().is_some()) {
+                Turn::text("done")
+            } else {
+                Turn::calls(TOOLS.map(|name| (name, json!({}))))
+            }
+        }))
+        .build();
+    let tool = |name, effect, idempotent| Works { name, effect, idempotent, given: given.clone() };
+    Agent::builder(model)
+        .tool(tool("read", Effect::Read, false))
+        .tool(tool("write", Effect::write("/a"), false))
+        .tool(tool("send", Effect::External, false))
+        .tool(tool("pay", Effect::External, true))
+        .dyn_journal(journal)
+        .build()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn reads_and_idempotent_calls_are_made_again_with_their_keys_and_others_are_answered_as_unknown() {
+    each(async |journal| {
+        let first = Given::default();
+        agent(journal.clone(), &first).invoke(RunInput::new("go").thread("whole")).await.unwrap();
+        let first = first.lock().unwrap().clone();
+        let keys: std::collections::BTreeSet<&String> = first.values().flatten().collect();
+        assert_eq!(keys.len(), 4, "every call has a key of its own: {first:?}");
+        // The process ends when all calls have begun and none has finished.
+        let entries = journal.load("whole", None).await.unwrap().entries;
+        let begun = |entry: &deepagents_core::journal::Entry| matches!(entry.record, Record::ToolStarted { .. });
+        let last = entries.iter().rposition(begun).unwrap() as u64 + 1;
+        journal.threads().copy("whole", "killed", Some(last)).await.unwrap();
+        let again = Given::default();
+        let outcome = agent(journal.clone(), &again).resume("killed").outcome().await.unwrap();
+        assert_eq!(outcome.stop, Stop::Done);
+        let again = again.lock().unwrap().clone();
+        let made: Vec<&str> = again.keys().copied().collect();
+        assert_eq!(made, ["pay", "read"]);
+        let thread = |key: &String, from: &str| key.replace(from, "");
+        for name in made {
+            assert_eq!(thread(&again[name][0], "killed"), thread(&first[name][0], "whole"), "the same key as before");
+        }
+        let results: Vec<String> =
+            outcome.messages().iter().filter(|m| m.as_tool().is_some()).map(|message| message.text()).collect();
+        for (name, result) in TOOLS.iter().zip(&results) {
+            let known = result == &format!("{name} is done");
+            assert_eq!(known, matches!(*name, "read" | "pay"), "{name}: {result}");
+            assert!(known || result.contains("unknown"), "{name}: {result}");
+        }
+    })
+    .await;
+}

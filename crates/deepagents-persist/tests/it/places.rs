@@ -1,0 +1,161 @@
+//! File systems that are full or may only be read.
+//!
+//! A test starts itself again in a mount namespace of its own, or without the powers that go round permissions, and
+//! says that it was skipped where neither can be had.
+#![cfg(target_os = "linux")]
+#![allow(clippy::disallowed_methods, reason = "tests look at real files")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use deepagents_core::journal::{Claim, Journal, Record, RecordUpdate};
+use deepagents_core::message::Message;
+use deepagents_core::run::Machine;
+use deepagents_core::state::Update;
+use deepagents_persist::{DatabaseError, Sqlite};
+
+use crate::sqlite::place;
+
+/// Names the folder to a test that was started again.
+const FOLDER: &str = "DEEPAGENTS_TEST_FOLDER";
+
+/// The folder, in a process that was started for a test.
+fn folder() -> Option<PathBuf> {
+    std::env::var_os(FOLDER).map(PathBuf::from)
+}
+
+/// Starts a test of this module again with a shell script around it; `$@` in the script runs it. Says whether the
+/// script could be run: it ends with 99 where its means are missing.
+fn again(test: &str, folder: &Path, script: &str) -> bool {
+    let mut command = Command::new("unshare");
+    command.arg(if is_root() { "-m" } else { "-Urm" }).args(["sh", "-c", script, "sh"]);
+    command.arg(std::env::current_exe().unwrap()).args(["--exact", &format!("places::{test}"), "--nocapture"]);
+    let output = match command.env(FOLDER, folder).output() {
+        Ok(output) => output,
+        Err(error) => {
+            println!("skipped: unshare cannot be started: {error}");
+            return false;
+        }
+    };
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if output.status.code() == Some(99) || said.starts_with("unshare:") {
+        println!("skipped: {}", said.trim());
+        return false;
+    }
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    true
+}
+
+fn is_root() -> bool {
+    std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0
+}
+
+fn block_on(case: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(case);
+}
+
+fn step() -> Vec<Record> {
+    vec![Record::Step { machine: Machine::new(0, 1) }]
+}
+
+fn words(bytes: usize) -> Record {
+    Record::Update { update: RecordUpdate::Live(Update::message(Message::user("word ".repeat(bytes / 5)))) }
+}
+
+/// A database with a record, which nobody has open any more.
+fn written() -> PathBuf {
+    let path = place();
+    block_on(async {
+        let database = Sqlite::open(&path).await.unwrap();
+        let fence = database.claim("t", claim()).await.unwrap();
+        database.append("t", fence, 0, step()).await.unwrap();
+    });
+    // The thread that writes closes it on its own, and takes the WAL away when it has.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while path.with_extension("db-wal").exists() {
+        assert!(Instant::now() < deadline, "the database stays open");
+        std::thread::yield_now();
+    }
+    path
+}
+
+fn claim() -> Claim {
+    Claim::new("test", Duration::from_secs(600))
+}
+
+#[test]
+fn a_full_disk_takes_nothing_half_and_the_thread_goes_on_when_there_is_room() {
+    let Some(folder) = folder() else {
+        let script = r#"mount -t tmpfs -o size=2m tmpfs "$DEEPAGENTS_TEST_FOLDER" || exit 99; exec "$@""#;
+        let test = "a_full_disk_takes_nothing_half_and_the_thread_goes_on_when_there_is_room";
+        again(test, place().parent().unwrap(), script);
+        return;
+    };
+    std::fs::write(folder.join("something else"), vec![1; 900_000]).unwrap();
+    block_on(async {
+        let path = folder.join("threads.db");
+        let database = Sqlite::open(&path).await.unwrap();
+        let fence = database.claim("t", claim()).await.unwrap();
+        let mut end = 0;
+        let error = loop {
+            match database.append("t", fence, end, vec![words(20_000), step().remove(0)]).await {
+                Ok(appended) => end = appended.end,
+                Err(error) => break error,
+            }
+            assert!(end < 1_000, "2 MB hold all of this");
+        };
+        assert!(matches!(DatabaseError::of_journal(&error), Some(DatabaseError::Full { .. })), "{error:?}");
+        assert!(end > 10, "{end}");
+        let another = Sqlite::open(folder.join("another.db")).await.unwrap_err();
+        assert!(matches!(another, DatabaseError::Full { .. }), "{another:?}");
+        assert_eq!(database.load("t", None).await.unwrap().entries.len() as u64, end, "what was acknowledged is there");
+        std::fs::remove_file(folder.join("something else")).unwrap();
+        database.append("t", fence, end, vec![words(20_000), step().remove(0)]).await.unwrap();
+        database.check().await.unwrap();
+        assert_eq!(Sqlite::open(&path).await.unwrap().load("t", None).await.unwrap().entries.len() as u64, end + 2);
+    });
+}
+
+#[test]
+fn a_file_system_that_may_only_be_read_is_a_typed_error_and_nothing_changes() {
+    let Some(folder) = folder() else {
+        let path = written();
+        let before = std::fs::read(&path).unwrap();
+        let script = r#"mount --bind "$DEEPAGENTS_TEST_FOLDER" "$DEEPAGENTS_TEST_FOLDER" &&
+            mount -o remount,bind,ro "$DEEPAGENTS_TEST_FOLDER" || exit 99; exec "$@""#;
+        again(
+            "a_file_system_that_may_only_be_read_is_a_typed_error_and_nothing_changes",
+            path.parent().unwrap(),
+            script,
+        );
+        assert!(std::fs::read(&path).unwrap() == before, "the file has changed");
+        return;
+    };
+    block_on(async {
+        for name in ["test.db", "new.db"] {
+            let error = Sqlite::open(folder.join(name)).await.unwrap_err();
+            assert!(matches!(error, DatabaseError::ReadOnly { .. }), "{name}: {error:?}");
+        }
+    });
+}
+
+#[test]
+fn a_file_without_permission_to_write_is_a_typed_error_and_nothing_changes() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(folder) = folder() else {
+        let path = written();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o400)).unwrap();
+        let before = std::fs::read(&path).unwrap();
+        let test = "a_file_without_permission_to_write_is_a_typed_error_and_nothing_changes";
+        // Root may write anything, unless it gives that up.
+        let script = r#"setpriv --bounding-set -all true || exit 99; exec setpriv --bounding-set -all "$@""#;
+        again(test, path.parent().unwrap(), script);
+        assert!(std::fs::read(&path).unwrap() == before, "the file has changed");
+        return;
+    };
+    block_on(async {
+        let error = Sqlite::open(folder.join("test.db")).await.unwrap_err();
+        assert!(matches!(error, DatabaseError::ReadOnly { .. }), "{error:?}");
+    });
+}

@@ -1,0 +1,179 @@
+//! A Postgres that cannot be used says why, and nothing is written half.
+#![allow(clippy::disallowed_methods, reason = "tests look at real files")]
+
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use deepagents_core::journal::{Claim, Fence, Journal, JournalError, Record, RecordUpdate};
+use deepagents_core::message::Message;
+use deepagents_core::run::Machine;
+use deepagents_core::state::Update;
+use deepagents_persist::{DatabaseError, Postgres};
+use tokio_postgres::Client;
+
+use crate::postgres::url;
+
+fn step() -> Vec<Record> {
+    vec![Record::Step { machine: Machine::new(0, 1) }]
+}
+
+fn words(text: String) -> Record {
+    Record::Update { update: RecordUpdate::Live(Update::message(Message::user(text))) }
+}
+
+fn reason(error: &JournalError) -> &DatabaseError {
+    DatabaseError::of_journal(error).unwrap_or_else(|| panic!("{error:?}"))
+}
+
+async fn client(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// A schema of its own with a thread of one record, and somebody else on the same server.
+async fn thread(name: &str) -> Option<(String, String, Client, Postgres, Fence)> {
+    let url = url()?;
+    let schema = format!("{name}_{}", std::process::id());
+    let options = Postgres::options().schema(&schema).wait(Duration::from_millis(100));
+    let database = options.connect(&url).await.unwrap();
+    let fence = database.claim("t", Claim::new("test", Duration::from_secs(600))).await.unwrap();
+    database.append("t", fence, 0, step()).await.unwrap();
+    let client = client(&url).await;
+    Some((url, schema, client, database, fence))
+}
+
+#[tokio::test]
+async fn a_server_that_may_only_be_read_is_a_typed_error() {
+    let Some((url, schema, _, database, fence)) = thread("read_only").await else { return };
+    let url = format!("{url}?options=-c%20default_transaction_read_only%3Don");
+    let reader = Postgres::options().schema(&schema).connect(&url).await.unwrap();
+    let error = reader.append("t", fence, 1, step()).await.unwrap_err();
+    assert!(matches!(reason(&error), DatabaseError::ReadOnly { .. }), "{error:?}");
+    assert_eq!(reader.load("t", None).await.unwrap().end, 1, "it can be read");
+    let error = Postgres::options().schema(format!("{schema}_new")).connect(&url).await.unwrap_err();
+    assert!(matches!(error, DatabaseError::ReadOnly { .. }), "{error:?}");
+    assert_eq!(database.append("t", fence, 1, step()).await.unwrap().end, 2);
+}
+
+#[tokio::test]
+async fn a_table_that_somebody_else_keeps_locked_is_waited_for_and_then_told() {
+    let Some((_, schema, other, database, fence)) = thread("locked").await else { return };
+    other.batch_execute(&format!("BEGIN; LOCK TABLE {schema}.event IN ACCESS EXCLUSIVE MODE")).await.unwrap();
+    let error = database.append("t", fence, 1, step()).await.unwrap_err();
+    assert!(matches!(reason(&error), DatabaseError::Locked { .. }), "{error:?}");
+    other.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(database.load("t", None).await.unwrap().end, 1);
+    assert_eq!(database.append("t", fence, 1, step()).await.unwrap().end, 2);
+}
+
+#[tokio::test]
+async fn a_damaged_record_and_a_lost_blob_say_where() {
+    let Some((_, schema, other, database, fence)) = thread("damaged").await else { return };
+    database.append("t", fence, 1, vec![words("x".repeat(100_000))]).await.unwrap();
+    other.batch_execute(&format!("DELETE FROM {schema}.blob_ref")).await.unwrap();
+    let error = database.load("t", None).await.unwrap_err();
+    assert!(matches!(error, JournalError::Damaged { position: 1, .. }), "{error:?}");
+    other.batch_execute(&format!("UPDATE {schema}.event SET body = 'x' WHERE position = 0")).await.unwrap();
+    let error = database.load("t", None).await.unwrap_err();
+    assert!(matches!(error, JournalError::Damaged { position: 0, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn connections_that_are_lost_are_told_and_the_next_ones_are_new() {
+    let Some(url) = url() else { return };
+    let name = format!("lost_{}", std::process::id());
+    let database = Postgres::options().schema(&name);
+    let database = database.connect(&format!("{url}?application_name={name}")).await.unwrap();
+    let fence = database.claim("t", Claim::new("test", Duration::from_secs(600))).await.unwrap();
+    let other = client(&url).await;
+    let ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1";
+    assert!(!other.query(ended, &[&name]).await.unwrap().is_empty());
+    let mut failed = 0;
+    let end = loop {
+        match database.append("t", fence, 0, step()).await {
+            Ok(appended) => break appended.end,
+            Err(error) => assert!(matches!(reason(&error), DatabaseError::Unavailable { .. }), "{error:?}"),
+        }
+        failed += 1;
+        assert!(failed < 20, "there is no new connection");
+    };
+    assert_eq!(end, 1);
+}
+
+/// A server of its own, with a small disk beside it: what a full disk does to it is nobody else's.
+struct Server {
+    folder: tempfile::TempDir,
+    url: String,
+}
+
+impl Server {
+    /// Starts one, where this process may mount a disk.
+    fn start() -> Option<Self> {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        let disk = folder.path().join("disk");
+        std::fs::create_dir(&disk).unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=3m", "tmpfs"]).arg(&disk);
+        if !mount.output().is_ok_and(|output| output.status.success()) {
+            println!("skipped: no disk can be mounted");
+            return None;
+        }
+        let mut server = Self { folder, url: String::new() };
+        let started = server.script("start");
+        assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
+        server.url = String::from_utf8_lossy(&started.stdout).trim().to_owned();
+        let owner = std::fs::metadata(server.folder.path().join("server/data")).unwrap();
+        chown(&disk, Some(owner.uid()), Some(owner.gid())).unwrap();
+        Some(server)
+    }
+
+    fn script(&self, action: &str) -> Output {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.ci/postgres.sh");
+        Command::new("bash").args([script, action]).arg(self.folder.path().join("server")).output().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.script("stop");
+        let _ = Command::new("umount").arg("-l").arg(self.folder.path().join("disk")).status();
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_takes_nothing_half_and_the_thread_goes_on_when_there_is_room() {
+    let Some(server) = url().and_then(|_| Server::start()) else { return };
+    let other = client(&server.url).await;
+    let disk = server.folder.path().join("disk");
+    other.batch_execute(&format!("CREATE TABLESPACE small LOCATION '{}'", disk.display())).await.unwrap();
+    let filled = "AS SELECT repeat('x', 1000) FROM generate_series(1, 1000)";
+    other.batch_execute(&format!("CREATE TABLE something TABLESPACE small {filled}")).await.unwrap();
+    let small = format!("{}?options=-c%20default_tablespace%3Dsmall", server.url);
+    let database = Postgres::connect(&small).await.unwrap();
+    let fence = database.claim("t", Claim::new("test", Duration::from_secs(600))).await.unwrap();
+    // Letters that do not repeat, since the server packs what does.
+    let large = |n: u64| {
+        let mut seed = n + 1;
+        let letters = std::iter::repeat_with(|| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            char::from(b'!' + (seed >> 33) as u8 % 90)
+        });
+        vec![words(letters.take(20_000).collect()), step().remove(0)]
+    };
+    let mut end = 0;
+    let error = loop {
+        match database.append("t", fence, end, large(end)).await {
+            Ok(appended) => end = appended.end,
+            Err(error) => break error,
+        }
+        assert!(end < 2_000, "3 MB hold all of this");
+    };
+    assert!(matches!(reason(&error), DatabaseError::Full { .. }), "{error:?}");
+    assert!(end > 10, "{end}");
+    assert_eq!(database.load("t", None).await.unwrap().entries.len() as u64, end, "what was acknowledged is there");
+    other.batch_execute("DROP TABLE something").await.unwrap();
+    assert_eq!(database.append("t", fence, end, large(end)).await.unwrap().end, end + 2);
+}

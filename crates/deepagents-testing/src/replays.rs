@@ -1,0 +1,78 @@
+//! Tests on recorded runs.
+
+use std::path::PathBuf;
+
+use deepagents::recording::{Departure, Replayed, RunRecording, RunRecordingError, StandIn, Tools};
+use deepagents::{BuildError, DeepAgent};
+
+/// Why a recorded run was not played to its end.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum NotReplayed {
+    /// The recording cannot be read.
+    Recording(RunRecordingError),
+    /// The agent cannot be built.
+    Build(BuildError),
+    /// The agent does something else than was recorded: the first difference.
+    Departure(Departure),
+}
+
+impl std::fmt::Display for NotReplayed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Recording(error) => error.fmt(f),
+            Self::Build(error) => error.fmt(f),
+            Self::Departure(departure) => write!(f, "the replay departs from the recording: {departure}"),
+        }
+    }
+}
+
+impl std::error::Error for NotReplayed {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Recording(error) => Some(error),
+            Self::Build(error) => Some(error),
+            Self::Departure(departure) => Some(departure),
+        }
+    }
+}
+
+/// Plays a recorded run with an agent built on the stand-in for its model, and fails where it asks its models something
+/// else or something else happens. With [`Tools::Recorded`] no tool is run; with [`Tools::Live`] they are, and have to do
+/// what they did. Where the run had a thread the agent needs a journal of its own, such as a new `MemoryJournal`.
+///
+/// ```
+/// use deepagents::models::scripted::{ScriptedModel, Turn};
+/// use deepagents::recording::{RunRecorder, Tools};
+/// use deepagents::{DeepAgent, RunInput};
+/// use deepagents_testing::replays::replays;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let file = folder.path().join("greeting.jsonl");
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// # let agent = DeepAgent::builder().model(ScriptedModel::new([Turn::text("Hello!")])).build()?;
+/// # let recorder = RunRecorder::create(&file).await?;
+/// # agent.invoke(RunInput::new("Greet me.").tap(recorder.clone())).await?;
+/// # recorder.finish().await?;
+/// let replayed = replays(&file, Tools::Recorded, |model| DeepAgent::builder().model(model).build()).await?;
+/// assert_eq!(replayed.text(), Some("Hello!".to_owned()));
+///
+/// let build = |model| DeepAgent::builder().model(model).system_prompt("Be brief.").build();
+/// let departed = replays(&file, Tools::Recorded, build).await.unwrap_err();
+/// assert!(departed.to_string().contains("turn 0 of main: the request differs at system[0].text"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// When the recording cannot be read, the agent not built, or the replay departs.
+pub async fn replays(
+    file: impl Into<PathBuf>,
+    tools: Tools,
+    build: impl FnOnce(StandIn) -> Result<DeepAgent, BuildError>,
+) -> Result<Replayed, NotReplayed> {
+    let recording = RunRecording::open(file).await.map_err(NotReplayed::Recording)?;
+    let agent = build(recording.model()).map_err(NotReplayed::Build)?;
+    recording.replay(tools).run(agent.agent()).await.map_err(NotReplayed::Departure)
+}

@@ -1,0 +1,142 @@
+//! Editing.
+
+use deepagents_core::state::State;
+use deepagents_fs::edit::{self, Edit, EditError};
+use deepagents_fs::{FsError, Version};
+
+use super::{Files, p};
+
+/// And the new version is told.
+pub async fn the_one_occurrence_is_replaced(mut files: Files) {
+    files.write("/f", "one two\n").await.unwrap();
+    let edited = files.edit("/f", &[Edit::new("two", "2")]).await.unwrap();
+    assert_eq!(files.read("/f").await.unwrap(), b"one 2\n");
+    assert_eq!((edited.replaced, edited.version), (vec![1], files.version("/f").await));
+    assert_eq!((&edited.before[..], &edited.after[..]), (&b"one two\n"[..], &b"one 2\n"[..]));
+}
+
+/// Otherwise the file stays.
+pub async fn several_occurrences_are_counted_and_replaced_when_all_are_meant(mut files: Files) {
+    files.write("/f", "a\nb a\na\n").await.unwrap();
+    let error = files.edit("/f", &[Edit::new("a", "x")]).await.unwrap_err();
+    assert!(matches!(&error, EditError::NotUnique { count: 3, lines, .. } if *lines == [1, 2, 3]), "{error:?}");
+    assert_eq!(files.read("/f").await.unwrap(), b"a\nb a\na\n");
+    let edited = files.edit("/f", &[Edit::new("a", "x").all()]).await.unwrap();
+    assert_eq!(edited.replaced, [3]);
+    assert_eq!(files.read("/f").await.unwrap(), b"x\nb x\nx\n");
+}
+
+/// From left to right.
+pub async fn occurrences_do_not_overlap(mut files: Files) {
+    files.write("/f", "aaa").await.unwrap();
+    assert_eq!(files.edit("/f", &[Edit::new("aa", "x")]).await.unwrap().replaced, [1]);
+    assert_eq!(files.read("/f").await.unwrap(), b"xa");
+}
+
+/// It counts as a replacement.
+pub async fn text_may_be_replaced_by_itself(mut files: Files) {
+    files.write("/f", "same").await.unwrap();
+    assert_eq!(files.edit("/f", &[Edit::new("same", "same")]).await.unwrap().replaced, [1]);
+    assert_eq!(files.read("/f").await.unwrap(), b"same");
+}
+
+/// Old text with plain newlines matches, as that is how lines are read.
+pub async fn line_endings_and_the_mark_are_kept(mut files: Files) {
+    files.write("/f", "\u{feff}one\r\ntwo\r\ntwo\r\n").await.unwrap();
+    files.edit("/f", &[Edit::new("one\ntwo", "1\n2\n2.5")]).await.unwrap();
+    assert_eq!(files.read("/f").await.unwrap(), "\u{feff}1\r\n2\r\n2.5\r\ntwo\r\n".as_bytes());
+    files.write("/mixed", "a\nb\r\nc\n").await.unwrap();
+    files.edit("/mixed", &[Edit::new("c", "d")]).await.unwrap();
+    assert_eq!(files.read("/mixed").await.unwrap(), b"a\nb\r\nd\n", "lines that are not touched stay");
+}
+
+/// With how often the rest of the text is there.
+pub async fn a_newline_that_the_end_of_the_file_lacks_is_pointed_out(mut files: Files) {
+    files.write("/f", "end\nthe end").await.unwrap();
+    let error = files.edit("/f", &[Edit::new("end\n", "")]).await;
+    assert_eq!(error.unwrap().replaced, [1], "where the newline is there, it counts");
+    let error = files.edit("/f", &[Edit::new("the end\n", "x\n")]).await.unwrap_err();
+    assert!(matches!(error, EditError::NoFinalNewline { count: 1, .. }), "{error:?}");
+    assert!(error.to_string().contains("newline"), "{error}");
+}
+
+/// The closest first, and no more than a few.
+pub async fn a_miss_shows_the_closest_lines(mut files: Files) {
+    files.write("/f", "fn main() {\n    let total = price * count;\n    print(total);\n}\n").await.unwrap();
+    let error = files.edit("/f", &[Edit::new("let total = price * counts;", "")]).await.unwrap_err();
+    let EditError::NotFound { nearest, .. } = &error else { panic!("{error}") };
+    assert_eq!((nearest[0].number, nearest[0].text.as_str()), (2, "    let total = price * count;"));
+    assert!(error.to_string().contains("2:     let total = price * count;"), "{error}");
+}
+
+/// It would be everywhere.
+pub async fn an_empty_old_text_is_refused(mut files: Files) {
+    files.write("/f", "x").await.unwrap();
+    assert!(matches!(files.edit("/f", &[Edit::new("", "y")]).await, Err(EditError::EmptyOld { index: 0, .. })));
+    assert!(matches!(files.edit("/f", &[]).await, Err(EditError::NoEdits { .. })));
+}
+
+/// Each sees what those before it left.
+pub async fn several_edits_are_made_whole_or_not_at_all(mut files: Files) {
+    files.write("/f", "one\n").await.unwrap();
+    let failed = files.edit("/f", &[Edit::new("one", "two"), Edit::new("nowhere", "")]).await.unwrap_err();
+    assert!(matches!(failed, EditError::NotFound { index: 1, .. }), "{failed}");
+    assert_eq!(files.read("/f").await.unwrap(), b"one\n");
+    let edited = files.edit("/f", &[Edit::new("one", "two"), Edit::new("two\n", "three\n")]).await.unwrap();
+    assert_eq!(edited.replaced, [1, 1]);
+    assert_eq!(files.read("/f").await.unwrap(), b"three\n");
+}
+
+/// What was read is what must still be there.
+pub async fn an_edit_of_another_version_is_refused(mut files: Files) {
+    let first = files.write("/f", "1").await.unwrap();
+    files.write("/f", "1 and more").await.unwrap();
+    for stale in [first, Version::new("stale")] {
+        let late = edit::edit(&*files.backend, &files.state, &p("/f"), &[Edit::new("1", "2")], Some(&stale)).await;
+        assert_eq!(late.unwrap_err(), EditError::Fs(FsError::Changed { path: p("/f") }));
+    }
+    assert_eq!(files.read("/f").await.unwrap(), b"1 and more");
+}
+
+/// Its bytes stay.
+pub async fn what_is_not_text_is_not_edited(mut files: Files) {
+    for content in [&b"a\xff"[..], b"a\0b"] {
+        files.write("/f", content.to_vec()).await.unwrap();
+        assert!(matches!(files.edit("/f", &[Edit::new("a", "b")]).await, Err(EditError::Binary { .. })));
+        assert_eq!(files.read("/f").await.unwrap(), content);
+    }
+}
+
+/// With the errors of reading.
+pub async fn what_is_missing_or_a_directory_is_not_edited(mut files: Files) {
+    files.write("/d/f", "x").await.unwrap();
+    let edits = [Edit::new("a", "b")];
+    let missing = FsError::NotFound { path: p("/none") };
+    assert_eq!(files.edit("/none", &edits).await.unwrap_err(), EditError::Fs(missing));
+    let directory = FsError::IsDirectory { path: p("/d") };
+    assert_eq!(files.edit("/d", &edits).await.unwrap_err(), EditError::Fs(directory));
+}
+
+/// How many edit one file at once.
+const WRITERS: usize = 50;
+
+/// Nor is any told to have failed. Files in the state change step by step, so there is nothing at once about them.
+pub async fn edits_at_once_lose_nothing(mut files: Files) {
+    if !files.backend.channels().is_empty() {
+        return;
+    }
+    let lines = |open: char, close: char| (0..WRITERS).map(|n| format!("{open}{n}{close}\n")).collect::<String>();
+    files.write("/f", lines('<', '>')).await.unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..WRITERS {
+        let backend = files.backend.clone();
+        tasks.spawn(async move {
+            let edits = [Edit::new(format!("<{n}>"), format!("[{n}]"))];
+            edit::edit(&*backend, &State::default(), &p("/f"), &edits, None).await.map(|edited| edited.replaced)
+        });
+    }
+    while let Some(result) = tasks.join_next().await {
+        assert_eq!(result.unwrap().unwrap(), [1]);
+    }
+    assert_eq!(String::from_utf8(files.read("/f").await.unwrap()).unwrap(), lines('[', ']'));
+}

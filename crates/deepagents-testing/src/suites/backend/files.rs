@@ -1,0 +1,184 @@
+//! A backend at work.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use deepagents_core::state::{Schema, State};
+use deepagents_fs::edit::{self, Edit, EditError, Edited};
+use deepagents_fs::lines::{LineRange, LineWindow};
+use deepagents_fs::search::{GlobOutcome, GlobQuery, GrepOutcome, GrepQuery};
+use deepagents_fs::{Backend, ByteRange, Entry, FsError, Kind, VPath, Version, WriteMode};
+
+/// A backend with the state it works on; every change applies the update that it returns.
+pub struct Files {
+    /// The backend.
+    pub backend: Arc<dyn Backend>,
+    /// The state, changed by what the backend returned.
+    pub state: State,
+    writer: Arc<dyn Backend>,
+    kept: Vec<Box<dyn Any + Send + Sync>>,
+}
+
+impl fmt::Debug for Files {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Files").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+/// A path in a test.
+pub fn p(text: &str) -> VPath {
+    VPath::parse(text).unwrap()
+}
+
+/// Lines that a search found as `path:number:text`, with `-` instead of `:` for lines around a match.
+pub fn shown(out: &GrepOutcome) -> Vec<String> {
+    let mut lines = Vec::new();
+    for file in &out.files {
+        for line in &file.lines {
+            let mark = if line.matched { ':' } else { '-' };
+            lines.push(format!("{}{mark}{}{mark}{}", file.path, line.number, line.text));
+        }
+    }
+    lines
+}
+
+impl Files {
+    /// A backend with a state of its own.
+    pub fn new(backend: Arc<dyn Backend>) -> Self {
+        let state = State::new(Arc::new(Schema::new(backend.channels()).unwrap()));
+        Self { writer: backend.clone(), backend, state, kept: Vec::new() }
+    }
+
+    /// Changes files through another backend of the same files, where this one changes none.
+    #[must_use]
+    pub fn filled_through(mut self, writer: Arc<dyn Backend>) -> Self {
+        self.writer = writer;
+        self
+    }
+
+    /// Keeps a value, such as a temporary directory, as long as the files.
+    #[must_use]
+    pub fn keeping(mut self, value: impl Any + Send + Sync) -> Self {
+        self.kept.push(Box::new(value));
+        self
+    }
+
+    /// Writes under a condition.
+    ///
+    /// # Errors
+    /// As the backend has it.
+    pub async fn write_mode(
+        &mut self,
+        path: &str,
+        data: impl Into<Bytes>,
+        mode: WriteMode,
+    ) -> Result<Version, FsError> {
+        let written = self.writer.write(&self.state, &p(path), data.into(), mode).await?;
+        self.state.apply(&written.update).unwrap();
+        Ok(written.version)
+    }
+
+    /// Writes in any case.
+    ///
+    /// # Errors
+    /// As the backend has it.
+    pub async fn write(&mut self, path: &str, data: impl Into<Bytes>) -> Result<Version, FsError> {
+        self.write_mode(path, data, WriteMode::Overwrite).await
+    }
+
+    /// Writes several files.
+    pub async fn fill(&mut self, files: &[(&str, &str)]) {
+        for (path, content) in files {
+            self.write(path, (*content).to_owned()).await.unwrap();
+        }
+    }
+
+    /// Deletes.
+    ///
+    /// # Errors
+    /// As the backend has it.
+    pub async fn delete(&mut self, path: &str) -> Result<(), FsError> {
+        let update = self.writer.delete(&self.state, &p(path)).await?;
+        self.state.apply(&update).unwrap();
+        Ok(())
+    }
+
+    /// Edits, whatever the version.
+    ///
+    /// # Errors
+    /// As editing has it.
+    pub async fn edit(&mut self, path: &str, edits: &[Edit]) -> Result<Edited, EditError> {
+        let edited = edit::edit(&*self.writer, &self.state, &p(path), edits, None).await?;
+        self.state.apply(&edited.update).unwrap();
+        Ok(edited)
+    }
+
+    /// A whole file.
+    ///
+    /// # Errors
+    /// As the backend has it.
+    pub async fn read(&self, path: &str) -> Result<Vec<u8>, FsError> {
+        Ok(self.backend.read(&self.state, &p(path), ByteRange::ALL).await?.bytes.to_vec())
+    }
+
+    /// The version of a file that is there.
+    pub async fn version(&self, path: &str) -> Version {
+        self.backend.stat(&self.state, &p(path)).await.unwrap().version
+    }
+
+    /// A window of lines.
+    ///
+    /// # Errors
+    /// As the backend has it.
+    pub async fn lines(&self, path: &str, offset: u64, limit: u64) -> Result<LineWindow, FsError> {
+        self.window(path, LineRange::new(offset, limit)).await
+    }
+
+    /// A window of lines within bounds.
+    ///
+    /// # Errors
+    /// As the backend has it.
+    pub async fn window(&self, path: &str, range: LineRange) -> Result<LineWindow, FsError> {
+        self.backend.read_lines(&self.state, &p(path), range).await
+    }
+
+    /// A search by name.
+    ///
+    /// # Errors
+    /// As the backend has it.
+    pub async fn glob(&self, query: &GlobQuery) -> Result<GlobOutcome, FsError> {
+        self.backend.glob(&self.state, query).await
+    }
+
+    /// A search by content.
+    ///
+    /// # Errors
+    /// As the backend has it.
+    pub async fn grep(&self, query: &GrepQuery) -> Result<GrepOutcome, FsError> {
+        self.backend.grep(&self.state, query).await
+    }
+
+    /// The files that a pattern finds below a path, all of them.
+    pub async fn found(&self, path: &str, pattern: &str) -> Vec<String> {
+        let out = self.glob(&GlobQuery::new(pattern, p(path)).unwrap()).await.unwrap();
+        assert_eq!((out.stopped, out.problems.count), (None, 0));
+        out.files.iter().map(ToString::to_string).collect()
+    }
+
+    /// The lines that a search finds, as [`shown`] shows them.
+    pub async fn lines_with(&self, query: &GrepQuery) -> Vec<String> {
+        shown(&self.grep(query).await.unwrap())
+    }
+
+    /// The paths of a directory's children, directories with a slash at the end.
+    ///
+    /// # Errors
+    /// As the backend has it.
+    pub async fn list(&self, path: &str) -> Result<Vec<String>, FsError> {
+        let listing = self.backend.list(&self.state, &p(path)).await?;
+        let show = |e: &Entry| format!("{}{}", e.path, if e.kind == Kind::Directory { "/" } else { "" });
+        Ok(listing.entries.iter().map(show).collect())
+    }
+}

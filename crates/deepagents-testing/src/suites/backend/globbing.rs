@@ -1,0 +1,121 @@
+//! Finding files by name.
+
+use deepagents_fs::FsError;
+use deepagents_fs::search::{GlobQuery, Stopped};
+
+use super::{Files, p};
+
+async fn tree(mut files: Files) -> Files {
+    for path in ["/a.py", "/s/a.py", "/s/b.rs", "/s/t/a.py", "/s-x/a.py", "/.hid/a.py", "/s/.env", "/s/.d/x.py", "/z"] {
+        files.write(path, "").await.unwrap();
+    }
+    files
+}
+
+/// By the last name alone.
+pub async fn a_pattern_without_a_slash_matches_at_any_depth(files: Files) {
+    let files = tree(files).await;
+    assert_eq!(files.found("/", "*.py").await, ["/a.py", "/s-x/a.py", "/s/a.py", "/s/t/a.py"]);
+    assert_eq!(files.found("/s", "*.py").await, ["/s/a.py", "/s/t/a.py"]);
+    assert_eq!(files.found("/", "**").await, ["/a.py", "/s-x/a.py", "/s/a.py", "/s/b.rs", "/s/t/a.py", "/z"]);
+}
+
+/// A slash in front changes nothing about that.
+pub async fn a_pattern_with_a_slash_matches_from_the_place_of_the_search(files: Files) {
+    let files = tree(files).await;
+    assert_eq!(files.found("/", "/*.py").await, ["/a.py"]);
+    assert_eq!(files.found("/", "s/**/*.py").await, ["/s/a.py", "/s/t/a.py"]);
+    assert_eq!(files.found("/s", "t/*").await, ["/s/t/a.py"]);
+    assert_eq!(files.found(".", "s/*.rs").await, ["/s/b.rs"]);
+    assert_eq!(files.found("", "./s//*.rs").await, ["/s/b.rs"]);
+}
+
+/// With its slash in front.
+pub async fn the_place_may_be_repeated_in_the_pattern(files: Files) {
+    let files = tree(files).await;
+    assert_eq!(files.found("/s", "/s/*.py").await, ["/s/a.py"]);
+    assert_eq!(files.found("/s/t", "/s/t/*").await, ["/s/t/a.py"]);
+}
+
+/// A wildcard is no name.
+pub async fn names_with_a_dot_are_found_where_pattern_or_place_names_them(files: Files) {
+    let files = tree(files).await;
+    assert_eq!(files.found("/", "**/*.env").await, Vec::<String>::new());
+    assert_eq!(files.found("/", ".env").await, ["/s/.env"]);
+    assert_eq!(files.found("/", "**/.env").await, ["/s/.env"]);
+    assert_eq!(files.found("/", ".hid/*.py").await, ["/.hid/a.py"]);
+    assert_eq!(files.found("/.hid", "*.py").await, ["/.hid/a.py"]);
+    assert_eq!(files.found("/s", ".d/*").await, ["/s/.d/x.py"]);
+}
+
+/// No directories.
+pub async fn files_alone_are_found(files: Files) {
+    let files = tree(files).await;
+    assert_eq!(files.found("/", "s").await, Vec::<String>::new());
+    assert_eq!(files.found("/", "s/").await, Vec::<String>::new());
+    assert_eq!(files.found("/s", "t/**").await, ["/s/t/a.py"]);
+}
+
+/// If its name matches.
+pub async fn a_file_may_be_the_place_of_a_search(files: Files) {
+    let files = tree(files).await;
+    assert_eq!(files.found("/s/a.py", "*.py").await, ["/s/a.py"]);
+    assert_eq!(files.found("/s/a.py", "*.rs").await, Vec::<String>::new());
+}
+
+/// As in shells.
+pub async fn alternatives_and_classes_are_understood(files: Files) {
+    let files = tree(files).await;
+    assert_eq!(files.found("/", "{a.py,*.rs}").await.len(), 5);
+    assert_eq!(files.found("/", "s/[a-c].{py,rs}").await, ["/s/a.py", "/s/b.rs"]);
+    assert_eq!(files.found("/", "[!az]").await, Vec::<String>::new());
+    assert_eq!(files.found("/", "?").await, ["/z"]);
+}
+
+/// Before anything is searched.
+pub async fn patterns_that_climb_or_stand_for_too_many_are_refused(_: Files) {
+    for bad in ["", "../x", "a/../b", "{1..2000}", "{a,b}{c,d}{a,b}{c,d}{a,b}{c,d}{a,b}{c,d}{a,b}{c,d}"] {
+        assert!(matches!(GlobQuery::new(bad, p("/")), Err(FsError::Pattern { .. })), "{bad}");
+    }
+}
+
+/// Not an empty result.
+pub async fn a_search_of_what_is_missing_is_an_error(files: Files) {
+    let files = tree(files).await;
+    let none = files.glob(&GlobQuery::new("*", p("/none")).unwrap()).await.unwrap_err();
+    assert_eq!(none, FsError::NotFound { path: p("/none") });
+}
+
+/// Exactly as many as allowed are all.
+pub async fn a_limit_keeps_the_first_and_says_that_there_is_more(mut files: Files) {
+    for file in 0..50 {
+        files.write(&format!("/d{}/f{file:02}", file % 3), "").await.unwrap();
+    }
+    let names = files.found("/", "*").await;
+    assert!(names.is_sorted());
+    for max in [0, 1, 49, 50, 51] {
+        let out =
+            files.glob(&GlobQuery { max_files: Some(max), ..GlobQuery::new("*", p("/")).unwrap() }).await.unwrap();
+        let found: Vec<String> = out.files.iter().map(ToString::to_string).collect();
+        assert_eq!(found, names[..max.min(50)]);
+        assert_eq!(out.stopped, (max < 50).then_some(Stopped::Limit));
+    }
+}
+
+/// Those of the directories above the place too.
+pub async fn ignore_files_count_when_asked(mut files: Files) {
+    files.write("/.gitignore", "*.log\n/target\n!keep.log\n").await.unwrap();
+    files.write("/sub/.gitignore", "!deep.log\nown/\n").await.unwrap();
+    for path in ["/a.log", "/keep.log", "/target/x", "/sub/target/y", "/sub/deep.log", "/sub/own/z", "/sub/b.log"] {
+        files.write(path, "hit").await.unwrap();
+    }
+    assert_eq!(files.found("/", "*").await.len(), 7, "by default nothing is ignored");
+    for (place, want) in
+        [("/", &["/keep.log", "/sub/deep.log", "/sub/target/y"][..]), ("/sub", &["/sub/deep.log", "/sub/target/y"])]
+    {
+        let mut query = GlobQuery::new("*", p(place)).unwrap();
+        query.scope.respect_gitignore = true;
+        let kept: Vec<_> = files.glob(&query).await.unwrap().files.iter().map(ToString::to_string).collect();
+        assert_eq!(kept, want);
+    }
+}

@@ -1,0 +1,24 @@
+//! How the programs say what they take.
+
+use std::process::Command;
+
+const PROGRAMS: [(&str, &str); 4] = [
+    ("bench", env!("CARGO_BIN_EXE_bench")),
+    ("cassettes", env!("CARGO_BIN_EXE_cassettes")),
+    ("conformance", env!("CARGO_BIN_EXE_conformance")),
+    ("crash", env!("CARGO_BIN_EXE_crash")),
+];
+
+#[test]
+fn every_program_says_its_usage_when_asked_and_when_called_wrongly() {
+    for (name, program) in PROGRAMS {
+        let help = Command::new(program).arg("--help").output().unwrap();
+        let out = String::from_utf8(help.stdout).unwrap();
+        assert!(help.status.success() && out.starts_with("usage:") && out.contains(name), "{name}: {out}");
+        assert!(help.stderr.is_empty(), "{name}");
+        let wrong = Command::new(program).env("RUST_BACKTRACE", "1").output().unwrap();
+        let error = String::from_utf8(wrong.stderr).unwrap();
+        assert!(!wrong.status.success() && error.starts_with(&format!("{name}: usage: ")), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}

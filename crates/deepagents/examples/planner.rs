@@ -1,0 +1,35 @@
+//! The todo list, laid out in code before the model is asked.
+
+#![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
+
+// ANCHOR: example
+use deepagents::DeepAgent;
+use deepagents::channels::Todos;
+use deepagents::middleware::todo::{ExplicitList, TodoPolicy, planner_fn};
+use deepagents::models::scripted::{ScriptedModel, Turn};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let builder = || {
+        let model = ScriptedModel::new([Turn::text("I will.")]);
+        DeepAgent::builder().model(model).todos(TodoPolicy::off())
+    };
+    // From a list in the task.
+    let spelled_out = builder().planner(ExplicitList).build()?;
+    // From what the application knows.
+    let release = builder().planner(planner_fn(|task, _cx| async move {
+        let steps = ["Run the tests", "Write the changelog", "Tag the version"];
+        Ok(if task.starts_with("Release") { steps.map(String::from).to_vec() } else { Vec::new() })
+    }));
+    let release = release.build()?;
+    let tasks = [(spelled_out, "First read the log. Then find the error. Finally mend it."), (release, "Release 1.2")];
+    for (agent, task) in tasks {
+        let outcome = agent.invoke(task).await?;
+        println!("{task}");
+        for todo in outcome.state.get::<Todos>().iter().flat_map(|todos| todos.iter()) {
+            println!("  {} {} [{}]", todo.id, todo.content, todo.status.word());
+        }
+    }
+    Ok(())
+}
+// ANCHOR_END: example

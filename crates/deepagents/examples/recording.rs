@@ -1,0 +1,52 @@
+//! A whole run, recorded once and played again without its model and its tools.
+
+#![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
+
+// ANCHOR: example
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::recording::{RunRecorder, RunRecording, Tools};
+use deepagents::{ChatModel, DeepAgent, RunInput, tool_fn};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+#[derive(Deserialize, JsonSchema)]
+struct City {
+    city: String,
+}
+
+/// The agent, as the application builds it.
+fn agent(model: impl ChatModel, system: &str) -> Result<DeepAgent, Box<dyn std::error::Error>> {
+    let weather = tool_fn("weather", "Says what the weather is.", |args: City, _cx| async move {
+        println!("(asking for the weather in {})", args.city);
+        Ok("18 degrees, light rain")
+    });
+    Ok(DeepAgent::builder().model(model).system_prompt(system).tool(weather).build()?)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("weather.jsonl");
+    // Stands for a real model, such as one of a `Registry`.
+    let real = ScriptedModel::new([Turn::call("weather", json!({"city": "Oslo"})), Turn::text("Take an umbrella.")]);
+
+    let recorder = RunRecorder::create(&file).await?;
+    let input = RunInput::new("What do I need in Oslo?").tap(recorder.clone());
+    agent(real, "You advise travellers.")?.invoke(input).await?;
+    recorder.finish().await?;
+
+    // Played: no model and no tool is asked, all else works as ever.
+    let recording = RunRecording::open(&file).await?;
+    let again = agent(recording.model(), "You advise travellers.")?;
+    let replayed = recording.clone().replay(Tools::Recorded).run(again.agent()).await?;
+    println!("{}", replayed.text().unwrap_or_default());
+
+    // An agent that has changed meanwhile departs from it.
+    let changed = agent(recording.model(), "You advise sailors.")?;
+    if let Err(departure) = recording.replay(Tools::Recorded).run(changed.agent()).await {
+        println!("{departure}");
+    }
+    Ok(())
+}
+// ANCHOR_END: example

@@ -1,0 +1,47 @@
+//! A thread that goes back together with the files that it changed.
+
+#![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
+
+// ANCHOR: example
+use deepagents::fs::{Keep, LocalBackend, LocalOptions, OnConflict};
+use deepagents::middleware::filesystem::FilesystemOptions;
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::rewind::Rewind;
+use deepagents::{DeepAgent, MemoryJournal, RunInput};
+use serde_json::json;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let (folder, kept) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    let plan = folder.path().join("plan.md");
+    let write = |text: &str| Turn::call("write_file", json!({"file_path": "/plan.md", "content": text}));
+    let model = ScriptedModel::new([write("By train."), Turn::text("Done."), write("By boat."), Turn::text("Done.")]);
+
+    let files = LocalBackend::open_with(folder.path(), LocalOptions::default().keep(Keep::in_dir(kept.path())))?;
+    let agent = DeepAgent::builder()
+        .model(model)
+        .backend(files.clone())
+        .files(FilesystemOptions { read_before_edit: false, ..FilesystemOptions::default() })
+        .journal(MemoryJournal::new())
+        .build()?;
+    agent.invoke(RunInput::new("Plan the trip.").thread("trip")).await?;
+    let checkpoint = agent.agent().history("trip", None, 1).await?.remove(0).position;
+    agent.invoke(RunInput::new("No, by boat.").thread("trip")).await?;
+    println!("{}", std::fs::read_to_string(&plan)?);
+
+    let back = Rewind::new(&agent, &files, "trip", checkpoint);
+    // What would become of which file; nothing is done yet.
+    let wanted = back.plan().await?;
+    for change in &wanted.changes {
+        println!("{} goes back", change.path);
+    }
+    // Files that somebody else has changed would be conflicts, and refused.
+    let done = back.apply(&wanted, OnConflict::Refuse).await?;
+    println!("{}", std::fs::read_to_string(&plan)?);
+
+    let undo = Rewind::new(&agent, &files, "trip", done.left);
+    undo.apply(&undo.plan().await?, OnConflict::Refuse).await?;
+    println!("{}", std::fs::read_to_string(&plan)?);
+    Ok(())
+}
+// ANCHOR_END: example

@@ -1,0 +1,125 @@
+//! Plans that are made in code, before the model is asked for the first time.
+
+use std::future::Future;
+
+use deepagents_core::error::{BoxError, Result};
+use deepagents_core::message::{Author, Message};
+use deepagents_core::middleware::Step;
+use deepagents_core::run::Context;
+use deepagents_core::state::Update;
+use futures_util::future::BoxFuture;
+use serde_json::json;
+
+use crate::channels::{Todo, TodoStatus, TodoUpdate, Todos};
+
+/// Told to the application when a planner fails, with the `error` in its data.
+const FAILED: &str = "planning_failed";
+
+/// Lays out the todo list of a task in code.
+///
+/// It is asked when a run begins with a person's message and the thread has no list yet. What it gives becomes the
+/// list, every item pending, and is told to the model in a stored message. When it fails the run goes on without a list,
+/// and the application is told in the event `planning_failed`. A closure is one through [`planner_fn`].
+///
+/// ```
+/// use deepagents::middleware::todo::Planner;
+/// use deepagents::{BoxError, Context};
+///
+/// /// Every release has the same steps.
+/// struct Release;
+/// impl Planner for Release {
+///     async fn plan(&self, task: &str, _cx: &Context) -> Result<Vec<String>, BoxError> {
+///         let steps = ["Run the tests", "Write the changelog", "Tag the version"];
+///         Ok(if task.starts_with("Release") { steps.map(String::from).to_vec() } else { Vec::new() })
+///     }
+/// }
+/// ```
+pub trait Planner: Send + Sync + 'static {
+    /// The items for a task, in order; none where there is nothing to plan. An error, or an item without words, leaves the
+    /// list as it is.
+    fn plan(&self, task: &str, cx: &Context) -> impl Future<Output = Result<Vec<String>, BoxError>> + Send;
+}
+
+/// The object-safe form of a [`Planner`]; every one is one.
+pub trait DynPlanner: Send + Sync + 'static {
+    /// See [`Planner::plan`].
+    fn plan<'a>(&'a self, task: &'a str, cx: &'a Context) -> BoxFuture<'a, Result<Vec<String>, BoxError>>;
+}
+
+impl<P: Planner> DynPlanner for P {
+    fn plan<'a>(&'a self, task: &'a str, cx: &'a Context) -> BoxFuture<'a, Result<Vec<String>, BoxError>> {
+        Box::pin(Planner::plan(self, task, cx))
+    }
+}
+
+/// A planner made of a closure; see [`planner_fn`].
+#[derive(Clone)]
+pub struct PlannerFn<F>(F);
+
+/// Makes a planner of a closure, which is given the task and the context of the run.
+///
+/// ```
+/// use deepagents::middleware::todo::planner_fn;
+/// let lines = planner_fn(|task, _cx| async move { Ok(task.lines().map(str::to_owned).collect()) });
+/// ```
+pub fn planner_fn<F, Fut>(plan: F) -> PlannerFn<F>
+where
+    F: Fn(String, Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Vec<String>, BoxError>> + Send + 'static,
+{
+    PlannerFn(plan)
+}
+
+impl<F, Fut> Planner for PlannerFn<F>
+where
+    F: Fn(String, Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Vec<String>, BoxError>> + Send + 'static,
+{
+    fn plan(&self, task: &str, cx: &Context) -> impl Future<Output = Result<Vec<String>, BoxError>> + Send {
+        (self.0)(task.to_owned(), cx.clone())
+    }
+}
+
+impl<F> std::fmt::Debug for PlannerFn<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PlannerFn").finish_non_exhaustive()
+    }
+}
+
+/// What a planner makes of the task that a run begins with.
+pub(super) async fn lay_out(planner: &dyn DynPlanner, cx: &Context) -> Step {
+    // A run that is taken up again ends in an answer or a result; it has been planned for.
+    let Some(Message::User(task)) = cx.messages().last().map(|message| &**message) else { return Step::next() };
+    if task.author != Author::Human || cx.state().get::<Todos>().is_some_and(|todos| !todos.is_empty()) {
+        return Step::next();
+    }
+    let task = Message::User(task.clone()).text();
+    let blank = |items: &Vec<String>| items.iter().position(|item| item.trim().is_empty());
+    let error = match planner.plan(&task, cx).await {
+        Ok(items) if items.is_empty() => return Step::next(),
+        Ok(items) => match blank(&items) {
+            None => return planned(&items, cx),
+            Some(at) => format!("item {} of the plan has no words", at + 1),
+        },
+        Err(error) => error.to_string(),
+    };
+    cx.custom(FAILED, json!({ "error": error })).await;
+    Step::next()
+}
+
+fn planned(items: &[String], cx: &Context) -> Step {
+    let now = cx.clock().now().to_string();
+    let todo = |(at, item): (usize, &String)| Todo {
+        id: (at + 1).to_string(),
+        content: item.trim().to_owned(),
+        status: TodoStatus::Pending,
+        created_at: now.clone(),
+    };
+    let list: Vec<Todo> = items.iter().enumerate().map(todo).collect();
+    let lines: Vec<String> = list.iter().map(|todo| format!("{}. {}", todo.id, todo.content)).collect();
+    let note = Message::harness(format!(
+        "The todo list has been laid out from the task, all items pending:\n{}\nKeep it up to date while you work; change it where it does not fit.",
+        lines.join("\n")
+    ));
+    Step::update(Update::message(note).with::<Todos>(TodoUpdate::between(&[], &list)))
+}

@@ -1,0 +1,108 @@
+//! Sentences that begin with first, then, finally.
+
+use super::lines::Line;
+
+/// What the first sentence begins with.
+const FIRST: [&str; 6] = ["first of all", "firstly", "first", "to begin with", "首先", "第一步"];
+/// What a later one begins with; longer ones before those that they begin with.
+const LATER: [&str; 26] = [
+    "secondly",
+    "second",
+    "thirdly",
+    "third",
+    "fourth",
+    "fifth",
+    "then",
+    "next",
+    "after that",
+    "afterwards",
+    "finally",
+    "lastly",
+    "其次",
+    "然后",
+    "接着",
+    "接下来",
+    "之后",
+    "随后",
+    "最后",
+    "第二步",
+    "第三步",
+    "第四步",
+    "第五步",
+    "第六步",
+    "第七步",
+    "第八步",
+];
+/// After these words, "next" tells a time.
+const TIMES: [&str; 5] = ["day", "week", "month", "year", "time"];
+/// Characters that are looked at to tell what a sentence begins with.
+const AHEAD: usize = 24;
+
+/// The sentences, without the words they begin with; none unless one begins and others follow.
+pub(super) fn items(lines: &[Line<'_>]) -> Vec<String> {
+    let mut items: Vec<String> = Vec::new();
+    for line in lines {
+        let Line::Text { text, .. } = line else { continue };
+        for sentence in sentences(text) {
+            if let Some(rest) = after(&sentence, &FIRST) {
+                // Two beginnings are not one sequence.
+                if !items.is_empty() {
+                    return Vec::new();
+                }
+                items.push(capital(rest));
+            } else if let (false, Some(rest)) = (items.is_empty(), after(&sentence, &LATER)) {
+                items.push(capital(rest));
+            }
+        }
+    }
+    items
+}
+
+/// What follows one of the words at the beginning of a sentence.
+fn after<'a>(sentence: &'a str, words: &[&str]) -> Option<&'a str> {
+    let sentence = sentence.trim_start();
+    words.iter().find_map(|word| {
+        let rest = match word.is_ascii() {
+            true => {
+                let (head, rest) = sentence.split_at_checked(word.len())?;
+                let whole = rest.starts_with([',', ':']) || rest.starts_with(char::is_whitespace);
+                let next = rest.split_whitespace().next().unwrap_or_default();
+                (head.eq_ignore_ascii_case(word) && whole && !TIMES.contains(&next)).then_some(rest)?
+            }
+            false => sentence.strip_prefix(word)?,
+        };
+        Some(rest.trim_start_matches([',', ':', '，', '：', '、', ' ', '\t']))
+    })
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+/// Cuts a line after full stops and the like. A stop that another word follows, as in `a.txt` or "e.g. this", is none;
+/// a comma is one in Chinese where the next words go on with the sequence.
+fn sentences(line: &str) -> Vec<String> {
+    let chars: Vec<char> = line.chars().collect();
+    let mut out = vec![String::new()];
+    for (at, c) in chars.iter().enumerate() {
+        let ahead: String = chars.iter().skip(at + 1).take(AHEAD).collect();
+        let next = ahead.trim_start();
+        let goes_on = || after(next, &FIRST).is_some() || after(next, &LATER).is_some();
+        let ends = match c {
+            '。' | '！' | '？' | '；' => true,
+            '.' | '!' | '?' | ';' => {
+                let apart = next.is_empty() || ahead.starts_with(char::is_whitespace);
+                apart && (!next.starts_with(char::is_lowercase) || goes_on())
+            }
+            '，' => goes_on(),
+            _ => false,
+        };
+        match (ends, out.last_mut()) {
+            (true, _) => out.push(String::new()),
+            (false, Some(sentence)) => sentence.push(*c),
+            (false, None) => {}
+        }
+    }
+    out
+}

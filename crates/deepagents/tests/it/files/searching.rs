@@ -1,0 +1,175 @@
+//! `ls`, `glob` and `grep` as a model sees them, and which tools it sees.
+
+use std::collections::BTreeMap;
+
+use deepagents::fs::{LocalBackend, VPath};
+use deepagents::middleware::filesystem::FilesystemOptions;
+use deepagents::models::scripted::Turn;
+use serde_json::{Value, json};
+
+use crate::{play, results};
+
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    folder
+}
+
+async fn calls(
+    folder: &tempfile::TempDir,
+    options: FilesystemOptions,
+    calls: Vec<(&str, Value)>,
+) -> Vec<(String, bool)> {
+    let backend = LocalBackend::open(folder.path()).unwrap();
+    let script = [Turn::calls(calls), Turn::text("Done.")];
+    results(&play(script, |b| b.backend(backend).files(options)).await.0)
+}
+
+#[tokio::test]
+async fn grep_shows_paths_lines_or_counts() {
+    let folder = folder(&[("a.txt", "hit\nx\ny\nz\nhit\nx\n"), ("b/c.txt", "miss\nhit\n"), ("b/d.rs", "a.hit\n")]);
+    let grep = |mut args: Value| {
+        if args.get("pattern").is_none() {
+            args["pattern"] = json!("hit");
+        }
+        ("grep", args)
+    };
+    let found = calls(
+        &folder,
+        FilesystemOptions::default(),
+        vec![
+            grep(json!({})),
+            grep(json!({"output_mode": "content"})),
+            grep(json!({"output_mode": "count"})),
+            grep(json!({"output_mode": "content", "context": 1, "path": "/a.txt"})),
+            grep(json!({"output_mode": "content", "max_count": 2})),
+            grep(json!({"glob": "*.rs"})),
+            grep(json!({"pattern": "^hit$", "regex": true, "output_mode": "count"})),
+            grep(json!({"pattern": "^h.*t$"})),
+            grep(json!({"pattern": "nowhere"})),
+            grep(json!({"path": "/none"})),
+            grep(json!({"max_count": 0})),
+        ],
+    )
+    .await;
+    let texts: Vec<&str> = found.iter().map(|(text, _)| text.as_str()).collect();
+    let more = "[there is more; narrow the path or the pattern, or raise max_count]";
+    assert_eq!(texts[0], "/a.txt\n/b/c.txt\n/b/d.rs");
+    assert_eq!(texts[1], "/a.txt:\n  1: hit\n  5: hit\n/b/c.txt:\n  2: hit\n/b/d.rs:\n  1: a.hit");
+    assert_eq!(texts[2], "/a.txt: 2\n/b/c.txt: 1\n/b/d.rs: 1");
+    assert_eq!(texts[3], "/a.txt:\n  1: hit\n  2- x\n  --\n  4- z\n  5: hit\n  6- x");
+    assert_eq!(texts[4], format!("/a.txt:\n  1: hit\n  5: hit\n{more}"));
+    assert_eq!(texts[5], "/b/d.rs");
+    assert_eq!(texts[6], "/a.txt: 2\n/b/c.txt: 1");
+    assert!(texts[7].starts_with("No matches found\n[the pattern was taken as text; set regex"), "{}", texts[7]);
+    assert_eq!(texts[8], "No matches found");
+    assert_eq!(texts[9], "Error: /none does not exist");
+    assert!(found[9].1 && found[10].1, "a limit of nothing is refused");
+}
+
+#[tokio::test]
+async fn listings_are_sorted_paths_with_a_slash_behind_directories() {
+    let folder = folder(&[("b/x", ""), ("a", ""), ("it's", ""), (".dot", "")]);
+    let found = calls(
+        &folder,
+        FilesystemOptions::default(),
+        vec![
+            ("ls", json!({"path": "."})),
+            ("ls", json!({"path": "/none"})),
+            ("ls", json!({"path": "/a"})),
+            ("glob", json!({"pattern": "*"})),
+            ("glob", json!({"pattern": "../x"})),
+            ("glob", json!({"pattern": "nothing"})),
+        ],
+    )
+    .await;
+    let want = [
+        ("/.dot\n/a\n/b/\n/it's", false),
+        ("Error: /none does not exist", true),
+        ("Error: /a is a file, not a directory", true),
+        ("/a\n/b/x\n/it's", false),
+        ("Error: invalid pattern `../x`: `..` is not allowed in a pattern", true),
+        ("No files found", false),
+    ];
+    assert_eq!(found, want.map(|(text, error)| (text.to_owned(), error)));
+}
+
+#[tokio::test]
+async fn only_the_tools_that_are_wanted_are_offered_and_in_the_words_that_are_wanted() {
+    let options = FilesystemOptions {
+        tools: Some(vec!["read_file".to_owned(), "grep".to_owned()]),
+        descriptions: BTreeMap::from([("grep".to_owned(), "Looks for words.".to_owned())]),
+        ..FilesystemOptions::default()
+    };
+    let script = [Turn::call("write_file", json!({"file_path": "/a", "content": "x"})), Turn::text("Done.")];
+    let (outcome, model) = play(script, |b| b.files(options)).await;
+    let requests = model.requests();
+    let offered: Vec<(&str, &str)> =
+        requests[0].tools.iter().map(|tool| (tool.name.as_str(), tool.description.as_str())).collect();
+    let of_files = ["ls", "read_file", "write_file", "edit_file", "delete", "glob", "grep", "execute"];
+    let names: Vec<&str> = offered.iter().map(|tool| tool.0).filter(|name| of_files.contains(name)).collect();
+    assert_eq!(names, ["grep", "read_file"]);
+    assert!(offered.contains(&("grep", "Looks for words.")));
+    assert!(results(&outcome)[0].1, "what is not offered cannot be called");
+}
+
+#[tokio::test]
+async fn tools_reach_what_is_allowed_and_nothing_through_links() {
+    let folder = folder(&[("garden/a.txt", "hit\n"), ("gardens/b.txt", "hit\n"), ("other/secret.txt", "hit secret\n")]);
+    std::os::unix::fs::symlink("../other", folder.path().join("garden/link")).unwrap();
+    let only = |paths: &[&str]| FilesystemOptions {
+        allowed_prefixes: paths.iter().map(|path| VPath::parse(path).unwrap()).collect(),
+        ..FilesystemOptions::default()
+    };
+    let tried = || {
+        vec![
+            ("read_file", json!({"file_path": "/garden/a.txt"})),
+            ("grep", json!({"pattern": "hit"})),
+            ("read_file", json!({"file_path": "/gardens/b.txt"})),
+            ("read_file", json!({"file_path": "/garden/link/secret.txt"})),
+            ("ls", json!({"path": "/"})),
+            ("ls", json!({"path": "/garden/link"})),
+            ("write_file", json!({"file_path": "/garden/link/new.txt", "content": "x"})),
+            ("delete", json!({"file_path": "/other"})),
+            ("glob", json!({"pattern": "*", "path": "/garden/link"})),
+            ("delete", json!({"file_path": "/garden/link"})),
+        ]
+    };
+    let found = calls(&folder, only(&["/garden"]), tried()).await;
+    let errors: Vec<bool> = found.iter().map(|result| result.1).collect();
+    assert_eq!(errors, [false, false, true, true, true, true, true, true, true, false], "{found:?}");
+    assert_eq!(found[1].0, "/garden/a.txt", "a search goes where the tools reach");
+    assert_eq!(found[2].0, "Error: /gardens/b.txt is out of reach; give a path below /garden");
+    assert_eq!(found[3].0, "Error: /garden/link/secret.txt leads out of reach");
+    assert!(found.iter().all(|result| !result.0.contains("hit secret")));
+    assert_eq!(std::fs::read_dir(folder.path().join("other")).unwrap().count(), 1);
+    assert!(!folder.path().join("garden/link").is_symlink(), "the link itself is within reach");
+
+    let found = calls(&folder, only(&["/garden", "/gardens"]), tried()).await;
+    assert_eq!(found[1].0, "Error: / is out of reach; give a path below /garden or /gardens");
+    assert!(!found[2].1);
+}
+
+#[tokio::test]
+async fn what_may_be_written_and_not_read_is_written() {
+    use deepagents::fs::permissions::{Mode, Operation, Permissions, Rule};
+    let folder = folder(&[("drop/.keep", "")]);
+    let rules = Permissions::new([Rule::new(Mode::Deny, ["/drop/**"]).only([Operation::Read])]).unwrap();
+    let backend = LocalBackend::open(folder.path()).unwrap();
+    let lenient = FilesystemOptions { read_before_edit: false, ..FilesystemOptions::default() };
+    let script = [
+        Turn::calls([
+            ("write_file", json!({"file_path": "/drop/new", "content": "x"})),
+            ("read_file", json!({"file_path": "/drop/new"})),
+        ]),
+        Turn::text("Done."),
+    ];
+    let (outcome, _) = play(script, |b| b.backend(backend).files(lenient).permissions(rules)).await;
+    let results = results(&outcome);
+    assert_eq!(results[0], ("Wrote /drop/new".to_owned(), false));
+    assert_eq!(results[1], ("Error: permission denied for read on /drop/new".to_owned(), true));
+}

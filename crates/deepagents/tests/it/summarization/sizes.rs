@@ -1,0 +1,102 @@
+//! When the conversation is compacted and how much of it stays, by messages, tokens and shares of the window.
+
+use deepagents::core::message::AssistantMessage;
+use deepagents::middleware::summarization::{SummarizationOptions, TruncateArgs};
+use deepagents::{Block, DeepAgent, Message, RunInput};
+
+use super::*;
+
+/// Ten messages of about a hundred tokens each, the last of a person.
+fn hundreds() -> Vec<Message> {
+    let text = |n: usize| format!("{n} {}", "word ".repeat(78));
+    (0..10).map(|n| if n % 2 == 0 { Message::assistant(text(n)) } else { Message::user(text(n)) }).collect()
+}
+
+/// How many messages of ten stay as they are; ten where nothing is compacted.
+async fn staying(options: SummarizationOptions) -> usize {
+    let model = talker().with_profile(window(20_000));
+    let agent = DeepAgent::builder().model(model.clone()).summarization(options.truncate_args(None)).build().unwrap();
+    agent.invoke(RunInput::messages(hundreds())).await.unwrap();
+    let (summaries, sent) = requests(&model);
+    let shown = texts(&sent[0]);
+    let staying = hundreds().iter().rev().zip(shown.iter().rev()).take_while(|(m, text)| m.text() == **text).count();
+    assert_eq!(summaries.is_empty(), staying == 10);
+    staying
+}
+
+#[tokio::test]
+async fn a_trigger_may_be_of_several_sizes_of_which_any_or_all_must_be_reached() {
+    let keep = |trigger| SummarizationOptions::default().trigger(trigger).keep(Size::Messages(4));
+    // The standard stack and ten messages have between two and ten thousand tokens.
+    let (few, many) = (|| Trigger::messages(10), || Trigger::messages(11));
+    let (low, high) = (|| Trigger::tokens(2_000), || Trigger::tokens(10_000));
+    let (share, large) = (|| Trigger::fraction(0.1), || Trigger::fraction(0.5));
+    for (trigger, met) in [
+        (few(), true),
+        (many(), false),
+        (low(), true),
+        (high(), false),
+        (share(), true),
+        (large(), false),
+        (few().or(high()), true),
+        (many().or(high()).or(large()), false),
+        (few().and(low()).and(share()), true),
+        (few().and(high()), false),
+        (many().and(low()).or(share()), true),
+        (Trigger::never(), false),
+    ] {
+        let described = format!("{trigger:?}");
+        assert_eq!(staying(keep(trigger)).await == 4, met, "{described}");
+    }
+}
+
+#[tokio::test]
+async fn what_stays_may_be_a_number_of_messages_of_tokens_or_a_share_of_the_window() {
+    let always = || SummarizationOptions::default().trigger(Trigger::messages(10));
+    assert_eq!(staying(always().keep(Size::Messages(3))).await, 3);
+    assert_eq!(staying(always().keep(Size::Tokens(350))).await, 3);
+    // Two and a half hundreds of twenty thousand.
+    assert_eq!(staying(always().keep(Size::Fraction(0.0125))).await, 2);
+    assert_eq!(staying(always().keep(Size::Tokens(1))).await, 1, "the last message stays in any case");
+    assert_eq!(staying(always().messages_to_keep(5)).await, 5);
+    assert_eq!(staying(SummarizationOptions::default().max_tokens_before_summary(2_000).messages_to_keep(5)).await, 5);
+}
+
+/// Lengths of the arguments that the model is shown of five edits of three thousand characters.
+async fn edits(args: TruncateArgs) -> Vec<usize> {
+    let long = "e".repeat(3_000);
+    let mut messages = vec![Message::user("Edit.")];
+    for n in 0..5 {
+        let edit = json!({"file_path": format!("/{n}"), "old_string": "o", "new_string": long});
+        let answer = AssistantMessage::of(vec![Block::call(format!("c{n}"), "edit_file", edit)]);
+        messages.extend(answer.tool_calls().map(|call| Message::tool(call, "done")).collect::<Vec<_>>());
+        messages.insert(messages.len() - 1, Message::Assistant(answer));
+    }
+    messages.push(Message::user("Go on."));
+    let model = talker().with_profile(window(40_000));
+    let options = SummarizationOptions::default().trigger(Trigger::never()).truncate_args(args);
+    let agent = DeepAgent::builder().model(model.clone()).summarization(options).build().unwrap();
+    let outcome = agent.invoke(RunInput::messages(messages)).await.unwrap();
+    let lengths = |messages: &deepagents::core::message::Messages| -> Vec<usize> {
+        let answers = messages.iter().filter_map(|m| m.as_assistant());
+        let calls = answers.flat_map(AssistantMessage::tool_calls);
+        calls.map(|call| call.args["new_string"].as_str().unwrap().len()).collect()
+    };
+    assert_eq!(lengths(outcome.messages()), [3_000; 5], "the thread keeps them");
+    lengths(&model.requests()[0].messages)
+}
+
+#[tokio::test]
+async fn arguments_are_cut_by_sizes_of_any_kind_and_in_words_of_ones_own() {
+    let args = || TruncateArgs { trigger: Some(Trigger::tokens(3_000)), ..TruncateArgs::default() };
+    let cut = 20 + "...(argument truncated)".len();
+    let keep = |size| TruncateArgs { keep: Some(size), ..args() };
+    assert_eq!(edits(keep(Size::Messages(5))).await, [cut, cut, cut, 3_000, 3_000]);
+    // An edit has about 770 tokens.
+    assert_eq!(edits(keep(Size::Tokens(1_000))).await, [cut, cut, cut, cut, 3_000]);
+    assert_eq!(edits(keep(Size::Fraction(0.04))).await, [cut, cut, cut, 3_000, 3_000]);
+    assert_eq!(edits(TruncateArgs { trigger: Some(Trigger::never()), ..args() }).await, [3_000; 5]);
+    assert_eq!(edits(TruncateArgs { max_length: 3_000, ..keep(Size::Messages(5)) }).await, [3_000; 5]);
+    let own = TruncateArgs { text: " [cut]".into(), ..keep(Size::Messages(1)) };
+    assert_eq!(edits(own).await, [26; 5]);
+}
