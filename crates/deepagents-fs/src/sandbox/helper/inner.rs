@@ -1,10 +1,9 @@
 //! The second stage: the first process in the sandbox.
 
-use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use rustix::process::{Pid, WaitOptions};
+use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::failure::{At, Failure};
 use super::{confine, guard, hear, limits, loopback, proxy, say, seccomp, view};
@@ -44,7 +43,8 @@ pub(super) fn run() -> Result<i32, Failure> {
     if report.level < plan.least {
         return Err(Failure::new("reach the level", format!("{} is required, but {report}", plan.least)));
     }
-    end_with_the_program().at("watch the program")?;
+    // The first stage watches the program. Without it nobody would.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).at("end with the first stage")?;
 
     let mut command = Command::new(&plan.program);
     // A group of its own, so that what it sends to its group does not reach the first stage, which is outside.
@@ -54,16 +54,6 @@ pub(super) fn run() -> Result<i32, Failure> {
     let (code, signal) = collect(Pid::from_child(&child)).at("wait for the command")?;
     say(&Message::Exited { code, signal }).at("answer")?;
     Ok(0)
-}
-
-/// Ends this process, and by that the sandbox, when the socket is closed on the other side.
-fn end_with_the_program() -> std::io::Result<()> {
-    let watch = || {
-        let mut byte = [0];
-        while matches!(std::io::stdin().lock().read(&mut byte), Ok(1..)) {}
-        std::process::exit(0)
-    };
-    std::thread::Builder::new().stack_size(64 << 10).spawn(watch).map(drop)
 }
 
 /// Waits for the command and, as the first process must, for all that lost its parent.

@@ -1,8 +1,8 @@
 //! The helper: a process of one thread that becomes the sandbox.
 //!
-//! The first stage makes the namespaces and waits; the second is the first process in them. It builds the file system,
-//! gives up every right, starts the command, collects what the command leaves behind, and when it ends the kernel
-//! kills whatever else is in the sandbox. It ends when the command does or when the program closes the socket.
+//! The first stage makes the namespaces and waits until the second ends or the program closes the socket; the second is
+//! the first process in them. It builds the file system, gives up every right, starts the command, collects what the
+//! command leaves behind, and when it ends the kernel kills whatever else is in the sandbox.
 
 mod confine;
 mod failure;

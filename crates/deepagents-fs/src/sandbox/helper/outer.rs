@@ -1,11 +1,14 @@
 //! The first stage: the namespaces.
 
 use std::fs;
-use std::os::fd::RawFd;
+use std::os::fd::{AsFd, RawFd};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
-use rustix::process::{getegid, geteuid};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, getegid, geteuid, pidfd_open, pidfd_send_signal};
+use rustix::stdio::stdin;
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 
 use super::failure::{At, Failure};
@@ -36,7 +39,30 @@ pub(super) fn run() -> Result<i32, Failure> {
     keep_capabilities().at("keep capabilities for the second stage")?;
     let mut inner = Command::new("/proc/self/exe");
     inner.arg(INNER).env_clear().stdin(Stdio::inherit());
-    let status = inner.spawn().at("start the second stage")?.wait().at("wait for the second stage")?;
+    let inner = inner.spawn().at("start the second stage")?;
+    wait(inner).at("wait for the second stage")
+}
+
+/// Waits until the second stage ends, and ends it, and by that the sandbox, when the socket is closed on the other side.
+///
+/// This is not done in the sandbox: there it takes a second thread, and while the first starts the command, with its
+/// signals blocked, the kernel lets a signal from within the sandbox end the process by way of the other thread.
+fn wait(mut inner: Child) -> std::io::Result<i32> {
+    let process = pidfd_open(Pid::from_child(&inner), PidfdFlags::empty())?;
+    let mut sources =
+        [PollFd::from_borrowed_fd(stdin(), PollFlags::RDHUP), PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN)];
+    while let Err(error) = poll(&mut sources, None) {
+        if error != Errno::INTR {
+            return Err(error.into());
+        }
+    }
+    let [program, ended] = &sources;
+    if ended.revents().is_empty() && !program.revents().is_empty() {
+        pidfd_send_signal(&process, Signal::KILL)?;
+        inner.wait()?;
+        return Ok(0);
+    }
+    let status = inner.wait()?;
     Ok(status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(125))
 }
 
