@@ -9,37 +9,41 @@ use anyhow::{Result, anyhow, bail};
 use deepagents::core::model::ChatModel;
 use deepagents::fs::sandbox::{Network, SandboxPolicy};
 use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
-use deepagents::fs::{Keep, LocalBackend, LocalOptions};
+use deepagents::fs::{Backend, Keep, LocalBackend, LocalOptions};
 use deepagents::middleware::subagents::AgentSource;
 use deepagents::{Approvals, AskBefore, DeepAgent, DeepAgentBuilder, ModelSettings};
 use serde::{Deserialize, Serialize};
 
 use crate::args::AgentArgs;
 use crate::model_choice::{self, env};
+use crate::sources::{self, Carried, Outside, Sources};
 
 /// The agent that the options describe, to be built.
 pub(crate) fn builder(args: &AgentArgs, model: Arc<dyn ChatModel>) -> Result<DeepAgentBuilder> {
-    shaped(args, &Shape::of(args)?, model, open(&args.root)?)
+    let (sources, outside) = sources::find(args)?;
+    let shape = Shape { sources, ..Shape::of(args)? };
+    let workspace = workspace(args, open(&args.root)?, &outside)?;
+    Ok(with_agents(shape.builder(model).dyn_backend(workspace), args))
 }
 
-/// The agent of this shape on these files, to be built.
-pub(crate) fn shaped(
-    args: &AgentArgs,
-    shape: &Shape,
-    model: Arc<dyn ChatModel>,
-    files: LocalBackend,
-) -> Result<DeepAgentBuilder> {
-    let builder = shape.builder(model);
-    Ok(if args.execute { builder.backend(with_commands(files, network(args))?) } else { builder.backend(files) })
+/// What the agent sees: the directory, commands in it where they are allowed, and what the user has outside of it.
+pub(crate) fn workspace(args: &AgentArgs, files: LocalBackend, outside: &Outside) -> Result<Arc<dyn Backend>> {
+    let root: Arc<dyn Backend> =
+        if args.execute { Arc::new(with_commands(files, network(args))?) } else { Arc::new(files) };
+    Ok(outside.beside(root))
 }
 
-/// The agent with the sub-agents that files define: the user's for all directories, and those of the directory, which
-/// come before them.
+/// The agent with the models that sub-agents may name, and with the sub-agents that files define: the user's for all
+/// directories, and those of the directory, which come before them.
 pub(crate) fn with_agents(builder: DeepAgentBuilder, args: &AgentArgs) -> DeepAgentBuilder {
+    let builder = builder.models(model_choice::registry(args, &env));
+    if args.no_agents {
+        return builder;
+    }
     let home = env("HOME").and_then(|home| LocalBackend::open(Path::new(&home).join(".deepagents")).ok());
     let of_user = home.map(|home| AgentSource::on("/agents", home));
     let sources = of_user.into_iter().chain([AgentSource::from("/.deepagents/agents")]);
-    builder.agents_from(sources).models(model_choice::registry(args, &env))
+    builder.agents_from(sources)
 }
 
 /// What makes an agent what it is, apart from its model and its files; it is part of recordings.
@@ -56,13 +60,19 @@ pub(crate) struct Shape {
     /// The limit of model calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_turns: Option<u32>,
+    /// Memory and skills.
+    #[serde(default, skip_serializing_if = "Sources::is_empty")]
+    pub(crate) sources: Sources,
+    /// What their files held, in a recording.
+    #[serde(default, skip_serializing_if = "Carried::is_empty")]
+    pub(crate) carried: Carried,
 }
 
 /// Calls that change something outside of the conversation.
 const GATED: [&str; 4] = ["write_file", "edit_file", "delete", "execute"];
 
 impl Shape {
-    /// The shape that the options describe.
+    /// The shape that the options describe; what lies in files is not looked for.
     pub(crate) fn of(args: &AgentArgs) -> Result<Self> {
         Ok(Self {
             system: args.system.as_deref().map(system).transpose()?,
@@ -71,6 +81,8 @@ impl Shape {
             execute: args.execute,
             asks: false,
             max_turns: None,
+            sources: Sources::default(),
+            carried: Carried::new(),
         })
     }
 
@@ -89,7 +101,7 @@ impl Shape {
             let approvals = GATED.iter().fold(Approvals::new(), |all, tool| all.before(*tool, AskBefore::any()));
             builder = builder.interrupt_on(approvals);
         }
-        builder
+        self.sources.give(builder)
     }
 }
 

@@ -94,7 +94,7 @@ pub(crate) struct RunArgs {
 
     /// Write all that is said and done to a new file, to be played with `deepagents replay`
     ///
-    /// It holds whole prompts and file contents, and no keys.
+    /// It holds whole prompts and file contents, the notes and skills that the agent has among them, and no keys.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["resume", "go_on"], help_heading = "Threads")]
     pub(crate) record: Option<PathBuf>,
 
@@ -203,6 +203,14 @@ pub(crate) struct AgentArgs {
     /// They take no part in a run that is recorded either.
     #[arg(long, help_heading = "Agent")]
     pub(crate) no_agents: bool,
+
+    /// Leave out the notes in AGENTS.md and .deepagents/AGENTS.md, and in ~/.deepagents/AGENTS.md
+    #[arg(long, help_heading = "Agent")]
+    pub(crate) no_memory: bool,
+
+    /// Leave out the skills in .deepagents/skills, there and in your home directory
+    #[arg(long, help_heading = "Agent")]
+    pub(crate) no_skills: bool,
 
     /// Leave out the todo list
     #[arg(long, help_heading = "Agent")]

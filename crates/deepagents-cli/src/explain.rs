@@ -1,11 +1,16 @@
 //! `deepagents explain`.
 
+mod first;
+
 use anyhow::Result;
+use deepagents::Explanation;
+use serde::Serialize;
 
 use crate::args::ExplainArgs;
 use crate::exit::Exit;
 use crate::model_choice::{self, Choice, Reason, WithoutKey};
-use crate::{agent, output};
+use crate::{agent, output, runtime};
+use first::FromFiles;
 
 /// The model that stands in where none is named and no key is set.
 const STAND_IN: &str = "anthropic:claude-sonnet-4-5";
@@ -26,13 +31,28 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit> {
         }
     };
     let model = model_choice::make(&choice, &args.agent, &model_choice::env, WithoutKey::Pretend)?;
-    let explanation = agent::builder(&args.agent, model)?.build()?.explain();
+    let agent = agent::builder(&args.agent, model)?.build()?;
     let vocabulary = tiktoken_rs::o200k_base_singleton();
-    let explanation = explanation.counted(TOKENIZER, |text| vocabulary.encode_ordinary(text).len());
+    let count = |text: &str| vocabulary.encode_ordinary(text).len();
+    let explanation = agent.explain().counted(TOKENIZER, count);
+    let loaded = runtime::start()?.block_on(first::loaded(&agent, count))?;
     if args.json {
-        output::print(&serde_json::to_string_pretty(&explanation)?)?;
-    } else {
-        output::print(&explanation.to_string())?;
+        output::print(&serde_json::to_string_pretty(&Explained { explanation: &explanation, loaded: &loaded })?)?;
+        return Ok(Exit::Done);
     }
+    output::print(&explanation.to_string())?;
+    if !loaded.parts.is_empty() {
+        let tokens = loaded.parts.iter().map(|part| part.tokens).sum::<usize>();
+        output::print(&format!("\n{loaded}\nwith what is loaded it is {} tokens", explanation.fixed_tokens + tokens))?;
+    }
+    loaded.warnings.iter().for_each(|warning| output::remark(warning));
     Ok(Exit::Done)
+}
+
+/// The explanation as JSON.
+#[derive(Serialize)]
+struct Explained<'a> {
+    #[serde(flatten)]
+    explanation: &'a Explanation,
+    loaded: &'a FromFiles,
 }

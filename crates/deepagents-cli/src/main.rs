@@ -18,6 +18,7 @@ mod render;
 mod replay;
 mod run;
 mod runtime;
+mod sources;
 mod threads;
 mod tools;
 

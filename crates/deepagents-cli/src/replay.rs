@@ -15,7 +15,7 @@ use crate::agent::{self, Shape};
 use crate::args::ReplayArgs;
 use crate::exit::Exit;
 use crate::render::{AnswerOnly, JsonLines, Live};
-use crate::{output, run, runtime};
+use crate::{output, run, runtime, sources};
 
 /// Plays a recorded run as if it happened now: without model, tools, files and network.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<Exit> {
@@ -33,9 +33,10 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Exit> {
     if recording.is_cut() && !args.quiet {
         output::remark("the last line of the recording is cut off and passed over");
     }
-    // What the harness itself keeps in files goes to an empty directory.
+    // What the harness itself keeps in files goes to a directory with no more than the recorded memory and skills.
     let scratch = tempfile::tempdir().map_err(|error| anyhow!("no directory could be made for the replay: {error}"))?;
     let files = agent::open(scratch.path())?;
+    runtime.block_on(sources::unpack(&shape.carried, &files))?;
     let mut builder = shape.builder(recording.model());
     builder = if shape.execute { builder.backend(WithShell::new(files, NoShell)) } else { builder.backend(files) };
     if task.thread.is_some() {

@@ -44,6 +44,12 @@ pub trait Backend: Send + Sync + 'static {
         range: ByteRange,
     ) -> BoxFuture<'a, Result<FileRead, FsError>>;
 
+    /// A whole file that is about to be changed. It is bound by the rules about writing, where [`read`](Self::read) is
+    /// bound by those about reading.
+    fn read_to_change<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<FileRead, FsError>> {
+        self.read(state, path, ByteRange::ALL)
+    }
+
     /// The direct children of a directory, sorted by path.
     fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Listing, FsError>>;
 
@@ -106,6 +112,13 @@ pub trait Backend: Send + Sync + 'static {
         None
     }
 
+    /// Whether commands might reach what is at a path or below it, past this backend. Yes, unless it is kept where no
+    /// command sees it.
+    fn commands_reach(&self, path: &VPath) -> bool {
+        let _ = path;
+        true
+    }
+
     /// The state channels it needs; whoever uses the backend declares them.
     fn channels(&self) -> Vec<ChannelSpec> {
         Vec::new()
@@ -120,19 +133,28 @@ pub struct Capabilities {
     pub write: bool,
     /// Files can be deleted.
     pub delete: bool,
+    /// Directories exist by themselves. Otherwise one is there as long as a file is below it, and one that is missing is
+    /// as good as an empty one.
+    pub directories: bool,
 }
 
 impl Default for Capabilities {
     /// All of it.
     fn default() -> Self {
-        Self { write: true, delete: true }
+        Self { write: true, delete: true, directories: true }
     }
 }
 
 impl Capabilities {
     /// Reading alone.
     pub fn read_only() -> Self {
-        Self { write: false, delete: false }
+        Self { write: false, delete: false, directories: true }
+    }
+
+    /// The same where directories are no more than what files are below.
+    #[must_use]
+    pub fn without_directories(self) -> Self {
+        Self { directories: false, ..self }
     }
 }
 

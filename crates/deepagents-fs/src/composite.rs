@@ -165,6 +165,16 @@ impl Backend for CompositeBackend {
         })
     }
 
+    fn read_to_change<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<FileRead, FsError>> {
+        Box::pin(async move {
+            if self.is_fixed(path) {
+                return Err(FsError::IsDirectory { path: path.clone() });
+            }
+            let (mount, inner) = self.find(path)?;
+            mount.backend.read_to_change(state, &inner).await.map_err(|error| mount.error(error))
+        })
+    }
+
     fn read_lines<'a>(
         &'a self,
         state: &'a State,
@@ -184,8 +194,11 @@ impl Backend for CompositeBackend {
         Box::pin(async move {
             let (mount, inner) = self.find(path)?;
             let leads = self.leads_to_route(path);
+            // Where this mount has no directories of its own and others do, only here is it known that a missing one is
+            // as good as an empty one.
+            let implied = self.capabilities().directories && !mount.backend.capabilities().directories;
             let listed = match mount.backend.list(state, &inner).await {
-                Err(error) if leads && is_missing(&error) => Listing::default(),
+                Err(error) if (leads || implied) && is_missing(&error) => Listing::default(),
                 result => result.map_err(|error| mount.error(error))?,
             };
             let own = listed.entries.into_iter().map(|entry| Entry { path: mount.outer(&entry.path), ..entry });
@@ -314,15 +327,22 @@ impl Backend for CompositeBackend {
 
     fn capabilities(&self) -> Capabilities {
         let all = self.mounts.iter().map(|mount| mount.backend.capabilities());
-        all.fold(Capabilities::read_only(), |a, b| Capabilities {
+        all.fold(Capabilities::read_only().without_directories(), |a, b| Capabilities {
             write: a.write || b.write,
             delete: a.delete || b.delete,
+            directories: a.directories || b.directories,
         })
     }
 
     /// The shell of the backend at the root, which sees that backend's files alone.
     fn shell(&self) -> Option<&dyn Shell> {
         self.mounts.iter().find(|mount| mount.path.is_root())?.backend.shell()
+    }
+
+    fn commands_reach(&self, path: &VPath) -> bool {
+        let at = self.find(path).map_or(true, |(mount, inner)| mount.backend.commands_reach(&inner));
+        let mut below = self.mounts.iter().filter(|mount| mount.path != *path && mount.path.starts_with(path));
+        at || below.any(|mount| mount.backend.commands_reach(&VPath::root()))
     }
 
     fn channels(&self) -> Vec<ChannelSpec> {

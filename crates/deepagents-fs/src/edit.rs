@@ -10,7 +10,7 @@ use deepagents_core::state::{State, Update};
 use serde::{Deserialize, Serialize};
 
 use crate::lines::BOM;
-use crate::{Backend, ByteRange, FsError, VPath, Version, WriteMode};
+use crate::{Backend, FsError, VPath, Version, WriteMode};
 
 /// One replacement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -181,11 +181,18 @@ pub async fn edit(
     let mut attempt = 0;
     loop {
         attempt += 1;
-        let file = backend.read(state, path, ByteRange::ALL).await?;
+        let file = backend.read_to_change(state, path).await?;
         if expected.is_some_and(|expected| *expected != file.stat.version) {
             return Err(FsError::Changed { path: path.clone() }.into());
         }
-        let (after, replaced) = apply(path, &file.bytes, edits)?;
+        let (after, replaced) = match apply(path, &file.bytes, edits) {
+            Err(EditError::NotFound { path, index, nearest })
+                if !nearest.is_empty() && !may_be_read(backend, state, &path).await =>
+            {
+                return Err(EditError::NotFound { path, index, nearest: Vec::new() });
+            }
+            result => result?,
+        };
         let after = Bytes::from(after);
         match backend.write(state, path, after.clone(), WriteMode::IfVersion(file.stat.version)).await {
             Ok(written) => {
@@ -196,6 +203,11 @@ pub async fn edit(
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Whether an error may quote the file.
+async fn may_be_read(backend: &dyn Backend, state: &State, path: &VPath) -> bool {
+    !matches!(backend.stat(state, path).await, Err(FsError::Denied { .. }))
 }
 
 /// Applies edits to content, in order, all of them or none, and says how many occurrences each replaced.

@@ -22,6 +22,15 @@ macro_rules! forward {
             self $($inner)* .read(state, path, range)
         }
     };
+    (@ [$($inner:tt)*] read_to_change) => {
+        fn read_to_change<'a>(
+            &'a self,
+            state: &'a deepagents_core::state::State,
+            path: &'a $crate::VPath,
+        ) -> futures_core::future::BoxFuture<'a, Result<$crate::FileRead, $crate::FsError>> {
+            self $($inner)* .read_to_change(state, path)
+        }
+    };
     (@ [$($inner:tt)*] read_lines) => {
         fn read_lines<'a>(
             &'a self,
@@ -99,6 +108,11 @@ macro_rules! forward {
     (@ [$($inner:tt)*] capabilities) => {
         fn capabilities(&self) -> $crate::Capabilities {
             self $($inner)* .capabilities()
+        }
+    };
+    (@ [$($inner:tt)*] commands_reach) => {
+        fn commands_reach(&self, path: &$crate::VPath) -> bool {
+            self $($inner)* .commands_reach(path)
         }
     };
     (@ [$($inner:tt)*] channels) => {

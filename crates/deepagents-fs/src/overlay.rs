@@ -234,7 +234,12 @@ impl Backend for OverlayBackend {
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.upper.capabilities()
+        let (upper, lower) = (self.upper.capabilities(), self.lower.capabilities());
+        Capabilities { directories: upper.directories || lower.directories, ..upper }
+    }
+
+    fn commands_reach(&self, path: &VPath) -> bool {
+        self.upper.commands_reach(path) || self.lower.commands_reach(path)
     }
 
     fn channels(&self) -> Vec<ChannelSpec> {

@@ -36,7 +36,7 @@ impl fmt::Debug for ReadOnly {
 }
 
 impl Backend for ReadOnly {
-    forward!([.inner]; stat, read, read_lines, list, glob, grep, resolve, channels);
+    forward!([.inner]; stat, read, read_lines, list, glob, grep, resolve, commands_reach, channels);
 
     fn write<'a>(
         &'a self,
@@ -53,6 +53,7 @@ impl Backend for ReadOnly {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::read_only()
+        let directories = self.inner.capabilities().directories;
+        Capabilities { directories, ..Capabilities::read_only() }
     }
 }

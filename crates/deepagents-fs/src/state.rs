@@ -11,7 +11,9 @@ use futures_core::future::BoxFuture;
 
 use crate::files::{FileData, FileMap, Files, FilesUpdate, shared_bytes};
 use crate::lines::{LineRange, LineWindow};
-use crate::{Backend, ByteRange, Entry, FileRead, FsError, Listing, Stat, VPath, WriteMode, Written, lines};
+use crate::{
+    Backend, ByteRange, Capabilities, Entry, FileRead, FsError, Listing, Stat, VPath, WriteMode, Written, lines,
+};
 
 /// Files in the thread's own state: they live and die with the thread, travel to sub-agents and back, and touch no
 /// disk. Directories exist as long as a file is below them.
@@ -238,6 +240,14 @@ impl Backend for StateBackend {
             };
             Ok(Update::of::<Files>(gone))
         })
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default().without_directories()
+    }
+
+    fn commands_reach(&self, _: &VPath) -> bool {
+        false
     }
 
     fn channels(&self) -> Vec<ChannelSpec> {

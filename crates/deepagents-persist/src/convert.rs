@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use deepagents_core::env::Timestamp;
-use deepagents_core::journal::{JournalError, Position};
+use deepagents_core::journal::{JournalError, Position, Status};
+use serde_json::{Map, Value};
 
 use crate::blob::{Hash, unpack};
 
@@ -33,6 +34,19 @@ pub(crate) fn whole(
 /// A record or a snapshot that is no JSON.
 pub(crate) fn damaged(thread: &str, position: Position, error: &serde_json::Error) -> JournalError {
     JournalError::Damaged { thread: thread.to_owned(), position, reason: error.to_string() }
+}
+
+/// The status of a thread, or what is wrong with its row.
+pub(crate) fn status(thread: &str, word: &str) -> Result<Status, String> {
+    let known = || Status::ALL.map(Status::word).join(", ");
+    Status::from_word(word)
+        .ok_or_else(|| format!("thread `{thread}` has the status `{word}`, which is none of {}", known()))
+}
+
+/// The metadata of a thread, or what is wrong with its row.
+pub(crate) fn metadata(thread: &str, text: &str) -> Result<Map<String, Value>, String> {
+    serde_json::from_str(text)
+        .map_err(|error| format!("thread `{thread}` has metadata that is no JSON object: {error}"))
 }
 
 pub(crate) fn time(ms: i64) -> Timestamp {

@@ -3,3 +3,4 @@
 pub mod replays;
 pub mod shapes;
 pub mod suites;
+pub mod watched;

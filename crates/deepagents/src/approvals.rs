@@ -48,6 +48,14 @@ impl Approvals {
         self
     }
 
+    /// Does not ask before calls of a tool, where permission rules would. What is said with [`before`](Self::before)
+    /// holds all the same.
+    #[must_use]
+    pub fn never(mut self, tool: impl Into<String>) -> Self {
+        self.tools.entry(tool.into()).or_default();
+        self
+    }
+
     /// Both.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
@@ -60,6 +68,18 @@ impl Approvals {
     /// Whether nothing is asked about.
     pub fn is_empty(&self) -> bool {
         self.tools.values().all(Vec::is_empty)
+    }
+
+    /// Both, less what the other asks about tools that are [never](Self::never) asked about here.
+    pub(crate) fn over(self, mut other: Self) -> Self {
+        other.tools.retain(|tool, _| self.tools.get(tool).is_none_or(|asks| !asks.is_empty()));
+        self.and(other)
+    }
+
+    /// Without what is said to be never asked about.
+    pub(crate) fn asking(mut self) -> Self {
+        self.tools.retain(|_, asks| !asks.is_empty());
+        self
     }
 
     /// A tool about whose calls nothing may be decided, so that they would wait for ever.

@@ -33,6 +33,7 @@ pub mod middleware;
 mod permits;
 pub mod profile;
 pub mod recording;
+mod report;
 #[cfg(unix)]
 pub mod rewind;
 mod roster;

@@ -1,6 +1,7 @@
 //! How a run is shown.
 
 mod json;
+mod loaded;
 mod quiet;
 pub(crate) mod style;
 mod sub_agents;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use deepagents::{Event, Outcome, RunError, Usage};
 
 pub(crate) use json::JsonLines;
+pub(crate) use loaded::{Loaded, several};
 pub(crate) use quiet::AnswerOnly;
 pub(crate) use terminal::Live;
 pub(crate) use tool_line::{call as tool_line, error as tool_error};

@@ -4,22 +4,21 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
-use deepagents::channels::Todo;
+use deepagents::channels::Todos;
 use deepagents::core::tool::CallId;
-use deepagents::{Event, EventKind};
-use serde_json::Value;
+use deepagents::{Event, EventKind, State};
 
 use super::style::{Style, first_line};
 use super::sub_agents::SubAgentView;
 use super::todos::TodoView;
-use super::{Ending, Renderer, Tally, summary, tool_line};
+use super::{Ending, Loaded, Renderer, Tally, summary, tool_line};
 use crate::duration;
 use crate::output::Screen;
 
 /// The tool whose success is shown as the list itself.
 const WRITE_TODOS: &str = "write_todos";
-/// The event that tells what is wrong with sub-agents that files define.
-const AGENTS_LOADED: &str = "sub_agents_loaded";
+/// Characters of what is wrong with a file that are shown.
+const WARNING: usize = 400;
 
 /// Characters of the reason for another try that are shown.
 const REASON: usize = 400;
@@ -34,6 +33,8 @@ pub(crate) struct Live {
     running: BTreeMap<CallId, String>,
     todos: TodoView,
     below: SubAgentView,
+    /// What was loaded from files; nothing once it has been told.
+    loaded: Option<Loaded>,
     /// The thread, where it is kept.
     thread: Option<String>,
     /// By agents, a failed try that may have been the last one, in which case the agent's error says the same.
@@ -62,16 +63,18 @@ impl Live {
             running: BTreeMap::new(),
             todos: TodoView::default(),
             below: SubAgentView::default(),
+            loaded: Some(Loaded::default()),
             thread,
             discarded: BTreeMap::new(),
             reason: String::new(),
         }
     }
 
-    /// The list as the thread has it before the run.
+    /// What the thread has before the run: of its list, and of what was loaded, only changes are told.
     #[must_use]
-    pub(crate) fn todos(mut self, list: Vec<Todo>) -> Self {
-        self.todos = TodoView::new(list);
+    pub(crate) fn before(mut self, state: &State) -> Self {
+        self.todos = TodoView::new(state.get::<Todos>().cloned().unwrap_or_default());
+        self.loaded = Some(Loaded::before(state));
         self
     }
 
@@ -140,6 +143,14 @@ impl Live {
         self.screen.status(&line)
     }
 
+    /// Tells what was loaded, before the model is asked for the first time.
+    fn tell_loaded(&mut self) -> io::Result<()> {
+        match self.loaded.take().and_then(|loaded| loaded.line()) {
+            Some(line) => self.screen.note(&line),
+            None => Ok(()),
+        }
+    }
+
     fn waiting(&mut self, what: &str) -> io::Result<()> {
         let line = self.style.dim(&format!("… {what}"));
         self.screen.status(&line)
@@ -177,7 +188,10 @@ impl Renderer for Live {
             self.sub_agent(event)?;
         }
         match &event.kind {
-            EventKind::ModelStarted { .. } if depth == 0 => self.waiting("waiting for the model"),
+            EventKind::ModelStarted { .. } if depth == 0 => {
+                self.tell_loaded()?;
+                self.waiting("waiting for the model")
+            }
             EventKind::ModelFinished { .. } => {
                 self.reason.clear();
                 Ok(())
@@ -212,9 +226,9 @@ impl Renderer for Live {
                 self.turn_to(Shown::Todos)?;
                 lines.iter().try_for_each(|line| self.screen.line(line))
             }
-            EventKind::Custom { name, data } if name == AGENTS_LOADED && depth == 0 => {
-                let warnings = data.get("warnings").and_then(Value::as_array).into_iter().flatten();
-                warnings.filter_map(Value::as_str).try_for_each(|warning| self.screen.note(&first_line(warning, 400)))
+            EventKind::Custom { .. } => {
+                let problems = self.loaded.as_mut().and_then(|loaded| loaded.take(event)).unwrap_or_default();
+                problems.iter().try_for_each(|problem| self.screen.note(&first_line(problem, WARNING)))
             }
             _ => Ok(()),
         }

@@ -9,10 +9,10 @@ mod stdin;
 mod tape;
 mod verdict;
 
+use std::fs;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
-use deepagents::channels::Todos;
 use deepagents::fs::Keep;
 use deepagents::recording::Replay;
 use deepagents::{Decision, DeepAgent, RunInput};
@@ -23,7 +23,7 @@ use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey};
 use crate::render::{AnswerOnly, JsonLines, Live, Renderer};
 use crate::threads::kept;
-use crate::{agent, output, runtime};
+use crate::{agent, output, runtime, sources};
 
 use decide::Decider;
 use session::Session;
@@ -38,6 +38,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let task = task(args)?;
     let mut shape = agent::Shape::of(options)?;
     (shape.asks, shape.max_turns) = (args.approve != Approve::Auto, args.max_turns);
+    let (sources, outside) = sources::find(options)?;
+    shape.sources = sources;
     let keep = if args.no_save { None } else { kept::place(&args.database)? };
     let keeps_inside = keep.as_ref().is_some_and(|keep| kept::is_inside(keep, &options.root));
     let keep = keep.filter(|_| !keeps_inside).map(Keep::in_dir);
@@ -47,22 +49,27 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     if args.max_cost.is_some() && model.profile().price.is_none() {
         bail!("the price of {} is not known, so --max-cost cannot be kept; limit it with --max-tokens", choice.name);
     }
-    let mut builder = agent::shaped(options, &shape, model, files)?;
-    // A recording is played where those files are not.
-    if !options.no_agents && args.record.is_none() {
+    let workspace = agent::workspace(options, files, &outside)?;
+    let mut builder = shape.builder(model).dyn_backend(workspace.clone());
+    // A recording is played where those files and models are not.
+    if args.record.is_none() {
         builder = agent::with_agents(builder, options);
     }
     let task = task.read()?;
     let runtime = runtime::start()?;
-    let tape = match &args.record {
-        Some(file) => runtime.block_on(Tape::record(file, serde_json::to_value(&shape)?))?,
-        None => Tape::None,
-    };
     let session = runtime.block_on(Session::open(args, task, &choice.name))?;
     if let Some(journal) = &session.journal {
         builder = builder.dyn_journal(journal.clone());
     }
     let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
+    let tape = runtime.block_on(async {
+        let Some(file) = &args.record else { return session.begin().await.map(|()| Tape::None) };
+        shape.carried = shape.sources.carry(&*workspace).await?;
+        let tape = Tape::record(file, serde_json::to_value(&shape)?).await?;
+        // A run that cannot begin leaves no recording of nothing.
+        session.begin().await.inspect_err(|_| drop(fs::remove_file(file)))?;
+        Ok(tape)
+    })?;
     if choice.reason != model_choice::Reason::Named && !args.quiet {
         output::remark(&format!("using {choice}"));
     }
@@ -92,9 +99,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     } else {
         let mut live = Live::new(session.kept.clone());
         if let Some(thread) = &session.kept {
-            // Changes are told item by item, so the list that they change is needed.
-            let state = runtime.block_on(agent.agent().state(thread))?;
-            live = live.todos(state.get::<Todos>().cloned().unwrap_or_default());
+            live = live.before(&runtime.block_on(agent.agent().state(thread))?);
         }
         drive(runtime, &agent, session.input, &limits, &mut decider, &mut live)
     }

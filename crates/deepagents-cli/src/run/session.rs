@@ -19,18 +19,22 @@ pub(super) struct Session {
     /// The thread, where it outlives the program.
     pub(super) kept: Option<String>,
     pub(super) input: RunInput,
+    /// What the thread is to say of itself.
+    metadata: Map<String, Value>,
 }
 
 impl Session {
-    /// Opens the thread; no task means to go on with what was left unfinished.
+    /// Finds the thread; no task means to go on with what was left unfinished. Nothing is written before
+    /// [`begin`](Self::begin).
     pub(super) async fn open(args: &RunArgs, task: Option<String>, model: &str) -> Result<Self> {
         if args.no_save {
             let input = RunInput::new(task.unwrap_or_default());
             // Questions are kept in a thread, if only for as long as the program runs.
             return Ok(if args.approve == Approve::Auto {
-                Self { journal: None, kept: None, input }
+                Self { journal: None, kept: None, input, metadata: Map::new() }
             } else {
-                Self { journal: Some(Arc::new(MemoryJournal::new())), kept: None, input: input.thread("run") }
+                let (journal, input) = (Arc::new(MemoryJournal::new()), input.thread("run"));
+                Self { journal: Some(journal), kept: None, input, metadata: Map::new() }
             });
         }
         let journal: Arc<dyn Journal> = Arc::new(database::open(&args.database).await?);
@@ -48,8 +52,15 @@ impl Session {
             metadata.insert("root".to_owned(), json!(root));
             metadata.insert("title".to_owned(), json!(first_line(task.as_deref().unwrap_or_default(), 80)));
         }
-        journal.threads().set_metadata(&id, metadata).await?;
-        Ok(Self { journal: Some(journal), kept: Some(id), input })
+        Ok(Self { journal: Some(journal), kept: Some(id), input, metadata })
+    }
+
+    /// Notes in the database what the thread is about.
+    pub(super) async fn begin(&self) -> Result<()> {
+        if let (Some(journal), Some(id)) = (&self.journal, &self.kept) {
+            journal.threads().set_metadata(id, self.metadata.clone()).await?;
+        }
+        Ok(())
     }
 }
 

@@ -17,6 +17,9 @@ use crate::args::{Conflicts, RewindFiles};
 use crate::render::style::printable;
 use crate::{agent, output};
 
+/// What is said where the thread has worked in several directories.
+const ELSEWHERE: &str = "what was changed in other directories stays as it is";
+
 /// Makes a thread go on from an earlier position, with its files where that is wanted.
 pub(super) async fn rewind(
     database: Arc<Sqlite>,
@@ -33,12 +36,22 @@ pub(super) async fn rewind(
     let Some(root) = info.metadata.get("root").and_then(Value::as_str) else {
         bail!("the directory of thread {} is not known; with --files no its files stay as they are", info.id);
     };
+    if !Path::new(root).is_dir() {
+        bail!("the directory {root} of thread {} is not there; with --files no its files stay as they are", info.id);
+    }
     let files_of = agent::open_keeping(Path::new(root), Some(keep.clone()))
         .map_err(|error| anyhow!("{error}; with --files no the files of the thread stay as they are"))?;
     let builder = DeepAgent::builder().model(ScriptedModel::new([])).dyn_journal(database);
     let agent = builder.backend(files_of.clone()).build().map_err(|error| anyhow!("{error}"))?;
     let back = Rewind::new(&agent, &files_of, info.id.as_str(), position);
     let plan = back.plan().await.map_err(told)?;
+    if plan.elsewhere > 0 && plan.changes.is_empty() && plan.conflicts.is_empty() && plan.stays.is_empty() {
+        bail!(
+            "the files that thread {} has changed since are in another directory than {root}, or it was moved; nothing \
+             was done: with --files no they stay as they are",
+            info.id
+        );
+    }
     let on = decide(&plan, root, files, conflicts).await?;
     let done = back.apply(&plan, on).await.map_err(told)?;
     Ok(printable(&report(&info.id, position, &plan, &done)).into_owned())
@@ -124,6 +137,9 @@ fn shown(plan: &RestorePlan, root: &str) -> String {
     for stays in &plan.stays {
         out += &format!("\n  stays     {}: {}", stays.path, stays.why);
     }
+    if plan.elsewhere > 0 {
+        out += &format!("\n  {ELSEWHERE}");
+    }
     out
 }
 
@@ -155,6 +171,12 @@ fn report(id: &str, position: u64, plan: &RestorePlan, done: &Done) -> String {
     add("changed by calls whose outcome was lost", plan.unrecorded.iter().collect());
     for stays in &plan.stays {
         out += &format!("\nnot put back: {}: {}", stays.path, stays.why);
+    }
+    if plan.elsewhere > 0 {
+        out += &format!("\n{ELSEWHERE}");
+    }
+    if plan.is_empty() {
+        out += "\nno file had to be put back";
     }
     if done.commands > 0 {
         out += "\nwhat commands changed stays as it is";

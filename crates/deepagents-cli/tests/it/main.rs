@@ -23,6 +23,7 @@ mod replay;
 mod rewind;
 mod runs;
 mod server;
+mod sources;
 mod terminal;
 mod threads;
 mod tools;

@@ -229,3 +229,22 @@ fn what_cannot_be_played_or_recorded_is_refused_with_the_reason() {
     let resumed = finish(run(&root, &server.address).args(["--record", "x.jsonl", "--continue", "Go"]));
     assert_eq!(resumed.code, Some(2), "{resumed:?}");
 }
+
+#[test]
+fn a_run_that_cannot_begin_leaves_no_recording_and_one_that_cannot_be_recorded_no_thread() {
+    let (dir, root, file) = place();
+    let server = Server::start([]);
+    let foreign = dir.path().join("notes.txt");
+    fs::write(&foreign, "these are my notes, not a database, and they are long enough to be looked at").unwrap();
+    let unkept = finish(record(&root, &server, &file).arg("--db").arg(&foreign).arg("Go"));
+    assert!(unkept.one_message().contains("not a database"), "{unkept:?}");
+    assert!(!file.exists());
+
+    fs::write(&file, "mine").unwrap();
+    let db = dir.path().join("t.db");
+    let unrecorded = finish(record(&root, &server, &file).arg("--db").arg(&db).arg("Go"));
+    assert!(unrecorded.one_message().contains("exists already and is not overwritten"), "{unrecorded:?}");
+    let listed = finish(deepagents().args(["threads", "list", "--db"]).arg(&db));
+    assert_eq!(listed.out, "there are no threads yet\n");
+    assert_eq!((fs::read_to_string(&file).unwrap().as_str(), server.requests().len()), ("mine", 0));
+}

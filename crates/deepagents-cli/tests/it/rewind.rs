@@ -205,3 +205,61 @@ fn a_database_inside_of_the_directory_means_that_files_cannot_go_back() {
     assert!(told.code == Some(0) && told.err.contains("files cannot be put back later"), "{told:?}");
     assert!(!dir.path().join("t.db.kept").exists());
 }
+
+#[test]
+fn changes_in_another_directory_are_not_passed_over_in_silence() {
+    let place = Place::new();
+    let (id, position) = place.play(None, [write("/a.txt", "one")]);
+    let other = place.dir.path().join("other");
+    fs::create_dir(&other).unwrap();
+    let elsewhere = |replies: Vec<Reply>| {
+        let server = Server::start(replies.into_iter().chain([Reply::Text(vec!["Done."])]));
+        let mut command = run(&other, &server.address);
+        let finished = finish(command.arg("--db").arg(place.db()).args(["--resume", &id, "Go"]));
+        assert_eq!(finished.code, Some(0), "{finished:?}");
+    };
+    elsewhere(vec![write("/b.txt", "two")]);
+    let refused = place.rewind(&id, position, &["--files", "yes"]);
+    assert!(refused.one_message().contains("are in another directory than "), "{refused:?}");
+    assert!(other.join("b.txt").exists() && place.threads(&["show", &id]).out.contains("/b.txt"));
+
+    // Where files of the thread's own directory go back, the others are told beside them.
+    let read = Reply::Call("read_file", json!({"file_path": "/a.txt"}));
+    place.play(Some(&id), [read, write("/a.txt", "three")]);
+    let back = place.rewind(&id, position, &["--files", "yes"]);
+    assert!(
+        back.out.contains("\nput back: /a.txt\nwhat was changed in other directories stays as it is\n"),
+        "{back:?}"
+    );
+    assert_eq!((place.read("a.txt").as_deref(), other.join("b.txt").exists()), (Some("one"), true));
+}
+
+#[test]
+fn a_directory_that_was_moved_is_told() {
+    let place = Place::new();
+    let (id, position) = place.two_runs();
+    let moved = place.dir.path().join("moved");
+    fs::rename(place.root(), &moved).unwrap();
+    let gone = place.rewind(&id, position, &["--files", "yes"]);
+    assert!(gone.one_message().contains("is not there; with --files no"), "{gone:?}");
+    std::os::unix::fs::symlink(&moved, place.root()).unwrap();
+    let another = place.rewind(&id, position, &["--files", "yes"]);
+    assert!(another.one_message().contains("or it was moved; nothing was done"), "{another:?}");
+    assert_eq!(place.read("a.txt").as_deref(), Some("two"));
+    assert!(place.threads(&["show", &id]).out.contains("/b.txt"), "the conversation stays too");
+    // Back in its place it is the same again.
+    fs::remove_file(place.root()).unwrap();
+    fs::rename(&moved, place.root()).unwrap();
+    assert_eq!(place.rewind(&id, position, &["--files", "yes"]).code, Some(0));
+    assert_eq!(place.read("a.txt").as_deref(), Some("one"));
+}
+
+#[test]
+fn a_way_back_on_which_no_file_changes_says_so() {
+    let place = Place::new();
+    let (id, position) = place.play(None, [write("/a.txt", "one")]);
+    place.play(Some(&id), []);
+    let back = place.rewind(&id, position, &[]);
+    let words = format!("{id} goes on from position {position}\nno file had to be put back\n");
+    assert_eq!((back.code, back.out), (Some(0), words));
+}

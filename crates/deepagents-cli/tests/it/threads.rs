@@ -245,3 +245,17 @@ fn a_list_that_is_cut_says_so_and_the_database_may_be_named_last() {
     let position = place.threads(&["rewind", "x", "last"]);
     assert!(position.code == Some(2) && position.err.contains("show --history"), "{position:?}");
 }
+
+#[test]
+fn a_status_that_the_program_does_not_know_is_told() {
+    let place = Place::new();
+    let server = Server::start([text("one")]);
+    finish(place.run(&server).arg("one"));
+    let database = rusqlite::Connection::open(place.dir.path().join("t.db")).unwrap();
+    assert_eq!(database.execute("UPDATE thread SET status = 'moved'", []), Ok(1));
+    drop(database);
+    let listed = place.threads(&["list"]);
+    assert!(listed.one_message().contains("has the status `moved`"), "{listed:?}");
+    let again = finish(place.run(&server).args(["--continue", "Go on"]));
+    assert!(again.one_message().contains("has the status `moved`"), "{again:?}");
+}

@@ -170,8 +170,15 @@ impl Driver {
     }
 
     /// Answers the calls that an earlier process left open, in the order of the calls: the results it had come after
-    /// those of earlier calls. What its tools said beside them comes last.
-    pub(super) fn complete_turn(&mut self, in_doubt: &HashSet<String>, why: &str, late: Vec<MessageOp>) -> Result<()> {
+    /// those of earlier calls. Results that are given for open calls are taken; what its tools said beside theirs comes
+    /// last.
+    pub(super) fn complete_turn(
+        &mut self,
+        in_doubt: &HashSet<String>,
+        why: &str,
+        late: Vec<MessageOp>,
+        given: &mut Vec<Message>,
+    ) -> Result<()> {
         let messages = self.state.messages();
         let open = history::pending(messages);
         let (Some(at), false) = (messages.last_assistant(), open.is_empty()) else { return Ok(()) };
@@ -188,11 +195,25 @@ impl Driver {
                 format!("The call of {} was never made: {why}.", call.name())
             }
         };
-        results.extend(open.iter().map(|o| o.index).zip(answers(&open, text)));
+        for Pending { index, call } in &open {
+            let result = take_result(given, call).unwrap_or_else(|| error_result(call, text(call)));
+            results.push((*index, MessageOp::put(Message::Tool(result))));
+        }
         results.sort_by_key(|(index, _)| *index);
         ops.extend(results.into_iter().map(|(_, op)| op));
         ops.extend(late);
         self.update(Update::of::<MessagesChannel>(ops))
+    }
+}
+
+/// Takes the result of a call out of what a run is given, before any answer there.
+fn take_result(given: &mut Vec<Message>, call: &PendingCall) -> Option<ToolMessage> {
+    let mut before_answers = given.iter().take_while(|message| message.as_assistant().is_none());
+    let at = before_answers.position(|m| m.as_tool().is_some_and(|result| result.call_id == call.wire_id()))?;
+    match given.remove(at) {
+        Message::Tool(result) if result.name.is_empty() => Some(ToolMessage { name: call.name().to_owned(), ..result }),
+        Message::Tool(result) => Some(result),
+        _ => None,
     }
 }
 
@@ -207,10 +228,11 @@ fn not_made(call: &PendingCall) -> String {
 
 /// Error results for open calls.
 fn answers(open: &[Pending], text: impl Fn(&PendingCall) -> String) -> Vec<MessageOp> {
-    open.iter()
-        .map(|open| ToolMessage::error(open.call.wire_id(), open.call.name(), text(&open.call)))
-        .map(|message| MessageOp::put(Message::Tool(message)))
-        .collect()
+    open.iter().map(|open| MessageOp::put(Message::Tool(error_result(&open.call, text(&open.call))))).collect()
+}
+
+fn error_result(call: &PendingCall, text: String) -> ToolMessage {
+    ToolMessage::error(call.wire_id(), call.name(), text)
 }
 
 pub(super) fn says_nothing(answer: &AssistantMessage) -> bool {

@@ -12,7 +12,7 @@ use crate::ask::AnswerError;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::journal::{Claim, Fold, Lease, Open, Position, Record, load_fold};
-use crate::message::MessageOp;
+use crate::message::{Message, MessageOp};
 use crate::state::{MessagesChannel, Update};
 
 impl Driver {
@@ -93,13 +93,13 @@ impl Driver {
     }
 
     /// Begins a run: answers what an earlier one left open, and takes the input in.
-    async fn start(&mut self, left: Option<Fold>, input: RunInput, limit: u32) -> Result<()> {
+    async fn start(&mut self, left: Option<Fold>, mut input: RunInput, limit: u32) -> Result<()> {
         let (run, at) = self.run_and_time();
         self.log.push(|| Record::RunStarted { run, at });
         self.tell_begun();
         if let Some(left) = left {
             self.machine = Machine::new(left.turns, limit);
-            self.answer_left(left)?;
+            self.answer_left(left, &mut input.messages)?;
         }
         self.forget_shape()?;
         // Answers that are given count as well: the calls of two turns must not share an identity.
@@ -130,7 +130,7 @@ impl Driver {
                 return Err(AnswerError::Unknown { id, open: Vec::new() }.into());
             }
             self.machine = left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, limit));
-            self.answer_left(left)?;
+            self.answer_left(left, &mut Vec::new())?;
             return Ok(Some(stop));
         }
         let own = own_limit(&input);
@@ -158,7 +158,7 @@ impl Driver {
         if matches!(self.machine.next(), Decision::Tools { .. } | Decision::AfterModel) {
             self.open = left.open;
         } else {
-            self.answer_left(left)?;
+            self.answer_left(left, &mut Vec::new())?;
         }
         self.update(input.update)?;
         check_last_results(self.state.messages())?;
@@ -166,8 +166,9 @@ impl Driver {
         Ok(None)
     }
 
-    /// Goes on from where an earlier run left the thread: its open calls are answered, not made.
-    fn answer_left(&mut self, mut left: Fold) -> Result<()> {
+    /// Goes on from where an earlier run left the thread: its open calls are answered, not made. Results among what this
+    /// run is given answer theirs.
+    fn answer_left(&mut self, mut left: Fold, given: &mut Vec<Message>) -> Result<()> {
         let late = left.settle()?;
         self.state = left.state;
         let why = if self.drop_questions()? {
@@ -176,7 +177,7 @@ impl Driver {
             "the process ended before it"
         };
         let in_doubt: HashSet<String> = left.open.in_doubt.into_values().map(|(id, ..)| id).collect();
-        self.complete_turn(&in_doubt, why, late)
+        self.complete_turn(&in_doubt, why, late, given)
     }
 
     fn run_and_time(&self) -> (String, String) {

@@ -70,14 +70,15 @@ impl RunInput {
         Self::messages([message.into()])
     }
 
-    /// Several messages to begin with.
+    /// Several messages to begin with. A result among them answers the call that the thread was left with, in place of
+    /// its tool.
     pub fn messages(messages: impl IntoIterator<Item = Message>) -> Self {
         Self { messages: messages.into_iter().collect(), ..Self::default() }
     }
 
     /// Goes on with the run of a thread that was killed or failed, from its last step, whatever process it ran in. Calls
     /// that had finished are not made again. A call that had begun is made again if its tool says that this is safe, and
-    /// answered as unknown otherwise. Where the last run had ended by itself, nothing happens.
+    /// answered as unknown otherwise. Where the last run had ended by itself, nothing happens. Takes no messages.
     ///
     /// ```no_run
     /// # async fn f(agent: deepagents_core::agent::Agent) -> Result<(), Box<dyn std::error::Error>> {
@@ -169,6 +170,13 @@ impl RunInput {
         if !self.resume && !self.answers.is_empty() {
             return Err(Error::Input(
                 "answers go with `RunInput::resume`; a new message makes the thread go on without them".to_owned(),
+            ));
+        }
+        if self.resume && !self.messages.is_empty() {
+            return Err(Error::Input(
+                "a resumed run goes on with what it had and takes no messages: steer it with them, or give them to a run \
+                 of their own"
+                    .to_owned(),
             ));
         }
         match self.update.entries().iter().map(UpdateEntry::spec).find(|channel| !channel.is_from_input()) {

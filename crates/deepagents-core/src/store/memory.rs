@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_core::future::BoxFuture;
 use serde_json::Value;
 
-use super::{Item, Namespace, Query, Store, StoreError, Write, check_place};
+use super::{Item, KeyInfo, KeyQuery, Namespace, Query, Store, StoreError, Write, check_place};
 use crate::env::{Clock, SystemClock, Timestamp};
 
 /// Items by namespace and key.
@@ -59,6 +59,7 @@ impl MemoryStore {
         let item = Item {
             namespace: at.0.clone(),
             key: at.1.clone(),
+            size: write.size_of(&value),
             value,
             version: old.map_or(1, |item| item.version + 1),
             created_at: old.map_or_else(|| now.clone(), |item| item.created_at.clone()),
@@ -77,6 +78,16 @@ fn is_over(item: &Item, now: Timestamp) -> bool {
 impl Store for MemoryStore {
     fn get<'a>(&'a self, namespace: &'a [String], key: &'a str) -> BoxFuture<'a, Result<Option<Item>, StoreError>> {
         Box::pin(ready(Ok(self.live().0.get(&(namespace.to_vec(), key.to_owned())).cloned())))
+    }
+
+    fn get_many<'a>(
+        &'a self,
+        namespace: &'a [String],
+        keys: &'a [&'a str],
+    ) -> BoxFuture<'a, Result<Vec<Item>, StoreError>> {
+        let items = self.live().0;
+        let at = |key: &&str| items.get(&(namespace.to_vec(), (*key).to_owned())).cloned();
+        Box::pin(ready(Ok(keys.iter().filter_map(at).collect())))
     }
 
     fn write<'a>(
@@ -103,6 +114,22 @@ impl Store for MemoryStore {
             .skip(query.offset)
             .take(query.limit)
             .cloned()
+            .collect();
+        Box::pin(ready(Ok(found)))
+    }
+
+    fn list_keys<'a>(
+        &'a self,
+        namespace: &'a [String],
+        query: &'a KeyQuery,
+    ) -> BoxFuture<'a, Result<Vec<KeyInfo>, StoreError>> {
+        let items = self.live().0;
+        let found = items
+            .range((namespace.to_vec(), query.start().to_owned())..)
+            .take_while(|((place, key), _)| place == namespace && key.starts_with(&query.prefix))
+            .filter(|((_, key), _)| query.matches(key))
+            .take(query.limit)
+            .map(|(_, item)| KeyInfo::from(item))
             .collect();
         Box::pin(ready(Ok(found)))
     }

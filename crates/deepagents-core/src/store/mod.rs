@@ -1,5 +1,6 @@
 //! Long-term memory: JSON values under namespaces and keys, shared by threads.
 
+mod keys;
 mod memory;
 mod namespaces;
 
@@ -10,6 +11,7 @@ use futures_core::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use keys::{KeyInfo, KeyQuery};
 pub use memory::MemoryStore;
 pub use namespaces::NamespaceQuery;
 
@@ -17,6 +19,10 @@ pub use namespaces::NamespaceQuery;
 pub type Namespace = Vec<String>;
 
 /// Keeps values beyond a thread.
+///
+/// Six methods are required. The rest have defaults built on them, which a database answers better by itself:
+/// [`list_keys`](Self::list_keys) without reading values, [`get_many`](Self::get_many) at once. `store_suite!` of
+/// `deepagents-testing` says of any store whether it keeps the rules.
 ///
 /// ```
 /// use deepagents_core::store::{MemoryStore, Query, Store};
@@ -34,6 +40,25 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// When the storage fails.
     fn get<'a>(&'a self, namespace: &'a [String], key: &'a str) -> BoxFuture<'a, Result<Option<Item>, StoreError>>;
+
+    /// The items under some keys, in the order of the keys; what is not there is left out. The default gets one after
+    /// the other.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    fn get_many<'a>(
+        &'a self,
+        namespace: &'a [String],
+        keys: &'a [&'a str],
+    ) -> BoxFuture<'a, Result<Vec<Item>, StoreError>> {
+        Box::pin(async move {
+            let mut found = Vec::with_capacity(keys.len());
+            for key in keys {
+                found.extend(self.get(namespace, key).await?);
+            }
+            Ok(found)
+        })
+    }
 
     /// Stores a value under conditions; the time of creation of what is there stays.
     ///
@@ -87,6 +112,26 @@ pub trait Store: Send + Sync + 'static {
     /// When the storage fails.
     fn search<'a>(&'a self, prefix: &'a [String], query: &'a Query) -> BoxFuture<'a, Result<Vec<Item>, StoreError>>;
 
+    /// The keys of one namespace, in the order of their bytes, with what is known of the items but their values. What
+    /// is in namespaces below is not among them. The default searches, so it reads the values.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    fn list_keys<'a>(
+        &'a self,
+        namespace: &'a [String],
+        query: &'a KeyQuery,
+    ) -> BoxFuture<'a, Result<Vec<KeyInfo>, StoreError>> {
+        Box::pin(async move {
+            // The namespace's own come first.
+            let limit = if query.after.is_none() { query.limit } else { usize::MAX };
+            let all = Query { key_prefix: query.prefix.clone(), limit, ..Query::default() };
+            let items = self.search(namespace, &all).await?;
+            let mine = items.iter().take_while(|item| item.namespace == namespace);
+            Ok(mine.filter(|item| query.matches(&item.key)).take(query.limit).map(KeyInfo::from).collect())
+        })
+    }
+
     /// The namespaces below a prefix, sorted, each once.
     ///
     /// # Errors
@@ -109,13 +154,23 @@ pub trait Store: Send + Sync + 'static {
     fn sweep(&self) -> BoxFuture<'_, Result<u64, StoreError>>;
 }
 
-/// Under what conditions a value is stored, and for how long.
+/// Under what conditions a value is stored, for how long, and as what size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Write {
     /// What must be there.
     pub expected: Expected,
     /// How long the item lives from now on, whether or not it is read; for ever if not said.
     pub ttl: Option<Duration>,
+    /// The size to tell of the item, in bytes, where the value stands for something that has one; that of the value as
+    /// JSON if not said.
+    pub size: Option<u64>,
+}
+
+impl Write {
+    /// The size of the item that stores a value.
+    pub fn size_of(&self, value: &Value) -> u64 {
+        self.size.unwrap_or_else(|| value.to_string().len() as u64)
+    }
 }
 
 /// What must be there for a value to be stored.
@@ -149,6 +204,9 @@ pub struct Item {
     pub value: Value,
     /// Grows with every write of the item.
     pub version: u64,
+    /// Bytes: what its writer said in [`Write::size`], otherwise those of the value as JSON.
+    #[serde(default)]
+    pub size: u64,
     /// When it was first stored, RFC 3339.
     pub created_at: String,
     /// When it was last stored, RFC 3339.

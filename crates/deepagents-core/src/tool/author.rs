@@ -9,7 +9,8 @@ use super::{ToolContext, ToolError, ToolOutput};
 
 /// A tool with typed arguments.
 ///
-/// Arguments that do not fit the type answer the model; they never reach the tool.
+/// Arguments that do not fit the type answer the model; they never reach the tool. Where only the writing differs and
+/// the schema leaves one meaning, they are read: `"5"` for an integer, `"true"` for a truth value.
 ///
 /// ```
 /// use deepagents_core::tool::{Effect, Tool, ToolContext, ToolError, ToolOutput};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
 use schemars::JsonSchema;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::lenient::fitted;
 use super::{Effect, SchemaCheck, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, schema_of};
 
 /// A tool behind a pointer. Every [`Tool`] is one; implement it directly where arguments are only known at run time.
@@ -43,7 +43,7 @@ impl<T: Tool> DynTool for T {
 
     fn effect(&self, args: &Value) -> Effect {
         // Arguments that cannot be read touch nothing: the call will only answer with an error.
-        T::Args::deserialize(args).map_or(Effect::Read, |args| Tool::effect(self, &args))
+        read_args::<T::Args>(args).map_or(Effect::Read, |args| Tool::effect(self, &args))
     }
 
     fn idempotent(&self) -> bool {
@@ -62,9 +62,19 @@ impl<T: Tool> DynTool for T {
     }
 }
 
+/// Reads arguments, and where they do not fit, what they mean.
+fn read_args<A: DeserializeOwned + JsonSchema + 'static>(
+    args: &Value,
+) -> Result<A, serde_path_to_error::Error<serde_json::Error>> {
+    serde_path_to_error::deserialize(args).or_else(|error| {
+        let meant = fitted(&schema_of::<A>(), args).and_then(|args| A::deserialize(args).ok());
+        meant.ok_or(error)
+    })
+}
+
 /// Reads arguments, or says everything that is wrong with them.
 fn parse_args<A: DeserializeOwned + JsonSchema + 'static>(tool: &str, args: &Value) -> Result<A, ToolError> {
-    serde_path_to_error::deserialize(args).map_err(|error| {
+    read_args(args).map_err(|error| {
         // The type stops at its first problem; its schema knows them all.
         if let Err(problems) = SchemaCheck::new(schema_of::<A>()).check(args) {
             return bad_args(tool, &problems);

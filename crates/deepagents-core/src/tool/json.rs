@@ -7,6 +7,7 @@ use futures_core::future::BoxFuture;
 use serde_json::Value;
 
 use super::erased::bad_args;
+use super::lenient::fitted;
 use super::{DynTool, Effect, ToolContext, ToolError, ToolOutput, ToolSpec};
 
 /// A JSON schema, compiled at its first use.
@@ -55,7 +56,8 @@ pub struct JsonTool<F> {
     call: F,
 }
 
-/// Makes a tool of a JSON schema and a closure. Arguments that do not fit the schema answer the model.
+/// Makes a tool of a JSON schema and a closure. Arguments that do not fit the schema answer the model; see [`Tool`](super::Tool)
+/// for what is read all the same.
 ///
 /// ```
 /// use deepagents_core::tool::json_tool;
@@ -100,6 +102,13 @@ impl<F> JsonTool<F> {
         self.return_direct = true;
         self
     }
+
+    /// The arguments if they fit, and where they do not, what they mean.
+    fn checked(&self, args: Value) -> Result<Value, ToolError> {
+        let Err(problem) = self.check.check(&args) else { return Ok(args) };
+        let meant = fitted(self.check.schema(), &args).filter(|args| self.check.check(args).is_ok());
+        meant.ok_or_else(|| bad_args(&self.name, &problem))
+    }
 }
 
 impl<F, Fut, O> DynTool for JsonTool<F>
@@ -122,7 +131,7 @@ where
 
     fn call(self: Arc<Self>, args: Value, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
-            self.check.check(&args).map_err(|problem| bad_args(&self.name, &problem))?;
+            let args = self.checked(args)?;
             (self.call)(args, cx).await.map(Into::into)
         })
     }

@@ -8,6 +8,7 @@ mod context;
 mod erased;
 mod function;
 mod json;
+mod lenient;
 mod output;
 mod schema;
 mod spec;

@@ -7,6 +7,7 @@ use deepagents_core::ask::{Decision, DecisionKind};
 use deepagents_core::env::RandomIds;
 use deepagents_core::event::EventKind;
 use deepagents_core::journal::{Journal, MemoryJournal};
+use deepagents_core::message::Block;
 use deepagents_core::run::{Outcome, RunInput, Stop};
 use deepagents_core::state::State;
 use deepagents_core::tool::{DynTool, ToolError};
@@ -109,6 +110,41 @@ async fn what_tools_said_beside_their_results_is_kept_when_the_thread_goes_on_wi
 }
 
 #[tokio::test]
+async fn results_given_to_the_next_run_for_calls_that_wait_are_taken_in_their_places() {
+    use deepagents_core::message::{Message, ToolMessage};
+    let result = |id: &str| {
+        let content = vec![Block::text(format!("by hand {id}"))];
+        Message::Tool(ToolMessage { call_id: id.to_owned(), content, ..ToolMessage::default() })
+    };
+    let refused = "error: The call of asks was never made: the conversation went on before it was decided on.";
+    let cases = [
+        (vec![result("a")], ["result: by hand a", "result: worked", refused]),
+        (vec![result("c"), Message::user("Well?")], [refused, "result: worked", "result: by hand c"]),
+        (
+            vec![Message::user("Well?"), result("c"), result("a")],
+            ["result: by hand a", "result: worked", "result: by hand c"],
+        ),
+    ];
+    for (given, expected) in cases {
+        let notes = Notes::default();
+        let calls = [("a", "asks", json!({})), ("b", "works", json!({})), ("c", "asks", json!({}))];
+        let model = ScriptedModel::new([Turn::calls(calls), Turn::text("done")]);
+        let journal = MemoryJournal::new();
+        let agent = agent(model).tool(asks(&notes)).tool(works(&notes)).journal(journal).build().unwrap();
+        agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+        let said = given.iter().filter(|m| m.as_tool().is_none()).count();
+        let outcome = agent.invoke(RunInput::messages(given).thread("t")).await.unwrap();
+        assert_sound(outcome.messages());
+        let lines = lines(outcome.messages());
+        assert_eq!(lines[2..5], expected);
+        assert_eq!(lines.len(), 6 + said, "{lines:?}");
+        let names = outcome.messages().iter().filter_map(|m| m.as_tool()).map(|result| result.name.as_str());
+        assert_eq!(names.collect::<Vec<_>>(), ["asks", "works", "asks"]);
+        assert_eq!(agent.state("t").await.unwrap().messages(), outcome.messages());
+    }
+}
+
+#[tokio::test]
 async fn a_failing_sibling_ends_the_run_and_what_waits_is_answered() {
     let notes = Notes::default();
     let fails = tool("fails", |_, _| async { Err::<&str, _>(ToolError::fatal("broken")) });
@@ -195,7 +231,7 @@ async fn sub_agents_go_on_where_the_thread_is_taken_up_at_an_earlier_position() 
 }
 
 #[tokio::test]
-async fn answers_without_resuming_are_refused_and_leave_what_waits_as_it_was() {
+async fn answers_without_resuming_and_messages_with_it_are_refused_and_leave_what_waits_as_it_was() {
     let notes = Notes::default();
     let model = ScriptedModel::new([Turn::call("asks", json!({})), Turn::text("done")]);
     let journal = Arc::new(MemoryJournal::new());
@@ -205,6 +241,9 @@ async fn answers_without_resuming_are_refused_and_leave_what_waits_as_it_was() {
     let wrong = RunInput::new("go on").thread("t").answer(&ids(&waits)[0], YES);
     let refused = agent.invoke(wrong).await.unwrap_err();
     assert!(refused.to_string().contains("answers go with `RunInput::resume`"), "{refused}");
+    let wrong = RunInput::resume("t").answer(&ids(&waits)[0], YES).message("and hurry");
+    let refused = agent.invoke(wrong).await.unwrap_err();
+    assert!(refused.to_string().contains("takes no messages: steer it"), "{refused}");
     assert_eq!(journal.threads().get("t").await.unwrap().unwrap().end, end, "nothing is written");
     let second = answer(&agent, &ids(&waits)[0]).await;
     assert_eq!(answer(&agent, &ids(&second)[0]).await.text(), "done");

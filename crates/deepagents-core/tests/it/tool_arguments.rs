@@ -2,7 +2,7 @@
 
 use deepagents_core::agent::BuildError;
 use deepagents_core::middleware::Middleware;
-use deepagents_core::tool::{DynTool, ToolError, json_tool, schema_of, tool_fn};
+use deepagents_core::tool::{DynTool, Effect, Tool, ToolContext, ToolError, ToolOutput, json_tool, schema_of, tool_fn};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -61,6 +61,60 @@ async fn bad_arguments_answer_the_model_with_every_problem_and_never_reach_the_t
         }
     }
     assert!(notes.list().is_empty());
+}
+
+#[tokio::test]
+async fn numbers_and_truth_values_in_quotes_are_read_where_they_have_one_meaning() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Options {
+        limit: Option<i64>,
+        all: bool,
+        rates: Vec<f64>,
+    }
+    let tool = tool_fn("book", "Books.", |args: Options, _cx| async move {
+        Ok(format!("{:?} {} {:?}", args.limit, args.all, args.rates))
+    });
+    let args = json!({"limit": " 12 ", "all": "True", "rates": ["0.5", 1]});
+    assert_eq!(answer(args, tool).await, "result: Some(12) true [0.5, 1.0]");
+
+    let notes = Notes::default();
+    for nights in [json!("2"), json!("2.0"), json!(2.0)] {
+        let args = json!({"city": "Turin", "nights": nights});
+        assert!(answer(args.clone(), typed(&notes)).await.starts_with("result: "), "{args}");
+        assert!(answer(args.clone(), untyped(&notes)).await.starts_with("result: "), "{args}");
+    }
+    for wrong in [json!({"city": 7, "nights": 2}), json!({"city": "Turin", "nights": "2.5"})] {
+        assert!(answer(wrong.clone(), typed(&notes)).await.starts_with("error: "), "{wrong}");
+        assert!(answer(wrong.clone(), untyped(&notes)).await.starts_with("error: "), "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn calls_whose_arguments_are_read_that_way_touch_what_they_name() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Change {
+        #[allow(dead_code, reason = "only read from JSON")]
+        all: bool,
+    }
+    struct Changes;
+    impl Tool for Changes {
+        type Args = Change;
+        fn name(&self) -> &str {
+            "change"
+        }
+        fn description(&self) -> &str {
+            "Changes."
+        }
+        fn effect(&self, _args: &Change) -> Effect {
+            Effect::Write { paths: vec!["/a".into()] }
+        }
+        async fn call(&self, _args: Change, _cx: ToolContext) -> Result<ToolOutput, ToolError> {
+            Ok("done".into())
+        }
+    }
+    let effect = |args: Value| DynTool::effect(&Changes, &args);
+    assert_eq!(effect(json!({"all": "true"})), effect(json!({"all": true})));
+    assert_eq!(effect(json!({"all": "perhaps"})), Effect::Read);
 }
 
 #[tokio::test]

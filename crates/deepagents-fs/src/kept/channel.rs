@@ -1,6 +1,6 @@
 //! How far the rows of a thread had come, as part of its state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use deepagents_core::state::{Channel, ChannelError, Join, State, Update};
 use serde::{Deserialize, Serialize};
@@ -141,6 +141,13 @@ impl Marks {
     /// The directories that the thread has changed files in.
     pub(crate) fn roots(state: &State) -> Vec<String> {
         state.get::<KeptFiles>().map(|marks| marks.reached.keys().cloned().collect()).unwrap_or_default()
+    }
+
+    /// In how many directories other than this one files were changed between two states.
+    pub(crate) fn elsewhere(here: &State, there: &State, root: &str) -> usize {
+        let roots: BTreeSet<String> = Self::roots(here).into_iter().chain(Self::roots(there)).collect();
+        let differs = |other: &&String| *other != root && Self::reached(here, other) != Self::reached(there, other);
+        roots.iter().filter(differs).count()
     }
 
     /// The number of the last change in a directory; 0 for none.

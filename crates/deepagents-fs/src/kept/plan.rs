@@ -19,12 +19,15 @@ pub struct RestorePlan {
     /// Files among all of these that the agent changed without its thread knowing the outcome, as the process ended
     /// then or the call failed.
     pub unrecorded: Vec<VPath>,
+    /// In how many other directories the thread has changed files in between; what is there stays as it is. A directory
+    /// that was moved is another one.
+    pub elsewhere: usize,
 }
 
 impl RestorePlan {
     /// Whether there is nothing to put back and nothing to say.
     pub fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.conflicts.is_empty() && self.stays.is_empty()
+        self.changes.is_empty() && self.conflicts.is_empty() && self.stays.is_empty() && self.elsewhere == 0
     }
 }
 

@@ -106,7 +106,8 @@ impl LocalBackend {
         }
         let key = &self.root.key;
         let marks = Marks::in_thread(here, key, thread).or_else(|| Marks::in_thread(there, key, thread));
-        Ok(Way { marks, to: Marks::reached(there, key), known: Marks::reached(here, key) })
+        let elsewhere = Marks::elsewhere(here, there, key);
+        Ok(Way { marks, to: Marks::reached(there, key), known: Marks::reached(here, key), elsewhere })
     }
 
     async fn on_root<T: Send + 'static>(
@@ -135,6 +136,8 @@ struct Way {
     marks: Option<Marks>,
     to: u64,
     known: u64,
+    /// Other directories with changes in between.
+    elsewhere: usize,
 }
 
 /// What is in the way of a path that is looked at.
@@ -146,7 +149,8 @@ enum Above {
 impl Root {
     /// The plan, and the number of the last change there is.
     fn plan(&self, store: &Store, way: &Way) -> Result<(RestorePlan, u64), RestoreError> {
-        let Some(marks) = &way.marks else { return Ok((RestorePlan::default(), 0)) };
+        let elsewhere = way.elsewhere;
+        let Some(marks) = &way.marks else { return Ok((RestorePlan { elsewhere, ..RestorePlan::default() }, 0)) };
         let unreadable = |error: std::io::Error| FsError::io(&VPath::root(), error.kind(), error.kind().to_string());
         let steps = store.steps(&marks.id, &marks.earlier).map_err(unreadable)?;
         if way.known > 0 && steps.iter().all(|step| step.seq < way.known) {
@@ -162,7 +166,7 @@ impl Root {
             has: &|hash| store.get(hash).is_ok_and(|content| content.is_some()),
             max_file: store.keep.max_file,
         };
-        Ok((planner.plan()?, last))
+        Ok((RestorePlan { elsewhere, ..planner.plan()? }, last))
     }
 
     fn restore(

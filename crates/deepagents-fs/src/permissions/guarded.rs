@@ -11,6 +11,7 @@ use super::{Mode, Operation, Permissions};
 use crate::forward::forward;
 use crate::lines::{LineRange, LineWindow};
 use crate::search::{GlobOutcome, GlobQuery, GrepOutcome, GrepQuery, Scope};
+use crate::shell::Shell;
 use crate::{Backend, ByteRange, FileRead, FsError, Kind, Listing, Stat, VPath, WriteMode, Written};
 
 /// What happens to operations that rules want a person to be asked about.
@@ -29,7 +30,11 @@ pub enum Asking {
 /// be denied. Two hard links to one file are two paths: rules cannot see that they are the same. Rules tell upper from
 /// lower case, also where the disk does not.
 ///
-/// It has no shell, as commands cannot be bound by these rules; give it one with `WithShell` where that is meant.
+/// Editing a file needs leave to write it, not to read it. A search for lines in the whole workspace finds those in
+/// files that may be read, also where the root itself may not be listed.
+///
+/// Commands cannot be bound by these rules. So it has the shell of what is inside only where none of the rules is about
+/// files that [commands reach](Backend::commands_reach); give it one with `WithShell` where that is meant.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -52,12 +57,15 @@ pub struct Guarded {
     inner: Arc<dyn Backend>,
     rules: Arc<Permissions>,
     asking: Asking,
+    /// Whether commands might reach what the rules are about.
+    evaded: bool,
 }
 
 impl Guarded {
     /// Puts rules around a backend.
     pub fn new(inner: Arc<dyn Backend>, rules: Permissions, asking: Asking) -> Self {
-        Self { inner, rules: Arc::new(rules), asking }
+        let evaded = rules.anchors().any(|anchor| inner.commands_reach(&anchor));
+        Self { inner, rules: Arc::new(rules), asking, evaded }
     }
 
     /// The rules.
@@ -98,6 +106,11 @@ impl Guarded {
     /// A scope in which what may not be read is not seen.
     async fn scope(&self, state: &State, scope: &Scope) -> Result<Scope, FsError> {
         let real = self.check(state, Operation::Read, &scope.path).await?;
+        Ok(self.seen_from(scope, real))
+    }
+
+    /// A scope that leads to `real`, in which what may not be read is not seen.
+    fn seen_from(&self, scope: &Scope, real: VPath) -> Scope {
         let mut out = scope.clone();
         let (rules, asking, before, base) =
             (self.rules.clone(), self.asking, scope.visible.clone(), scope.path.clone());
@@ -107,7 +120,7 @@ impl Guarded {
             let leads = (real != base).then(|| path.strip_prefix(&base)).flatten().map(|below| below.under(&real));
             before.as_ref().is_none_or(|sees| sees(path)) && allowed(path) && leads.as_ref().is_none_or(allowed)
         }));
-        Ok(out)
+        out
     }
 
     async fn check_delete(&self, state: &State, path: &VPath) -> Result<(), FsError> {
@@ -153,7 +166,7 @@ impl fmt::Debug for Guarded {
 }
 
 impl Backend for Guarded {
-    forward!([.inner]; lock, capabilities, channels);
+    forward!([.inner]; lock, capabilities, commands_reach, channels);
 
     fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Stat, FsError>> {
         Box::pin(async move {
@@ -171,6 +184,13 @@ impl Backend for Guarded {
         Box::pin(async move {
             self.check(state, Operation::Read, path).await?;
             self.inner.read(state, path, range).await
+        })
+    }
+
+    fn read_to_change<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<FileRead, FsError>> {
+        Box::pin(async move {
+            self.check(state, Operation::Write, path).await?;
+            self.inner.read_to_change(state, path).await
         })
     }
 
@@ -238,12 +258,20 @@ impl Backend for Guarded {
 
     fn grep<'a>(&'a self, state: &'a State, query: &'a GrepQuery) -> BoxFuture<'a, Result<GrepOutcome, FsError>> {
         Box::pin(async move {
-            let query = GrepQuery { scope: self.scope(state, &query.scope).await?, ..query.clone() };
+            let scope = match query.scope.path.is_root() {
+                true => self.seen_from(&query.scope, VPath::root()),
+                false => self.scope(state, &query.scope).await?,
+            };
+            let query = GrepQuery { scope, ..query.clone() };
             self.inner.grep(state, &query).await
         })
     }
 
     fn resolve<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<VPath, FsError>> {
         Box::pin(self.check(state, Operation::Read, path))
+    }
+
+    fn shell(&self) -> Option<&dyn Shell> {
+        if self.evaded { None } else { self.inner.shell() }
     }
 }

@@ -143,6 +143,11 @@ impl Permissions {
         self.rules.iter().any(|rule| rule.mode == Mode::Ask && rule.operations.contains(&operation))
     }
 
+    /// The paths at or below which all that the rules are about lies.
+    pub(crate) fn anchors(&self) -> impl Iterator<Item = VPath> {
+        self.rules.iter().flat_map(|rule| &rule.patterns).flat_map(Pattern::anchors)
+    }
+
     /// What the rules say about one path.
     pub fn decide(&self, operation: Operation, path: &VPath) -> Decision<'_> {
         for rule in self.rules.iter().filter(|rule| rule.operations.contains(&operation)) {

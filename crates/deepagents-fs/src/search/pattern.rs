@@ -208,6 +208,14 @@ impl Pattern {
         })
     }
 
+    /// The paths at or below which all that it matches lies, one for each alternative.
+    pub(crate) fn anchors(&self) -> impl Iterator<Item = VPath> {
+        let anchor = |segments: &Vec<Segment>| {
+            segments.iter().map_while(Segment::literal).fold(VPath::root(), |path, name| path.child(name))
+        };
+        self.alternatives.iter().map(anchor)
+    }
+
     /// Without the names that it begins with, if it does in all its alternatives.
     pub(crate) fn below(&self, names: &[&str]) -> Option<Self> {
         let below = |segments: &Vec<Segment>| {

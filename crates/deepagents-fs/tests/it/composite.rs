@@ -3,7 +3,9 @@ use std::time::Duration;
 
 use deepagents_core::store::MemoryStore;
 use deepagents_fs::search::{GlobQuery, GrepQuery, Stopped};
-use deepagents_fs::{CompositeBackend, FsError, LocalBackend, StateBackend, StoreBackend};
+use deepagents_fs::{
+    Backend, CompositeBackend, FsError, LocalBackend, OverlayBackend, ReadOnly, StateBackend, StoreBackend,
+};
 
 use crate::spy::Spy;
 use crate::suite::{Files, p, shown};
@@ -42,6 +44,15 @@ async fn listings_show_routes_once_and_hide_what_is_beneath() {
     assert_eq!(files.list("/mem").await.unwrap(), ["/mem/deep/", "/mem/m.py", "/mem/n/"]);
     assert_eq!(files.list("/mem/deep").await.unwrap(), ["/mem/deep/disk/"]);
     assert_eq!(files.list("/mem/deep/disk").await.unwrap(), ["/mem/deep/disk/d.py"]);
+}
+
+#[tokio::test]
+async fn what_is_missing_is_empty_in_a_route_without_directories_beside_a_disk() {
+    let (files, _dirs) = composite().await;
+    assert_eq!(files.list("/mem/none").await.unwrap(), Vec::<String>::new());
+    for path in ["/none", "/mem/deep/disk/none"] {
+        assert_eq!(files.list(path).await.unwrap_err(), FsError::NotFound { path: p(path) });
+    }
 }
 
 #[tokio::test]
@@ -146,4 +157,17 @@ async fn what_one_backend_cannot_search_is_told_beside_what_the_others_found() {
         assert!(error.path().starts_with(&p("/gone")), "{error}");
     }
     assert!(files.list("/").await.unwrap().contains(&"/gone/".to_owned()));
+}
+
+#[test]
+fn directories_exist_by_themselves_where_one_of_the_backends_has_them() {
+    let state = || -> Arc<dyn Backend> { Arc::new(StateBackend::new()) };
+    let dir = tempfile::tempdir().unwrap();
+    let local: Arc<dyn Backend> = Arc::new(LocalBackend::open(dir.path()).unwrap());
+    let over = |lower| OverlayBackend::new(state(), lower).capabilities().directories;
+    assert!(local.capabilities().directories && !state().capabilities().directories);
+    assert!(!CompositeBackend::new(state()).route(p("/kept"), state()).capabilities().directories);
+    assert!(CompositeBackend::new(state()).route(p("/disk"), local.clone()).capabilities().directories);
+    assert!(!over(state()) && over(local.clone()));
+    assert!(!ReadOnly::new(state()).capabilities().directories && ReadOnly::new(local).capabilities().directories);
 }

@@ -3,7 +3,8 @@ use std::sync::Arc;
 use deepagents_fs::edit::{Edit, EditError};
 use deepagents_fs::permissions::{Asking, Guarded, Mode, Operation, Permissions, Rule};
 use deepagents_fs::search::{GrepQuery, Stopped};
-use deepagents_fs::{FsError, LocalBackend, StateBackend};
+use deepagents_fs::shell::{Confinement, LocalShell, WithShell};
+use deepagents_fs::{Backend, CompositeBackend, FsError, LocalBackend, StateBackend};
 use proptest::prelude::*;
 
 use crate::suite::{Files, p, shown};
@@ -117,7 +118,7 @@ async fn what_is_denied_is_denied_to_every_operation() {
         assert_eq!(files.backend.resolve(&files.state, &p(path)).await.unwrap_err(), denied("read"), "{path}");
         assert_eq!(files.write(path, "x").await.unwrap_err(), denied("write"), "{path}");
         let edited = files.edit(path, &[Edit::new("hit", "x")]).await.unwrap_err();
-        assert_eq!(edited, EditError::Fs(denied("read")), "{path}");
+        assert_eq!(edited, EditError::Fs(denied("write")), "{path}");
     }
     for path in ["/a/secret", "/dirlink", "/alink/secret"] {
         assert!(matches!(files.list(path).await, Err(FsError::Denied { .. })), "{path}");
@@ -151,6 +152,56 @@ async fn what_is_denied_is_not_listed_or_found_and_takes_nothing_from_limits() {
     assert_eq!((shown(&out).len(), out.stopped, out.binary), (3, None, 0));
     let out = files.grep(&GrepQuery { max_count: Some(2), ..capped }).await.unwrap();
     assert_eq!((out.matches, out.stopped), (2, Some(Stopped::Limit)));
+}
+
+#[tokio::test]
+async fn what_may_be_written_and_not_read_can_be_edited_and_is_not_quoted() {
+    let (mut files, _dir) = guarded(rules([Rule::new(Mode::Deny, ["/a/secret/**"]).only([Operation::Read])]));
+    let miss = files.edit("/a/secret/key", &[Edit::new("hits", "x")]).await.unwrap_err();
+    assert_eq!(miss, EditError::NotFound { path: p("/a/secret/key"), index: 0, nearest: Vec::new() });
+    let shown = files.edit("/b", &[Edit::new("hits", "x")]).await.unwrap_err();
+    assert!(matches!(shown, EditError::NotFound { nearest, .. } if !nearest.is_empty()));
+    files.edit("/a/secret/key", &[Edit::new("hit", "x")]).await.unwrap();
+    assert!(matches!(files.read("/a/secret/key").await, Err(FsError::Denied { .. })));
+    let mut read_only = guarded(rules([Rule::new(Mode::Deny, ["/b"]).only([Operation::Write])])).0;
+    assert!(matches!(read_only.edit("/b", &[Edit::new("hit", "x")]).await, Err(EditError::Fs(FsError::Denied { .. }))));
+}
+
+#[tokio::test]
+async fn a_search_of_the_whole_workspace_finds_what_may_be_read_where_the_root_may_not() {
+    let (files, _dir) = guarded(rules([Rule::new(Mode::Allow, ["/a/open", "/b"]), Rule::new(Mode::Deny, ["/**"])]));
+    assert_eq!(shown(&files.grep(&GrepQuery::new("hit", p("/"))).await.unwrap()), ["/a/open:1:hit", "/b:1:hit"]);
+    assert!(matches!(files.grep(&GrepQuery::new("hit", p("/a"))).await, Err(FsError::Denied { .. })));
+    assert!(matches!(files.list("/").await, Err(FsError::Denied { .. })));
+}
+
+#[tokio::test]
+async fn the_shell_is_there_where_commands_do_not_reach_what_the_rules_are_about() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = || Arc::new(LocalBackend::open(dir.path()).unwrap());
+    let shell = || LocalShell::open(dir.path(), Confinement::Unconfined).unwrap();
+    let state = || Arc::new(StateBackend::new());
+    let routes = |backend: Arc<dyn Backend>| {
+        CompositeBackend::new(backend)
+            .route(p("/kept"), state())
+            .route(p("/kept/disk"), disk())
+            .route(p("/disk"), disk())
+    };
+    let (on_disk, in_state) = (|| routes(Arc::new(WithShell::new(disk(), shell()))), WithShell::new(state(), shell()));
+    for (pattern, reached) in [
+        ("/kept/notes/**", false),
+        ("/kept/{a,b}*", true),
+        ("/kept/**", true),
+        ("/kept/disk/x", true),
+        ("/disk/**", true),
+        ("/src/**", true),
+        ("/*/x", true),
+        ("/{kept/notes,src}/x", true),
+    ] {
+        let guarded = Guarded::new(Arc::new(on_disk()), deny(&[pattern]), Asking::Refused);
+        assert_eq!(guarded.shell().is_none(), reached, "{pattern}");
+    }
+    assert!(Guarded::new(Arc::new(in_state), deny(&["/**"]), Asking::Refused).shell().is_some());
 }
 
 #[tokio::test]

@@ -1,13 +1,14 @@
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use deepagents_core::state::State;
-use deepagents_core::store::{MemoryStore, Store};
+use deepagents_core::store::{Item, KeyInfo, KeyQuery, MemoryStore, Namespace, Query, Store, StoreError, Write};
 use deepagents_fs::edit::{self, Edit};
-use deepagents_fs::search::GlobQuery;
-use deepagents_fs::{FsError, StoreBackend};
-use serde_json::json;
+use deepagents_fs::search::GrepQuery;
+use deepagents_fs::{Backend, FsError, Kind, StoreBackend};
+use serde_json::{Value, json};
 
-use crate::suite::{Files, p};
+use crate::suite::{Files, p, shown};
 
 fn namespace(name: &str) -> Vec<String> {
     vec!["users".to_owned(), name.to_owned()]
@@ -35,9 +36,9 @@ async fn other_values_in_the_namespace_do_no_harm() {
     assert_eq!(files.read("/old").await.unwrap(), b"one\ntwo");
     assert!(matches!(files.read("/broken").await.unwrap_err(), FsError::Io { .. }));
     assert_eq!(files.list("/").await.unwrap(), ["/broken", "/old"]);
-    let query = GlobQuery::new("*", p("/")).unwrap();
-    let found = files.backend.glob(&State::default(), &query).await.unwrap();
-    assert_eq!((found.files, found.problems.count), (vec![p("/old")], 1));
+    assert_eq!(files.found("/", "*").await, ["/broken", "/old"], "that it is no file shows when it is read");
+    let found = files.grep(&GrepQuery::new("o", p("/"))).await.unwrap();
+    assert_eq!((shown(&found), found.problems.count), (vec!["/old:1:one".to_owned(), "/old:2:two".to_owned()], 1));
 }
 
 #[tokio::test]
@@ -86,4 +87,126 @@ async fn what_is_no_file_hides_no_directory() {
     files.write("/d/file", "x").await.unwrap();
     assert_eq!(files.list("/d").await.unwrap(), ["/d/file"]);
     assert!(matches!(files.write("/d", "x").await, Err(FsError::IsDirectory { .. })));
+}
+
+/// A store that notes which values are read, call by call, and counts the keys that it lists.
+#[derive(Default)]
+struct Noting {
+    inner: MemoryStore,
+    read: Mutex<Vec<Vec<String>>>,
+    listed: AtomicUsize,
+}
+
+type Done<'a, T> = futures_core::future::BoxFuture<'a, Result<T, StoreError>>;
+
+impl Noting {
+    /// The values that were read since the last time it was asked.
+    fn read(&self) -> Vec<Vec<String>> {
+        std::mem::take(&mut *self.read.lock().unwrap())
+    }
+
+    fn note(&self, keys: impl IntoIterator<Item = impl Into<String>>) {
+        self.read.lock().unwrap().push(keys.into_iter().map(Into::into).collect());
+    }
+}
+
+impl Store for Noting {
+    fn get<'a>(&'a self, namespace: &'a [String], key: &'a str) -> Done<'a, Option<Item>> {
+        self.note([key]);
+        self.inner.get(namespace, key)
+    }
+
+    fn get_many<'a>(&'a self, namespace: &'a [String], keys: &'a [&'a str]) -> Done<'a, Vec<Item>> {
+        self.note(keys.iter().copied());
+        self.inner.get_many(namespace, keys)
+    }
+
+    fn write<'a>(&'a self, namespace: &'a [String], key: &'a str, value: Value, write: Write) -> Done<'a, Item> {
+        self.inner.write(namespace, key, value, write)
+    }
+
+    fn delete<'a>(&'a self, namespace: &'a [String], key: &'a str) -> Done<'a, bool> {
+        self.inner.delete(namespace, key)
+    }
+
+    fn search<'a>(&'a self, prefix: &'a [String], query: &'a Query) -> Done<'a, Vec<Item>> {
+        self.note([format!("{query:?}")]);
+        self.inner.search(prefix, query)
+    }
+
+    fn list_keys<'a>(&'a self, namespace: &'a [String], query: &'a KeyQuery) -> Done<'a, Vec<KeyInfo>> {
+        Box::pin(async move {
+            let found = self.inner.list_keys(namespace, query).await?;
+            self.listed.fetch_add(found.len(), Ordering::Relaxed);
+            Ok(found)
+        })
+    }
+
+    fn namespaces<'a>(&'a self, prefix: &'a [String]) -> Done<'a, Vec<Namespace>> {
+        self.inner.namespaces(prefix)
+    }
+
+    fn sweep(&self) -> Done<'_, u64> {
+        self.inner.sweep()
+    }
+}
+
+#[tokio::test]
+async fn names_are_found_without_reading_a_value() {
+    let store = Arc::new(Noting::default());
+    let mut files = Files::new(Arc::new(StoreBackend::new(store.clone(), namespace("ada"))));
+    files.fill(&[("/a", "12345"), ("/d/b", "x"), ("/d/e/c", "")]).await;
+    store.read();
+    assert_eq!(files.list("/").await.unwrap(), ["/a", "/d/"]);
+    assert_eq!(files.found("/", "*").await, ["/a", "/d/b", "/d/e/c"]);
+    assert_eq!(files.found("/", "d/*").await, ["/d/b"]);
+    let stat = files.backend.stat(&files.state, &p("/a")).await.unwrap();
+    let entry = files.backend.list(&files.state, &p("/")).await.unwrap().entries.remove(0);
+    assert_eq!((stat.kind, stat.size, stat.modified), (Kind::File, 5, entry.modified));
+    assert_eq!((entry.kind, entry.size, entry.modified.is_some()), (Kind::File, 5, true));
+    assert_eq!(files.backend.stat(&files.state, &p("/d")).await.unwrap().kind, Kind::Directory);
+    assert!(matches!(files.list("/a/b").await, Err(FsError::NotADirectory { .. })));
+    files.delete("/d").await.unwrap();
+    assert!(store.read().is_empty());
+    let read = files.backend.read(&files.state, &p("/a"), deepagents_fs::ByteRange::ALL).await.unwrap();
+    assert_eq!(read.stat, stat);
+}
+
+#[tokio::test]
+async fn a_search_for_lines_reads_the_files_it_has_to_page_by_page() {
+    let store = Arc::new(Noting::default());
+    let mut files = Files::new(Arc::new(StoreBackend::new(store.clone(), namespace("ada"))));
+    let large = format!("{}\nhit", "x".repeat(400_000));
+    for n in 0..9 {
+        files.write(&format!("/{n}.txt"), large.clone()).await.unwrap();
+        files.write(&format!("/{n}.md"), "hit").await.unwrap();
+    }
+    store.read();
+    let query = GrepQuery::new("hit", p("/")).only("*.txt").unwrap();
+    let found = files.grep(&query).await.unwrap();
+    assert_eq!(found.matches, 9);
+    let pages = store.read();
+    assert_eq!(pages.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 3], "a megabyte at a time: {pages:?}");
+    assert!(pages.iter().flatten().is_sorted() && pages.iter().flatten().all(|key| key.ends_with(".txt")));
+    let first = files.grep(&GrepQuery { max_count: Some(1), ..query }).await.unwrap();
+    assert_eq!((first.matches, store.read().len()), (1, 1), "what is not needed is not read");
+    let one = files.grep(&GrepQuery::new("hit", p("/3.md"))).await.unwrap();
+    assert_eq!((one.matches, store.read()), (1, vec![vec!["/3.md".to_owned()]]));
+}
+
+#[tokio::test]
+async fn a_listing_passes_over_what_lies_deep() {
+    let store = Arc::new(Noting::default());
+    let mut files = Files::new(Arc::new(StoreBackend::new(store.clone(), namespace("ada"))));
+    for n in 0..2500 {
+        files.write(&format!("/deep/{}/{n:04}", n % 3), "x").await.unwrap();
+        files.write(&format!("/flat/{n:04}"), "x").await.unwrap();
+    }
+    files.fill(&[("/a", ""), ("/deep-er", ""), ("/deep/\u{10ffff}\u{10ffff}", ""), ("/deep0", ""), ("/z", "")]).await;
+    store.listed.store(0, Ordering::Relaxed);
+    assert_eq!(files.list("/").await.unwrap(), ["/a", "/deep/", "/deep-er", "/deep0", "/flat/", "/z"]);
+    let listed = store.listed.load(Ordering::Relaxed);
+    assert!(listed <= 3000, "{listed} of 5005");
+    assert_eq!(files.list("/deep").await.unwrap(), ["/deep/0/", "/deep/1/", "/deep/2/", "/deep/\u{10ffff}\u{10ffff}"]);
+    assert_eq!(files.list("/flat").await.unwrap().len(), 2500);
 }

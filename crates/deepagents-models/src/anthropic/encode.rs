@@ -297,7 +297,10 @@ fn serialize_result<S: Serializer>(
     let mut map = serializer.serialize_map(None)?;
     map.serialize_entry("type", "tool_result")?;
     map.serialize_entry("tool_use_id", &wire_name(&result.call_id))?;
-    map.serialize_entry("content", &ResultContent(&result.content))?;
+    // No content says that there is no output; of an error the API wants some.
+    if result.is_error || result.content.iter().any(is_sendable) {
+        map.serialize_entry("content", &ResultContent(&result.content))?;
+    }
     if result.is_error {
         map.serialize_entry("is_error", &true)?;
     }
@@ -307,19 +310,22 @@ fn serialize_result<S: Serializer>(
 
 struct ResultContent<'a>(&'a [Block]);
 
+/// Whether a block may be part of a result: the API refuses empty text.
+fn is_sendable(block: &Block) -> bool {
+    match block {
+        Block::Text(text) => !text.text.trim().is_empty(),
+        Block::Media(_) | Block::Opaque(_) => true,
+        _ => false,
+    }
+}
+
 impl Serialize for ResultContent<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let sendable = |block: &&Block| match block {
-            Block::Text(text) => !text.text.trim().is_empty(),
-            Block::Media(_) | Block::Opaque(_) => true,
-            _ => false,
-        };
         let mut list = serializer.serialize_seq(None)?;
-        if !self.0.iter().any(|block| sendable(&block)) {
-            // The API refuses empty text, and no content at all where the result is an error.
+        if !self.0.iter().any(is_sendable) {
             list.serialize_element(&TextItem { text: "(no output)", mark: None })?;
         }
-        for block in self.0.iter().filter(sendable) {
+        for block in self.0.iter().filter(|block| is_sendable(block)) {
             let item = match block {
                 Block::Opaque(opaque) => Item::Verbatim(opaque.native.value()),
                 block => Item::Block(block),

@@ -25,14 +25,15 @@ pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError>
         items.into_iter().filter_map(|item| if let Value::Object(item) = item { Some(block(item)) } else { None });
     let usage = answer.remove("usage").unwrap_or_default();
     let stop = answer.get("stop_reason").and_then(Value::as_str).map(str::to_owned);
-    Ok(decoded(origin.clone(), string(&answer, "id"), content.collect(), usage, stop))
-}
-
-fn decoded(origin: Origin, id: String, mut content: Vec<Block>, reported: Value, stop: Option<String>) -> Decoded {
-    let reason = stop_reason(stop.as_deref());
-    if reason == StopReason::MaxTokens {
+    let mut content: Vec<Block> = content.collect();
+    if stop_reason(stop.as_deref()) == StopReason::MaxTokens {
         mark_cut(&mut content);
     }
+    Ok(decoded(origin.clone(), string(&answer, "id"), content, usage, stop))
+}
+
+fn decoded(origin: Origin, id: String, content: Vec<Block>, reported: Value, stop: Option<String>) -> Decoded {
+    let reason = stop_reason(stop.as_deref());
     let usage = usage(&reported);
     let message = AssistantMessage { id, content, origin: Some(origin), name: None, usage: Some(usage) };
     Decoded { output: ModelOutput { message, usage, stop: reason }, stop, usage: reported }
@@ -221,11 +222,16 @@ impl Fold for StreamFold {
         if !self.started || !complete {
             return Err(ModelError::truncated("the stream ended before the answer did"));
         }
+        // Arguments that came, be they none, are whole.
+        let without_args = self.blocks.last().is_some_and(|part| part.json.trim().is_empty());
         let content = std::mem::take(&mut self.blocks).into_iter().map(|part| {
             let takes_json = part.item.contains_key("input");
             if takes_json { block_with_json(part.item, &part.json) } else { block(part.item) }
         });
-        let content = content.collect();
+        let mut content: Vec<Block> = content.collect();
+        if without_args && stop_reason(self.stop.as_deref()) == StopReason::MaxTokens {
+            mark_cut(&mut content);
+        }
         let usage = Value::Object(std::mem::take(&mut self.usage));
         Ok(decoded(std::mem::take(&mut self.origin), std::mem::take(&mut self.id), content, usage, self.stop.take()))
     }

@@ -91,7 +91,8 @@ impl Item<'_> {
     }
 }
 
-/// Groups the messages from a position on: results first, then what the user says, as one turn.
+/// Groups the messages from a position on: results first, then what the user says, as one turn. An answer without words
+/// is not sent, but parts the turns around it.
 pub(super) fn turns<'a>(request: &'a ModelRequest, from: usize, origin: &Origin) -> Result<Turns<'a>, ModelError> {
     let mut marks: Vec<(usize, CacheTtl)> = request.cache.messages.clone();
     marks.sort_unstable();
@@ -99,6 +100,7 @@ pub(super) fn turns<'a>(request: &'a ModelRequest, from: usize, origin: &Origin)
     let rest = request.messages.len().saturating_sub(from);
     let mut parts: Vec<Part<'a>> = Vec::with_capacity(rest);
     let mut turns: Vec<Span> = Vec::with_capacity(rest);
+    let mut silent = false;
     for (index, message) in (from..).zip(request.messages.tail(from)) {
         let from = parts.len();
         let role = match &**message {
@@ -120,6 +122,7 @@ pub(super) fn turns<'a>(request: &'a ModelRequest, from: usize, origin: &Origin)
         };
         let new = parts.get_mut(from..).unwrap_or_default();
         if new.is_empty() {
+            silent |= role == Role::Assistant;
             continue;
         }
         if let Some((_, ttl)) = marks.iter().rev().find(|(at, _)| *at == index)
@@ -127,8 +130,10 @@ pub(super) fn turns<'a>(request: &'a ModelRequest, from: usize, origin: &Origin)
         {
             part.mark = Some(*ttl);
         }
+        // What was said before an answer without words stays the turn it was, and so what a provider has cached.
+        let apart = std::mem::take(&mut silent);
         match turns.last_mut() {
-            Some(last) if role == Role::User && last.role == Role::User => {
+            Some(last) if role == Role::User && last.role == Role::User && !apart => {
                 (last.parts.end, last.upto) = (parts.len(), index + 1);
             }
             _ => turns.push(Span { role, parts: from..parts.len(), upto: index + 1 }),

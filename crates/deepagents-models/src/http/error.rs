@@ -131,6 +131,11 @@ const TOO_LONG: &[&str] = &[
     "exceeds the model's context",
     "context length exceeded",
     "context window exceeded",
+    "context limit exceeded",
+    "input tokens exceed the configured limit",
+    // Names of errors that gateways put into the text.
+    "context_length_exceeded",
+    "contextwindowexceedederror",
     "too large for model with",
     "exceeds the maximum number of tokens",
     "reduce the length of the messages",
@@ -279,6 +284,13 @@ mod tests {
                 r#"{"error":{"code":400,"message":"request (2009 tokens) exceeds the available context size (512 tokens)","type":"exceed_context_size_error"}}"#,
                 "context_length",
             ),
+            (
+                400,
+                r#"{"error":{"message":"Input tokens exceed the configured limit of 272000 tokens.","type":"invalid_request_error"}}"#,
+                "context_length",
+            ),
+            (400, r#"{"detail":"litellm.ContextWindowExceededError: too much"}"#, "context_length"),
+            (400, r#"{"error":{"message":"upstream: context_length_exceeded","code":400}}"#, "context_length"),
             (
                 413,
                 r#"{"error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}"#,

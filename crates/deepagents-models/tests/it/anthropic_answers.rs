@@ -145,8 +145,12 @@ async fn arguments_that_are_not_json_become_an_invalid_call() {
     let Block::InvalidToolCall(call) = &content[0] else { panic!("{content:?}") };
     assert!(call.error.contains("cut off at the token limit"));
 
-    let (content, _) = content_of(sse(&anthropic_stream(&[(start, vec![])], "tool_use"))).await;
+    let (content, _) = content_of(sse(&anthropic_stream(&[(start.clone(), vec![])], "tool_use"))).await;
     assert_eq!(content[0], Block::call("t", "look", json!({})));
+
+    let none = vec![json!({"type": "input_json_delta", "partial_json": "{}"})];
+    let (content, _) = content_of(sse(&anthropic_stream(&[(start, none)], "max_tokens"))).await;
+    assert_eq!(content[0], Block::call("t", "look", json!({})), "what came whole was not cut");
 }
 
 #[tokio::test]

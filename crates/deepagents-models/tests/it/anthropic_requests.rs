@@ -81,27 +81,29 @@ fn a_whole_request_has_the_shape_the_api_documents() {
 }
 
 #[test]
-fn results_come_first_in_a_turn_and_silent_messages_are_skipped() {
+fn results_come_first_in_a_turn_and_silent_answers_are_not_sent_but_part_the_turns_around_them() {
     let silent = Message::Assistant(AssistantMessage::of(vec![Block::text(" \n")]));
     let request = ModelRequest::new(vec![
         Message::user("one"),
         silent,
         Message::user("two"),
+        Message::user("three"),
         call("t1"),
         Message::user("steer"),
         result("t1", "r"),
     ]);
     let messages = body(&request)["messages"].clone();
-    assert_eq!(messages.as_array().unwrap().len(), 3);
-    assert_eq!(messages[0]["content"][1]["text"], "two");
+    assert_eq!(messages.as_array().unwrap().len(), 4);
+    assert_eq!(messages[0]["content"], json!([{"type": "text", "text": "one"}]));
+    assert_eq!(messages[1]["content"].as_array().unwrap().len(), 2);
     assert_eq!(
-        (&messages[2]["content"][0]["type"], &messages[2]["content"][1]["text"]),
+        (&messages[3]["content"][0]["type"], &messages[3]["content"][1]["text"]),
         (&json!("tool_result"), &json!("steer"))
     );
 }
 
 #[test]
-fn results_carry_errors_and_images_and_are_never_empty() {
+fn results_carry_errors_and_images_and_have_no_content_where_there_is_no_output() {
     let mut failed = ToolMessage::error("t1", "look", "");
     failed.content.push(image());
     let request = ModelRequest::new(vec![
@@ -109,6 +111,8 @@ fn results_carry_errors_and_images_and_are_never_empty() {
         Message::Tool(failed),
         call("t2"),
         Message::Tool(ToolMessage::error("t2", "look", "")),
+        call("t3"),
+        result("t3", " \n"),
     ]);
     let messages = body(&request)["messages"].clone();
     assert_eq!(
@@ -117,6 +121,7 @@ fn results_carry_errors_and_images_and_are_never_empty() {
             {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}]})
     );
     assert_eq!(messages[3]["content"][0]["content"][0]["text"], "(no output)");
+    assert_eq!(messages[5]["content"][0], json!({"type": "tool_result", "tool_use_id": "t3"}));
 }
 
 #[test]

@@ -9,14 +9,21 @@ use crate::error::{DatabaseError, Failure};
 pub(super) enum PgError {
     Query(tokio_postgres::Error),
     Pool(String),
+    Damaged(String),
 }
 
 impl PgError {
+    /// A column holds what no version of this library writes there.
+    pub(super) fn damaged(reason: String) -> Failure<Self> {
+        Failure::Database(Self::Damaged(reason))
+    }
+
     pub(super) fn explain(&self, name: &str) -> DatabaseError {
         let database = name.to_owned();
         let error = match self {
             Self::Query(error) => error,
             Self::Pool(reason) => return DatabaseError::Unavailable { database, reason: reason.clone() },
+            Self::Damaged(reason) => return DatabaseError::Damaged { database, reason: reason.clone() },
         };
         let Some(reported) = error.as_db_error() else {
             let mut reason = error.to_string();

@@ -9,11 +9,13 @@ use tokio_postgres::{Config, Socket};
 use super::{Postgres, PostgresOptions, Work};
 use crate::error::{DatabaseError, Failure};
 
-/// Processes that begin at once bring the schema up to date one after the other.
+/// Processes that begin at once bring their schema up to date one after the other; other schemas do not wait.
 const MIGRATION_LOCK: i64 = 0x6461_6774;
 
 /// The steps from an empty schema to the present one; its version is how many were taken.
-const MIGRATIONS: [&str; 1] = ["
+const MIGRATIONS: [&str; 2] = [FIRST, KEYS];
+
+const FIRST: &str = "
     CREATE SEQUENCE epoch;
     CREATE TABLE thread (
         key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -69,7 +71,14 @@ const MIGRATIONS: [&str; 1] = ["
     );
     CREATE UNIQUE INDEX item_place ON item (namespace, md5(name));
     CREATE INDEX item_expires ON item (expires_at) WHERE expires_at IS NOT NULL;
-"];
+";
+
+/// Keys are listed in order by an index of how they begin: a key may be longer than an index takes.
+const KEYS: &str = "
+    ALTER TABLE item ADD COLUMN size bigint NOT NULL DEFAULT 0;
+    UPDATE item SET size = octet_length(value);
+    CREATE INDEX item_keys ON item (namespace, left(name, 64));
+";
 
 pub(super) async fn connect<T>(options: PostgresOptions, mut config: Config, tls: T) -> Result<Postgres, DatabaseError>
 where
@@ -115,7 +124,7 @@ enum Verdict {
 async fn migrate(database: &Postgres, schema: &str) -> Work<Verdict> {
     let mut client = database.client().await?;
     let change = client.transaction().await?;
-    change.execute("SELECT pg_advisory_xact_lock($1)", &[&MIGRATION_LOCK]).await?;
+    change.execute("SELECT pg_advisory_xact_lock(hashtextextended($2, $1))", &[&MIGRATION_LOCK, &schema]).await?;
     let known = MIGRATIONS.len() as i64;
     let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = $1";
     let tables: Vec<String> = change.query(tables, &[&schema]).await?.iter().map(|row| row.get(0)).collect();

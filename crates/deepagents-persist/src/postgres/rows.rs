@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use deadpool_postgres::{GenericClient, Transaction};
-use deepagents_core::journal::{Fence, JournalError, Status, ThreadInfo, check_thread};
+use deepagents_core::journal::{Fence, JournalError, ThreadInfo, check_thread};
 use tokio_postgres::Row;
 
 use super::Work;
+use super::error::PgError;
 use crate::blob::{Hash, Packed};
-use crate::convert::{Apart, time, unsigned, whole};
+use crate::convert::{Apart, metadata, status, time, unsigned, whole};
 
 /// Appends that keep texts apart hold this together, whoever removes unneeded ones holds it alone.
 const BLOB_LOCK: i64 = 0x6461_6262;
@@ -33,8 +34,8 @@ pub(super) const THREAD: &str = "key, id, head, status, epoch, owner, lease_unti
 pub(super) fn thread_row(row: &Row) -> Work<ThreadRow> {
     let mut info = ThreadInfo::new(row.get::<_, String>(1), time(row.get(8)));
     info.end = unsigned(row.get(2));
-    info.status = Status::from_word(row.get(3)).unwrap_or(Status::Empty);
-    info.metadata = serde_json::from_str(row.get(7)).map_err(|error| JournalError::Storage(Box::new(error)))?;
+    info.status = status(&info.id, row.get(3)).map_err(PgError::damaged)?;
+    info.metadata = metadata(&info.id, row.get(7)).map_err(PgError::damaged)?;
     info.updated_at = time(row.get(9));
     info.expires_at = row.get::<_, Option<i64>>(10).map(time);
     info.bytes = unsigned(row.get(11));

@@ -62,10 +62,16 @@ impl Threads for Postgres {
 
     fn delete<'a>(&'a self, thread: &'a str) -> Done<'a, bool> {
         self.done(async move {
+            if thread.contains('\0') {
+                return Ok(false);
+            }
             let mut client = self.client().await?;
             let db = client.transaction().await?;
-            let Some(row) = find(&db, self.now(), thread, true).await? else { return Ok(false) };
-            db.execute(&db.prepare_cached("DELETE FROM thread WHERE key = $1").await?, &[&row.key]).await?;
+            // What is in the row does not matter: a damaged thread can be deleted too.
+            let sql = format!("DELETE FROM thread WHERE id = $2 AND (expires_at IS NULL OR expires_at > {NOW})");
+            if db.execute(&db.prepare_cached(&sql).await?, &[&self.now(), &thread]).await? == 0 {
+                return Ok(false);
+            }
             drop_blobs(&db).await?;
             db.commit().await?;
             Ok(true)

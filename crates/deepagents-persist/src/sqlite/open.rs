@@ -22,7 +22,9 @@ const WAL_PAGES: i64 = 512;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The steps from an empty file to the present schema; the schema's number is how many were taken.
-const MIGRATIONS: [&str; 1] = ["
+const MIGRATIONS: [&str; 2] = [FIRST, KEYS];
+
+const FIRST: &str = "
     CREATE TABLE epoch (last INTEGER NOT NULL) STRICT;
     INSERT INTO epoch VALUES (0);
     CREATE TABLE thread (
@@ -86,7 +88,14 @@ const MIGRATIONS: [&str; 1] = ["
         UNIQUE (namespace, name)
     ) STRICT;
     CREATE INDEX item_expires ON item (expires_at) WHERE expires_at IS NOT NULL;
-"];
+";
+
+/// Keys are listed from an index alone, since a row is as large as its value.
+const KEYS: &str = "
+    ALTER TABLE item ADD COLUMN size INTEGER NOT NULL DEFAULT 0;
+    UPDATE item SET size = octet_length(value);
+    CREATE INDEX item_keys ON item (namespace, name, version, size, updated_at, expires_at);
+";
 
 /// Opens the connection that writes, and brings the schema up to date. Blocks.
 pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<Connection, DatabaseError> {
@@ -211,7 +220,12 @@ fn migrate(db: &mut Connection) -> rusqlite::Result<i64> {
 
 /// What an error of SQLite means for whoever uses the file.
 pub(super) fn explain(path: &Path, error: &rusqlite::Error) -> DatabaseError {
-    let (database, reason) = (path.display().to_string(), error.to_string());
+    let database = path.display().to_string();
+    if let rusqlite::Error::FromSqlConversionFailure(_, _, reason) = error {
+        // A column holds what no version of this library writes there.
+        return DatabaseError::Damaged { database, reason: reason.to_string() };
+    }
+    let reason = error.to_string();
     if error.sqlite_error().is_some_and(|found| found.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE) {
         // The index of the WAL could not grow.
         return DatabaseError::Full { database, reason };

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use deepagents_core::journal::{Fence, JournalError, Status, ThreadInfo, check_thread};
+use deepagents_core::journal::{Fence, JournalError, ThreadInfo, check_thread};
+use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Work;
 use crate::blob::{Hash, Packed};
-use crate::convert::{Apart, time, unsigned, whole};
+use crate::convert::{Apart, metadata, status, time, unsigned, whole};
 
 /// A thread's row.
 pub(super) struct ThreadRow {
@@ -23,11 +24,14 @@ pub(super) const THREAD: &str = "key, id, head, status, epoch, owner, lease_unti
 
 pub(super) fn thread_row(row: &Row<'_>) -> rusqlite::Result<ThreadRow> {
     let id: String = row.get(1)?;
+    let bad = |column: usize| {
+        move |reason: String| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, reason.into())
+    };
+    let (word, noted): (String, String) = (row.get(3)?, row.get(7)?);
     let mut info = ThreadInfo::new(id, time(row.get(8)?));
     info.end = unsigned(row.get(2)?);
-    info.status = Status::from_word(&row.get::<_, String>(3)?).unwrap_or(Status::Empty);
-    info.metadata = serde_json::from_str(&row.get::<_, String>(7)?)
-        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(7, rusqlite::types::Type::Text, Box::new(error)))?;
+    info.status = status(&info.id, &word).map_err(bad(3))?;
+    info.metadata = metadata(&info.id, &noted).map_err(bad(7))?;
     info.updated_at = time(row.get(9)?);
     info.expires_at = row.get::<_, Option<i64>>(10)?.map(time);
     info.bytes = unsigned(row.get(11)?);

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use deepagents_core::journal::{Claim, Journal, JournalError, Record};
+use deepagents_core::journal::{Claim, Journal, JournalError, Record, ThreadQuery};
 use deepagents_core::message::{Message, MessageOp};
 use deepagents_core::run::Machine;
 use deepagents_core::state::{MessagesChannel, Update};
+use deepagents_core::store::{KeyQuery, Store};
 use deepagents_persist::{DatabaseError, Sqlite, Synchronous};
 use rusqlite::Connection;
 
@@ -152,16 +153,59 @@ async fn a_damaged_record_and_a_lost_blob_are_found_and_say_where() {
 }
 
 #[tokio::test]
-async fn damaged_metadata_is_an_error_and_is_not_written_over() {
+async fn a_damaged_row_of_a_thread_is_an_error_and_is_not_written_over() {
     let path = place();
     let database = Sqlite::open(&path).await.unwrap();
-    database.claim("t", Claim::new("test", Duration::from_secs(60))).await.unwrap();
+    let fence = database.claim("t", Claim::new("test", Duration::from_secs(60))).await.unwrap();
+    database.append("t", fence, 0, step()).await.unwrap();
     let other = Connection::open(&path).unwrap();
-    other.execute_batch("UPDATE thread SET metadata = '{\"title\":'").unwrap();
-    assert!(database.threads().get("t").await.is_err());
-    assert!(database.threads().set_metadata("t", serde_json::Map::new()).await.is_err());
-    let kept: String = other.query_row("SELECT metadata FROM thread", [], |row| row.get(0)).unwrap();
-    assert_eq!(kept, "{\"title\":");
+    for (column, damage) in [("status", "asleep"), ("metadata", "{\"title\":")] {
+        let was: String = other.query_row(&format!("SELECT {column} FROM thread"), [], |row| row.get(0)).unwrap();
+        let put = |value: &str| other.execute(&format!("UPDATE thread SET {column} = ?1"), [value]).unwrap();
+        put(damage);
+        for error in [
+            database.threads().get("t").await.unwrap_err(),
+            database.threads().list(&ThreadQuery::default()).await.unwrap_err(),
+            database.threads().set_metadata("t", serde_json::Map::new()).await.unwrap_err(),
+            database.append("t", fence, 1, step()).await.unwrap_err(),
+        ] {
+            let told = matches!(reason(&error), DatabaseError::Damaged { reason, .. } if reason.contains("`t`"));
+            assert!(told && error.to_string().contains(column), "{error:?}");
+        }
+        let kept: String = other.query_row(&format!("SELECT {column} FROM thread"), [], |row| row.get(0)).unwrap();
+        assert_eq!(kept, damage);
+        put(&was);
+        assert_eq!(database.threads().get("t").await.unwrap().unwrap().end, 1);
+    }
+    other.execute_batch("UPDATE thread SET status = 'asleep'").unwrap();
+    assert!(database.threads().delete("t").await.unwrap(), "it can be deleted");
+}
+
+#[tokio::test]
+async fn a_damaged_value_is_an_error_and_keys_are_listed_all_the_same() {
+    let path = place();
+    let database = Sqlite::open(&path).await.unwrap();
+    let a = ["a".to_owned()];
+    database.put(&a, "k", serde_json::json!({"n": 1})).await.unwrap();
+    Connection::open(&path).unwrap().execute_batch("UPDATE item SET value = '{'").unwrap();
+    let error = Store::get(&database, &a, "k").await.unwrap_err();
+    assert!(matches!(DatabaseError::of_store(&error), Some(DatabaseError::Damaged { .. })), "{error:?}");
+    assert_eq!(database.list_keys(&a, &KeyQuery::default()).await.unwrap()[0].size, 7);
+}
+
+#[tokio::test]
+async fn a_file_of_the_first_schema_is_brought_up_to_date() {
+    let path = place();
+    let a = ["a".to_owned()];
+    {
+        let database = Sqlite::open(&path).await.unwrap();
+        database.put(&a, "k", serde_json::json!("ü")).await.unwrap();
+    }
+    let before = "DROP INDEX item_keys; ALTER TABLE item DROP COLUMN size; PRAGMA user_version = 1";
+    Connection::open(&path).unwrap().execute_batch(before).unwrap();
+    let database = Sqlite::open(&path).await.unwrap();
+    assert_eq!(database.list_keys(&a, &KeyQuery::default()).await.unwrap()[0].size, 4);
+    assert_eq!(Store::get(&database, &a, "k").await.unwrap().unwrap().value, "ü");
 }
 
 #[tokio::test]

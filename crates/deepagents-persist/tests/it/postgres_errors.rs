@@ -4,10 +4,11 @@
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use deepagents_core::journal::{Claim, Fence, Journal, JournalError, Record, RecordUpdate};
+use deepagents_core::journal::{Claim, Fence, Journal, JournalError, Record, RecordUpdate, ThreadQuery};
 use deepagents_core::message::Message;
 use deepagents_core::run::Machine;
 use deepagents_core::state::Update;
+use deepagents_core::store::{KeyQuery, Store};
 use deepagents_persist::{DatabaseError, Postgres};
 use tokio_postgres::Client;
 
@@ -77,6 +78,61 @@ async fn a_damaged_record_and_a_lost_blob_say_where() {
     other.batch_execute(&format!("UPDATE {schema}.event SET body = 'x' WHERE position = 0")).await.unwrap();
     let error = database.load("t", None).await.unwrap_err();
     assert!(matches!(error, JournalError::Damaged { position: 0, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_damaged_row_of_a_thread_is_an_error_and_is_not_written_over() {
+    let Some((_, schema, other, database, fence)) = thread("damaged_row").await else { return };
+    database.release("t", fence).await.unwrap();
+    for (column, damage) in [("status", "asleep"), ("metadata", "{\"title\":")] {
+        let kept = async || -> String {
+            other.query_one(&format!("SELECT {column} FROM {schema}.thread"), &[]).await.unwrap().get(0)
+        };
+        let was = kept().await;
+        let put = format!("UPDATE {schema}.thread SET {column} = $1");
+        other.execute(&put, &[&damage]).await.unwrap();
+        for error in [
+            database.threads().get("t").await.unwrap_err(),
+            database.threads().list(&ThreadQuery::default()).await.unwrap_err(),
+            database.threads().set_metadata("t", serde_json::Map::new()).await.unwrap_err(),
+            database.claim("t", Claim::new("test", Duration::from_secs(600))).await.unwrap_err(),
+        ] {
+            let told = matches!(reason(&error), DatabaseError::Damaged { reason, .. } if reason.contains("`t`"));
+            assert!(told && error.to_string().contains(column), "{error:?}");
+        }
+        assert_eq!(kept().await, damage);
+        other.execute(&put, &[&was]).await.unwrap();
+        assert_eq!(database.threads().get("t").await.unwrap().unwrap().end, 1);
+    }
+    other.batch_execute(&format!("UPDATE {schema}.thread SET status = 'asleep'")).await.unwrap();
+    assert!(database.threads().delete("t").await.unwrap(), "it can be deleted");
+}
+
+#[tokio::test]
+async fn a_damaged_value_is_an_error_and_keys_are_listed_all_the_same() {
+    let Some((_, schema, other, database, _)) = thread("damaged_value").await else { return };
+    let a = ["a".to_owned()];
+    database.put(&a, "k", serde_json::json!({"n": 1})).await.unwrap();
+    other.batch_execute(&format!("UPDATE {schema}.item SET value = '{{'")).await.unwrap();
+    let error = Store::get(&database, &a, "k").await.unwrap_err();
+    assert!(matches!(DatabaseError::of_store(&error), Some(DatabaseError::Damaged { .. })), "{error:?}");
+    assert_eq!(database.list_keys(&a, &KeyQuery::default()).await.unwrap()[0].size, 7);
+}
+
+#[tokio::test]
+async fn a_schema_of_the_first_version_is_brought_up_to_date() {
+    let Some((url, schema, other, database, _)) = thread("first_version").await else { return };
+    let a = ["a".to_owned()];
+    database.put(&a, "k", serde_json::json!("ü")).await.unwrap();
+    drop(database);
+    let before = format!(
+        "DROP INDEX {schema}.item_keys; ALTER TABLE {schema}.item DROP COLUMN size;
+         UPDATE {schema}.deepagents_version SET version = 1"
+    );
+    other.batch_execute(&before).await.unwrap();
+    let database = Postgres::options().schema(&schema).connect(&url).await.unwrap();
+    assert_eq!(database.list_keys(&a, &KeyQuery::default()).await.unwrap()[0].size, 4);
+    assert_eq!(Store::get(&database, &a, "k").await.unwrap().unwrap().value, "ü");
 }
 
 #[tokio::test]

@@ -142,6 +142,10 @@ macro_rules! store_suite {
             a_search_goes_by_whole_labels_and_in_order
             a_search_is_narrowed_by_key_and_fields_and_paged
             a_search_compares
+            many_items_are_read_at_once_in_the_order_of_their_keys
+            keys_are_those_of_one_namespace_in_order
+            keys_are_narrowed_by_how_they_begin_and_paged
+            a_key_tells_what_its_item_tells
             namespaces_are_listed_once_and_sorted_and_vanish_with_their_last_item
             namespaces_are_found_by_their_ends_and_to_a_depth
             places_that_cannot_be_used_are_refused_and_nothing_is_stored

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deepagents_core::store::{Comparison, Expected, Filter, Item, NamespaceQuery, Query, Store, StoreError, Write};
+use deepagents_core::store::{
+    Comparison, Expected, Filter, Item, KeyInfo, KeyQuery, NamespaceQuery, Query, Store, StoreError, Write,
+};
 use serde_json::{Value, json};
 
 use super::TestClock;
@@ -164,6 +166,96 @@ pub async fn a_search_compares(store: Any, _: TestClock) {
     assert_eq!(store.search(&a, &both).await.unwrap().len(), 1);
 }
 
+/// What is not there is left out, and no item is taken for another.
+pub async fn many_items_are_read_at_once_in_the_order_of_their_keys(store: Any, clock: TestClock) {
+    let a = ns(&["a"]);
+    let long = "k".repeat(2000);
+    for key in ["1", "2", "ü", &long] {
+        store.put(&a, key, json!({"key": key})).await.unwrap();
+    }
+    store.put(&ns(&["a", "x"]), "3", json!(1)).await.unwrap();
+    store.write(&a, "over", json!(1), Write { ttl: Some(Duration::from_secs(1)), ..Write::default() }).await.unwrap();
+    clock.pass(Duration::from_secs(1));
+    let found = store.get_many(&a, &["ü", "over", "1", "3", &long, "nobody", "a\0b"]).await.unwrap();
+    assert_eq!(found.iter().map(|item| &*item.key).collect::<Vec<_>>(), ["ü", "1", &long]);
+    assert_eq!(Some(&found[1]), store.get(&a, "1").await.unwrap().as_ref());
+    assert!(store.get_many(&a, &[]).await.unwrap().is_empty());
+}
+
+async fn keys(store: &Any, namespace: &[&str], query: KeyQuery) -> Vec<String> {
+    store.list_keys(&ns(namespace), &query).await.unwrap().into_iter().map(|info| info.key).collect()
+}
+
+/// Those of the namespaces below are not among them, and order is that of bytes.
+pub async fn keys_are_those_of_one_namespace_in_order(store: Any, _: TestClock) {
+    filled(&store).await;
+    assert_eq!(keys(&store, &["a"], KeyQuery::default()).await, ["1"]);
+    assert_eq!(keys(&store, &["a", "x"], KeyQuery::default()).await, ["1", "2"]);
+    assert!(keys(&store, &[], KeyQuery::default()).await.is_empty());
+    assert!(keys(&store, &["nobody"], KeyQuery::default()).await.is_empty());
+    let long = |end: &str| format!("/{}{end}", "long".repeat(400));
+    let mut names = ["", "/b/x", "/b-c", "/b", "/a", "/A", "/ü", "/\u{10ffff}", "%", "'"].map(str::to_owned).to_vec();
+    names.extend([long("2"), long("1"), long("")]);
+    for name in &names {
+        store.put(&ns(&["n"]), name, json!(1)).await.unwrap();
+    }
+    names.sort();
+    assert_eq!(keys(&store, &["n"], KeyQuery::default()).await, names);
+}
+
+/// A prefix is text, not a pattern; a page begins after a key, which need not be there any more.
+pub async fn keys_are_narrowed_by_how_they_begin_and_paged(store: Any, _: TestClock) {
+    let long = |n: usize| format!("/d/{}{n}", "long".repeat(30));
+    let mut names: Vec<String> = (0..5).map(long).collect();
+    names.extend(["/d/_1", "/d/%1", "/d/a", "/d/\u{10ffff}z"].map(str::to_owned));
+    for name in names.iter().map(String::as_str).chain(["/d", "/d-", "/d0", "/e"]) {
+        store.put(&ns(&["n"]), name, json!(1)).await.unwrap();
+    }
+    names.sort();
+    let below = KeyQuery::default().prefix("/d/");
+    assert_eq!(keys(&store, &["n"], below.clone()).await, names);
+    assert_eq!(keys(&store, &["n"], KeyQuery::default().prefix("/d/_")).await, ["/d/_1"]);
+    assert_eq!(keys(&store, &["n"], KeyQuery::default().prefix("/d").limit(1)).await, ["/d"]);
+    assert!(keys(&store, &["n"], KeyQuery::default().prefix("/x")).await.is_empty());
+    assert!(keys(&store, &["n"], KeyQuery::default().prefix("/d\0")).await.is_empty());
+    assert!(keys(&store, &["n"], below.clone().limit(0)).await.is_empty());
+    for size in 1..=names.len() + 1 {
+        let (mut paged, mut page) = (Vec::new(), below.clone().limit(size));
+        loop {
+            let found = keys(&store, &["n"], page.clone()).await;
+            assert!(found.len() <= size);
+            let Some(last) = found.last() else { break };
+            page = page.after(last);
+            paged.extend(found);
+        }
+        assert_eq!(paged, names, "pages of {size}");
+    }
+    assert_eq!(keys(&store, &["n"], below.clone().after("/")).await, names, "it comes before the prefix");
+    assert!(keys(&store, &["n"], below.clone().after("/e")).await.is_empty(), "it comes after the prefix");
+    assert_eq!(keys(&store, &["n"], below.clone().after("/d/%\0").limit(1)).await, ["/d/%1"]);
+    store.delete(&ns(&["n"]), "/d/_1").await.unwrap();
+    assert_eq!(keys(&store, &["n"], below.after("/d/_1").limit(1)).await, ["/d/a"]);
+}
+
+/// The size is that of the value as JSON, unless its writer says another.
+pub async fn a_key_tells_what_its_item_tells(store: Any, clock: TestClock) {
+    let a = ns(&["a"]);
+    let value = json!({"text": "ü\n".repeat(20_000), "n": 1.50});
+    let sized = Write { size: Some(7), ..Write::default() };
+    store.put(&a, "plain", value.clone()).await.unwrap();
+    store.write(&a, "said", value.clone(), sized).await.unwrap();
+    store.write(&a, "said before", json!(1), sized).await.unwrap();
+    clock.pass(Duration::from_secs(1));
+    store.put(&a, "said before", json!("now")).await.unwrap();
+    let told = store.list_keys(&a, &KeyQuery::default()).await.unwrap();
+    let items = store.search(&a, &Query::default()).await.unwrap();
+    assert_eq!(told, items.iter().map(KeyInfo::from).collect::<Vec<_>>());
+    let told: Vec<_> = told.into_iter().map(|info| (info.key, info.size, info.version)).collect();
+    let json = value.to_string().len() as u64;
+    assert_eq!(told, [("plain".to_owned(), json, 1), ("said".to_owned(), 7, 1), ("said before".to_owned(), 5, 2)]);
+    assert_eq!(store.get(&a, "said").await.unwrap().unwrap().size, 7);
+}
+
 /// A namespace is there as long as something is in it.
 pub async fn namespaces_are_listed_once_and_sorted_and_vanish_with_their_last_item(store: Any, _: TestClock) {
     filled(&store).await;
@@ -222,6 +314,7 @@ pub async fn an_item_lives_as_long_as_it_is_told_after_its_last_write(store: Any
     clock.pass(Duration::from_secs(20));
     assert_eq!(store.get(&a, "k").await.unwrap(), None);
     assert_eq!(places(&store.search(&[], &Query::default()).await.unwrap()), ["b:stays"]);
+    assert!(keys(&store, &["a"], KeyQuery::default()).await.is_empty());
     assert_eq!(store.namespaces(&[]).await.unwrap(), [ns(&["b"])]);
     store.write(&a, "l", json!(1), short).await.unwrap();
     store.write(&a, "m", json!(1), short).await.unwrap();
@@ -240,7 +333,7 @@ pub async fn an_item_that_is_over_begins_anew(store: Any, clock: TestClock) {
     assert!(!store.delete(&a, "k").await.unwrap());
     store.write(&a, "k", json!(1), Write { ttl: Some(Duration::from_secs(1)), ..Write::default() }).await.unwrap();
     clock.pass(Duration::from_secs(1));
-    let write = Write { expected: Expected::Version(None), ttl: None };
+    let write = Write { expected: Expected::Version(None), ..Write::default() };
     let item = store.write(&a, "k", json!(2), write).await.unwrap();
     assert_eq!((item.version, item.created_at == item.updated_at), (1, true));
 }

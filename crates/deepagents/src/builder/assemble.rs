@@ -14,7 +14,6 @@ use crate::middleware::{
 };
 use crate::permits;
 use crate::profile::{Applied, ProfileConfig};
-use crate::workspace::Workspace;
 
 impl DeepAgentBuilder {
     /// Refuses approvals that could not be had.
@@ -84,15 +83,21 @@ impl DeepAgentBuilder {
         }
         let workspace = match self.permissions.is_empty() {
             true => self.workspace,
-            // A command reaches whatever the shell reaches, whatever the rules say.
-            false if matches!(&self.workspace, Workspace::One(backend) if backend.shell().is_some()) => {
-                return Err(BuildError::Option(
-                    "permission rules cannot bind commands: take the shell off the backend, or the rules".into(),
-                ));
+            false => {
+                let runs_commands = self.workspace.may_run_commands();
+                let guarded = self.workspace.guarded(self.permissions.clone());
+                // A command reaches whatever the shell reaches, whatever the rules say.
+                if runs_commands && !guarded.may_run_commands() {
+                    return Err(BuildError::Option(
+                        "permission rules cannot bind commands: take the shell off the backend, or the rules about files \
+                         that commands reach"
+                            .into(),
+                    ));
+                }
+                guarded
             }
-            false => self.workspace.guarded(self.permissions.clone()),
         };
-        let approvals = self.approvals.and(permits::approvals(&self.permissions));
+        let approvals = self.approvals.over(permits::approvals(&self.permissions)).asking();
         let profile = Applied::find(&self.profiles, model.name(), self.profile)?;
         let mut stack = Stack::default();
         options.check_planner(&profile)?;

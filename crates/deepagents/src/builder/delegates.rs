@@ -266,7 +266,7 @@ impl DeepAgentBuilder {
                 below.workspace = below.workspace.guarded(rules.clone());
                 below.approvals = below.approvals.and(permits::approvals(rules));
             }
-            below.approvals = below.approvals.and(spec.approvals.clone().unwrap_or_default());
+            below.approvals = below.approvals.and(spec.approvals.clone().unwrap_or_default().asking());
         } else {
             below.permissions = spec.permissions.clone().unwrap_or(below.permissions);
             below.approvals = spec.approvals.clone().unwrap_or(below.approvals);

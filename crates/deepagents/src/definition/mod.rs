@@ -103,7 +103,7 @@ impl AgentDefinition {
         let asks = self.interrupt_on.as_ref()?.iter();
         Some(asks.fold(Approvals::new(), |all, (tool, ask)| match ask.ask() {
             Some(ask) => all.before(tool, ask),
-            None => all,
+            None => all.never(tool),
         }))
     }
 

@@ -58,7 +58,9 @@
 //! A run that goes on with a thread that was there before, or from an earlier position of its own, agents that may work
 //! in the background, and, when it is played, a run that was steered: each is refused with an error of its own. Values
 //! for hooks and tools given with
-//! [`RunInput::with`](crate::RunInput::with) are not recorded.
+//! [`RunInput::with`](crate::RunInput::with) are not recorded. Nor are the files that middlewares read by themselves, such
+//! as those of memory and skills: the agent that plays needs the same at the same paths. The `options` of the header are a
+//! place for them.
 
 mod departure;
 mod events;

@@ -247,6 +247,13 @@ async fn what_a_file_allows_itself_takes_nothing_away_from_the_rules_and_questio
         .unwrap();
     let input = RunInput::new("Main.").thread("t").update(files([("/agents/x.md", wide)]));
     assert_eq!(agent.invoke(input).await.unwrap().stop, Stop::Waiting);
+    let unasked = "---\ndescription: d\ninterrupt_on: {write_file: false}\n---\n";
+    let asks = Permissions::new([Rule::new(RuleMode::Ask, ["/secret/**"])]).unwrap();
+    let model = delegating("x", [Turn::calls([write("/secret/a")]), Turn::text("Tried.")]);
+    let agent = DeepAgent::builder().model(model).agents_from(["/agents"]).permissions(asks);
+    let agent = agent.journal(MemoryJournal::new()).build().unwrap();
+    let input = RunInput::new("Main.").thread("t").update(files([("/agents/x.md", unasked)]));
+    assert_eq!(agent.invoke(input).await.unwrap().stop, Stop::Waiting);
 }
 
 #[tokio::test]
@@ -282,7 +289,7 @@ async fn a_file_may_ask_about_more_shape_its_report_and_share_the_conversation()
     let file = "---\ndescription: d\nresponse_format:\n  title: Count\n  type: object\n  properties: {n: {type: integer}}\n  \
                 required: [n]\n---\n";
     let model = delegating("x", [Turn::call("Count", json!({"n": 3})), Turn::text(r#"{"n":3}"#)]);
-    assert_eq!(results(&run(&model, &[("/agents/x.md", file)], |b| b).await)[0].0, r#"{"n":3}"#);
+    assert_eq!(results(&run(&model, &[("/agents/x.md", file)], |b| b).await)[0].0, r#"{"n": 3}"#);
 
     let fork = "---\ndescription: d\nmode: fork\n---\nYou are brief.\n";
     let model = ScriptedModel::rules()

@@ -551,6 +551,24 @@ async fn what_a_rule_wants_asked_about_waits_and_is_done_or_not_as_decided() {
 }
 
 #[tokio::test]
+async fn a_tool_that_is_never_to_be_asked_about_is_not_whatever_rules_say() {
+    let write = ("write_file", json!({"file_path": "/secret/a.txt", "content": "x"}));
+    let delete = ("delete", json!({"file_path": "/secret/b.txt"}));
+    for (approvals, asked) in [
+        (Approvals::new(), vec!["0.0", "0.1"]),
+        (Approvals::new().never("write_file"), vec!["0.1"]),
+        (Approvals::new().never("write_file").before("write_file", AskBefore::any()), vec!["0.0", "0.1"]),
+        (Approvals::new().before("write_file", AskBefore::any()).never("write_file"), vec!["0.0", "0.1"]),
+    ] {
+        let office = Office::new([Turn::calls([write.clone(), delete.clone()]), Turn::text("Done.")]);
+        let rules = asking_to(Operation::Write, "/secret/**");
+        let agent = office.builder().interrupt_on(approvals).permissions(rules).build().unwrap();
+        let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+        assert_eq!(ids(&waiting), asked);
+    }
+}
+
+#[tokio::test]
 async fn of_calls_that_look_those_that_may_reach_what_a_rule_is_about_are_asked_about() {
     let calls = [
         ("read_file", json!({"file_path": "/sec/a"}), true),

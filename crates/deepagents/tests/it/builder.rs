@@ -1,9 +1,12 @@
 //! Assembly, and what `explain` says of it.
 
+use std::sync::Arc;
+
 use deepagents::blocking::BlockingAgent;
 use deepagents::core::model::{CacheTtl, ModelRequest};
-use deepagents::fs::LocalBackend;
+use deepagents::fs::permissions::{Mode, Permissions, Rule};
 use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
+use deepagents::fs::{CompositeBackend, LocalBackend, StateBackend};
 use deepagents::middleware::PromptCaching;
 use deepagents::middleware::filesystem::FilesystemOptions;
 use deepagents::models::scripted::{ScriptedModel, Turn};
@@ -157,6 +160,23 @@ fn fixed_cost(preset: Preset) -> (usize, String) {
     }
     assert_eq!(explanation.tools.iter().any(|part| part.name == "write_todos"), preset == Preset::Standard);
     (explanation.fixed_tokens, explanation.to_string())
+}
+
+#[test]
+fn rules_and_commands_go_together_where_commands_do_not_reach_what_the_rules_are_about() {
+    let dir = tempfile::tempdir().unwrap();
+    let build = |pattern: &str| {
+        let shell = LocalShell::open(dir.path(), Confinement::Unconfined).unwrap();
+        let disk = Arc::new(WithShell::new(LocalBackend::open(dir.path()).unwrap(), shell));
+        let memories = Arc::new(StateBackend::new());
+        let files = CompositeBackend::new(disk).route("/memories".parse().unwrap(), memories);
+        let rules = Permissions::new([Rule::new(Mode::Deny, [pattern])]).unwrap();
+        DeepAgent::builder().model(model()).backend(files).permissions(rules).build()
+    };
+    let agent = build("/memories/**").unwrap();
+    assert!(agent.explain().tools.iter().any(|part| part.name == "execute"));
+    let refused = build("/src/**").unwrap_err().to_string();
+    assert!(refused.contains("cannot bind commands"), "{refused}");
 }
 
 #[test]

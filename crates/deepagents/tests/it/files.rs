@@ -176,16 +176,17 @@ async fn a_large_result_goes_to_a_file_and_the_model_sees_both_ends() {
     let dump =
         || deepagents::tool_fn("dump", "Dumps.", |_: Args, _cx| async move { Ok("line of log\n".repeat(12_000)) });
     let script = [
-        Turn::calls([("c.1", "dump", json!({})), ("c_1", "dump", json!({}))]),
+        Turn::calls([("c.1", "dump", json!({})), ("c_1", "dump", json!({})), ("a.b/c", "dump", json!({}))]),
         Turn::call("read_file", json!({"file_path": "/large_tool_results/c_1", "offset": 5, "limit": 2})),
         Turn::text("Read."),
     ];
     let (outcome, _) = play(script, |b| b.tool(dump())).await;
     let results = results(&outcome);
-    assert!(results[0].0.contains("It is in /large_tool_results/c_1-"), "{}", results[0].0);
+    assert!(results[0].0.contains("It is in /large_tool_results/call-"), "{}", results[0].0);
     assert!(results[1].0.contains("It is in /large_tool_results/c_1;"), "{}", results[1].0);
+    assert!(results[2].0.contains("It is in /large_tool_results/a_b_c;"), "{}", results[2].0);
     assert!(results[0].0.len() < 1_000);
-    assert!(results[2].0.starts_with("     6\tline of log\n"));
+    assert!(results[3].0.starts_with("     6\tline of log\n"));
     assert_eq!(text_of(&outcome, "/large_tool_results/c_1").unwrap().len(), 144_000);
 }
 
@@ -198,9 +199,11 @@ async fn a_command_that_fails_is_a_result_with_both_its_outputs_and_its_exit_cod
     let script = [
         Turn::call("execute", json!({"command": "echo out; echo err >&2; exit 3"})),
         Turn::call("execute", json!({"command": "true"})),
+        Turn::call("execute", json!({"command": "echo last; kill -9 $$"})),
         Turn::text("Done."),
     ];
     let (outcome, _) = play(script, |b| b.backend(backend)).await;
-    let expected = [("out\nerr\n[exit code 3]".to_owned(), false), ("(no output)\n[exit code 0]".to_owned(), false)];
-    assert_eq!(results(&outcome), expected);
+    let expected =
+        ["out\nerr\n[exit code 3]", "(no output)\n[exit code 0]", "last\n[exit code -9: ended by signal 9 (SIGKILL)]"];
+    assert_eq!(results(&outcome), expected.map(|text| (text.to_owned(), false)));
 }

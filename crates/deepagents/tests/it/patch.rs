@@ -1,6 +1,6 @@
 //! Repair of histories that providers would refuse.
 
-use deepagents::core::message::{AssistantMessage, InvalidToolCall, ToolMessage};
+use deepagents::core::message::{AssistantMessage, InvalidToolCall, Origin, ToolMessage};
 use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
 use deepagents::{Block, DeepAgent, Message, RunInput};
 use proptest::collection::vec;
@@ -85,6 +85,20 @@ async fn ids_that_providers_refuse_are_replaced_in_call_and_result_alike() {
     let id = shown[1].strip_prefix("a(").unwrap().strip_suffix(')').unwrap();
     assert!(id.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'), "{id}");
     assert_eq!(shown[2], format!("t({id} sunny)"));
+}
+
+#[tokio::test]
+async fn ids_that_a_provider_gave_stay_as_they_are() {
+    let origin = Some(Origin { api: "openai-chat".into(), provider: "elsewhere".into(), model: "m".into() });
+    let given = AssistantMessage { origin, ..AssistantMessage::of(vec![call("functions.look:0"), call("open")]) };
+    let history = vec![
+        Message::user("Start."),
+        Message::Assistant(given),
+        result("functions.look:0", "sunny"),
+        Message::user("?"),
+    ];
+    let expected = ["u", "a(functions.look:0 open)", "t(functions.look:0 sunny)", "t(open error)", "u"];
+    assert_eq!(shown(history).await, expected);
 }
 
 #[tokio::test]

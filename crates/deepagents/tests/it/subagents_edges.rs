@@ -177,11 +177,12 @@ async fn an_answer_in_a_shape_comes_back_as_json() {
     let schema = json!({"type": "object", "properties": {"birds": {"type": "integer"}}, "required": ["birds"]});
     let format = ResponseFormat::json("Count", schema);
     let model = ScriptedModel::rules()
-        .when(first_asked("Count"), [Turn::call("Count", json!({"birds": 3})), Turn::text(r#"{"birds":3}"#)])
+        .when(first_asked("Count"), [Turn::call("Count", json!({"birds": 3, "of": ["a\"", {"b": null}]}))])
         .otherwise([Turn::calls([task("counter", "Count.")]), Turn::text("Done.")])
         .build();
     let outcome = run(model, |b| b.sub_agent(SubAgentSpec::new("counter", "Counts.").response_format(format))).await;
-    assert_eq!(results(&outcome), [(r#"{"birds":3}"#.to_owned(), false)]);
+    let expected = r#"{"birds": 3, "of": ["a\"", {"b": null}]}"#;
+    assert_eq!(results(&outcome), [(expected.to_owned(), false)]);
 }
 
 #[tokio::test]

@@ -50,6 +50,21 @@ async fn a_write_replaces_the_whole_list() {
 }
 
 #[tokio::test]
+async fn an_id_written_as_a_number_is_the_id_and_one_of_another_kind_is_none() {
+    let script = [
+        write(&[("Read", "in_progress")]),
+        Turn::call("write_todos", json!({"todos": [{"id": 1, "content": "Read it all", "status": "completed"}]})),
+        Turn::call("write_todos", json!({"todos": [{"id": ["x"], "content": "Send", "status": "completed"}]})),
+        Turn::text("Done."),
+    ];
+    let (outcome, _) = play(script, |b| b.todos(TodoPolicy::off())).await;
+    let ids: Vec<_> = outcome.state.get::<Todos>().unwrap().iter().map(|t| (t.id.clone(), t.content.clone())).collect();
+    assert_eq!(ids, [("2".to_owned(), "Send".to_owned())]);
+    let told: Vec<String> = results(&outcome).into_iter().map(|(text, _)| text).collect();
+    assert!(told.iter().all(|text| !text.contains("Error")), "{told:?}");
+}
+
+#[tokio::test]
 async fn two_writes_in_one_turn_are_both_refused_and_other_calls_of_the_turn_run() {
     let script = [
         Turn::calls([

@@ -1,20 +1,17 @@
 //! What a database costs a run: one append a step, snapshots as they fall due, and a cold load.
 
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use deepagents_core::agent::Agent;
-use deepagents_core::journal::{
-    Appended, Claim, Entry, Fence, Journal, JournalError, Loaded, Position, Record, Snapshot, Threads,
-};
+use deepagents_core::journal::{Appended, Journal, JournalError};
 use deepagents_core::middleware::{Go, Step, after_model};
 use deepagents_core::run::{Context, RunInput};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use deepagents_persist::{Sqlite, Synchronous};
-use futures_core::future::BoxFuture;
+use deepagents_testing::watched::{Watch, Watched};
 use serde_json::{Map, Value, json};
 
 use super::bars::Bars;
@@ -112,14 +109,14 @@ impl Figures {
         let open = || Sqlite::options().synchronous(synchronous).open(path);
         let database = open().await?;
         ensure!(database.threads().get("t").await?.is_none(), "{} has been used before; name another", path.display());
-        let timer = Arc::new(Timed { inner: database, times: Mutex::default() });
+        let timer = Arc::new(Watched::new(Arc::new(database), Times::default()));
         let outcome = agent(timer.clone(), steps, bytes)?.invoke(RunInput::new("go").thread("t")).await?;
         ensure!(outcome.messages().len() == steps + 1, "the run made {} messages", outcome.messages().len());
         let mb = size(path) as f64 / 1e6;
-        let times = timer.times.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let times = timer.watch.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         drop(timer);
         let before = Value::Object(outcome.state.to_json(true)?);
-        let reader = agent(Arc::new(Timed { inner: open().await?, times: Mutex::default() }), steps, bytes)?;
+        let reader = agent(Arc::new(open().await?), steps, bytes)?;
         let started = Instant::now();
         let state = reader.state("t").await?;
         let load = milliseconds(started.elapsed());
@@ -158,7 +155,7 @@ fn remove(path: &Path) -> Result<()> {
 }
 
 /// An agent whose model says so many bytes, so many times.
-fn agent(journal: Arc<Timed>, steps: usize, bytes: usize) -> Result<Agent> {
+fn agent(journal: Arc<dyn Journal>, steps: usize, bytes: usize) -> Result<Agent> {
     let model = ScriptedModel::rules().always(Turn::with(move |_| Turn::text(words(bytes)))).build();
     let again = after_model(move |cx: Context| async move {
         Ok(if cx.messages().len() <= steps { Step::go(Go::Model) } else { Step::next() })
@@ -181,78 +178,20 @@ pub(super) fn size(path: &Path) -> u64 {
     of("") + of("-wal")
 }
 
-/// Notes how long appends take, with the snapshots that fall due between them.
-struct Timed {
-    inner: Sqlite,
-    times: Mutex<Vec<Duration>>,
-}
+/// How long appends took, each with the snapshots that fell due after it.
+#[derive(Default)]
+struct Times(Mutex<Vec<Duration>>);
 
-impl Timed {
-    fn note(&self, time: Duration, last: bool) {
-        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
-        match times.last_mut().filter(|_| last) {
-            Some(step) => *step += time,
-            None => times.push(time),
+impl Watch for Times {
+    fn appended(&self, _: Appended, took: Duration) -> Result<(), JournalError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(took);
+        Ok(())
+    }
+
+    fn snapshot_put(&self, took: Duration) {
+        // A snapshot is part of what its step costs.
+        if let Some(step) = self.0.lock().unwrap_or_else(PoisonError::into_inner).last_mut() {
+            *step += took;
         }
-    }
-}
-
-impl Journal for Timed {
-    fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> BoxFuture<'a, Result<Fence, JournalError>> {
-        self.inner.claim(thread, claim)
-    }
-
-    fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> BoxFuture<'a, Result<(), JournalError>> {
-        self.inner.renew(thread, fence, lease)
-    }
-
-    fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> BoxFuture<'a, Result<(), JournalError>> {
-        self.inner.release(thread, fence)
-    }
-
-    fn append<'a>(
-        &'a self,
-        thread: &'a str,
-        fence: Fence,
-        expected: Position,
-        records: Vec<Record>,
-    ) -> BoxFuture<'a, Result<Appended, JournalError>> {
-        Box::pin(async move {
-            let started = Instant::now();
-            let appended = self.inner.append(thread, fence, expected, records).await;
-            self.note(started.elapsed(), false);
-            appended
-        })
-    }
-
-    fn load<'a>(&'a self, thread: &'a str, at: Option<Position>) -> BoxFuture<'a, Result<Loaded, JournalError>> {
-        self.inner.load(thread, at)
-    }
-
-    fn read<'a>(
-        &'a self,
-        thread: &'a str,
-        positions: Range<Position>,
-    ) -> BoxFuture<'a, Result<Vec<Entry>, JournalError>> {
-        Journal::read(&self.inner, thread, positions)
-    }
-
-    fn put_snapshot<'a>(
-        &'a self,
-        thread: &'a str,
-        fence: Fence,
-        snapshot: Snapshot,
-    ) -> BoxFuture<'a, Result<u64, JournalError>> {
-        Box::pin(async move {
-            let started = Instant::now();
-            let bytes = self.inner.put_snapshot(thread, fence, snapshot).await;
-            // A snapshot is part of what its step costs.
-            self.note(started.elapsed(), true);
-            bytes
-        })
-    }
-
-    fn threads(&self) -> &dyn Threads {
-        self.inner.threads()
     }
 }

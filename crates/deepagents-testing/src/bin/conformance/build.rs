@@ -30,8 +30,10 @@ pub(crate) struct Built {
     pub(crate) agent: DeepAgent,
     /// What the first run begins with.
     pub(crate) initial: Update,
-    /// The directory of a backend on disk.
-    pub(crate) root: Option<tempfile::TempDir>,
+    /// The directory of backends on disk.
+    pub(crate) root: tempfile::TempDir,
+    /// Whether the files of a step are those in the directory.
+    pub(crate) on_disk: bool,
     pub(crate) store: Arc<MemoryStore>,
 }
 
@@ -132,8 +134,7 @@ pub(crate) async fn agent(scenario: &Scenario, url: &str, journal: Arc<MemoryJou
         }
     }
     builder = builder.dyn_backend(make_backend(backend, root.path(), &store)?);
-    let root = backend.is_on_disk().then_some(root);
-    Ok(Built { agent: builder.build()?, initial, root, store })
+    Ok(Built { agent: builder.build()?, initial, root, on_disk: backend.is_on_disk(), store })
 }
 
 /// Lets an agent whose backend keeps no files in the state be given some there all the same.
@@ -179,7 +180,7 @@ fn approvals(asked: &BTreeMap<String, Value>) -> Result<Approvals> {
     let mut out = Approvals::new();
     for (tool, rule) in asked {
         match rule {
-            Value::Bool(false) => {}
+            Value::Bool(false) => out = out.never(tool),
             Value::Bool(true) => out = out.before(tool, AskBefore::any()),
             rule => {
                 let allowed: Vec<DecisionKind> = serde_json::from_value(rule["allowed_decisions"].clone())?;
@@ -194,23 +195,25 @@ fn shape(schema: &Value) -> ResponseFormat {
     ResponseFormat::json(schema.get("title").and_then(Value::as_str).unwrap_or("response"), schema.clone())
 }
 
-/// When and how far the conversation is compacted.
+/// When and how far the conversation is compacted. A scenario that says something of it says all of it: what it leaves
+/// out does not follow the model's window, as it does without any.
 fn summarization(spec: Option<&SummarizationSpec>) -> Result<SummarizationOptions> {
     let size = |size: &Option<(String, Value)>| size.as_ref().map(|(kind, n)| Size::parse(kind, n)).transpose();
-    let mut options = SummarizationOptions::default().prefix(PrefixReuse::Never);
+    let keep = |given: &Option<(String, Value)>| Ok::<_, anyhow::Error>(size(given)?.unwrap_or(Size::Messages(20)));
+    let options = SummarizationOptions::default().prefix(PrefixReuse::Never);
     let Some(spec) = spec else { return Ok(options) };
-    options = size(&spec.trigger)?.into_iter().fold(options, |o, size| o.trigger(Trigger::at(size)));
-    options = size(&spec.keep)?.into_iter().fold(options, SummarizationOptions::keep);
-    if let Some(args) = &spec.truncate_args {
-        let usual = TruncateArgs::default();
-        options = options.truncate_args(TruncateArgs {
-            trigger: size(&args.trigger)?.map(Trigger::at),
-            keep: size(&args.keep)?,
-            max_length: args.max_length.unwrap_or(usual.max_length),
-            text: args.truncation_text.as_deref().map_or(usual.text, Into::into),
-        });
-    }
-    Ok(options)
+    let trigger = size(&spec.trigger)?.map_or_else(Trigger::never, Trigger::at);
+    let options = options.trigger(trigger).keep(keep(&spec.keep)?);
+    // Without a trigger of their own, arguments stay whole.
+    let args = spec.truncate_args.as_ref().filter(|args| args.trigger.is_some());
+    let Some(args) = args else { return Ok(options.truncate_args(None)) };
+    let usual = TruncateArgs::default();
+    Ok(options.truncate_args(TruncateArgs {
+        trigger: size(&args.trigger)?.map(Trigger::at),
+        keep: Some(keep(&args.keep)?),
+        max_length: args.max_length.unwrap_or(usual.max_length),
+        text: args.truncation_text.as_deref().map_or(usual.text, Into::into),
+    }))
 }
 
 /// A tool that answers as its scenario says.
@@ -233,4 +236,32 @@ fn fill(text: &str, args: &Value) -> String {
         out = out.replace(&format!("{{{name}}}"), &value);
     }
     out
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests fail where something is missing")]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_scenario_leaves_out_of_compaction_does_not_follow_the_models_window() {
+        let told = |spec: Value| {
+            let spec: SummarizationSpec = serde_json::from_value(spec).unwrap();
+            format!("{:?}", summarization(Some(&spec)).unwrap())
+        };
+        let usual = |given: SummarizationOptions| format!("{:?}", given.prefix(PrefixReuse::Never));
+        let twenty = || SummarizationOptions::default().keep(Size::Messages(20));
+        let whole = |trigger| usual(twenty().trigger(trigger).truncate_args(None));
+        assert_eq!(told(json!({"trigger": ["messages", 30]})), whole(Trigger::messages(30)));
+        assert_eq!(told(json!({"truncate_args": {"max_length": 5}})), whole(Trigger::never()));
+        let args = TruncateArgs {
+            trigger: Some(Trigger::tokens(9)),
+            keep: Some(Size::Messages(20)),
+            ..TruncateArgs::default()
+        };
+        let cut = twenty().trigger(Trigger::never()).truncate_args(args);
+        assert_eq!(told(json!({"truncate_args": {"trigger": ["tokens", 9]}})), usual(cut));
+    }
 }

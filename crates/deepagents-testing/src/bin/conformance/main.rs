@@ -157,8 +157,11 @@ fn open(state: &State) -> Vec<Question> {
 /// Decisions for the one pause of a thread, or why they cannot be taken.
 async fn answers(built: &Built, thread: &str, decisions: &[Value]) -> Result<Result<RunInput, String>> {
     let interrupts = Interrupt::group(open(&built.agent.state(thread).await?));
-    let Some(interrupt) = interrupts.first() else {
-        return Ok(Err(format!("thread {thread} does not wait for a decision")));
+    let interrupt = match interrupts.as_slice() {
+        [interrupt] => interrupt,
+        [] => return Ok(Err(format!("thread {thread} does not wait for a decision"))),
+        // Decisions without names go by their order, which says nothing across pauses.
+        several => return Ok(Err(format!("thread {thread} has {} pauses: say which is meant", several.len()))),
     };
     let decisions = interrupt.decisions(decisions.to_vec()).map_err(|error| error.to_string());
     Ok(decisions.map(|decisions| {

@@ -162,6 +162,8 @@ pub(crate) struct MessageSpec {
     #[serde(default)]
     tool_calls: Vec<CallSpec>,
     tool_call_id: Option<String>,
+    /// `error` where a call failed.
+    status: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -192,6 +194,7 @@ pub(crate) fn messages(specs: &[MessageSpec]) -> Result<Vec<Message>> {
                         call_id: id.to_owned(),
                         name: names.get(id).copied().unwrap_or_default().to_owned(),
                         content: vec![Block::text(text)],
+                        is_error: spec.status.as_deref() == Some("error"),
                         ..ToolMessage::default()
                     })
                 }

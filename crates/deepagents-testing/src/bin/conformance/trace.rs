@@ -38,8 +38,8 @@ pub(crate) async fn step(
         let text = String::from_utf8_lossy(file.content().bytes()).into_owned();
         files.insert(path.to_string(), Value::String(text));
     }
-    if let Some(root) = &built.root {
-        on_disk(root.path(), root.path(), &mut files)?;
+    if built.on_disk {
+        on_disk(built.root.path(), built.root.path(), &mut files)?;
     }
     let mut out = json!({"messages": messages, "todos": todos, "files": files});
     let items = built.store.search(&[], &Query::default()).await?;
@@ -81,10 +81,12 @@ fn message(message: &Message) -> Value {
 
 fn on_disk(root: &Path, folder: &Path, files: &mut Map<String, Value>) -> Result<()> {
     for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
             on_disk(root, &path, files)?;
-        } else {
+        } else if path.is_file() {
+            // A link counts as the file it leads to, if it does.
             let name = format!("/{}", path.strip_prefix(root)?.display());
             files.insert(name, Value::String(String::from_utf8_lossy(&std::fs::read(&path)?).into_owned()));
         }

@@ -16,10 +16,11 @@ use deepagents_core::run::{RunInput, Stop};
 use deepagents_core::state::State;
 use deepagents_core::tool::{Effect, ToolContext, json_tool};
 use deepagents_models::scripted::{ScriptedModel, Turn};
+use deepagents_testing::watched::Watched;
 use serde_json::json;
 
 use super::database::Place;
-use super::watch::Watched;
+use super::watch::Acknowledged;
 
 const TURNS: usize = 40;
 const CALLS: usize = 5;
@@ -29,7 +30,7 @@ pub(crate) async fn run(place: &Place, thread: &str, folder: &Path, lease: Durat
     let inner = place.open().await?;
     let begun = inner.threads().get(thread).await?.is_some_and(|info| info.status != Status::Empty);
     let acknowledged = append_to(&folder.join(format!("{thread}.acknowledged")))?;
-    let journal = Arc::new(Watched { inner, acknowledged });
+    let journal = Arc::new(Watched::new(inner, Acknowledged(acknowledged)));
     let input = if begun { RunInput::resume(thread) } else { RunInput::new("go").thread(thread) };
     let outcome = agent(journal, folder)?.invoke(input.take_over().lease(lease)).await?;
     ensure!(outcome.stop == Stop::Done, "the run ended with {:?}", outcome.stop);

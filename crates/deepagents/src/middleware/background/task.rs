@@ -6,7 +6,7 @@ use std::sync::Weak;
 use deepagents_core::ask::{AnswerError, Decision};
 use deepagents_core::message::Block;
 use deepagents_core::run::{Beside, Outcome, Paused, RunError, Stop};
-use deepagents_core::state::{State, StructuredResponse, Update};
+use deepagents_core::state::{State, Update};
 use deepagents_core::tool::{Handback, ToolError, ToolOutput};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::tasks::Tasks;
+use crate::report;
 
 /// How far a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -157,12 +158,7 @@ fn verdict(ended: Result<(Outcome, Option<Paused>), Box<RunError>>) -> Ended {
             return Ended { left, ..Ended::without(TaskStatus::Error, error.to_string()) };
         }
     };
-    let shaped = outcome.state.get::<StructuredResponse>().and_then(Option::as_ref).map(ToString::to_string);
-    let said = || {
-        let answers = outcome.messages().iter().rev().filter_map(|m| m.as_assistant());
-        answers.map(|a| a.text().trim_end().to_owned()).find(|text| !text.is_empty()).unwrap_or_default()
-    };
-    let text = shaped.unwrap_or_else(|| if outcome.stop == Stop::ReturnDirect { outcome.text() } else { said() });
+    let text = report::of(&outcome);
     let (status, said) = match &outcome.stop {
         Stop::Done | Stop::ReturnDirect | Stop::Ended | Stop::Empty => (TaskStatus::Success, text),
         Stop::Cancelled => (TaskStatus::Cancelled, text),

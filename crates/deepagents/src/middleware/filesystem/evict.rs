@@ -6,6 +6,7 @@ use deepagents_core::state::{MessagesChannel, Update};
 use deepagents_core::tool::ToolContext;
 use deepagents_fs::{Backend, FsError, VPath, WriteMode};
 use serde_json::json;
+use sha2::{Digest, Sha256};
 
 /// Where large results go.
 const FOLDER: &str = "/large_tool_results";
@@ -74,7 +75,7 @@ async fn store(
     let (_, rest) = update.clone().split::<MessagesChannel>();
     let applied = state.apply(&rest);
     let state = if applied.is_ok() { &state } else { cx.state() };
-    let name = file_name(cx.wire_id());
+    let name = file_name(cx);
     for suffix in 1u32.. {
         let name = if suffix == 1 { name.clone() } else { format!("{name}-{suffix}") };
         let path = VPath::parse(&format!("{FOLDER}/{name}")).unwrap_or_default();
@@ -87,16 +88,34 @@ async fn store(
     Err(FsError::AlreadyExists { path: VPath::root() })
 }
 
-/// A name for the file of a call or message: its id, and where the id cannot be a name, what is left of it and a hash, so
-/// that two of them never share a file.
-pub(super) fn file_name(id: &str) -> String {
-    let kept: String = id.chars().map(|c| if matches!(c, '.' | '/' | '\\' | '\0') { '_' } else { c }).collect();
-    if kept == id && !id.is_empty() && id.len() <= NAME_BYTES {
-        return kept;
+/// A name for the file of a call. Calls of one turn, which do not see each other's files, never share one.
+fn file_name(cx: &ToolContext) -> String {
+    let id = cx.wire_id();
+    let name = readable(id);
+    let turn = cx.state().messages().iter().rev().find_map(|message| message.as_assistant());
+    let shared = |other: &str| other != id && readable(other) == name;
+    if name != id && turn.is_some_and(|turn| turn.tool_calls().any(|call| shared(&call.id))) {
+        return format!("call-{}", digest(id));
     }
-    // FNV-1a: the same id gives the same name in every process.
-    let hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
-    format!("{}-{hash:016x}", kept.chars().take(NAME_BYTES / 4).collect::<String>())
+    name
+}
+
+/// A name for what has this id and nothing else: the id, or where that cannot be a name, its digest.
+pub(super) fn name_of(id: &str) -> String {
+    let name = readable(id);
+    if name == id { name } else { digest(id) }
+}
+
+/// An id without what cannot be in a name, so that two ids may become one; a long one gives way to its digest.
+fn readable(id: &str) -> String {
+    if id.is_empty() || id.len() > NAME_BYTES {
+        return format!("call-{}", digest(id));
+    }
+    id.chars().map(|c| if matches!(c, '.' | '/' | '\\' | '\0') { '_' } else { c }).collect()
+}
+
+fn digest(id: &str) -> String {
+    Sha256::digest(id.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The first and last lines, numbered, each cut where it is long.
@@ -122,13 +141,18 @@ mod tests {
 
     #[test]
     fn names_of_files_are_safe_whatever_the_id() {
-        assert_eq!(file_name("call_1"), "call_1");
-        assert!(file_name("../../etc/passwd").starts_with("______etc_passwd-"));
-        assert!(file_name(&"x".repeat(500)).len() <= NAME_BYTES);
-        assert_ne!(file_name("c.1"), file_name("c_1"));
-        assert!(!file_name("").is_empty());
-        for id in ["a\0b", "日本語", "..", "/", "\\"] {
-            assert!(VPath::parse(&format!("{FOLDER}/{}", file_name(id))).is_ok(), "{id}");
+        assert_eq!(readable("call_1"), "call_1");
+        assert_eq!(readable("../../etc/passwd"), "______etc_passwd");
+        assert_eq!(readable(&"x".repeat(NAME_BYTES)), "x".repeat(NAME_BYTES));
+        assert!(readable(&"x".repeat(NAME_BYTES + 1)).len() <= NAME_BYTES);
+        assert_eq!(name_of("call_1"), "call_1");
+        assert_ne!(name_of("c.1"), name_of("c_1"));
+        for id in ["", "a\0b", "日本語", "..", "/", "\\"] {
+            let folder = VPath::parse(FOLDER).unwrap();
+            for name in [readable(id), name_of(id)] {
+                let path = VPath::parse(&format!("{FOLDER}/{name}")).unwrap();
+                assert_eq!(path.parent(), Some(folder.clone()), "{id}");
+            }
         }
     }
 

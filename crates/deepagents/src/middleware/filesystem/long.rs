@@ -11,7 +11,7 @@ use deepagents_core::state::{Channel, ChannelError, Update};
 use deepagents_fs::{Backend, VPath, WriteMode};
 use serde_json::json;
 
-use super::evict::{file_name, preview};
+use super::evict::{name_of, preview};
 
 /// Where long messages go, beside what summaries leave out.
 pub(super) const FOLDER: &str = "/conversation_history";
@@ -44,7 +44,7 @@ pub(super) async fn store(limit: usize, backend: &dyn Backend, cx: &Context) -> 
         return Ok(Step::next());
     }
     // Apart from what summaries leave out: an id may be what a thread is called.
-    let path = VPath::parse(&format!("{FOLDER}/messages/{}.md", file_name(id))).map_err(Error::other)?;
+    let path = VPath::parse(&format!("{FOLDER}/messages/{}.md", name_of(id))).map_err(Error::other)?;
     match backend.write(cx.state(), &path, text.into(), WriteMode::Overwrite).await {
         Ok(written) => Ok(Step::update(written.update.and(Update::of::<LongMessages>(vec![(id.clone(), path)])))),
         Err(error) => {

@@ -47,9 +47,12 @@ pub struct FilesystemOptions {
     pub read_before_edit: bool,
     /// How `read_file` shows text.
     pub read_format: ReadFormat,
-    /// Tokens that a result of any tool may have, counted as four characters each; a larger one goes to a file, or for
-    /// the file tools is cut. `None` or zero for no limit.
+    /// Tokens that a result of any tool may have, counted as four characters each; a larger one goes to a file, where it
+    /// can be read in parts. `read_file` itself shows fewer lines. `None` or zero for no limit.
     pub result_tokens: Option<usize>,
+    /// Tokens that a result of `ls`, `glob` or `grep` may have, counted likewise; the rest is left out, as asking again
+    /// for less is cheap. `None` or zero for no limit.
+    pub listing_tokens: Option<usize>,
     /// Tokens that a person's message may have before it goes to a file, counted likewise; `None` or zero for no limit.
     pub message_tokens: Option<usize>,
     /// The tools to offer; all that the backend allows by default.
@@ -70,6 +73,7 @@ impl Default for FilesystemOptions {
             read_before_edit: true,
             read_format: ReadFormat::Numbered,
             result_tokens: Some(20_000),
+            listing_tokens: Some(20_000),
             message_tokens: Some(50_000),
             tools: None,
             descriptions: BTreeMap::new(),

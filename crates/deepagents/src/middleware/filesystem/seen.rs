@@ -24,10 +24,14 @@ impl Channel for SeenFiles {
     }
 }
 
+/// The version of a file that the thread knows.
+pub(super) fn version<'a>(cx: &'a ToolContext, path: &VPath) -> Option<&'a Version> {
+    cx.state().get::<SeenFiles>().and_then(|seen| seen.get(path))
+}
+
 /// Refuses a change to a file that the thread does not know as it is.
 pub(super) fn check(cx: &ToolContext, path: &VPath, now: &Version) -> Result<(), ToolError> {
-    let seen = cx.state().get::<SeenFiles>().and_then(|seen| seen.get(path));
-    match seen {
+    match version(cx, path) {
         Some(version) if version == now => Ok(()),
         Some(_) => {
             Err(failed(format!("{path} has changed since you last read it. Read it again, then make the change.")))

@@ -8,6 +8,11 @@ pub(super) fn is_legal(id: &str) -> bool {
     !id.is_empty() && id.len() <= LONGEST && id.chars().all(is_legal_char)
 }
 
+/// Whether the provider that gave an id takes it back: its own characters are its business.
+pub(super) fn is_own(id: &str) -> bool {
+    !id.is_empty() && id.len() <= LONGEST && !id.chars().any(|c| c.is_control())
+}
+
 /// A legal id for an illegal one: the same for the same id, different for different ones.
 pub(super) fn legal(id: &str) -> String {
     let kept: String = id.chars().map(|c| if is_legal_char(c) { c } else { '_' }).take(LONGEST - 17).collect();

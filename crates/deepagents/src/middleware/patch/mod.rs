@@ -12,8 +12,9 @@ use serde_json::json;
 
 use repair::Repair;
 
-/// Repairs the history when a run begins: ids of calls that a provider would refuse are replaced, calls without a
-/// result are answered, results are brought next to their calls, and results without a call are dropped.
+/// Repairs the history when a run begins: ids of calls that a provider would refuse are replaced, unless a provider gave
+/// them, calls without a result are answered, results are brought next to their calls, and results without a call are
+/// dropped.
 ///
 /// The repair is a change of the thread like any other, and the event `history_repaired` tells how much was done. A history
 /// that needs none is not touched.

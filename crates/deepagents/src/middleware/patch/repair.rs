@@ -111,10 +111,12 @@ fn calls(answer: &AssistantMessage) -> Vec<(String, String, bool)> {
     answer.content.iter().filter_map(call).collect()
 }
 
-/// The answer with legal ids, each once; nothing if it has them.
+/// The answer with legal ids, each once; nothing if it has them. Ids that a provider gave stay as they are, since
+/// some models know their calls by them; clients of other providers write them their way.
 fn rename(answer: &AssistantMessage) -> Option<AssistantMessage> {
+    let is_legal = |id: &str| ids::is_legal(id) || (answer.origin.is_some() && ids::is_own(id));
     let mut seen = HashSet::new();
-    if answer.call_ids().all(|id| ids::is_legal(id) && seen.insert(id)) {
+    if answer.call_ids().all(|id| is_legal(id) && seen.insert(id)) {
         return None;
     }
     let mut renamed = answer.clone();
@@ -125,7 +127,7 @@ fn rename(answer: &AssistantMessage) -> Option<AssistantMessage> {
             Block::InvalidToolCall(call) => (&mut call.id, None),
             _ => continue,
         };
-        let own = if ids::is_legal(id) { id.clone() } else { ids::legal(id) };
+        let own = if is_legal(id) { id.clone() } else { ids::legal(id) };
         let free = !id.is_empty() && !taken.contains(&own);
         let new = if free { own } else { ids::legal(&format!("{id}#{position}")) };
         if new != *id {

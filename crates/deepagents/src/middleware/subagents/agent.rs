@@ -7,13 +7,14 @@ use std::sync::Arc;
 use deepagents_core::agent::Agent;
 use deepagents_core::message::{Block, Message, MessageOp};
 use deepagents_core::run::{Outcome, RunInput, Stop};
-use deepagents_core::state::{MessagesChannel, State, StructuredResponse, Update};
+use deepagents_core::state::{MessagesChannel, State, Update};
 use deepagents_core::tool::{Handback, ToolContext, ToolError, ToolOutput};
 use futures_util::future::BoxFuture;
 
 use super::task::Depth;
 use crate::DeepAgent;
 use crate::definition::Mode;
+use crate::report;
 use crate::roster::Named;
 
 /// Something that work can be delegated to: a declarative [`SubAgentSpec`](super::SubAgentSpec), any built agent, or a
@@ -203,7 +204,7 @@ impl SubAgent for AgentSubAgent {
         let (given, input) = self.start(&work, &cx)?;
         let ended = cx.run_child(&self.agent, "task", given, input).await?;
         match ended.result {
-            Ok(outcome) => Ok(report(&self.name, &outcome, ended.handback)),
+            Ok(outcome) => Ok(reported(&self.name, &outcome, ended.handback)),
             // What it had finished before it failed counts: its files are as it left them.
             Err(failure) => {
                 let text = format!("Error: sub-agent {} failed: {failure}", self.name);
@@ -213,17 +214,8 @@ impl SubAgent for AgentSubAgent {
     }
 }
 
-fn report(name: &str, outcome: &Outcome, handback: Handback) -> Report {
-    let shaped = outcome.state.get::<StructuredResponse>().and_then(Option::as_ref).map(ToString::to_string);
-    let said = || {
-        let answers = outcome.messages().iter().rev().filter_map(|m| m.as_assistant());
-        answers.map(|a| a.text().trim_end().to_owned()).find(|text| !text.is_empty()).unwrap_or_default()
-    };
-    let last = || match outcome.stop {
-        Stop::ReturnDirect => outcome.text(),
-        _ => said(),
-    };
-    let mut content = vec![Block::text(shaped.unwrap_or_else(last))];
+fn reported(name: &str, outcome: &Outcome, handback: Handback) -> Report {
+    let mut content = vec![Block::text(report::of(outcome))];
     let cut_short = match &outcome.stop {
         Stop::StepLimit | Stop::TokenLimit | Stop::Refused => Some(outcome.stop.words()),
         Stop::Cancelled | Stop::Deadline | Stop::Budget(_) => Some(outcome.stop.words()),

@@ -152,6 +152,15 @@ impl Tally {
         count
     }
 
+    /// What messages have of the last request's tokens, from a corrected estimate of theirs. Where a provider counts far
+    /// more than can be corrected, what system prompt and tools do not explain is the messages', each by its size.
+    pub(super) fn share(&self, corrected: u64) -> u64 {
+        let estimated = self.last.corrected(self.sums.last().copied().unwrap_or(0)).max(1);
+        let counted = self.last.tokens.saturating_sub(self.last.fixed).max(estimated);
+        let share = u128::from(counted) * u128::from(corrected) / u128::from(estimated);
+        u64::try_from(share).unwrap_or(u64::MAX)
+    }
+
     /// Estimated tokens of the first messages.
     fn upto(&self, messages: usize) -> u64 {
         messages.checked_sub(1).and_then(|at| self.sums.get(at)).copied().unwrap_or(0)
@@ -236,6 +245,21 @@ mod tests {
         // Once the view has changed the report says nothing of it, but the correction holds.
         let later = tally.count(&request, &request.messages, 2, "");
         assert_eq!(later.tokens, (204 + 5 + 104) * count.correction / 1000);
+    }
+
+    #[test]
+    fn what_a_provider_counts_far_above_the_estimate_is_the_messages_by_their_size() {
+        let messages = vec![Message::user("x".repeat(400)), answer(60_000, "abcd"), Message::user("y".repeat(84))];
+        let mut request = ModelRequest::new(messages);
+        request.system = vec![SystemBlock::new("z".repeat(400))];
+        let mut tally = Tally::default();
+        let count = tally.count(&request, &request.messages, 0, "");
+        assert_eq!((count.correction, count.fixed), (2_500, 250));
+        // The first message is 104 of 134 that were estimated.
+        let first = tally.share(count.corrected(104));
+        assert_eq!(first, (count.tokens - count.fixed) * 260 / 335);
+        let plain = tally.count(&ModelRequest::new(vec![Message::user("x")]), &request.messages, 3, "");
+        assert_eq!(tally.share(plain.corrected(5)), plain.tokens);
     }
 
     #[test]

@@ -89,6 +89,8 @@ struct Inner {
 struct Ledger {
     view: ViewCache,
     tally: Tally,
+    /// Messages of the thread without arguments that are still to be cut.
+    cut_upto: usize,
 }
 
 impl Summarization {
@@ -143,7 +145,7 @@ impl Inner {
         cx: &'a Context,
         backend: &'a dyn Backend,
         model: Arc<dyn ChatModel>,
-        tally: Tally,
+        ledger: Ledger,
     ) -> Work<'a> {
         Work {
             cx,
@@ -154,8 +156,8 @@ impl Inner {
             request,
             state: self.state(cx),
             events: Vec::new(),
-            count: tally.last,
-            tally,
+            count: ledger.tally.last,
+            ledger,
             problem: None,
         }
     }
@@ -163,7 +165,8 @@ impl Inner {
     /// Does what is due before a request is sent.
     async fn prepare(&self, work: &mut Work<'_>) -> Result<()> {
         work.measure();
-        if let Some(args) = self.options.args.as_ref().filter(|args| work.is_over() || args.trigger.met(work.length()))
+        if let Some(args) = &self.options.args
+            && (work.is_over() || work.cuts_args() || args.trigger.met(work.length()))
         {
             work.truncate_args(Some(args.keep)).await;
         }
@@ -221,8 +224,8 @@ impl Middleware for Summarization {
         let inner = &*self.inner;
         let cx = next.cx().clone();
         let backend = inner.workspace.of(&cx);
-        let Ledger { view, tally } = inner.take(&cx);
-        let mut work = inner.work(request, &cx, &*backend, next.model().clone(), tally);
+        let ledger = inner.take(&cx);
+        let mut work = inner.work(request, &cx, &*backend, next.model().clone(), ledger);
         inner.prepare(&mut work).await?;
         let mut answer = next.run(work.request.clone()).await;
         if matches!(&answer, Err(error) if matches!(error.as_model(), Some(ModelError::ContextLength(_)))) {
@@ -235,7 +238,7 @@ impl Middleware for Summarization {
         }
         let mut response = answer?;
         response.update = work.update().and(response.update);
-        inner.put(&cx, Ledger { view, tally: work.tally });
+        inner.put(&cx, work.ledger);
         Ok(response)
     }
 

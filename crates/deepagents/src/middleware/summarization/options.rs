@@ -60,7 +60,7 @@ pub enum PrefixReuse {
 /// the file holds what was written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TruncateArgs {
-    /// When; by default when the conversation would be compacted too.
+    /// When; by default when the conversation would be compacted too. Once some are cut, others follow as they grow old.
     pub trigger: Option<Trigger>,
     /// What stays whole at the end of the conversation; by default 10 % of the model's window, or 20 messages.
     pub keep: Option<Size>,
@@ -188,9 +188,12 @@ impl SummarizationOptions {
             max_length: args.max_length,
             text: args.text,
         });
+        // A share of the window says nothing where messages are counted: few short ones would all be kept.
+        let counted = self.trigger.as_ref().and_then(Trigger::fewest_messages);
+        let keep = self.keep.unwrap_or(counted.map_or(usual_keep, |n| Size::Messages(MESSAGES.min(n / 2).max(1))));
         let settled = Settled {
             trigger: self.trigger.unwrap_or(usual_trigger),
-            keep: self.keep.unwrap_or(usual_keep),
+            keep,
             args,
             context_window: self.context_window,
             model: self.model,

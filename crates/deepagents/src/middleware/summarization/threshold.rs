@@ -7,7 +7,7 @@ use serde_json::Value;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Size {
-    /// So many messages, a summary counted as one.
+    /// So many messages; a summary counts as one, together with the words of a person that stay beside it.
     Messages(usize),
     /// So many tokens, system prompt and tools included.
     Tokens(u64),
@@ -121,6 +121,15 @@ impl Trigger {
     #[must_use]
     pub fn never() -> Self {
         Self::default()
+    }
+
+    /// The number of messages that alone is enough, if there is one.
+    pub(super) fn fewest_messages(&self) -> Option<usize> {
+        let alone = |clause: &Vec<Size>| match clause.as_slice() {
+            [Size::Messages(n)] => Some(*n),
+            _ => None,
+        };
+        self.clauses.iter().filter_map(alone).min()
     }
 
     /// As soon as either holds.

@@ -33,9 +33,9 @@ impl Tool for CompactConversation {
         let backend = self.0.workspace.of(cx);
         let mut ledger = self.0.take(cx);
         let shown = ledger.view.view(cx.messages(), &self.0.state(cx), self.0.options.args.as_ref());
-        let mut work = self.0.work(ModelRequest::new(shown), cx, &*backend, self.0.model.clone(), ledger.tally);
+        let mut work = self.0.work(ModelRequest::new(shown), cx, &*backend, self.0.model.clone(), ledger);
         // The request as it was last sent, and the answer that made this call.
-        work.count = work.tally.last;
+        work.count = work.ledger.tally.last;
         let messages = cx.messages();
         let answer = messages.last_assistant().and_then(|at| messages.get(at)).and_then(|m| m.as_assistant());
         let reported = answer.and_then(|answer| answer.usage).map_or(0, |usage| usage.total());

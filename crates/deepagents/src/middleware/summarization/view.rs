@@ -23,7 +23,8 @@ pub(super) struct Lens<'a> {
     pub(super) base: usize,
     /// Whether the summary of the state stands before it.
     pub(super) summarised: bool,
-    truncated_before: usize,
+    /// Calls before this have their long arguments cut.
+    pub(super) truncated_before: usize,
 }
 
 impl<'a> Lens<'a> {

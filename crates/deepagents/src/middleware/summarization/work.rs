@@ -10,14 +10,14 @@ use deepagents_core::state::Update;
 use serde_json::json;
 
 use super::archive::{self, Archive};
-use super::count::{self, Count, Tally};
+use super::count::{self, Count};
 use super::cut::{cut, suffix};
 use super::event::{Compaction, Compactions, Place, ViewEvent, ViewState};
 use super::options::{PrefixReuse, Settled};
 use super::summary::{self, Summariser};
 use super::threshold::{Length, Size};
 use super::view::{Lens, has_long_args};
-use super::{notice, render};
+use super::{Ledger, notice, render};
 
 /// Messages that must come after a failed summary before another one is tried, unless the window is full.
 const PAUSE: usize = 10;
@@ -31,7 +31,7 @@ pub(super) struct Work<'a> {
     pub(super) request: ModelRequest,
     pub(super) state: ViewState,
     pub(super) events: Vec<ViewEvent>,
-    pub(super) tally: Tally,
+    pub(super) ledger: Ledger,
     pub(super) count: Count,
     pub(super) window: Option<u64>,
     /// Why something could not be done, for the error if nothing else helps.
@@ -40,11 +40,15 @@ pub(super) struct Work<'a> {
 
 impl Work<'_> {
     pub(super) fn measure(&mut self) {
-        self.count = self.tally.count(&self.request, self.cx.messages(), self.state.changed_at, self.model.name());
+        self.count =
+            self.ledger.tally.count(&self.request, self.cx.messages(), self.state.changed_at, self.model.name());
     }
 
     pub(super) fn length(&self) -> Length {
-        Length { messages: self.request.messages.len(), tokens: self.count.tokens, window: self.window }
+        let shown = &self.request.messages;
+        let pinned = self.state.last.as_ref().and_then(|last| last.pinned.as_ref());
+        let pinned = pinned.filter(|words| shown.by_id(words.id()).is_some()).map_or(0, |_| 1);
+        Length { messages: shown.len() - pinned, tokens: self.count.tokens, window: self.window }
     }
 
     /// Tokens that the conversation may have before the answer has no room any more.
@@ -120,6 +124,12 @@ impl Work<'_> {
             marks.into_iter().filter_map(|(index, ttl)| place(index).map(|index| (index, ttl))).collect();
     }
 
+    /// Whether arguments of calls that are shown have been cut: those that have grown old since are treated alike.
+    pub(super) fn cuts_args(&self) -> bool {
+        let lens = Lens::new(&self.state, self.cx.messages(), self.options.args.as_ref());
+        lens.truncated_before > lens.base
+    }
+
     /// Cuts long arguments of calls before the part that is to stay whole; of all calls if nothing is to.
     pub(super) async fn truncate_args(&mut self, keep: Option<Size>) -> bool {
         let Some(args) = &self.options.args else { return false };
@@ -135,13 +145,13 @@ impl Work<'_> {
                 None => None,
             },
         };
-        let known = self.state.truncated_before.as_ref().and_then(|place| place.find(thread)).unwrap_or(0);
-        let from = known.max(lens.base);
+        let from = lens.truncated_before.max(lens.base).max(self.ledger.cut_upto);
         let Some(boundary) = boundary.filter(|at| *at > from) else { return false };
         let long = |index: &usize| {
             thread.get(*index).and_then(|m| m.as_assistant()).is_some_and(|answer| has_long_args(answer, args))
         };
         let turns = (from..boundary).filter(long).count();
+        self.ledger.cut_upto = boundary;
         if turns == 0 {
             return false;
         }
@@ -175,7 +185,7 @@ impl Work<'_> {
         let human = (0..thread.len()).rev().find(|&index| is_human(thread, index)).filter(|index| *index < at);
         // The words that stay are no gain.
         let gain = tokens_evicted.saturating_sub(human.filter(|index| *index >= base).map_or(0, tokens));
-        let little = self.options.trigger.counts_tokens() && gain < self.count.tokens / 20;
+        let little = self.options.trigger.counts_tokens() && self.ledger.tally.share(gain) < self.count.tokens / 20;
         if gain == 0 || (little && !forced) {
             return Ok(None);
         }

@@ -3,7 +3,8 @@
 use deepagents_core::state::Update;
 use deepagents_core::tool::{Effect, Tool, ToolContext, ToolError, ToolOutput};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use super::WRITE;
 use crate::channels::{Todo, TodoStatus, TodoUpdate, Todos};
@@ -23,7 +24,17 @@ pub(super) struct Item {
     content: String,
     status: TodoStatus,
     /// Id of an item whose wording changes.
+    #[serde(default, deserialize_with = "loose_id")]
     id: Option<String>,
+}
+
+/// Ids look like numbers, and some models write them as such. Anything else cannot be an id of the list.
+fn loose_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Ok(match Value::deserialize(deserializer)? {
+        Value::String(id) => Some(id),
+        Value::Number(id) => Some(id.to_string()),
+        _ => None,
+    })
 }
 
 impl Tool for WriteTodos {

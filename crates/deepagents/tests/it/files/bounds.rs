@@ -174,7 +174,6 @@ async fn listings_and_matches_are_bounded_and_say_how_much_is_missing() {
         std::fs::write(folder.path().join(format!("file-with-a-name-{n:03}")), "hit\n".repeat(3)).unwrap();
     }
     let backend = LocalBackend::open(folder.path()).unwrap();
-    let options = FilesystemOptions { result_tokens: Some(500), ..FilesystemOptions::default() };
     let script = [
         Turn::calls([
             ("ls", json!({"path": "/"})),
@@ -184,12 +183,17 @@ async fn listings_and_matches_are_bounded_and_say_how_much_is_missing() {
         ]),
         Turn::text("Done."),
     ];
-    let (outcome, _) = play(script, |b| b.backend(backend).files(options)).await;
+    let options = FilesystemOptions { listing_tokens: Some(500), ..FilesystemOptions::default() };
+    let (outcome, _) = play(script.clone(), |b| b.backend(backend.clone()).files(options)).await;
     for (text, error) in results(&outcome) {
         assert!(!error && text.len() < 2_200, "{text}");
         let left = text.lines().last().unwrap();
         assert!(left.ends_with(" more lines are not shown; ask for less]"), "{left}");
     }
+    // What goes to a file sooner is not a reason to leave out more.
+    let options = FilesystemOptions { result_tokens: Some(500), ..FilesystemOptions::default() };
+    let (outcome, _) = play(script, |b| b.backend(backend).files(options)).await;
+    assert!(results(&outcome).iter().all(|(text, _)| text.len() > 2_200 && !text.contains("not shown")));
 }
 
 #[tokio::test]

@@ -195,6 +195,22 @@ async fn an_edit_that_fails_says_what_would_help() {
 }
 
 #[tokio::test]
+async fn an_error_about_a_file_on_the_way_names_the_path_that_was_asked_for() {
+    let folder = Folder::with(&[("a", b"text")]);
+    let edit = json!({"file_path": "/a/below", "old_string": "x", "new_string": "y"});
+    let calls = [
+        read("/a/below", 0, 9),
+        ("ls", json!({"path": "/a/below"})),
+        ("write_file", json!({"file_path": "/a/below", "content": "x"})),
+        ("edit_file", edit),
+        ("delete", json!({"file_path": "/a/below"})),
+    ];
+    for result in folder.calls(&calls).await {
+        assert_eq!(result, ("Error: /a/below: /a is a file, not a directory".to_owned(), true));
+    }
+}
+
+#[tokio::test]
 async fn one_path_in_two_spellings_is_changed_in_the_order_of_the_calls() {
     let write = |path: &str, content: &str| ("write_file", json!({"file_path": path, "content": content}));
     let turn = Turn::calls([

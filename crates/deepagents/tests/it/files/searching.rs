@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use deepagents::fs::{LocalBackend, VPath};
+use deepagents::fs::{LocalBackend, StateBackend, VPath};
 use deepagents::middleware::filesystem::FilesystemOptions;
 use deepagents::models::scripted::Turn;
 use serde_json::{Value, json};
@@ -53,6 +53,7 @@ async fn grep_shows_paths_lines_or_counts() {
             grep(json!({"pattern": "nowhere"})),
             grep(json!({"path": "/none"})),
             grep(json!({"max_count": 0})),
+            grep(json!({"glob": "", "output_mode": "count", "path": "/b"})),
         ],
     )
     .await;
@@ -67,8 +68,9 @@ async fn grep_shows_paths_lines_or_counts() {
     assert_eq!(texts[6], "/a.txt: 2\n/b/c.txt: 1");
     assert!(texts[7].starts_with("No matches found\n[the pattern was taken as text; set regex"), "{}", texts[7]);
     assert_eq!(texts[8], "No matches found");
-    assert_eq!(texts[9], "Error: /none does not exist");
-    assert!(found[9].1 && found[10].1, "a limit of nothing is refused");
+    assert_eq!(found[9], ("No matches found: /none does not exist".to_owned(), false));
+    assert!(found[10].1, "a limit of nothing is refused");
+    assert_eq!(texts[11], "/b/c.txt: 1\n/b/d.rs: 1", "an empty glob is none");
 }
 
 #[tokio::test]
@@ -84,6 +86,8 @@ async fn listings_are_sorted_paths_with_a_slash_behind_directories() {
             ("glob", json!({"pattern": "*"})),
             ("glob", json!({"pattern": "../x"})),
             ("glob", json!({"pattern": "nothing"})),
+            ("glob", json!({"pattern": "*", "path": "/none"})),
+            ("glob", json!({"pattern": "*", "path": "/a/below"})),
         ],
     )
     .await;
@@ -94,8 +98,24 @@ async fn listings_are_sorted_paths_with_a_slash_behind_directories() {
         ("/a\n/b/x\n/it's", false),
         ("Error: invalid pattern `../x`: `..` is not allowed in a pattern", true),
         ("No files found", false),
+        ("No files found: /none does not exist", false),
+        ("No files found: /a is a file, not a directory", false),
     ];
     assert_eq!(found, want.map(|(text, error)| (text.to_owned(), error)));
+}
+
+#[tokio::test]
+async fn where_files_alone_make_directories_one_without_files_is_empty() {
+    let script = [
+        Turn::call("write_file", json!({"file_path": "/d/a", "content": "x"})),
+        Turn::call("delete", json!({"file_path": "/d/a"})),
+        Turn::calls([("ls", json!({"path": "/d"})), ("ls", json!({"path": "/"}))]),
+        Turn::text("Done."),
+    ];
+    let (outcome, _) = play(script, |b| b.backend(StateBackend::new())).await;
+    let results = results(&outcome);
+    assert_eq!(results[2], ("No files found: /d does not exist".to_owned(), false));
+    assert_eq!(results[3], ("No files found".to_owned(), false));
 }
 
 #[tokio::test]
@@ -155,6 +175,29 @@ async fn tools_reach_what_is_allowed_and_nothing_through_links() {
 }
 
 #[tokio::test]
+async fn grep_without_a_path_looks_into_what_may_be_read() {
+    use deepagents::fs::permissions::{Mode, Permissions, Rule};
+    let folder = folder(&[("open/a.txt", "hit\n"), ("other/b.txt", "hit\n")]);
+    let rules = [Rule::new(Mode::Allow, ["/open/**"]), Rule::new(Mode::Deny, ["/**"])];
+    let backend = LocalBackend::open(folder.path()).unwrap();
+    let script = [
+        Turn::calls([
+            ("grep", json!({"pattern": "hit"})),
+            ("grep", json!({"pattern": "hit", "path": "/open"})),
+            ("grep", json!({"pattern": "hit", "path": "/"})),
+            ("grep", json!({"pattern": "hit", "path": "/other"})),
+            ("glob", json!({"pattern": "*"})),
+            ("ls", json!({"path": "/"})),
+        ]),
+        Turn::text("Done."),
+    ];
+    let (outcome, _) = play(script, |b| b.backend(backend).permissions(Permissions::new(rules).unwrap())).await;
+    let denied = |path: &str| (format!("Error: permission denied for read on {path}"), true);
+    let found = ("/open/a.txt".to_owned(), false);
+    assert_eq!(results(&outcome), [found.clone(), found, denied("/"), denied("/other"), denied("/"), denied("/")]);
+}
+
+#[tokio::test]
 async fn what_may_be_written_and_not_read_is_written() {
     use deepagents::fs::permissions::{Mode, Operation, Permissions, Rule};
     let folder = folder(&[("drop/.keep", "")]);
@@ -172,4 +215,29 @@ async fn what_may_be_written_and_not_read_is_written() {
     let results = results(&outcome);
     assert_eq!(results[0], ("Wrote /drop/new".to_owned(), false));
     assert_eq!(results[1], ("Error: permission denied for read on /drop/new".to_owned(), true));
+}
+
+#[tokio::test]
+async fn what_may_be_written_and_not_read_is_changed_by_the_thread_that_wrote_it() {
+    use deepagents::fs::permissions::{Mode, Operation, Permissions, Rule};
+    let folder = folder(&[("drop/theirs", "y")]);
+    let rules = Permissions::new([Rule::new(Mode::Deny, ["/drop/**"]).only([Operation::Read])]).unwrap();
+    let backend = LocalBackend::open(folder.path()).unwrap();
+    let write = |path: &str, text: &str| Turn::call("write_file", json!({"file_path": path, "content": text}));
+    let edit = |path: &str, old: &str| {
+        Turn::call("edit_file", json!({"file_path": path, "old_string": old, "new_string": "z"}))
+    };
+    let script = [
+        write("/drop/own", "one"),
+        write("/drop/own", "two"),
+        edit("/drop/own", "two"),
+        write("/drop/theirs", "mine"),
+        edit("/drop/theirs", "y"),
+        Turn::text("Done."),
+    ];
+    let (outcome, _) = play(script, |b| b.backend(backend).permissions(rules)).await;
+    let errors: Vec<bool> = results(&outcome).into_iter().map(|(_, error)| error).collect();
+    assert_eq!(errors, [false, false, false, true, true]);
+    assert_eq!(std::fs::read_to_string(folder.path().join("drop/own")).unwrap(), "z");
+    assert_eq!(std::fs::read_to_string(folder.path().join("drop/theirs")).unwrap(), "y");
 }

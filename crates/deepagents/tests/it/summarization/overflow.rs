@@ -2,7 +2,7 @@
 
 use deepagents::core::model::ErrorInfo;
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{DeepAgent, Message, ModelError, RunInput, json_tool};
+use deepagents::{DeepAgent, MemoryJournal, Message, ModelError, RunInput, json_tool};
 
 use super::*;
 
@@ -158,6 +158,24 @@ async fn what_the_provider_reports_counts_more_than_the_estimate() {
     let agent = DeepAgent::builder().model(model.clone()).summarization(options).build().unwrap();
     agent.invoke(RunInput::messages(long_history(4, 1_000))).await.unwrap();
     assert_eq!(requests(&model).0.len(), 1, "the second request is known to be too long");
+}
+
+#[tokio::test]
+async fn a_report_far_above_the_estimate_is_believed_of_short_messages_too() {
+    for (reported, summaries) in [(60_000, 1), (900, 0)] {
+        let model = model([Turn::text("A SUMMARY")], [Turn::text("Yes.").usage(usage(reported, 5)), Turn::text("No.")]);
+        let options = SummarizationOptions::default().trigger(Trigger::tokens(50_000)).keep(Size::Messages(2));
+        let agent = DeepAgent::builder()
+            .journal(MemoryJournal::new())
+            .model(model.clone())
+            .summarization(options)
+            .build()
+            .unwrap();
+        agent.invoke(RunInput::new("Is it far?").thread("t")).await.unwrap();
+        let outcome = agent.invoke(RunInput::new("Is it near?").thread("t")).await.unwrap();
+        assert_eq!(requests(&model).0.len(), summaries, "{reported}");
+        assert_eq!(history(&outcome).contains("Is it far?"), summaries == 1);
+    }
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use deepagents::core::message::AssistantMessage;
 use deepagents::middleware::summarization::{SummarizationOptions, TruncateArgs};
-use deepagents::{Block, DeepAgent, Message, RunInput};
+use deepagents::{Block, DeepAgent, MemoryJournal, Message, RunInput};
 
 use super::*;
 
@@ -58,6 +58,8 @@ async fn what_stays_may_be_a_number_of_messages_of_tokens_or_a_share_of_the_wind
     // Two and a half hundreds of twenty thousand.
     assert_eq!(staying(always().keep(Size::Fraction(0.0125))).await, 2);
     assert_eq!(staying(always().keep(Size::Tokens(1))).await, 1, "the last message stays in any case");
+    // A tenth of the window would be all of it.
+    assert_eq!(staying(always()).await, 5, "half of the number that is waited for");
     assert_eq!(staying(always().messages_to_keep(5)).await, 5);
     assert_eq!(staying(SummarizationOptions::default().max_tokens_before_summary(2_000).messages_to_keep(5)).await, 5);
 }
@@ -99,4 +101,31 @@ async fn arguments_are_cut_by_sizes_of_any_kind_and_in_words_of_ones_own() {
     assert_eq!(edits(TruncateArgs { max_length: 3_000, ..keep(Size::Messages(5)) }).await, [3_000; 5]);
     let own = TruncateArgs { text: " [cut]".into(), ..keep(Size::Messages(1)) };
     assert_eq!(edits(own).await, [26; 5]);
+}
+
+#[tokio::test]
+async fn once_arguments_are_cut_others_follow_as_they_grow_old() {
+    let write =
+        |path: &str, chars: usize| Turn::call("write_file", json!({"file_path": path, "content": "w".repeat(chars)}));
+    let turns = [write("/long", 60_000), write("/short", 3_000), Turn::text("One."), Turn::text("Two.")];
+    let model = ScriptedModel::new(turns);
+    let args = TruncateArgs {
+        trigger: Some(Trigger::tokens(15_000)),
+        keep: Some(Size::Messages(2)),
+        ..TruncateArgs::default()
+    };
+    let options = SummarizationOptions::default().trigger(Trigger::never()).truncate_args(args);
+    let agent =
+        DeepAgent::builder().journal(MemoryJournal::new()).model(model.clone()).summarization(options).build().unwrap();
+    agent.invoke(RunInput::new("Write.").thread("t")).await.unwrap();
+    agent.invoke(RunInput::new("Go on.").thread("t")).await.unwrap();
+    let lengths = |request: &deepagents::ModelRequest| -> Vec<usize> {
+        let answers = request.messages.iter().filter_map(|m| m.as_assistant());
+        let calls = answers.flat_map(AssistantMessage::tool_calls);
+        calls.map(|call| call.args["content"].as_str().unwrap().len()).collect()
+    };
+    let cut = 20 + "...(argument truncated)".len();
+    let shown: Vec<Vec<usize>> = model.requests().iter().map(lengths).collect();
+    // Without the long one a request has far less than is needed to begin.
+    assert_eq!(shown, [vec![], vec![60_000], vec![cut, 3_000], vec![cut, cut]]);
 }

@@ -107,6 +107,19 @@ async fn the_last_words_of_a_person_and_the_todo_list_stay_whatever_is_evicted()
 }
 
 #[tokio::test]
+async fn the_words_that_stay_beside_a_summary_do_not_bring_the_next_one_forward() {
+    let turns = (0..6).map(|_| Turn::call("ls", json!({"path": "/"}))).chain([Turn::text("Done.")]);
+    let model = model((0..9).map(|n| Turn::text(format!("SUMMARY {n}"))), turns);
+    let agent = DeepAgent::builder().model(model.clone()).summarization(by_messages(8, 3)).build().unwrap();
+    agent.invoke(RunInput::new("Look around.")).await.unwrap();
+    let (summaries, sent) = requests(&model);
+    // Nine messages become a summary, the words, and two calls with their results; then eight are seven and the words.
+    let shown: Vec<usize> = sent.iter().map(|request| request.messages.len()).collect();
+    assert_eq!(shown, [1, 3, 5, 7, 6, 8, 6]);
+    assert_eq!(summaries.len(), 2);
+}
+
+#[tokio::test]
 async fn a_thread_that_goes_on_in_another_process_is_shown_in_the_same_way() {
     let journal = std::sync::Arc::new(MemoryJournal::new());
     let mut sent = Vec::new();

@@ -9,7 +9,7 @@ use deepagents_fs::{FsError, Kind, WriteMode};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{AtLink, failed, writes};
+use super::{AtLink, failed, failed_at, writes};
 use crate::middleware::filesystem::Filesystem;
 use crate::middleware::filesystem::seen::{self, SeenFiles};
 
@@ -49,12 +49,16 @@ impl Tool for WriteFile {
                 }
                 Ok(_) => WriteMode::Overwrite,
                 Err(FsError::NotFound { .. }) => WriteMode::Create,
-                Err(error) => return Err(failed(error)),
+                // What may be written but not read is known to the thread that wrote it.
+                Err(FsError::Denied { .. }) => {
+                    seen::version(&cx, &path).cloned().map_or(WriteMode::Create, WriteMode::IfVersion)
+                }
+                Err(error) => return Err(failed_at(&path)(error)),
             }
         } else {
             WriteMode::Overwrite
         };
-        let written = backend.write(cx.state(), &path, args.content.into(), mode).await.map_err(failed)?;
+        let written = backend.write(cx.state(), &path, args.content.into(), mode).await.map_err(failed_at(&path))?;
         let seen = Update::of::<SeenFiles>(vec![(path.clone(), written.version)]);
         Ok(ToolOutput::text(format!("Wrote {path}")).with_update(written.update.and(seen)))
     }
@@ -109,15 +113,23 @@ impl Tool for EditFile {
             args.edits.into_iter().map(|e| Edit { old: e.old_string, new: e.new_string, replace_all: e.replace_all });
         let edits: Vec<Edit> = std::iter::once(first).chain(more).collect();
         let expected = if self.0.options.read_before_edit {
-            let there = backend.stat(cx.state(), &path).await.map_err(failed)?;
-            if there.kind == Kind::File {
-                seen::check(&cx, &path, &there.version)?;
+            match backend.stat(cx.state(), &path).await {
+                Ok(there) => {
+                    if there.kind == Kind::File {
+                        seen::check(&cx, &path, &there.version)?;
+                    }
+                    Some(there.version)
+                }
+                Err(error @ FsError::Denied { .. }) => {
+                    Some(seen::version(&cx, &path).cloned().ok_or_else(|| failed(error))?)
+                }
+                Err(error) => return Err(failed_at(&path)(error)),
             }
-            Some(there.version)
         } else {
             None
         };
-        let edited = edit::edit(&*backend, cx.state(), &path, &edits, expected.as_ref()).await.map_err(failed)?;
+        let edited =
+            edit::edit(&*backend, cx.state(), &path, &edits, expected.as_ref()).await.map_err(failed_at(&path))?;
         let places: usize = edited.replaced.iter().sum();
         let text = format!("Edited {path}: replaced {places} {}", if places == 1 { "place" } else { "places" });
         let seen = Update::of::<SeenFiles>(vec![(path, edited.version)]);
@@ -150,7 +162,7 @@ impl Tool for Delete {
 
     async fn call(&self, args: DeleteArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let path = self.0.reach_to_change(&args.file_path, AtLink::Stays, &cx).await?;
-        let update = self.0.workspace.of(&cx).delete(cx.state(), &path).await.map_err(failed)?;
+        let update = self.0.workspace.of(&cx).delete(cx.state(), &path).await.map_err(failed_at(&path))?;
         Ok(ToolOutput::text(format!("Deleted {path}")).with_update(update))
     }
 }

@@ -62,7 +62,8 @@ impl Tool for Execute {
     }
 }
 
-/// The output, and how the command ended. A command that failed by its own account is a result like any other.
+/// The output, and how the command ended: the number of a signal below zero stands for an exit code, as is usual. A
+/// command that failed by its own account is a result like any other.
 fn show(executed: &Executed) -> ToolOutput {
     let output = executed.output.trim_end_matches('\n');
     let output = if output.is_empty() { "(no output)" } else { output };
@@ -73,7 +74,7 @@ fn show(executed: &Executed) -> ToolOutput {
         Exit::OutOfSpace => ("stopped: it left too little space on the disk".to_owned(), true),
         Exit::Signal(signal) => {
             let name = executed.exit.signal_name().map(|name| format!(" ({name})")).unwrap_or_default();
-            (format!("ended by signal {signal}{name}"), false)
+            (format!("exit code {}: ended by signal {signal}{name}", -signal), false)
         }
         _ => ("it did not end by itself".to_owned(), true),
     };
@@ -85,7 +86,11 @@ fn show(executed: &Executed) -> ToolOutput {
         hosts if hosts.is_empty() => hosts,
         hosts => format!("\n[refused, since commands may not reach it: {hosts}]"),
     };
-    let code = if let Exit::Code(code) = executed.exit { Some(code) } else { None };
+    let code = match executed.exit {
+        Exit::Code(code) => Some(code),
+        Exit::Signal(signal) => Some(-signal),
+        _ => None,
+    };
     let artifact = json!({"exit_code": code, "truncated": executed.truncated(), "sandbox": executed.level.to_string()});
     let shown = ToolOutput::text(format!("{output}{dropped}{refused}\n[{end}]")).with_artifact(artifact);
     if stopped { shown.as_error() } else { shown }

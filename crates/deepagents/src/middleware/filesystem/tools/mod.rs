@@ -5,7 +5,7 @@ mod execute;
 mod read;
 mod search;
 
-use deepagents_core::tool::{Effect, ToolContext, ToolError};
+use deepagents_core::tool::{Effect, ToolContext, ToolError, ToolOutput};
 use deepagents_fs::{FsError, VPath};
 
 use super::Filesystem;
@@ -27,6 +27,27 @@ pub(super) fn failed(error: impl std::fmt::Display) -> ToolError {
         Some((end, _)) => format!("{} [cut]", text.get(..end).unwrap_or_default()),
         None => text,
     })
+}
+
+/// A failure of a call about a path, which is named where the error is about another one, such as a file on the way.
+fn failed_at<E: std::fmt::Display>(path: &VPath) -> impl FnOnce(E) -> ToolError {
+    move |error| {
+        let text = error.to_string();
+        if text.contains(path.as_str()) { failed(text) } else { failed(format!("{path}: {text}")) }
+    }
+}
+
+/// The answer where there is no place to look in: nothing was found, and why.
+fn no_place(what: &str, error: FsError) -> Result<ToolOutput, ToolError> {
+    match error {
+        FsError::NotFound { .. } | FsError::NotADirectory { .. } => Ok(format!("No {what} found: {error}").into()),
+        error => Err(failed(error)),
+    }
+}
+
+/// Characters for a number of tokens, if that is a limit.
+fn chars(tokens: Option<usize>) -> Option<usize> {
+    tokens.filter(|&tokens| tokens > 0).map(|tokens| tokens.saturating_mul(CHARS_PER_TOKEN))
 }
 
 /// What an operation does with a link at the end of a path.
@@ -98,7 +119,7 @@ impl Filesystem {
         let place = match backend.resolve(cx.state(), &from).await {
             // Rules that keep this from being read may let it be written; they judge that themselves.
             Err(FsError::Denied { .. }) if self.options.allowed_prefixes.is_empty() => return Ok(path.clone()),
-            result => result.map_err(failed)?,
+            result => result.map_err(failed_at(path))?,
         };
         // A name of one path can be that of another.
         Ok(name.and_then(|name| place.join(name).ok()).unwrap_or(place))
@@ -113,12 +134,12 @@ fn writes(path: &str) -> Effect {
 impl Filesystem {
     /// Characters that a result may have, if there is a limit.
     pub(super) fn budget(&self) -> Option<usize> {
-        self.options.result_tokens.filter(|&tokens| tokens > 0).map(|tokens| tokens.saturating_mul(CHARS_PER_TOKEN))
+        chars(self.options.result_tokens)
     }
 
-    /// Lines as one text within the budget, with notes on what is left out.
+    /// Lines as one text within the budget of listings, with notes on what is left out.
     fn bounded(&self, lines: &[String], notes: &[String]) -> String {
-        let budget = self.budget().unwrap_or(usize::MAX);
+        let budget = chars(self.options.listing_tokens).unwrap_or(usize::MAX);
         let mut out = String::new();
         let mut chars = 0;
         for (shown, line) in lines.iter().enumerate() {

@@ -12,7 +12,7 @@ use deepagents_fs::{Backend, ByteRange, ContentKind, FsError, Kind, Stat, VPath,
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::failed;
+use super::{failed, failed_at, no_place};
 use crate::middleware::filesystem::seen::SeenFiles;
 use crate::middleware::filesystem::{Filesystem, render};
 
@@ -44,7 +44,12 @@ impl Tool for Ls {
 
     async fn call(&self, args: LsArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let path = self.0.reach(&args.path, &cx).await?;
-        let listing = self.0.workspace.of(&cx).list(cx.state(), &path).await.map_err(failed)?;
+        let backend = self.0.workspace.of(&cx);
+        let listing = match backend.list(cx.state(), &path).await {
+            Ok(listing) => listing,
+            Err(error) if !backend.capabilities().directories => return no_place("files", error),
+            Err(error) => return Err(failed_at(&path)(error)),
+        };
         let mut lines: Vec<String> = listing
             .entries
             .iter()
@@ -101,7 +106,7 @@ impl Tool for ReadFile {
         let path = self.0.reach(&args.file_path, &cx).await?;
         let backend = self.0.workspace.of(&cx);
         let head = ByteRange::first(classify::SNIFFED as u64);
-        let head = backend.read(cx.state(), &path, head).await.map_err(failed)?;
+        let head = backend.read(cx.state(), &path, head).await.map_err(failed_at(&path))?;
         let whole = head.bytes.len() as u64 == head.stat.size;
         let seen = Update::of::<SeenFiles>(vec![(path.clone(), head.stat.version.clone())]);
         if head.stat.size == 0 {

@@ -10,7 +10,7 @@ use deepagents_fs::search::{GlobQuery, GrepFile, GrepOutcome, GrepQuery, Problem
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::failed;
+use super::{failed, no_place};
 use crate::middleware::filesystem::Filesystem;
 
 /// Matches that `grep` gives unless told otherwise.
@@ -60,7 +60,10 @@ impl Tool for Glob {
     async fn call(&self, args: GlobArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let place = self.0.reach_to_search(args.path.as_deref(), &cx).await?;
         let query = GlobQuery::new(&args.pattern, place).map_err(failed)?;
-        let found = self.0.workspace.of(&cx).glob(cx.state(), &query).await.map_err(failed)?;
+        let found = match self.0.workspace.of(&cx).glob(cx.state(), &query).await {
+            Ok(found) => found,
+            Err(error) => return no_place("files", error),
+        };
         let mut lines: Vec<String> = found.files.iter().map(ToString::to_string).collect();
         if lines.is_empty() {
             lines.push("No files found".to_owned());
@@ -117,14 +120,23 @@ impl Tool for Grep {
 
     async fn call(&self, args: GrepArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let place = self.0.reach_to_search(args.path.as_deref(), &cx).await?;
+        let backend = self.0.workspace.of(&cx);
+        if args.path.is_some() && place.is_root() {
+            // Without a path, what may be read is searched; a place that is named must be open to reading itself.
+            backend.resolve(cx.state(), &place).await.map_err(failed)?;
+        }
         let mut query = GrepQuery::new(args.pattern.clone(), place);
-        if let Some(glob) = &args.glob {
+        // Models leave an optional argument out by giving an empty one.
+        if let Some(glob) = args.glob.as_deref().filter(|glob| !glob.is_empty()) {
             query = query.only(glob).map_err(failed)?;
         }
         query.regex = args.regex;
         query.context = if args.output_mode == OutputMode::Content { args.context } else { 0 };
         query.max_count = Some(args.max_count.map_or(DEFAULT_MATCHES, NonZeroUsize::get));
-        let found = self.0.workspace.of(&cx).grep(cx.state(), &query).await.map_err(failed)?;
+        let found = match backend.grep(cx.state(), &query).await {
+            Ok(found) => found,
+            Err(error) => return no_place("matches", error),
+        };
         let mut notes = notes(found.stopped, &found.problems);
         let mut lines = match args.output_mode {
             OutputMode::FilesWithMatches => files(&found),

@@ -1,0 +1,117 @@
+//! What an agent loads from files before it asks its model for the first time.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Result, anyhow};
+use deepagents::core::error::Result as RunResult;
+use deepagents::core::message::AssistantMessage;
+use deepagents::core::model::{ModelEvent, ModelOutput};
+use deepagents::core::run::{Beginning, ModelCall, Tap};
+use deepagents::{
+    Block, ChatModel, DeepAgent, Event, ModelError, ModelRequest, RunInput, ToolNext, ToolRequest, ToolResponse,
+};
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream};
+use serde::Serialize;
+
+use crate::render::{Loaded, several};
+
+/// What is loaded from files.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct FromFiles {
+    /// Those of memory, skills and sub-agents that there are.
+    pub(super) parts: Vec<Part>,
+    /// What is wrong with files.
+    pub(super) warnings: Vec<String>,
+}
+
+/// What is loaded of one kind.
+#[derive(Debug, Serialize)]
+pub(super) struct Part {
+    /// `memory`, `skills` or `sub-agents`.
+    kind: &'static str,
+    /// Files of memory, names of skills and sub-agents.
+    names: Vec<String>,
+    /// How many tokens it adds to every request.
+    pub(super) tokens: usize,
+}
+
+impl fmt::Display for FromFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "loaded from files")?;
+        for Part { kind, names, tokens } in &self.parts {
+            writeln!(f, "  {:<44}{tokens:>8}", format!("{kind}: {}", several(names)))?;
+        }
+        Ok(())
+    }
+}
+
+/// Lets the agent begin, and looks at its first request, which goes nowhere.
+pub(super) async fn loaded(agent: &DeepAgent, count: impl Fn(&str) -> usize) -> Result<FromFiles> {
+    let look = Arc::new(Look::default());
+    agent.invoke(RunInput::new("Hello.").tap(look.clone())).await.map_err(|error| anyhow!("{error}"))?;
+    let Seen { request, loaded, warnings } = std::mem::take(&mut *look.lock());
+    let Loaded { memory, skills, agents } = loaded;
+    let Some(request) = request else { return Ok(FromFiles { warnings, ..FromFiles::default() }) };
+    // What is loaded follows what is always the same: first memory, then skills.
+    let agent = agent.agent();
+    let has = |name: &str| agent.middlewares().any(|middleware| middleware.name() == name);
+    let mut sections = request.system.iter().skip(agent.system().len());
+    let mut section = |is_there: bool| if is_there { sections.next().map_or(0, |block| count(&block.text)) } else { 0 };
+    let (of_memory, of_skills) = (section(has("Memory")), section(has("Skills")));
+    let mut listed = 0;
+    for tool in &request.tools {
+        let before = agent.tools().iter().find(|before| before.name == tool.name);
+        listed += before.map_or(0, |b| count(&tool.description).saturating_sub(count(&b.description)));
+    }
+    let parts = [("memory", memory, of_memory), ("skills", skills, of_skills), ("sub-agents", agents, listed)];
+    let parts = parts.into_iter().filter(|(_, names, tokens)| !names.is_empty() || *tokens > 0);
+    Ok(FromFiles { parts: parts.map(|(kind, names, tokens)| Part { kind, names, tokens }).collect(), warnings })
+}
+
+/// Answers in the model's place.
+#[derive(Default)]
+struct Look(Mutex<Seen>);
+
+/// What was seen.
+#[derive(Default)]
+struct Seen {
+    request: Option<ModelRequest>,
+    loaded: Loaded,
+    warnings: Vec<String>,
+}
+
+impl Look {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tap for Look {
+    fn begin(&self, _: Beginning<'_>) -> RunResult<()> {
+        Ok(())
+    }
+
+    fn model(
+        self: Arc<Self>,
+        _: ModelCall,
+        _: &Arc<dyn ChatModel>,
+        request: ModelRequest,
+    ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        self.lock().request.get_or_insert(request);
+        let answer = ModelOutput::new(AssistantMessage::of(vec![Block::text("Hello.")]));
+        Box::pin(stream::iter([Ok(ModelEvent::Finished(Box::new(answer)))]))
+    }
+
+    fn tool(self: Arc<Self>, request: ToolRequest, next: ToolNext) -> BoxFuture<'static, RunResult<ToolResponse>> {
+        Box::pin(next.run(request))
+    }
+
+    fn event(&self, event: &Event) {
+        let mut seen = self.lock();
+        if let Some(problems) = seen.loaded.take(event) {
+            seen.warnings.extend(problems);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What was loaded from files when a run began.
+
+use deepagents::channels::{AgentsMetadata, MemoryContents, SkillsMetadata};
+use deepagents::{Event, EventKind, State};
+use serde_json::Value;
+
+/// Names of a kind that are shown.
+const SHOWN: usize = 8;
+
+/// What was loaded from files: of memory the paths, of the others the names.
+#[derive(Debug, Default)]
+pub(crate) struct Loaded {
+    pub(crate) memory: Vec<String>,
+    pub(crate) skills: Vec<String>,
+    pub(crate) agents: Vec<String>,
+}
+
+impl Loaded {
+    /// What an earlier run of the thread has loaded, as far as the agent still has it.
+    pub(crate) fn before(state: &State) -> Self {
+        let memory = state.get::<MemoryContents>().into_iter().flatten();
+        let skills = state.get::<SkillsMetadata>().and_then(Option::as_ref);
+        let agents = state.get::<AgentsMetadata>().and_then(Option::as_ref);
+        let agents = agents.into_iter().flat_map(|catalogue| &catalogue.agents);
+        Self {
+            memory: memory.filter(|(_, file)| file.problem.is_none()).map(|(path, _)| path.to_string()).collect(),
+            skills: skills.into_iter().flat_map(|catalogue| &catalogue.skills).map(|s| s.name.clone()).collect(),
+            agents: agents.map(|agent| agent.definition.name.clone()).collect(),
+        }
+    }
+
+    /// Takes note of an event of the main agent; gives what is wrong with files, if it is one about these.
+    pub(crate) fn take(&mut self, event: &Event) -> Option<Vec<String>> {
+        let EventKind::Custom { name, data } = &event.kind else { return None };
+        if !event.path.is_empty() {
+            return None;
+        }
+        match name.as_str() {
+            "memory_loaded" => return Some(self.take_memory(data)),
+            "skills_loaded" => self.skills = texts(data, "skills"),
+            "sub_agents_loaded" => self.agents = texts(data, "agents"),
+            _ => return None,
+        }
+        Some(texts(data, "warnings"))
+    }
+
+    fn take_memory(&mut self, data: &Value) -> Vec<String> {
+        let mut problems = Vec::new();
+        for file in data.get("files").and_then(Value::as_array).into_iter().flatten() {
+            let Some(path) = file.get("path").and_then(Value::as_str) else { continue };
+            self.memory.retain(|known| known != path);
+            match file.get("problem").and_then(Value::as_str) {
+                Some(problem) => problems.push(format!("{path} could not be read: {problem}")),
+                None if file.get("chars").is_some() => self.memory.push(path.to_owned()),
+                None => {}
+            }
+        }
+        problems
+    }
+
+    /// All of it in a line, if there is anything.
+    pub(crate) fn line(&self) -> Option<String> {
+        let kinds = [("memory", &self.memory), ("skills", &self.skills), ("sub-agents", &self.agents)];
+        let parts: Vec<String> = kinds
+            .into_iter()
+            .filter(|(_, names)| !names.is_empty())
+            .map(|(kind, names)| format!("{kind}: {}", several(names)))
+            .collect();
+        (!parts.is_empty()).then(|| parts.join(" · "))
+    }
+}
+
+/// The names, or the first of them.
+pub(crate) fn several(names: &[String]) -> String {
+    let shown: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
+    match names.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+fn texts(data: &Value, key: &str) -> Vec<String> {
+    let texts = data.get(key).and_then(Value::as_array).into_iter().flatten();
+    texts.filter_map(Value::as_str).map(str::to_owned).collect()
+}

@@ -1,0 +1,216 @@
+//! Memory and skills: which files there are of them, and where the agent finds those.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow, bail};
+use deepagents::fs::permissions::{Asking, Guarded, Mode, Permissions, Rule};
+use deepagents::fs::{
+    Backend, ByteRange, CompositeBackend, FsError, Kind, LocalBackend, OpenError, ReadOnly, VPath, WriteMode,
+};
+use deepagents::{DeepAgentBuilder, State};
+use serde::{Deserialize, Serialize};
+
+use crate::args::AgentArgs;
+use crate::model_choice::env;
+
+/// What a file of memory is called.
+const MEMORY: &str = "AGENTS.md";
+/// The agent's own directory, in a root and in the user's home.
+const OWN: &str = ".deepagents";
+/// Where skills are in it.
+const SKILLS: &str = "skills";
+/// Where the workspace shows what is the user's and lies outside of the root. It cannot be written to.
+const USER: &str = "/.deepagents/user";
+/// Bytes of a file that a recording carries.
+const MOST: u64 = 1 << 20;
+
+/// The memory files and the directories of skills of an agent, as paths of its workspace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Sources {
+    /// Memory files; the later ones are nearer to the work.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    memory: Vec<VPath>,
+    /// Directories of skills, with what they are called; of two skills with one name the later one's is used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    skills: Vec<(VPath, String)>,
+}
+
+/// What of it lies outside of the root, by where the workspace has it.
+#[derive(Default)]
+pub(crate) struct Outside(Vec<(VPath, Arc<dyn Backend>)>);
+
+/// What the files hold, for a machine that does not have them.
+pub(crate) type Carried = BTreeMap<VPath, String>;
+
+/// What there is for a root and this user, as far as it is wanted. Where there is nothing, the agent has neither.
+pub(crate) fn find(args: &AgentArgs) -> Result<(Sources, Outside)> {
+    let (root, home) = (args.root.as_path(), env("HOME").map(|home| Path::new(&home).join(OWN)));
+    let (mut sources, mut outside) = (Sources::default(), Outside::default());
+    if !args.no_memory {
+        sources.memory = memory(root, home.as_deref(), &mut outside)?;
+    }
+    if !args.no_skills {
+        sources.skills = skills(root, home.as_deref(), &mut outside)?;
+    }
+    Ok((sources, outside))
+}
+
+fn memory(root: &Path, home: Option<&Path>, outside: &mut Outside) -> Result<Vec<VPath>> {
+    let (plain, own) = (root.join(MEMORY), root.join(OWN).join(MEMORY));
+    let of_user = home.map(|home| home.join(MEMORY)).filter(|file| is_other(file, &[&plain, &own]));
+    let mut files = Vec::new();
+    if of_user.is_none() && !plain.exists() && !own.exists() {
+        return Ok(files);
+    }
+    if let Some(file) = of_user {
+        files.push(outside.memory(&file)?);
+    }
+    // It is named even before it is there: that is where the agent keeps what it learns.
+    files.push(at(&format!("/{MEMORY}"))?);
+    if own.exists() {
+        files.push(at(&format!("/{OWN}/{MEMORY}"))?);
+    }
+    Ok(files)
+}
+
+fn skills(root: &Path, home: Option<&Path>, outside: &mut Outside) -> Result<Vec<(VPath, String)>> {
+    let of_root = root.join(OWN).join(SKILLS);
+    let of_user = home.map(|home| home.join(SKILLS)).filter(|of_user| is_other(of_user, &[&of_root]));
+    let mut directories = Vec::new();
+    if let Some(directory) = of_user.filter(|directory| holds_directories(directory)) {
+        directories.push((outside.skills(&directory)?, "User".to_owned()));
+    }
+    if holds_directories(&of_root) {
+        directories.push((at(&format!("/{OWN}/{SKILLS}"))?, "Project".to_owned()));
+    }
+    Ok(directories)
+}
+
+/// Whether it is there and none of these: the user's home may be the root.
+fn is_other(path: &Path, known: &[&Path]) -> bool {
+    let real = path.canonicalize();
+    real.is_ok_and(|real| known.iter().all(|known| known.canonicalize().map_or(true, |known| known != real)))
+}
+
+fn holds_directories(path: &Path) -> bool {
+    fs::read_dir(path).is_ok_and(|entries| entries.flatten().any(|entry| entry.path().is_dir()))
+}
+
+fn at(path: &str) -> Result<VPath> {
+    VPath::parse(path).map_err(|error| anyhow!("{error}"))
+}
+
+impl Outside {
+    /// The user's memory file: of the directory that it lies in nothing else can be seen.
+    fn memory(&mut self, file: &Path) -> Result<VPath> {
+        // A link is followed to a file of the same name, as those make who keep their settings elsewhere.
+        let real = file.canonicalize().ok().filter(|real| real.file_name() == file.file_name());
+        let directory = real.as_deref().unwrap_or(file).parent().unwrap_or(file);
+        let files = open(directory, "--no-memory")?;
+        // `/.` is the directory itself: a slash at the end would stand for all below.
+        let seen = ["/.".to_owned(), format!("/{MEMORY}")];
+        let rules = [Rule::new(Mode::Allow, seen), Rule::new(Mode::Deny, ["/**"])];
+        let rules = Permissions::new(rules).map_err(|error| anyhow!("{error}"))?;
+        self.0.push((at(USER)?, Arc::new(Guarded::new(files, rules, Asking::Refused))));
+        at(&format!("{USER}/{MEMORY}"))
+    }
+
+    /// The user's skills.
+    fn skills(&mut self, directory: &Path) -> Result<VPath> {
+        let path = at(&format!("{USER}/{SKILLS}"))?;
+        self.0.push((path.clone(), open(directory, "--no-skills")?));
+        Ok(path)
+    }
+
+    /// The workspace with this in addition to the root.
+    pub(crate) fn beside(&self, root: Arc<dyn Backend>) -> Arc<dyn Backend> {
+        if self.0.is_empty() {
+            return root;
+        }
+        let routes = self.0.iter().cloned();
+        Arc::new(routes.fold(CompositeBackend::new(root), |all, (path, files)| all.route(path, files)))
+    }
+}
+
+/// A directory that can be read alone.
+fn open(directory: &Path, without: &str) -> Result<Arc<dyn Backend>> {
+    let unusable = |error: OpenError| {
+        anyhow!("`{}` cannot be read: {}; say {without} to go on without it", directory.display(), error.source)
+    };
+    Ok(Arc::new(ReadOnly::new(Arc::new(LocalBackend::open(directory).map_err(unusable)?))))
+}
+
+impl Sources {
+    /// Whether there is nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The agent with it.
+    pub(crate) fn give(&self, mut builder: DeepAgentBuilder) -> DeepAgentBuilder {
+        if !self.memory.is_empty() {
+            builder = builder.memory(self.memory.iter().map(VPath::to_string));
+        }
+        if !self.skills.is_empty() {
+            builder = builder.skills(self.skills.iter().map(|(path, name)| (path.to_string(), name.as_str())));
+        }
+        builder
+    }
+
+    /// What the files hold.
+    ///
+    /// What memory and skills say of a file that cannot be read would not be the same elsewhere, so such a file is an
+    /// error.
+    pub(crate) async fn carry(&self, workspace: &dyn Backend) -> Result<Carried> {
+        let mut carried = Carried::new();
+        for path in &self.memory {
+            take(&mut carried, workspace, path, "--no-memory").await?;
+        }
+        for (source, _) in &self.skills {
+            let listing = match workspace.list(&State::default(), source).await {
+                Ok(listing) => listing,
+                Err(FsError::NotFound { .. }) => continue,
+                Err(error) => bail!(uncarried(source, &error, "--no-skills")),
+            };
+            for entry in listing.entries.iter().filter(|entry| entry.kind == Kind::Directory) {
+                for file in ["SKILL.md", "agents.yaml"] {
+                    take(&mut carried, workspace, &at(&format!("{}/{file}", entry.path))?, "--no-skills").await?;
+                }
+            }
+        }
+        Ok(carried)
+    }
+}
+
+/// Takes a file along, if it is there.
+async fn take(carried: &mut Carried, workspace: &dyn Backend, path: &VPath, without: &str) -> Result<()> {
+    let read = match workspace.read(&State::default(), path, ByteRange::first(MOST + 1)).await {
+        Ok(read) => read,
+        Err(FsError::NotFound { .. }) => return Ok(()),
+        Err(error) => bail!(uncarried(path, &error, without)),
+    };
+    if read.bytes.len() as u64 > MOST {
+        bail!(uncarried(path, &format!("it has more than {} MB", MOST >> 20), without));
+    }
+    match String::from_utf8(read.bytes.into()) {
+        Ok(text) => drop(carried.insert(path.clone(), text)),
+        Err(_) => bail!(uncarried(path, &"it is not UTF-8 text", without)),
+    }
+    Ok(())
+}
+
+fn uncarried(path: &VPath, why: &dyn std::fmt::Display, without: &str) -> String {
+    format!("{path} cannot be part of a recording: {why}; say {without} to record without it")
+}
+
+/// Puts what was carried into an empty workspace.
+pub(crate) async fn unpack(carried: &Carried, workspace: &dyn Backend) -> Result<()> {
+    for (path, text) in carried {
+        let written = workspace.write(&State::default(), path, text.clone().into(), WriteMode::Create).await;
+        written.map_err(|error| anyhow!("the recording holds a file that cannot be put in its place: {error}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! The names of a scope, for a search.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use deepagents_core::state::{State, Update};
+use deepagents_core::store::{Item, KeyInfo};
+use futures_core::future::BoxFuture;
+
+use super::{StoreBackend, below, entry_of, path_of, read_of, stat_of};
+use crate::{Backend, ByteRange, Entry, FileRead, FsError, Listing, Stat, VPath, WriteMode, Written};
+
+/// Bytes of files that are read at once, and how many files.
+const PAGE: (u64, usize) = (1 << 20, 256);
+
+/// The files of a scope by name, as one query of the store found them: a search walks through these instead of asking
+/// for each directory. What the files hold stays in the store until it is read.
+pub(super) struct Names {
+    store: StoreBackend,
+    files: BTreeMap<VPath, KeyInfo>,
+    /// What will be read, in order.
+    wanted: Vec<VPath>,
+    /// What was read before it was asked for.
+    ahead: Mutex<HashMap<VPath, Result<FileRead, FsError>>>,
+}
+
+impl Names {
+    /// The file at a path, or those below it.
+    pub(super) async fn of(store: &StoreBackend, path: &VPath) -> Result<Self, FsError> {
+        let found = match store.info(path).await? {
+            Some(info) => vec![info],
+            None => store.keys(path, &below(path)).await?,
+        };
+        let named = found.into_iter().filter_map(|info| Some((path_of(&info.key)?, info)));
+        let mut files: BTreeMap<VPath, KeyInfo> = named.collect();
+        if files.is_empty() && !path.is_root() {
+            return Err(store.absent(path).await?);
+        }
+        // Where there is a file and another below it, only the one above is found.
+        let hidden = |path: &&VPath| path.ancestors().any(|above| files.contains_key(&above));
+        for path in files.keys().filter(hidden).cloned().collect::<Vec<_>>() {
+            files.remove(&path);
+        }
+        Ok(Self { store: store.clone(), files, wanted: Vec::new(), ahead: Mutex::default() })
+    }
+
+    /// Reads these, in the order of their paths, page by page.
+    pub(super) fn reading(mut self, wanted: Vec<VPath>) -> Self {
+        self.wanted = wanted;
+        self
+    }
+
+    /// A path, and what will be read after it as far as it fits into a page.
+    fn page(&self, path: &VPath) -> Vec<VPath> {
+        let Ok(at) = self.wanted.binary_search(path) else { return vec![path.clone()] };
+        let mut bytes = 0;
+        let fits = |path: &&VPath| {
+            let room = bytes < PAGE.0;
+            bytes += self.files.get(*path).map_or(0, |info| info.size);
+            room
+        };
+        self.wanted.iter().skip(at).take(PAGE.1).take_while(fits).cloned().collect()
+    }
+
+    async fn whole(&self, path: &VPath) -> Result<FileRead, FsError> {
+        let ahead = || self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(read) = ahead().remove(path) {
+            return read;
+        }
+        let page = self.page(path);
+        let keys: Vec<&str> = page.iter().map(VPath::as_str).collect();
+        let Ok(items) = self.store.store.get_many(&self.store.namespace, &keys).await else {
+            // One value that cannot be had spoils no other.
+            return self.store.read(&State::default(), path, ByteRange::ALL).await;
+        };
+        let read = |item: Item| {
+            let path = path_of(&item.key)?;
+            let read = read_of(&path, item, ByteRange::ALL);
+            Some((path, read))
+        };
+        let mut found: HashMap<VPath, Result<FileRead, FsError>> = items.into_iter().filter_map(read).collect();
+        let read = found.remove(path).unwrap_or_else(|| Err(FsError::NotFound { path: path.clone() }));
+        *ahead() = found;
+        read
+    }
+
+    /// The first file at or after a text, in order of path.
+    fn first_from(&self, from: &str) -> Option<(&VPath, &KeyInfo)> {
+        use std::ops::Bound::{Included, Unbounded};
+        self.files.range::<str, _>((Included(from), Unbounded)).next()
+    }
+
+    fn children(&self, directory: &VPath) -> Listing {
+        let base = below(directory).prefix;
+        let (mut entries, mut from) = (Vec::new(), base.clone());
+        while let Some((file, info)) = self.first_from(&from) {
+            let Some(rest) = file.as_str().strip_prefix(&base) else { break };
+            match rest.split_once('/') {
+                None => {
+                    entries.push(entry_of(file.clone(), info));
+                    from = format!("{file}\0");
+                }
+                Some((name, _)) => {
+                    let child = directory.child(name);
+                    // Jumps over everything below the child: '0' follows '/'.
+                    from = format!("{child}0");
+                    entries.push(Entry::directory(child));
+                }
+            }
+        }
+        Listing::of(entries)
+    }
+}
+
+impl Backend for Names {
+    fn stat<'a>(&'a self, _: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Stat, FsError>> {
+        // A search asks for its own path alone, and that is there.
+        let stat = match self.files.get(path) {
+            Some(info) => stat_of(info),
+            None => Stat::directory(),
+        };
+        Box::pin(async { Ok(stat) })
+    }
+
+    fn read<'a>(&'a self, _: &'a State, path: &'a VPath, range: ByteRange) -> BoxFuture<'a, Result<FileRead, FsError>> {
+        Box::pin(async move {
+            let read = self.whole(path).await?;
+            Ok(FileRead { bytes: range.slice(&read.bytes), ..read })
+        })
+    }
+
+    fn list<'a>(&'a self, _: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Listing, FsError>> {
+        Box::pin(async move { Ok(self.children(path)) })
+    }
+
+    fn write<'a>(
+        &'a self,
+        _: &'a State,
+        path: &'a VPath,
+        _: Bytes,
+        _: WriteMode,
+    ) -> BoxFuture<'a, Result<Written, FsError>> {
+        Box::pin(async move { Err(FsError::ReadOnly { path: path.clone() }) })
+    }
+
+    fn delete<'a>(&'a self, _: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Update, FsError>> {
+        Box::pin(async move { Err(FsError::ReadOnly { path: path.clone() }) })
+    }
+}

@@ -1,0 +1,103 @@
+//! Journals that are looked at while they work.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use deepagents_core::journal::{
+    Appended, Claim, Entry, Fence, Journal, JournalError, Loaded, Position, Record, Snapshot, Threads,
+};
+use futures_core::future::BoxFuture;
+
+/// What is told of what a journal has written.
+pub trait Watch: Send + Sync + 'static {
+    /// Records were appended, which took so long.
+    ///
+    /// # Errors
+    /// What the append fails with, although it is done.
+    fn appended(&self, appended: Appended, took: Duration) -> Result<(), JournalError>;
+
+    /// A snapshot was put, which took so long.
+    fn snapshot_put(&self, took: Duration) {
+        let _ = took;
+    }
+}
+
+/// A journal with somebody who watches what it writes; for the rest it is the journal itself.
+pub struct Watched<W> {
+    journal: Arc<dyn Journal>,
+    /// Who watches.
+    pub watch: W,
+}
+
+impl<W: Watch> Watched<W> {
+    /// Watches a journal.
+    pub fn new(journal: Arc<dyn Journal>, watch: W) -> Self {
+        Self { journal, watch }
+    }
+}
+
+impl<W: std::fmt::Debug> std::fmt::Debug for Watched<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watched").field("watch", &self.watch).finish_non_exhaustive()
+    }
+}
+
+impl<W: Watch> Journal for Watched<W> {
+    fn append<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        expected: Position,
+        records: Vec<Record>,
+    ) -> BoxFuture<'a, Result<Appended, JournalError>> {
+        Box::pin(async move {
+            let started = Instant::now();
+            let appended = self.journal.append(thread, fence, expected, records).await?;
+            self.watch.appended(appended, started.elapsed())?;
+            Ok(appended)
+        })
+    }
+
+    fn put_snapshot<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        snapshot: Snapshot,
+    ) -> BoxFuture<'a, Result<u64, JournalError>> {
+        Box::pin(async move {
+            let started = Instant::now();
+            let bytes = self.journal.put_snapshot(thread, fence, snapshot).await?;
+            self.watch.snapshot_put(started.elapsed());
+            Ok(bytes)
+        })
+    }
+
+    fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> BoxFuture<'a, Result<Fence, JournalError>> {
+        self.journal.claim(thread, claim)
+    }
+
+    fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> BoxFuture<'a, Result<(), JournalError>> {
+        self.journal.renew(thread, fence, lease)
+    }
+
+    fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> BoxFuture<'a, Result<(), JournalError>> {
+        self.journal.release(thread, fence)
+    }
+
+    fn load<'a>(&'a self, thread: &'a str, at: Option<Position>) -> BoxFuture<'a, Result<Loaded, JournalError>> {
+        self.journal.load(thread, at)
+    }
+
+    fn read<'a>(
+        &'a self,
+        thread: &'a str,
+        positions: Range<Position>,
+    ) -> BoxFuture<'a, Result<Vec<Entry>, JournalError>> {
+        self.journal.read(thread, positions)
+    }
+
+    fn threads(&self) -> &dyn Threads {
+        self.journal.threads()
+    }
+}
