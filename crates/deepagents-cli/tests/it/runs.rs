@@ -62,7 +62,7 @@ fn the_agent_cannot_leave_its_root() {
 #[test]
 fn text_is_on_stdout_before_the_answer_is_complete() {
     let (open, gate) = channel();
-    let server = Server::start([Reply::Gated("Hello", gate, " world")]);
+    let server = Server::start([Reply::Gated("Hello", gate, " world".to_owned())]);
     let dir = tempfile::tempdir().unwrap();
     let mut child = run(dir.path(), &server.address).arg("Greet").stdout(Stdio::piped()).spawn().unwrap();
     let mut out = child.stdout.take().unwrap();

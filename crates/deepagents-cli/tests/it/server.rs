@@ -14,7 +14,7 @@ pub(crate) enum Reply {
     /// Text in these pieces.
     Text(Vec<&'static str>),
     /// Text whose rest is held back until the other end sends.
-    Gated(&'static str, Receiver<()>, &'static str),
+    Gated(&'static str, Receiver<()>, String),
     /// One tool call.
     Call(&'static str, Value),
     /// Text that ends for this reason.
