@@ -34,6 +34,9 @@ const PAGE: usize = 1000;
 /// Listing, looking and finding by name ask the store for keys alone: whether a value is a file shows when it is read.
 /// A search for lines reads a page of files at a time.
 ///
+/// No command is taken to [reach](Backend::commands_reach) these files: keep the database of the store away from where
+/// commands may go.
+///
 /// ```
 /// use std::sync::Arc;
 /// use deepagents_core::state::State;
@@ -116,7 +119,9 @@ impl StoreBackend {
             entries.extend(found.iter().filter_map(|info| Some(entry_of(path_of(&info.key)?, info))));
             match found.last() {
                 Some(last) if found.len() == PAGE => {
-                    let end = end_of_child(&query.prefix, &last.key);
+                    // What is no file says nothing of its child: files may follow in there.
+                    let is_file = path_of(&last.key).is_some();
+                    let end = if is_file { end_of_child(&query.prefix, &last.key) } else { String::new() };
                     query = query.after(end.max(last.key.clone()));
                 }
                 _ => return Ok(entries),

@@ -210,3 +210,15 @@ async fn a_listing_passes_over_what_lies_deep() {
     assert_eq!(files.list("/deep").await.unwrap(), ["/deep/0/", "/deep/1/", "/deep/2/", "/deep/\u{10ffff}\u{10ffff}"]);
     assert_eq!(files.list("/flat").await.unwrap().len(), 2500);
 }
+
+#[tokio::test]
+async fn what_is_no_file_at_the_end_of_a_page_of_keys_hides_no_directory() {
+    let store = Arc::new(MemoryStore::default());
+    let mut files = Files::new(Arc::new(StoreBackend::new(store.clone(), namespace("ada"))));
+    files.write("/n/z", "x").await.unwrap();
+    // Keys that are no paths, so many that a page ends among them whatever its size.
+    for n in 0..2000 {
+        store.put(&namespace("ada"), &format!("/n//{n:04}"), json!(1)).await.unwrap();
+    }
+    assert_eq!(files.list("/").await.unwrap(), ["/n/"]);
+}

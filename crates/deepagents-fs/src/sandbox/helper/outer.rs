@@ -39,16 +39,21 @@ pub(super) fn run() -> Result<i32, Failure> {
     keep_capabilities().at("keep capabilities for the second stage")?;
     let mut inner = Command::new("/proc/self/exe");
     inner.arg(INNER).env_clear().stdin(Stdio::inherit());
-    let inner = inner.spawn().at("start the second stage")?;
-    wait(inner).at("wait for the second stage")
+    let mut inner = inner.spawn().at("start the second stage")?;
+    let ended = wait(&mut inner);
+    if ended.is_err() {
+        // A failure is told, so nothing may go on that nobody watches.
+        let _ = inner.kill();
+    }
+    ended.at("wait for the second stage")
 }
 
 /// Waits until the second stage ends, and ends it, and by that the sandbox, when the socket is closed on the other side.
 ///
 /// This is not done in the sandbox: there it takes a second thread, and while the first starts the command, with its
 /// signals blocked, the kernel lets a signal from within the sandbox end the process by way of the other thread.
-fn wait(mut inner: Child) -> std::io::Result<i32> {
-    let process = pidfd_open(Pid::from_child(&inner), PidfdFlags::empty())?;
+fn wait(inner: &mut Child) -> std::io::Result<i32> {
+    let process = pidfd_open(Pid::from_child(inner), PidfdFlags::empty())?;
     let mut sources =
         [PollFd::from_borrowed_fd(stdin(), PollFlags::RDHUP), PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN)];
     while let Err(error) = poll(&mut sources, None) {
