@@ -20,6 +20,9 @@ impl DynTool for Described {
     fn effect(&self, args: &Value) -> Effect {
         self.tool.effect(args)
     }
+    fn fitted(&self, args: &Value) -> Option<Value> {
+        self.tool.fitted(args)
+    }
     fn idempotent(&self) -> bool {
         self.tool.idempotent()
     }

@@ -11,6 +11,7 @@ use super::history::{self, PendingCall};
 use super::input::Extensions;
 use super::meter::Meter;
 use super::tap::SharedTap;
+use super::turn::fit;
 use crate::agent::AgentParts;
 use crate::env::{Clock, Ids};
 use crate::error::Result;
@@ -111,13 +112,17 @@ impl Context {
         self.shared.agent.tools.get(name)
     }
 
-    /// The well-formed calls of the last answer that have no result, in `after_model` hooks.
+    /// The well-formed calls of the last answer that have no result, in `after_model` hooks, with the arguments that
+    /// their tools will see.
     pub fn open_calls(&self) -> Vec<(CallId, ToolCall)> {
         // The answer that made them has been counted already.
         let turn = self.turn.saturating_sub(1);
-        let open = history::pending(self.messages()).into_iter().filter_map(|open| match open.call {
-            PendingCall::Valid(call) => Some((open.index, call)),
-            PendingCall::Invalid(_) => None,
+        let open = history::pending(self.messages()).into_iter().filter_map(|open| {
+            let tool = self.tool(open.call.name());
+            match fit(open.call, tool) {
+                PendingCall::Valid(call) => Some((open.index, call)),
+                PendingCall::Invalid(_) => None,
+            }
         });
         open.map(|(index, call)| (CallId { path: self.path().to_vec(), turn, index }, call)).collect()
     }

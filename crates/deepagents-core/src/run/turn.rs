@@ -84,12 +84,13 @@ impl Driver {
         let mut writes: Vec<(usize, Vec<String>)> = Vec::new();
         for (at, open) in history::pending(self.state.messages()).into_iter().enumerate() {
             let tool = tools.get(open.call.name()).cloned();
+            let call = fit(open.call, tool.as_ref());
             let mut waits_for = HashSet::new();
             let mut repeatable = false;
             let id = CallId { path: self.shared.path.to_vec(), turn, index: open.index };
             let edited = self.edited(&id);
             let made = edited.map_or(tool.as_ref(), |edited| tools.get(&edited.name));
-            if let (PendingCall::Valid(call), Some(made)) = (&open.call, made) {
+            if let (PendingCall::Valid(call), Some(made)) = (&call, made) {
                 let effect = effect(made, edited.map_or(&call.args, |edited| &edited.args));
                 repeatable = effect == Effect::Read || made.idempotent();
                 if let Effect::Write { paths } = effect {
@@ -98,7 +99,7 @@ impl Driver {
                 }
             }
             let state = if self.is_asking(&id) { Progress::Asked } else { Progress::Waiting };
-            calls.push(Planned { id, call: open.call, tool, repeatable, waits_for, state });
+            calls.push(Planned { id, call, tool, repeatable, waits_for, state });
         }
         Turn {
             calls,
@@ -127,6 +128,18 @@ impl Driver {
             }
         }
     }
+}
+
+/// A call with the arguments that its tool makes of what the model wrote.
+pub(super) fn fit(mut call: PendingCall, tool: Option<&Arc<dyn DynTool>>) -> PendingCall {
+    if let (PendingCall::Valid(call), Some(tool)) = (&mut call, tool) {
+        // A tool that cannot say answers when it is called.
+        let fitted = std::panic::catch_unwind(AssertUnwindSafe(|| tool.fitted(&call.args)));
+        if let Ok(Some(args)) = fitted {
+            call.args = args;
+        }
+    }
+    call
 }
 
 /// What a call touches, as its tool says; everything, if it cannot say.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
 use schemars::JsonSchema;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -17,6 +18,13 @@ pub trait DynTool: Send + Sync + 'static {
 
     /// What a call with these arguments touches; arguments may be wrong here.
     fn effect(&self, args: &Value) -> Effect;
+
+    /// What a call makes of arguments that are right but for their writing, see [`Tool`]; nothing where it takes them as
+    /// they are. Hooks see the call with these arguments, so that what they decide on is what is done.
+    fn fitted(&self, args: &Value) -> Option<Value> {
+        let _ = args;
+        None
+    }
 
     /// See [`Tool::idempotent`].
     fn idempotent(&self) -> bool {
@@ -44,6 +52,13 @@ impl<T: Tool> DynTool for T {
     fn effect(&self, args: &Value) -> Effect {
         // Arguments that cannot be read touch nothing: the call will only answer with an error.
         read_args::<T::Args>(args).map_or(Effect::Read, |args| Tool::effect(self, &args))
+    }
+
+    fn fitted(&self, args: &Value) -> Option<Value> {
+        if T::Args::deserialize(args).is_ok() {
+            return None;
+        }
+        fitted(&schema_of::<T::Args>(), args).filter(|args| T::Args::deserialize(args).is_ok())
     }
 
     fn idempotent(&self) -> bool {

@@ -106,8 +106,12 @@ impl<F> JsonTool<F> {
     /// The arguments if they fit, and where they do not, what they mean.
     fn checked(&self, args: Value) -> Result<Value, ToolError> {
         let Err(problem) = self.check.check(&args) else { return Ok(args) };
-        let meant = fitted(self.check.schema(), &args).filter(|args| self.check.check(args).is_ok());
-        meant.ok_or_else(|| bad_args(&self.name, &problem))
+        self.meant(&args).ok_or_else(|| bad_args(&self.name, &problem))
+    }
+
+    /// What arguments that do not fit mean.
+    fn meant(&self, args: &Value) -> Option<Value> {
+        fitted(self.check.schema(), args).filter(|args| self.check.check(args).is_ok())
     }
 }
 
@@ -123,6 +127,10 @@ where
 
     fn effect(&self, _args: &Value) -> Effect {
         self.effect.clone()
+    }
+
+    fn fitted(&self, args: &Value) -> Option<Value> {
+        if self.check.check(args).is_ok() { None } else { self.meant(args) }
     }
 
     fn return_direct(&self) -> bool {

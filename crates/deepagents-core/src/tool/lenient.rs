@@ -8,11 +8,35 @@ use serde_json::{Map, Value};
 /// value. A text is never made of anything else.
 pub(super) fn fitted(schema: &Value, args: &Value) -> Option<Value> {
     let mut fitted = args.clone();
-    fit(schema, &mut fitted).then_some(fitted)
+    fit(schema, schema, &mut fitted).then_some(fitted)
+}
+
+/// How often a schema may lead to another before one names a type; more is a circle.
+const HOPS: usize = 8;
+
+/// The schema that names the type: behind references, and what may be there besides null.
+fn plain<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value {
+    for _ in 0..HOPS {
+        let Some(next) = referred(root, schema).or_else(|| only(schema)) else { break };
+        schema = next;
+    }
+    schema
+}
+
+fn referred<'a>(root: &'a Value, schema: &Value) -> Option<&'a Value> {
+    root.pointer(schema.get("$ref")?.as_str()?.strip_prefix('#')?)
+}
+
+/// The one alternative that is not null.
+fn only(schema: &Value) -> Option<&Value> {
+    let alternatives = schema.get("anyOf").or_else(|| schema.get("oneOf"))?.as_array()?;
+    let mut others = alternatives.iter().filter(|other| other.get("type").is_none_or(|kind| kind != "null"));
+    others.next().filter(|_| others.next().is_none())
 }
 
 /// Fits a value in place and says whether anything was changed.
-fn fit(schema: &Value, value: &mut Value) -> bool {
+fn fit(root: &Value, schema: &Value, value: &mut Value) -> bool {
+    let schema = plain(root, schema);
     if let Some(other) = scalar(schema, value) {
         *value = other;
         return true;
@@ -22,13 +46,13 @@ fn fit(schema: &Value, value: &mut Value) -> bool {
         Value::Object(fields) => {
             let properties = schema.get("properties").and_then(Value::as_object);
             for (name, schema) in properties.into_iter().flatten() {
-                changed |= fields.get_mut(name).is_some_and(|field| fit(schema, field));
+                changed |= fields.get_mut(name).is_some_and(|field| fit(root, schema, field));
             }
         }
         Value::Array(items) => {
             let schema = schema.get("items");
             for item in items {
-                changed |= schema.is_some_and(|schema| fit(schema, item));
+                changed |= schema.is_some_and(|schema| fit(root, schema, item));
             }
         }
         _ => {}

@@ -1,7 +1,8 @@
 //! Arguments are checked before a tool sees them, and tools before an agent is built.
 
 use deepagents_core::agent::BuildError;
-use deepagents_core::middleware::Middleware;
+use deepagents_core::middleware::{Middleware, Step, ToolNext, ToolRequest, after_model, wrap_tool_call};
+use deepagents_core::run::Context;
 use deepagents_core::tool::{DynTool, Effect, Tool, ToolContext, ToolError, ToolOutput, json_tool, schema_of, tool_fn};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::{Value, json};
@@ -87,6 +88,57 @@ async fn numbers_and_truth_values_in_quotes_are_read_where_they_have_one_meaning
         assert!(answer(wrong.clone(), typed(&notes)).await.starts_with("error: "), "{wrong}");
         assert!(answer(wrong.clone(), untyped(&notes)).await.starts_with("error: "), "{wrong}");
     }
+}
+
+#[tokio::test]
+async fn arguments_are_fitted_behind_references_and_where_null_may_be_too() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "limit": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "stay": {"anyOf": [{"$ref": "#/$defs/stay"}, {"type": "null"}]},
+            "either": {"anyOf": [{"type": "integer"}, {"type": "boolean"}, {"type": "string"}]},
+            "circle": {"$ref": "#/$defs/circle"}
+        },
+        "$defs": {
+            "stay": {"type": "object", "properties": {"quiet": {"type": "boolean"}}},
+            "circle": {"$ref": "#/$defs/circle"}
+        }
+    });
+    let tool = json_tool("book", "Books.", schema, |args, _cx| async move { Ok(args.to_string()) });
+    let wrong = json!({"limit": "5", "stay": {"quiet": "TRUE"}, "either": "5"});
+    let right = json!({"limit": 5, "stay": {"quiet": true}, "either": "5"});
+    assert_eq!(tool.fitted(&wrong), Some(right.clone()));
+    assert_eq!(tool.fitted(&right), None, "it is taken as it is");
+    assert_eq!(answer(wrong, tool).await, format!("result: {right}"));
+}
+
+#[tokio::test]
+async fn hooks_see_the_arguments_that_the_tool_will_see_and_the_history_keeps_what_was_written() {
+    let (typed_notes, untyped_notes) = (Notes::default(), Notes::default());
+    check_hooks(typed(&Notes::default()), &typed_notes).await;
+    check_hooks(untyped(&Notes::default()), &untyped_notes).await;
+}
+
+async fn check_hooks(tool: impl DynTool, seen: &Notes) {
+    let (asked, made) = (seen.clone(), seen.clone());
+    let before = after_model(move |cx: Context| {
+        asked.add(cx.open_calls().iter().map(|(_, call)| call.args["nights"].to_string()).collect::<String>());
+        async { Ok(Step::next()) }
+    });
+    let around = wrap_tool_call(move |request: ToolRequest, next: ToolNext| {
+        made.add(request.call.args["nights"].to_string());
+        next.run(request)
+    });
+    let written = json!({"city": "Turin", "nights": "2"});
+    let model = ScriptedModel::new([Turn::call("book", written.clone()), Turn::text("done")]);
+    let agent = agent(model).tool(tool).middleware(before).middleware(around).build().unwrap();
+    let outcome = agent.invoke("go").await.unwrap();
+    assert_eq!(lines(outcome.messages())[2], "result: Turin for 2");
+    assert_eq!(seen.list(), ["2", "2", ""]);
+    let answers = outcome.messages().iter().filter_map(|message| message.as_assistant());
+    let args = answers.flat_map(|answer| answer.tool_calls()).map(|call| call.args.clone()).collect::<Vec<_>>();
+    assert_eq!(args, [written]);
 }
 
 #[tokio::test]
