@@ -226,7 +226,7 @@ impl Serialize for Part<'_> {
             }
             (Item::Verbatim(item), Some(_)) => item.serialize(serializer),
             (Item::Block(block), mark) => serialize_block(block, mark, serializer),
-            (Item::Result(result), mark) => serialize_result(result, mark, serializer),
+            (Item::Result(result, own), mark) => serialize_result(result, own, mark, serializer),
         }
     }
 }
@@ -291,12 +291,14 @@ impl Serialize for Source<'_> {
 
 fn serialize_result<S: Serializer>(
     result: &ToolMessage,
+    own: bool,
     mark: Option<CacheTtl>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(None)?;
     map.serialize_entry("type", "tool_result")?;
-    map.serialize_entry("tool_use_id", &wire_name(&result.call_id))?;
+    let id = if own { Cow::Borrowed(&*result.call_id) } else { wire_name(&result.call_id) };
+    map.serialize_entry("tool_use_id", &id)?;
     // No content says that there is no output; of an error the API wants some.
     if result.is_error || result.content.iter().any(is_sendable) {
         map.serialize_entry("content", &ResultContent(&result.content))?;
@@ -338,13 +340,21 @@ impl Serialize for ResultContent<'_> {
 
 /// Ids and names of other providers' calls may hold characters that this API refuses.
 fn wire_name(name: &str) -> Cow<'_, str> {
-    let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    // By bytes, since every call and result of a long history passes here for every request.
-    if !name.is_empty() && name.bytes().all(|byte| legal(char::from(byte))) {
+    if is_wire_name(name) {
         return Cow::Borrowed(name);
     }
     if name.is_empty() {
         return Cow::Borrowed("unnamed");
     }
-    Cow::Owned(name.chars().map(|c| if legal(c) { c } else { '_' }).collect())
+    Cow::Owned(name.chars().map(|c| if is_legal(c) { c } else { '_' }).collect())
+}
+
+/// Whether an id or name is written as it is.
+pub(super) fn is_wire_name(name: &str) -> bool {
+    // By bytes, since every call and result of a long history passes here for every request.
+    !name.is_empty() && name.bytes().all(|byte| is_legal(char::from(byte)))
+}
+
+fn is_legal(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }

@@ -6,6 +6,7 @@ use deepagents_core::message::{AssistantMessage, Block, Media, MediaKind, MediaS
 use deepagents_core::model::{CacheTtl, ModelError, ModelRequest};
 use serde_json::Value;
 
+use super::encode::is_wire_name;
 use crate::extra::Extra;
 
 /// Messages of the request's body, their content in one list: a long conversation has thousands of turns with one part
@@ -75,8 +76,8 @@ pub(super) enum Item<'a> {
     Block(&'a Block),
     /// The provider's own item.
     Verbatim(&'a Value),
-    /// The result of a call.
-    Result(&'a ToolMessage),
+    /// The result of a call, and whether that call is the provider's own item, whose id stays as it is.
+    Result(&'a ToolMessage, bool),
 }
 
 impl Item<'_> {
@@ -86,7 +87,7 @@ impl Item<'_> {
             Self::Verbatim(item) => {
                 !matches!(item.get("type").and_then(Value::as_str), Some("thinking" | "redacted_thinking"))
             }
-            Self::Block(_) | Self::Result(_) => true,
+            Self::Block(_) | Self::Result(..) => true,
         }
     }
 }
@@ -101,6 +102,8 @@ pub(super) fn turns<'a>(request: &'a ModelRequest, from: usize, origin: &Origin)
     let mut parts: Vec<Part<'a>> = Vec::with_capacity(rest);
     let mut turns: Vec<Span> = Vec::with_capacity(rest);
     let mut silent = false;
+    let answer = |index: usize| request.messages.get(index).and_then(|message| message.as_assistant());
+    let mut last = from.checked_sub(1).and_then(answer);
     for (index, message) in (from..).zip(request.messages.tail(from)) {
         let from = parts.len();
         let role = match &**message {
@@ -111,10 +114,12 @@ pub(super) fn turns<'a>(request: &'a ModelRequest, from: usize, origin: &Origin)
             }
             Message::Tool(result) => {
                 check_media(&result.content)?;
-                parts.push(bare(Item::Result(result)));
+                let own = last.is_some_and(|said| has_own_call(said, origin, &result.call_id));
+                parts.push(bare(Item::Result(result, own)));
                 Role::User
             }
             Message::Assistant(said) => {
+                last = Some(said);
                 parts.extend(replayed(said, origin).map(bare));
                 Role::Assistant
             }
@@ -141,7 +146,7 @@ pub(super) fn turns<'a>(request: &'a ModelRequest, from: usize, origin: &Origin)
     }
     for span in &turns {
         let turn = parts.get_mut(span.parts.clone()).unwrap_or_default();
-        turn.sort_by_key(|part| !matches!(part.item, Item::Result(_)));
+        turn.sort_by_key(|part| !matches!(part.item, Item::Result(..)));
     }
     Ok(Turns { parts, turns })
 }
@@ -170,7 +175,7 @@ fn spoken(block: &Block) -> Option<Item<'_>> {
 
 /// What of an assistant's message goes back: its own items to their origin, the canonical view to anyone else.
 fn replayed<'a>(said: &'a AssistantMessage, origin: &Origin) -> impl Iterator<Item = Item<'a>> {
-    let own = said.origin.as_ref().is_some_and(|from| from.api == origin.api && from.provider == origin.provider);
+    let own = is_own(said, origin);
     said.content.iter().filter_map(move |block| match block {
         Block::Text(text) if text.text.trim().is_empty() => None,
         Block::Text(_) | Block::ToolCall(_) | Block::InvalidToolCall(_) => {
@@ -178,6 +183,21 @@ fn replayed<'a>(said: &'a AssistantMessage, origin: &Origin) -> impl Iterator<It
         }
         _ => block.native().filter(|_| own).map(|native| Item::Verbatim(native.value())),
     })
+}
+
+fn is_own(said: &AssistantMessage, origin: &Origin) -> bool {
+    said.origin.as_ref().is_some_and(|from| from.api == origin.api && from.provider == origin.provider)
+}
+
+/// Whether an answer made a call of this id that is sent as the provider wrote it.
+fn has_own_call(said: &AssistantMessage, origin: &Origin, id: &str) -> bool {
+    let made = |block: &Block| match block {
+        Block::ToolCall(call) => call.id == id,
+        Block::InvalidToolCall(call) => call.id == id,
+        _ => false,
+    };
+    // Most ids are written the same way in any case.
+    !is_wire_name(id) && is_own(said, origin) && said.content.iter().any(|b| b.native().is_some() && made(b))
 }
 
 /// The media that a list of blocks holds must be of a kind the API takes.

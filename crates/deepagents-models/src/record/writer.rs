@@ -81,11 +81,15 @@ impl LineWriter {
     }
 }
 
-/// A new file; recordings are not overwritten.
+/// A new file for its owner alone, as it holds whole prompts and files; recordings are not overwritten.
 #[allow(clippy::disallowed_methods, reason = "a recorder opens the one file it is given")]
 pub(super) async fn create(path: PathBuf) -> Result<File, RecordingError> {
     let at = path.clone();
-    let opened = tokio::task::spawn_blocking(move || OpenOptions::new().write(true).create_new(true).open(at)).await;
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let opened = tokio::task::spawn_blocking(move || options.open(at)).await;
     opened.map_err(io::Error::other).and_then(|file| file).map_err(|source| RecordingError::Open { path, source })
 }
 

@@ -134,6 +134,32 @@ fn invalid_calls_and_foreign_ids_are_made_acceptable() {
 }
 
 #[test]
+fn a_result_names_its_call_as_the_provider_did_where_that_is_sent_as_it_came() {
+    let native = json!({"type": "tool_use", "id": "look:0", "name": "look", "input": {}});
+    let mut said = AssistantMessage::of(vec![Block::call("look:0", "look", json!({}))]);
+    said.origin = Some(deepagents_core::message::Origin {
+        api: "anthropic-messages".into(),
+        provider: "anthropic".into(),
+        model: "claude-sonnet-4-5".into(),
+    });
+    let ids = |said: &AssistantMessage| {
+        let model = model();
+        let mut request = ModelRequest::new(vec![Message::user("x"), Message::Assistant(said.clone())]);
+        // The second request finds what the first has written.
+        model.request_body(&request).unwrap();
+        request.messages.put(Arc::new(result("look:0", "r")));
+        let body: Value = serde_json::from_slice(&model.request_body(&request).unwrap()).unwrap();
+        let content = |at: usize| body["messages"][at]["content"][0].clone();
+        (content(1)["id"].clone(), content(2)["tool_use_id"].clone())
+    };
+    assert_eq!(ids(&said), (json!("look_0"), json!("look_0")));
+    if let Some(Block::ToolCall(call)) = said.content.first_mut() {
+        call.native = Some(deepagents_core::message::Native::new(native));
+    }
+    assert_eq!(ids(&said), (json!("look:0"), json!("look:0")));
+}
+
+#[test]
 fn a_mark_never_lands_on_thinking() {
     let mut said = AssistantMessage::of(vec![Block::text("hm")]);
     said.origin = Some(deepagents_core::message::Origin {
