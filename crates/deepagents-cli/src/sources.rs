@@ -60,7 +60,7 @@ pub(crate) fn find(args: &AgentArgs) -> Result<(Sources, Outside)> {
 
 fn memory(root: &Path, home: Option<&Path>, outside: &mut Outside) -> Result<Vec<VPath>> {
     let (plain, own) = (root.join(MEMORY), root.join(OWN).join(MEMORY));
-    let of_user = home.map(|home| home.join(MEMORY)).filter(|file| is_other(file, &[&plain, &own]));
+    let of_user = home.map(|home| home.join(MEMORY)).filter(|file| is_other(file, root, &[&plain, &own]));
     let mut files = Vec::new();
     if of_user.is_none() && !plain.exists() && !own.exists() {
         return Ok(files);
@@ -78,7 +78,7 @@ fn memory(root: &Path, home: Option<&Path>, outside: &mut Outside) -> Result<Vec
 
 fn skills(root: &Path, home: Option<&Path>, outside: &mut Outside) -> Result<Vec<(VPath, String)>> {
     let of_root = root.join(OWN).join(SKILLS);
-    let of_user = home.map(|home| home.join(SKILLS)).filter(|of_user| is_other(of_user, &[&of_root]));
+    let of_user = home.map(|home| home.join(SKILLS)).filter(|of_user| is_other(of_user, root, &[&of_root]));
     let mut directories = Vec::new();
     if let Some(directory) = of_user.filter(|directory| holds_directories(directory)) {
         directories.push((outside.skills(&directory)?, "User".to_owned()));
@@ -89,10 +89,12 @@ fn skills(root: &Path, home: Option<&Path>, outside: &mut Outside) -> Result<Vec
     Ok(directories)
 }
 
-/// Whether it is there and none of these: the user's home may be the root.
-fn is_other(path: &Path, known: &[&Path]) -> bool {
-    let real = path.canonicalize();
-    real.is_ok_and(|real| known.iter().all(|known| known.canonicalize().map_or(true, |known| known != real)))
+/// Whether it is there and none of these of the root: the user's home may be the root. What the root only links to cannot
+/// be seen in it.
+fn is_other(path: &Path, root: &Path, known: &[&Path]) -> bool {
+    let Ok(real) = path.canonicalize() else { return false };
+    let inside = root.canonicalize().is_ok_and(|root| real.starts_with(root));
+    !inside || known.iter().all(|known| known.canonicalize().map_or(true, |known| known != real))
 }
 
 fn holds_directories(path: &Path) -> bool {
@@ -122,6 +124,14 @@ impl Outside {
     fn skills(&mut self, directory: &Path) -> Result<VPath> {
         let path = at(&format!("{USER}/{SKILLS}"))?;
         self.0.push((path.clone(), open(directory, "--no-skills")?));
+        // Links out of a directory are not followed in it, so what the user has linked there is shown by itself.
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let linked = entry.path();
+            let shown = entry.file_name().to_str().and_then(|name| path.join(name).ok());
+            if let Some(shown) = shown.filter(|_| linked.is_symlink() && linked.is_dir()) {
+                self.0.push((shown, open(&linked, "--no-skills")?));
+            }
+        }
         Ok(path)
     }
 

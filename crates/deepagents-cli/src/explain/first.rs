@@ -41,7 +41,8 @@ impl fmt::Display for FromFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "loaded from files")?;
         for Part { kind, names, tokens } in &self.parts {
-            writeln!(f, "  {:<44}{tokens:>8}", format!("{kind}: {}", several(names)))?;
+            let what = if names.is_empty() { (*kind).to_owned() } else { format!("{kind}: {}", several(names)) };
+            writeln!(f, "  {what:<44}{tokens:>8}")?;
         }
         Ok(())
     }

@@ -1,8 +1,12 @@
 //! What was loaded from files when a run began.
 
+use std::borrow::Cow;
+
 use deepagents::channels::{AgentsMetadata, MemoryContents, SkillsMetadata};
 use deepagents::{Event, EventKind, State};
 use serde_json::Value;
+
+use super::style::printable;
 
 /// Names of a kind that are shown.
 const SHOWN: usize = 8;
@@ -70,9 +74,9 @@ impl Loaded {
     }
 }
 
-/// The names, or the first of them.
+/// The names, or the first of them, without control characters: files say what they are.
 pub(crate) fn several(names: &[String]) -> String {
-    let shown: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
+    let shown: Vec<Cow<'_, str>> = names.iter().take(SHOWN).map(|name| printable(name)).collect();
     match names.len() - shown.len() {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),

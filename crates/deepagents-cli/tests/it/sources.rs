@@ -193,6 +193,18 @@ fn where_the_home_is_the_root_its_files_are_loaded_once() {
 }
 
 #[test]
+fn a_directory_cannot_take_the_users_notes_away_by_linking_to_them() {
+    let place = Place::full();
+    let notes = place.root().join("AGENTS.md");
+    fs::remove_file(&notes).unwrap();
+    std::os::unix::fs::symlink(place.home().join(".deepagents/AGENTS.md"), &notes).unwrap();
+    let server = Server::start([text("Hello.")]);
+    let finished = finish(place.run(&server).arg("Go"));
+    assert!(finished.err.contains("/AGENTS.md leads outside the workspace\n"), "{finished:?}");
+    assert!(system(&server.requests()[0]).contains("Call me Ada."));
+}
+
+#[test]
 fn settings_that_are_kept_elsewhere_are_found_through_links() {
     let place = Place::full();
     let (elsewhere, of_user) = (place.dir.path().join("settings"), place.home().join(".deepagents"));
@@ -206,6 +218,43 @@ fn settings_that_are_kept_elsewhere_are_found_through_links() {
     assert!(finished.err.contains("/.deepagents/user/AGENTS.md"), "{finished:?}");
     let system = system(&server.requests()[0]);
     assert!(system.contains("Call me Ada.") && system.contains("Fills in forms."));
+}
+
+#[test]
+fn a_skill_of_the_user_may_be_a_link_and_one_of_the_directory_may_not_lead_out_of_it() {
+    let place = Place::full();
+    let elsewhere = place.dir.path().join("elsewhere");
+    for (name, into) in [("mine", place.home()), ("theirs", place.root())] {
+        put(&elsewhere.join(name).join("SKILL.md"), &skill(name, "Lies elsewhere."));
+        std::os::unix::fs::symlink(elsewhere.join(name), into.join(".deepagents/skills").join(name)).unwrap();
+    }
+    let (mine, file) = ("/.deepagents/user/skills/mine/SKILL.md", place.dir.path().join("run.jsonl"));
+    let server = Server::start([
+        read(mine),
+        Reply::Call("write_file", json!({"file_path": mine, "content": "changed"})),
+        Reply::Call("ls", json!({"path": "/.deepagents/user/skills"})),
+        text("Done."),
+    ]);
+    let finished = finish(place.run(&server).arg("--record").arg(&file).arg("Go"));
+    assert!(finished.err.contains("skills: forms, mine, review\n"), "{finished:?}");
+    let results: Vec<String> = server.requests()[1..].iter().map(result).collect();
+    assert!(results[0].contains("Lies elsewhere.") && results[1].contains("read-only"), "{results:?}");
+    assert!(results[2].contains("/.deepagents/user/skills/mine/"), "{results:?}");
+    assert!(fs::read_to_string(elsewhere.join("mine/SKILL.md")).unwrap().contains("Lies elsewhere."));
+    assert_eq!(finish(deepagents().arg("replay").arg(&file)).code, Some(0));
+    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&file).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600, "what a recording holds is its owner's");
+}
+
+#[test]
+fn names_that_files_give_do_not_command_the_terminal() {
+    let place = Place::new();
+    put(&place.root().join(".deepagents/skills/odd/SKILL.md"), &skill("\"o\\e[31mdd\"", "Is odd."));
+    let server = Server::start([text("Hello.")]);
+    for finished in [finish(place.run(&server).arg("Go")), place.explain(&[])] {
+        let said = format!("{}{}", finished.out, finished.err);
+        assert!(said.contains("skills: o[31mdd") && !said.contains('\u{1b}'), "{finished:?}");
+    }
 }
 
 #[test]
