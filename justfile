@@ -20,13 +20,13 @@ conformance shared=env("SHARED", "../shared"):
 # The program against a real model server
 smoke:
     cargo build --release -p deepagents-cli
-    bash .ci/smoke.sh
+    SMOKE_WAIT=1800 bash .ci/smoke.sh
 
 # Speed and memory; `just bench --reference` also measures the Python reference
 bench *args:
     bash .ci/bench.sh {{args}}
 
-# The documentation as a book, under docs/book
+# The documentation: checked, and built as a book under docs/book where there is mdbook
 book:
     bash .ci/book.sh
 

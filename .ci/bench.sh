@@ -1,32 +1,17 @@
 #!/usr/bin/env bash
-# Measures the harness against a model server that answers at once: bench.sh [--reference]
+# Measures the harness against a model server that answers at once: bench.sh [--quick | --reference]
 #
 # --reference also measures the Python reference on the cases it can do, in the same run. Absolute numbers on a shared
 # machine mean little; the last column, how many times our time the reference takes, is the one to read. After the table
 # come the bars that we set ourselves; exit 1 when one is missed.
+#
+# --quick is what CI runs: smaller cases, on the programs in the folder BENCH_PROGRAMS, which need not be optimised, with
+# bars of time and memory made BENCH_SLACK times wider (25). It finds what has become many times slower, or slower with
+# the length of a thread; it compares with nothing. What cannot be measured is told in a line that begins with
+# `bench: NOT`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-SHARED=${SHARED:-../shared}
-reference=no
-[ "${1:-}" != --reference ] || reference=yes
-ours=("cold" "loop 400" "loop 1000" "loop 400 sqlite" "many 1000 10 100" "fan 100 100" "idle 10000" "files")
-theirs=("cold" "loop 100" "loop 400" "many 50 10 100")
-# What is compared is run by both.
-[ $reference = no ] || ours+=("loop 100" "many 50 10 100")
-
-[ -d "$SHARED/bench/mockd" ] || { echo "bench: skipped, there is no $SHARED/bench/mockd"; exit 0; }
-if ! command -v rg >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    # Without it, what is compared with it is skipped.
-    { apt-get install -qq ripgrep || { apt-get update -qq && apt-get install -qq ripgrep; }; } >/dev/null 2>&1 ||
-        echo "bench: without ripgrep, it cannot be installed" >&2
-fi
-cargo build -q --release --locked -p deepagents-testing --bin bench
-cargo build -q --release --locked -p deepagents-cli
-# Built from a copy: the shared folder may be read-only, and cargo writes a lock file beside the manifest.
-mkdir -p target/mockd/source
-cp -r --no-preserve=mode "$SHARED/bench/mockd/." target/mockd/source
-cargo build -q --release --manifest-path target/mockd/source/Cargo.toml --target-dir target/mockd
-
+export SHARED=${SHARED:-../shared}
 scratch=$(mktemp -d)
 pid=
 cleanup() {
@@ -35,28 +20,63 @@ cleanup() {
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
-target/mockd/release/mockd 0 >"$scratch/address" &
-pid=$!
-for _ in $(seq 100); do
-    [ ! -s "$scratch/address" ] || break
-    sleep 0.1
-done
-url=$(sed -n 's/^listening //p' "$scratch/address")
-[ -n "$url" ] || { echo "bench: the model server did not start" >&2; exit 1; }
+
+quick=no reference=no
+case ${1:-} in
+--quick) quick=yes ;;
+--reference) reference=yes ;;
+esac
+
+if [ $quick = yes ]; then
+    programs=${BENCH_PROGRAMS:?the folder of the programs}
+    export BENCH_SLACK=${BENCH_SLACK:-25}
+    ours=("cold" "loop 200" "loop 200 sqlite" "many 100 5 20" "fan 50 100")
+    alone=("idle 2000" "files --files 2000 --megabytes 32 --dir $scratch/files")
+    journal="journal 200 2048"
+else
+    programs=target/release
+    ours=("cold" "loop 400" "loop 1000" "loop 400 sqlite" "many 1000 10 100" "fan 100 100")
+    alone=("idle 10000" "files")
+    journal="journal 1000 2048"
+    theirs=("cold" "loop 100" "loop 400" "many 50 10 100")
+    # What is compared is run by both.
+    [ $reference = no ] || ours+=("loop 100" "many 50 10 100")
+    if ! command -v rg >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        { timeout 120 apt-get install -qq ripgrep || { timeout 120 apt-get update -qq && timeout 120 apt-get install -qq ripgrep; }; } >/dev/null 2>&1 || true
+    fi
+    cargo build -q --release --locked -p deepagents-testing --bin bench
+    cargo build -q --release --locked -p deepagents-cli
+fi
+command -v rg >/dev/null || echo "bench: NOT compared with ripgrep, there is none"
+
+url=
+bash .ci/mockd.sh start
+if mockd=$(bash .ci/mockd.sh wait "${BENCH_WAIT:-$([ $quick = yes ] && echo 60 || echo 600)}"); then
+    "$mockd" 0 >"$scratch/address" &
+    pid=$!
+    for _ in $(seq 100); do
+        [ ! -s "$scratch/address" ] || break
+        sleep 0.1
+    done
+    url=$(sed -n 's/^listening //p' "$scratch/address")
+    [ -n "$url" ] || { echo "bench: the model server did not start" >&2; exit 1; }
+else
+    echo "bench: NOT measured: $(printf '%s, ' "${ours[@]}")which need a model server: $mockd"
+    ours=()
+fi
 
 measure() { # PROGRAM... CASE, where the case is words
     local case=${*: -1}
     # shellcheck disable=SC2086
     # A case that missed a bar fails too, but says so in its line; the table tells.
-    "${@:1:$#-1}" "$url" $case >"$scratch/result" || [ -s "$scratch/result" ] ||
+    "${@:1:$#-1}" "${url:--}" $case >"$scratch/result" || [ -s "$scratch/result" ] ||
         { echo "bench: $1 failed on $case" >&2; exit 1; }
     cat "$scratch/result" >>"$scratch/results"
 }
-ours+=("journal 1000 2048 $scratch/journal.db")
-for case in "${ours[@]}"; do measure target/release/bench "$case"; done
-python3 .ci/bench_start.py target/release/deepagents --version >>"$scratch/results"
+for case in "${ours[@]}" "${alone[@]}" "$journal $scratch/journal.db"; do measure "$programs/bench" "$case"; done
+python3 .ci/bench_start.py "$programs/deepagents" --version >>"$scratch/results"
 
-if [ $reference = yes ]; then
+if [ $reference = yes ] && [ -n "$url" ]; then
     venv=target/reference
     if [ ! -e "$venv/complete" ]; then
         rm -rf "$venv"
@@ -73,7 +93,9 @@ if [ $reference = yes ]; then
             rm -f "$scratch/$kind.db"*
         done
     else
-        echo "bench: without the reference, its packages cannot be had" >&2
+        echo "bench: NOT compared with the reference, its packages cannot be had"
     fi
+elif [ $reference = yes ]; then
+    echo "bench: NOT compared with the reference, there is no model server"
 fi
 python3 .ci/bench_table.py <"$scratch/results"

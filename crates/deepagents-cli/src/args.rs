@@ -3,12 +3,13 @@
 mod threads;
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use deepagents::fs::sandbox::HostPattern;
 
-use crate::{duration, money, number};
+use crate::{duration, money};
 pub(crate) use threads::{Conflicts, RewindFiles, ThreadsArgs, ThreadsCommand};
 
 const EXAMPLES: &str = "\
@@ -99,13 +100,13 @@ pub(crate) struct RunArgs {
     pub(crate) record: Option<PathBuf>,
 
     /// End after so many calls of models, those of sub-agents included
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number::positive::<u32>, help_heading = "Limits")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive::<u32>, help_heading = "Limits")]
     pub(crate) max_turns: Option<u32>,
 
     /// End after so many tokens of prompts and answers, those of sub-agents included
     ///
     /// What is under way then is finished, so it may come to somewhat more.
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number::positive::<u64>, help_heading = "Limits")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive::<u64>, help_heading = "Limits")]
     pub(crate) max_tokens: Option<u64>,
 
     /// End once the model calls, those of sub-agents included, have cost so many US dollars at list prices
@@ -184,7 +185,7 @@ pub(crate) struct AgentArgs {
     pub(crate) headers: Vec<(String, String)>,
 
     /// The longest answer the model may give, in tokens
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number::positive::<u64>, help_heading = "Model")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive::<u64>, help_heading = "Model")]
     pub(crate) max_answer_tokens: Option<u64>,
 
     /// Let the agent run commands in the directory, in a sandbox; without a sandbox they are refused
@@ -345,6 +346,12 @@ pub(crate) struct CompletionsArgs {
     pub(crate) shell: clap_complete::Shell,
 }
 
+/// Reads a whole number of 1 or more.
+fn positive<N: FromStr + PartialOrd + From<u8>>(text: &str) -> Result<N, String> {
+    let number = text.trim().parse::<N>().ok().filter(|number| *number >= N::from(1));
+    number.ok_or_else(|| format!("`{text}` is no whole number from 1 on"))
+}
+
 fn header(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once(':').ok_or("write it as NAME:VALUE")?;
     let (name, value) = (name.trim(), value.trim());
@@ -363,6 +370,14 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn only_whole_numbers_from_1_on_are_positive() {
+        assert_eq!((positive("1"), positive(" 70000 ")), (Ok(1_u32), Ok(70_000_u64)));
+        for wrong in ["0", "-1", "1.5", "", "many", "99999999999"] {
+            assert!(positive::<u32>(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -2,37 +2,17 @@
 
 use std::time::Duration;
 
-/// Reads `90`, `1.5`, `90s`, `1m30s`, `2h`, `30d` or `250ms`; a bare number is seconds.
-pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no time; write seconds, or units as in 1m30s or 30d");
-    let mut rest = text.trim();
-    if let Ok(seconds) = rest.parse::<f64>() {
-        return positive(seconds).ok_or_else(wrong);
-    }
-    let mut total = Duration::ZERO;
-    while !rest.is_empty() {
-        let number = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).ok_or_else(wrong)?;
-        let (value, tail) = rest.split_at_checked(number).ok_or_else(wrong)?;
-        let unit_end = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at_checked(unit_end).ok_or_else(wrong)?;
-        let value: f64 = value.parse().map_err(|_| wrong())?;
-        let seconds = match unit.trim() {
-            "ms" => 0.001,
-            "s" => 1.0,
-            "m" | "min" => 60.0,
-            "h" => 3600.0,
-            "d" => 86_400.0,
-            _ => return Err(wrong()),
-        };
-        let part = Duration::try_from_secs_f64(value * seconds).map_err(|_| wrong())?;
-        total = total.checked_add(part).ok_or_else(wrong)?;
-        rest = tail;
-    }
-    if total.is_zero() { Err(wrong()) } else { Ok(total) }
-}
+use jiff::{Span, SpanRelativeTo};
 
-fn positive(seconds: f64) -> Option<Duration> {
-    Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero())
+/// Reads `90`, `1.5`, `90s`, `1m30s`, `1.5h`, `30d` or `250ms`; a bare number is seconds.
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+    let seconds = || Duration::try_from_secs_f64(text.trim().parse().ok()?).ok();
+    let units = || {
+        let span = text.trim().parse::<Span>().ok()?;
+        Duration::try_from(span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?).ok()
+    };
+    let time = seconds().or_else(units).filter(|time| !time.is_zero());
+    time.ok_or_else(|| format!("`{text}` is no time; write seconds, or units as in 1m30s or 30d"))
 }
 
 /// `40 ms`, `0.4 s`, `12.3 s`, `2m05s`, `1h02m`.
@@ -60,6 +40,7 @@ mod tests {
         assert_eq!(millis("1m30s"), Ok(90_000));
         assert_eq!(millis("2h"), Ok(7_200_000));
         assert_eq!(millis("250ms"), Ok(250));
+        assert_eq!((millis("1.5h"), millis("30d"), millis("2min 5s")), (Ok(5_400_000), Ok(2_592_000_000), Ok(125_000)));
         for wrong in ["", "0", "-1", "s", "1x", "1m30", "1..2s", "inf", "NaN", "0s", "1e400"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

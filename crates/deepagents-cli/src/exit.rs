@@ -44,6 +44,6 @@ pub(crate) fn code(result: anyhow::Result<Exit>) -> ExitCode {
 }
 
 fn failed(message: &str) -> Exit {
-    output::complain(message);
+    output::print_error(message);
     Exit::Failed
 }

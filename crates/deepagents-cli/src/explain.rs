@@ -15,8 +15,17 @@ use first::FromFiles;
 /// The model that stands in where none is named and no key is set.
 const STAND_IN: &str = "anthropic:claude-sonnet-4-5";
 
-/// The tokenizer that counts, whose vocabulary is part of the program.
-const TOKENIZER: &str = "o200k";
+/// Counts tokens with the o200k vocabulary, which is part of the program.
+#[cfg(feature = "tokens")]
+fn count(text: &str) -> usize {
+    tiktoken_rs::o200k_base_singleton().encode_ordinary(text).len()
+}
+
+/// Estimates tokens as [`DeepAgent::explain`](deepagents::DeepAgent::explain) does: four characters each.
+#[cfg(not(feature = "tokens"))]
+fn count(text: &str) -> usize {
+    text.chars().count().div_ceil(4)
+}
 
 /// Prints what an agent is made of, and how many tokens it costs. Nothing is sent anywhere, so a missing key does no harm.
 pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit> {
@@ -32,9 +41,11 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit> {
     };
     let model = model_choice::make(&choice, &args.agent, &model_choice::env, WithoutKey::Pretend)?;
     let agent = agent::builder(&args.agent, model)?.build()?;
-    let vocabulary = tiktoken_rs::o200k_base_singleton();
-    let count = |text: &str| vocabulary.encode_ordinary(text).len();
-    let explanation = agent.explain().counted(TOKENIZER, count);
+    let mut explanation = agent.explain();
+    let about = if cfg!(feature = "tokens") { "" } else { "about " };
+    if about.is_empty() {
+        explanation = explanation.counted("o200k", count);
+    }
     let loaded = runtime::start()?.block_on(first::loaded(&agent, count))?;
     if args.json {
         output::print(&serde_json::to_string_pretty(&Explained { explanation: &explanation, loaded: &loaded })?)?;
@@ -43,7 +54,10 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit> {
     output::print(&explanation.to_string())?;
     if !loaded.parts.is_empty() {
         let tokens = loaded.parts.iter().map(|part| part.tokens).sum::<usize>();
-        output::print(&format!("\n{loaded}\nwith what is loaded it is {} tokens", explanation.fixed_tokens + tokens))?;
+        output::print(&format!(
+            "\n{loaded}\nwith what is loaded it is {about}{} tokens",
+            explanation.fixed_tokens + tokens
+        ))?;
     }
     loaded.warnings.iter().for_each(|warning| output::remark(warning));
     Ok(Exit::Done)

@@ -11,7 +11,6 @@ mod explain;
 mod model_choice;
 mod models;
 mod money;
-mod number;
 mod output;
 mod proxy;
 mod render;

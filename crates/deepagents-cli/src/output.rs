@@ -122,7 +122,7 @@ pub(crate) fn prompt(text: &str) {
 }
 
 /// Writes an error to stderr.
-pub(crate) fn complain(text: &str) {
+pub(crate) fn print_error(text: &str) {
     let style = Style::of_stderr();
     to_stderr(&format!("{} {}", style.red("deepagents:"), printable(text)));
 }

@@ -2,9 +2,8 @@
 
 use anyhow::{Result, anyhow, bail};
 use deepagents::core::run::InputRecord;
-use deepagents::fs::shell::{Command, Executed, Shell, ShellError, WithShell};
-use deepagents::models::record::RecordingError;
-use deepagents::recording::{RunRecording, RunRecordingError, Tools};
+use deepagents::fs::shell::{Command, CommandOutput, Shell, ShellError, WithShell};
+use deepagents::recording::{RecordingError, RunRecording, Tools};
 use deepagents::{Decision, MemoryJournal};
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -45,7 +44,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Exit> {
     let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
     let answers =
         answers.iter().map(InputRecord::clone).map(|input| input.answers).collect::<Vec<Vec<(String, Decision)>>>();
-    let input = task.clone().into_input(agent.agent().schema())?;
+    let input = task.clone().into_input(agent.schema())?;
     let replay = recording.replay(Tools::Recorded);
     if args.json {
         run::replay(runtime, &agent, input, &replay, answers, shape.max_turns, &mut JsonLines)
@@ -56,10 +55,10 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Exit> {
     }
 }
 
-fn unreadable(args: &ReplayArgs, error: &RunRecordingError) -> anyhow::Error {
+fn unreadable(args: &ReplayArgs, error: &RecordingError) -> anyhow::Error {
     let file = args.file.display();
     match error {
-        RunRecordingError::File(RecordingError::Open { source, .. }) => {
+        RecordingError::Open { source, .. } => {
             anyhow!("the recording `{file}` cannot be opened: {source}")
         }
         error => anyhow!("`{file}` cannot be played: {error}"),
@@ -75,7 +74,7 @@ impl Shell for NoShell {
         _command: Command,
         _cancel: CancellationToken,
         _progress: Option<mpsc::Sender<String>>,
-    ) -> BoxFuture<'_, Result<Executed, ShellError>> {
-        Box::pin(async { Err(ShellError::Start { reason: "a replay runs no commands".to_owned() }) })
+    ) -> BoxFuture<'_, Result<CommandOutput, ShellError>> {
+        Box::pin(async { Err(ShellError::Start("a replay runs no commands".to_owned())) })
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
-use deepagents::fs::permissions::{Asking, Guarded, Mode, Permissions, Rule};
+use deepagents::fs::permissions::{AccessMode, OnAsk, PermissionedBackend, Permissions, Rule};
 use deepagents::fs::{
     Backend, ByteRange, CompositeBackend, FsError, Kind, LocalBackend, OpenError, ReadOnly, VPath, WriteMode,
 };
@@ -114,9 +114,9 @@ impl Outside {
         let files = open(directory, "--no-memory")?;
         // `/.` is the directory itself: a slash at the end would stand for all below.
         let seen = ["/.".to_owned(), format!("/{MEMORY}")];
-        let rules = [Rule::new(Mode::Allow, seen), Rule::new(Mode::Deny, ["/**"])];
+        let rules = [Rule::new(AccessMode::Allow, seen), Rule::new(AccessMode::Deny, ["/**"])];
         let rules = Permissions::new(rules).map_err(|error| anyhow!("{error}"))?;
-        self.0.push((at(USER)?, Arc::new(Guarded::new(files, rules, Asking::Refused))));
+        self.0.push((at(USER)?, Arc::new(PermissionedBackend::new(files, rules, OnAsk::Refuse))));
         at(&format!("{USER}/{MEMORY}"))
     }
 
@@ -182,7 +182,7 @@ impl Sources {
         for (source, _) in &self.skills {
             let listing = match workspace.list(&State::default(), source).await {
                 Ok(listing) => listing,
-                Err(FsError::NotFound { .. }) => continue,
+                Err(FsError::NotFound(_)) => continue,
                 Err(error) => bail!(uncarried(source, &error, "--no-skills")),
             };
             for entry in listing.entries.iter().filter(|entry| entry.kind == Kind::Directory) {
@@ -199,7 +199,7 @@ impl Sources {
 async fn take(carried: &mut Carried, workspace: &dyn Backend, path: &VPath, without: &str) -> Result<()> {
     let read = match workspace.read(&State::default(), path, ByteRange::first(MOST + 1)).await {
         Ok(read) => read,
-        Err(FsError::NotFound { .. }) => return Ok(()),
+        Err(FsError::NotFound(_)) => return Ok(()),
         Err(error) => bail!(uncarried(path, &error, without)),
     };
     if read.bytes.len() as u64 > MOST {

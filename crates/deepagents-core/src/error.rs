@@ -1,9 +1,11 @@
 //! Errors of a run.
 
 use crate::journal::JournalError;
+pub use crate::machine::{BudgetError, RouteError};
+use crate::message::HistoryError;
 use crate::model::ModelError;
-use crate::run::Stop;
 use crate::state::ChannelError;
+use crate::status::FinishReason;
 use crate::store::StoreError;
 
 /// Any error, boxed.
@@ -13,6 +15,12 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a run failed. Whatever the run had finished before is kept.
+///
+/// ```
+/// use deepagents_core::error::Error;
+/// let error = Error::other(std::io::Error::other("the cable is cut"));
+/// assert_eq!((error.kind(), error.to_string().as_str()), ("other", "the cable is cut"));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -38,18 +46,19 @@ pub enum Error {
         source: Box<Error>,
     },
     /// A hook asked to go where the run cannot go.
-    #[error("{from} asked for `{go}`, but {reason}")]
-    Route {
-        /// The phase.
-        from: &'static str,
-        /// The wish.
-        go: &'static str,
-        /// Why it cannot be.
-        reason: &'static str,
+    #[error(transparent)]
+    Route(#[from] RouteError),
+    /// A tool call failed in a way that the model is told of. The run takes care of it; a wrap hands it on.
+    #[error("{text}")]
+    ToolCall {
+        /// What the model is told.
+        text: String,
+        /// The error behind it.
+        source: Option<BoxError>,
     },
     /// The history is one that providers refuse.
-    #[error("the history cannot be sent to a model: {0}")]
-    History(String),
+    #[error(transparent)]
+    History(#[from] HistoryError),
     /// The model did not produce the shape that was asked for.
     #[error("the model gave no valid `{name}` after {tries} tries: {reason}")]
     Structured {
@@ -61,14 +70,14 @@ pub enum Error {
         reason: String,
     },
     /// The run's budget is spent. The run takes care of it; a wrap hands it on.
-    #[error("the budget of the run is spent: {}", .0.words())]
-    Spent(Stop),
+    #[error("the budget of the run is spent: {}", .0.reason())]
+    BudgetExhausted(FinishReason),
     /// An answer to a question is not taken; the question stays open.
     #[error(transparent)]
-    Answer(#[from] crate::ask::AnswerError),
+    Answer(#[from] crate::interrupt::DecisionError),
     /// A call waits for a decision. The run takes care of it; a wrap hands it on.
     #[error("the call waits for a decision")]
-    Paused(Box<crate::run::Pause>),
+    Interrupted(Box<crate::interrupt::PendingInterrupt>),
     /// The state refused an update.
     #[error(transparent)]
     Channel(#[from] ChannelError),
@@ -78,6 +87,9 @@ pub enum Error {
     /// The long-term store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The budget of the run makes no sense.
+    #[error(transparent)]
+    Budget(#[from] BudgetError),
     /// The input of the run is wrong.
     #[error("{0}")]
     Input(String),
@@ -96,26 +108,26 @@ impl Error {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Model(e) => e.kind(),
-            Self::Tool { .. } => "tool",
+            Self::Tool { .. } | Self::ToolCall { .. } => "tool",
             Self::Hook { source, .. } => source.kind(),
-            Self::Route { .. } => "route",
+            Self::Route(_) => "route",
             Self::History(_) => "history",
             Self::Structured { .. } => "structured_output",
-            Self::Spent(_) => "budget",
+            Self::BudgetExhausted(_) => "budget",
             Self::Answer(_) => "answer",
-            Self::Paused(_) => "paused",
+            Self::Interrupted(_) => "paused",
             Self::Channel(_) => "state",
             Self::Journal(_) => "journal",
             Self::Store(_) => "store",
-            Self::Input(_) => "input",
+            Self::Input(_) | Self::Budget(_) => "input",
             Self::Other(_) => "other",
         }
     }
 
     /// How the run ends if its budget is spent, however deep that lies below hooks.
-    pub(crate) fn spent(&self) -> Option<&Stop> {
+    pub(crate) fn spent(&self) -> Option<&FinishReason> {
         match self {
-            Self::Spent(stop) => Some(stop),
+            Self::BudgetExhausted(stop) => Some(stop),
             Self::Hook { source, .. } => source.spent(),
             _ => None,
         }

@@ -5,17 +5,25 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::ask::{Decision, Question};
+use crate::ids::CallId;
+use crate::interrupt::{ActionRequest, Decision};
 use crate::message::Usage;
 use crate::model::StopReason;
-use crate::run::Stop;
-use crate::tool::CallId;
+use crate::status::FinishReason;
 
 /// Version of the JSON form of [`Event`]. It grows when a field changes its meaning or goes away, not when one is added.
 pub const EVENT_VERSION: u32 = 1;
 
 /// Something that happened. As JSON it is one flat object:
 /// `{"v":1,"seq":7,"run":"run_1","path":[],"type":"text_delta","turn":0,"attempt":0,"text":"Hel"}`.
+///
+/// ```
+/// use deepagents_core::event::{Event, EventKind};
+/// let line = r#"{"v":1,"seq":4,"run":"run_1","path":[],"type":"text_delta","turn":0,"attempt":0,"text":"Hel"}"#;
+/// let event: Event = serde_json::from_str(line)?;
+/// assert!(matches!(event.kind, EventKind::TextDelta { text, .. } if text == "Hel"));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// [`EVENT_VERSION`].
@@ -32,6 +40,17 @@ pub struct Event {
 }
 
 /// What happened.
+///
+/// ```
+/// use deepagents_core::event::EventKind;
+/// fn line(kind: &EventKind) -> Option<String> {
+///     match kind {
+///         EventKind::ToolStarted { name, args, .. } => Some(format!("{name} {args}")),
+///         EventKind::ToolFinished { name, error: true, text, .. } => Some(format!("{name} failed: {text}")),
+///         _ => None,
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -155,13 +174,15 @@ pub enum EventKind {
         /// Its text.
         text: String,
     },
-    /// A call waits for a decision; the run ends with [`Stop::Waiting`] and is resumed with the answer.
-    Asked {
+    /// A call waits for a decision; the run ends with [`FinishReason::Interrupted`] and is resumed with the answer.
+    #[serde(rename = "asked")]
+    ActionRequested {
         /// The question.
-        question: Box<Question>,
+        question: Box<ActionRequest>,
     },
     /// A question was answered, by a person or because its time was up; the run goes on.
-    Answered {
+    #[serde(rename = "answered")]
+    ActionDecided {
         /// The question's id.
         id: String,
         /// What was decided.
@@ -177,7 +198,7 @@ pub enum EventKind {
     /// An agent ended.
     AgentFinished {
         /// Why.
-        stop: Stop,
+        stop: FinishReason,
         /// Tokens of the agent and those below it.
         usage: Usage,
     },
@@ -191,7 +212,7 @@ pub enum EventKind {
     /// The run ended.
     RunFinished {
         /// Why.
-        stop: Stop,
+        stop: FinishReason,
         /// Tokens of all agents.
         usage: Usage,
         /// Answers of the main agent's model.

@@ -9,16 +9,21 @@
 //! `deepagents-models`, files in `deepagents-fs`, the standard middlewares in `deepagents`.
 
 pub mod agent;
-pub mod ask;
+mod context;
 pub mod env;
 pub mod error;
 pub mod event;
+mod ids;
+pub mod interrupt;
 pub mod journal;
+mod machine;
 pub mod message;
 pub mod middleware;
 pub mod model;
 pub mod run;
+mod schema;
 pub mod state;
+mod status;
 pub mod store;
 pub mod structured;
 pub mod tool;

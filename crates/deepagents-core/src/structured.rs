@@ -5,8 +5,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde_json::Value;
 
-use crate::model::{ModelProfile, OutputSchema};
-use crate::tool::{SchemaCheck, ToolSpec, schema_of};
+use crate::model::{ModelProfile, OutputSchema, ToolSpec};
+use crate::schema::{SchemaCheck, schema_of};
 
 /// Asks for the answer of a run in a shape.
 ///
@@ -17,13 +17,13 @@ use crate::tool::{SchemaCheck, ToolSpec, schema_of};
 /// use deepagents_core::structured::ResponseFormat;
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// struct Person { name: String, age: u32 }
-/// let format = ResponseFormat::of::<Person>();
+/// let format = ResponseFormat::for_type::<Person>();
 /// assert_eq!(format.name(), "Person");
 /// ```
 #[derive(Clone, Debug)]
 pub struct ResponseFormat {
     schema: OutputSchema,
-    way: Way,
+    way: OutputStrategy,
     retries: u32,
     check: Arc<SchemaCheck>,
 }
@@ -31,19 +31,19 @@ pub struct ResponseFormat {
 /// How a shape is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Way {
+pub enum OutputStrategy {
     /// Through the provider where it can, through a tool elsewhere.
     #[default]
     Auto,
     /// Through the provider.
-    Native,
+    Provider,
     /// Through a tool.
     Tool,
 }
 
 impl ResponseFormat {
     /// The shape of a Rust type.
-    pub fn of<T: JsonSchema + 'static>() -> Self {
+    pub fn for_type<T: JsonSchema + 'static>() -> Self {
         Self::json(T::schema_name(), schema_of::<T>())
     }
 
@@ -54,12 +54,12 @@ impl ResponseFormat {
         let name = if name.is_empty() { "response".to_owned() } else { name };
         let schema = schema.into();
         let check = Arc::new(SchemaCheck::new(schema.clone()));
-        Self { schema: OutputSchema { name, schema }, way: Way::Auto, retries: 2, check }
+        Self { schema: OutputSchema { name, schema }, way: OutputStrategy::Auto, retries: 2, check }
     }
 
     /// Says how to ask.
     #[must_use]
-    pub fn way(mut self, way: Way) -> Self {
+    pub fn way(mut self, way: OutputStrategy) -> Self {
         self.way = way;
         self
     }
@@ -78,9 +78,9 @@ impl ResponseFormat {
 
     pub(crate) fn by_tool(&self, profile: &ModelProfile) -> bool {
         match self.way {
-            Way::Auto => profile.structured_output != Some(true),
-            Way::Native => false,
-            Way::Tool => true,
+            OutputStrategy::Auto => profile.structured_output != Some(true),
+            OutputStrategy::Provider => false,
+            OutputStrategy::Tool => true,
         }
     }
 

@@ -14,6 +14,9 @@ use crate::search::{GlobOutcome, GlobQuery, GrepOutcome, GrepQuery};
 use crate::shell::Shell;
 use crate::{FsError, VPath, lines, search};
 
+/// The future of an operation on files.
+pub type FsFuture<'a, T> = BoxFuture<'a, Result<T, FsError>>;
+
 /// A store of files. Five methods are required; the rest have defaults built on them.
 ///
 /// The state of the thread is handed in and changes to it are handed back, so that a store inside the state
@@ -34,44 +37,28 @@ use crate::{FsError, VPath, lines, search};
 /// ```
 pub trait Backend: Send + Sync + 'static {
     /// What is at a path; symbolic links are followed.
-    fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Stat, FsError>>;
+    fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Stat>;
 
     /// Bytes of a file. A range that begins past the end gives none.
-    fn read<'a>(
-        &'a self,
-        state: &'a State,
-        path: &'a VPath,
-        range: ByteRange,
-    ) -> BoxFuture<'a, Result<FileRead, FsError>>;
+    fn read<'a>(&'a self, state: &'a State, path: &'a VPath, range: ByteRange) -> FsFuture<'a, FileRead>;
 
     /// A whole file that is about to be changed. It is bound by the rules about writing, where [`read`](Self::read) is
     /// bound by those about reading.
-    fn read_to_change<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<FileRead, FsError>> {
+    fn read_to_change<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, FileRead> {
         self.read(state, path, ByteRange::ALL)
     }
 
     /// The direct children of a directory, sorted by path.
-    fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Listing, FsError>>;
+    fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Listing>;
 
     /// Writes a whole file, with the directories above it. A path is a file or a directory, not both.
-    fn write<'a>(
-        &'a self,
-        state: &'a State,
-        path: &'a VPath,
-        data: Bytes,
-        mode: WriteMode,
-    ) -> BoxFuture<'a, Result<Written, FsError>>;
+    fn write<'a>(&'a self, state: &'a State, path: &'a VPath, data: Bytes, mode: WriteMode) -> FsFuture<'a, Written>;
 
     /// Deletes a file, or a directory with all it holds; a symbolic link, not what it leads to. The root is refused.
-    fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Update, FsError>>;
+    fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Update>;
 
     /// A window of a text file's lines. The default reads the file whole.
-    fn read_lines<'a>(
-        &'a self,
-        state: &'a State,
-        path: &'a VPath,
-        range: LineRange,
-    ) -> BoxFuture<'a, Result<LineWindow, FsError>> {
+    fn read_lines<'a>(&'a self, state: &'a State, path: &'a VPath, range: LineRange) -> FsFuture<'a, LineWindow> {
         Box::pin(async move {
             let file = self.read(state, path, ByteRange::ALL).await?;
             Ok(lines::window(&file.bytes, range, file.stat.version))
@@ -79,18 +66,18 @@ pub trait Backend: Send + Sync + 'static {
     }
 
     /// Finds files by name.
-    fn glob<'a>(&'a self, state: &'a State, query: &'a GlobQuery) -> BoxFuture<'a, Result<GlobOutcome, FsError>> {
+    fn glob<'a>(&'a self, state: &'a State, query: &'a GlobQuery) -> FsFuture<'a, GlobOutcome> {
         Box::pin(search::glob(self, state, query))
     }
 
     /// Finds lines by content.
-    fn grep<'a>(&'a self, state: &'a State, query: &'a GrepQuery) -> BoxFuture<'a, Result<GrepOutcome, FsError>> {
+    fn grep<'a>(&'a self, state: &'a State, query: &'a GrepQuery) -> FsFuture<'a, GrepOutcome> {
         Box::pin(search::grep(self, state, query))
     }
 
     /// The path that a path leads to once symbolic links are followed; what does not exist stays as written. A store
     /// without links gives the path back.
-    fn resolve<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<VPath, FsError>> {
+    fn resolve<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, VPath> {
         let _ = state;
         Box::pin(async move { Ok(path.clone()) })
     }
@@ -114,7 +101,7 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Whether commands might reach what is at a path or below it, past this backend. Yes, unless it is kept where no
     /// command sees it.
-    fn commands_reach(&self, path: &VPath) -> bool {
+    fn shell_visible(&self, path: &VPath) -> bool {
         let _ = path;
         true
     }
@@ -125,9 +112,14 @@ pub trait Backend: Send + Sync + 'static {
     }
 }
 
+impl fmt::Debug for dyn Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Backend")
+    }
+}
+
 /// What a backend can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Capabilities {
     /// Files can be written.
     pub write: bool,
@@ -142,19 +134,6 @@ impl Default for Capabilities {
     /// All of it.
     fn default() -> Self {
         Self { write: true, delete: true, directories: true }
-    }
-}
-
-impl Capabilities {
-    /// Reading alone.
-    pub fn read_only() -> Self {
-        Self { write: false, delete: false, directories: true }
-    }
-
-    /// The same where directories are no more than what files are below.
-    #[must_use]
-    pub fn without_directories(self) -> Self {
-        Self { directories: false, ..self }
     }
 }
 
@@ -177,7 +156,7 @@ impl Version {
     }
 
     /// A version made from the content itself.
-    pub fn of(content: &[u8]) -> Self {
+    pub fn from_content(content: &[u8]) -> Self {
         use std::hash::Hasher;
         let mut hash = std::hash::DefaultHasher::new();
         hash.write(content);
@@ -202,6 +181,17 @@ pub enum Kind {
     Directory,
     /// Listed, but neither: a device, FIFO or socket, or a link that leads nowhere, in a circle or outside.
     Other,
+}
+
+impl Kind {
+    /// Refuses what is not a file.
+    pub(crate) fn require_file(self, path: &VPath) -> Result<(), FsError> {
+        match self {
+            Self::File => Ok(()),
+            Self::Directory => Err(FsError::IsDirectory(path.clone())),
+            Self::Other => Err(FsError::Special(path.clone())),
+        }
+    }
 }
 
 /// Facts about a file or directory.
@@ -242,10 +232,10 @@ impl Stat {
                 return Ok(Self::directory());
             }
             if path.starts_with(file) {
-                return Err(FsError::NotADirectory { path: file.clone() });
+                return Err(FsError::NotADirectory(file.clone()));
             }
         }
-        Err(FsError::NotFound { path: path.clone() })
+        Err(FsError::NotFound(path.clone()))
     }
 }
 
@@ -290,11 +280,8 @@ impl FileRead {
     /// # Errors
     /// When `stat` is not a file's.
     pub fn from_whole(path: &VPath, content: &Bytes, stat: Stat, range: ByteRange) -> Result<Self, FsError> {
-        match stat.kind {
-            Kind::File => Ok(Self { bytes: range.slice(content), stat }),
-            Kind::Directory => Err(FsError::IsDirectory { path: path.clone() }),
-            Kind::Other => Err(FsError::Special { path: path.clone() }),
-        }
+        stat.kind.require_file(path)?;
+        Ok(Self { bytes: range.slice(content), stat })
     }
 }
 
@@ -336,11 +323,35 @@ pub struct Listing {
 
 impl Listing {
     /// A listing of entries in any order.
-    pub fn of(entries: impl IntoIterator<Item = Entry>) -> Self {
+    pub fn from_entries(entries: impl IntoIterator<Item = Entry>) -> Self {
         let mut entries: Vec<Entry> = entries.into_iter().collect();
         entries.sort_by(|a, b| a.path.cmp(&b.path));
         entries.dedup_by(|a, b| a.path == b.path);
         Self { entries, unnameable: 0 }
+    }
+
+    /// The children of a directory in a store that knows files alone and keeps them in order of path. `first_from` gives
+    /// the first file at or after a text, so what lies below a child is jumped over.
+    pub(crate) fn jumping<'a, T>(
+        directory: &VPath,
+        first_from: impl Fn(&str) -> Option<(&'a VPath, T)>,
+        entry: impl Fn(VPath, T) -> Entry,
+    ) -> Self {
+        let base = format!("{}/", directory.as_str().trim_end_matches('/'));
+        let (mut entries, mut from) = (Vec::new(), base.clone());
+        while let Some((file, facts)) = first_from(&from) {
+            let Some(rest) = file.as_str().strip_prefix(&base) else { break };
+            if let Some((name, _)) = rest.split_once('/') {
+                let child = directory.child(name);
+                // '0' follows '/', so this comes after everything below the child.
+                from = format!("{child}0");
+                entries.push(Entry::directory(child));
+            } else {
+                from = format!("{file}\0");
+                entries.push(entry(file.clone(), facts));
+            }
+        }
+        Self::from_entries(entries)
     }
 
     /// The children of a directory in a store that knows files alone, from its files in any order: what lies deeper
@@ -362,18 +373,18 @@ impl Listing {
         for file in files {
             let Some(below) = file.path.strip_prefix(directory) else {
                 if directory.starts_with(&file.path) {
-                    return Err(FsError::NotADirectory { path: file.path });
+                    return Err(FsError::NotADirectory(file.path));
                 }
                 continue;
             };
             let mut names = below.components();
-            let Some(name) = names.next() else { return Err(FsError::NotADirectory { path: file.path }) };
+            let Some(name) = names.next() else { return Err(FsError::NotADirectory(file.path)) };
             entries.push(if names.next().is_some() { Entry::directory(directory.child(name)) } else { file });
         }
         if entries.is_empty() && !directory.is_root() {
-            return Err(FsError::NotFound { path: directory.clone() });
+            return Err(FsError::NotFound(directory.clone()));
         }
-        Ok(Self::of(entries))
+        Ok(Self::from_entries(entries))
     }
 }
 
@@ -396,11 +407,8 @@ impl WriteMode {
     /// When the condition does not hold.
     pub fn check(&self, path: &VPath, there: Option<&Version>) -> Result<(), FsError> {
         match (self, there) {
-            (Self::Create, Some(_)) => Err(FsError::AlreadyExists { path: path.clone() }),
-            (Self::IfVersion(expected), Some(there)) if expected != there => {
-                Err(FsError::Changed { path: path.clone() })
-            }
-            (Self::IfVersion(_), None) => Err(FsError::Changed { path: path.clone() }),
+            (Self::Create, Some(_)) => Err(FsError::AlreadyExists(path.clone())),
+            (Self::IfVersion(expected), there) if Some(expected) != there => Err(FsError::Changed(path.clone())),
             _ => Ok(()),
         }
     }
@@ -412,12 +420,11 @@ impl WriteMode {
     /// [`FsError::NotFound`].
     pub fn check_at(&self, path: &VPath, there: Result<Stat, FsError>) -> Result<(), FsError> {
         match there {
-            Ok(stat) => match stat.kind {
-                Kind::File => self.check(path, Some(&stat.version)),
-                Kind::Directory => Err(FsError::IsDirectory { path: path.clone() }),
-                Kind::Other => Err(FsError::Special { path: path.clone() }),
-            },
-            Err(FsError::NotFound { .. }) => self.check(path, None),
+            Ok(stat) => {
+                stat.kind.require_file(path)?;
+                self.check(path, Some(&stat.version))
+            }
+            Err(FsError::NotFound(_)) => self.check(path, None),
             Err(error) => Err(error),
         }
     }

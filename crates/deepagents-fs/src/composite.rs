@@ -1,6 +1,5 @@
 //! Several backends under one root.
 
-use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,10 +8,13 @@ use futures_core::future::BoxFuture;
 use futures_util::future::join_all;
 
 use crate::lines::{LineRange, LineWindow};
-use crate::search::{Collector, Found, GlobOutcome, GlobQuery, GrepOutcome, GrepQuery, PathFilter, Scope, Stopped};
+use crate::search::{
+    Collector, GlobOutcome, GlobQuery, GrepFile, GrepOutcome, GrepQuery, PathFilter, Scope, Truncation, WalkErrors,
+};
 use crate::shell::Shell;
 use crate::{
-    Backend, ByteRange, Capabilities, Entry, FileRead, FsError, Listing, PathGuard, Stat, VPath, WriteMode, Written,
+    Backend, ByteRange, Capabilities, Entry, FileRead, FsError, FsFuture, Listing, PathGuard, Stat, VPath, WriteMode,
+    Written,
 };
 
 /// Backends mounted at directories of another: a path belongs to the longest route that it starts with.
@@ -30,13 +32,13 @@ use crate::{
 /// assert_eq!(files.routes().collect::<Vec<_>>(), [&VPath::parse("/scratch")?]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct CompositeBackend {
     /// Longest path first; the last is the root.
     mounts: Vec<Mount>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Mount {
     path: VPath,
     backend: Arc<dyn Backend>,
@@ -67,7 +69,7 @@ impl CompositeBackend {
     fn find(&self, path: &VPath) -> Result<(&Mount, VPath), FsError> {
         let belongs = |mount: &'_ Mount| path.strip_prefix(&mount.path);
         let found = self.mounts.iter().find_map(|mount| Some((mount, belongs(mount)?)));
-        found.ok_or_else(|| FsError::NotFound { path: path.clone() })
+        found.ok_or_else(|| FsError::NotFound(path.clone()))
     }
 
     /// Whether routes are mounted below a path.
@@ -90,6 +92,22 @@ impl CompositeBackend {
             out.push(self.search(mount, VPath::root(), scope, passed));
         }
         Ok(out)
+    }
+
+    /// Calls the backend that a file belongs to. What is or leads to a route is none.
+    fn at<'a, T: 'a>(
+        &'a self,
+        state: &'a State,
+        path: &'a VPath,
+        call: impl for<'b> FnOnce(&'b dyn Backend, &'b State, &'b VPath) -> FsFuture<'b, T> + Send + 'a,
+    ) -> FsFuture<'a, T> {
+        Box::pin(async move {
+            if self.is_fixed(path) {
+                return Err(FsError::IsDirectory(path.clone()));
+            }
+            let (mount, inner) = self.find(path)?;
+            call(&*mount.backend, state, &inner).await.map_err(|error| mount.error(error))
+        })
     }
 
     fn search<'a>(&'a self, mount: &'a Mount, path: VPath, scope: &Scope, passed: VPath) -> Search<'a> {
@@ -130,67 +148,48 @@ impl Mount {
 
 /// Whether the searched path is missing in its own backend, which does not matter where routes are below.
 fn is_missing(error: &FsError) -> bool {
-    matches!(error, FsError::NotFound { .. } | FsError::NotADirectory { .. })
+    matches!(error, FsError::NotFound(_) | FsError::NotADirectory(_))
 }
 
-impl fmt::Debug for CompositeBackend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CompositeBackend").field(&self.routes().collect::<Vec<_>>()).finish()
+/// Takes what the searches of several mounts found. What one of them could not do is a problem if there are others.
+fn gather<T>(
+    results: Vec<(&Mount, Result<T, FsError>)>,
+    mut take: impl FnMut(&Mount, T) -> WalkErrors,
+) -> Result<WalkErrors, FsError> {
+    let several = results.len() > 1;
+    let mut errors = WalkErrors::default();
+    for (mount, result) in results {
+        match result {
+            Ok(found) => errors.extend(take(mount, found).map(|error| mount.error(error))),
+            Err(error) if several && is_missing(&error) => {}
+            Err(error) if several => errors.push(mount.error(error)),
+            Err(error) => return Err(mount.error(error)),
+        }
     }
+    Ok(errors)
 }
 
 impl Backend for CompositeBackend {
-    fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Stat, FsError>> {
-        Box::pin(async move {
-            if self.is_fixed(path) {
-                return Ok(Stat::directory());
-            }
-            let (mount, inner) = self.find(path)?;
-            mount.backend.stat(state, &inner).await.map_err(|error| mount.error(error))
-        })
+    fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Stat> {
+        if self.is_fixed(path) {
+            return Box::pin(async { Ok(Stat::directory()) });
+        }
+        self.at(state, path, |backend, state, path| backend.stat(state, path))
     }
 
-    fn read<'a>(
-        &'a self,
-        state: &'a State,
-        path: &'a VPath,
-        range: ByteRange,
-    ) -> BoxFuture<'a, Result<FileRead, FsError>> {
-        Box::pin(async move {
-            if self.is_fixed(path) {
-                return Err(FsError::IsDirectory { path: path.clone() });
-            }
-            let (mount, inner) = self.find(path)?;
-            mount.backend.read(state, &inner, range).await.map_err(|error| mount.error(error))
-        })
+    fn read<'a>(&'a self, state: &'a State, path: &'a VPath, range: ByteRange) -> FsFuture<'a, FileRead> {
+        self.at(state, path, move |backend, state, path| backend.read(state, path, range))
     }
 
-    fn read_to_change<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<FileRead, FsError>> {
-        Box::pin(async move {
-            if self.is_fixed(path) {
-                return Err(FsError::IsDirectory { path: path.clone() });
-            }
-            let (mount, inner) = self.find(path)?;
-            mount.backend.read_to_change(state, &inner).await.map_err(|error| mount.error(error))
-        })
+    fn read_to_change<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, FileRead> {
+        self.at(state, path, move |backend, state, path| backend.read_to_change(state, path))
     }
 
-    fn read_lines<'a>(
-        &'a self,
-        state: &'a State,
-        path: &'a VPath,
-        range: LineRange,
-    ) -> BoxFuture<'a, Result<LineWindow, FsError>> {
-        Box::pin(async move {
-            if self.is_fixed(path) {
-                return Err(FsError::IsDirectory { path: path.clone() });
-            }
-            let (mount, inner) = self.find(path)?;
-            mount.backend.read_lines(state, &inner, range).await.map_err(|error| mount.error(error))
-        })
+    fn read_lines<'a>(&'a self, state: &'a State, path: &'a VPath, range: LineRange) -> FsFuture<'a, LineWindow> {
+        self.at(state, path, move |backend, state, path| backend.read_lines(state, path, range))
     }
 
-    fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Listing, FsError>> {
+    fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Listing> {
         Box::pin(async move {
             let (mount, inner) = self.find(path)?;
             let leads = self.leads_to_route(path);
@@ -207,68 +206,44 @@ impl Backend for CompositeBackend {
                 below.filter_map(|route| Some(path.child(route.strip_prefix(path)?.components().next()?))).collect();
             let own = own.filter(|entry| !routed.contains(&entry.path));
             let entries = own.chain(routed.iter().map(|route| Entry::directory(route.clone()))).collect::<Vec<_>>();
-            Ok(Listing { unnameable: listed.unnameable, ..Listing::of(entries) })
+            Ok(Listing { unnameable: listed.unnameable, ..Listing::from_entries(entries) })
         })
     }
 
-    fn write<'a>(
-        &'a self,
-        state: &'a State,
-        path: &'a VPath,
-        data: Bytes,
-        mode: WriteMode,
-    ) -> BoxFuture<'a, Result<Written, FsError>> {
-        Box::pin(async move {
-            if self.is_fixed(path) {
-                return Err(FsError::IsDirectory { path: path.clone() });
-            }
-            let (mount, inner) = self.find(path)?;
-            mount.backend.write(state, &inner, data, mode).await.map_err(|error| mount.error(error))
-        })
+    fn write<'a>(&'a self, state: &'a State, path: &'a VPath, data: Bytes, mode: WriteMode) -> FsFuture<'a, Written> {
+        self.at(state, path, move |backend, state, path| backend.write(state, path, data, mode))
     }
 
-    fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Update, FsError>> {
-        Box::pin(async move {
-            if self.is_fixed(path) {
-                return Err(FsError::Fixed { path: path.clone() });
-            }
-            let (mount, inner) = self.find(path)?;
-            mount.backend.delete(state, &inner).await.map_err(|error| mount.error(error))
-        })
+    fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Update> {
+        if self.is_fixed(path) {
+            return Box::pin(async move { Err(FsError::Fixed(path.clone())) });
+        }
+        self.at(state, path, |backend, state, path| backend.delete(state, path))
     }
 
-    fn glob<'a>(&'a self, state: &'a State, query: &'a GlobQuery) -> BoxFuture<'a, Result<GlobOutcome, FsError>> {
+    fn glob<'a>(&'a self, state: &'a State, query: &'a GlobQuery) -> FsFuture<'a, GlobOutcome> {
         Box::pin(async move {
             let searches = self.scopes(&query.scope)?.into_iter().map(|search| async move {
                 let pattern = query.pattern.inside(&search.passed);
                 let inner = GlobQuery { pattern, scope: search.scope, max_files: query.max_files };
                 (search.mount, search.mount.backend.glob(state, &inner).await)
             });
-            let results = join_all(searches).await;
-            let several = results.len() > 1;
             let mut out = GlobOutcome::default();
-            for (mount, result) in results {
-                match result {
-                    Ok(found) => {
-                        out.files.extend(found.files.iter().map(|file| mount.outer(file)));
-                        out.stopped = out.stopped.or(found.stopped);
-                        out.problems.extend(found.problems.map(|error| mount.error(error)));
-                    }
-                    Err(error) if several && is_missing(&error) => {}
-                    Err(error) if several => out.problems.push(mount.error(error)),
-                    Err(error) => return Err(mount.error(error)),
-                }
-            }
+            out.errors = gather(join_all(searches).await, |mount, found| {
+                out.files.extend(found.files.iter().map(|file| mount.outer(file)));
+                out.truncation = out.truncation.or(found.truncation);
+                found.errors
+            })?;
             out.files.sort();
             if query.max_files.is_some_and(|max| out.files.len() > max) {
                 out.files.truncate(query.max_files.unwrap_or_default());
-                out.stopped = Some(Stopped::Limit);
+                out.truncation = Some(Truncation::Limit);
             }
             Ok(out)
         })
     }
 
-    fn grep<'a>(&'a self, state: &'a State, query: &'a GrepQuery) -> BoxFuture<'a, Result<GrepOutcome, FsError>> {
+    fn grep<'a>(&'a self, state: &'a State, query: &'a GrepQuery) -> FsFuture<'a, GrepOutcome> {
         Box::pin(async move {
             let searches = self.scopes(&query.scope)?.into_iter().map(|search| async move {
                 let glob = query.glob.as_ref().map(|glob| glob.inside(&search.passed));
@@ -279,42 +254,29 @@ impl Backend for CompositeBackend {
                     if hidden { Ok(GrepOutcome::default()) } else { search.mount.backend.grep(state, &inner).await };
                 (search.mount, result)
             });
-            let results = join_all(searches).await;
-            let several = results.len() > 1;
-            let (mut found, mut stopped) = (Found::default(), None);
-            for (mount, result) in results {
-                match result {
-                    Ok(out) => {
-                        let outer = out.files.into_iter().map(|mut file| {
-                            file.path = mount.outer(&file.path);
-                            file
-                        });
-                        found.files.extend(outer);
-                        found.problems.extend(out.problems.map(|error| mount.error(error)));
-                        found.binary += out.binary;
-                        stopped = stopped.or(out.stopped);
-                    }
-                    Err(error) if several && is_missing(&error) => {}
-                    Err(error) if several => found.problems.push(mount.error(error)),
-                    Err(error) => return Err(mount.error(error)),
-                }
-            }
+            let mut found = GrepOutcome::default();
+            found.errors = gather(join_all(searches).await, |mount, out: GrepOutcome| {
+                let outer = |file: GrepFile| GrepFile { path: mount.outer(&file.path), ..file };
+                found.files.extend(out.files.into_iter().map(outer));
+                found.binary += out.binary;
+                found.truncation = found.truncation.or(out.truncation);
+                out.errors
+            })?;
             found.files.sort_by(|a, b| a.path.cmp(&b.path));
             let mut collector = Collector::new(query.max_count);
+            let truncation = found.truncation;
             collector.add(0, found);
             let mut out = collector.finish(false);
-            out.stopped = out.stopped.or(stopped);
+            out.truncation = out.truncation.or(truncation);
             Ok(out)
         })
     }
 
-    fn resolve<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<VPath, FsError>> {
+    fn resolve<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, VPath> {
         Box::pin(async move {
             let (mount, inner) = self.find(path)?;
-            match mount.backend.resolve(state, &inner).await {
-                Ok(real) => Ok(mount.outer(&real)),
-                Err(error) => Err(mount.error(error)),
-            }
+            let real = mount.backend.resolve(state, &inner).await;
+            real.map(|real| mount.outer(&real)).map_err(|error| mount.error(error))
         })
     }
 
@@ -327,7 +289,8 @@ impl Backend for CompositeBackend {
 
     fn capabilities(&self) -> Capabilities {
         let all = self.mounts.iter().map(|mount| mount.backend.capabilities());
-        all.fold(Capabilities::read_only().without_directories(), |a, b| Capabilities {
+        let nothing = Capabilities { write: false, delete: false, directories: false };
+        all.fold(nothing, |a, b| Capabilities {
             write: a.write || b.write,
             delete: a.delete || b.delete,
             directories: a.directories || b.directories,
@@ -339,10 +302,10 @@ impl Backend for CompositeBackend {
         self.mounts.iter().find(|mount| mount.path.is_root())?.backend.shell()
     }
 
-    fn commands_reach(&self, path: &VPath) -> bool {
-        let at = self.find(path).map_or(true, |(mount, inner)| mount.backend.commands_reach(&inner));
+    fn shell_visible(&self, path: &VPath) -> bool {
+        let at = self.find(path).map_or(true, |(mount, inner)| mount.backend.shell_visible(&inner));
         let mut below = self.mounts.iter().filter(|mount| mount.path != *path && mount.path.starts_with(path));
-        at || below.any(|mount| mount.backend.commands_reach(&VPath::root()))
+        at || below.any(|mount| mount.backend.shell_visible(&VPath::root()))
     }
 
     fn channels(&self) -> Vec<ChannelSpec> {

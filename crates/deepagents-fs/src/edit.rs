@@ -40,7 +40,7 @@ impl Edit {
 
 /// A file after its edits.
 #[derive(Clone, Debug)]
-pub struct Edited {
+pub struct EditResult {
     /// What it changes in the state.
     pub update: Update,
     /// The version of the file now.
@@ -67,11 +67,8 @@ pub struct NearLine {
 #[non_exhaustive]
 pub enum EditError {
     /// No edit was given.
-    #[error("no edits were given for {path}")]
-    NoEdits {
-        /// The file.
-        path: VPath,
-    },
+    #[error("no edits were given for {0}")]
+    NoEdits(VPath),
     /// The old text of an edit is empty.
     #[error("the old text is empty; give the exact text to replace in {path}")]
     EmptyOld {
@@ -113,11 +110,8 @@ pub enum EditError {
         lines: Vec<u64>,
     },
     /// The file is not text.
-    #[error("{path} is not UTF-8 text and cannot be edited by replacing text")]
-    Binary {
-        /// The file.
-        path: VPath,
-    },
+    #[error("{0} is not UTF-8 text and cannot be edited by replacing text")]
+    Binary(VPath),
     /// Reading or writing failed.
     #[error(transparent)]
     Fs(#[from] FsError),
@@ -176,14 +170,14 @@ pub async fn edit(
     path: &VPath,
     edits: &[Edit],
     expected: Option<&Version>,
-) -> Result<Edited, EditError> {
+) -> Result<EditResult, EditError> {
     let _turn = backend.lock(path).await;
     let mut attempt = 0;
     loop {
         attempt += 1;
         let file = backend.read_to_change(state, path).await?;
         if expected.is_some_and(|expected| *expected != file.stat.version) {
-            return Err(FsError::Changed { path: path.clone() }.into());
+            return Err(FsError::Changed(path.clone()).into());
         }
         let (after, replaced) = match apply(path, &file.bytes, edits) {
             Err(EditError::NotFound { path, index, nearest })
@@ -197,9 +191,9 @@ pub async fn edit(
         match backend.write(state, path, after.clone(), WriteMode::IfVersion(file.stat.version)).await {
             Ok(written) => {
                 let (update, version) = (written.update, written.version);
-                return Ok(Edited { update, version, replaced, before: file.bytes, after });
+                return Ok(EditResult { update, version, replaced, before: file.bytes, after });
             }
-            Err(FsError::Changed { .. }) if expected.is_none() && attempt < ATTEMPTS => {}
+            Err(FsError::Changed(_)) if expected.is_none() && attempt < ATTEMPTS => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -216,15 +210,15 @@ async fn may_be_read(backend: &dyn Backend, state: &State, path: &VPath) -> bool
 /// When the content is not text or an edit does not apply; `path` is for the error alone.
 pub fn apply(path: &VPath, content: &[u8], edits: &[Edit]) -> Result<(Vec<u8>, Vec<usize>), EditError> {
     if edits.is_empty() {
-        return Err(EditError::NoEdits { path: path.clone() });
+        return Err(EditError::NoEdits(path.clone()));
     }
     let (bom, body) = match content.strip_prefix(BOM) {
         Some(body) => (BOM, body),
         None => (&[][..], content),
     };
-    let text = std::str::from_utf8(body).map_err(|_| EditError::Binary { path: path.clone() })?;
+    let text = std::str::from_utf8(body).map_err(|_| EditError::Binary(path.clone()))?;
     if text.contains('\0') {
-        return Err(EditError::Binary { path: path.clone() });
+        return Err(EditError::Binary(path.clone()));
     }
     let mut text = Cow::Borrowed(text);
     let mut replaced = Vec::with_capacity(edits.len());
@@ -241,7 +235,7 @@ pub fn apply(path: &VPath, content: &[u8], edits: &[Edit]) -> Result<(Vec<u8>, V
 
 fn replace(path: &VPath, index: usize, text: &str, edit: &Edit) -> Result<(String, usize), EditError> {
     let path = || path.clone();
-    let file = LfText::of(text);
+    let file = LfText::new(text);
     if edit.old.is_empty() {
         return Err(EditError::EmptyOld { path: path(), index });
     }
@@ -290,7 +284,7 @@ struct LfText<'a> {
 }
 
 impl<'a> LfText<'a> {
-    fn of(text: &'a str) -> Self {
+    fn new(text: &'a str) -> Self {
         if memchr::memmem::find(text.as_bytes(), b"\r\n").is_none() {
             return Self { text: text.into(), removed: Vec::new() };
         }

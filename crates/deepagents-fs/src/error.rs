@@ -9,65 +9,35 @@ use crate::VPath;
 #[non_exhaustive]
 pub enum FsError {
     /// Nothing is there.
-    #[error("{path} does not exist")]
-    NotFound {
-        /// The path.
-        path: VPath,
-    },
+    #[error("{0} does not exist")]
+    NotFound(VPath),
     /// A file was wanted.
-    #[error("{path} is a directory, not a file")]
-    IsDirectory {
-        /// The path.
-        path: VPath,
-    },
+    #[error("{0} is a directory, not a file")]
+    IsDirectory(VPath),
     /// A directory was wanted, or one of the path's parents is a file.
-    #[error("{path} is a file, not a directory")]
-    NotADirectory {
-        /// The path that is a file.
-        path: VPath,
-    },
+    #[error("{0} is a file, not a directory")]
+    NotADirectory(VPath),
     /// A new file was wanted.
-    #[error("{path} already exists")]
-    AlreadyExists {
-        /// The path.
-        path: VPath,
-    },
+    #[error("{0} already exists")]
+    AlreadyExists(VPath),
     /// The file is not the version that the write was based on.
-    #[error("{path} has changed since it was read; read it again")]
-    Changed {
-        /// The path.
-        path: VPath,
-    },
+    #[error("{0} has changed since it was read; read it again")]
+    Changed(VPath),
     /// A symbolic link on the way leaves the workspace.
-    #[error("{path} leads outside the workspace")]
-    Outside {
-        /// The path.
-        path: VPath,
-    },
+    #[error("{0} leads outside the workspace")]
+    Outside(VPath),
     /// Symbolic links go round in a circle.
-    #[error("{path} is part of a loop of symbolic links")]
-    LinkLoop {
-        /// The path.
-        path: VPath,
-    },
+    #[error("{0} is part of a loop of symbolic links")]
+    LinkLoop(VPath),
     /// A device, FIFO or socket.
-    #[error("{path} is neither a regular file nor a directory")]
-    Special {
-        /// The path.
-        path: VPath,
-    },
+    #[error("{0} is neither a regular file nor a directory")]
+    Special(VPath),
     /// The root, a route or a mount point cannot be deleted or overwritten.
-    #[error("{path} is a fixed part of the workspace and cannot be replaced or deleted")]
-    Fixed {
-        /// The path.
-        path: VPath,
-    },
+    #[error("{0} is a fixed part of the workspace and cannot be replaced or deleted")]
+    Fixed(VPath),
     /// The backend does not do this.
-    #[error("{path} is read-only")]
-    ReadOnly {
-        /// The path.
-        path: VPath,
-    },
+    #[error("{0} is read-only")]
+    ReadOnly(VPath),
     /// A permission rule forbids it, or asks for an approval that was not given.
     #[error("permission denied for {operation} on {path}")]
     Denied {
@@ -118,48 +88,39 @@ pub enum FsError {
     },
 }
 
-impl FsError {
-    /// The path it is about.
-    pub fn path(&self) -> &VPath {
-        match self {
-            Self::NotFound { path }
-            | Self::IsDirectory { path }
-            | Self::NotADirectory { path }
-            | Self::AlreadyExists { path }
-            | Self::Changed { path }
-            | Self::Outside { path }
-            | Self::LinkLoop { path }
-            | Self::Special { path }
-            | Self::Fixed { path }
-            | Self::ReadOnly { path }
+/// The path of any variant, borrowed as the error is.
+macro_rules! path_of {
+    ($error:expr) => {
+        match $error {
+            Self::NotFound(path)
+            | Self::IsDirectory(path)
+            | Self::NotADirectory(path)
+            | Self::AlreadyExists(path)
+            | Self::Changed(path)
+            | Self::Outside(path)
+            | Self::LinkLoop(path)
+            | Self::Special(path)
+            | Self::Fixed(path)
+            | Self::ReadOnly(path)
             | Self::Denied { path, .. }
             | Self::TooLarge { path, .. }
             | Self::BadName { path, .. }
             | Self::Pattern { path, .. }
             | Self::Io { path, .. } => path,
         }
+    };
+}
+
+impl FsError {
+    /// The path it is about.
+    pub fn path(&self) -> &VPath {
+        path_of!(self)
     }
 
     /// The same error about another path; a wrapper that shows files elsewhere uses it.
     #[must_use]
     pub fn map_path(mut self, f: impl FnOnce(&VPath) -> VPath) -> Self {
-        let path = match &mut self {
-            Self::NotFound { path }
-            | Self::IsDirectory { path }
-            | Self::NotADirectory { path }
-            | Self::AlreadyExists { path }
-            | Self::Changed { path }
-            | Self::Outside { path }
-            | Self::LinkLoop { path }
-            | Self::Special { path }
-            | Self::Fixed { path }
-            | Self::ReadOnly { path }
-            | Self::Denied { path, .. }
-            | Self::TooLarge { path, .. }
-            | Self::BadName { path, .. }
-            | Self::Pattern { path, .. }
-            | Self::Io { path, .. } => path,
-        };
+        let path = path_of!(&mut self);
         *path = f(path);
         self
     }
@@ -173,12 +134,12 @@ impl FsError {
     pub fn from_io(path: &VPath, error: &std::io::Error) -> Self {
         let path = path.clone();
         match error.kind() {
-            ErrorKind::NotFound => Self::NotFound { path },
-            ErrorKind::AlreadyExists => Self::AlreadyExists { path },
-            ErrorKind::IsADirectory => Self::IsDirectory { path },
-            ErrorKind::NotADirectory => Self::NotADirectory { path },
+            ErrorKind::NotFound => Self::NotFound(path),
+            ErrorKind::AlreadyExists => Self::AlreadyExists(path),
+            ErrorKind::IsADirectory => Self::IsDirectory(path),
+            ErrorKind::NotADirectory => Self::NotADirectory(path),
             ErrorKind::InvalidFilename => Self::BadName { path, reason: "a name on it is too long".to_owned() },
-            ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { path },
+            ErrorKind::ReadOnlyFilesystem => Self::ReadOnly(path),
             kind => Self::Io { path, kind, reason: kind.to_string() },
         }
     }

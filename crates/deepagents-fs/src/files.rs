@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use deepagents_core::state::{Channel, ChannelError, Join};
+use deepagents_core::state::{Channel, ChannelError, Merge};
 use jiff::Timestamp;
 use rpds::RedBlackTreeMapSync;
 use serde::de::Error as _;
@@ -53,7 +53,7 @@ pub enum Content {
 
 impl Content {
     /// Text if the bytes are UTF-8.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn from_bytes(bytes: &[u8]) -> Self {
         match std::str::from_utf8(bytes) {
             Ok(text) => Self::Text(text.to_owned()),
             Err(_) => Self::Binary(bytes.to_vec()),
@@ -79,7 +79,7 @@ impl FileData {
     pub fn written(bytes: &[u8], at: Timestamp, before: Option<&Self>) -> Self {
         let at = format!("{at:.6}");
         let created_at = before.and_then(|file| file.created_at.clone()).or_else(|| Some(at.clone()));
-        Self { created_at, modified_at: Some(at), ..Self::new(Content::of(bytes)) }
+        Self { created_at, modified_at: Some(at), ..Self::new(Content::from_bytes(bytes)) }
     }
 
     /// What it holds.
@@ -99,7 +99,7 @@ impl FileData {
 
     /// The version of its content.
     pub fn version(&self) -> &Version {
-        self.version.get_or_init(|| Version::of(self.content.bytes()))
+        self.version.get_or_init(|| Version::from_content(self.content.bytes()))
     }
 
     pub(crate) fn modified(&self) -> Option<Timestamp> {
@@ -178,6 +178,22 @@ impl FileMap {
         path.ancestors().find(|above| self.files.contains_key(above))
     }
 
+    /// Applies changes, deletions first. What cannot be a file is left out, and given back with the reason.
+    fn apply(&mut self, update: FilesUpdate) -> Vec<(VPath, String)> {
+        for path in update.iter().filter(|(_, file)| file.is_none()).map(|(path, _)| path) {
+            self.files.remove_mut(path);
+        }
+        let mut refused = Vec::new();
+        for (path, file) in update {
+            let Some(file) = file else { continue };
+            match self.obstacle(&path) {
+                Some(reason) => refused.push((path, reason)),
+                None => self.files.insert_mut(path, file),
+            }
+        }
+        refused
+    }
+
     fn obstacle(&self, path: &VPath) -> Option<String> {
         if path.is_root() {
             return Some("/ is the root and cannot be a file".to_owned());
@@ -226,24 +242,17 @@ impl Channel for Files {
     type Update = FilesUpdate;
 
     fn reduce(value: &mut FileMap, update: FilesUpdate) -> Result<(), ChannelError> {
-        for path in update.iter().filter(|(_, file)| file.is_none()).map(|(path, _)| path) {
-            value.files.remove_mut(path);
+        match value.apply(update).into_iter().next() {
+            Some((_, reason)) => Err(ChannelError::Refused { channel: Self::NAME, reason }),
+            None => Ok(()),
         }
-        for (path, file) in update {
-            let Some(file) = file else { continue };
-            if let Some(reason) = value.obstacle(&path) {
-                return Err(ChannelError::Refused { channel: Self::NAME, reason });
-            }
-            value.files.insert_mut(path, file);
-        }
-        Ok(())
     }
 
     fn fork(value: &FileMap) -> FileMap {
         value.clone()
     }
 
-    fn join(parent: &FileMap, given: &FileMap, child: &FileMap) -> Join<FilesUpdate> {
+    fn join(parent: &FileMap, given: &FileMap, child: &FileMap) -> Merge<FilesUpdate> {
         let mut conflicts = Vec::new();
         let mut update = FilesUpdate::new();
         for (path, before, after) in changes(given, child) {
@@ -258,24 +267,11 @@ impl Channel for Files {
             }
         }
         // What is refused below would drop the whole update, so those paths are left out one by one.
-        let mut joined = parent.clone();
-        for path in update.iter().filter(|(_, file)| file.is_none()).map(|(path, _)| path) {
-            joined.files.remove_mut(path);
+        for (path, obstacle) in parent.clone().apply(update.clone()) {
+            conflicts.push(format!("{path} was not taken over: {obstacle}"));
+            update.remove(&path);
         }
-        update.retain(|path, file| {
-            let Some(file) = file else { return true };
-            match joined.obstacle(path) {
-                Some(obstacle) => {
-                    conflicts.push(format!("{path} was not taken over: {obstacle}"));
-                    false
-                }
-                None => {
-                    joined.files.insert_mut(path.clone(), file.clone());
-                    true
-                }
-            }
-        });
-        Join { update: (!update.is_empty()).then_some(update), conflicts }
+        Merge { update: (!update.is_empty()).then_some(update), conflicts }
     }
 }
 

@@ -11,8 +11,6 @@ pub mod edit;
 mod error;
 mod files;
 mod forward;
-#[cfg(unix)]
-mod kept;
 pub mod lines;
 #[cfg(unix)]
 mod local;
@@ -27,23 +25,28 @@ mod shared;
 pub mod shell;
 mod state;
 mod store;
+#[cfg(all(unix, feature = "undo"))]
+mod undo;
 
 pub use backend::{
-    Backend, ByteRange, Capabilities, Entry, FileRead, Kind, Listing, PathGuard, Stat, Version, WriteMode, Written,
+    Backend, ByteRange, Capabilities, Entry, FileRead, FsFuture, Kind, Listing, PathGuard, Stat, Version, WriteMode,
+    Written,
 };
 pub use classify::ContentKind;
 pub use composite::CompositeBackend;
 pub use error::FsError;
 pub use files::{Content, FileData, FileMap, Files, FilesUpdate};
 #[cfg(unix)]
-pub use kept::{
-    Conflict, FileChange, FileVersion, Keep, KeptChange, KeptFiles, KeptMarks, OnConflict, RestorePlan, Stays, Swept,
-    Why,
-};
-#[cfg(unix)]
-pub use local::{LocalBackend, LocalOptions, OpenError, RestoreError, Restored};
+pub use local::{LocalBackend, LocalOptions, OpenError};
+#[cfg(all(unix, feature = "undo"))]
+pub use local::{RestoreError, Restored};
 pub use overlay::OverlayBackend;
 pub use path::{PathError, VPath};
 pub use readonly::ReadOnly;
 pub use state::StateBackend;
 pub use store::StoreBackend;
+#[cfg(all(unix, feature = "undo"))]
+pub use undo::{
+    Conflict, ConflictReason, FileChange, FileUndo, FileVersion, GcStats, OnConflict, RestorePlan, Skipped, UndoCursor,
+    UndoError, UndoStore, UndoUpdate,
+};

@@ -14,7 +14,7 @@ pub struct LineRange {
     pub offset: u64,
     /// Lines to read at most.
     pub limit: u64,
-    /// Characters of the first line to skip.
+    /// Characters of the first line to skip, to go on in a line that is too long to be read at once.
     pub column: u64,
     /// Bytes of text to hold at most. The window ends before the line that would go over; a first line that alone is
     /// longer is cut.
@@ -28,20 +28,6 @@ impl LineRange {
     /// A window of at most 8 MB of text; lines are counted in files of up to 4 MB.
     pub fn new(offset: u64, limit: u64) -> Self {
         Self { offset, limit, column: 0, max_bytes: 8 << 20, count_up_to: 4 << 20 }
-    }
-
-    /// Skips so many characters of the first line, to go on in a line that is too long to be read at once.
-    #[must_use]
-    pub fn column(mut self, characters: u64) -> Self {
-        self.column = characters;
-        self
-    }
-
-    /// Holds at most so many bytes of text.
-    #[must_use]
-    pub fn max_bytes(mut self, bytes: usize) -> Self {
-        self.max_bytes = bytes;
-        self
     }
 }
 

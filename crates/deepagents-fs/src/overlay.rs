@@ -1,6 +1,5 @@
 //! Changes kept apart from what they change.
 
-use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,8 +8,8 @@ use futures_core::future::BoxFuture;
 
 use crate::lines::{LineRange, LineWindow};
 use crate::{
-    Backend, ByteRange, Capabilities, Entry, FileRead, FsError, Kind, Listing, PathGuard, Stat, VPath, WriteMode,
-    Written,
+    Backend, ByteRange, Capabilities, Entry, FileRead, FsError, FsFuture, Kind, Listing, PathGuard, Stat, VPath,
+    WriteMode, Written,
 };
 
 /// Two backends as one: what is written goes to the upper, and shows in place of what the lower has. The lower is only
@@ -29,7 +28,7 @@ use crate::{
 /// # drop(draft);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct OverlayBackend {
     upper: Arc<dyn Backend>,
     lower: Arc<dyn Backend>,
@@ -64,7 +63,7 @@ impl OverlayBackend {
             if let Some(marker) = marker(&at) {
                 match self.upper.stat(state, &marker).await {
                     Ok(_) => return Ok(true),
-                    Err(FsError::NotFound { .. } | FsError::NotADirectory { .. } | FsError::BadName { .. }) => {}
+                    Err(FsError::NotFound(_) | FsError::NotADirectory(_) | FsError::BadName { .. }) => {}
                     Err(error) => return Err(error),
                 }
             }
@@ -79,10 +78,10 @@ impl OverlayBackend {
     /// What is at a path, and in which of the two.
     async fn find(&self, state: &State, path: &VPath) -> Result<(Layer, Stat), FsError> {
         if is_marker(path) {
-            return Err(FsError::NotFound { path: path.clone() });
+            return Err(FsError::NotFound(path.clone()));
         }
         match self.upper.stat(state, path).await {
-            Err(FsError::NotFound { .. }) if !self.is_deleted(state, path).await? => {
+            Err(FsError::NotFound(_)) if !self.is_deleted(state, path).await? => {
                 Ok((Layer::Lower, self.lower.stat(state, path).await?))
             }
             result => Ok((Layer::Upper, result?)),
@@ -101,58 +100,42 @@ impl OverlayBackend {
     }
 }
 
-impl fmt::Debug for OverlayBackend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OverlayBackend")
+/// What one of the two has in a directory; nothing where it has none.
+async fn listed(layer: &dyn Backend, state: &State, path: &VPath) -> Result<Listing, FsError> {
+    match layer.list(state, path).await {
+        Err(FsError::NotFound(_) | FsError::NotADirectory(_)) => Ok(Listing::default()),
+        result => result,
     }
 }
 
 impl Backend for OverlayBackend {
-    fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Stat, FsError>> {
+    fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Stat> {
         Box::pin(async move { Ok(self.find(state, path).await?.1) })
     }
 
-    fn read<'a>(
-        &'a self,
-        state: &'a State,
-        path: &'a VPath,
-        range: ByteRange,
-    ) -> BoxFuture<'a, Result<FileRead, FsError>> {
+    fn read<'a>(&'a self, state: &'a State, path: &'a VPath, range: ByteRange) -> FsFuture<'a, FileRead> {
         Box::pin(async move {
             let (layer, _) = self.find(state, path).await?;
             self.layer(layer).read(state, path, range).await
         })
     }
 
-    fn read_lines<'a>(
-        &'a self,
-        state: &'a State,
-        path: &'a VPath,
-        range: LineRange,
-    ) -> BoxFuture<'a, Result<LineWindow, FsError>> {
+    fn read_lines<'a>(&'a self, state: &'a State, path: &'a VPath, range: LineRange) -> FsFuture<'a, LineWindow> {
         Box::pin(async move {
             let (layer, _) = self.find(state, path).await?;
             self.layer(layer).read_lines(state, path, range).await
         })
     }
 
-    fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Listing, FsError>> {
+    fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Listing> {
         Box::pin(async move {
             if self.find(state, path).await?.1.kind != Kind::Directory {
-                return Err(FsError::NotADirectory { path: path.clone() });
+                return Err(FsError::NotADirectory(path.clone()));
             }
-            let absent = |error: &FsError| matches!(error, FsError::NotFound { .. } | FsError::NotADirectory { .. });
-            let over = match self.upper.list(state, path).await {
-                Err(error) if absent(&error) => Listing::default(),
-                result => result?,
-            };
-            let under = if self.is_deleted(state, path).await? {
-                Listing::default()
-            } else {
-                match self.lower.list(state, path).await {
-                    Err(error) if absent(&error) => Listing::default(),
-                    result => result?,
-                }
+            let over = listed(&*self.upper, state, path).await?;
+            let under = match self.is_deleted(state, path).await? {
+                true => Listing::default(),
+                false => listed(&*self.lower, state, path).await?,
             };
             let unnameable = over.unnameable + under.unnameable;
             let (marks, mut entries): (Vec<Entry>, Vec<Entry>) = over
@@ -162,17 +145,11 @@ impl Backend for OverlayBackend {
             let gone = |entry: &Entry| marker(&entry.path).is_some_and(|mark| marks.iter().any(|m| m.path == mark));
             // The upper's come first, and of two with one path the first is kept.
             entries.extend(under.entries.into_iter().filter(|entry| !gone(entry) && !is_marker(&entry.path)));
-            Ok(Listing { unnameable, ..Listing::of(entries) })
+            Ok(Listing { unnameable, ..Listing::from_entries(entries) })
         })
     }
 
-    fn write<'a>(
-        &'a self,
-        state: &'a State,
-        path: &'a VPath,
-        data: Bytes,
-        mode: WriteMode,
-    ) -> BoxFuture<'a, Result<Written, FsError>> {
+    fn write<'a>(&'a self, state: &'a State, path: &'a VPath, data: Bytes, mode: WriteMode) -> FsFuture<'a, Written> {
         Box::pin(async move {
             if is_marker(path) {
                 return Err(Self::reserved(path));
@@ -180,29 +157,30 @@ impl Backend for OverlayBackend {
             for above in path.ancestors() {
                 match self.find(state, &above).await {
                     Ok((_, stat)) if stat.kind == Kind::Directory => break,
-                    Ok(_) => return Err(FsError::NotADirectory { path: above }),
-                    Err(FsError::NotFound { .. } | FsError::NotADirectory { .. }) => {}
+                    Ok(_) => return Err(FsError::NotADirectory(above)),
+                    Err(FsError::NotFound(_) | FsError::NotADirectory(_)) => {}
                     Err(error) => return Err(error),
                 }
             }
             match self.find(state, path).await {
-                Ok((_, stat)) if stat.kind == Kind::Directory => Err(FsError::IsDirectory { path: path.clone() }),
-                Ok((_, stat)) if stat.kind == Kind::Other => Err(FsError::Special { path: path.clone() }),
                 Ok((Layer::Lower, stat)) => {
                     // Its first change: it comes up as a whole.
-                    mode.check(path, Some(&stat.version))?;
+                    mode.check_at(path, Ok(stat))?;
                     self.upper.write(state, path, data, WriteMode::Create).await
                 }
-                Ok(_) | Err(FsError::NotFound { .. }) => self.upper.write(state, path, data, mode).await,
-                Err(error) => Err(error),
+                Err(error) if !matches!(error, FsError::NotFound(_)) => Err(error),
+                there => {
+                    there.map_or(Ok(()), |(_, stat)| stat.kind.require_file(path))?;
+                    self.upper.write(state, path, data, mode).await
+                }
             }
         })
     }
 
-    fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Update, FsError>> {
+    fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Update> {
         Box::pin(async move {
             if path.is_root() {
-                return Err(FsError::Fixed { path: path.clone() });
+                return Err(FsError::Fixed(path.clone()));
             }
             self.find(state, path).await?;
             // The marker first: without it, what the lower has would show again.
@@ -212,18 +190,18 @@ impl Backend for OverlayBackend {
                 update = self.upper.write(state, &marker, Bytes::new(), WriteMode::Overwrite).await?.update;
             }
             match self.upper.delete(state, path).await {
-                Err(FsError::NotFound { .. } | FsError::NotADirectory { .. }) => Ok(update),
+                Err(FsError::NotFound(_) | FsError::NotADirectory(_)) => Ok(update),
                 result => Ok(update.and(result?)),
             }
         })
     }
 
-    fn resolve<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<VPath, FsError>> {
+    fn resolve<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, VPath> {
         Box::pin(async move {
             match self.find(state, path).await {
                 Ok((layer, _)) => self.layer(layer).resolve(state, path).await,
                 // Where it would be written.
-                Err(FsError::NotFound { .. }) => self.upper.resolve(state, path).await,
+                Err(FsError::NotFound(_)) => self.upper.resolve(state, path).await,
                 Err(error) => Err(error),
             }
         })
@@ -238,8 +216,8 @@ impl Backend for OverlayBackend {
         Capabilities { directories: upper.directories || lower.directories, ..upper }
     }
 
-    fn commands_reach(&self, path: &VPath) -> bool {
-        self.upper.commands_reach(path) || self.lower.commands_reach(path)
+    fn shell_visible(&self, path: &VPath) -> bool {
+        self.upper.shell_visible(path) || self.lower.shell_visible(path)
     }
 
     fn channels(&self) -> Vec<ChannelSpec> {

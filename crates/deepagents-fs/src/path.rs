@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// An absolute path inside a workspace, such as `/src/main.rs`.
 ///
@@ -20,7 +20,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// assert!(VPath::parse("../secret").is_err());
 /// # Ok::<(), deepagents_fs::PathError>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String")]
 pub struct VPath(Arc<str>);
 
 /// Why a text is not a path.
@@ -116,6 +117,11 @@ impl VPath {
     /// The directories above it, nearest first, the root last.
     pub fn ancestors(&self) -> impl Iterator<Item = Self> {
         std::iter::successors(self.parent(), Self::parent)
+    }
+
+    /// The directories above it, the root first.
+    pub(crate) fn ancestors_from_root(&self) -> impl Iterator<Item = Self> {
+        self.ancestors().collect::<Vec<_>>().into_iter().rev()
     }
 
     /// This path with a relative path below it.
@@ -217,23 +223,10 @@ impl FromStr for VPath {
     }
 }
 
-impl TryFrom<&str> for VPath {
+impl TryFrom<String> for VPath {
     type Error = PathError;
 
-    fn try_from(text: &str) -> Result<Self, PathError> {
-        Self::parse(text)
-    }
-}
-
-impl Serialize for VPath {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for VPath {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Self::parse(&text).map_err(serde::de::Error::custom)
+    fn try_from(text: String) -> Result<Self, PathError> {
+        Self::parse(&text)
     }
 }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use deepagents_core::env::{Clock, SystemClock};
 use deepagents_core::state::{ChannelSpec, State, Update};
-use futures_core::future::BoxFuture;
 
 use crate::files::{FileData, FileMap, Files, FilesUpdate, shared_bytes};
 use crate::lines::{LineRange, LineWindow};
 use crate::{
-    Backend, ByteRange, Capabilities, Entry, FileRead, FsError, Listing, Stat, VPath, WriteMode, Written, lines,
+    Backend, ByteRange, Capabilities, Entry, FileRead, FsError, FsFuture, Listing, Stat, VPath, WriteMode, Written,
+    lines,
 };
 
 /// Files in the thread's own state: they live and die with the thread, travel to sub-agents and back, and touch no
@@ -64,7 +64,7 @@ impl StateBackend {
     /// The file at a path, or why there is none.
     fn file<'a>(&self, state: &'a State, path: &VPath) -> Result<&'a Arc<FileData>, FsError> {
         match find(state, &self.inner(path)) {
-            Err(FsError::NotFound { .. }) if path.is_root() => Err(FsError::IsDirectory { path: path.clone() }),
+            Err(FsError::NotFound(_)) if path.is_root() => Err(FsError::IsDirectory(path.clone())),
             result => result.map_err(|error| self.error(error)),
         }
     }
@@ -102,11 +102,11 @@ fn map<'a>(state: &'a State, path: &VPath) -> Result<&'a FileMap, FsError> {
 /// Why there is no file at a path.
 fn absent(files: &FileMap, path: &VPath) -> FsError {
     if files.is_directory(path) {
-        return FsError::IsDirectory { path: path.clone() };
+        return FsError::IsDirectory(path.clone());
     }
     match files.file_above(path) {
-        Some(path) => FsError::NotADirectory { path },
-        None => FsError::NotFound { path: path.clone() },
+        Some(path) => FsError::NotADirectory(path),
+        None => FsError::NotFound(path.clone()),
     }
 }
 
@@ -120,79 +120,50 @@ fn stat_of(file: &FileData) -> Stat {
 }
 
 fn list(files: &FileMap, directory: &VPath) -> Result<Listing, FsError> {
-    let path = || directory.clone();
     if files.get(directory).is_some() {
-        return Err(FsError::NotADirectory { path: path() });
+        return Err(FsError::NotADirectory(directory.clone()));
     }
     if !files.is_directory(directory) {
-        return Err(match files.file_above(directory) {
-            Some(path) => FsError::NotADirectory { path },
-            None => FsError::NotFound { path: path() },
-        });
+        return Err(absent(files, directory));
     }
-    let base = format!("{}/", directory.as_str().trim_end_matches('/'));
-    let mut entries = Vec::new();
-    let mut from = base.clone();
-    while let Some((found, file)) = files.first_from(&from) {
-        let Some(rest) = found.as_str().strip_prefix(&base) else { break };
-        match rest.split_once('/') {
-            None => {
-                let size = file.content().bytes().len() as u64;
-                entries.push(Entry { modified: file.modified(), ..Entry::file(found.clone(), size) });
-                from = format!("{found}\0");
-            }
-            Some((name, _)) => {
-                let child = directory.child(name);
-                // Jumps over everything below the child: '0' follows '/'.
-                from = format!("{child}0");
-                entries.push(Entry::directory(child));
-            }
-        }
-    }
-    Ok(Listing::of(entries))
+    let entry = |path, file: &Arc<FileData>| {
+        let size = file.content().bytes().len() as u64;
+        Entry { modified: file.modified(), ..Entry::file(path, size) }
+    };
+    Ok(Listing::jumping(directory, |from| files.first_from(from), entry))
 }
 
 impl Backend for StateBackend {
-    fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Stat, FsError>> {
+    fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Stat> {
         Box::pin(async move {
             match find(state, &self.inner(path)) {
                 Ok(file) => Ok(stat_of(file)),
-                Err(FsError::IsDirectory { .. }) => Ok(Stat::directory()),
-                Err(FsError::NotFound { .. }) if path.is_root() => Ok(Stat::directory()),
+                Err(FsError::IsDirectory(_)) => Ok(Stat::directory()),
+                Err(FsError::NotFound(_)) if path.is_root() => Ok(Stat::directory()),
                 Err(error) => Err(self.error(error)),
             }
         })
     }
 
-    fn read<'a>(
-        &'a self,
-        state: &'a State,
-        path: &'a VPath,
-        range: ByteRange,
-    ) -> BoxFuture<'a, Result<FileRead, FsError>> {
+    fn read<'a>(&'a self, state: &'a State, path: &'a VPath, range: ByteRange) -> FsFuture<'a, FileRead> {
         Box::pin(async move {
             let file = self.file(state, path)?;
             Ok(FileRead { bytes: range.slice(&shared_bytes(file)), stat: stat_of(file) })
         })
     }
 
-    fn read_lines<'a>(
-        &'a self,
-        state: &'a State,
-        path: &'a VPath,
-        range: LineRange,
-    ) -> BoxFuture<'a, Result<LineWindow, FsError>> {
+    fn read_lines<'a>(&'a self, state: &'a State, path: &'a VPath, range: LineRange) -> FsFuture<'a, LineWindow> {
         Box::pin(async move {
             let file = self.file(state, path)?;
             Ok(lines::window(file.content().bytes(), range, file.version().clone()))
         })
     }
 
-    fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Listing, FsError>> {
+    fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Listing> {
         Box::pin(async move {
             let files = map(state, path)?;
             match list(files, &self.inner(path)) {
-                Err(FsError::NotFound { .. }) if path.is_root() => Ok(Listing::default()),
+                Err(FsError::NotFound(_)) if path.is_root() => Ok(Listing::default()),
                 Err(error) => Err(self.error(error)),
                 Ok(mut listing) => {
                     for entry in &mut listing.entries {
@@ -204,53 +175,47 @@ impl Backend for StateBackend {
         })
     }
 
-    fn write<'a>(
-        &'a self,
-        state: &'a State,
-        path: &'a VPath,
-        data: Bytes,
-        mode: WriteMode,
-    ) -> BoxFuture<'a, Result<Written, FsError>> {
+    fn write<'a>(&'a self, state: &'a State, path: &'a VPath, data: Bytes, mode: WriteMode) -> FsFuture<'a, Written> {
         Box::pin(async move {
             let before = match self.file(state, path) {
                 Ok(file) => Some(file),
-                Err(FsError::NotFound { .. }) => None,
+                Err(FsError::NotFound(_)) => None,
                 Err(error) => return Err(error),
             };
             mode.check(path, before.map(|file| file.version()))?;
             let file = FileData::written(&data, self.clock.now(), before.map(AsRef::as_ref));
             let version = file.version().clone();
-            let update = Update::of::<Files>(FilesUpdate::from([(self.inner(path), Some(Arc::new(file)))]));
+            let update = Update::new::<Files>(FilesUpdate::from([(self.inner(path), Some(Arc::new(file)))]));
             Ok(Written { update, version })
         })
     }
 
-    fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Update, FsError>> {
+    fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Update> {
         Box::pin(async move {
             if path.is_root() {
-                return Err(FsError::Fixed { path: path.clone() });
+                return Err(FsError::Fixed(path.clone()));
             }
             let inner = self.inner(path);
             let gone: FilesUpdate = match self.file(state, path) {
                 Ok(_) => FilesUpdate::from([(inner, None)]),
-                Err(FsError::IsDirectory { .. }) => {
+                Err(FsError::IsDirectory(_)) => {
                     map(state, path)?.below(&inner).into_iter().map(|(file, _)| (file.clone(), None)).collect()
                 }
                 Err(error) => return Err(error),
             };
-            Ok(Update::of::<Files>(gone))
+            Ok(Update::new::<Files>(gone))
         })
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::default().without_directories()
+        Capabilities { directories: false, ..Capabilities::default() }
     }
 
-    fn commands_reach(&self, _: &VPath) -> bool {
+    fn shell_visible(&self, _: &VPath) -> bool {
         false
     }
 
     fn channels(&self) -> Vec<ChannelSpec> {
-        vec![ChannelSpec::of::<Files>()]
+        vec![ChannelSpec::new::<Files>()]
     }
 }

@@ -42,18 +42,18 @@ const fn row(prefix: &'static str, context_window: u64, max_output: u64) -> Entr
 }
 
 impl Entry {
-    const fn sees(mut self) -> Self {
+    const fn images(mut self) -> Self {
         self.images = true;
         self
     }
 
-    const fn reads_pdf(mut self) -> Self {
+    const fn pdf(mut self) -> Self {
         self.images = true;
         self.pdf = true;
         self
     }
 
-    const fn hears(mut self) -> Self {
+    const fn audio(mut self) -> Self {
         self.audio = true;
         self
     }
@@ -72,47 +72,38 @@ impl Entry {
 /// The rows.
 pub const ENTRIES: &[Entry] = &[
     // Anthropic
-    row("claude-3-haiku", 200_000, 4096).sees().unstructured().price(0.25, 1.25),
-    row("claude-3-opus", 200_000, 4096).sees().unstructured().price(15.0, 75.0),
-    row("claude-3-5-haiku", 200_000, 8192).reads_pdf().unstructured().price(0.8, 4.0),
-    row("claude-3.5-haiku", 200_000, 8192).reads_pdf().unstructured().price(0.8, 4.0),
-    row("claude-3-5-sonnet", 200_000, 8192).reads_pdf().unstructured().price(3.0, 15.0),
-    row("claude-3.5-sonnet", 200_000, 8192).reads_pdf().unstructured().price(3.0, 15.0),
-    row("claude-3-7-sonnet", 200_000, 64_000).reads_pdf().unstructured().price(3.0, 15.0),
-    row("claude-3.7-sonnet", 200_000, 64_000).reads_pdf().unstructured().price(3.0, 15.0),
-    row("claude-opus-4", 200_000, 32_000).reads_pdf().unstructured().price(15.0, 75.0),
-    row("claude-opus-4-1", 200_000, 32_000).reads_pdf().price(15.0, 75.0),
-    row("claude-opus-4.1", 200_000, 32_000).reads_pdf().price(15.0, 75.0),
-    row("claude-opus-4-5", 200_000, 64_000).reads_pdf().price(5.0, 25.0),
-    row("claude-opus-4.5", 200_000, 64_000).reads_pdf().price(5.0, 25.0),
-    row("claude-opus-4-6", 200_000, 128_000).reads_pdf().price(5.0, 25.0),
-    row("claude-opus-4.6", 200_000, 128_000).reads_pdf().price(5.0, 25.0),
-    row("claude-sonnet-4", 200_000, 64_000).reads_pdf().unstructured().price(3.0, 15.0),
-    row("claude-sonnet-4-5", 200_000, 64_000).reads_pdf().price(3.0, 15.0),
-    row("claude-sonnet-4.5", 200_000, 64_000).reads_pdf().price(3.0, 15.0),
-    row("claude-sonnet-4-6", 200_000, 64_000).reads_pdf().price(3.0, 15.0),
-    row("claude-sonnet-4.6", 200_000, 64_000).reads_pdf().price(3.0, 15.0),
-    row("claude-haiku-4-5", 200_000, 64_000).reads_pdf().price(1.0, 5.0),
-    row("claude-haiku-4.5", 200_000, 64_000).reads_pdf().price(1.0, 5.0),
+    row("claude-3-haiku", 200_000, 4096).images().unstructured().price(0.25, 1.25),
+    row("claude-3-opus", 200_000, 4096).images().unstructured().price(15.0, 75.0),
+    row("claude-3-5-haiku", 200_000, 8192).pdf().unstructured().price(0.8, 4.0),
+    row("claude-3-5-sonnet", 200_000, 8192).pdf().unstructured().price(3.0, 15.0),
+    row("claude-3-7-sonnet", 200_000, 64_000).pdf().unstructured().price(3.0, 15.0),
+    row("claude-opus-4", 200_000, 32_000).pdf().unstructured().price(15.0, 75.0),
+    row("claude-opus-4-1", 200_000, 32_000).pdf().price(15.0, 75.0),
+    row("claude-opus-4-5", 200_000, 64_000).pdf().price(5.0, 25.0),
+    row("claude-opus-4-6", 200_000, 128_000).pdf().price(5.0, 25.0),
+    row("claude-sonnet-4", 200_000, 64_000).pdf().unstructured().price(3.0, 15.0),
+    row("claude-sonnet-4-5", 200_000, 64_000).pdf().price(3.0, 15.0),
+    row("claude-sonnet-4-6", 200_000, 64_000).pdf().price(3.0, 15.0),
+    row("claude-haiku-4-5", 200_000, 64_000).pdf().price(1.0, 5.0),
     // OpenAI
     row("gpt-3.5-turbo", 16_385, 4096).unstructured().price(0.5, 1.5),
-    row("gpt-4-turbo", 128_000, 4096).sees().unstructured().price(10.0, 30.0),
-    row("gpt-4o", 128_000, 16_384).reads_pdf().price(2.5, 10.0),
-    row("gpt-4o-mini", 128_000, 16_384).reads_pdf().price(0.15, 0.6),
-    row("gpt-4o-audio", 128_000, 16_384).hears().unstructured().price(2.5, 10.0),
-    row("gpt-4.1", 1_047_576, 32_768).reads_pdf().price(2.0, 8.0),
-    row("gpt-4.1-mini", 1_047_576, 32_768).reads_pdf().price(0.4, 1.6),
-    row("gpt-4.1-nano", 1_047_576, 32_768).reads_pdf().price(0.1, 0.4),
-    row("gpt-5", 400_000, 128_000).reads_pdf().price(1.25, 10.0),
-    row("gpt-5-mini", 400_000, 128_000).reads_pdf().price(0.25, 2.0),
-    row("gpt-5-nano", 400_000, 128_000).reads_pdf().price(0.05, 0.4),
-    row("gpt-5-chat", 128_000, 16_384).reads_pdf().price(1.25, 10.0),
-    row("gpt-5.2", 400_000, 128_000).reads_pdf().price(1.75, 14.0),
+    row("gpt-4-turbo", 128_000, 4096).images().unstructured().price(10.0, 30.0),
+    row("gpt-4o", 128_000, 16_384).pdf().price(2.5, 10.0),
+    row("gpt-4o-mini", 128_000, 16_384).pdf().price(0.15, 0.6),
+    row("gpt-4o-audio", 128_000, 16_384).audio().unstructured().price(2.5, 10.0),
+    row("gpt-4.1", 1_047_576, 32_768).pdf().price(2.0, 8.0),
+    row("gpt-4.1-mini", 1_047_576, 32_768).pdf().price(0.4, 1.6),
+    row("gpt-4.1-nano", 1_047_576, 32_768).pdf().price(0.1, 0.4),
+    row("gpt-5", 400_000, 128_000).pdf().price(1.25, 10.0),
+    row("gpt-5-mini", 400_000, 128_000).pdf().price(0.25, 2.0),
+    row("gpt-5-nano", 400_000, 128_000).pdf().price(0.05, 0.4),
+    row("gpt-5-chat", 128_000, 16_384).pdf().price(1.25, 10.0),
+    row("gpt-5.2", 400_000, 128_000).pdf().price(1.75, 14.0),
     row("gpt-oss", 131_072, 65_536),
-    row("o1", 200_000, 100_000).reads_pdf().price(15.0, 60.0),
-    row("o3", 200_000, 100_000).reads_pdf().price(2.0, 8.0),
+    row("o1", 200_000, 100_000).pdf().price(15.0, 60.0),
+    row("o3", 200_000, 100_000).pdf().price(2.0, 8.0),
     row("o3-mini", 200_000, 100_000).price(1.1, 4.4),
-    row("o4-mini", 200_000, 100_000).reads_pdf().price(1.1, 4.4),
+    row("o4-mini", 200_000, 100_000).pdf().price(1.1, 4.4),
     // DeepSeek
     row("deepseek-chat", 131_072, 8192).unstructured().price(0.28, 0.42),
     row("deepseek-reasoner", 131_072, 65_536).unstructured().price(0.28, 0.42),
@@ -121,33 +112,32 @@ pub const ENTRIES: &[Entry] = &[
     // Meta, Qwen, Moonshot and others as hosted
     row("llama-3.1-8b-instant", 131_072, 131_072).unstructured().price(0.05, 0.08),
     row("llama-3.3-70b", 131_072, 32_768).unstructured().price(0.59, 0.79),
-    row("llama-4-scout", 131_072, 8192).sees(),
-    row("llama-4-maverick", 131_072, 8192).sees(),
+    row("llama-4-scout", 131_072, 8192).images(),
+    row("llama-4-maverick", 131_072, 8192).images(),
     row("kimi-k2", 262_144, 16_384),
     row("qwen3-32b", 131_072, 40_960).unstructured(),
     // Mistral
-    row("mistral-large", 131_072, 32_768).sees(),
-    row("mistral-medium", 131_072, 32_768).sees().price(0.4, 2.0),
-    row("mistral-small", 131_072, 32_768).sees().price(0.1, 0.3),
-    row("magistral", 131_072, 40_960).sees(),
+    row("mistral-large", 131_072, 32_768).images(),
+    row("mistral-medium", 131_072, 32_768).images().price(0.4, 2.0),
+    row("mistral-small", 131_072, 32_768).images().price(0.1, 0.3),
+    row("magistral", 131_072, 40_960).images(),
     row("ministral", 131_072, 32_768),
     row("codestral", 262_144, 32_768).price(0.3, 0.9),
     row("devstral", 262_144, 32_768),
-    row("pixtral", 131_072, 32_768).sees(),
+    row("pixtral", 131_072, 32_768).images(),
     // xAI
     row("grok-3", 131_072, 131_072).price(3.0, 15.0),
     row("grok-3-mini", 131_072, 131_072).price(0.3, 0.5),
-    row("grok-4", 256_000, 256_000).sees().price(3.0, 15.0),
-    row("grok-4-fast", 2_000_000, 30_000).sees().price(0.2, 0.5),
-    row("grok-4.1-fast", 2_000_000, 30_000).sees().price(0.2, 0.5),
-    row("grok-4-1-fast", 2_000_000, 30_000).sees().price(0.2, 0.5),
+    row("grok-4", 256_000, 256_000).images().price(3.0, 15.0),
+    row("grok-4-fast", 2_000_000, 30_000).images().price(0.2, 0.5),
+    row("grok-4-1-fast", 2_000_000, 30_000).images().price(0.2, 0.5),
     row("grok-code-fast", 256_000, 10_000).price(0.2, 1.5),
     // Google
-    row("gemini-2.0-flash", 1_048_576, 8192).reads_pdf().hears().price(0.1, 0.4),
-    row("gemini-2.5-flash", 1_048_576, 65_536).reads_pdf().hears().price(0.3, 2.5),
-    row("gemini-2.5-flash-lite", 1_048_576, 65_536).reads_pdf().hears().price(0.1, 0.4),
-    row("gemini-2.5-pro", 1_048_576, 65_536).reads_pdf().hears().price(1.25, 10.0),
-    row("gemini-3", 1_048_576, 65_536).reads_pdf().hears(),
+    row("gemini-2.0-flash", 1_048_576, 8192).pdf().audio().price(0.1, 0.4),
+    row("gemini-2.5-flash", 1_048_576, 65_536).pdf().audio().price(0.3, 2.5),
+    row("gemini-2.5-flash-lite", 1_048_576, 65_536).pdf().audio().price(0.1, 0.4),
+    row("gemini-2.5-pro", 1_048_576, 65_536).pdf().audio().price(1.25, 10.0),
+    row("gemini-3", 1_048_576, 65_536).pdf().audio(),
 ];
 
 /// The row that fits a model's name best.
@@ -161,9 +151,12 @@ pub fn lookup(model: &str) -> Option<&'static Entry> {
     ENTRIES.iter().filter(|entry| fits(name, entry.prefix)).max_by_key(|entry| entry.prefix.len())
 }
 
-/// A prefix ends where a part of the name ends: `o1` is no prefix of `o100`, but `gemini-3` is one of `gemini-3.1-pro`.
+/// A prefix ends where a part of the name ends: `o1` is no prefix of `o100`, but `gemini-3` is one of `gemini-3.1-pro`. A dot
+/// and a dash are the same, since some services write `claude-sonnet-4.5` and some `claude-sonnet-4-5`.
 fn fits(name: &str, prefix: &str) -> bool {
-    name.strip_prefix(prefix).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric()))
+    let dashed = |c: char| if c == '.' { '-' } else { c };
+    let mut name = name.chars().map(dashed);
+    prefix.chars().all(|c| name.next() == Some(dashed(c))) && !name.next().is_some_and(|c| c.is_ascii_alphanumeric())
 }
 
 /// The price with what the provider takes for reading and writing its cache; where that is not known, as for any prompt.

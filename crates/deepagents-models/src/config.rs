@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::http::ClientPool;
-use crate::retry::{RateGate, RetryPolicy};
+use crate::retry::{RetryPolicy, SharedBackoff};
 
 /// How a provider is reached. What is not set takes the provider's default.
 ///
@@ -36,8 +36,8 @@ pub struct ModelConfig {
     pub retry: Option<RetryPolicy>,
     /// Whether answers are streamed (the default) or fetched in one piece.
     pub streaming: Option<bool>,
-    /// The gate that calls with one key share; a [`Registry`](crate::Registry) gives all its models one.
-    pub gate: Option<RateGate>,
+    /// What makes calls with one key wait together; a [`Registry`](crate::Registry) gives all its models one.
+    pub backoff: Option<SharedBackoff>,
     /// The connections that models share; a [`Registry`](crate::Registry) gives all its models one pool.
     pub pool: ClientPool,
 }
@@ -62,7 +62,7 @@ impl ModelConfig {
             timeouts: self.timeouts.or_else(|| base.timeouts.clone()),
             retry: self.retry.or_else(|| base.retry.clone()),
             streaming: self.streaming.or(base.streaming),
-            gate: self.gate.or_else(|| base.gate.clone()),
+            backoff: self.backoff.or_else(|| base.backoff.clone()),
             pool: base.pool.clone(),
         }
     }
@@ -112,62 +112,32 @@ impl Default for Timeouts {
 /// Why a model could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum ConfigError {
-    /// The name has no provider in front.
+    /// The name has no provider in front; `hint` is a name that would do.
     #[error("`{name}` names no provider; write it as provider:model, such as `{hint}`")]
-    NoProvider {
-        /// The name as given.
-        name: String,
-        /// A name that would do.
-        hint: String,
-    },
+    NoProvider { name: String, hint: String },
     /// Nobody registered the provider.
     #[error("there is no provider `{provider}`; known are {}", known.join(", "))]
-    UnknownProvider {
-        /// The provider as given.
-        provider: String,
-        /// Those there are.
-        known: Vec<String>,
-    },
+    UnknownProvider { provider: String, known: Vec<String> },
     /// The name stops after the provider.
     #[error("`{provider}:` names no model; write the model's name after the colon")]
-    EmptyModel {
-        /// The provider.
-        provider: String,
-    },
-    /// The provider wants a key and none was given.
+    EmptyModel { provider: String },
+    /// The provider wants a key and none was given; `variable` is that of the environment that usually holds it.
     #[error(
         "{provider} needs a key: pass it as `ModelConfig::api_key` (programs usually read it from {})",
         variable.as_deref().unwrap_or("a variable of their choice")
     )]
-    MissingKey {
-        /// The provider.
-        provider: String,
-        /// The environment variable that usually holds the key.
-        variable: Option<String>,
-    },
+    MissingKey { provider: String, variable: Option<String> },
     /// The provider has no address of its own and none was given.
     #[error("{provider} has no fixed address: set `ModelConfig::base_url`, such as `{example}`")]
-    MissingBaseUrl {
-        /// The provider.
-        provider: String,
-        /// What an address looks like.
-        example: String,
-    },
+    MissingBaseUrl { provider: String, example: String },
     /// An address that is not one.
     #[error("`{url}` is not an address of a server: {reason}")]
-    BadUrl {
-        /// The address as given.
-        url: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A header or key that cannot be sent.
+    BadUrl { url: String, reason: String },
+    /// A header or key that cannot be sent; its value may be secret.
     #[error("the header `{name}` cannot be sent: its name or value holds characters that headers may not hold")]
-    BadHeader {
-        /// The header's name; the value may be secret.
-        name: String,
-    },
+    BadHeader { name: String },
     /// Something else, in a factory's words.
     #[error("{0}")]
     Other(String),

@@ -8,7 +8,7 @@ use deepagents_core::model::ChatModel;
 use crate::anthropic::{self, Anthropic};
 use crate::config::{ConfigError, ModelConfig};
 use crate::openai::{Dialect, OpenAiChat};
-use crate::retry::RateGate;
+use crate::retry::SharedBackoff;
 
 /// A provider that is known from the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,12 +41,24 @@ pub fn providers() -> Vec<Provider> {
     std::iter::once(anthropic).chain(chat).collect()
 }
 
+impl Provider {
+    /// A call without a key is let through only to an address, or with headers, that the caller chose.
+    fn require_key(&self, config: &ModelConfig) -> Result<(), ConfigError> {
+        let has_key = config.api_key.as_deref().is_some_and(|key| !key.trim().is_empty());
+        if !self.key_required || has_key || config.base_url.is_some() || !config.headers.is_empty() {
+            return Ok(());
+        }
+        let variable = self.key_variable.map(str::to_owned);
+        Err(ConfigError::MissingKey { provider: self.name.to_owned(), variable })
+    }
+}
+
 /// What makes a model of a name and a configuration.
 type Factory = Arc<dyn Fn(&str, ModelConfig) -> Result<Arc<dyn ChatModel>, ConfigError> + Send + Sync>;
 
 /// Makes models from names.
 ///
-/// All models of a registry share connections and the gate that holds calls back after a rate limit.
+/// All models of a registry share connections, and wait together after a rate limit.
 ///
 /// ```
 /// use deepagents_models::{ModelConfig, Registry};
@@ -77,18 +89,15 @@ impl Registry {
         let mut registry = Self {
             factories: BTreeMap::new(),
             configs: BTreeMap::new(),
-            shared: ModelConfig { gate: Some(RateGate::new()), ..ModelConfig::default() },
+            shared: ModelConfig { backoff: Some(SharedBackoff::new()), ..ModelConfig::default() },
         };
-        registry.register(anthropic::PROVIDER, |model, config| {
-            require_key(anthropic::PROVIDER, Some("ANTHROPIC_API_KEY"), &config)?;
-            Ok(Arc::new(Anthropic::new(model, config)?))
-        });
-        for dialect in Dialect::all() {
-            registry.register(dialect.name, |model, config| {
-                if dialect.key_required {
-                    require_key(dialect.name, dialect.key_variable, &config)?;
-                }
-                Ok(Arc::new(OpenAiChat::new(dialect.clone(), model, config)?))
+        for provider in providers() {
+            registry.register(provider.name, move |model, config| {
+                provider.require_key(&config)?;
+                Ok(match Dialect::named(provider.name) {
+                    Some(dialect) => Arc::new(OpenAiChat::new(dialect, model, config)?),
+                    None => Arc::new(Anthropic::new(model, config)?),
+                })
             });
         }
         registry
@@ -153,15 +162,6 @@ impl std::fmt::Debug for Registry {
             .field("configs", &self.configs)
             .finish_non_exhaustive()
     }
-}
-
-/// A call without a key is let through only to an address, or with headers, that the caller chose.
-fn require_key(provider: &str, variable: Option<&str>, config: &ModelConfig) -> Result<(), ConfigError> {
-    let has_key = config.api_key.as_deref().is_some_and(|key| !key.trim().is_empty());
-    if has_key || config.base_url.is_some() || !config.headers.is_empty() {
-        return Ok(());
-    }
-    Err(ConfigError::MissingKey { provider: provider.to_owned(), variable: variable.map(str::to_owned) })
 }
 
 /// A full name for a bare one.

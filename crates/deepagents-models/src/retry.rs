@@ -56,55 +56,55 @@ impl RetryPolicy {
 /// Makes calls that share a key wait together.
 ///
 /// When a provider tells one call to come back later, the others with the same address and key wait too, each a
-/// little differently, instead of running into the same refusal. Clones share the gate.
+/// little differently, instead of running into the same refusal. Clones share what is held back.
 #[derive(Clone, Default)]
-pub struct RateGate(Arc<Gate>);
+pub struct SharedBackoff(Arc<Shared>);
 
 #[derive(Default)]
-struct Gate {
+struct Shared {
     hasher: RandomState,
-    closed_until: Mutex<HashMap<u64, Instant>>,
+    held_until: Mutex<HashMap<u64, Instant>>,
 }
 
-/// Whose calls wait together. Only a keyed hash is kept, so that the gate holds no secret.
+/// Whose calls wait together. Only a keyed hash is kept, so that no secret is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct GateKey(u64);
+pub(crate) struct BackoffKey(u64);
 
-impl RateGate {
-    /// An open gate.
+impl SharedBackoff {
+    /// Nothing is held back yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    pub(crate) fn key(&self, base_url: &str, api_key: Option<&str>) -> GateKey {
-        GateKey(self.0.hasher.hash_one((base_url, api_key)))
+    pub(crate) fn key(&self, base_url: &str, api_key: Option<&str>) -> BackoffKey {
+        BackoffKey(self.0.hasher.hash_one((base_url, api_key)))
     }
 
-    /// Nobody passes before this moment.
-    pub(crate) fn close(&self, key: GateKey, until: Instant) {
-        let mut closed = self.closed();
-        let entry = closed.entry(key.0).or_insert(until);
+    /// Holds calls back until this moment.
+    pub(crate) fn hold(&self, key: BackoffKey, until: Instant) {
+        let mut held = self.held();
+        let entry = held.entry(key.0).or_insert(until);
         *entry = until.max(*entry);
     }
 
-    /// The moment the gate opens, if it is closed.
-    pub(crate) fn opens(&self, key: GateKey) -> Option<Instant> {
-        let mut closed = self.closed();
-        let until = *closed.get(&key.0)?;
+    /// Until when calls are held back, if they are.
+    pub(crate) fn until(&self, key: BackoffKey) -> Option<Instant> {
+        let mut held = self.held();
+        let until = *held.get(&key.0)?;
         if until <= Instant::now() {
-            closed.remove(&key.0);
+            held.remove(&key.0);
             return None;
         }
         Some(until)
     }
 
-    fn closed(&self) -> MutexGuard<'_, HashMap<u64, Instant>> {
-        self.0.closed_until.lock().unwrap_or_else(PoisonError::into_inner)
+    fn held(&self) -> MutexGuard<'_, HashMap<u64, Instant>> {
+        self.0.held_until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl std::fmt::Debug for RateGate {
+impl std::fmt::Debug for SharedBackoff {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RateGate").field("closed", &self.closed().len()).finish_non_exhaustive()
+        f.debug_struct("SharedBackoff").field("held", &self.held().len()).finish_non_exhaustive()
     }
 }

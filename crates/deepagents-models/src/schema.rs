@@ -1,29 +1,26 @@
 //! JSON schemas as providers want them.
 
-use std::borrow::Cow;
-
 use serde_json::Value;
 
 /// The schema with every object closed to further properties, where it does not say so itself.
-pub(crate) fn closed(schema: &Value) -> Cow<'_, Value> {
-    if all_objects(schema, &|object| object.contains_key("additionalProperties")) {
-        return Cow::Borrowed(schema);
-    }
+pub(crate) fn closed(schema: &Value) -> Value {
     let mut schema = schema.clone();
-    close(&mut schema);
-    Cow::Owned(schema)
+    each_object(&mut schema, &mut |object| {
+        object.entry("additionalProperties").or_insert(Value::Bool(false));
+    });
+    schema
 }
 
 /// Whether every object is closed and requires all its properties, as OpenAI's strict mode wants.
 pub(crate) fn is_strict(schema: &Value) -> bool {
-    all_objects(schema, &|object| {
+    let mut strict = true;
+    each_object(&mut schema.clone(), &mut |object| {
         let required = object.get("required").and_then(Value::as_array);
-        let properties = object.get("properties").and_then(Value::as_object);
-        object.get("additionalProperties") == Some(&Value::Bool(false))
-            && properties.is_none_or(|properties| {
-                properties.keys().all(|key| required.is_some_and(|list| list.iter().any(|name| name == key)))
-            })
-    })
+        let mut properties = object.get("properties").and_then(Value::as_object).into_iter().flat_map(Object::keys);
+        strict &= object.get("additionalProperties") == Some(&Value::Bool(false))
+            && properties.all(|key| required.is_some_and(|list| list.iter().any(|name| name == key)));
+    });
+    strict
 }
 
 type Object = serde_json::Map<String, Value>;
@@ -41,38 +38,23 @@ const DATA: [&str; 5] = ["enum", "const", "default", "examples", "required"];
 /// Keys that hold schemas by name.
 const NAMED: [&str; 5] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
-fn all_objects(schema: &Value, test: &dyn Fn(&Object) -> bool) -> bool {
+/// Visits every schema of an object, at any depth.
+fn each_object(schema: &mut Value, visit: &mut dyn FnMut(&mut Object)) {
     match schema {
         Value::Object(object) => {
-            (!is_object(object) || test(object))
-                && object.iter().all(|(key, value)| match value {
-                    _ if DATA.contains(&key.as_str()) => true,
-                    Value::Object(named) if NAMED.contains(&key.as_str()) => {
-                        named.values().all(|schema| all_objects(schema, test))
-                    }
-                    value => all_objects(value, test),
-                })
-        }
-        Value::Array(list) => list.iter().all(|schema| all_objects(schema, test)),
-        _ => true,
-    }
-}
-
-fn close(schema: &mut Value) {
-    match schema {
-        Value::Object(object) => {
-            for (key, value) in object.iter_mut() {
+            for (key, value) in object.iter_mut().filter(|(key, _)| !DATA.contains(&key.as_str())) {
                 match value {
-                    _ if DATA.contains(&key.as_str()) => {}
-                    Value::Object(named) if NAMED.contains(&key.as_str()) => named.values_mut().for_each(close),
-                    value => close(value),
+                    Value::Object(named) if NAMED.contains(&key.as_str()) => {
+                        named.values_mut().for_each(|schema| each_object(schema, visit));
+                    }
+                    value => each_object(value, visit),
                 }
             }
-            if is_object(object) && !object.contains_key("additionalProperties") {
-                object.insert("additionalProperties".to_owned(), Value::Bool(false));
+            if is_object(object) {
+                visit(object);
             }
         }
-        Value::Array(list) => list.iter_mut().for_each(close),
+        Value::Array(list) => list.iter_mut().for_each(|schema| each_object(schema, visit)),
         _ => {}
     }
 }
@@ -95,7 +77,7 @@ mod tests {
         assert_eq!(shut["properties"]["type"]["items"]["additionalProperties"], false);
         assert_eq!(shut["properties"].get("additionalProperties"), None);
         assert_eq!(shut["default"], json!({"properties": 1}));
-        assert!(matches!(closed(&shut), Cow::Borrowed(_)));
+        assert_eq!(closed(&shut), shut);
     }
 
     #[test]

@@ -1,52 +1,31 @@
 //! What both databases do with the columns of their rows.
 
-use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use deepagents_core::env::Timestamp;
-use deepagents_core::journal::{JournalError, Position, Status};
-use serde_json::{Map, Value};
 
-use crate::blob::{Hash, unpack};
-
-/// Whose parts are kept apart.
-#[derive(Clone, Copy)]
-pub(crate) struct Apart {
-    pub(crate) thread: i64,
-    pub(crate) snapshot: bool,
+/// What is found for a query, less the first few.
+pub(crate) struct Page<T> {
+    pub(crate) items: Vec<T>,
+    skip: usize,
+    limit: usize,
 }
 
-/// The text of a record or a snapshot, with what was kept apart.
-pub(crate) fn whole(
-    thread: &str,
-    position: i64,
-    body: String,
-    how: i64,
-    blobs: &HashMap<Hash, String>,
-) -> Result<String, JournalError> {
-    unpack(body, how, blobs).ok_or_else(|| JournalError::Damaged {
-        thread: thread.to_owned(),
-        position: unsigned(position),
-        reason: "a part of it that was kept apart is missing".to_owned(),
-    })
-}
+impl<T> Page<T> {
+    pub(crate) fn new(offset: usize, limit: usize) -> Self {
+        Self { items: Vec::new(), skip: offset, limit }
+    }
 
-/// A record or a snapshot that is no JSON.
-pub(crate) fn damaged(thread: &str, position: Position, error: &serde_json::Error) -> JournalError {
-    JournalError::Damaged { thread: thread.to_owned(), position, reason: error.to_string() }
-}
-
-/// The status of a thread, or what is wrong with its row.
-pub(crate) fn status(thread: &str, word: &str) -> Result<Status, String> {
-    let known = || Status::ALL.map(Status::word).join(", ");
-    Status::from_word(word)
-        .ok_or_else(|| format!("thread `{thread}` has the status `{word}`, which is none of {}", known()))
-}
-
-/// The metadata of a thread, or what is wrong with its row.
-pub(crate) fn metadata(thread: &str, text: &str) -> Result<Map<String, Value>, String> {
-    serde_json::from_str(text)
-        .map_err(|error| format!("thread `{thread}` has metadata that is no JSON object: {error}"))
+    /// Takes the next one, and breaks once there are enough.
+    pub(crate) fn push(&mut self, item: T) -> ControlFlow<()> {
+        if self.skip > 0 {
+            self.skip -= 1;
+        } else if self.items.len() < self.limit {
+            self.items.push(item);
+        }
+        if self.items.len() < self.limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
 }
 
 pub(crate) fn time(ms: i64) -> Timestamp {

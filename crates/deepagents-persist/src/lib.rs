@@ -16,12 +16,22 @@
 //! ```
 
 mod blob;
+mod blobs;
 mod convert;
+mod database;
 mod error;
-mod place;
+mod executor;
+mod log;
+mod namespace_key;
 mod postgres;
+mod row;
 mod sqlite;
+mod statement;
+mod store;
+mod thread_row;
+mod threads;
 
+pub use database::Database;
 pub use error::DatabaseError;
-pub use postgres::{Postgres, PostgresOptions};
-pub use sqlite::{Sqlite, SqliteOptions, Synchronous};
+pub use postgres::{Postgres, PostgresEngine, PostgresOptions};
+pub use sqlite::{Sqlite, SqliteEngine, SqliteOptions, Synchronous};

@@ -2,42 +2,25 @@
 
 use std::path::PathBuf;
 
-use deepagents::recording::{Departure, Replayed, RunRecording, RunRecordingError, StandIn, Tools};
+use deepagents::recording::{Divergence, PlaceholderModel, RecordingError, Replayed, RunRecording, Tools};
 use deepagents::{BuildError, DeepAgent};
 
 /// Why a recorded run was not played to its end.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotReplayed {
     /// The recording cannot be read.
-    Recording(RunRecordingError),
+    #[error(transparent)]
+    Recording(RecordingError),
     /// The agent cannot be built.
+    #[error(transparent)]
     Build(BuildError),
     /// The agent does something else than was recorded: the first difference.
-    Departure(Departure),
+    #[error("the replay diverges from the recording: {0}")]
+    Divergence(#[source] Divergence),
 }
 
-impl std::fmt::Display for NotReplayed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Recording(error) => error.fmt(f),
-            Self::Build(error) => error.fmt(f),
-            Self::Departure(departure) => write!(f, "the replay departs from the recording: {departure}"),
-        }
-    }
-}
-
-impl std::error::Error for NotReplayed {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Recording(error) => Some(error),
-            Self::Build(error) => Some(error),
-            Self::Departure(departure) => Some(departure),
-        }
-    }
-}
-
-/// Plays a recorded run with an agent built on the stand-in for its model, and fails where it asks its models something
+/// Plays a recorded run with an agent built on the placeholder of its model, and fails where it asks its models something
 /// else or something else happens. With [`Tools::Recorded`] no tool is run; with [`Tools::Live`] they are, and have to do
 /// what they did. Where the run had a thread the agent needs a journal of its own, such as a new `MemoryJournal`.
 ///
@@ -52,27 +35,27 @@ impl std::error::Error for NotReplayed {
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 /// # let agent = DeepAgent::builder().model(ScriptedModel::new([Turn::text("Hello!")])).build()?;
 /// # let recorder = RunRecorder::create(&file).await?;
-/// # agent.invoke(RunInput::new("Greet me.").tap(recorder.clone())).await?;
+/// # agent.invoke(RunInput::new("Greet me.").observer(recorder.clone())).await?;
 /// # recorder.finish().await?;
 /// let replayed = replays(&file, Tools::Recorded, |model| DeepAgent::builder().model(model).build()).await?;
 /// assert_eq!(replayed.text(), Some("Hello!".to_owned()));
 ///
 /// let build = |model| DeepAgent::builder().model(model).system_prompt("Be brief.").build();
-/// let departed = replays(&file, Tools::Recorded, build).await.unwrap_err();
-/// assert!(departed.to_string().contains("turn 0 of main: the request differs at system[0].text"));
+/// let diverged = replays(&file, Tools::Recorded, build).await.unwrap_err();
+/// assert!(diverged.to_string().contains("turn 0 of main: the request differs at system[0].text"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
-/// When the recording cannot be read, the agent not built, or the replay departs.
+/// When the recording cannot be read, the agent not built, or the replay diverges.
 pub async fn replays(
     file: impl Into<PathBuf>,
     tools: Tools,
-    build: impl FnOnce(StandIn) -> Result<DeepAgent, BuildError>,
+    build: impl FnOnce(PlaceholderModel) -> Result<DeepAgent, BuildError>,
 ) -> Result<Replayed, NotReplayed> {
     let recording = RunRecording::open(file).await.map_err(NotReplayed::Recording)?;
     let agent = build(recording.model()).map_err(NotReplayed::Build)?;
-    recording.replay(tools).run(agent.agent()).await.map_err(NotReplayed::Departure)
+    recording.replay(tools).run(&agent).await.map_err(NotReplayed::Divergence)
 }

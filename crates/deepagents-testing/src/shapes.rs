@@ -32,7 +32,7 @@ const SHOWN: usize = 60;
 /// let call = Block::call("c1", "ls", json!({"path": "/"}));
 /// let mut request = ModelRequest::new(vec![
 ///     Message::user("What is here?"),
-///     Message::Assistant(AssistantMessage::of(vec![Block::text("I shall look."), call])),
+///     Message::Assistant(AssistantMessage::new(vec![Block::text("I shall look."), call])),
 ///     Message::Tool(ToolMessage::error("c1", "ls", "no such directory")),
 /// ]);
 /// request.system = vec![SystemBlock { text: "Be brief.".into(), cache: Some(CacheTtl::FiveMinutes) }];
@@ -161,7 +161,7 @@ fn block(block: &Block) -> String {
             };
             format!("{kind} {} {source}", media.mime)
         }
-        Block::Opaque(item) => {
+        Block::ProviderItem(item) => {
             let kind = item.native.value().get("type").and_then(serde_json::Value::as_str);
             format!("opaque {}", kind.unwrap_or("item"))
         }
@@ -192,7 +192,7 @@ mod tests {
     use std::sync::Arc;
 
     use deepagents_core::message::{
-        AssistantMessage, InvalidToolCall, Media, Native, Opaque, Reasoning, ToolMessage, UserMessage,
+        AssistantMessage, InvalidToolCall, Media, ProviderBlock, ProviderItem, Reasoning, ToolMessage, UserMessage,
     };
     use deepagents_core::model::{OutputSchema, SystemBlock};
     use deepagents_core::tool::ToolSpec;
@@ -208,13 +208,13 @@ mod tests {
             source: MediaSource::Base64("aGVsbG8=".into()),
             name: None,
         });
-        let native = Native::new(json!({"type": "server_tool_use"}));
+        let native = ProviderItem::new(json!({"type": "server_tool_use"}));
         let invalid = InvalidToolCall { id: "c2".into(), name: "ls".into(), raw: "{".into(), error: "cut".into() };
         let mut request = ModelRequest::new(vec![
             Message::User(UserMessage { content: vec![Block::text("Look:\nhere"), media], ..Default::default() }),
-            Message::Assistant(AssistantMessage::of(vec![
+            Message::Assistant(AssistantMessage::new(vec![
                 Block::Reasoning(Reasoning::default()),
-                Block::Opaque(Opaque { native }),
+                Block::ProviderItem(ProviderBlock { native }),
                 Block::call("c1", "write_file", json!({"content": "é".repeat(200)})),
                 Block::InvalidToolCall(invalid),
             ])),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deepagents_core::journal::{
-    Appended, Claim, Entry, Fence, Journal, JournalError, Loaded, Position, Record, Snapshot, Threads,
+    Appended, Claim, Fence, Journal, JournalError, Loaded, LogEntry, LogPosition, Record, Snapshot, Threads,
 };
 use futures_core::future::BoxFuture;
 
@@ -48,7 +48,7 @@ impl<W: Watch> Journal for Watched<W> {
         &'a self,
         thread: &'a str,
         fence: Fence,
-        expected: Position,
+        expected: LogPosition,
         records: Vec<Record>,
     ) -> BoxFuture<'a, Result<Appended, JournalError>> {
         Box::pin(async move {
@@ -85,15 +85,15 @@ impl<W: Watch> Journal for Watched<W> {
         self.journal.release(thread, fence)
     }
 
-    fn load<'a>(&'a self, thread: &'a str, at: Option<Position>) -> BoxFuture<'a, Result<Loaded, JournalError>> {
+    fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> BoxFuture<'a, Result<Loaded, JournalError>> {
         self.journal.load(thread, at)
     }
 
     fn read<'a>(
         &'a self,
         thread: &'a str,
-        positions: Range<Position>,
-    ) -> BoxFuture<'a, Result<Vec<Entry>, JournalError>> {
+        positions: Range<LogPosition>,
+    ) -> BoxFuture<'a, Result<Vec<LogEntry>, JournalError>> {
         self.journal.read(thread, positions)
     }
 

@@ -3,9 +3,9 @@
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
 // ANCHOR: example
-use deepagents::definition::AgentDefinition;
 use deepagents::fs::LocalBackend;
 use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::subagents::SubAgentSpec;
 use deepagents::{DeepAgent, EventKind};
 use futures_util::StreamExt;
 use serde_json::json;
@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             Turn::text("One mistake, in line 1."),
         ])
         .build();
-    let teller: AgentDefinition = serde_json::from_value(json!({
+    let teller: SubAgentSpec = serde_json::from_value(json!({
         "name": "teller",
         "description": "Says what a file is.",
         "prompt": "You are brief.",
@@ -49,7 +49,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .model(model)
         .backend(LocalBackend::open(folder.path())?)
         .agents_from(["/.deepagents/agents"])
-        .define_sub_agent(teller)
+        .sub_agent(teller)
         .build()?;
 
     let mut run = agent.run("Look at the letter.");

@@ -4,7 +4,9 @@
 
 // ANCHOR: example
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{Approvals, AskBefore, Decision, DecisionKind, DeepAgent, MemoryJournal, RunInput, Stop, tool_fn};
+use deepagents::{
+    Decision, DecisionKind, DeepAgent, FinishReason, InterruptOn, InterruptPolicy, MemoryJournal, RunInput, tool_fn,
+};
 use serde_json::json;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -25,17 +27,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let send = tool_fn("send", "Sends a message.", |mail: Mail, _cx| async move {
         Ok(format!("Sent to {}: {}", mail.to, mail.text))
     });
-    let ask = AskBefore::only([DecisionKind::Approve, DecisionKind::Edit, DecisionKind::Reject])
+    let ask = InterruptOn::only([DecisionKind::Approve, DecisionKind::Edit, DecisionKind::Reject])
         .describe(|call, _cx| format!("Send this? {}", call.args));
     let agent = DeepAgent::builder()
         .model(model)
         .tool(send)
-        .interrupt_on(Approvals::new().before("send", ask))
+        .interrupt_on(InterruptPolicy::new().before("send", ask))
         .journal(MemoryJournal::new())
         .build()?;
 
     let outcome = agent.invoke(RunInput::new("Tell Ada to come at 8.").thread("dinner")).await?;
-    assert_eq!(outcome.stop, Stop::Waiting);
+    assert_eq!(outcome.stop, FinishReason::Interrupted);
     // Nothing runs now. The questions are kept with the thread: another process can answer them, days later.
     let mut input = RunInput::resume("dinner");
     for question in outcome.questions() {

@@ -20,7 +20,7 @@ pub(crate) struct Notes(Mutex<BTreeMap<VPath, Bytes>>);
 
 fn find(notes: &BTreeMap<VPath, Bytes>, path: &VPath) -> Result<(Bytes, Stat), FsError> {
     match notes.get(path) {
-        Some(bytes) => Ok((bytes.clone(), Stat::file(bytes.len() as u64, Version::of(bytes)))),
+        Some(bytes) => Ok((bytes.clone(), Stat::file(bytes.len() as u64, Version::from_content(bytes)))),
         None => Ok((Bytes::new(), Stat::implied(path, notes.keys())?)),
     }
 }
@@ -51,7 +51,7 @@ impl Backend for Notes {
         Box::pin(async move {
             let mut notes = self.0.lock().await;
             mode.check_at(path, find(&notes, path).map(|(_, stat)| stat))?;
-            let version = Version::of(&data);
+            let version = Version::from_content(&data);
             notes.insert(path.clone(), data);
             Ok(Written { update: Update::none(), version })
         })
@@ -59,7 +59,7 @@ impl Backend for Notes {
     fn delete<'a>(&'a self, _: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Update, FsError>> {
         Box::pin(async move {
             if path.is_root() {
-                return Err(FsError::Fixed { path: path.clone() });
+                return Err(FsError::Fixed(path.clone()));
             }
             let mut notes = self.0.lock().await;
             find(&notes, path)?;

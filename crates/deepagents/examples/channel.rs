@@ -5,7 +5,7 @@
 // ANCHOR: example
 use std::sync::Arc;
 
-use deepagents::core::state::{ChannelError, ChannelSpec, Join};
+use deepagents::core::state::{ChannelError, ChannelSpec, Merge};
 use deepagents::core::tool::DynTool;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{
@@ -14,9 +14,9 @@ use deepagents::{
 use serde_json::json;
 
 /// Money spent, in cents. What changes is added, so two calls of one turn do not overwrite each other.
-struct Spent;
+struct Expenses;
 
-impl Channel for Spent {
+impl Channel for Expenses {
     const NAME: &'static str = "spent";
     type Value = u64;
     type Update = u64;
@@ -30,8 +30,8 @@ impl Channel for Spent {
         *value
     }
 
-    fn join(_parent: &u64, given: &u64, child: &u64) -> Join<u64> {
-        Join { update: child.checked_sub(*given).filter(|spent| *spent > 0), conflicts: Vec::new() }
+    fn join(_parent: &u64, given: &u64, child: &u64) -> Merge<u64> {
+        Merge { update: child.checked_sub(*given).filter(|spent| *spent > 0), conflicts: Vec::new() }
     }
 }
 
@@ -52,22 +52,22 @@ impl Middleware for Purse {
     }
 
     fn channels(&self) -> Vec<ChannelSpec> {
-        vec![ChannelSpec::of::<Spent>()]
+        vec![ChannelSpec::new::<Expenses>()]
     }
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
         let limit = self.limit;
         vec![Arc::new(tool_fn("buy", "Buys something.", move |args: Buy, cx| async move {
-            if cx.get::<Spent>() + args.cents > limit {
+            if cx.get::<Expenses>() + args.cents > limit {
                 return Err(ToolError::denied("There is not enough left."));
             }
-            Ok(ToolOutput::text("Bought.").with_update(Update::of::<Spent>(args.cents)))
+            Ok(ToolOutput::text("Bought.").with_update(Update::new::<Expenses>(args.cents)))
         }))]
     }
 
     async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
         // At the end of the conversation: what changes must not change the prefix that a provider has cached.
-        let left = self.limit.saturating_sub(cx.get::<Spent>());
+        let left = self.limit.saturating_sub(cx.get::<Expenses>());
         request.messages.put(Message::harness(format!("[{left} cents are left]")).into());
         Ok(request)
     }
@@ -85,7 +85,7 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     for request in model.requests() {
         println!("{}", request.messages.last().map(|m| m.text()).unwrap_or_default());
     }
-    println!("spent: {:?}; {}", outcome.state.get::<Spent>(), outcome.text());
+    println!("spent: {:?}; {}", outcome.state.get::<Expenses>(), outcome.text());
     Ok(())
 }
 // ANCHOR_END: example

@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     settings.max_tokens = Some(4_000);
     settings.timeout = Some(Duration::from_secs(300));
     let agent = DeepAgent::builder().model(registry.model("custom:my-model")?).settings(settings).build()?;
-    println!("{}", agent.agent().model().name());
+    println!("{}", agent.model().name());
     Ok(())
 }
 // ANCHOR_END: example

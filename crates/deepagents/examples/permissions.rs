@@ -5,7 +5,7 @@
 // ANCHOR: example
 use deepagents::DeepAgent;
 use deepagents::fs::LocalBackend;
-use deepagents::fs::permissions::{Mode, Operation, Permissions, Rule};
+use deepagents::fs::permissions::{AccessMode, Operation, Permissions, Rule};
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use serde_json::json;
 
@@ -18,9 +18,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // The first rule that names the operation and covers the path decides.
     let rules = Permissions::new([
-        Rule::new(Mode::Deny, ["/.env", "/**/*.pem"]),
-        Rule::new(Mode::Allow, ["/drafts/**"]),
-        Rule::new(Mode::Deny, ["/**"]).only([Operation::Write]),
+        Rule::new(AccessMode::Deny, ["/.env", "/**/*.pem"]),
+        Rule::new(AccessMode::Allow, ["/drafts/**"]),
+        Rule::new(AccessMode::Deny, ["/**"]).only([Operation::Write]),
     ])?;
     let model = ScriptedModel::new([
         Turn::calls([

@@ -5,7 +5,7 @@
 // ANCHOR: example
 use deepagents::DeepAgent;
 use deepagents::channels::Todos;
-use deepagents::middleware::todo::{ExplicitList, TodoPolicy, planner_fn};
+use deepagents::middleware::todo::{ListPlanner, TodoPolicy, planner_fn};
 use deepagents::models::scripted::{ScriptedModel, Turn};
 
 #[tokio::main]
@@ -15,7 +15,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         DeepAgent::builder().model(model).todos(TodoPolicy::off())
     };
     // From a list in the task.
-    let spelled_out = builder().planner(ExplicitList).build()?;
+    let spelled_out = builder().planner(ListPlanner).build()?;
     // From what the application knows.
     let release = builder().planner(planner_fn(|task, _cx| async move {
         let steps = ["Run the tests", "Write the changelog", "Tag the version"];
@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let outcome = agent.invoke(task).await?;
         println!("{task}");
         for todo in outcome.state.get::<Todos>().iter().flat_map(|todos| todos.iter()) {
-            println!("  {} {} [{}]", todo.id, todo.content, todo.status.word());
+            println!("  {} {} [{}]", todo.id, todo.content, todo.status.as_str());
         }
     }
     Ok(())

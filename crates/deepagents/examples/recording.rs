@@ -32,20 +32,20 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let real = ScriptedModel::new([Turn::call("weather", json!({"city": "Oslo"})), Turn::text("Take an umbrella.")]);
 
     let recorder = RunRecorder::create(&file).await?;
-    let input = RunInput::new("What do I need in Oslo?").tap(recorder.clone());
+    let input = RunInput::new("What do I need in Oslo?").observer(recorder.clone());
     agent(real, "You advise travellers.")?.invoke(input).await?;
     recorder.finish().await?;
 
     // Played: no model and no tool is asked, all else works as ever.
     let recording = RunRecording::open(&file).await?;
     let again = agent(recording.model(), "You advise travellers.")?;
-    let replayed = recording.clone().replay(Tools::Recorded).run(again.agent()).await?;
+    let replayed = recording.clone().replay(Tools::Recorded).run(&again).await?;
     println!("{}", replayed.text().unwrap_or_default());
 
-    // An agent that has changed meanwhile departs from it.
+    // An agent that has changed meanwhile diverges from it.
     let changed = agent(recording.model(), "You advise sailors.")?;
-    if let Err(departure) = recording.replay(Tools::Recorded).run(changed.agent()).await {
-        println!("{departure}");
+    if let Err(divergence) = recording.replay(Tools::Recorded).run(&changed).await {
+        println!("{divergence}");
     }
     Ok(())
 }

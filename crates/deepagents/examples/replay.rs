@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use deepagents::DeepAgent;
-use deepagents::models::record::{RecordingModel, ReplayModel};
+use deepagents::models::recording::{RecordingModel, ReplayModel};
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
 // ANCHOR: example
-use deepagents::fs::{Keep, LocalBackend, LocalOptions, OnConflict};
+use deepagents::fs::{LocalBackend, LocalOptions, OnConflict, UndoStore};
 use deepagents::middleware::filesystem::FilesystemOptions;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::rewind::Rewind;
@@ -12,12 +12,13 @@ use serde_json::json;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let (folder, kept) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    let (folder, beside) = (tempfile::tempdir()?, tempfile::tempdir()?);
     let plan = folder.path().join("plan.md");
     let write = |text: &str| Turn::call("write_file", json!({"file_path": "/plan.md", "content": text}));
     let model = ScriptedModel::new([write("By train."), Turn::text("Done."), write("By boat."), Turn::text("Done.")]);
 
-    let files = LocalBackend::open_with(folder.path(), LocalOptions::default().keep(Keep::in_dir(kept.path())))?;
+    let undo = UndoStore::at(beside.path().join("undo.db"));
+    let files = LocalBackend::open_with(folder.path(), LocalOptions { undo: Some(undo), ..LocalOptions::default() })?;
     let agent = DeepAgent::builder()
         .model(model)
         .backend(files.clone())
@@ -25,7 +26,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .journal(MemoryJournal::new())
         .build()?;
     agent.invoke(RunInput::new("Plan the trip.").thread("trip")).await?;
-    let checkpoint = agent.agent().history("trip", None, 1).await?.remove(0).position;
+    let checkpoint = agent.history("trip", None, 1).await?.remove(0).position;
     agent.invoke(RunInput::new("No, by boat.").thread("trip")).await?;
     println!("{}", std::fs::read_to_string(&plan)?);
 

@@ -12,7 +12,7 @@ use serde_json::json;
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let model = ScriptedModel::new([
         Turn::call("write_file", json!({"file_path": "/plan.md", "content": "1. rest\n"})),
-        Turn::text("A plan is written."),
+        Turn::text("A plan is written, and nothing is before noon."),
         Turn::text("You asked for a plan; it says: rest."),
     ]);
     let agent = DeepAgent::builder().model(model).journal(MemoryJournal::new()).build()?;
@@ -21,7 +21,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     while let Some(event) = run.next().await {
         match event.kind {
             EventKind::TextDelta { text, .. } => print!("{text}"),
-            EventKind::ToolStarted { name, .. } => println!("[{name}]"),
+            EventKind::ToolStarted { name, .. } => {
+                println!("[{name}]");
+                // Joins the conversation before the model is asked again.
+                run.steer("Nothing before noon, please.");
+            }
             EventKind::RunFinished { usage, .. } => println!("\n({} tokens)", usage.total()),
             _ => {}
         }

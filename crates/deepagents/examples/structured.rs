@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Turn::call("Person", json!({"name": "Ada"})),
         Turn::call("Person", json!({"name": "Ada", "age": 36})),
     ]);
-    let agent = DeepAgent::builder().model(model).response_format(ResponseFormat::of::<Person>()).build()?;
+    let agent = DeepAgent::builder().model(model).response_format(ResponseFormat::for_type::<Person>()).build()?;
     let outcome = agent.invoke("Extract: Ada, 36.").await?;
     let person: Person = outcome.structured()?;
     println!("{} is {}", person.name, person.age);

@@ -3,8 +3,8 @@
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
 // ANCHOR: example
-use deepagents::middleware::subagents::{Report, SubAgentSpec, sub_agent_fn};
 use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::subagents::{SubAgentResult, SubAgentSpec, sub_agent_fn};
 use deepagents::{DeepAgent, EventKind};
 use futures_util::StreamExt;
 use serde_json::json;
@@ -30,14 +30,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .build();
     let researcher = SubAgentSpec::new("researcher", "Finds things out.").system_prompt("You find things out.");
     let counter = sub_agent_fn("counter", "Counts the letters of its task.", |work, _cx| async move {
-        Ok(Report::text(work.description.chars().count().to_string()))
+        Ok(SubAgentResult::text(work.description.chars().count().to_string()))
     });
-    let agent = DeepAgent::builder()
-        .model(model)
-        .sub_agent(researcher)
-        .custom_sub_agent(counter)
-        .general_purpose(false)
-        .build()?;
+    let agent =
+        DeepAgent::builder().model(model).sub_agent(researcher).sub_agent(counter).general_purpose(false).build()?;
 
     let mut run = agent.run("What do you know of Turin?");
     while let Some(event) = run.next().await {

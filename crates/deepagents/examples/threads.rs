@@ -18,15 +18,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     agent.invoke(RunInput::new("I go by train.").thread("trip")).await?;
     agent.invoke(RunInput::new("No, by boat.").thread("trip")).await?;
 
-    let checkpoints = agent.agent().history("trip", None, 20).await?;
+    let checkpoints = agent.history("trip", None, 20).await?;
     for checkpoint in &checkpoints {
-        let then = agent.agent().state_at("trip", checkpoint.position).await?;
+        let then = agent.state_at("trip", checkpoint.position).await?;
         let said = then.messages().last().map(|m| m.text()).unwrap_or_default();
         println!("{:2} {:?}: {said}", checkpoint.position, checkpoint.origin);
     }
     // Back to when two messages had been said; what came after stays in the log, on a branch of its own.
     for checkpoint in checkpoints {
-        if agent.agent().state_at("trip", checkpoint.position).await?.messages().len() == 2 {
+        if agent.state_at("trip", checkpoint.position).await?.messages().len() == 2 {
             agent.invoke(RunInput::new("No, on foot.").thread("trip").at(checkpoint.position)).await?;
             break;
         }

@@ -30,10 +30,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         ),
         Turn::text("Now it is done."),
     ]);
-    let agent = DeepAgent::builder().model(model).todos(TodoPolicy::default().remind_after(Some(5))).build()?;
+    let agent = DeepAgent::builder()
+        .model(model)
+        .todos(TodoPolicy { remind_after: Some(5), ..TodoPolicy::default() })
+        .build()?;
     let outcome = agent.invoke("Look and report.").await?;
     for todo in outcome.state.get::<Todos>().iter().flat_map(|todos| todos.iter()) {
-        println!("{} {} [{}]", todo.id, todo.content, todo.status.word());
+        println!("{} {} [{}]", todo.id, todo.content, todo.status.as_str());
     }
     println!("{} ({} model calls)", outcome.text(), outcome.model_calls);
     Ok(())

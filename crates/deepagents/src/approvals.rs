@@ -1,41 +1,71 @@
 //! What a person is asked about before it is done.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deepagents_core::ask::DecisionKind;
+use deepagents_core::interrupt::DecisionKind;
 use deepagents_core::message::ToolCall;
 use deepagents_core::run::Context;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
+use serde_json::Value;
 
-type When = Arc<dyn Fn(&ToolCall, &Context) -> bool + Send + Sync>;
-type Describe = Arc<dyn Fn(&ToolCall, &Context) -> String + Send + Sync>;
+use crate::shared::Shared;
+
+type When = dyn Fn(&ToolCall, &Context) -> bool + Send + Sync;
+type Describe = dyn Fn(&ToolCall, &Context) -> String + Send + Sync;
 
 /// What a person is asked about before it is done, by tool.
 ///
+/// As JSON a map from tool to `true`, `false`, or `{"allowed_decisions": [...], "description": ..., "expires_after":
+/// seconds}`. Closures have no JSON form.
+///
 /// ```
-/// use deepagents::{Approvals, AskBefore, DecisionKind};
-/// let approvals = Approvals::new()
-///     .before("write_file", AskBefore::any())
-///     .before("execute", AskBefore::only([DecisionKind::Approve, DecisionKind::Reject])
+/// use deepagents::{InterruptPolicy, InterruptOn, DecisionKind};
+/// let approvals = InterruptPolicy::new()
+///     .before("write_file", InterruptOn::any())
+///     .before("execute", InterruptOn::only([DecisionKind::Approve, DecisionKind::Reject])
 ///         .when(|call, _cx| call.args["command"].as_str().is_some_and(|c| c.contains("rm "))));
 /// ```
-#[derive(Clone, Debug, Default)]
-pub struct Approvals {
-    pub(crate) tools: BTreeMap<String, Vec<AskBefore>>,
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct InterruptPolicy {
+    pub(crate) tools: BTreeMap<String, ToolRules>,
 }
 
 /// When and how to ask about calls of one tool.
-#[derive(Clone)]
-pub struct AskBefore {
+///
+/// ```
+/// use deepagents::models::scripted::ScriptedModel;
+/// use deepagents::{DeepAgent, DecisionKind, InterruptOn, InterruptPolicy, MemoryJournal};
+/// let ask = InterruptOn::only([DecisionKind::Approve, DecisionKind::Reject]).text("May this file go?");
+/// let agent = DeepAgent::builder()
+///     .model(ScriptedModel::new([]))
+///     .journal(MemoryJournal::new())
+///     .interrupt_on(InterruptPolicy::new().before("delete", ask))
+///     .build()?;
+/// # Ok::<(), deepagents::BuildError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InterruptOn {
+    #[serde(rename = "allowed_decisions")]
     pub(crate) allowed: Vec<DecisionKind>,
-    pub(crate) describe: Option<Describe>,
-    pub(crate) when: Option<When>,
+    #[serde(default, rename = "description", skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(default, with = "seconds", skip_serializing_if = "Option::is_none")]
     pub(crate) expires_after: Option<Duration>,
+    #[serde(skip)]
+    describe: Option<Shared<Describe>>,
+    #[serde(skip)]
+    when: Option<Shared<When>>,
 }
 
-impl Approvals {
+/// What is asked about calls of one tool: each rule by itself; without any, never.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct ToolRules(pub(crate) Vec<InterruptOn>);
+
+impl InterruptPolicy {
     /// Nothing.
     pub fn new() -> Self {
         Self::default()
@@ -43,8 +73,8 @@ impl Approvals {
 
     /// Asks before calls of a tool. Said twice for one tool, a call is asked about when either applies.
     #[must_use]
-    pub fn before(mut self, tool: impl Into<String>, ask: AskBefore) -> Self {
-        self.tools.entry(tool.into()).or_default().push(ask);
+    pub fn before(mut self, tool: impl Into<String>, ask: InterruptOn) -> Self {
+        self.tools.entry(tool.into()).or_default().0.push(ask);
         self
     }
 
@@ -60,42 +90,42 @@ impl Approvals {
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         for (tool, asks) in other.tools {
-            self.tools.entry(tool).or_default().extend(asks);
+            self.tools.entry(tool).or_default().0.extend(asks.0);
         }
         self
     }
 
     /// Whether nothing is asked about.
     pub fn is_empty(&self) -> bool {
-        self.tools.values().all(Vec::is_empty)
+        self.tools.values().all(|asks| asks.0.is_empty())
     }
 
     /// Both, less what the other asks about tools that are [never](Self::never) asked about here.
     pub(crate) fn over(self, mut other: Self) -> Self {
-        other.tools.retain(|tool, _| self.tools.get(tool).is_none_or(|asks| !asks.is_empty()));
+        other.tools.retain(|tool, _| self.tools.get(tool).is_none_or(|asks| !asks.0.is_empty()));
         self.and(other)
     }
 
     /// Without what is said to be never asked about.
     pub(crate) fn asking(mut self) -> Self {
-        self.tools.retain(|_, asks| !asks.is_empty());
+        self.tools.retain(|_, asks| !asks.0.is_empty());
         self
     }
 
     /// A tool about whose calls nothing may be decided, so that they would wait for ever.
     pub(crate) fn undecidable(&self) -> Option<&str> {
-        let none = |asks: &Vec<AskBefore>| asks.iter().any(|ask| ask.allowed.is_empty());
+        let none = |asks: &ToolRules| asks.0.iter().any(|ask| ask.allowed.is_empty());
         self.tools.iter().find(|(_, asks)| none(asks)).map(|(tool, _)| tool.as_str())
     }
 
     /// The first rule that wants a call to be asked about.
-    pub(crate) fn about(&self, call: &ToolCall, cx: &Context) -> Option<&AskBefore> {
-        let asks = self.tools.get(&call.name)?;
+    pub(crate) fn about(&self, call: &ToolCall, cx: &Context) -> Option<&InterruptOn> {
+        let asks = &self.tools.get(&call.name)?.0;
         asks.iter().find(|ask| ask.when.as_ref().is_none_or(|when| when(call, cx)))
     }
 }
 
-impl AskBefore {
+impl InterruptOn {
     /// Anything may be decided.
     pub fn any() -> Self {
         Self::only(DecisionKind::ALL)
@@ -103,44 +133,74 @@ impl AskBefore {
 
     /// Only these may be decided; at least one, or the agent is not built.
     pub fn only(allowed: impl Into<Vec<DecisionKind>>) -> Self {
-        Self { allowed: allowed.into(), describe: None, when: None, expires_after: None }
+        Self { allowed: allowed.into(), text: None, expires_after: None, describe: None, when: None }
     }
 
     /// Asks about some calls only.
     #[must_use]
     pub fn when(mut self, when: impl Fn(&ToolCall, &Context) -> bool + Send + Sync + 'static) -> Self {
-        self.when = Some(Arc::new(when));
+        self.when = Some(Shared(Arc::new(when)));
         self
     }
 
     /// Asks in these words.
     #[must_use]
-    pub fn text(self, text: impl Into<String>) -> Self {
-        let text = text.into();
-        self.describe(move |_, _| text.clone())
-    }
-
-    /// Asks in words made from the call.
-    #[must_use]
-    pub fn describe(mut self, describe: impl Fn(&ToolCall, &Context) -> String + Send + Sync + 'static) -> Self {
-        self.describe = Some(Arc::new(describe));
+    pub fn text(mut self, text: impl Into<String>) -> Self {
+        (self.text, self.describe) = (Some(text.into()), None);
         self
     }
 
-    /// Counts as rejected after this time.
-    #[must_use]
-    pub fn expires_after(mut self, time: Duration) -> Self {
-        self.expires_after = Some(time);
-        self
+    crate::shared::setters! {
+        /// Asks in words made from the call.
+        describe(describe: impl Fn(&ToolCall, &Context) -> String + Send + Sync + 'static) => describe = Some(Shared(Arc::new(describe)));
+
+        /// Counts as rejected after this time.
+        expires_after(time: Duration) => expires_after = Some(time);
+    }
+
+    /// What a person is asked about a call.
+    pub(crate) fn question(&self, call: &ToolCall, cx: &Context) -> String {
+        match (&self.describe, &self.text) {
+            (Some(describe), _) => describe(call, cx),
+            (None, Some(text)) => text.clone(),
+            (None, None) => format!("{} wants to call {} with {}", cx.agent_name(), call.name, call.args),
+        }
     }
 }
 
-impl fmt::Debug for AskBefore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AskBefore")
-            .field("allowed", &self.allowed)
-            .field("conditional", &self.when.is_some())
-            .field("expires_after", &self.expires_after)
-            .finish_non_exhaustive()
+impl Serialize for ToolRules {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.as_slice() {
+            [] => serializer.serialize_bool(false),
+            [one] if *one == InterruptOn::any() => serializer.serialize_bool(true),
+            [one] if one.describe.is_none() && one.when.is_none() => one.serialize(serializer),
+            _ => Err(ser::Error::custom("closures, and two rules for one tool, have no JSON form")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ToolRules {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::Bool(asked) => Ok(Self(asked.then(InterruptOn::any).into_iter().collect())),
+            given @ Value::Object(_) => {
+                serde_json::from_value(given).map(|ask| Self(vec![ask])).map_err(de::Error::custom)
+            }
+            _ => Err(de::Error::custom("write true, false or {\"allowed_decisions\": [...]}")),
+        }
+    }
+}
+
+/// A time as whole seconds.
+mod seconds {
+    use super::{Deserialize, Deserializer, Duration, Serialize, Serializer};
+
+    #[allow(clippy::ref_option, reason = "serde hands over a reference")]
+    pub(super) fn serialize<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+        time.map(|time| time.as_secs()).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::deserialize(deserializer)?.map(Duration::from_secs))
     }
 }

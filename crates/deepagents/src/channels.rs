@@ -5,9 +5,9 @@ mod memory;
 mod skills;
 mod todos;
 
-pub use agents::{AgentCatalogue, AgentOrigin, AgentStamp, AgentsMetadata, ListedAgent};
+pub use agents::{AgentCatalogue, AgentFingerprint, AgentOrigin, AgentsMetadata, ListedAgent};
 pub use deepagents_core::state::{MessagesChannel, StructuredResponse};
 pub use deepagents_fs::Files;
 pub use memory::{MemoryContents, MemoryFile};
-pub use skills::{PinUpdate, PinnedSkills, Skill, SkillCatalogue, SkillStamp, SkillsMetadata};
+pub use skills::{PinnedSkills, Skill, SkillCatalogue, SkillFingerprint, SkillPin, SkillsMetadata};
 pub use todos::{Todo, TodoChange, TodoStatus, TodoUpdate, Todos};

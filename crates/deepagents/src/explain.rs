@@ -18,7 +18,17 @@ const ESTIMATE: &str = "estimate";
 /// tools that are offered from the start. `Display` prints it for people, serde for programs.
 ///
 /// Tokens are an estimate, four characters each, until a tokenizer counts them: see [`counted`](Self::counted).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+///
+/// ```
+/// use deepagents::DeepAgent;
+/// use deepagents::models::scripted::ScriptedModel;
+/// let agent = DeepAgent::builder().model(ScriptedModel::new([])).build()?;
+/// let explanation = agent.explain();
+/// assert!(explanation.fixed_tokens > explanation.system_tokens);
+/// println!("{explanation}");
+/// # Ok::<(), deepagents::BuildError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Explanation {
     /// The model, `provider:model`.
@@ -26,9 +36,9 @@ pub struct Explanation {
     /// What counted the tokens: `estimate`, or the name given to [`counted`](Self::counted).
     pub tokenizer: String,
     /// The middlewares in order, with what their prompt section costs.
-    pub middlewares: Vec<Part>,
+    pub middlewares: Vec<ExplainedPart>,
     /// The tools by name, with what their name, description and schema cost.
-    pub tools: Vec<Part>,
+    pub tools: Vec<ExplainedPart>,
     /// The static system prompt.
     pub system: String,
     /// How many tokens the system prompt has.
@@ -38,9 +48,18 @@ pub struct Explanation {
 }
 
 /// A part and how many tokens it costs.
+///
+/// ```
+/// use deepagents::models::scripted::ScriptedModel;
+/// use deepagents::{DeepAgent, ExplainedPart};
+/// let explanation = DeepAgent::builder().model(ScriptedModel::new([])).build()?.explain();
+/// let dearest: Option<&ExplainedPart> = explanation.tools.iter().max_by_key(|tool| tool.tokens);
+/// assert!(dearest.is_some_and(|tool| tool.text.contains(&tool.name)));
+/// # Ok::<(), deepagents::BuildError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Part {
+pub struct ExplainedPart {
     /// Its name.
     pub name: String,
     /// How many tokens it costs.
@@ -50,7 +69,7 @@ pub struct Part {
     pub text: String,
 }
 
-impl Part {
+impl ExplainedPart {
     fn new(name: &str, text: String) -> Self {
         Self { name: name.to_owned(), tokens: 0, text }
     }
@@ -63,18 +82,19 @@ fn written(tool: &ToolSpec) -> String {
 
 impl Explanation {
     /// Of an agent that does not offer the tools of these names at first.
-    pub(crate) fn of(agent: &Agent, withheld: &BTreeSet<String>) -> Self {
+    pub(crate) fn new(agent: &Agent, withheld: &BTreeSet<String>) -> Self {
         let system: Vec<&str> = agent.system().iter().map(|block| &*block.text).collect();
         let section = |text: Option<&str>| text.unwrap_or_default().to_owned();
         let offered = agent.tools().iter().filter(|tool| !withheld.contains(&tool.name));
         let explanation = Self {
             model: agent.model().name().to_owned(),
-            tokenizer: String::new(),
-            middlewares: agent.middlewares().map(|m| Part::new(m.name(), section(m.system_prompt()))).collect(),
-            tools: offered.map(|tool| Part::new(&tool.name, written(tool))).collect(),
+            middlewares: agent
+                .middlewares()
+                .map(|m| ExplainedPart::new(m.name(), section(m.system_prompt())))
+                .collect(),
+            tools: offered.map(|tool| ExplainedPart::new(&tool.name, written(tool))).collect(),
             system: system.join("\n\n"),
-            system_tokens: 0,
-            fixed_tokens: 0,
+            ..Self::default()
         };
         explanation.counted(ESTIMATE, |text| text.chars().count().div_ceil(CHARS_PER_TOKEN))
     }
@@ -103,22 +123,21 @@ impl Explanation {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let about = if self.tokenizer == ESTIMATE { "about " } else { "" };
+        let (about, by) = match self.tokenizer.as_str() {
+            ESTIMATE => ("about ", String::new()),
+            name => ("", format!(" ({name})")),
+        };
+        let parts = |parts: &[ExplainedPart]| -> String {
+            parts.iter().map(|part| format!("  {:<44}{:>8}\n", part.name, part.tokens)).collect()
+        };
         writeln!(f, "model        {}", self.model)?;
         writeln!(f, "tokens       {}", self.tokenizer)?;
         writeln!(f, "\nmiddlewares, outermost first {:>25}", "tokens of prompt")?;
-        for part in &self.middlewares {
-            writeln!(f, "  {:<44}{:>8}", part.name, part.tokens)?;
-        }
-        writeln!(f, "\ntools")?;
-        for part in &self.tools {
-            writeln!(f, "  {:<44}{:>8}", part.name, part.tokens)?;
-        }
-        writeln!(f, "\nsystem prompt{:>41}", self.system_tokens)?;
+        writeln!(f, "{}\ntools\n{}", parts(&self.middlewares), parts(&self.tools))?;
+        writeln!(f, "system prompt{:>41}", self.system_tokens)?;
         for line in self.system.lines() {
             writeln!(f, "  | {line}")?;
         }
-        let by = if self.tokenizer == ESTIMATE { String::new() } else { format!(" ({})", self.tokenizer) };
         write!(f, "\nevery request begins with {about}{} tokens{by}", self.fixed_tokens)
     }
 }

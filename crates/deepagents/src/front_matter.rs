@@ -1,13 +1,13 @@
 //! Front matter: YAML between two lines of three dashes at the top of a Markdown file.
 //!
-//! Scalars keep the text they were written with: `version: 1.10` is `1.10`, not `1.1`.
+//! Values are those of JSON. Scalars that are texts keep what was written: `version: 1.10` is `1.10`, not `1.1`.
 
 use std::cell::Cell;
 use std::fmt;
 
-use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, de::Error as _};
-use serde_json::Value;
+use serde::Deserialize;
+use serde::de::{self, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
 
 /// Characters that front matter, or a whole YAML file, may have.
 const MAX_CHARS: usize = 64 * 1024;
@@ -17,14 +17,13 @@ const FENCE: &str = "---";
 /// Keys whose scalars are texts, whatever they look like.
 const TEXTS: [&str; 6] = ["name", "description", "system_prompt", "prompt", "model", "title"];
 
-/// A YAML value with scalars as their text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Node {
-    Null,
-    Text(String),
-    List(Vec<Node>),
-    /// In the order of the file, each key once.
-    Map(Vec<(String, Node)>),
+/// Which scalars are texts, whatever they look like.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Texts {
+    /// All of them.
+    All,
+    /// Names, descriptions and the like; others are numbers and truth values where they look so.
+    ByKey,
 }
 
 /// Why there is no front matter to be had.
@@ -64,197 +63,156 @@ pub(crate) fn split(text: &str) -> Result<(&str, &str), FrontMatterError> {
     Err(FrontMatterError::Unclosed)
 }
 
-/// The front matter of a file, and what follows it.
-pub(crate) fn parse(text: &str) -> Result<(Node, &str), FrontMatterError> {
+/// The front matter of a file with all scalars as texts, and what follows it.
+pub(crate) fn parse(text: &str) -> Result<(Map<String, Value>, &str), FrontMatterError> {
     let (head, body) = split(text)?;
-    match yaml(head)? {
-        node @ Node::Map(_) => Ok((node, body)),
+    match yaml(head, Texts::All)? {
+        Value::Object(map) => Ok((map, body)),
         _ => Err(FrontMatterError::NotAMapping),
     }
 }
 
 /// A YAML document.
-pub(crate) fn yaml(text: &str) -> Result<Node, FrontMatterError> {
+pub(crate) fn yaml(text: &str, texts: Texts) -> Result<Value, FrontMatterError> {
     if text.chars().nth(MAX_CHARS).is_some() {
         return Err(FrontMatterError::TooLong);
     }
     let failed = |error: serde_yaml_ng::Error| FrontMatterError::Yaml(error.to_string());
-    // Twice: only the first pass can tell null from text, only the second sees scalars as they were written.
+    // Twice: only the first pass can tell kinds of scalars apart, only the second sees them as they were written.
     let left = Cell::new(MAX_NODES);
-    let shape = Measure(&left).deserialize(serde_yaml_ng::Deserializer::from_str(text)).map_err(failed)?;
-    Fill(&shape).deserialize(serde_yaml_ng::Deserializer::from_str(text)).map_err(failed)
+    let value = Kinds(&left).deserialize(serde_yaml_ng::Deserializer::from_str(text)).map_err(failed)?;
+    let written = Written { value, texts, is_text: texts == Texts::All };
+    written.deserialize(serde_yaml_ng::Deserializer::from_str(text)).map_err(failed)
 }
 
-/// A YAML document as JSON: numbers and truth values are such, but what is a text by its key stays as it was written.
-pub(crate) fn json(text: &str) -> Result<Value, FrontMatterError> {
-    // First, since it refuses what is too large and what is given twice.
-    let node = yaml(text)?;
-    let value = Value::deserialize(serde_yaml_ng::Deserializer::from_str(text));
-    Ok(as_written(&node, value.map_err(|error| FrontMatterError::Yaml(error.to_string()))?))
+/// The text of a scalar without blanks around it; none for an empty one.
+pub(crate) fn text(value: &Value) -> Option<&str> {
+    value.as_str().map(str::trim).filter(|text| !text.is_empty())
 }
 
-fn as_written(node: &Node, value: Value) -> Value {
-    match (node, value) {
-        (Node::Map(entries), Value::Object(map)) => {
-            let written = |(key, value): (String, Value)| match node.get(&key) {
-                Some(Node::Text(text)) if TEXTS.contains(&key.as_str()) => (key, Value::from(text.as_str())),
-                Some(inner) => (key, as_written(inner, value)),
-                None => (key, value),
-            };
-            debug_assert_eq!(entries.len(), map.len(), "both read one document");
-            Value::Object(map.into_iter().map(written).collect())
-        }
-        (Node::List(nodes), Value::Array(items)) => {
-            Value::Array(nodes.iter().zip(items).map(|(node, item)| as_written(node, item)).collect())
-        }
-        (_, value) => value,
-    }
-}
-
-impl Node {
-    /// The value of a key.
-    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
-        match self {
-            Self::Map(entries) => entries.iter().find(|(name, _)| name == key).map(|(_, value)| value),
-            _ => None,
-        }
-    }
-
-    /// The text of a scalar without blanks around it; none for an empty one.
-    pub(crate) fn text(&self) -> Option<&str> {
-        match self {
-            Self::Text(text) => Some(text.trim()).filter(|text| !text.is_empty()),
-            _ => None,
-        }
-    }
-
-    /// A list of words: a list of texts, or one text split at blanks and commas. Nothing for any other value.
-    pub(crate) fn words(&self) -> Option<Vec<String>> {
-        match self {
-            Self::Null => Some(Vec::new()),
-            Self::Text(text) => {
-                let words = text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty());
-                Some(words.map(str::to_owned).collect())
-            }
-            Self::List(items) => items.iter().map(|item| item.text().map(str::to_owned)).collect(),
-            Self::Map(_) => None,
+/// A list of words: a list of texts, or one text split at blanks and commas. Nothing for any other value.
+pub(crate) fn words(value: &Value) -> Option<Vec<String>> {
+    match value {
+        Value::Null => Some(Vec::new()),
+        Value::Array(items) => items.iter().map(|item| text(item).map(str::to_owned)).collect(),
+        value => {
+            let words = value.as_str()?.split(|c: char| c.is_whitespace() || c == ',');
+            Some(words.filter(|word| !word.is_empty()).map(str::to_owned).collect())
         }
     }
 }
 
-/// What kind of value is where.
-enum Shape {
-    Null,
-    Scalar,
-    List(Vec<Shape>),
-    Map(Vec<Shape>),
-}
+/// Reads values with their kinds, up to a number of them.
+struct Kinds<'a>(&'a Cell<usize>);
 
-/// Finds the shape, within a number of values.
-struct Measure<'a>(&'a Cell<usize>);
+impl<'de> DeserializeSeed<'de> for Kinds<'_> {
+    type Value = Value;
 
-impl<'de> DeserializeSeed<'de> for Measure<'_> {
-    type Value = Shape;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Shape, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
         let left = self.0.get().checked_sub(1).ok_or_else(|| D::Error::custom("it holds too many values"))?;
         self.0.set(left);
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Measure<'_> {
-    type Value = Shape;
+impl<'de> Visitor<'de> for Kinds<'_> {
+    type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a text, a list or a mapping")
     }
-    fn visit_unit<E: de::Error>(self) -> Result<Shape, E> {
-        Ok(Shape::Null)
+    fn visit_unit<E: de::Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
     }
-    fn visit_none<E: de::Error>(self) -> Result<Shape, E> {
-        Ok(Shape::Null)
+    fn visit_none<E: de::Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
     }
-    fn visit_bool<E: de::Error>(self, _: bool) -> Result<Shape, E> {
-        Ok(Shape::Scalar)
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
     }
-    fn visit_i64<E: de::Error>(self, _: i64) -> Result<Shape, E> {
-        Ok(Shape::Scalar)
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
     }
-    fn visit_u64<E: de::Error>(self, _: u64) -> Result<Shape, E> {
-        Ok(Shape::Scalar)
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
     }
-    fn visit_i128<E: de::Error>(self, _: i128) -> Result<Shape, E> {
-        Ok(Shape::Scalar)
+    fn visit_i128<E: de::Error>(self, value: i128) -> Result<Value, E> {
+        Ok(value.to_string().into())
     }
-    fn visit_u128<E: de::Error>(self, _: u128) -> Result<Shape, E> {
-        Ok(Shape::Scalar)
+    fn visit_u128<E: de::Error>(self, value: u128) -> Result<Value, E> {
+        Ok(value.to_string().into())
     }
-    fn visit_f64<E: de::Error>(self, _: f64) -> Result<Shape, E> {
-        Ok(Shape::Scalar)
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Value, E> {
+        // What JSON has no number for, such as `.nan`, stays a scalar.
+        Ok(serde_json::Number::from_f64(value).map_or_else(|| value.to_string().into(), Value::Number))
     }
-    fn visit_str<E: de::Error>(self, _: &str) -> Result<Shape, E> {
-        Ok(Shape::Scalar)
+    fn visit_str<E: de::Error>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
     }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Shape, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut out = Vec::new();
-        while let Some(item) = items.next_element_seed(Measure(self.0))? {
+        while let Some(item) = items.next_element_seed(Kinds(self.0))? {
             out.push(item);
         }
-        Ok(Shape::List(out))
+        Ok(Value::Array(out))
     }
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Shape, A::Error> {
-        let mut out = Vec::new();
-        while entries.next_key::<String>()?.is_some() {
-            out.push(entries.next_value_seed(Measure(self.0))?);
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut out = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            if out.contains_key(&key) {
+                return Err(A::Error::custom(format!("`{key}` is given twice")));
+            }
+            out.insert(key, entries.next_value_seed(Kinds(self.0))?);
         }
-        Ok(Shape::Map(out))
+        Ok(Value::Object(out))
     }
 }
 
-/// Reads values whose shape is known.
-struct Fill<'a>(&'a Shape);
+/// Reads values that are known once more, with texts as they were written.
+struct Written {
+    value: Value,
+    texts: Texts,
+    is_text: bool,
+}
 
-impl<'de> DeserializeSeed<'de> for Fill<'_> {
-    type Value = Node;
+impl<'de> DeserializeSeed<'de> for Written {
+    type Value = Value;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
-        match self.0 {
-            Shape::Null => de::IgnoredAny::deserialize(deserializer).map(|_| Node::Null),
-            Shape::Scalar => String::deserialize(deserializer).map(Node::Text),
-            Shape::List(_) => deserializer.deserialize_seq(self),
-            Shape::Map(_) => deserializer.deserialize_map(self),
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        match self.value {
+            Value::Array(_) => deserializer.deserialize_seq(self),
+            Value::Object(_) => deserializer.deserialize_map(self),
+            Value::Null => de::IgnoredAny::deserialize(deserializer).map(|_| Value::Null),
+            _ if self.is_text => String::deserialize(deserializer).map(Value::String),
+            value => de::IgnoredAny::deserialize(deserializer).map(|_| value),
         }
     }
 }
 
-impl<'de> Visitor<'de> for Fill<'_> {
-    type Value = Node;
+impl<'de> Visitor<'de> for Written {
+    type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the same value as before")
     }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
-        let Shape::List(shapes) = self.0 else { return Err(A::Error::custom("a list out of place")) };
-        let mut out = Vec::with_capacity(shapes.len());
-        for shape in shapes {
-            out.extend(items.next_element_seed(Fill(shape))?);
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let Value::Array(values) = self.value else { return Err(A::Error::custom("a list out of place")) };
+        let mut out = Vec::with_capacity(values.len());
+        for value in values {
+            let seed = Written { value, texts: self.texts, is_text: self.texts == Texts::All };
+            out.extend(items.next_element_seed(seed)?);
         }
         while items.next_element::<de::IgnoredAny>()?.is_some() {}
-        Ok(Node::List(out))
+        Ok(Value::Array(out))
     }
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Node, A::Error> {
-        let Shape::Map(shapes) = self.0 else { return Err(A::Error::custom("a mapping out of place")) };
-        let mut out: Vec<(String, Node)> = Vec::with_capacity(shapes.len());
-        let mut shapes = shapes.iter();
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let Value::Object(mut map) = self.value else { return Err(A::Error::custom("a mapping out of place")) };
         while let Some(key) = entries.next_key::<String>()? {
-            if out.iter().any(|(known, _)| *known == key) {
-                return Err(A::Error::custom(format!("`{key}` is given twice")));
-            }
-            let value = entries.next_value_seed(Fill(shapes.next().unwrap_or(&Shape::Null)))?;
-            out.push((key, value));
+            let Some(slot) = map.get_mut(&key) else { continue };
+            let is_text = self.texts == Texts::All || TEXTS.contains(&key.as_str());
+            *slot = entries.next_value_seed(Written { value: slot.take(), texts: self.texts, is_text })?;
         }
-        Ok(Node::Map(out))
+        Ok(Value::Object(map))
     }
 }
 
@@ -262,52 +220,53 @@ impl<'de> Visitor<'de> for Fill<'_> {
 mod tests {
     use super::*;
 
-    fn map(text: &str) -> Node {
-        yaml(text).unwrap()
+    fn map(text: &str) -> Value {
+        yaml(text, Texts::All).unwrap()
     }
 
     #[test]
     fn scalars_keep_the_text_they_were_written_with() {
         let node = map("version: 1.10\nzip: 007\nyes: true\nnone: null\nempty:\ntilde: ~\nquoted: 'null'\n");
         let texts: Vec<Option<&str>> =
-            ["version", "zip", "yes", "none", "empty", "tilde", "quoted"].iter().map(|k| node.get(k)?.text()).collect();
+            ["version", "zip", "yes", "none", "empty", "tilde", "quoted"].iter().map(|k| text(node.get(k)?)).collect();
         assert_eq!(texts, [Some("1.10"), Some("007"), Some("true"), None, None, None, Some("null")]);
     }
 
     #[test]
     fn lists_mappings_and_aliases_are_read() {
         let node = map("a: &x [one, 2]\nb: *x\nc: {d: {e: f}}\n");
-        assert_eq!(node.get("b").and_then(Node::words), Some(vec!["one".into(), "2".into()]));
-        assert_eq!(node.get("c").and_then(|c| c.get("d")?.get("e")?.text()), Some("f"));
+        assert_eq!(node.get("b").and_then(words), Some(vec!["one".into(), "2".into()]));
+        assert_eq!(node.pointer("/c/d/e").and_then(text), Some("f"));
     }
 
     #[test]
     fn as_json_numbers_and_truth_values_are_such_but_names_are_texts() {
-        let value = json("- name: 007\n  on: {x: true, y: 'true'}\n  n: 1.5\n  none:\n  list: [1, a]\n").unwrap();
+        let value =
+            yaml("- name: 007\n  on: {x: true, y: 'true'}\n  n: 1.5\n  none:\n  list: [1, a]\n", Texts::ByKey).unwrap();
         let expected = serde_json::json!([
             {"name": "007", "on": {"x": true, "y": "true"}, "n": 1.5, "none": null, "list": [1, "a"]}
         ]);
         assert_eq!(value, expected);
-        assert!(json("a: 1\na: 2\n").unwrap_err().to_string().contains("twice"));
+        assert!(yaml("a: 1\na: 2\n", Texts::ByKey).unwrap_err().to_string().contains("twice"));
     }
 
     #[test]
     fn a_bomb_of_aliases_is_refused() {
         let list = vec!["x"; 200].join(",");
         let text = format!("a: &a [{list}]\nb: [{}]\n", vec!["*a"; 200].join(","));
-        assert!(yaml(&text).unwrap_err().to_string().contains("too many values"));
+        assert!(yaml(&text, Texts::All).unwrap_err().to_string().contains("too many values"));
     }
 
     #[test]
     fn a_key_given_twice_is_refused() {
-        assert!(yaml("a: 1\na: 2\n").unwrap_err().to_string().contains("twice"));
+        assert!(yaml("a: 1\na: 2\n", Texts::All).unwrap_err().to_string().contains("twice"));
     }
 
     #[test]
     fn front_matter_may_follow_a_byte_order_mark_have_crlf_and_end_the_file() {
         for text in ["---\na: b\n---\nbody", "\u{feff}---\na: b\n---\nbody", "---\r\na: b\r\n---\r\nbody"] {
             let (node, body) = parse(text).unwrap();
-            assert_eq!(node.get("a").and_then(Node::text), Some("b"), "{text:?}");
+            assert_eq!(node.get("a").and_then(super::text), Some("b"), "{text:?}");
             assert_eq!(body, "body");
         }
         assert_eq!(parse("---\na: b\n---").unwrap().1, "");
@@ -329,8 +288,8 @@ mod tests {
         #[test]
         fn no_text_makes_the_parser_panic(text in "(---\n)?[-:&*\\[\\]{}#|>'\"a \n!%~\\\\]{0,60}(\n---)?\\PC{0,20}") {
             let _ = parse(&text);
-            let _ = yaml(&text);
-            let _ = json(&text);
+            let _ = yaml(&text, Texts::All);
+            let _ = yaml(&text, Texts::ByKey);
         }
 
         #[test]

@@ -25,42 +25,43 @@ mod approvals;
 pub mod blocking;
 mod builder;
 pub mod channels;
-pub mod definition;
-mod described;
+mod description_override;
 mod explain;
 mod front_matter;
 pub mod middleware;
-mod permits;
+mod permission_interrupts;
 pub mod profile;
+#[cfg(feature = "models")]
 pub mod recording;
-mod report;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "undo"))]
 pub mod rewind;
-mod roster;
+mod shared;
+pub mod subagents;
 mod workspace;
 
-pub use approvals::{Approvals, AskBefore};
+pub use approvals::{InterruptOn, InterruptPolicy};
 pub use builder::{DeepAgent, DeepAgentBuilder, Preset};
 pub use deepagents_core::agent::BuildError;
-pub use deepagents_core::ask::{Decision, DecisionKind, Interrupt, Question};
 pub use deepagents_core::error::{BoxError, Error, Result};
 pub use deepagents_core::event::{Event, EventKind};
+pub use deepagents_core::interrupt::{ActionRequest, Decision, DecisionKind, Interrupt};
 pub use deepagents_core::journal::{Journal, MemoryJournal};
 pub use deepagents_core::message::{Block, Message, Usage};
 pub use deepagents_core::middleware::{
-    Go, Middleware, ModelNext, ModelResponse, Step, ToolNext, ToolRequest, ToolResponse, after_agent, after_model,
-    before_agent, before_model, modify_request, wrap_model_call, wrap_tool_call,
+    HookOutput, JumpTo, Middleware, ModelNext, ModelResponse, ToolNext, ToolRequest, ToolResponse, after_agent,
+    after_model, before_agent, before_model, modify_request, wrap_model_call, wrap_tool_call,
 };
 pub use deepagents_core::model::{ChatModel, ModelError, ModelRequest, ModelSettings};
-pub use deepagents_core::run::{Budget, BudgetKind, Context, Outcome, Run, RunError, RunInput, Stop};
+pub use deepagents_core::run::{Budget, BudgetKind, Context, FinishReason, Outcome, Run, RunError, RunInput};
 pub use deepagents_core::state::{Channel, State, Update};
 pub use deepagents_core::structured::ResponseFormat;
 pub use deepagents_core::tool::{Effect, Tool, ToolContext, ToolError, ToolOutput, json_tool, tool_fn};
-pub use explain::{Explanation, Part};
+pub use explain::{ExplainedPart, Explanation};
 
 /// The core: everything that is not re-exported at the top.
 pub use deepagents_core as core;
 /// Files and backends.
 pub use deepagents_fs as fs;
 /// Models.
+#[cfg(feature = "models")]
 pub use deepagents_models as models;

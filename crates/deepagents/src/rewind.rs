@@ -1,12 +1,12 @@
 //! Going back to a checkpoint with files and conversation together.
 //!
-//! A [`LocalBackend`] that was opened with [`LocalOptions::keep`](deepagents_fs::LocalOptions::keep) keeps what the
+//! A [`LocalBackend`] that was opened with [`LocalOptions::undo`](deepagents_fs::LocalOptions::undo) records what the
 //! runs of threads change in its directory: by the file tools, by sub-agents, by anything else that goes through the
-//! backend. What commands change (`execute`) is not kept and stays as it is.
+//! backend. What commands change (`execute`) is not recorded and stays as it is.
 
-use deepagents_core::agent::Rewinding;
+use deepagents_core::agent::RewindPlan;
 use deepagents_core::error::Error;
-use deepagents_core::journal::Position;
+use deepagents_core::journal::LogPosition;
 use deepagents_core::state::State;
 use deepagents_fs::{LocalBackend, OnConflict, RestoreError, RestorePlan, VPath};
 
@@ -15,23 +15,23 @@ use crate::DeepAgent;
 /// A way back to a checkpoint of a thread, with the files that the agent has changed since.
 ///
 /// [`plan`](Self::plan) says what would become of which file, [`apply`](Self::apply) does it. Files that somebody else
-/// has changed are conflicts: they are overwritten only with [`OnConflict::Overwrite`]. What is overwritten is kept, so
+/// has changed are conflicts: they are overwritten only with [`OnConflict::Overwrite`]. What is overwritten is recorded, so
 /// that going back can be undone by going back to [`Done::left`]. One directory goes back with the conversation; where
 /// an agent works in several, use [`LocalBackend::restore`] for each within
 /// [`Agent::rewind_with`](deepagents_core::agent::Agent::rewind_with).
 ///
 /// ```
 /// use std::sync::Arc;
-/// use deepagents::fs::{Keep, LocalBackend, LocalOptions, OnConflict};
+/// use deepagents::fs::{LocalBackend, LocalOptions, OnConflict, UndoStore};
 /// use deepagents::models::scripted::{ScriptedModel, Turn};
 /// use deepagents::rewind::Rewind;
 /// use deepagents::{DeepAgent, MemoryJournal, RunInput};
 /// use serde_json::json;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-/// # let (dir, kept) = (tempfile::tempdir()?, tempfile::tempdir()?);
-/// # let (dir, kept) = (dir.path(), kept.path());
-/// let files = LocalBackend::open_with(dir, LocalOptions::default().keep(Keep::in_dir(kept)))?;
+/// # let (dir, beside) = (tempfile::tempdir()?, tempfile::tempdir()?);
+/// # let (dir, undo) = (dir.path(), beside.path().join("undo.db"));
+/// let files = LocalBackend::open_with(dir, LocalOptions { undo: Some(UndoStore::at(undo)), ..LocalOptions::default() })?;
 /// let model = ScriptedModel::new([
 ///     Turn::call("write_file", json!({"file_path": "/a.txt", "content": "one"})),
 ///     Turn::text("Written."),
@@ -40,7 +40,7 @@ use crate::DeepAgent;
 /// agent.invoke(RunInput::new("Write a.txt.").thread("t1")).await?;
 /// assert!(dir.join("a.txt").exists());
 ///
-/// let first = agent.agent().history("t1", None, 100).await?.last().map_or(0, |checkpoint| checkpoint.position);
+/// let first = agent.history("t1", None, 100).await?.last().map_or(0, |checkpoint| checkpoint.position);
 /// let back = Rewind::new(&agent, &files, "t1", first);
 /// let plan = back.plan().await?;
 /// assert!(plan.conflicts.is_empty());
@@ -58,7 +58,7 @@ pub struct Rewind {
     agent: DeepAgent,
     files: LocalBackend,
     thread: String,
-    to: Position,
+    to: LogPosition,
 }
 
 /// What was done.
@@ -72,9 +72,9 @@ pub struct Done {
     /// Commands that the agent ran after the checkpoint (`execute`); what they changed stays as it is.
     pub commands: usize,
     /// The position that was left: going back to it undoes this.
-    pub left: Position,
+    pub left: LogPosition,
     /// The position the thread goes on from.
-    pub end: Position,
+    pub end: LogPosition,
 }
 
 /// Why a thread did not go back.
@@ -92,7 +92,7 @@ pub enum RewindError {
 impl Rewind {
     /// The way back of a thread to a position of its log, such as that of a checkpoint. `files` is the backend that
     /// the agent's files are in, below whatever wraps it.
-    pub fn new(agent: &DeepAgent, files: &LocalBackend, thread: impl Into<String>, to: Position) -> Self {
+    pub fn new(agent: &DeepAgent, files: &LocalBackend, thread: impl Into<String>, to: LogPosition) -> Self {
         Self { agent: agent.clone(), files: files.clone(), thread: thread.into(), to }
     }
 
@@ -102,7 +102,7 @@ impl Rewind {
     /// When the thread has no state at the position, or the files cannot be read.
     pub async fn plan(&self) -> Result<RestorePlan, RewindError> {
         let here = self.agent.state(&self.thread).await?;
-        let there = self.agent.agent().state_at(&self.thread, self.to).await?;
+        let there = self.agent.state_at(&self.thread, self.to).await?;
         Ok(self.files.plan_restore(&self.thread, &here, &there).await?)
     }
 
@@ -119,9 +119,9 @@ impl Rewind {
             ran = commands(&here).saturating_sub(commands(&there));
             let done = self.files.restore(&self.thread, &here, &there, plan, on).await?;
             (restored, skipped) = (done.restored, done.skipped);
-            Ok::<_, RewindError>(Rewinding { left: done.left, goes_on: done.goes_on })
+            Ok::<_, RewindError>(RewindPlan { left: done.left, goes_on: done.goes_on })
         };
-        let back = self.agent.agent().rewind_with(&self.thread, self.to, work).await?;
+        let back = self.agent.rewind_with(&self.thread, self.to, work).await?;
         Ok(Done { restored, skipped, commands: ran, left: back.left, end: back.end })
     }
 }

@@ -1,28 +1,43 @@
 //! Where the files of a run are; every middleware that touches files shares one of these.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deepagents_core::run::Context;
 use deepagents_core::state::{ChannelSpec, State};
-use deepagents_fs::permissions::{Asking, Guarded, Permissions};
-use deepagents_fs::{Backend, ByteRange, VPath};
+use deepagents_fs::permissions::{OnAsk, PermissionedBackend, Permissions};
+use deepagents_fs::{Backend, ByteRange, FsError, StateBackend, VPath, Version};
+use futures_util::{StreamExt, stream};
 
 use crate::channels::Files;
+use crate::shared::Shared;
 
 /// Makes the backend of a run.
 type Make = dyn Fn(&Context) -> Arc<dyn Backend> + Send + Sync;
 
 /// The files of a run: one backend for all, or one made for each run.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) enum Workspace {
-    One(Arc<dyn Backend>),
-    PerRun(Arc<Make>),
+    One(Shared<dyn Backend>),
+    PerRun(Shared<Make>),
+}
+
+impl Default for Workspace {
+    /// Files in the state of the thread.
+    fn default() -> Self {
+        Self::one(StateBackend::new())
+    }
 }
 
 impl Workspace {
-    pub(crate) fn of(&self, cx: &Context) -> Arc<dyn Backend> {
+    /// One backend for all runs.
+    pub(crate) fn one(backend: impl Backend) -> Self {
+        Self::One(Shared(Arc::new(backend)))
+    }
+
+    pub(crate) fn backend_for(&self, cx: &Context) -> Arc<dyn Backend> {
         match self {
-            Self::One(backend) => backend.clone(),
+            Self::One(backend) => backend.0.clone(),
             Self::PerRun(make) => make(cx),
         }
     }
@@ -38,10 +53,10 @@ impl Workspace {
     /// The same files under permission rules; what they want to be asked about is asked about elsewhere.
     pub(crate) fn guarded(self, rules: Permissions) -> Self {
         let guard =
-            move |backend| Arc::new(Guarded::new(backend, rules.clone(), Asking::Elsewhere)) as Arc<dyn Backend>;
+            move |backend| Arc::new(PermissionedBackend::new(backend, rules.clone(), OnAsk::Allow)) as Arc<dyn Backend>;
         match self {
-            Self::One(backend) => Self::One(guard(backend)),
-            Self::PerRun(make) => Self::PerRun(Arc::new(move |cx| guard(make(cx)))),
+            Self::One(backend) => Self::One(Shared(guard(backend.0))),
+            Self::PerRun(make) => Self::PerRun(Shared(Arc::new(move |cx| guard(make(cx))))),
         }
     }
 
@@ -51,12 +66,33 @@ impl Workspace {
             Self::One(backend) => backend.channels(),
             // Any backend may come, so the kinds of state that backends use are always there.
             Self::PerRun(_) => vec![
-                ChannelSpec::of::<Files>(),
-                #[cfg(unix)]
-                ChannelSpec::of::<deepagents_fs::KeptFiles>(),
+                ChannelSpec::new::<Files>(),
+                #[cfg(all(unix, feature = "undo"))]
+                ChannelSpec::new::<deepagents_fs::FileUndo>(),
             ],
         }
     }
+}
+
+/// Files looked at at once.
+pub(crate) const AT_ONCE: usize = 16;
+
+/// The versions of those files that there are. What cannot be looked at has the error for a version, so that another
+/// error is a change.
+pub(crate) async fn versions_of(backend: &dyn Backend, state: &State, paths: Vec<VPath>) -> BTreeMap<VPath, Version> {
+    let looks = paths.into_iter().map(|path| async move {
+        let stat = backend.stat(state, &path).await;
+        let version = stat.map_or_else(|error| version_of(&error), |stat| Some(stat.version));
+        version.map(|version| (path, version))
+    });
+    let looks: Vec<_> = looks.collect();
+    let found: Vec<Option<(VPath, Version)>> = stream::iter(looks).buffered(AT_ONCE).collect().await;
+    found.into_iter().flatten().collect()
+}
+
+/// What stands for the version of something that cannot be looked at; nothing for what is not there.
+pub(crate) fn version_of(error: &FsError) -> Option<Version> {
+    (!matches!(error, FsError::NotFound(_))).then(|| Version::new(format!("failed: {error}")))
 }
 
 /// A file's text, or why it cannot be had.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::Database;
-use crate::{duration, number};
+use super::{Database, positive};
+use crate::duration;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,7 +55,7 @@ pub(crate) enum ThreadsCommand {
     /// List threads, the one that changed last first
     List {
         /// At most so many
-        #[arg(long, value_name = "N", default_value = "50", allow_negative_numbers = true, value_parser = number::positive::<u32>)]
+        #[arg(long, value_name = "N", default_value = "50", allow_negative_numbers = true, value_parser = positive::<u32>)]
         limit: u32,
         /// Print JSON
         #[arg(long)]
@@ -66,7 +66,7 @@ pub(crate) enum ThreadsCommand {
         /// The thread
         thread: String,
         /// As it was at this position
-        #[arg(long, value_name = "POSITION", allow_negative_numbers = true, value_parser = number::position)]
+        #[arg(long, value_name = "POSITION", allow_negative_numbers = true, value_parser = position)]
         at: Option<u64>,
         /// The positions that the thread can go back to, instead of the conversation
         #[arg(long, conflicts_with = "at")]
@@ -80,7 +80,7 @@ pub(crate) enum ThreadsCommand {
         /// The thread
         thread: String,
         /// Up to this position only
-        #[arg(long, value_name = "POSITION", allow_negative_numbers = true, value_parser = number::position)]
+        #[arg(long, value_name = "POSITION", allow_negative_numbers = true, value_parser = position)]
         at: Option<u64>,
     },
     /// Make a thread go on from an earlier position; what came after it stays in the log
@@ -91,7 +91,7 @@ pub(crate) enum ThreadsCommand {
         /// The thread
         thread: String,
         /// The position
-        #[arg(allow_negative_numbers = true, value_parser = number::position)]
+        #[arg(allow_negative_numbers = true, value_parser = position)]
         position: u64,
         /// Whether files go back too
         #[arg(long, value_name = "WHETHER", value_enum, default_value_t)]
@@ -123,4 +123,10 @@ pub(crate) enum ThreadsCommand {
         /// The thread
         thread: String,
     },
+}
+
+/// Reads a position in the log of a thread.
+fn position(text: &str) -> Result<u64, String> {
+    let wrong = |_| format!("`{text}` is no position; `deepagents threads show --history` lists those of a thread");
+    text.trim().parse().map_err(wrong)
 }

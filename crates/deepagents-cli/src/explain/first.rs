@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow};
 use deepagents::core::error::Result as RunResult;
 use deepagents::core::message::AssistantMessage;
 use deepagents::core::model::{ModelEvent, ModelOutput};
-use deepagents::core::run::{Beginning, ModelCall, Tap};
+use deepagents::core::run::{ModelCall, RunObserver, RunStart};
 use deepagents::{
     Block, ChatModel, DeepAgent, Event, ModelError, ModelRequest, RunInput, ToolNext, ToolRequest, ToolResponse,
 };
@@ -51,12 +51,11 @@ impl fmt::Display for FromFiles {
 /// Lets the agent begin, and looks at its first request, which goes nowhere.
 pub(super) async fn loaded(agent: &DeepAgent, count: impl Fn(&str) -> usize) -> Result<FromFiles> {
     let look = Arc::new(Look::default());
-    agent.invoke(RunInput::new("Hello.").tap(look.clone())).await.map_err(|error| anyhow!("{error}"))?;
+    agent.invoke(RunInput::new("Hello.").observer(look.clone())).await.map_err(|error| anyhow!("{error}"))?;
     let Seen { request, loaded, warnings } = std::mem::take(&mut *look.lock());
     let Loaded { memory, skills, agents } = loaded;
     let Some(request) = request else { return Ok(FromFiles { warnings, ..FromFiles::default() }) };
     // What is loaded follows what is always the same: first memory, then skills.
-    let agent = agent.agent();
     let has = |name: &str| agent.middlewares().any(|middleware| middleware.name() == name);
     let mut sections = request.system.iter().skip(agent.system().len());
     let mut section = |is_there: bool| if is_there { sections.next().map_or(0, |block| count(&block.text)) } else { 0 };
@@ -89,8 +88,8 @@ impl Look {
     }
 }
 
-impl Tap for Look {
-    fn begin(&self, _: Beginning<'_>) -> RunResult<()> {
+impl RunObserver for Look {
+    fn begin(&self, _: RunStart<'_>) -> RunResult<()> {
         Ok(())
     }
 
@@ -101,7 +100,7 @@ impl Tap for Look {
         request: ModelRequest,
     ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         self.lock().request.get_or_insert(request);
-        let answer = ModelOutput::new(AssistantMessage::of(vec![Block::text("Hello.")]));
+        let answer = ModelOutput::new(AssistantMessage::new(vec![Block::text("Hello.")]));
         Box::pin(stream::iter([Ok(ModelEvent::Finished(Box::new(answer)))]))
     }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use deepagents::{Event, Stop};
+use deepagents::{Event, FinishReason};
 
 use super::{Ending, Renderer};
 use crate::output::Screen;
@@ -31,7 +31,10 @@ impl Renderer for AnswerOnly {
     fn end(&mut self, ending: &Ending) -> io::Result<()> {
         let Ok(outcome) = &ending.result else { return Ok(()) };
         // A run that was stopped in the middle has no answer: its last message may be a tool's.
-        if !matches!(outcome.stop, Stop::StepLimit | Stop::Cancelled | Stop::Deadline | Stop::Budget(_)) {
+        if !matches!(
+            outcome.stop,
+            FinishReason::StepLimit | FinishReason::Cancelled | FinishReason::Deadline | FinishReason::Budget(_)
+        ) {
             self.screen.text(outcome.text().trim_end())?;
         }
         self.screen.break_line()

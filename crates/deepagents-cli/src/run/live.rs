@@ -4,11 +4,11 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use deepagents::{DeepAgent, Event, EventKind, RunInput, Stop, Usage};
+use deepagents::{DeepAgent, Event, EventKind, FinishReason, RunInput, Usage};
 use futures_util::StreamExt;
 use tokio::signal::unix::Signal;
 
-use super::decide::Decider;
+use super::approvals::Approver;
 use super::{Limits, interrupt};
 use crate::render::{Ending, Renderer, Tally};
 
@@ -21,7 +21,7 @@ pub(super) async fn follow(
     mut input: RunInput,
     limits: &Limits,
     ctrl_c: Signal,
-    decider: &mut Decider,
+    approver: &mut Approver,
     renderer: &mut dyn Renderer,
 ) -> io::Result<Ending> {
     let (mut tally, mut usage, mut elapsed) = (Tally::default(), Usage::default(), Duration::ZERO);
@@ -63,16 +63,18 @@ pub(super) async fn follow(
             Err(error) => error.usage,
         };
         let Ok(outcome) = &result else { break result };
-        let (Stop::Waiting, Some(thread), false) = (&outcome.stop, &outcome.thread, stopped) else { break result };
+        let (FinishReason::Interrupted, Some(thread), false) = (&outcome.stop, &outcome.thread, stopped) else {
+            break result;
+        };
         let questions = outcome.questions();
         let answers = tokio::select! {
             biased;
             Some(()) = interrupted.recv() => {
                 stopped = true;
-                decider.leave();
+                approver.leave();
                 Vec::new()
             }
-            answers = decider.decide(&questions, renderer) => answers?,
+            answers = approver.decide(&questions, renderer) => answers?,
         };
         if answers.is_empty() {
             break result;

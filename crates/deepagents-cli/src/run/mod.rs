@@ -1,19 +1,19 @@
 //! `deepagents run`.
 
-mod decide;
+mod approvals;
+mod exit_status;
 mod interrupt;
 mod live;
 mod prompt;
+mod recording;
 mod session;
 mod stdin;
-mod tape;
-mod verdict;
 
 use std::fs;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
-use deepagents::fs::Keep;
+use deepagents::fs::UndoStore;
 use deepagents::recording::Replay;
 use deepagents::{Decision, DeepAgent, RunInput};
 use tokio::runtime::Runtime;
@@ -22,35 +22,35 @@ use crate::args::{Approve, RunArgs};
 use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey};
 use crate::render::{AnswerOnly, JsonLines, Live, Renderer};
-use crate::threads::kept;
+use crate::threads::undo;
 use crate::{agent, output, runtime, sources};
 
-use decide::Decider;
+use approvals::Approver;
+pub(crate) use exit_status::Limits;
+use recording::{Played, Recording};
 use session::Session;
 use stdin::Task;
-use tape::{Played, Tape};
-pub(crate) use verdict::Limits;
 
 /// Gives an agent a task and shows what it does.
 pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let options = &args.agent;
     // What the command line itself says wrong is told before anything that it takes to find out.
     let task = task(args)?;
-    let mut shape = agent::Shape::of(options)?;
+    let mut shape = agent::Shape::from_args(options)?;
     (shape.asks, shape.max_turns) = (args.approve != Approve::Auto, args.max_turns);
     let (sources, outside) = sources::find(options)?;
     shape.sources = sources;
-    let keep = if args.no_save { None } else { kept::place(&args.database)? };
-    let keeps_inside = keep.as_ref().is_some_and(|keep| kept::is_inside(keep, &options.root));
-    let keep = keep.filter(|_| !keeps_inside).map(Keep::in_dir);
-    let files = agent::open_keeping(&options.root, keep)?;
+    let undo_file = if args.no_save { None } else { undo::file(&args.database)? };
+    let inside = undo_file.as_ref().is_some_and(|file| undo::is_inside(file, &options.root));
+    let store = undo_file.filter(|_| !inside).map(UndoStore::at);
+    let files = agent::open_recorded(&options.root, store)?;
     let choice = model_choice::choose(options.model.as_deref(), options.base_url.as_deref(), &model_choice::env)?;
     let model = model_choice::make(&choice, options, &model_choice::env, WithoutKey::Refuse)?;
     if args.max_cost.is_some() && model.profile().price.is_none() {
         bail!("the price of {} is not known, so --max-cost cannot be kept; limit it with --max-tokens", choice.name);
     }
     let workspace = agent::workspace(options, files, &outside)?;
-    let mut builder = shape.builder(model).dyn_backend(workspace.clone());
+    let mut builder = shape.builder(model).backend(workspace.clone());
     // A recording is played where those files and models are not.
     if args.record.is_none() {
         builder = agent::with_agents(builder, options);
@@ -59,21 +59,21 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let runtime = runtime::start()?;
     let session = runtime.block_on(Session::open(args, task, &choice.name))?;
     if let Some(journal) = &session.journal {
-        builder = builder.dyn_journal(journal.clone());
+        builder = builder.journal(journal.clone());
     }
     let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
-    let tape = runtime.block_on(async {
-        let Some(file) = &args.record else { return session.begin().await.map(|()| Tape::None) };
+    let recording = runtime.block_on(async {
+        let Some(file) = &args.record else { return session.begin().await.map(|()| Recording::None) };
         shape.carried = shape.sources.carry(&*workspace).await?;
-        let tape = Tape::record(file, serde_json::to_value(&shape)?).await?;
+        let recording = Recording::record(file, serde_json::to_value(&shape)?).await?;
         // A run that cannot begin leaves no recording of nothing.
         session.begin().await.inspect_err(|_| drop(fs::remove_file(file)))?;
-        Ok(tape)
+        Ok(recording)
     })?;
     if choice.reason != model_choice::Reason::Named && !args.quiet {
         output::remark(&format!("using {choice}"));
     }
-    if keeps_inside && !args.quiet && !args.json {
+    if inside && !args.quiet && !args.json {
         output::remark("files cannot be put back later: the database is inside of the directory; name one with --db");
     }
     let limits = Limits {
@@ -83,25 +83,25 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         time: args.timeout,
         key_variable: choice.key_variable(),
         thread: session.kept.clone(),
-        tape,
+        recording,
     };
-    let mut decider = match args.approve {
+    let mut approver = match args.approve {
         // What an earlier run has asked about is approved too.
-        Approve::Auto => Decider::Approve,
-        Approve::Deny => Decider::Reject,
-        Approve::Ask if args.json => Decider::lines(),
-        Approve::Ask => Decider::person(),
+        Approve::Auto => Approver::Approve,
+        Approve::Deny => Approver::Reject,
+        Approve::Ask if args.json => Approver::lines(),
+        Approve::Ask => Approver::person(),
     };
     if args.json {
-        drive(runtime, &agent, session.input, &limits, &mut decider, &mut JsonLines)
+        drive(runtime, &agent, session.input, &limits, &mut approver, &mut JsonLines)
     } else if args.quiet {
-        drive(runtime, &agent, session.input, &limits, &mut decider, &mut AnswerOnly::new())
+        drive(runtime, &agent, session.input, &limits, &mut approver, &mut AnswerOnly::new())
     } else {
         let mut live = Live::new(session.kept.clone());
         if let Some(thread) = &session.kept {
-            live = live.before(&runtime.block_on(agent.agent().state(thread))?);
+            live = live.before(&runtime.block_on(agent.state(thread))?);
         }
-        drive(runtime, &agent, session.input, &limits, &mut decider, &mut live)
+        drive(runtime, &agent, session.input, &limits, &mut approver, &mut live)
     }
 }
 
@@ -112,14 +112,14 @@ fn task(args: &RunArgs) -> Result<Task> {
         None | Some("-") if args.approve == Approve::Ask => {
             bail!("with --approve ask stdin is for your answers: give the task on the command line")
         }
-        given => Task::of(given),
+        given => Task::from_arg(given),
     }
 }
 
 /// Plays the model's part by a script: nothing is kept and nothing is asked.
 pub(crate) fn play(agent: &DeepAgent, task: String, renderer: &mut dyn Renderer) -> Result<Exit> {
     let runtime = runtime::start()?;
-    drive(runtime, agent, RunInput::new(task), &Limits::default(), &mut Decider::Approve, renderer)
+    drive(runtime, agent, RunInput::new(task), &Limits::default(), &mut Approver::Approve, renderer)
 }
 
 /// Plays a recorded run and the decisions that were made in it.
@@ -132,9 +132,9 @@ pub(crate) fn replay(
     turns: Option<u32>,
     renderer: &mut dyn Renderer,
 ) -> Result<Exit> {
-    let limits = Limits { turns, tape: Tape::Replay(replay.clone()), ..Limits::default() };
+    let limits = Limits { turns, recording: Recording::Replay(replay.clone()), ..Limits::default() };
     let mut renderer = Played { replay, renderer };
-    drive(runtime, agent, input, &limits, &mut Decider::Recorded(answers.into()), &mut renderer)
+    drive(runtime, agent, input, &limits, &mut Approver::Recorded(answers.into()), &mut renderer)
 }
 
 /// Runs to the end and says on stderr what stood in the way.
@@ -143,23 +143,23 @@ fn drive(
     agent: &DeepAgent,
     input: RunInput,
     limits: &Limits,
-    decider: &mut Decider,
+    approver: &mut Approver,
     renderer: &mut dyn Renderer,
 ) -> Result<Exit> {
     let ending = runtime.block_on(async {
         let ctrl_c = interrupt::catch().map_err(|error| anyhow!("Ctrl-C cannot be caught: {error}"))?;
-        let ending = live::follow(agent, input, limits, ctrl_c, decider, renderer).await;
-        Ok::<_, anyhow::Error>((ending?, limits.tape.finish().await))
+        let ending = live::follow(agent, input, limits, ctrl_c, approver, renderer).await;
+        Ok::<_, anyhow::Error>((ending?, limits.recording.finish().await))
     });
     // A tool that ignores its end must not hold the program.
     runtime.shutdown_background();
     let (ending, written) = ending?;
-    let (exit, words) = limits.tape.verdict(&ending, limits);
+    let (exit, words) = limits.recording.exit_status(&ending, limits);
     if let Some(words) = words {
-        output::complain(&words);
+        output::print_error(&words);
     }
     if let Err(error) = written {
-        output::complain(&format!("the recording ends before the run did: {error}"));
+        output::print_error(&format!("the recording ends before the run did: {error}"));
         return Ok(if exit == Exit::Done { Exit::Failed } else { exit });
     }
     Ok(exit)

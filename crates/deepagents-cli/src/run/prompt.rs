@@ -2,9 +2,9 @@
 
 use std::io;
 
-use deepagents::core::ask::Edited;
 use deepagents::core::env::Timestamp;
-use deepagents::{Decision, Question};
+use deepagents::core::interrupt::EditedAction;
+use deepagents::{ActionRequest, Decision};
 use serde_json::Value;
 
 use super::stdin::Lines;
@@ -40,7 +40,7 @@ impl Person {
     }
 
     /// Asks one question after the other; stops where there are no more answers.
-    pub(super) async fn decide(&mut self, questions: &[Question]) -> io::Result<Vec<(String, Decision)>> {
+    pub(super) async fn decide(&mut self, questions: &[ActionRequest]) -> io::Result<Vec<(String, Decision)>> {
         let mut answers = Vec::new();
         for question in questions {
             output::say(&shown(question));
@@ -52,7 +52,7 @@ impl Person {
         Ok(answers)
     }
 
-    async fn ask(&mut self, question: &Question) -> io::Result<Option<Decision>> {
+    async fn ask(&mut self, question: &ActionRequest) -> io::Result<Option<Decision>> {
         let mut begun = String::new();
         let mut prompt = KEYS;
         loop {
@@ -64,7 +64,7 @@ impl Person {
             match understand(&format!("{begun}{line}"), question) {
                 Said::Decision(decision) => match question.check(&decision, Timestamp::now()) {
                     Ok(()) => return Ok(Some(decision)),
-                    Err(error) => output::complain(&error.to_string()),
+                    Err(error) => output::print_error(&error.to_string()),
                 },
                 Said::Ask(more) if begun.is_empty() => {
                     begun = format!("{} ", line.trim());
@@ -72,7 +72,7 @@ impl Person {
                     continue;
                 }
                 Said::Ask(_) => {}
-                Said::Unclear(problem) => output::complain(&problem),
+                Said::Unclear(problem) => output::print_error(&problem),
             }
             begun.clear();
             prompt = KEYS;
@@ -81,7 +81,7 @@ impl Person {
 }
 
 /// What the line of a person says about a call.
-fn understand(line: &str, question: &Question) -> Said {
+fn understand(line: &str, question: &ActionRequest) -> Said {
     let line = line.trim();
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let rest = rest.trim();
@@ -90,7 +90,9 @@ fn understand(line: &str, question: &Question) -> Said {
         "n" | "no" => Said::Decision(Decision::Reject { message: (!rest.is_empty()).then(|| rest.to_owned()) }),
         "e" | "edit" if rest.is_empty() => Said::Ask("arguments, as JSON: "),
         "e" | "edit" => match serde_json::from_str::<Value>(rest) {
-            Ok(args) => Said::Decision(Decision::Edit { edited_action: Edited { name: question.tool.clone(), args } }),
+            Ok(args) => {
+                Said::Decision(Decision::Edit { edited_action: EditedAction { name: question.tool.clone(), args } })
+            }
             Err(error) => Said::Unclear(format!("that is no JSON: {error}")),
         },
         "r" | "respond" if rest.is_empty() => Said::Ask("what the agent is told in place of the result: "),
@@ -100,7 +102,7 @@ fn understand(line: &str, question: &Question) -> Said {
 }
 
 /// The call as a person judges it: every argument, long ones cut.
-fn shown(question: &Question) -> String {
+fn shown(question: &ActionRequest) -> String {
     let agent = if question.call.path.is_empty() { "" } else { " (sub-agent)" };
     let mut out = format!("? {}{agent}", tool_line(&question.tool, &question.args));
     for (name, value) in question.args.as_object().into_iter().flatten() {
@@ -135,9 +137,9 @@ mod tests {
 
     use super::*;
 
-    fn question() -> Question {
+    fn question() -> ActionRequest {
         let args = json!({"file_path": "/a.txt", "content": "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13\n14"});
-        Question::about(&CallId::default(), "write_file", args, "2026-01-01T00:00:00Z")
+        ActionRequest::about(&CallId::default(), "write_file", args, "2026-01-01T00:00:00Z")
     }
 
     #[test]

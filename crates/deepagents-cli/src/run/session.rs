@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
-use deepagents::core::journal::{Journal, Status, ThreadInfo, ThreadQuery};
+use deepagents::core::journal::{Journal, RunStatus, ThreadInfo, ThreadQuery};
 use deepagents::{MemoryJournal, RunInput};
 use serde_json::{Map, Value, json};
 
@@ -81,7 +81,7 @@ async fn find(args: &RunArgs, journal: &dyn Journal, root: &str) -> Result<Optio
 fn go_on(info: &ThreadInfo, task: Option<&str>) -> Result<RunInput> {
     let input = match task {
         Some(task) => RunInput::new(task).thread(&info.id),
-        None if matches!(info.status, Status::Ended | Status::Empty) => {
+        None if matches!(info.status, RunStatus::Ended | RunStatus::Empty) => {
             bail!("the last run of thread {} has ended; say what is to be done next, such as \"Go on\"", info.id)
         }
         None => RunInput::resume(&info.id),

@@ -19,7 +19,7 @@ pub(super) enum Task {
 
 impl Task {
     /// The task as given; stdin's content where it is absent or `-`.
-    pub(super) fn of(given: Option<&str>) -> Result<Self> {
+    pub(super) fn from_arg(given: Option<&str>) -> Result<Self> {
         match given {
             Some(text) if text != "-" => not_empty(text.to_owned()).map(Self::Given),
             None if io::stdin().is_terminal() => {

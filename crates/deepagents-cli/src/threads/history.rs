@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use anyhow::Result;
 use deepagents::DeepAgent;
-use deepagents::core::journal::{Checkpoint, Journal, Origin, Record, RecordUpdate, ThreadInfo};
+use deepagents::core::journal::{Checkpoint, CheckpointSource, Journal, Record, RecordUpdate, ThreadInfo};
 use deepagents::core::message::{Author, Message, MessageOp};
 use deepagents::core::state::{Channel, MessagesChannel};
-use deepagents::fs::KeptFiles;
+use deepagents::fs::FileUndo;
 use serde_json::{Value, json};
 
 use crate::render::style::printable;
@@ -23,7 +23,7 @@ pub(super) async fn history(
     info: &ThreadInfo,
     as_json: bool,
 ) -> Result<String> {
-    let checkpoints = agent.agent().history(&info.id, None, usize::MAX).await?;
+    let checkpoints = agent.history(&info.id, None, usize::MAX).await?;
     let (mut list, mut lines) = (Vec::new(), Vec::new());
     for (at, checkpoint) in checkpoints.iter().enumerate() {
         let below = checkpoints.get(at + 1).map(|older| older.position);
@@ -51,7 +51,8 @@ fn as_data(checkpoint: &Checkpoint, what: &str) -> Value {
 
 /// A parent is told where it is neither the position below nor in the words.
 fn line(checkpoint: &Checkpoint, below: Option<u64>, what: &str) -> String {
-    let parent = checkpoint.parent.filter(|parent| Some(*parent) != below && checkpoint.origin != Origin::Rewind);
+    let parent =
+        checkpoint.parent.filter(|parent| Some(*parent) != below && checkpoint.origin != CheckpointSource::Rewind);
     let parent = parent.map(|parent| format!("  (from {parent})")).unwrap_or_default();
     let at = checkpoint.at.strftime("%Y-%m-%d %H:%M:%SZ");
     format!("{:>6}  {at}  {what}{parent}", checkpoint.position).trim_end().to_owned()
@@ -65,7 +66,7 @@ async fn what(journal: &dyn Journal, thread: &str, range: Range<u64>) -> Result<
             Record::Update { update } => parts.extend(said(&update)?),
             Record::StateUpdated { update } => {
                 let changed = entries(&update)?.into_iter().map(|(channel, _)| channel);
-                let changed: Vec<String> = changed.filter(|channel| channel != KeptFiles::NAME).collect();
+                let changed: Vec<String> = changed.filter(|channel| channel != FileUndo::NAME).collect();
                 if !changed.is_empty() {
                     parts.push(format!("changed {}", changed.join(", ")));
                 }
@@ -73,8 +74,8 @@ async fn what(journal: &dyn Journal, thread: &str, range: Range<u64>) -> Result<
             Record::ToolFinished { message, .. } => {
                 parts.push(format!("{} {}", if message.is_error { '✗' } else { '✓' }, message.name));
             }
-            Record::ToolAsked { .. } => parts.push("a call waits for a decision".to_owned()),
-            Record::Rewound { to, .. } => parts.push(format!("went back to {to}")),
+            Record::ToolInterrupted { .. } => parts.push("a call waits for a decision".to_owned()),
+            Record::Rewind { to, .. } => parts.push(format!("went back to {to}")),
             Record::RunFinished { stop: None, .. } => parts.push("the run failed".to_owned()),
             _ => {}
         }

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use deepagents::core::env::Timestamp;
-use deepagents::core::journal::{Journal, Status, ThreadInfo, ThreadQuery};
+use deepagents::core::journal::{Journal, RunStatus, ThreadInfo, ThreadQuery};
 use serde_json::{Value, json};
 
 use crate::render::style::first_line;
@@ -44,9 +44,9 @@ pub(super) fn info(thread: &ThreadInfo) -> Value {
 /// How a thread stands, in a word.
 pub(super) fn standing(thread: &ThreadInfo) -> &'static str {
     match (thread.status, &thread.owner) {
-        (Status::Open, Some(_)) => "running",
-        (Status::Open, None) => "interrupted",
-        (status, _) => status.word(),
+        (RunStatus::Open, Some(_)) => "running",
+        (RunStatus::Open, None) => "interrupted",
+        (status, _) => status.as_str(),
     }
 }
 

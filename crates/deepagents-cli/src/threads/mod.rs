@@ -3,10 +3,10 @@
 pub(crate) mod database;
 mod history;
 mod id;
-pub(crate) mod kept;
 mod list;
 mod rewind;
 mod show;
+pub(crate) mod undo;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use deepagents::DeepAgent;
 use deepagents::core::env::Timestamp;
-use deepagents::core::journal::{Journal, Keep as History, ThreadQuery};
-use deepagents::fs::{Keep, StateBackend};
+use deepagents::core::journal::{Journal, RetentionPolicy, ThreadQuery};
+use deepagents::fs::{StateBackend, UndoStore};
 use deepagents::models::scripted::ScriptedModel;
 use deepagents_persist::Sqlite;
 
@@ -30,8 +30,8 @@ pub(crate) fn threads(args: &ThreadsArgs) -> Result<Exit> {
     let text = runtime::start()?.block_on(async {
         match (database::open_existing(&args.database).await?, &args.command) {
             (Some(database), command) => {
-                let keep = kept::place(&args.database)?.map(Keep::in_dir);
-                run(Arc::new(database), keep.as_ref(), command).await
+                let store = undo::file(&args.database)?.map(UndoStore::at);
+                run(Arc::new(database), store.as_ref(), command).await
             }
             (None, ThreadsCommand::List { json, .. }) => {
                 Ok(if *json { "[]" } else { "there are no threads yet" }.into())
@@ -44,7 +44,7 @@ pub(crate) fn threads(args: &ThreadsArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-async fn run(database: Arc<Sqlite>, keep: Option<&Keep>, command: &ThreadsCommand) -> Result<String> {
+async fn run(database: Arc<Sqlite>, store: Option<&UndoStore>, command: &ThreadsCommand) -> Result<String> {
     let find = |given: &str| {
         let (database, given) = (database.clone(), given.to_owned());
         async move { database::find(&*database, &given).await }
@@ -63,12 +63,12 @@ async fn run(database: Arc<Sqlite>, keep: Option<&Keep>, command: &ThreadsComman
         ThreadsCommand::Fork { thread, at } => {
             let (info, to) = (find(thread).await?, fresh(&*database).await?);
             database.threads().copy(&info.id, &to, *at).await?;
-            kept::adopt(keep, &agent(database)?, &to).await?;
+            undo::adopt(store, &agent(database)?, &to).await?;
             Ok(to)
         }
         ThreadsCommand::Rewind { thread, position, files, conflicts } => {
             let info = find(thread).await?;
-            rewind::rewind(database, keep, &info, *position, *files, *conflicts).await
+            rewind::rewind(database, store, &info, *position, *files, *conflicts).await
         }
         ThreadsCommand::Delete { threads } => {
             // All are found before the first is gone.
@@ -84,7 +84,7 @@ async fn run(database: Arc<Sqlite>, keep: Option<&Keep>, command: &ThreadsComman
                 database.threads().delete(&id).await?;
                 lines.push(format!("deleted {id}"));
             }
-            kept::sweep(keep, database.clone()).await?;
+            undo::gc(store, database.clone()).await?;
             Ok(lines.join("\n"))
         }
         ThreadsCommand::Prune { threads, older_than, .. } => {
@@ -96,7 +96,7 @@ async fn run(database: Arc<Sqlite>, keep: Option<&Keep>, command: &ThreadsComman
             if threads.is_empty() {
                 ids = database.threads().list(&ThreadQuery::default()).await?.into_iter().map(|info| info.id).collect();
             }
-            prune(database, keep, &ids, *older_than).await
+            prune(database, store, &ids, *older_than).await
         }
         ThreadsCommand::Export { thread } => {
             let info = find(thread).await?;
@@ -107,33 +107,33 @@ async fn run(database: Arc<Sqlite>, keep: Option<&Keep>, command: &ThreadsComman
 
 async fn prune(
     database: Arc<Sqlite>,
-    keep: Option<&Keep>,
+    store: Option<&UndoStore>,
     ids: &[String],
     older_than: Option<Duration>,
 ) -> Result<String> {
     let history = match older_than {
-        None => History::Latest,
+        None => RetentionPolicy::Latest,
         Some(age) => {
             let since = Timestamp::now().checked_sub(age);
-            History::Since(since.map_err(|_| anyhow!("nothing is as old as --older-than says"))?)
+            RetentionPolicy::Since(since.map_err(|_| anyhow!("nothing is as old as --older-than says"))?)
         }
     };
     let agent = agent(database.clone())?;
     let mut lines = Vec::new();
     for id in ids {
         let before = database.threads().get(id).await?.map_or(0, |info| info.bytes);
-        agent.agent().prune(id, &history).await?;
-        kept::trim(keep, &agent, id).await?;
+        agent.prune(id, &history).await?;
+        undo::trim(store, &agent, id).await?;
         let after = database.threads().get(id).await?.map_or(0, |info| info.bytes);
         lines.push(format!("{id}  {before} -> {after} bytes"));
     }
-    kept::sweep(keep, database.clone()).await?;
+    undo::gc(store, database.clone()).await?;
     Ok(lines.join("\n"))
 }
 
 /// An agent that knows what threads hold. It is never run.
 fn agent(database: Arc<Sqlite>) -> Result<DeepAgent> {
-    let builder = DeepAgent::builder().model(ScriptedModel::new([])).dyn_journal(database);
+    let builder = DeepAgent::builder().model(ScriptedModel::new([])).journal(database);
     // With files of any kind, so that all that threads know of theirs is understood.
     let builder = builder.backend_per_run(|_| Arc::new(StateBackend::new()));
     builder.build().map_err(|error| anyhow!("{error}"))

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow, bail};
 use deepagents::DeepAgent;
 use deepagents::core::journal::ThreadInfo;
-use deepagents::fs::{FileChange, FileVersion, Keep, OnConflict, RestoreError, RestorePlan, VPath, Why};
+use deepagents::fs::{
+    ConflictReason, FileChange, FileVersion, OnConflict, RestoreError, RestorePlan, UndoStore, VPath,
+};
 use deepagents::models::scripted::ScriptedModel;
 use deepagents::rewind::{Done, Rewind, RewindError};
 use deepagents_persist::Sqlite;
@@ -23,14 +25,14 @@ const ELSEWHERE: &str = "what was changed in other directories stays as it is";
 /// Makes a thread go on from an earlier position, with its files where that is wanted.
 pub(super) async fn rewind(
     database: Arc<Sqlite>,
-    keep: Option<&Keep>,
+    store: Option<&UndoStore>,
     info: &ThreadInfo,
     position: u64,
     files: RewindFiles,
     conflicts: Option<Conflicts>,
 ) -> Result<String> {
-    let (Some(keep), false) = (keep, files == RewindFiles::No) else {
-        super::agent(database)?.agent().rewind(&info.id, position).await?;
+    let (Some(store), false) = (store, files == RewindFiles::No) else {
+        super::agent(database)?.rewind(&info.id, position).await?;
         return Ok(format!("{} goes on from position {position}; files stay as they are", info.id));
     };
     let Some(root) = info.metadata.get("root").and_then(Value::as_str) else {
@@ -39,13 +41,13 @@ pub(super) async fn rewind(
     if !Path::new(root).is_dir() {
         bail!("the directory {root} of thread {} is not there; with --files no its files stay as they are", info.id);
     }
-    let files_of = agent::open_keeping(Path::new(root), Some(keep.clone()))
+    let files_of = agent::open_recorded(Path::new(root), Some(store.clone()))
         .map_err(|error| anyhow!("{error}; with --files no the files of the thread stay as they are"))?;
-    let builder = DeepAgent::builder().model(ScriptedModel::new([])).dyn_journal(database);
+    let builder = DeepAgent::builder().model(ScriptedModel::new([])).journal(database);
     let agent = builder.backend(files_of.clone()).build().map_err(|error| anyhow!("{error}"))?;
     let back = Rewind::new(&agent, &files_of, info.id.as_str(), position);
     let plan = back.plan().await.map_err(told)?;
-    if plan.elsewhere > 0 && plan.changes.is_empty() && plan.conflicts.is_empty() && plan.stays.is_empty() {
+    if plan.elsewhere > 0 && plan.changes.is_empty() && plan.conflicts.is_empty() && plan.skipped.is_empty() {
         bail!(
             "the files that thread {} has changed since are in another directory than {root}, or it was moved; nothing \
              was done: with --files no they stay as they are",
@@ -128,14 +130,14 @@ fn shown(plan: &RestorePlan, root: &str) -> String {
         out += &format!("\n  {}", line(change));
     }
     for conflict in &plan.conflicts {
-        let why = match conflict.why {
-            Why::ChangedBetween => "changed by somebody else before the agent changed it again",
+        let reason = match conflict.reason {
+            ConflictReason::ChangedBetween => "changed by somebody else before the agent changed it again",
             _ => "changed by somebody else",
         };
-        out += &format!("\n! {}  ({why})", line(&conflict.change));
+        out += &format!("\n! {}  ({reason})", line(&conflict.change));
     }
-    for stays in &plan.stays {
-        out += &format!("\n  stays     {}: {}", stays.path, stays.why);
+    for skipped in &plan.skipped {
+        out += &format!("\n  stays     {}: {}", skipped.path, skipped.reason);
     }
     if plan.elsewhere > 0 {
         out += &format!("\n  {ELSEWHERE}");
@@ -169,8 +171,8 @@ fn report(id: &str, position: u64, plan: &RestorePlan, done: &Done) -> String {
     add("removed", gone);
     add("left as they are", done.skipped.iter().collect());
     add("changed by calls whose outcome was lost", plan.unrecorded.iter().collect());
-    for stays in &plan.stays {
-        out += &format!("\nnot put back: {}: {}", stays.path, stays.why);
+    for skipped in &plan.skipped {
+        out += &format!("\nnot put back: {}: {}", skipped.path, skipped.reason);
     }
     if plan.elsewhere > 0 {
         out += &format!("\n{ELSEWHERE}");

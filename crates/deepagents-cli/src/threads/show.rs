@@ -13,7 +13,7 @@ use crate::render::{tool_error, tool_line};
 /// The conversation, as text or as JSON.
 pub(super) async fn show(agent: &DeepAgent, info: &ThreadInfo, at: Option<u64>, as_json: bool) -> Result<String> {
     let state = match at {
-        Some(position) => agent.agent().state_at(&info.id, position).await?,
+        Some(position) => agent.state_at(&info.id, position).await?,
         None => agent.state(&info.id).await?,
     };
     if as_json {

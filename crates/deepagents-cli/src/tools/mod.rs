@@ -1,7 +1,8 @@
 //! `deepagents tools`: tool calls by hand.
 
+mod driver;
 mod line;
-mod operator;
+
 mod seed;
 
 use std::fs;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use deepagents::core::agent::Agent;
-use deepagents::fs::permissions::{Asking, Guarded, Permissions, Rule};
+use deepagents::fs::permissions::{OnAsk, PermissionedBackend, Permissions, Rule};
 use deepagents::fs::sandbox::Network;
 use deepagents::fs::{Backend, StateBackend};
 use deepagents::middleware::filesystem::{Filesystem, FilesystemOptions};
@@ -29,10 +30,10 @@ pub(crate) fn tools(args: &ToolsArgs) -> Result<Exit> {
     let (backend, files) = runtime.block_on(files(args, rules))?;
     let options =
         FilesystemOptions { read_before_edit: args.read_before_edit == Switch::On, ..FilesystemOptions::default() };
-    let (operator, mut desk) = operator::pair();
+    let (driver, mut session) = driver::pair();
     // One run for all lines: its state is what is kept from one to the next.
-    let agent = Agent::builder(operator)
-        .middleware(Filesystem::shared(backend).options(options))
+    let agent = Agent::builder(driver)
+        .middleware(Filesystem::new(backend).options(options))
         .max_model_calls(u32::MAX)
         .build()
         .map_err(|error| anyhow!("{error}"))?;
@@ -50,7 +51,7 @@ pub(crate) fn tools(args: &ToolsArgs) -> Result<Exit> {
         }
         let answer = match line::call(&bytes) {
             Err(problem) => Answer::error(problem),
-            Ok(call) => match desk.make(call) {
+            Ok(call) => match session.make(call) {
                 Some(answer) => answer,
                 // The run has ended on its own: it failed.
                 None => break,
@@ -58,7 +59,7 @@ pub(crate) fn tools(args: &ToolsArgs) -> Result<Exit> {
         };
         print(&answer)?;
     }
-    drop(desk);
+    drop(session);
     match runtime.block_on(run) {
         Ok(Ok(_)) => Ok(Exit::Done),
         Ok(Err(error)) => {
@@ -97,7 +98,7 @@ async fn files(args: &ToolsArgs, rules: Option<Permissions>) -> Result<(Arc<dyn 
         }
     };
     Ok(match rules {
-        Some(rules) => (Arc::new(Guarded::new(backend, rules, Asking::Refused)), files),
+        Some(rules) => (Arc::new(PermissionedBackend::new(backend, rules, OnAsk::Refuse)), files),
         None => (backend, files),
     })
 }

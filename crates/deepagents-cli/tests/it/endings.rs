@@ -22,7 +22,7 @@ fn a_step_limit_is_told_and_is_no_success() {
 
 #[test]
 fn a_cut_off_answer_is_told_and_is_no_success() {
-    let server = Server::start([Reply::Stopped("Half an ans", "length")]);
+    let server = Server::start([Reply::CutOff("Half an ans", "length")]);
     let dir = tempfile::tempdir().unwrap();
     let finished = finish(run(dir.path(), &server.address).args(["-q", "Tell"]));
     assert_eq!((finished.code, finished.out.as_str()), (Some(1), "Half an ans\n"), "{finished:?}");

@@ -53,19 +53,21 @@ fn every_kind_of_event_is_documented() {
     let page = include_str!("../../../../docs/events.md");
     let source = include_str!("../../../deepagents-core/src/event.rs");
     let kinds = source.split("pub enum EventKind {").nth(1).unwrap();
-    let names = kinds
-        .lines()
-        .filter_map(|line| line.strip_prefix("    ")?.strip_suffix(" {"))
-        .filter(|name| !name.starts_with(' '));
-    let mut seen = 0;
-    for name in names {
+    let (mut seen, mut renamed) = (0, None);
+    for line in kinds.lines().filter_map(|line| line.strip_prefix("    ")) {
+        if let Some(name) = line.strip_prefix("#[serde(rename = \"") {
+            renamed = name.strip_suffix("\")]").map(str::to_owned);
+            continue;
+        }
+        let Some(name) = line.strip_suffix(" {").filter(|name| !name.starts_with(' ')) else { continue };
         let snake: String = name
             .chars()
             .enumerate()
             .flat_map(|(at, c)| [(at > 0 && c.is_uppercase()).then_some('_'), Some(c.to_ascii_lowercase())])
             .flatten()
             .collect();
-        assert!(page.contains(&format!("`{snake}`")), "docs/events.md does not tell of {snake}");
+        let word = renamed.take().unwrap_or(snake);
+        assert!(page.contains(&format!("`{word}`")), "docs/events.md does not tell of {word}");
         seen += 1;
     }
     assert!(seen > 10, "the kinds were not found");

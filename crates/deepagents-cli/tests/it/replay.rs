@@ -126,7 +126,7 @@ fn the_exit_code_is_that_of_the_recorded_run() {
         let again = finish(&mut replay(&file));
         assert_eq!(again.code, Some(1), "{again:?}");
         assert!(recorded.err.contains(words) && again.err.contains(words), "{recorded:?} {again:?}");
-        assert!(!again.err.contains("departs"), "{again:?}");
+        assert!(!again.err.contains("diverges"), "{again:?}");
         assert_eq!(shown(&again), shown(&recorded));
     }
 }
@@ -205,7 +205,7 @@ fn a_program_that_would_ask_something_else_says_where() {
     fs::write(&file, other).unwrap();
     let again = finish(&mut replay(&file));
     assert_eq!(again.code, Some(1), "{again:?}");
-    let words = "the replay departs from the recording: turn 0 of main: the request differs at system[0].text: ";
+    let words = "the replay diverges from the recording: turn 0 of main: the request differs at system[0].text: ";
     assert!(again.err.contains(words) && again.err.contains("Be quick."), "{again:?}");
 }
 
@@ -215,14 +215,14 @@ fn what_cannot_be_played_or_recorded_is_refused_with_the_reason() {
     let none = dir.path().join("none.jsonl");
     assert!(finish(&mut replay(&none)).one_message().contains("none.jsonl` cannot be opened"));
     fs::write(&file, "{\"hello\":1}\n").unwrap();
-    assert!(finish(&mut replay(&file)).one_message().contains("no recording of a run"));
+    assert!(finish(&mut replay(&file)).one_message().contains("this is no recording"));
     let server = Server::start([]);
     let finished = finish(record(&root, &server, &file).args(["--no-save", "Write"]));
     assert!(finished.one_message().contains("exists already and is not overwritten"), "{finished:?}");
     assert_eq!(server.requests().len(), 0, "no model is asked for a run that cannot be recorded");
-    let newer = "{\"kind\":\"run_recording\",\"v\":2}\n";
+    let newer = "{\"kind\":\"recording\",\"v\":3}\n";
     fs::write(&file, newer).unwrap();
-    assert!(finish(&mut replay(&file)).one_message().contains("is of version 2, this program reads version 1"));
+    assert!(finish(&mut replay(&file)).one_message().contains("is of version 3, this program reads versions up to 2"));
     let header = json!({"kind": "run_recording", "v": 1, "program": "other", "agent": "a", "model": "m:m", "profile": {"cache_marks": true}});
     fs::write(&file, format!("{header}\n")).unwrap();
     assert!(finish(&mut replay(&file)).one_message().contains("not made with `deepagents run --record`"));

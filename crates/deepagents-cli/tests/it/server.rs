@@ -18,7 +18,7 @@ pub(crate) enum Reply {
     /// One tool call.
     Call(&'static str, Value),
     /// Text that ends for this reason.
-    Stopped(&'static str, &'static str),
+    CutOff(&'static str, &'static str),
     /// An error.
     Status(u16, Value),
     /// Nothing, until the client goes away.
@@ -126,7 +126,7 @@ fn answer(stream: &mut TcpStream, reply: Reply, streamed: bool) -> std::io::Resu
             chunk(stream, &json!({"tool_calls": [{"index": 0, "function": {"arguments": tail}}]}), None)?;
             end(stream, "tool_calls")
         }
-        Reply::Stopped(text, reason) => {
+        Reply::CutOff(text, reason) => {
             begin(stream)?;
             chunk(stream, &json!({"content": text}), None)?;
             end(stream, reason)

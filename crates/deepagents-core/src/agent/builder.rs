@@ -3,17 +3,19 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use super::{Agent, AgentParts};
-use crate::ask::{PausedChildren, Questions};
+use super::Agent;
+use crate::context::AgentDefinition;
 use crate::env::{Clock, Ids, RandomIds, SystemClock};
+use crate::error::{BoxError, BudgetError};
+use crate::interrupt::{ActionRequests, PausedChildren};
 use crate::journal::Journal;
-use crate::middleware::{DynMiddleware, Middleware};
-use crate::model::{ChatModel, ModelSettings, SystemBlock};
-use crate::run::Budget;
+use crate::machine::Budget;
+use crate::middleware::DynMiddleware;
+use crate::model::{ChatModel, ModelSettings, SystemBlock, ToolSpec};
 use crate::state::{ChannelSpec, MessagesChannel, Schema, SchemaError, StructuredResponse};
 use crate::store::Store;
 use crate::structured::ResponseFormat;
-use crate::tool::{DynTool, ToolSpec};
+use crate::tool::DynTool;
 
 /// Model calls a run may make unless told otherwise.
 const MAX_MODEL_CALLS: u32 = 9_999;
@@ -52,6 +54,16 @@ pub struct AgentBuilder {
 }
 
 /// Why an agent cannot be built.
+///
+/// ```
+/// use deepagents_core::agent::{Agent, BuildError};
+/// # fn f(model: std::sync::Arc<dyn deepagents_core::model::ChatModel>) {
+/// match Agent::builder(model).max_model_calls(0).build() {
+///     Err(BuildError::Option(reason)) => assert_eq!(reason, "max_model_calls must be at least 1"),
+///     other => panic!("{other:?}"),
+/// }
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -77,9 +89,82 @@ pub enum BuildError {
     /// Two types claim one channel.
     #[error(transparent)]
     Channels(#[from] SchemaError),
+    /// The budget makes no sense.
+    #[error(transparent)]
+    Budget(#[from] BudgetError),
+    /// An option cannot be used because of another error.
+    #[error("{option}: {source}")]
+    Invalid {
+        /// What cannot be used, in words.
+        option: String,
+        /// Why.
+        source: BoxError,
+    },
     /// An option is missing or cannot be used.
     #[error("{0}")]
     Option(String),
+}
+
+/// The options that every builder of agents has, as methods of one with a field `options: AgentOptions`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! agent_option_methods {
+    () => {
+        /// Names the agent, for events and usage; `agent` by default.
+        pub fn name(mut self, name: impl Into<String>) -> Self {
+            self.options.name = Some(name.into());
+            self
+        }
+
+        /// Sampling and the like, for every model call.
+        pub fn settings(mut self, settings: $crate::model::ModelSettings) -> Self {
+            self.options.settings = settings;
+            self
+        }
+
+        /// Asks for the answer in a shape.
+        pub fn response_format(mut self, format: $crate::structured::ResponseFormat) -> Self {
+            self.options.format = Some(format);
+            self
+        }
+
+        /// Limits the model calls of this agent in a run; 9999 by default. Agents below it have limits of their own: a
+        /// [`budget`](Self::budget) counts them all.
+        pub fn max_model_calls(mut self, limit: u32) -> Self {
+            self.options.max_model_calls = Some(limit);
+            self
+        }
+
+        /// What a run of this agent may spend with all agents below it, where the run's own budget does not say otherwise.
+        pub fn budget(mut self, budget: $crate::run::Budget) -> Self {
+            self.options.budget = budget;
+            self
+        }
+
+        /// Keeps threads.
+        pub fn journal(mut self, journal: impl $crate::journal::Journal) -> Self {
+            self.options.journal = Some(::std::sync::Arc::new(journal));
+            self
+        }
+
+        /// Gives the agent long-term memory.
+        pub fn store(mut self, store: impl $crate::store::Store) -> Self {
+            self.options.store = Some(::std::sync::Arc::new(store));
+            self
+        }
+
+        /// Tells the time.
+        pub fn clock(mut self, clock: impl $crate::env::Clock) -> Self {
+            self.options.clock = Some(::std::sync::Arc::new(clock));
+            self
+        }
+
+        /// Makes ids.
+        pub fn ids(mut self, ids: impl $crate::env::Ids) -> Self {
+            self.options.ids = Some(::std::sync::Arc::new(ids));
+            self
+        }
+    };
 }
 
 impl AgentBuilder {
@@ -93,12 +178,6 @@ impl AgentBuilder {
         self
     }
 
-    /// Names the agent, for events and usage; `agent` by default.
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.options.name = Some(name.into());
-        self
-    }
-
     /// Adds a section to the system prompt, before those of the middlewares.
     pub fn system_prompt(mut self, text: impl Into<Arc<str>>) -> Self {
         self.system.push(SystemBlock::new(text));
@@ -106,80 +185,18 @@ impl AgentBuilder {
     }
 
     /// Adds a middleware at the end of the stack.
-    pub fn middleware(self, middleware: impl Middleware) -> Self {
-        self.dyn_middleware(Arc::new(middleware))
-    }
-
-    /// Adds a middleware chosen at run time.
-    pub fn dyn_middleware(mut self, middleware: Arc<dyn DynMiddleware>) -> Self {
-        self.middlewares.push(middleware);
+    pub fn middleware(mut self, middleware: impl DynMiddleware) -> Self {
+        self.middlewares.push(Arc::new(middleware));
         self
     }
 
     /// Adds a tool. It takes the place of a middleware's tool with the same name.
-    pub fn tool(self, tool: impl DynTool) -> Self {
-        self.dyn_tool(Arc::new(tool))
-    }
-
-    /// Adds a tool chosen at run time.
-    pub fn dyn_tool(mut self, tool: Arc<dyn DynTool>) -> Self {
-        self.tools.push(tool);
+    pub fn tool(mut self, tool: impl DynTool) -> Self {
+        self.tools.push(Arc::new(tool));
         self
     }
 
-    /// Sampling and the like, for every model call.
-    pub fn settings(mut self, settings: ModelSettings) -> Self {
-        self.options.settings = settings;
-        self
-    }
-
-    /// Asks for the answer in a shape.
-    pub fn response_format(mut self, format: ResponseFormat) -> Self {
-        self.options.format = Some(format);
-        self
-    }
-
-    /// Limits the model calls of this agent in a run; 9999 by default. Agents below it have limits of their own: a
-    /// [`budget`](Self::budget) counts them all.
-    pub fn max_model_calls(mut self, limit: u32) -> Self {
-        self.options.max_model_calls = Some(limit);
-        self
-    }
-
-    /// What a run of this agent may spend with all agents below it, where the run's own budget does not say otherwise.
-    pub fn budget(mut self, budget: Budget) -> Self {
-        self.options.budget = budget;
-        self
-    }
-
-    /// Keeps threads.
-    pub fn journal(self, journal: impl Journal) -> Self {
-        self.dyn_journal(Arc::new(journal))
-    }
-
-    /// Keeps threads in a shared journal.
-    pub fn dyn_journal(mut self, journal: Arc<dyn Journal>) -> Self {
-        self.options.journal = Some(journal);
-        self
-    }
-
-    /// Gives the agent long-term memory.
-    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
-        self.options.store = Some(store);
-        self
-    }
-
-    /// Tells the time.
-    pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.options.clock = Some(Arc::new(clock));
-        self
-    }
-
-    /// Makes ids.
-    pub fn ids(mut self, ids: impl Ids) -> Self {
-        self.options.ids = Some(Arc::new(ids));
-        self
-    }
+    agent_option_methods!();
 
     /// Builds the agent.
     ///
@@ -190,7 +207,7 @@ impl AgentBuilder {
         if max_model_calls == 0 {
             return Err(BuildError::Option("max_model_calls must be at least 1".to_owned()));
         }
-        self.options.budget.check().map_err(|error| BuildError::Option(error.to_string()))?;
+        self.options.budget.check()?;
         let mut names = HashSet::new();
         for middleware in &self.middlewares {
             if !names.insert(middleware.name()) {
@@ -198,10 +215,10 @@ impl AgentBuilder {
             }
         }
         let channels = [
-            ChannelSpec::of::<MessagesChannel>(),
-            ChannelSpec::of::<StructuredResponse>(),
-            ChannelSpec::of::<Questions>(),
-            ChannelSpec::of::<PausedChildren>(),
+            ChannelSpec::new::<MessagesChannel>(),
+            ChannelSpec::new::<StructuredResponse>(),
+            ChannelSpec::new::<ActionRequests>(),
+            ChannelSpec::new::<PausedChildren>(),
         ];
         let schema = Schema::new(channels.into_iter().chain(self.middlewares.iter().flat_map(|m| m.channels())))?;
         let (tools, specs) = self.collect_tools()?;
@@ -209,7 +226,7 @@ impl AgentBuilder {
         let mut system = self.system;
         system.extend(self.middlewares.iter().filter_map(|m| m.system_prompt()).map(SystemBlock::new));
         Ok(Agent {
-            parts: Arc::new(AgentParts {
+            definition: Arc::new(AgentDefinition {
                 name: options.name.unwrap_or_else(|| "agent".to_owned()),
                 model: self.model,
                 stack: self.middlewares.into(),

@@ -6,17 +6,20 @@ use tokio_util::sync::CancellationToken;
 
 use super::Agent;
 use crate::error::{Error, Result};
-use crate::journal::{self, Checkpoint, Claim, Keep, Lease, Position, Record, RecordUpdate, ThreadId};
-use crate::message::MessageOp;
-use crate::run::{Machine, Node, Run, RunInput, Stop, check_last_results, pending};
+use crate::ids::{LogPosition, ThreadId};
+use crate::journal::{self, Checkpoint, Claim, Lease, Record, RecordUpdate, RetentionPolicy};
+use crate::machine::{Machine, Node};
+use crate::message::{MessageOp, check_last_results, pending};
+use crate::run::{Run, RunInput};
 use crate::state::{MessagesChannel, State, Update};
+use crate::status::FinishReason;
 
 /// How long a change may own a thread.
 const LEASE: Duration = Duration::from_secs(60);
 
 /// What a thread is to remember of going back; see [`Agent::rewind_with`].
 #[derive(Clone, Debug, Default)]
-pub struct Rewinding {
+pub struct RewindPlan {
     /// A change of the state that is left, for those who go back to it.
     pub left: Update,
     /// A change of the state that the thread goes on from.
@@ -26,11 +29,11 @@ pub struct Rewinding {
 /// A thread went back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Rewound {
+pub struct RewindResult {
     /// The position that was left: rewinding to it undoes the rewind.
-    pub left: Position,
+    pub left: LogPosition,
     /// The position the thread goes on from.
-    pub end: Position,
+    pub end: LogPosition,
 }
 
 impl Agent {
@@ -44,25 +47,25 @@ impl Agent {
     /// # Errors
     /// When the agent has no journal or the log cannot be read.
     pub async fn state(&self, thread: &str) -> Result<State> {
-        let journal = self.parts.journal()?;
-        Ok(journal::load(&**journal, thread, self.parts.schema.clone(), None).await?.state)
+        let journal = self.definition.journal()?;
+        Ok(journal::load(&**journal, thread, self.definition.schema.clone(), None).await?.state)
     }
 
     /// The state of a thread at a position of its log, such as that of a checkpoint.
     ///
     /// # Errors
     /// When the log has no state there, because it ends before or was pruned.
-    pub async fn state_at(&self, thread: &str, position: Position) -> Result<State> {
-        let journal = self.parts.journal()?;
-        Ok(journal::load(&**journal, thread, self.parts.schema.clone(), Some(position)).await?.state)
+    pub async fn state_at(&self, thread: &str, position: LogPosition) -> Result<State> {
+        let journal = self.definition.journal()?;
+        Ok(journal::load(&**journal, thread, self.definition.schema.clone(), Some(position)).await?.state)
     }
 
     /// The checkpoints of a thread, newest first: those before a position, at most so many.
     ///
     /// # Errors
     /// When the agent has no journal or the log cannot be read.
-    pub async fn history(&self, thread: &str, before: Option<Position>, limit: usize) -> Result<Vec<Checkpoint>> {
-        Ok(journal::checkpoints(&**self.parts.journal()?, thread, before, limit).await?)
+    pub async fn history(&self, thread: &str, before: Option<LogPosition>, limit: usize) -> Result<Vec<Checkpoint>> {
+        Ok(journal::checkpoints(&**self.definition.journal()?, thread, before, limit).await?)
     }
 
     /// Changes the state of a thread, and returns the position after the change. A thread that does not exist begins to.
@@ -70,7 +73,7 @@ impl Agent {
     /// # Errors
     /// When somebody works on the thread, a channel refuses the change, or it puts a message between calls and their
     /// results.
-    pub async fn update_state(&self, thread: &str, update: Update) -> Result<Position> {
+    pub async fn update_state(&self, thread: &str, update: Update) -> Result<LogPosition> {
         let lease = self.own(thread, "update_state").await?;
         let done = self.append_update(&lease, update).await;
         give_up(lease).await;
@@ -78,7 +81,7 @@ impl Agent {
     }
 
     async fn own(&self, thread: &str, owner: &str) -> Result<Lease> {
-        let (journal, claim) = (self.parts.journal()?.clone(), Claim::new(owner, LEASE));
+        let (journal, claim) = (self.definition.journal()?.clone(), Claim::new(owner, LEASE));
         Ok(Lease::claim(journal, thread.to_owned(), claim, CancellationToken::new()).await?)
     }
 
@@ -93,7 +96,7 @@ impl Agent {
     /// use serde_json::json;
     /// # async fn example(agent: Agent) -> deepagents_core::error::Result<()> {
     /// let call = Block::call("c1", "get_weather", json!({"city": "Turin"}));
-    /// let answer = Update::message(Message::Assistant(AssistantMessage::of(vec![call])));
+    /// let answer = Update::message(Message::Assistant(AssistantMessage::new(vec![call])));
     /// agent.update_state_as("t1", Node::Model, answer).await?;
     /// // Makes the call and asks the model.
     /// let outcome = agent.resume("t1").outcome().await;
@@ -103,25 +106,25 @@ impl Agent {
     /// # Errors
     /// As [`update_state`](Self::update_state), and when a change as [`Node::Model`] does not end with an answer, or
     /// calls of the last one still wait for results.
-    pub async fn update_state_as(&self, thread: &str, node: Node, update: Update) -> Result<Position> {
+    pub async fn update_state_as(&self, thread: &str, node: Node, update: Update) -> Result<LogPosition> {
         let lease = self.own(thread, "update_state").await?;
         let done = self.append_update_as(&lease, node, update).await;
         give_up(lease).await;
         done
     }
 
-    async fn append_update_as(&self, lease: &Lease, node: Node, update: Update) -> Result<Position> {
+    async fn append_update_as(&self, lease: &Lease, node: Node, update: Update) -> Result<LogPosition> {
         let (journal, thread) = (&**lease.journal(), lease.thread());
-        let journal::LoadedFold { mut fold, head, .. } =
-            journal::load_fold(journal, thread, self.parts.schema.clone(), None).await?;
+        let journal::LoadedReplay { mut fold, head, .. } =
+            journal::load_replay(journal, thread, self.definition.schema.clone(), None).await?;
         // What the calls of an open turn said beside their results comes after the results that this change may give.
         let late = fold.settle().map_err(Error::from)?;
         if node == Node::Model && !pending(fold.state.messages()).is_empty() {
             let what = "calls of the last answer wait for results; give those first, as the tools";
             return Err(Error::Input(format!("thread `{thread}` cannot be changed as the model: {what}")));
         }
-        let late = if late.is_empty() { Update::none() } else { Update::of::<MessagesChannel>(late) };
-        let update = update.and(late).with_ids(&*self.parts.ids);
+        let late = if late.is_empty() { Update::none() } else { Update::new::<MessagesChannel>(late) };
+        let update = update.and(late).with_ids(&*self.definition.ids);
         fold.state.apply(&update)?;
         check_last_results(fold.state.messages())?;
         if node == Node::Model && fold.state.messages().iter().last().is_none_or(|m| m.as_assistant().is_none()) {
@@ -131,22 +134,22 @@ impl Agent {
         let put = |op: &&MessageOp| matches!(op, MessageOp::Put(message) if message.as_assistant().is_some());
         let answers = update.get::<MessagesChannel>().flatten().filter(put).count();
         let turn = fold.turns.saturating_add(u32::try_from(answers).unwrap_or(u32::MAX));
-        let (run, at) = (self.parts.ids.next("run"), self.parts.clock.now().to_string());
+        let (run, at) = (self.definition.ids.next("run"), self.definition.clock.now().to_string());
         let mut records = vec![
             Record::RunStarted { run: run.clone(), at },
             Record::StateUpdated { update: RecordUpdate::Live(update) },
-            Record::Step { machine: Machine::after(node, turn, self.parts.max_model_calls) },
+            Record::Step { machine: Machine::after(node, turn, self.definition.max_model_calls) },
         ];
         if node == Node::End {
-            records.push(Record::RunFinished { run, stop: Some(Stop::Ended) });
+            records.push(Record::RunFinished { run, stop: Some(FinishReason::Ended) });
         }
         Ok(journal.append(thread, lease.fence(), head, records).await?.end)
     }
 
-    async fn append_update(&self, lease: &Lease, update: Update) -> Result<Position> {
+    async fn append_update(&self, lease: &Lease, update: Update) -> Result<LogPosition> {
         let (journal, thread) = (&**lease.journal(), lease.thread());
-        let mut loaded = journal::load_fold(journal, thread, self.parts.schema.clone(), None).await?;
-        let update = update.with_ids(&*self.parts.ids);
+        let mut loaded = journal::load_replay(journal, thread, self.definition.schema.clone(), None).await?;
+        let update = update.with_ids(&*self.definition.ids);
         loaded.fold.state.apply(&update)?;
         check_last_results(loaded.fold.state.messages())?;
         let record = Record::StateUpdated { update: RecordUpdate::Live(update) };
@@ -158,8 +161,8 @@ impl Agent {
     ///
     /// # Errors
     /// When somebody works on the thread, or the log has no state at the position.
-    pub async fn rewind(&self, thread: &str, to: Position) -> Result<Position> {
-        let nothing = |_, _| async { Ok::<_, crate::error::Error>(Rewinding::default()) };
+    pub async fn rewind(&self, thread: &str, to: LogPosition) -> Result<LogPosition> {
+        let nothing = |_, _| async { Ok::<_, crate::error::Error>(RewindPlan::default()) };
         Ok(self.rewind_with(thread, to, nothing).await?.end)
     }
 
@@ -169,11 +172,11 @@ impl Agent {
     /// the thread; when it fails, the thread stays as it was.
     ///
     /// ```
-    /// use deepagents_core::agent::{Agent, Rewinding};
+    /// use deepagents_core::agent::{Agent, RewindPlan};
     /// # async fn example(agent: Agent) -> deepagents_core::error::Result<()> {
     /// let rewound = agent.rewind_with("t1", 7, async |here, there| {
     ///     println!("{} messages become {}", here.messages().len(), there.messages().len());
-    ///     Ok::<_, deepagents_core::error::Error>(Rewinding::default())
+    ///     Ok::<_, deepagents_core::error::Error>(RewindPlan::default())
     /// });
     /// println!("to undo it, rewind to {}", rewound.await?.left);
     /// # Ok(()) }
@@ -184,9 +187,9 @@ impl Agent {
     pub async fn rewind_with<E: From<Error>>(
         &self,
         thread: &str,
-        to: Position,
-        work: impl AsyncFnOnce(State, State) -> Result<Rewinding, E>,
-    ) -> Result<Rewound, E> {
+        to: LogPosition,
+        work: impl AsyncFnOnce(State, State) -> Result<RewindPlan, E>,
+    ) -> Result<RewindResult, E> {
         let lease = self.own(thread, "rewind").await?;
         let done = self.append_rewind(&lease, to, work).await;
         give_up(lease).await;
@@ -196,35 +199,35 @@ impl Agent {
     async fn append_rewind<E: From<Error>>(
         &self,
         lease: &Lease,
-        to: Position,
-        work: impl AsyncFnOnce(State, State) -> Result<Rewinding, E>,
-    ) -> Result<Rewound, E> {
-        let (journal, thread, schema) = (lease.journal(), lease.thread(), &self.parts.schema);
-        let here = journal::load_fold(&**journal, thread, schema.clone(), None).await.map_err(Error::from)?;
+        to: LogPosition,
+        work: impl AsyncFnOnce(State, State) -> Result<RewindPlan, E>,
+    ) -> Result<RewindResult, E> {
+        let (journal, thread, schema) = (lease.journal(), lease.thread(), &self.definition.schema);
+        let here = journal::load_replay(&**journal, thread, schema.clone(), None).await.map_err(Error::from)?;
         // What cannot be loaded cannot be gone back to.
-        let there = journal::load_fold(&**journal, thread, schema.clone(), Some(to)).await.map_err(Error::from)?;
+        let there = journal::load_replay(&**journal, thread, schema.clone(), Some(to)).await.map_err(Error::from)?;
         let (head, turn) = (here.head, here.fold.turns.saturating_add(1));
         let (mut left, mut goes_on) = (here.fold.state.clone(), there.fold.state.clone());
         let work = work(here.fold.state, there.fold.state).await?;
-        let ids = &*self.parts.ids;
-        let work = Rewinding { left: work.left.with_ids(ids), goes_on: work.goes_on.with_ids(ids) };
+        let ids = &*self.definition.ids;
+        let work = RewindPlan { left: work.left.with_ids(ids), goes_on: work.goes_on.with_ids(ids) };
         left.apply(&work.left).and_then(|()| goes_on.apply(&work.goes_on)).map_err(Error::from)?;
-        let noted =
+        let logged =
             |update: Update| (!update.is_empty()).then(|| Record::StateUpdated { update: RecordUpdate::Live(update) });
-        let before = noted(work.left);
-        let left = head + Position::from(before.is_some());
-        let back = Record::Rewound { to, turn };
-        let records = before.into_iter().chain([back]).chain(noted(work.goes_on)).collect();
+        let before = logged(work.left);
+        let left = head + LogPosition::from(before.is_some());
+        let back = Record::Rewind { to, turn };
+        let records = before.into_iter().chain([back]).chain(logged(work.goes_on)).collect();
         let end = journal.append(thread, lease.fence(), head, records).await.map_err(Error::from)?.end;
-        Ok(Rewound { left, end })
+        Ok(RewindResult { left, end })
     }
 
     /// Removes history from a thread; see [`prune`](journal::prune).
     ///
     /// # Errors
     /// When somebody works on the thread, or there is none.
-    pub async fn prune(&self, thread: &str, keep: &Keep) -> Result<()> {
-        Ok(journal::prune(&**self.parts.journal()?, thread, self.parts.schema.clone(), keep).await?)
+    pub async fn prune(&self, thread: &str, keep: &RetentionPolicy) -> Result<()> {
+        Ok(journal::prune(&**self.definition.journal()?, thread, self.definition.schema.clone(), keep).await?)
     }
 }
 

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, Journal, JournalError, Position, Record};
+use super::{Journal, JournalError, LogEntry, Record};
 use crate::env::Timestamp;
+use crate::ids::LogPosition;
 
 /// How many entries are read at once.
 const PAGE: u64 = 1_000;
@@ -15,22 +16,22 @@ const PAGE: u64 = 1_000;
 #[non_exhaustive]
 pub struct Checkpoint {
     /// The position.
-    pub position: Position,
+    pub position: LogPosition,
     /// The position it follows; none at the start, and where what it follows was pruned.
-    pub parent: Option<Position>,
+    pub parent: Option<LogPosition>,
     /// When it was written.
     pub at: Timestamp,
     /// The run that wrote it, or wrote last before it.
     pub run: Option<String>,
     /// What made it.
-    pub origin: Origin,
+    pub origin: CheckpointSource,
 }
 
 /// What made a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Origin {
+pub enum CheckpointSource {
     /// The input of a run.
     Input,
     /// A step of a run.
@@ -48,7 +49,7 @@ pub enum Origin {
 pub async fn checkpoints(
     journal: &dyn Journal,
     thread: &str,
-    before: Option<Position>,
+    before: Option<LogPosition>,
     limit: usize,
 ) -> Result<Vec<Checkpoint>, JournalError> {
     let mut found: VecDeque<Checkpoint> = VecDeque::new();
@@ -77,14 +78,14 @@ pub async fn checkpoints(
 #[derive(Default)]
 struct Walk {
     run: Option<String>,
-    last: Option<Position>,
+    last: Option<LogPosition>,
     begun: bool,
     /// The run began with a change by the application, in place of an input.
     changed: bool,
 }
 
 impl Walk {
-    fn step(&mut self, entry: Entry) -> Option<Checkpoint> {
+    fn step(&mut self, entry: LogEntry) -> Option<Checkpoint> {
         let mut parent = self.last;
         let origin = match entry.record {
             Record::RunStarted { run, .. } => {
@@ -100,13 +101,13 @@ impl Walk {
                 self.changed = true;
                 return None;
             }
-            Record::Step { .. } if std::mem::take(&mut self.begun) && !self.changed => Origin::Input,
-            Record::Step { .. } if std::mem::take(&mut self.changed) => Origin::Update,
-            Record::Step { .. } => Origin::Step,
-            Record::StateUpdated { .. } => Origin::Update,
-            Record::Rewound { to, .. } => {
+            Record::Step { .. } if std::mem::take(&mut self.begun) && !self.changed => CheckpointSource::Input,
+            Record::Step { .. } if std::mem::take(&mut self.changed) => CheckpointSource::Update,
+            Record::Step { .. } => CheckpointSource::Step,
+            Record::StateUpdated { .. } => CheckpointSource::Update,
+            Record::Rewind { to, .. } => {
                 parent = (to > 0).then_some(to);
-                Origin::Rewind
+                CheckpointSource::Rewind
             }
             _ => return None,
         };

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{JournalError, Position, Record};
+use super::{JournalError, Record};
+use crate::ids::LogPosition;
 
 /// Version of the JSON form of records. It grows when a field changes its meaning or goes away, not when one is added;
 /// older forms are lifted to the present one as they are read.
@@ -45,7 +46,7 @@ pub fn encode(record: &Record) -> Result<String, serde_json::Error> {
 ///
 /// # Errors
 /// [`JournalError::Newer`] for a later version, [`JournalError::Damaged`] for anything else that is no record.
-pub fn decode(thread: &str, position: Position, text: &str) -> Result<Record, JournalError> {
+pub fn decode(thread: &str, position: LogPosition, text: &str) -> Result<Record, JournalError> {
     let damaged = |error: serde_json::Error| JournalError::Damaged {
         thread: thread.to_owned(),
         position,

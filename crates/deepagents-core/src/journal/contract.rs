@@ -1,12 +1,14 @@
 //! What a journal does.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 
-use super::{JournalError, Position, Record, Threads};
+use super::{JournalError, Record, Threads};
 use crate::env::Timestamp;
+use crate::ids::LogPosition;
 
 /// Keeps the logs of threads.
 ///
@@ -57,7 +59,7 @@ pub trait Journal: Send + Sync + 'static {
         &'a self,
         thread: &'a str,
         fence: Fence,
-        expected: Position,
+        expected: LogPosition,
         records: Vec<Record>,
     ) -> BoxFuture<'a, Result<Appended, JournalError>>;
 
@@ -66,7 +68,7 @@ pub trait Journal: Send + Sync + 'static {
     ///
     /// # Errors
     /// When the log cannot be read.
-    fn load<'a>(&'a self, thread: &'a str, at: Option<Position>) -> BoxFuture<'a, Result<Loaded, JournalError>>;
+    fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> BoxFuture<'a, Result<Loaded, JournalError>>;
 
     /// The entries at these positions, in order; those that were pruned or not yet written are missing.
     ///
@@ -75,13 +77,13 @@ pub trait Journal: Send + Sync + 'static {
     fn read<'a>(
         &'a self,
         thread: &'a str,
-        positions: Range<Position>,
-    ) -> BoxFuture<'a, Result<Vec<Entry>, JournalError>>;
+        positions: Range<LogPosition>,
+    ) -> BoxFuture<'a, Result<Vec<LogEntry>, JournalError>>;
 
     /// Keeps a snapshot, in place of one at the same position, and returns the bytes it takes.
     ///
     /// # Errors
-    /// [`JournalError::Fenced`] as for an append; [`JournalError::Position`] when the log ends before it.
+    /// [`JournalError::Fenced`] as for an append; [`JournalError::NoState`] when the log ends before it.
     fn put_snapshot<'a>(
         &'a self,
         thread: &'a str,
@@ -91,6 +93,56 @@ pub trait Journal: Send + Sync + 'static {
 
     /// The threads as a whole: listing, metadata, copying, deleting.
     fn threads(&self) -> &dyn Threads;
+}
+
+/// So that a builder takes a journal and a shared one alike.
+impl<J: Journal + ?Sized> Journal for Arc<J> {
+    fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> BoxFuture<'a, Result<Fence, JournalError>> {
+        (**self).claim(thread, claim)
+    }
+
+    fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> BoxFuture<'a, Result<(), JournalError>> {
+        (**self).renew(thread, fence, lease)
+    }
+
+    fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> BoxFuture<'a, Result<(), JournalError>> {
+        (**self).release(thread, fence)
+    }
+
+    fn append<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        expected: LogPosition,
+        records: Vec<Record>,
+    ) -> BoxFuture<'a, Result<Appended, JournalError>> {
+        (**self).append(thread, fence, expected, records)
+    }
+
+    fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> BoxFuture<'a, Result<Loaded, JournalError>> {
+        (**self).load(thread, at)
+    }
+
+    fn read<'a>(
+        &'a self,
+        thread: &'a str,
+        positions: Range<LogPosition>,
+    ) -> BoxFuture<'a, Result<Vec<LogEntry>, JournalError>> {
+        (**self).read(thread, positions)
+    }
+
+    fn put_snapshot<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        snapshot: Snapshot,
+    ) -> BoxFuture<'a, Result<u64, JournalError>> {
+        (**self).put_snapshot(thread, fence, snapshot)
+    }
+
+    fn threads(&self) -> &dyn Threads {
+        (**self).threads()
+    }
 }
 
 /// Who wants a thread, and for how long.
@@ -139,16 +191,16 @@ impl Fence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
     /// Where the log ends now.
-    pub end: Position,
+    pub end: LogPosition,
     /// The bytes the records take; 0 where they take no storage.
     pub bytes: u64,
 }
 
 /// A record and its circumstances.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct LogEntry {
     /// The record's position: how many records were appended before it.
-    pub position: Position,
+    pub position: LogPosition,
     /// When it was appended, to the millisecond.
     pub at: Timestamp,
     /// The record.
@@ -159,7 +211,7 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// How many records it stands for.
-    pub position: Position,
+    pub position: LogPosition,
     /// The state and all else that the records say.
     pub body: String,
 }
@@ -172,9 +224,9 @@ pub struct Loaded {
     /// Bytes the snapshot takes.
     pub snapshot_bytes: u64,
     /// The entries after the snapshot, or all from the start.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<LogEntry>,
     /// Bytes the entries take.
     pub entry_bytes: u64,
     /// Where the whole log ends.
-    pub end: Position,
+    pub end: LogPosition,
 }

@@ -1,7 +1,7 @@
 //! Why a journal failed.
 
-use super::{Position, ThreadId};
 use crate::env::Timestamp;
+use crate::ids::{LogPosition, ThreadId};
 
 /// Why a journal failed.
 #[derive(Debug, thiserror::Error)]
@@ -15,9 +15,9 @@ pub enum JournalError {
         /// The thread.
         thread: ThreadId,
         /// Where the writer thought the log ends.
-        expected: Position,
+        expected: LogPosition,
         /// Where it ends.
-        found: Position,
+        found: LogPosition,
     },
     /// Somebody else works on the thread.
     #[error("thread `{thread}` is being worked on by {owner} until {until}; wait for its end or take it over")]
@@ -57,11 +57,11 @@ pub enum JournalError {
     },
     /// The log does not reach back, or forward, to a position.
     #[error("thread `{thread}` has no state at position {position}: {reason}")]
-    Position {
+    NoState {
         /// The thread.
         thread: ThreadId,
         /// The position.
-        position: Position,
+        position: LogPosition,
         /// Why.
         reason: &'static str,
     },
@@ -71,7 +71,7 @@ pub enum JournalError {
         /// The thread.
         thread: ThreadId,
         /// The record.
-        position: Position,
+        position: LogPosition,
         /// What is wrong.
         reason: String,
     },
@@ -84,11 +84,11 @@ pub enum JournalError {
         /// The thread.
         thread: ThreadId,
         /// The record.
-        position: Position,
+        position: LogPosition,
         /// Its version.
         version: u64,
     },
     /// The storage failed.
     #[error("the journal's storage failed: {0}")]
-    Storage(#[source] crate::error::BoxError),
+    Storage(#[source] Box<dyn std::error::Error + Send + Sync>),
 }

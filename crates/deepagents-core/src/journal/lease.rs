@@ -7,7 +7,8 @@ use futures_util::FutureExt;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{Claim, Fence, Journal, JournalError, ThreadId};
+use super::{Claim, Fence, Journal, JournalError};
+use crate::ids::ThreadId;
 
 /// Ownership of a thread: renewed in the background, given up when dropped.
 pub(crate) struct Lease {

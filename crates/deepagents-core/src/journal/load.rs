@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Entry, Fold, Folded, Journal, JournalError, Loaded, Position, Record, SnapshotRule};
+use super::{Journal, JournalError, Loaded, LogEntry, Record, Replay, ReplayedState, SnapshotRule};
+use crate::ids::LogPosition;
 use crate::state::Schema;
 
 /// What a thread amounts to at a position, by default the end of its log.
@@ -18,57 +19,57 @@ use crate::state::Schema;
 /// ```
 ///
 /// # Errors
-/// [`JournalError::Position`] when the log has no state there; otherwise when the log cannot be read.
+/// [`JournalError::NoState`] when the log has no state there; otherwise when the log cannot be read.
 pub async fn load(
     journal: &dyn Journal,
     thread: &str,
     schema: Arc<Schema>,
-    at: Option<Position>,
-) -> Result<Folded, JournalError> {
-    load_fold(journal, thread, schema, at).await?.fold.settled(thread)
+    at: Option<LogPosition>,
+) -> Result<ReplayedState, JournalError> {
+    load_replay(journal, thread, schema, at).await?.fold.settled(thread)
 }
 
 /// A fold, and what its log says beside.
-pub(crate) struct LoadedFold {
-    pub(crate) fold: Fold,
+pub(crate) struct LoadedReplay {
+    pub(crate) fold: Replay,
     pub(crate) rule: SnapshotRule,
     /// Where the whole log ends.
-    pub(crate) head: Position,
+    pub(crate) head: LogPosition,
 }
 
 /// Folds what a thread amounts to at a position.
-pub(crate) async fn load_fold(
+pub(crate) async fn load_replay(
     journal: &dyn Journal,
     thread: &str,
     schema: Arc<Schema>,
-    at: Option<Position>,
-) -> Result<LoadedFold, JournalError> {
+    at: Option<LogPosition>,
+) -> Result<LoadedReplay, JournalError> {
     let loaded = journal.load(thread, at).await?;
     let (head, target) = (loaded.end, at.unwrap_or(loaded.end));
-    let no_state = |position, reason| JournalError::Position { thread: thread.to_owned(), position, reason };
+    let no_state = |position, reason| JournalError::NoState { thread: thread.to_owned(), position, reason };
     if target > head {
         return Err(no_state(target, "the log ends before it"));
     }
     let rule = SnapshotRule { since: loaded.entry_bytes, last: loaded.snapshot_bytes };
     // From the end backwards: pieces of the log that follow each other, up to where a snapshot or the start is below.
-    let mut pieces: Vec<Vec<Entry>> = Vec::new();
+    let mut pieces: Vec<Vec<LogEntry>> = Vec::new();
     let mut target = target;
     let mut loaded = loaded;
     let base = loop {
         let Loaded { snapshot, mut entries, .. } = loaded;
         entries.truncate(entries.partition_point(|entry| entry.position < target));
         let start = snapshot.as_ref().map_or(0, |snapshot| snapshot.position);
-        if entries.len() as Position != target.saturating_sub(start) {
+        if entries.len() as LogPosition != target.saturating_sub(start) {
             return Err(no_state(target, "it was pruned"));
         }
-        let back = entries.iter().rposition(|entry| matches!(entry.record, Record::Rewound { .. }));
+        let back = entries.iter().rposition(|entry| matches!(entry.record, Record::Rewind { .. }));
         let Some(back) = back else {
             pieces.push(entries);
             break snapshot;
         };
         let piece = entries.split_off(back);
-        let Some(Record::Rewound { to, .. }) = piece.first().map(|entry| &entry.record) else { break snapshot };
-        let (to, from) = (*to, start + back as Position);
+        let Some(Record::Rewind { to, .. }) = piece.first().map(|entry| &entry.record) else { break snapshot };
+        let (to, from) = (*to, start + back as LogPosition);
         if to > from {
             return Err(JournalError::Damaged {
                 thread: thread.to_owned(),
@@ -85,17 +86,17 @@ pub(crate) async fn load_fold(
         };
     };
     let mut fold = match base {
-        Some(snapshot) => Fold::restore(thread, schema, &snapshot)?,
-        None => Fold::new(schema),
+        Some(snapshot) => Replay::restore(thread, schema, &snapshot)?,
+        None => Replay::new(schema),
     };
     for entry in pieces.into_iter().rev().flatten() {
         match entry.record {
-            Record::Rewound { turn, .. } => fold.rewound(turn, entry.position),
+            Record::Rewind { turn, .. } => fold.rewound(turn, entry.position),
             record => {
                 fold.end = entry.position;
                 fold.take(thread, record)?;
             }
         }
     }
-    Ok(LoadedFold { fold, rule, head })
+    Ok(LoadedReplay { fold, rule, head })
 }

@@ -10,16 +10,27 @@ use futures_core::future::BoxFuture;
 use serde_json::{Map, Value};
 
 use super::{
-    Appended, Claim, Entry, Fence, Journal, JournalError, Loaded, Position, Record, Snapshot, Status, ThreadId,
-    ThreadInfo, ThreadQuery, Threads, check_thread, encode,
+    Appended, Claim, Fence, Journal, JournalError, Loaded, LogEntry, Record, Snapshot, ThreadInfo, ThreadQuery,
+    Threads, check_thread, encode,
 };
 use crate::env::{Clock, SystemClock, Timestamp};
+use crate::ids::{LogPosition, ThreadId};
+use crate::status::RunStatus;
 
 type Done<'a, T> = BoxFuture<'a, Result<T, JournalError>>;
 
 /// Keeps logs in memory, for tests and for programs whose threads need not outlive them.
 ///
 /// Records are kept as they are, so they count no bytes and no snapshots fall due.
+///
+/// ```
+/// use deepagents_core::agent::Agent;
+/// use deepagents_core::journal::MemoryJournal;
+/// # fn f(model: std::sync::Arc<dyn deepagents_core::model::ChatModel>) -> Result<(), deepagents_core::agent::BuildError> {
+/// let agent = Agent::builder(model).journal(MemoryJournal::new()).build()?;
+/// # drop(agent);
+/// # Ok(()) }
+/// ```
 pub struct MemoryJournal {
     inner: Mutex<Inner>,
     clock: Arc<dyn Clock>,
@@ -34,8 +45,8 @@ struct Inner {
 #[derive(Clone)]
 struct Thread {
     info: ThreadInfo,
-    entries: Vec<Entry>,
-    snapshots: BTreeMap<Position, String>,
+    entries: Vec<LogEntry>,
+    snapshots: BTreeMap<LogPosition, String>,
     epoch: u64,
     lease_until: Timestamp,
     ttl: Option<Duration>,
@@ -62,8 +73,8 @@ impl Thread {
         self.info.expires_at.is_some_and(|at| at <= now)
     }
 
-    fn between(&self, positions: &Range<Position>) -> &[Entry] {
-        let at = |position: Position| self.entries.partition_point(|entry| entry.position < position);
+    fn between(&self, positions: &Range<LogPosition>) -> &[LogEntry] {
+        let at = |position: LogPosition| self.entries.partition_point(|entry| entry.position < position);
         self.entries.get(at(positions.start)..at(positions.end)).unwrap_or_default()
     }
 
@@ -165,7 +176,7 @@ impl Journal for MemoryJournal {
         &'a self,
         thread: &'a str,
         fence: Fence,
-        expected: Position,
+        expected: LogPosition,
         records: Vec<Record>,
     ) -> Done<'a, Appended> {
         self.with(|inner, now| {
@@ -175,7 +186,7 @@ impl Journal for MemoryJournal {
             }
             found.info.status = found.info.status.after(&records);
             for record in records {
-                found.entries.push(Entry { position: found.info.end, at: now, record });
+                found.entries.push(LogEntry { position: found.info.end, at: now, record });
                 found.info.end += 1;
             }
             found.touch(now);
@@ -183,7 +194,7 @@ impl Journal for MemoryJournal {
         })
     }
 
-    fn load<'a>(&'a self, thread: &'a str, at: Option<Position>) -> Done<'a, Loaded> {
+    fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> Done<'a, Loaded> {
         self.with(|inner, now| {
             let Some(found) = inner.find(thread, now) else { return Ok(Loaded::default()) };
             let until = at.unwrap_or(found.info.end);
@@ -200,7 +211,7 @@ impl Journal for MemoryJournal {
         })
     }
 
-    fn read<'a>(&'a self, thread: &'a str, positions: Range<Position>) -> Done<'a, Vec<Entry>> {
+    fn read<'a>(&'a self, thread: &'a str, positions: Range<LogPosition>) -> Done<'a, Vec<LogEntry>> {
         self.with(|inner, now| {
             Ok(inner.find(thread, now).map_or_else(Vec::new, |found| found.between(&positions).to_vec()))
         })
@@ -212,7 +223,7 @@ impl Journal for MemoryJournal {
             let Snapshot { position, body } = snapshot;
             if position > found.info.end {
                 let reason = "the log ends before it";
-                return Err(JournalError::Position { thread: thread.to_owned(), position, reason });
+                return Err(JournalError::NoState { thread: thread.to_owned(), position, reason });
             }
             let bytes = body.len() as u64;
             found.snapshots.insert(position, body);
@@ -264,7 +275,7 @@ impl Threads for MemoryJournal {
         })
     }
 
-    fn copy<'a>(&'a self, from: &'a str, to: &'a str, until: Option<Position>) -> Done<'a, ()> {
+    fn copy<'a>(&'a self, from: &'a str, to: &'a str, until: Option<LogPosition>) -> Done<'a, ()> {
         self.with(|inner, now| {
             check_thread(to)?;
             let missing = || JournalError::NotFound { thread: from.to_owned() };
@@ -273,7 +284,7 @@ impl Threads for MemoryJournal {
                 return Err(JournalError::Exists { thread: to.to_owned() });
             }
             let until = until.unwrap_or(copy.info.end);
-            let no_state = |reason| JournalError::Position { thread: from.to_owned(), position: until, reason };
+            let no_state = |reason| JournalError::NoState { thread: from.to_owned(), position: until, reason };
             if until > copy.info.end {
                 return Err(no_state("the log ends before it"));
             }
@@ -286,9 +297,9 @@ impl Threads for MemoryJournal {
             let status = match copy.entries.first() {
                 _ if until == copy.info.end => copy.info.status,
                 Some(first) if first.position == 0 => {
-                    Status::Empty.after(copy.entries.iter().map(|entry| &entry.record))
+                    RunStatus::Empty.after(copy.entries.iter().map(|entry| &entry.record))
                 }
-                _ => Status::Ended.after(copy.entries.iter().map(|entry| &entry.record)),
+                _ => RunStatus::Ended.after(copy.entries.iter().map(|entry| &entry.record)),
             };
             copy.info = ThreadInfo {
                 end: until,
@@ -309,12 +320,12 @@ impl Threads for MemoryJournal {
         })
     }
 
-    fn remove<'a>(&'a self, thread: &'a str, positions: Range<Position>) -> Done<'a, ()> {
+    fn remove<'a>(&'a self, thread: &'a str, positions: Range<LogPosition>) -> Done<'a, ()> {
         self.with(|inner, now| {
             let found = inner.find(thread, now).filter(|found| found.snapshots.contains_key(&positions.end));
             let Some(found) = found else {
                 let reason = "there is no snapshot that could stand for what is before it";
-                return Err(JournalError::Position { thread: thread.to_owned(), position: positions.end, reason });
+                return Err(JournalError::NoState { thread: thread.to_owned(), position: positions.end, reason });
             };
             found.entries.retain(|entry| !positions.contains(&entry.position));
             found.snapshots.retain(|position, _| !positions.contains(position));

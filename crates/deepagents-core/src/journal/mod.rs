@@ -12,32 +12,29 @@ mod checkpoint;
 mod codec;
 mod contract;
 mod error;
-mod fold;
 mod lease;
 mod load;
 mod memory;
 mod prune;
 mod record;
+mod replay;
 mod snapshot;
 mod threads;
 
-pub use checkpoint::{Checkpoint, Origin, checkpoints};
+pub use checkpoint::{Checkpoint, CheckpointSource, checkpoints};
 pub use codec::{RECORD_VERSION, decode, encode};
-pub use contract::{Appended, Claim, Entry, Fence, Journal, Loaded, Snapshot};
+pub use contract::{Appended, Claim, Fence, Journal, Loaded, LogEntry, Snapshot};
 pub use error::JournalError;
-pub(crate) use fold::{Fold, Kept, LastRun, Open, committed};
-pub use fold::{Folded, fold};
 pub(crate) use lease::Lease;
 pub use load::load;
-pub(crate) use load::{LoadedFold, load_fold};
+pub(crate) use load::{LoadedReplay, load_replay};
 pub use memory::MemoryJournal;
-pub use prune::{Keep, prune};
+pub use prune::{RetentionPolicy, prune};
 pub use record::{Record, RecordUpdate};
+pub(crate) use replay::{LastRun, Replay, UnknownChannels};
+pub use replay::{ReplayedState, fold};
 pub(crate) use snapshot::SnapshotRule;
-pub use threads::{Status, ThreadInfo, ThreadQuery, Threads, check_thread};
+pub use threads::{ThreadInfo, ThreadQuery, Threads, check_thread};
 
-/// Names a thread of conversation.
-pub type ThreadId = String;
-
-/// A place in a log: how many records were appended before it, those that have since been pruned included.
-pub type Position = u64;
+pub use crate::ids::{LogPosition, ThreadId};
+pub use crate::status::RunStatus;

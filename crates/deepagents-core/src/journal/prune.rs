@@ -4,8 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Claim, Entry, Fence, Journal, JournalError, Position, Record, load_fold};
+use super::{Claim, Fence, Journal, JournalError, LogEntry, Record, load_replay};
 use crate::env::Timestamp;
+use crate::ids::LogPosition;
 use crate::state::Schema;
 
 /// How many entries are read at once.
@@ -17,11 +18,11 @@ const LEASE: Duration = Duration::from_secs(600);
 /// What of a thread's history is kept. The state at every position that is kept stays the same.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Keep {
+pub enum RetentionPolicy {
     /// The present state alone.
     Latest,
     /// The state at a position, and what follows.
-    From(Position),
+    From(LogPosition),
     /// The state at a time, and what follows.
     Since(Timestamp),
     /// All but these runs.
@@ -34,7 +35,12 @@ pub enum Keep {
 /// # Errors
 /// [`JournalError::Busy`] when somebody works on the thread, [`JournalError::NotFound`] when there is none; otherwise
 /// when the log cannot be read or written.
-pub async fn prune(journal: &dyn Journal, thread: &str, schema: Arc<Schema>, keep: &Keep) -> Result<(), JournalError> {
+pub async fn prune(
+    journal: &dyn Journal,
+    thread: &str,
+    schema: Arc<Schema>,
+    keep: &RetentionPolicy,
+) -> Result<(), JournalError> {
     if journal.threads().get(thread).await?.is_none() {
         return Err(JournalError::NotFound { thread: thread.to_owned() });
     }
@@ -47,7 +53,7 @@ async fn replace(
     journal: &dyn Journal,
     thread: &str,
     schema: &Arc<Schema>,
-    keep: &Keep,
+    keep: &RetentionPolicy,
     fence: Fence,
 ) -> Result<(), JournalError> {
     let mut plan = Plan::new(keep);
@@ -61,12 +67,12 @@ async fn replace(
         from = until;
     }
     let ranges = plan.ranges(info.end);
-    let removed = |position: Position| ranges.iter().any(|range| range.contains(&position));
-    let mut wanted: Vec<Position> = ranges.iter().map(|range| range.end).collect();
+    let removed = |position: LogPosition| ranges.iter().any(|range| range.contains(&position));
+    let mut wanted: Vec<LogPosition> = ranges.iter().map(|range| range.end).collect();
     // What goes back to a position that is removed must not need it.
     wanted.extend(plan.rewinds.iter().filter(|(at, to)| removed(*to) && !removed(*at)).map(|(at, _)| at + 1));
     for position in wanted {
-        let fold = load_fold(journal, thread, schema.clone(), Some(position)).await?.fold;
+        let fold = load_replay(journal, thread, schema.clone(), Some(position)).await?.fold;
         journal.put_snapshot(thread, fence, fold.snapshot(thread)?).await?;
     }
     for range in ranges {
@@ -76,29 +82,29 @@ async fn replace(
 }
 
 struct Plan<'a> {
-    keep: &'a Keep,
+    keep: &'a RetentionPolicy,
     /// Where what is kept begins, once it is known.
-    begin: Option<Position>,
+    begin: Option<LogPosition>,
     /// Where a run begins, and which.
-    runs: Vec<(Position, String)>,
+    runs: Vec<(LogPosition, String)>,
     /// Where the log goes back, and to where.
-    rewinds: Vec<(Position, Position)>,
+    rewinds: Vec<(LogPosition, LogPosition)>,
 }
 
 impl<'a> Plan<'a> {
-    fn new(keep: &'a Keep) -> Self {
+    fn new(keep: &'a RetentionPolicy) -> Self {
         Self { keep, begin: None, runs: Vec::new(), rewinds: Vec::new() }
     }
 
-    fn see(&mut self, entry: &Entry) {
+    fn see(&mut self, entry: &LogEntry) {
         match &entry.record {
             Record::RunStarted { run, .. } | Record::RunResumed { run, .. } => {
                 self.runs.push((entry.position, run.clone()));
             }
-            Record::Rewound { to, .. } => self.rewinds.push((entry.position, *to)),
+            Record::Rewind { to, .. } => self.rewinds.push((entry.position, *to)),
             _ => {}
         }
-        if let Keep::Since(time) = self.keep
+        if let RetentionPolicy::Since(time) = self.keep
             && self.begin.is_none()
             && entry.at >= *time
         {
@@ -107,13 +113,13 @@ impl<'a> Plan<'a> {
     }
 
     /// The records to remove.
-    fn ranges(&self, end: Position) -> Vec<Range<Position>> {
-        let before = |position: Position| (position > 0).then_some(0..position).into_iter().collect();
+    fn ranges(&self, end: LogPosition) -> Vec<Range<LogPosition>> {
+        let before = |position: LogPosition| (position > 0).then_some(0..position).into_iter().collect();
         match self.keep {
-            Keep::Latest => before(end),
-            Keep::From(position) => before((*position).min(end)),
-            Keep::Since(_) => before(self.begin.unwrap_or(end)),
-            Keep::NotRuns(unwanted) => {
+            RetentionPolicy::Latest => before(end),
+            RetentionPolicy::From(position) => before((*position).min(end)),
+            RetentionPolicy::Since(_) => before(self.begin.unwrap_or(end)),
+            RetentionPolicy::NotRuns(unwanted) => {
                 let ends = self.runs.iter().skip(1).map(|(start, _)| *start).chain([end]);
                 let spans = self.runs.iter().zip(ends);
                 spans.filter(|((_, run), _)| unwanted.contains(run)).map(|((start, _), end)| *start..end).collect()

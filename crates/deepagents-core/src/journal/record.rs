@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Position;
+use crate::ids::{CallId, LogPosition};
+use crate::machine::Machine;
 use crate::message::ToolMessage;
-use crate::run::{Machine, Stop};
 use crate::state::{ChannelError, Schema, Update};
-use crate::tool::CallId;
+use crate::status::FinishReason;
 
 /// One entry of a thread's log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -45,14 +45,16 @@ pub enum Record {
         /// The call.
         call: CallId,
         /// The provider's id of the call.
-        wire_id: String,
+        #[serde(rename = "wire_id")]
+        provider_call_id: String,
         /// The tool.
         name: String,
         /// Whether it may be run again if its outcome is unknown.
         repeatable: bool,
     },
     /// A call that had begun waits for a decision; it took no effect yet.
-    ToolAsked {
+    #[serde(rename = "tool_asked")]
+    ToolInterrupted {
         /// The call.
         call: CallId,
     },
@@ -76,9 +78,10 @@ pub enum Record {
         machine: Machine,
     },
     /// The thread goes on from an earlier position; what came after it stays in the log, on a branch of its own.
-    Rewound {
+    #[serde(rename = "rewound")]
+    Rewind {
         /// The position.
-        to: Position,
+        to: LogPosition,
         /// The number of the next turn: no turn of the log has it, so that calls of two branches differ.
         turn: u32,
     },
@@ -87,7 +90,7 @@ pub enum Record {
         /// The run.
         run: String,
         /// Why; `None` when it failed.
-        stop: Option<Stop>,
+        stop: Option<FinishReason>,
     },
 }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::fold::LastRun;
-use super::{Fold, JournalError, Kept, Open, Snapshot};
-use crate::run::Machine;
+use super::LastRun;
+use super::{JournalError, Replay, Snapshot, UnknownChannels};
+use crate::machine::{Machine, Open};
 use crate::state::{ChannelError, Schema, State, Update};
 
 /// Version of the JSON form of snapshots.
@@ -53,7 +53,7 @@ struct Body {
     turns: u32,
 }
 
-impl Fold {
+impl Replay {
     /// What the records amount to, as a snapshot.
     pub(crate) fn snapshot(&self, thread: &str) -> Result<Snapshot, JournalError> {
         let fail = |reason: String| JournalError::Damaged { thread: thread.to_owned(), position: self.end, reason };
@@ -73,7 +73,7 @@ impl Fold {
     }
 }
 
-pub(super) fn restore(thread: &str, schema: Arc<Schema>, snapshot: &Snapshot) -> Result<Fold, JournalError> {
+pub(super) fn restore(thread: &str, schema: Arc<Schema>, snapshot: &Snapshot) -> Result<Replay, JournalError> {
     let position = snapshot.position;
     let damaged = |reason: String| JournalError::Damaged { thread: thread.to_owned(), position, reason };
     let body: Body = serde_json::from_str(&snapshot.body).map_err(|error| damaged(error.to_string()))?;
@@ -84,7 +84,7 @@ pub(super) fn restore(thread: &str, schema: Arc<Schema>, snapshot: &Snapshot) ->
         body.values.into_iter().partition(|(channel, _)| schema.by_name(channel).is_some());
     let failed = |error: ChannelError| damaged(error.to_string());
     let mut state = State::from_json(schema, known).map_err(failed)?;
-    let mut kept = Kept { values: unknown, changes: Vec::new() };
+    let mut kept = UnknownChannels { values: unknown, changes: Vec::new() };
     for (channel, change) in body.changes {
         if state.schema().by_name(&channel).is_some() {
             let mut update = Update::none();
@@ -94,5 +94,5 @@ pub(super) fn restore(thread: &str, schema: Arc<Schema>, snapshot: &Snapshot) ->
             kept.changes.push((channel, change));
         }
     }
-    Ok(Fold { state, kept, machine: body.machine, run: body.run, open: body.open, turns: body.turns, end: position })
+    Ok(Replay { state, kept, machine: body.machine, run: body.run, open: body.open, turns: body.turns, end: position })
 }

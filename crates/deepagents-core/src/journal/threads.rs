@@ -4,12 +4,13 @@ use std::ops::Range;
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{JournalError, Position, Record, ThreadId};
+use super::{JournalError, Record};
 use crate::env::Timestamp;
-use crate::run::Stop;
+use crate::ids::{LogPosition, ThreadId};
+use crate::status::FinishReason;
+use crate::status::RunStatus;
 
 /// Threads as a whole: listing, metadata, copying, deleting. A thread whose time to live is over is gone for every
 /// method, whether or not it has been swept up.
@@ -47,12 +48,12 @@ pub trait Threads: Send + Sync {
     ///
     /// # Errors
     /// [`JournalError::NotFound`] when there is nothing to copy, [`JournalError::Exists`] when there is a thread with
-    /// the new name, [`JournalError::Position`] when the log has no state at the position.
+    /// the new name, [`JournalError::NoState`] when the log has no state at the position.
     fn copy<'a>(
         &'a self,
         from: &'a str,
         to: &'a str,
-        until: Option<Position>,
+        until: Option<LogPosition>,
     ) -> BoxFuture<'a, Result<(), JournalError>>;
 
     /// Deletes a thread with all it has; returns whether there was one.
@@ -65,8 +66,8 @@ pub trait Threads: Send + Sync {
     /// range stands for them from now on. Meant for [`prune`](super::prune), which sees to it that there is one.
     ///
     /// # Errors
-    /// [`JournalError::Position`] when there is no snapshot at the end of the range.
-    fn remove<'a>(&'a self, thread: &'a str, positions: Range<Position>) -> BoxFuture<'a, Result<(), JournalError>>;
+    /// [`JournalError::NoState`] when there is no snapshot at the end of the range.
+    fn remove<'a>(&'a self, thread: &'a str, positions: Range<LogPosition>) -> BoxFuture<'a, Result<(), JournalError>>;
 
     /// Deletes the threads whose time is over, and returns how many there were.
     ///
@@ -82,9 +83,9 @@ pub struct ThreadInfo {
     /// Its name.
     pub id: ThreadId,
     /// Where its log ends.
-    pub end: Position,
+    pub end: LogPosition,
     /// How its last run stands.
-    pub status: Status,
+    pub status: RunStatus,
     /// Who works on it, while the lease lasts.
     pub owner: Option<String>,
     /// What the application noted.
@@ -105,7 +106,7 @@ impl ThreadInfo {
         Self {
             id: id.into(),
             end: 0,
-            status: Status::Empty,
+            status: RunStatus::Empty,
             owner: None,
             metadata: Map::new(),
             created_at: at,
@@ -116,33 +117,16 @@ impl ThreadInfo {
     }
 }
 
-/// How the last run of a thread stands, as its log says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Status {
-    /// There was no run.
-    Empty,
-    /// It has begun and not ended: under way if the thread has an owner, to be resumed if it has none.
-    Open,
-    /// It waits for answers of a person.
-    Waiting,
-    /// It ended.
-    Ended,
-    /// It failed; it can be resumed.
-    Failed,
-}
-
-impl Status {
+impl RunStatus {
     /// All there are.
-    pub const ALL: [Self; 5] = [Self::Empty, Self::Open, Self::Waiting, Self::Ended, Self::Failed];
+    pub const ALL: [Self; 5] = [Self::Empty, Self::Open, Self::Interrupted, Self::Ended, Self::Failed];
 
     /// The status after more records.
     #[must_use]
     pub fn after<'a>(self, records: impl IntoIterator<Item = &'a Record>) -> Self {
         records.into_iter().fold(self, |status, record| match record {
             Record::RunStarted { .. } | Record::RunResumed { .. } => Self::Open,
-            Record::RunFinished { stop: Some(Stop::Waiting), .. } => Self::Waiting,
+            Record::RunFinished { stop: Some(FinishReason::Interrupted), .. } => Self::Interrupted,
             Record::RunFinished { stop: Some(_), .. } => Self::Ended,
             Record::RunFinished { stop: None, .. } => Self::Failed,
             _ => status,
@@ -150,11 +134,11 @@ impl Status {
     }
 
     /// The word in databases and JSON.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Empty => "empty",
             Self::Open => "open",
-            Self::Waiting => "waiting",
+            Self::Interrupted => "waiting",
             Self::Ended => "ended",
             Self::Failed => "failed",
         }
@@ -162,15 +146,15 @@ impl Status {
 
     /// The status with this word.
     pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.word() == word)
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 }
 
 /// Which threads to list.
 ///
 /// ```
-/// use deepagents_core::journal::{Status, ThreadQuery};
-/// let query = ThreadQuery::default().metadata("user", "ada").status(Status::Open).limit(20);
+/// use deepagents_core::journal::{RunStatus, ThreadQuery};
+/// let query = ThreadQuery::default().metadata("user", "ada").status(RunStatus::Open).limit(20);
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -180,7 +164,7 @@ pub struct ThreadQuery {
     /// Only those whose metadata has all of these.
     pub metadata: Map<String, Value>,
     /// Only those with this status.
-    pub status: Option<Status>,
+    pub status: Option<RunStatus>,
     /// At most so many.
     pub limit: usize,
     /// Leaving out so many first.
@@ -210,7 +194,7 @@ impl ThreadQuery {
 
     /// Only those with this status.
     #[must_use]
-    pub fn status(mut self, status: Status) -> Self {
+    pub fn status(mut self, status: RunStatus) -> Self {
         self.status = Some(status);
         self
     }

@@ -4,6 +4,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// One piece of a message's content.
+///
+/// ```
+/// use deepagents_core::message::Block;
+/// use serde_json::json;
+/// let content = [Block::text("I look it up."), Block::call("call_1", "get_weather", json!({"city": "Turin"}))];
+/// assert_eq!(content[0].as_text(), Some("I look it up."));
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -19,7 +26,8 @@ pub enum Block {
     /// A request to run a tool whose arguments could not be read.
     InvalidToolCall(InvalidToolCall),
     /// Something only its provider understands: a server-side tool, redacted thinking.
-    Opaque(Opaque),
+    #[serde(rename = "opaque")]
+    ProviderItem(ProviderBlock),
 }
 
 /// The provider's own item for a block, kept where the block does not say everything the provider said.
@@ -27,9 +35,9 @@ pub enum Block {
 /// It is replayed to the same origin in place of what would be built from the block. Whoever edits a block drops it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Native(pub Box<Value>);
+pub struct ProviderItem(pub Box<Value>);
 
-impl Native {
+impl ProviderItem {
     /// Keeps an item.
     pub fn new(item: Value) -> Self {
         Self(Box::new(item))
@@ -48,7 +56,7 @@ pub struct Text {
     pub text: String,
     /// The provider's item, where it says more (citations, annotations).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub native: Option<Native>,
+    pub native: Option<ProviderItem>,
 }
 
 /// What a model thought.
@@ -58,7 +66,7 @@ pub struct Reasoning {
     pub text: String,
     /// The provider's item with its signature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub native: Option<Native>,
+    pub native: Option<ProviderItem>,
 }
 
 /// A request to run a tool.
@@ -72,7 +80,7 @@ pub struct ToolCall {
     pub args: Value,
     /// The provider's item, where it says more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub native: Option<Native>,
+    pub native: Option<ProviderItem>,
 }
 
 /// A request to run a tool whose arguments could not be read.
@@ -90,9 +98,9 @@ pub struct InvalidToolCall {
 
 /// Something only its provider understands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Opaque {
+pub struct ProviderBlock {
     /// The item, verbatim.
-    pub native: Native,
+    pub native: ProviderItem,
 }
 
 /// An image, sound, video or document.
@@ -149,12 +157,12 @@ impl Block {
     }
 
     /// The provider's item, if one is kept.
-    pub fn native(&self) -> Option<&Native> {
+    pub fn native(&self) -> Option<&ProviderItem> {
         match self {
             Self::Text(b) => b.native.as_ref(),
             Self::Reasoning(b) => b.native.as_ref(),
             Self::ToolCall(b) => b.native.as_ref(),
-            Self::Opaque(b) => Some(&b.native),
+            Self::ProviderItem(b) => Some(&b.native),
             Self::Media(_) | Self::InvalidToolCall(_) => None,
         }
     }

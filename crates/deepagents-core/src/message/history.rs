@@ -24,7 +24,7 @@ pub struct Messages {
 
 /// Remembers a version, to tell whether another one only adds to it.
 #[derive(Clone, Debug)]
-pub struct Mark {
+pub struct HistoryVersion {
     lineage: Arc<()>,
     len: usize,
     last: Option<Arc<Message>>,
@@ -82,12 +82,12 @@ impl Messages {
     }
 
     /// Remembers this version.
-    pub fn mark(&self) -> Mark {
-        Mark { lineage: self.lineage.clone(), len: self.len(), last: self.last().cloned() }
+    pub fn mark(&self) -> HistoryVersion {
+        HistoryVersion { lineage: self.lineage.clone(), len: self.len(), last: self.last().cloned() }
     }
 
     /// How many messages of a marked version this one is known to begin with: all of them or none.
-    pub fn shared_with(&self, mark: &Mark) -> usize {
+    pub fn shared_with(&self, mark: &HistoryVersion) -> usize {
         let last = mark.len.checked_sub(1).and_then(|index| self.get(index));
         // Two versions may both have been appended to: the message at the end tells them apart.
         let same_end = match (&mark.last, last) {

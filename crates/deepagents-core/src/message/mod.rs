@@ -1,10 +1,11 @@
 //! Messages: what people, models and tools say to each other.
 //!
 //! A [`Message`] is a user's, an assistant's or a tool's. Its content is a list of [`Block`]s. Whatever a provider
-//! said that the canonical block does not hold is kept beside it in [`Native`], so that the same provider can be sent
+//! said that the canonical block does not hold is kept beside it in [`ProviderItem`], so that the same provider can be sent
 //! its own words back untouched.
 
 mod block;
+mod calls;
 mod history;
 mod ops;
 mod usage;
@@ -12,8 +13,14 @@ mod usage;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use block::{Block, InvalidToolCall, Media, MediaKind, MediaSource, Native, Opaque, Reasoning, Text, ToolCall};
-pub use history::{Mark, Messages};
+pub use block::{
+    Block, InvalidToolCall, Media, MediaKind, MediaSource, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall,
+};
+pub use calls::HistoryError;
+pub(crate) use calls::{
+    Pending, PendingCall, check, check_last_results, check_results, pending, pending_at, results_at,
+};
+pub use history::{HistoryVersion, Messages};
 pub use ops::MessageOp;
 pub use usage::Usage;
 
@@ -78,7 +85,7 @@ pub struct AssistantMessage {
     pub id: MessageId,
     /// Text, reasoning, tool calls and provider items, in order.
     pub content: Vec<Block>,
-    /// Who produced it; [`Native`] parts of the blocks are replayed to the same origin only.
+    /// Who produced it; [`ProviderItem`] parts of the blocks are replayed to the same origin only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
     /// The agent that spoke, when it has a name.
@@ -134,7 +141,7 @@ impl Message {
 
     /// A model's plain text, without an origin.
     pub fn assistant(text: impl Into<String>) -> Self {
-        Self::Assistant(AssistantMessage::of(vec![Block::text(text)]))
+        Self::Assistant(AssistantMessage::new(vec![Block::text(text)]))
     }
 
     /// The result of a call.
@@ -192,7 +199,7 @@ impl Message {
 
 impl AssistantMessage {
     /// A turn made of these blocks.
-    pub fn of(content: Vec<Block>) -> Self {
+    pub fn new(content: Vec<Block>) -> Self {
         Self { content, ..Default::default() }
     }
 

@@ -6,6 +6,13 @@ use serde::{Deserialize, Serialize};
 ///
 /// `input` counts every prompt token, cached or not; `cache_read` and `cache_write` are parts of it. `reasoning` is a
 /// part of `output`.
+///
+/// ```
+/// use deepagents_core::message::Usage;
+/// let mut sum = Usage { input: 1_200, output: 34, cache_read: 1_000, ..Usage::default() };
+/// sum += Usage { input: 100, output: 6, ..Usage::default() };
+/// assert_eq!(sum.total(), 1_340);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Prompt tokens, all of them.

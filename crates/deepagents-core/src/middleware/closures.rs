@@ -3,10 +3,10 @@
 use std::future::Future;
 use std::panic::Location;
 
-use super::{Middleware, ModelNext, ModelResponse, Step, ToolNext, ToolRequest, ToolResponse};
+use super::{HookOutput, Middleware, ModelNext, ModelResponse, ToolNext, ToolRequest, ToolResponse};
+use crate::context::Context;
 use crate::error::Result;
 use crate::model::ModelRequest;
-use crate::run::Context;
 
 /// A middleware made of one closure. Its name says which hook it is and where it was made, unless it is
 /// [`named`](Self::named).
@@ -53,7 +53,7 @@ macro_rules! step_hook {
         pub fn $function<F, Fut>(call: F) -> Closure<hook::$hook, F>
         where
             F: Fn(Context) -> Fut + Send + Sync + 'static,
-            Fut: Future<Output = Result<Step>> + Send + 'static,
+            Fut: Future<Output = Result<HookOutput>> + Send + 'static,
         {
             Closure::new(stringify!($function), call)
         }
@@ -61,12 +61,12 @@ macro_rules! step_hook {
         impl<F, Fut> Middleware for Closure<hook::$hook, F>
         where
             F: Fn(Context) -> Fut + Send + Sync + 'static,
-            Fut: Future<Output = Result<Step>> + Send + 'static,
+            Fut: Future<Output = Result<HookOutput>> + Send + 'static,
         {
             fn name(&self) -> &str {
                 &self.name
             }
-            fn $function(&self, cx: &Context) -> impl Future<Output = Result<Step>> + Send {
+            fn $function(&self, cx: &Context) -> impl Future<Output = Result<HookOutput>> + Send {
                 (self.call)(cx.clone())
             }
         }
@@ -75,29 +75,62 @@ macro_rules! step_hook {
 
 step_hook!(
     /// Runs a closure when a run begins.
+    ///
+    /// ```
+    /// use deepagents_core::middleware::{HookOutput, before_agent};
+    /// let greet = before_agent(|cx| async move {
+    ///     cx.custom("hello", cx.run_id().into()).await;
+    ///     Ok(HookOutput::next())
+    /// });
+    /// ```
     before_agent, BeforeAgent
 );
 step_hook!(
     /// Runs a closure before every model call.
     ///
     /// ```
-    /// use deepagents_core::middleware::{Go, Step, before_model};
+    /// use deepagents_core::middleware::{JumpTo, HookOutput, before_model};
     /// let stop_early = before_model(|cx| async move {
-    ///     Ok(if cx.messages().len() > 100 { Step::go(Go::End) } else { Step::next() })
+    ///     Ok(if cx.messages().len() > 100 { HookOutput::go(JumpTo::End) } else { HookOutput::next() })
     /// });
     /// ```
     before_model, BeforeModel
 );
 step_hook!(
     /// Runs a closure after every model call.
+    ///
+    /// ```
+    /// use deepagents_core::error::Error;
+    /// use deepagents_core::middleware::{HookOutput, after_model};
+    /// let polite = after_model(|cx| async move {
+    ///     let rude = cx.messages().last().is_some_and(|answer| answer.text().contains("nonsense"));
+    ///     if rude { Err(Error::other("the model was rude")) } else { Ok(HookOutput::next()) }
+    /// });
+    /// ```
     after_model, AfterModel
 );
 step_hook!(
     /// Runs a closure when a run is about to end.
+    ///
+    /// ```
+    /// use deepagents_core::middleware::{HookOutput, after_agent};
+    /// let told = after_agent(|cx| async move {
+    ///     cx.custom("tokens", cx.spent().usage.total().into()).await;
+    ///     Ok(HookOutput::next())
+    /// });
+    /// ```
     after_agent, AfterAgent
 );
 
 /// Changes every request with a closure.
+///
+/// ```
+/// use deepagents_core::middleware::modify_request;
+/// let calm = modify_request(|mut request, _cx| async move {
+///     request.settings.temperature = Some(0.0);
+///     Ok(request)
+/// });
+/// ```
 #[track_caller]
 pub fn modify_request<F, Fut>(call: F) -> Closure<hook::ModifyRequest, F>
 where
@@ -156,6 +189,16 @@ where
 }
 
 /// Stands around every tool call with a closure.
+///
+/// ```
+/// use deepagents_core::middleware::wrap_tool_call;
+/// let counted = wrap_tool_call(|request, next| async move {
+///     let name = request.call.name.clone();
+///     let response = next.run(request.clone()).await?;
+///     request.cx.custom("made", name.into()).await;
+///     Ok(response)
+/// });
+/// ```
 #[track_caller]
 pub fn wrap_tool_call<F, Fut>(call: F) -> Closure<hook::WrapToolCall, F>
 where

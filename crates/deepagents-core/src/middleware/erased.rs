@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
 
-use super::{Middleware, ModelNext, ModelResponse, Step, ToolNext, ToolRequest, ToolResponse};
+use super::{HookOutput, Middleware, ModelNext, ModelResponse, ToolNext, ToolRequest, ToolResponse};
+use crate::context::Context;
 use crate::error::Result;
 use crate::model::ModelRequest;
-use crate::run::Context;
 use crate::state::ChannelSpec;
 use crate::tool::DynTool;
 
@@ -22,19 +22,19 @@ pub trait DynMiddleware: Send + Sync + 'static {
     /// See [`Middleware::system_prompt`].
     fn system_prompt(&self) -> Option<&str>;
     /// See [`Middleware::before_agent`].
-    fn before_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<Step>>;
+    fn before_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>>;
     /// See [`Middleware::before_model`].
-    fn before_model<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<Step>>;
+    fn before_model<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>>;
     /// See [`Middleware::modify_request`].
     fn modify_request<'a>(&'a self, request: ModelRequest, cx: &'a Context) -> BoxFuture<'a, Result<ModelRequest>>;
     /// See [`Middleware::wrap_model_call`].
     fn wrap_model_call(&self, request: ModelRequest, next: ModelNext) -> BoxFuture<'_, Result<ModelResponse>>;
     /// See [`Middleware::after_model`].
-    fn after_model<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<Step>>;
+    fn after_model<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>>;
     /// See [`Middleware::wrap_tool_call`].
     fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> BoxFuture<'_, Result<ToolResponse>>;
     /// See [`Middleware::after_agent`].
-    fn after_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<Step>>;
+    fn after_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>>;
 }
 
 impl<M: Middleware> DynMiddleware for M {
@@ -50,10 +50,10 @@ impl<M: Middleware> DynMiddleware for M {
     fn system_prompt(&self) -> Option<&str> {
         Middleware::system_prompt(self)
     }
-    fn before_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<Step>> {
+    fn before_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
         Box::pin(Middleware::before_agent(self, cx))
     }
-    fn before_model<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<Step>> {
+    fn before_model<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
         Box::pin(Middleware::before_model(self, cx))
     }
     fn modify_request<'a>(&'a self, request: ModelRequest, cx: &'a Context) -> BoxFuture<'a, Result<ModelRequest>> {
@@ -62,13 +62,50 @@ impl<M: Middleware> DynMiddleware for M {
     fn wrap_model_call(&self, request: ModelRequest, next: ModelNext) -> BoxFuture<'_, Result<ModelResponse>> {
         Box::pin(Middleware::wrap_model_call(self, request, next))
     }
-    fn after_model<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<Step>> {
+    fn after_model<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
         Box::pin(Middleware::after_model(self, cx))
     }
     fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> BoxFuture<'_, Result<ToolResponse>> {
         Box::pin(Middleware::wrap_tool_call(self, request, next))
     }
-    fn after_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<Step>> {
+    fn after_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
         Box::pin(Middleware::after_agent(self, cx))
+    }
+}
+
+/// So that a builder takes a middleware and a shared one alike.
+impl<M: DynMiddleware + ?Sized> DynMiddleware for Arc<M> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+    fn channels(&self) -> Vec<ChannelSpec> {
+        (**self).channels()
+    }
+    fn tools(&self) -> Vec<Arc<dyn DynTool>> {
+        (**self).tools()
+    }
+    fn system_prompt(&self) -> Option<&str> {
+        (**self).system_prompt()
+    }
+    fn before_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
+        (**self).before_agent(cx)
+    }
+    fn before_model<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
+        (**self).before_model(cx)
+    }
+    fn modify_request<'a>(&'a self, request: ModelRequest, cx: &'a Context) -> BoxFuture<'a, Result<ModelRequest>> {
+        (**self).modify_request(request, cx)
+    }
+    fn wrap_model_call(&self, request: ModelRequest, next: ModelNext) -> BoxFuture<'_, Result<ModelResponse>> {
+        (**self).wrap_model_call(request, next)
+    }
+    fn after_model<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
+        (**self).after_model(cx)
+    }
+    fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> BoxFuture<'_, Result<ToolResponse>> {
+        (**self).wrap_tool_call(request, next)
+    }
+    fn after_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
+        (**self).after_agent(cx)
     }
 }

@@ -7,14 +7,14 @@
 mod closures;
 mod erased;
 mod next;
-mod step;
+mod output;
 
 use std::future::{Future, ready};
 use std::sync::Arc;
 
+use crate::context::Context;
 use crate::error::Result;
 use crate::model::ModelRequest;
-use crate::run::Context;
 use crate::state::ChannelSpec;
 use crate::tool::DynTool;
 
@@ -23,7 +23,9 @@ pub use closures::{
 };
 pub use erased::DynMiddleware;
 pub use next::{ModelNext, ModelResponse, ToolNext, ToolRequest, ToolResponse};
-pub use step::{Go, Step};
+pub use output::HookOutput;
+
+pub use crate::machine::JumpTo;
 
 /// A part of an agent.
 ///
@@ -67,13 +69,13 @@ pub trait Middleware: Send + Sync + 'static {
     }
 
     /// Runs once, when a run begins.
-    fn before_agent(&self, _cx: &Context) -> impl Future<Output = Result<Step>> + Send {
-        ready(Ok(Step::default()))
+    fn before_agent(&self, _cx: &Context) -> impl Future<Output = Result<HookOutput>> + Send {
+        ready(Ok(HookOutput::default()))
     }
 
     /// Runs before every model call.
-    fn before_model(&self, _cx: &Context) -> impl Future<Output = Result<Step>> + Send {
-        ready(Ok(Step::default()))
+    fn before_model(&self, _cx: &Context) -> impl Future<Output = Result<HookOutput>> + Send {
+        ready(Ok(HookOutput::default()))
     }
 
     /// Changes a request before any wrap sees it. Nothing of it is remembered by the thread.
@@ -95,8 +97,8 @@ pub trait Middleware: Send + Sync + 'static {
     }
 
     /// Runs after every model call; the answer is the last message of the state.
-    fn after_model(&self, _cx: &Context) -> impl Future<Output = Result<Step>> + Send {
-        ready(Ok(Step::default()))
+    fn after_model(&self, _cx: &Context) -> impl Future<Output = Result<HookOutput>> + Send {
+        ready(Ok(HookOutput::default()))
     }
 
     /// Stands around a tool call; `next` may be run any number of times.
@@ -108,8 +110,8 @@ pub trait Middleware: Send + Sync + 'static {
         next.run(request)
     }
 
-    /// Runs once, when a run is about to end. [`Go::Model`] makes it go on.
-    fn after_agent(&self, _cx: &Context) -> impl Future<Output = Result<Step>> + Send {
-        ready(Ok(Step::default()))
+    /// Runs once, when a run is about to end. [`JumpTo::Model`] makes it go on.
+    fn after_agent(&self, _cx: &Context) -> impl Future<Output = Result<HookOutput>> + Send {
+        ready(Ok(HookOutput::default()))
     }
 }

@@ -6,16 +6,28 @@ use futures_core::future::BoxFuture;
 use serde_json::Value;
 
 use super::DynMiddleware;
+use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::ids::CallId;
 use crate::message::{Block, ToolCall};
 use crate::model::{ChatModel, ModelOutput, ModelRequest};
-use crate::run::Context;
 use crate::state::Update;
-use crate::tool::{CallId, DynTool, Handback, ToolContext, ToolError};
+use crate::tool::{ChildState, DynTool, ToolContext, ToolError};
 
 pub(crate) type Stack = Arc<[Arc<dyn DynMiddleware>]>;
 
 /// What a model call gave.
+///
+/// ```
+/// use deepagents_core::message::{AssistantMessage, Block};
+/// use deepagents_core::middleware::{ModelResponse, wrap_model_call};
+/// use deepagents_core::model::ModelOutput;
+/// /// Answers in the model's place.
+/// let canned = wrap_model_call(|_request, _next| async {
+///     let message = AssistantMessage::new(vec![Block::text("Ask me tomorrow.")]);
+///     Ok(ModelResponse::from(ModelOutput { message, ..ModelOutput::default() }))
+/// });
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ModelResponse {
@@ -35,6 +47,17 @@ impl From<ModelOutput> for ModelResponse {
 
 /// The rest of the stack around a model call, down to the model. Owned and `Clone`: it can be run zero, one or many
 /// times, raced, or moved into a task.
+///
+/// ```
+/// use deepagents_core::middleware::wrap_model_call;
+/// /// Tells how long every model call takes.
+/// let timed = wrap_model_call(|request, next| async move {
+///     let started = next.cx().clock().now();
+///     let answer = next.run(request).await;
+///     next.cx().custom("model_seconds", (next.cx().clock().now() - started).get_seconds().into()).await;
+///     answer
+/// });
+/// ```
 #[derive(Clone)]
 pub struct ModelNext {
     stack: Stack,
@@ -69,7 +92,7 @@ impl ModelNext {
         let mut next = self.clone();
         Box::pin(async move {
             let Some(middleware) = next.stack.get(next.at).cloned() else {
-                let (output, attempt) = crate::run::call_model(&next.cx, &next.model, request).await?;
+                let (output, attempt) = crate::context::call_model(&next.cx, &next.model, request).await?;
                 return Ok(ModelResponse { output, update: Update::none(), attempt: Some(attempt) });
             };
             next.at += 1;
@@ -85,6 +108,17 @@ impl std::fmt::Debug for ModelNext {
 }
 
 /// A tool call about to be made.
+///
+/// ```
+/// use deepagents_core::middleware::wrap_tool_call;
+/// /// Searches no further than ten results.
+/// let bounded = wrap_tool_call(|mut request, next| async move {
+///     if request.call.name == "search" {
+///         request.call.args["limit"] = 10.into();
+///     }
+///     next.run(request).await
+/// });
+/// ```
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ToolRequest {
@@ -117,6 +151,17 @@ impl std::fmt::Debug for ToolRequest {
 }
 
 /// The result of a tool call.
+///
+/// ```
+/// use deepagents_core::middleware::{ToolResponse, wrap_tool_call};
+/// /// Keeps one tool from being called.
+/// let barred = wrap_tool_call(|request, next| async move {
+///     match request.call.name.as_str() {
+///         "launch" => Ok(ToolResponse::error("This is a rehearsal.")),
+///         _ => next.run(request).await,
+///     }
+/// });
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ToolResponse {
@@ -126,10 +171,12 @@ pub struct ToolResponse {
     pub is_error: bool,
     /// What changes in the state.
     pub update: Update,
+    /// The error that a failed call ended with, for wraps that look for its type; it is not stored.
+    pub source: Option<Arc<dyn std::error::Error + Send + Sync>>,
     /// Data for the application.
     pub artifact: Option<Value>,
     /// The state a sub-agent leaves, to be joined into this agent's.
-    pub handback: Option<Handback>,
+    pub child_state: Option<ChildState>,
 }
 
 impl ToolResponse {
@@ -145,6 +192,15 @@ impl ToolResponse {
 }
 
 /// The rest of the stack around a tool call, down to the tool. Owned and `Clone`, like [`ModelNext`].
+///
+/// ```
+/// use deepagents_core::middleware::wrap_tool_call;
+/// /// Makes a failed call once more.
+/// let again = wrap_tool_call(|request, next| async move {
+///     let first = next.run(request.clone()).await?;
+///     if first.is_error { next.run(request).await } else { Ok(first) }
+/// });
+/// ```
 #[derive(Clone)]
 pub struct ToolNext {
     stack: Stack,
@@ -194,10 +250,14 @@ async fn call_tool(request: ToolRequest) -> Result<ToolResponse> {
             is_error: output.is_error,
             update: output.update,
             artifact: output.artifact,
-            handback: output.handback,
+            child_state: output.child_state,
+            source: None,
         }),
-        Err(ToolError::Model(text) | ToolError::Denied(text)) => Ok(ToolResponse::error(text)),
-        Err(ToolError::Paused(pause)) => Err(Error::Paused(pause)),
+        Err(ToolError::Model { text, source }) => {
+            Ok(ToolResponse { source: source.map(Arc::from), ..ToolResponse::error(text) })
+        }
+        Err(ToolError::Denied(text)) => Ok(ToolResponse::error(text)),
+        Err(ToolError::Interrupted(pause)) => Err(Error::Interrupted(pause)),
         Err(ToolError::Fatal(source)) => Err(Error::Tool { name: call.name, source }),
     }
 }

@@ -2,8 +2,17 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// Why a model call failed.
-#[derive(Clone, Debug, thiserror::Error)]
+///
+/// ```
+/// use deepagents_core::model::ModelError;
+/// let error = ModelError::truncated("the stream ended early");
+/// assert_eq!(error.kind(), "truncated");
+/// ```
+#[derive(Clone, Debug, thiserror::Error, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ModelError {
     /// Too many requests; wait.
@@ -20,6 +29,7 @@ pub enum ModelError {
     Auth(ErrorInfo),
     /// The request is wrong; sending it again will not help.
     #[error("the provider refused the request: {0}")]
+    #[serde(rename = "invalid_request")]
     Invalid(ErrorInfo),
     /// The connection failed or timed out.
     #[error("could not reach the provider: {0}")]
@@ -33,17 +43,21 @@ pub enum ModelError {
 }
 
 /// What is known of a failure.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ErrorInfo {
     /// What happened, in the provider's words where it has any.
     pub message: String,
     /// The HTTP status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// The provider's code, such as `overloaded_error`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// How long the provider asks to wait.
+    #[serde(rename = "retry_after_ms", with = "milliseconds", default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Duration>,
     /// The provider's id of the request, for its support.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
 }
 
@@ -105,6 +119,20 @@ impl ModelError {
         }
     }
 
+    /// What is known of it, to be changed.
+    pub fn info_mut(&mut self) -> &mut ErrorInfo {
+        match self {
+            Self::RateLimited(i)
+            | Self::Overloaded(i)
+            | Self::ContextLength(i)
+            | Self::Auth(i)
+            | Self::Invalid(i)
+            | Self::Transport(i)
+            | Self::Truncated(i)
+            | Self::Protocol(i) => i,
+        }
+    }
+
     /// Whether the same request may succeed later.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::RateLimited(_) | Self::Overloaded(_) | Self::Transport(_) | Self::Truncated(_))
@@ -122,5 +150,26 @@ impl ModelError {
             Self::Truncated(_) => "truncated",
             Self::Protocol(_) => "protocol",
         }
+    }
+}
+
+/// Durations as numbers of milliseconds.
+pub(super) mod milliseconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(in super::super) fn serialize<S: Serializer>(
+        value: &(impl Copy + Into<Option<Duration>>),
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let duration: Option<Duration> = (*value).into();
+        duration.map(|duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)).serialize(serializer)
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>, T: From<Duration>>(
+        deserializer: D,
+    ) -> Result<T, D::Error> {
+        u64::deserialize(deserializer).map(|value| T::from(Duration::from_millis(value)))
     }
 }

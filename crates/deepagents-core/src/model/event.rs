@@ -5,10 +5,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::ModelError;
+use super::error::milliseconds;
 use crate::message::{AssistantMessage, Usage};
 
 /// A piece of an answer. `block` is the position of the block within the answer; pieces are true deltas.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ModelEvent {
     /// More text.
@@ -46,6 +48,7 @@ pub enum ModelEvent {
         /// Why.
         error: ModelError,
         /// How long the pause is.
+        #[serde(rename = "after_ms", with = "milliseconds")]
         after: Duration,
     },
     /// The whole answer. Nothing follows.

@@ -4,6 +4,7 @@ mod error;
 mod event;
 mod profile;
 mod request;
+mod tool_spec;
 
 use std::sync::Arc;
 
@@ -15,12 +16,32 @@ pub use error::{ErrorInfo, ModelError};
 pub use event::{ModelEvent, ModelOutput, StopReason};
 pub use profile::{ModelProfile, Price};
 pub use request::{CacheMarks, CacheTtl, ModelRequest, ModelSettings, OutputSchema, SystemBlock, ToolChoice};
+pub use tool_spec::ToolSpec;
 
 /// A language model.
 ///
 /// [`stream`](Self::stream) is the one method to write; [`invoke`](Self::invoke) drains it, so that the two cannot
 /// disagree. Retries, time limits and rate limits are the model's own business: an error that comes out of the stream
 /// is final.
+///
+/// ```
+/// use deepagents_core::message::{AssistantMessage, Block};
+/// use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelRequest};
+/// use futures_core::stream::BoxStream;
+///
+/// /// Repeats what it is told.
+/// struct Parrot;
+///
+/// impl ChatModel for Parrot {
+///     fn name(&self) -> &str { "test:parrot" }
+///     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+///         let said = request.messages.last().map(|message| message.text()).unwrap_or_default();
+///         let message = AssistantMessage::new(vec![Block::text(said)]);
+///         let output = ModelOutput { message, ..ModelOutput::default() };
+///         Box::pin(futures_util::stream::iter([Ok(ModelEvent::Finished(Box::new(output)))]))
+///     }
+/// }
+/// ```
 pub trait ChatModel: Send + Sync + 'static {
     /// `provider:model`, as in `anthropic:claude-sonnet-4-5`.
     fn name(&self) -> &str;

@@ -61,11 +61,11 @@ impl Price {
     /// ```
     /// use deepagents_core::{message::Usage, model::Price};
     /// let usage = Usage { input: 1_000_000, output: 100_000, cache_read: 900_000, ..Usage::default() };
-    /// let cost = Price::new(3.0, 15.0).cached(0.3, 3.75).of(usage);
+    /// let cost = Price::new(3.0, 15.0).cached(0.3, 3.75).cost(usage);
     /// assert!((cost - (0.3 + 0.27 + 1.5)).abs() < 1e-9);
     /// ```
     #[allow(clippy::cast_precision_loss, reason = "counts of tokens are far below 2^53")]
-    pub fn of(&self, usage: Usage) -> f64 {
+    pub fn cost(&self, usage: Usage) -> f64 {
         let fresh = usage.input.saturating_sub(usage.cache_read).saturating_sub(usage.cache_write);
         let parts = [
             (fresh, self.input),

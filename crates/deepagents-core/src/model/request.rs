@@ -6,12 +6,18 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::ToolSpec;
 use crate::message::Messages;
-use crate::tool::ToolSpec;
 
 /// A request to a model: everything it is shown and told, and nothing about the run.
 ///
 /// Changing a request never changes what the thread remembers.
+///
+/// ```
+/// use deepagents_core::model::ModelRequest;
+/// let request = ModelRequest::new("What is the capital of Piedmont?");
+/// assert!(request.tools.is_empty() && request.system.is_empty());
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ModelRequest {
@@ -124,6 +130,13 @@ pub struct OutputSchema {
 }
 
 /// Sampling and the like; what is not set is not sent.
+///
+/// ```
+/// use deepagents_core::model::ModelSettings;
+/// let mut settings = ModelSettings::default();
+/// settings.temperature = Some(0.2);
+/// settings.max_tokens = Some(4_000);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ModelSettings {

@@ -5,22 +5,23 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::begin::own_limit;
-use super::emitter::Emitter;
-use super::halt::{Break, Halt};
+use super::abort::{Break, Halt};
 use super::hooks::Phase;
 use super::log::Log;
-use super::meter::Meter;
-use super::{Decision, Machine, Outcome, RunError, RunInput, Shared, Stop};
-use crate::agent::Agent;
+use super::start::own_limit;
+use super::{Outcome, RunError, RunInput};
+use crate::context::AgentDefinition;
+use crate::context::{BudgetTracker, Emitter, Shared};
 use crate::error::Result;
 use crate::event::EventKind;
-use crate::journal::{Open, Record, RecordUpdate};
+use crate::journal::{Record, RecordUpdate};
+use crate::machine::{Machine, NextStep, Open};
 use crate::message::Message;
 use crate::model::StopReason;
 use crate::state::{MessagesChannel, State, Update};
+use crate::status::FinishReason;
 
-pub(super) struct Driver {
+pub(crate) struct Driver {
     pub(super) shared: Arc<Shared>,
     pub(super) state: State,
     pub(super) machine: Machine,
@@ -28,12 +29,12 @@ pub(super) struct Driver {
     /// The turn that the run goes on with when it is resumed in the middle of one.
     pub(super) open: Open,
     /// The step that the log was told of last.
-    pub(super) noted: Option<Machine>,
+    pub(super) logged_step: Option<Machine>,
     /// Told once the log has what they tell of.
-    pub(super) told: Vec<EventKind>,
+    pub(super) queued_events: Vec<EventKind>,
     inbox: Option<mpsc::UnboundedReceiver<Message>>,
     /// Read from the inbox, not yet part of the conversation.
-    heard: Vec<Message>,
+    undelivered: Vec<Message>,
     pub(super) last_stop: StopReason,
     /// Wrong answers to a wanted shape so far.
     pub(super) shape_tries: u32,
@@ -42,38 +43,38 @@ pub(super) struct Driver {
 }
 
 /// Where a run was in the end, for one that waits.
-pub(super) struct Left {
-    pub(super) machine: Machine,
-    pub(super) open: Open,
+pub(crate) struct Left {
+    pub(crate) machine: Machine,
+    pub(crate) open: Open,
     /// What was said to it after it was last asked.
-    pub(super) unheard: Vec<Message>,
+    pub(crate) undelivered: Vec<Message>,
 }
 
 /// Where a run takes place.
-pub(super) struct Setting {
-    pub(super) run: Arc<str>,
+pub(crate) struct Setting {
+    pub(crate) run: Arc<str>,
     /// Empty unless the run is below another.
-    pub(super) path: Arc<[String]>,
-    pub(super) events: Emitter,
-    pub(super) cancel: CancellationToken,
+    pub(crate) path: Arc<[String]>,
+    pub(crate) events: Emitter,
+    pub(crate) cancel: CancellationToken,
     /// What the run above spends and may spend.
-    pub(super) above: Option<Arc<Meter>>,
+    pub(crate) above: Option<Arc<BudgetTracker>>,
     /// What it begins with where it has no thread.
-    pub(super) state: Option<State>,
+    pub(crate) state: Option<State>,
     /// Where it was when it began to wait for a decision, if it goes on from there.
-    pub(super) paused: Option<(Machine, Open)>,
+    pub(crate) paused: Option<(Machine, Open)>,
 }
 
 impl Setting {
     /// A run of its own.
-    pub(super) fn main(run: Arc<str>, events: Emitter, cancel: CancellationToken) -> Self {
+    pub(crate) fn main(run: Arc<str>, events: Emitter, cancel: CancellationToken) -> Self {
         Self { run, path: Arc::from([]), events, cancel, above: None, state: None, paused: None }
     }
 }
 
 impl Driver {
     pub(super) async fn run(
-        agent: Agent,
+        agent: Arc<AgentDefinition>,
         input: RunInput,
         setting: Setting,
         inbox: Option<mpsc::UnboundedReceiver<Message>>,
@@ -82,15 +83,15 @@ impl Driver {
     }
 
     /// Runs, and says where it was in the end.
-    pub(super) async fn run_to_end(
-        agent: Agent,
+    pub(crate) async fn run_to_end(
+        agent: Arc<AgentDefinition>,
         input: RunInput,
         setting: Setting,
         inbox: Option<mpsc::UnboundedReceiver<Message>>,
     ) -> (Result<Outcome, Box<RunError>>, Left) {
-        let parts = agent.parts.clone();
+        let parts = agent;
         let above = setting.above.or_else(|| input.above.clone());
-        let meter = Meter::new(above, input.budget.clone(), &parts.budget);
+        let budget = BudgetTracker::new(above, input.budget.clone(), &parts.budget);
         let shared = Arc::new(Shared {
             agent: parts.clone(),
             run: setting.run,
@@ -98,9 +99,9 @@ impl Driver {
             path: setting.path,
             events: setting.events,
             cancel: setting.cancel,
-            meter: Arc::new(meter),
+            budget: Arc::new(budget),
             extensions: input.extensions.clone(),
-            tap: input.tap.clone(),
+            observer: input.observer.clone(),
             attempt: std::sync::atomic::AtomicU32::new(0),
             passed: std::sync::Mutex::new(None),
         });
@@ -110,10 +111,10 @@ impl Driver {
             machine: Machine::new(0, limit),
             log: Log::none(),
             open: Open::default(),
-            noted: None,
-            told: Vec::new(),
+            logged_step: None,
+            queued_events: Vec::new(),
             inbox,
-            heard: Vec::new(),
+            undelivered: Vec::new(),
             last_stop: StopReason::End,
             shape_tries: 0,
             shape_by_tool: parts.format.as_ref().is_some_and(|f| f.by_tool(&parts.model.profile())),
@@ -131,35 +132,35 @@ impl Driver {
             Ok(Some(over)) => Ok(over),
             Err(error) => Err(error),
         };
-        driver.machine.keep(driver.shared.meter.ledger());
-        driver.hang_up();
-        driver.listen();
-        let unheard = std::mem::take(&mut driver.heard);
-        let left = Left { machine: driver.machine.clone(), open: driver.open.clone(), unheard };
+        driver.machine.keep(driver.shared.budget.ledger());
+        driver.close_inbox();
+        driver.poll_inbox();
+        let undelivered = std::mem::take(&mut driver.undelivered);
+        let left = Left { machine: driver.machine.clone(), open: driver.open.clone(), undelivered };
         (driver.finish(result).await, left)
     }
 
-    async fn drive(&mut self) -> Result<Stop> {
+    async fn drive(&mut self) -> Result<FinishReason> {
         loop {
             let step = match self.machine.next() {
-                Decision::Finish(stop) => {
-                    if self.last_words() && self.machine.prolong() {
+                NextStep::Finish(stop) => {
+                    if self.has_pending_input() && self.machine.prolong() {
                         continue;
                     }
                     return Ok(stop);
                 }
-                Decision::BeforeAgent => self.hooks(Phase::BeforeAgent).await,
-                Decision::BeforeModel => match self.shared.meter.exhausted() {
+                NextStep::BeforeAgent => self.hooks(Phase::BeforeAgent).await,
+                NextStep::BeforeModel => match self.shared.budget.exhausted() {
                     Some(stop) => self.end_spent(stop).map_err(Break::Fail),
                     None => {
-                        self.hear()?;
+                        self.drain_inbox()?;
                         self.hooks(Phase::BeforeModel).await
                     }
                 },
-                Decision::Model { turn } => self.model(turn).await,
-                Decision::AfterModel => self.hooks(Phase::AfterModel).await,
-                Decision::Tools { turn } => self.tools(turn).await,
-                Decision::AfterAgent => self.hooks(Phase::AfterAgent).await,
+                NextStep::Model { turn } => self.model(turn).await,
+                NextStep::AfterModel => self.hooks(Phase::AfterModel).await,
+                NextStep::Tools { turn } => self.tools(turn).await,
+                NextStep::AfterAgent => self.hooks(Phase::AfterAgent).await,
             };
             match step {
                 Ok(()) => {}
@@ -169,11 +170,11 @@ impl Driver {
                 },
                 Err(Break::Wait) => {
                     self.wait()?;
-                    return Ok(Stop::Waiting);
+                    return Ok(FinishReason::Interrupted);
                 }
                 Err(Break::Halt(Halt(stop))) => {
                     self.shared.cancel.cancel();
-                    let why = stop.words();
+                    let why = stop.reason();
                     self.answer_pending(|call| format!("The call of {} was not completed: {why}.", call.name()))?;
                     self.machine.abort(stop);
                 }
@@ -182,25 +183,25 @@ impl Driver {
     }
 
     /// Ends the run because what it may spend is spent.
-    fn end_spent(&mut self, stop: Stop) -> Result<()> {
-        let why = stop.words();
+    fn end_spent(&mut self, stop: FinishReason) -> Result<()> {
+        let why = stop.reason();
         self.answer_pending(|call| format!("The call of {} was not completed: {why}.", call.name()))?;
         self.machine.spent(stop);
         Ok(())
     }
 
-    async fn finish(mut self, result: Result<Stop>) -> Result<Outcome, Box<RunError>> {
+    async fn finish(mut self, result: Result<FinishReason>) -> Result<Outcome, Box<RunError>> {
         let mut result = result;
         // However it ended, what stays must be a history that can be gone on with.
         let why = if result.is_ok() { "the run was ended before it" } else { "the run failed" };
-        if !matches!(result, Ok(Stop::Waiting)) {
+        if !matches!(result, Ok(FinishReason::Interrupted)) {
             let kept = self.answer_pending(|call| format!("The call of {} was not completed: {why}.", call.name()));
             let kept = kept.and_then(|()| self.forget_questions());
             debug_assert!(kept.is_ok(), "appending messages cannot be refused");
         }
         let run = self.shared.run.to_string();
         let stop = result.as_ref().ok().cloned();
-        self.note_step();
+        self.log_step();
         self.log.push(|| Record::RunFinished { run, stop });
         if let Err(error) = self.log.flush().await
             && result.is_ok()
@@ -209,33 +210,33 @@ impl Driver {
         }
         // All is written; a lease that cannot be given up runs out.
         let _ = self.log.close().await;
-        let usage = self.shared.meter.total();
+        let usage = self.shared.budget.total();
         match &result {
             Ok(stop) => {
                 let (model_calls, stop) = (self.machine.calls(), stop.clone());
-                self.tell(|| EventKind::AgentFinished { stop: stop.clone(), usage });
+                self.queue_event(|| EventKind::AgentFinished { stop: stop.clone(), usage });
                 if self.is_main() {
-                    self.tell(|| EventKind::RunFinished { stop, usage, model_calls });
+                    self.queue_event(|| EventKind::RunFinished { stop, usage, model_calls });
                 }
             }
             Err(error) => {
                 let (kind, error) = (error.kind().to_owned(), error.to_string());
                 if self.is_main() {
-                    self.tell(|| EventKind::RunFailed { kind, error });
+                    self.queue_event(|| EventKind::RunFailed { kind, error });
                 } else {
-                    self.tell(|| EventKind::AgentFailed { kind, error });
+                    self.queue_event(|| EventKind::AgentFailed { kind, error });
                 }
             }
         }
-        self.emit_told().await;
+        self.emit_queued_events().await;
         match result {
             Ok(stop) => Ok(Outcome {
                 stop,
                 state: self.state,
                 usage,
-                usage_by_agent: self.shared.meter.by_agent(),
+                usage_by_agent: self.shared.budget.by_agent(),
                 model_calls: self.machine.calls(),
-                spent: self.shared.meter.spent(),
+                spent: self.shared.budget.spent(),
                 thread: self.shared.thread.clone(),
                 run: self.shared.run.to_string(),
             }),
@@ -244,40 +245,40 @@ impl Driver {
     }
 
     /// Takes what was said with `steer` into the conversation.
-    fn hear(&mut self) -> Result<()> {
-        self.listen();
-        for message in std::mem::take(&mut self.heard) {
+    fn drain_inbox(&mut self) -> Result<()> {
+        self.poll_inbox();
+        for message in std::mem::take(&mut self.undelivered) {
             let text = message.text();
             self.update(Update::message(message))?;
-            self.tell(|| EventKind::Steered { text });
+            self.queue_event(|| EventKind::Steered { text });
         }
         Ok(())
     }
 
     /// Whether something was said that the run, about to end, has not heard. If not, nothing more can be said.
-    fn last_words(&mut self) -> bool {
-        if self.listen() {
+    fn has_pending_input(&mut self) -> bool {
+        if self.poll_inbox() {
             return true;
         }
-        self.hang_up();
-        self.listen()
+        self.close_inbox();
+        self.poll_inbox()
     }
 
     /// Nothing more can be said from now on; what was said before can still be read.
-    fn hang_up(&mut self) {
+    fn close_inbox(&mut self) {
         if let Some(inbox) = &mut self.inbox {
             inbox.close();
         }
     }
 
     /// Reads the inbox; says whether anything waits.
-    pub(super) fn listen(&mut self) -> bool {
+    pub(super) fn poll_inbox(&mut self) -> bool {
         if let Some(inbox) = &mut self.inbox {
             while let Ok(message) = inbox.try_recv() {
-                self.heard.push(message);
+                self.undelivered.push(message);
             }
         }
-        !self.heard.is_empty()
+        !self.undelivered.is_empty()
     }
 
     /// Applies an update and notes it for the log and the events.
@@ -287,7 +288,7 @@ impl Driver {
         }
         let update = self.stamp(update);
         self.state.apply(&update)?;
-        self.tell_changes(&update);
+        self.queue_changes(&update);
         self.log.push(|| Record::Update { update: RecordUpdate::Live(update) });
         Ok(())
     }
@@ -297,29 +298,30 @@ impl Driver {
         update.with_ids(&*self.shared.agent.ids)
     }
 
-    pub(super) fn tell_changes(&mut self, update: &Update) {
+    pub(super) fn queue_changes(&mut self, update: &Update) {
         if self.shared.events.is_silent() {
             return;
         }
         for entry in update.entries().iter().filter(|e| !e.spec().is::<MessagesChannel>() && !e.spec().is_private()) {
             if let Ok(change) = entry.to_json() {
-                self.told.push(EventKind::StateChanged { channel: entry.spec().name().to_owned(), update: change });
+                self.queued_events
+                    .push(EventKind::StateChanged { channel: entry.spec().name().to_owned(), update: change });
             }
         }
     }
 
-    pub(super) fn tell(&mut self, kind: impl FnOnce() -> EventKind) {
+    pub(super) fn queue_event(&mut self, kind: impl FnOnce() -> EventKind) {
         if !self.shared.events.is_silent() {
-            self.told.push(kind());
+            self.queued_events.push(kind());
         }
     }
 
     /// Notes in the log where the run can go on from, if it does not say so already.
-    pub(super) fn note_step(&mut self) {
-        self.machine.keep(self.shared.meter.ledger());
-        if self.noted.as_ref() != Some(&self.machine) {
+    pub(super) fn log_step(&mut self) {
+        self.machine.keep(self.shared.budget.ledger());
+        if self.logged_step.as_ref() != Some(&self.machine) {
             let machine = self.machine.clone();
-            self.noted = Some(machine.clone());
+            self.logged_step = Some(machine.clone());
             self.log.push(|| Record::Step { machine });
         }
     }
@@ -327,12 +329,12 @@ impl Driver {
     /// Appends to the log, then tells what it holds.
     pub(super) async fn flush(&mut self) -> Result<()> {
         self.log.flush().await?;
-        self.emit_told().await;
+        self.emit_queued_events().await;
         Ok(())
     }
 
-    async fn emit_told(&mut self) {
-        for kind in std::mem::take(&mut self.told) {
+    async fn emit_queued_events(&mut self) {
+        for kind in std::mem::take(&mut self.queued_events) {
             self.shared.events.emit(&self.shared.path, || kind).await;
         }
     }

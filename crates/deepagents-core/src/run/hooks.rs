@@ -1,11 +1,12 @@
 //! The hooks of a phase, and what the machine is told afterwards.
 
-use super::answer::says_nothing;
+use super::abort::Break;
 use super::driver::Driver;
-use super::halt::Break;
-use super::{Context, Facts, history};
+use super::model_step::says_nothing;
+use crate::context::Context;
 use crate::error::Error;
-use crate::middleware::Go;
+use crate::machine::{JumpTo, StepInput};
+use crate::message;
 use crate::state::StructuredResponse;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -21,7 +22,7 @@ impl Phase {
         matches!(self, Self::AfterModel | Self::AfterAgent)
     }
 
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::BeforeAgent => "before_agent",
             Self::BeforeModel => "before_model",
@@ -34,7 +35,7 @@ impl Phase {
 impl Driver {
     pub(super) async fn hooks(&mut self, phase: Phase) -> Result<(), Break> {
         let stack = self.shared.agent.stack.clone();
-        let mut go = Go::Continue;
+        let mut go = JumpTo::Continue;
         for at in 0..stack.len() {
             let at = if phase.reversed() { stack.len() - 1 - at } else { at };
             let Some(middleware) = stack.get(at) else { continue };
@@ -50,7 +51,7 @@ impl Driver {
             };
             let failed = |source| Error::Hook {
                 middleware: middleware.name().to_owned(),
-                hook: phase.word(),
+                hook: phase.as_str(),
                 source: Box::new(source),
             };
             let step = self.guard_foreign(hook).await.map_err(Break::Halt)?.map_err(failed)?;
@@ -60,7 +61,7 @@ impl Driver {
                 step.update
             };
             self.update(update)?;
-            if step.go != Go::Continue {
+            if step.go != JumpTo::Continue {
                 go = step.go;
                 break;
             }
@@ -72,22 +73,22 @@ impl Driver {
         let facts = self.facts(phase, go);
         self.machine.hooks_done(go, &facts)?;
         if phase != Phase::BeforeModel {
-            self.note_step();
+            self.log_step();
             self.flush().await?;
         }
         Ok(())
     }
 
-    pub(super) fn facts(&mut self, phase: Phase, go: Go) -> Facts {
-        if phase != Phase::AfterModel && go != Go::Tools {
-            return Facts::default();
+    pub(super) fn facts(&mut self, phase: Phase, go: JumpTo) -> StepInput {
+        if phase != Phase::AfterModel && go != JumpTo::Tools {
+            return StepInput::default();
         }
-        let steered = self.listen();
+        let steered = self.poll_inbox();
         let messages = self.state.messages();
         let answer = messages.last_assistant().and_then(|at| messages.get(at));
         let answer = answer.and_then(|m| m.as_assistant());
-        Facts {
-            pending: history::pending(messages).len(),
+        StepInput {
+            pending: message::pending(messages).len(),
             had_calls: answer.is_some_and(crate::message::AssistantMessage::has_calls),
             empty: answer.is_none_or(says_nothing),
             stop: self.last_stop.clone(),

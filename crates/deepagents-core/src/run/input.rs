@@ -1,19 +1,16 @@
 //! What a run is given.
 
-use std::any::{Any, TypeId};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Context;
-use super::budget::Budget;
-use super::meter::Meter;
-use super::tap::SharedTap;
-use crate::ask::Decision;
+use crate::context::{BudgetTracker, Context, Extensions, InputRecord, RunObserver, SharedObserver};
 use crate::error::{Error, Result};
-use crate::journal::{Position, ThreadId};
+use crate::ids::{LogPosition, ThreadId};
+use crate::interrupt::Decision;
+use crate::journal::RecordUpdate;
+use crate::machine::Budget;
 use crate::message::Message;
-use crate::state::{ChannelError, Update, UpdateEntry};
+use crate::state::{ChannelError, Schema, Update, UpdateEntry};
 
 /// How long a thread stays a run's that has ended without saying so.
 const LEASE: Duration = Duration::from_secs(60);
@@ -33,16 +30,16 @@ pub struct RunInput {
     pub(crate) thread: Option<ThreadId>,
     pub(crate) budget: Budget,
     /// What is spent counts here too.
-    pub(crate) above: Option<Arc<Meter>>,
+    pub(crate) above: Option<Arc<BudgetTracker>>,
     pub(crate) extensions: Extensions,
     /// Whether an unfinished run is gone on with.
     pub(crate) resume: bool,
     pub(crate) answers: Vec<(String, Decision)>,
     /// An earlier position to begin from.
-    pub(crate) at: Option<Position>,
+    pub(crate) at: Option<LogPosition>,
     pub(crate) lease: Duration,
     pub(crate) take_over: bool,
-    pub(crate) tap: Option<SharedTap>,
+    pub(crate) observer: Option<SharedObserver>,
 }
 
 impl Default for RunInput {
@@ -59,7 +56,7 @@ impl Default for RunInput {
             at: None,
             lease: LEASE,
             take_over: false,
-            tap: None,
+            observer: None,
         }
     }
 }
@@ -100,7 +97,7 @@ impl RunInput {
 
     /// Begins from an earlier position of the thread. What came after it stays in the log, on a branch of its own.
     #[must_use]
-    pub fn at(mut self, position: Position) -> Self {
+    pub fn at(mut self, position: LogPosition) -> Self {
         self.at = Some(position);
         self
     }
@@ -159,8 +156,8 @@ impl RunInput {
     /// Makes what this run spends part of what another one does, the time included: for work that an agent starts and
     /// does not wait for. It stays bound by that budget when the other run has ended.
     #[must_use]
-    pub fn within_budget_of(mut self, cx: &Context) -> Self {
-        self.above = Some(cx.shared.meter.clone());
+    pub fn charge_to(mut self, cx: &Context) -> Self {
+        self.above = Some(cx.shared.budget.clone());
         self
     }
 
@@ -214,32 +211,41 @@ impl<M: Into<Message>> From<M> for RunInput {
     }
 }
 
-/// Values found by their type.
-#[derive(Clone, Default)]
-pub(crate) struct Extensions {
-    values: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
+impl InputRecord {
+    /// The input again.
+    ///
+    /// # Errors
+    /// When a change is not of its channel's type.
+    pub fn into_input(self, schema: &Schema) -> Result<RunInput, ChannelError> {
+        Ok(RunInput {
+            messages: self.messages,
+            update: RecordUpdate::Stored(self.update).resolve(schema)?,
+            thread: self.thread,
+            budget: self.budget,
+            resume: self.resume,
+            answers: self.answers,
+            ..RunInput::default()
+        })
+    }
 }
 
-impl Extensions {
-    pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
-        self.values.insert(TypeId::of::<T>(), Arc::new(value));
-    }
-
-    /// These, and of the others those that these do not have.
-    pub(crate) fn over(mut self, others: &Self) -> Self {
-        for (key, value) in &others.values {
-            self.values.entry(*key).or_insert_with(|| value.clone());
-        }
+impl RunInput {
+    /// Puts something between the run and the world.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn RunObserver>) -> Self {
+        self.observer = Some(SharedObserver(observer));
         self
     }
 
-    pub(crate) fn get<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        self.values.get(&TypeId::of::<T>())?.downcast_ref()
-    }
-}
-
-impl std::fmt::Debug for Extensions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Extensions").field("len", &self.values.len()).finish()
+    pub(super) fn record(&self) -> Result<InputRecord, ChannelError> {
+        let entries = self.update.entries().iter().map(|e| Ok((e.spec().name().to_owned(), e.to_json()?)));
+        Ok(InputRecord {
+            messages: self.messages.clone(),
+            update: entries.collect::<Result<_, ChannelError>>()?,
+            thread: self.thread.clone(),
+            budget: Budget { time: None, ..self.budget.clone() },
+            resume: self.resume,
+            answers: self.answers.clone(),
+        })
     }
 }

@@ -1,26 +1,27 @@
 //! The run's end of its thread's log.
 
-use crate::journal::{Fold, JournalError, Kept, LastRun, Lease, Open, Position, Record, SnapshotRule};
-use crate::run::Machine;
+use crate::ids::LogPosition;
+use crate::journal::{JournalError, LastRun, Lease, Record, Replay, SnapshotRule, UnknownChannels};
+use crate::machine::{Machine, Open};
 use crate::state::State;
 
 /// Collects records and appends them together.
 pub(crate) struct Log {
     to: Option<Lease>,
-    end: Position,
+    end: LogPosition,
     waiting: Vec<Record>,
     rule: SnapshotRule,
     /// What channels that the agent does not have hold.
-    kept: Kept,
+    kept: UnknownChannels,
 }
 
 impl Log {
     /// For runs that nothing is kept of.
     pub(crate) fn none() -> Self {
-        Self { to: None, end: 0, waiting: Vec::new(), rule: SnapshotRule::default(), kept: Kept::default() }
+        Self { to: None, end: 0, waiting: Vec::new(), rule: SnapshotRule::default(), kept: UnknownChannels::default() }
     }
 
-    pub(crate) fn new(lease: Lease, end: Position, rule: SnapshotRule, kept: Kept) -> Self {
+    pub(crate) fn new(lease: Lease, end: LogPosition, rule: SnapshotRule, kept: UnknownChannels) -> Self {
         Self { to: Some(lease), end, waiting: Vec::new(), rule, kept }
     }
 
@@ -68,7 +69,7 @@ impl Log {
         machine: &Machine,
     ) -> Result<(), JournalError> {
         let (Some(lease), true) = (&self.to, self.rule.is_due()) else { return Ok(()) };
-        let fold = Fold {
+        let fold = Replay {
             state: state.clone(),
             kept: self.kept.clone(),
             machine: Some(machine.clone()),

@@ -1,26 +1,16 @@
 //! Runs: the handle an application holds, the decisions, and the driver that waits.
 
-mod answer;
-mod asking;
-mod begin;
-mod beside;
-mod budget;
-mod child;
-mod context;
+mod abort;
 mod driver;
-mod emitter;
-mod halt;
-mod history;
 mod hooks;
 mod input;
+mod interrupts;
 mod log;
-mod machine;
-mod meter;
-mod model_call;
+mod model_step;
 mod outcome;
-mod tap;
+mod start;
+mod tool_batch;
 mod tools;
-mod turn;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -31,27 +21,19 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::Agent;
+use crate::context::{AgentDefinition, Emitter};
 use crate::error::Error;
 use crate::event::{Event, EventKind};
 use crate::message::Message;
 use crate::state::State;
-use driver::{Driver, Setting};
-use emitter::Emitter;
+pub(crate) use driver::{Driver, Left, Setting};
 
-pub use asking::Pause;
-pub(crate) use asking::renumber;
-pub use beside::{Beside, Paused};
-pub use budget::{Budget, BudgetKind, Spent};
-pub use child::ChildOutcome;
-pub use context::Context;
-pub(crate) use context::Shared;
-pub(crate) use history::{check_last_results, pending};
 pub use input::RunInput;
-pub use machine::{Decision, Facts, Machine, Node};
-pub(crate) use model_call::call_model;
-pub use outcome::{Outcome, RunError, Stop};
-pub use tap::{Beginning, InputRecord, ModelCall, Tap};
+pub use outcome::{Outcome, RunError};
+
+pub use crate::context::{Context, InputRecord, ModelCall, RunObserver, RunStart};
+pub use crate::machine::{Budget, BudgetUsage, Machine, NextStep, Node, StepInput};
+pub use crate::status::{BudgetKind, FinishReason};
 
 /// A run under way: a stream of its events, and the means to steer, cancel and await it.
 ///
@@ -84,9 +66,9 @@ pub struct Run {
 }
 
 impl Run {
-    pub(crate) fn start(agent: Agent, input: RunInput) -> Self {
-        let id: Arc<str> = agent.parts.ids.next("run").into();
-        let (emitter, events) = Emitter::new(id.clone(), input.tap.clone());
+    pub(crate) fn start(agent: Arc<AgentDefinition>, input: RunInput) -> Self {
+        let id: Arc<str> = agent.ids.next("run").into();
+        let (emitter, events) = Emitter::new(id.clone(), input.observer.clone());
         let (steer, inbox) = mpsc::unbounded_channel();
         let cancel = CancellationToken::new();
         let token = cancel.clone();
@@ -94,12 +76,12 @@ impl Run {
         Self { id, events, ended: false, steer, cancel, driver: Some(driver) }
     }
 
-    pub(crate) async fn drive_silently(agent: Agent, input: RunInput) -> Result<Outcome, Box<RunError>> {
-        if input.tap.is_some() {
+    pub(crate) async fn drive_silently(agent: Arc<AgentDefinition>, input: RunInput) -> Result<Outcome, Box<RunError>> {
+        if input.observer.is_some() {
             // A tap sees events also where nobody reads them.
             return Self::start(agent, input).outcome().await;
         }
-        let id: Arc<str> = agent.parts.ids.next("run").into();
+        let id: Arc<str> = agent.ids.next("run").into();
         let setting = Setting::main(id.clone(), Emitter::silent(id), CancellationToken::new());
         Driver::run(agent, input, setting, None).await
     }
@@ -175,7 +157,6 @@ impl Drop for Run {
 
 const _: () = {
     const fn assert_shareable<T: Send + Sync + 'static>() {}
-    assert_shareable::<Agent>();
     assert_shareable::<Run>();
     assert_shareable::<Context>();
     assert_shareable::<Outcome>();

@@ -3,76 +3,29 @@
 use std::collections::BTreeMap;
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::budget::{BudgetKind, Spent};
-use crate::ask::Question;
 use crate::error::{Error, Result};
-use crate::journal::ThreadId;
+use crate::ids::ThreadId;
+use crate::interrupt::ActionRequest;
+use crate::machine::BudgetUsage;
 use crate::message::{Message, Messages, Usage};
 use crate::state::{State, StructuredResponse};
-
-/// Why a run ended without failing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Stop {
-    /// The model had nothing left to do.
-    Done,
-    /// The result of a tool is the answer.
-    ReturnDirect,
-    /// A middleware ended it.
-    Ended,
-    /// The limit of model calls was reached, those of agents below it included where it is the run's; the task may be
-    /// unfinished.
-    StepLimit,
-    /// The last answer was cut off by its token limit.
-    TokenLimit,
-    /// The model said nothing.
-    Empty,
-    /// The model or its provider declined.
-    Refused,
-    /// A call waits for a decision of a person; see [`Outcome::questions`].
-    Waiting,
-    /// The caller cancelled it.
-    Cancelled,
-    /// Its time was up.
-    Deadline,
-    /// What it may spend, with all agents below it, is spent; the task may be unfinished.
-    #[serde(untagged)]
-    Budget(BudgetKind),
-}
-
-impl Stop {
-    /// Why the run ended, in words.
-    pub fn words(&self) -> &'static str {
-        match self {
-            Self::Done => "the model had nothing left to do",
-            Self::ReturnDirect => "the result of a tool is the answer",
-            Self::Ended => "a middleware ended it",
-            Self::StepLimit => "the limit of model calls was reached",
-            Self::TokenLimit => "the last answer was cut off by its token limit",
-            Self::Empty => "the model said nothing",
-            Self::Refused => "the model or its provider declined",
-            Self::Waiting => "a call waits for a decision",
-            Self::Cancelled => "the run was cancelled",
-            Self::Deadline => "the run's time was up",
-            Self::Budget(BudgetKind::InputTokens) => "the limit of prompt tokens was reached",
-            Self::Budget(BudgetKind::OutputTokens) => "the limit of answer tokens was reached",
-            Self::Budget(BudgetKind::Tokens) => "the limit of tokens was reached",
-            Self::Budget(BudgetKind::Cost) => "the limit of the cost was reached",
-            Self::Budget(BudgetKind::ToolCalls) => "the limit of tool calls was reached",
-        }
-    }
-}
+use crate::status::FinishReason;
 
 /// How a run ended, and what it left.
+///
+/// ```
+/// # async fn f(agent: deepagents_core::agent::Agent) -> Result<(), Box<dyn std::error::Error>> {
+/// let outcome = agent.invoke("How many files are here?").await?;
+/// println!("{} ({} tokens, {} model calls)", outcome.text(), outcome.usage.total(), outcome.model_calls);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Outcome {
     /// Why it ended.
-    pub stop: Stop,
+    pub stop: FinishReason,
     /// The state of the thread.
     pub state: State,
     /// Tokens of all its agents.
@@ -82,7 +35,7 @@ pub struct Outcome {
     /// Answers of the main agent's model.
     pub model_calls: u32,
     /// What all its agents have spent; of a run with a budget that was resumed, from its beginning.
-    pub spent: Spent,
+    pub spent: BudgetUsage,
     /// The thread, when there is one.
     pub thread: Option<ThreadId>,
     /// The run.
@@ -104,8 +57,8 @@ impl Outcome {
     }
 
     /// The questions that wait for an answer, in order of their calls.
-    pub fn questions(&self) -> Vec<Question> {
-        let mut open: Vec<Question> = super::asking::open_questions(&self.state).cloned().collect();
+    pub fn questions(&self) -> Vec<ActionRequest> {
+        let mut open: Vec<ActionRequest> = crate::interrupt::open_questions(&self.state).cloned().collect();
         open.sort_by(|a, b| (&a.call, &a.id).cmp(&(&b.call, &b.id)));
         open
     }
@@ -128,6 +81,14 @@ impl Outcome {
 }
 
 /// Why a run failed, and what it left.
+///
+/// ```
+/// # async fn f(agent: deepagents_core::agent::Agent) {
+/// if let Err(failed) = agent.invoke("Tidy up.").await {
+///     println!("{} ({}), after {} messages", failed, failed.kind(), failed.state.messages().len());
+/// }
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct RunError {

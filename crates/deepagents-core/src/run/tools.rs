@@ -8,19 +8,21 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::task::{Id, JoinError};
 
-use super::answer::unknown_outcome;
+use super::abort::{Break, Halt, panic_text};
 use super::driver::Driver;
-use super::halt::{Break, Halt, panic_text};
-use super::history::PendingCall;
-use super::turn::{Progress, Running, Turn};
-use super::{Context, Stop};
+use super::model_step::unknown_outcome;
+use super::tool_batch::{Progress, Running, Turn};
+use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
-use crate::journal::{Open, Record, RecordUpdate, committed};
-use crate::message::{Block, Message, MessageOp, ToolMessage};
+use crate::ids::CallId;
+use crate::journal::{Record, RecordUpdate};
+use crate::machine::{Open, committed};
+use crate::message::{Block, Message, MessageOp, PendingCall, ToolMessage};
 use crate::middleware::{ToolNext, ToolRequest, ToolResponse};
 use crate::state::{Concurrent, MessagesChannel, StructuredResponse, Update};
-use crate::tool::{CallId, CallInfo, ToolContext};
+use crate::status::FinishReason;
+use crate::tool::{CallInfo, ToolContext};
 
 /// How long aborted tools may take to let go.
 const ABORT_GRACE: Duration = Duration::from_secs(1);
@@ -41,7 +43,7 @@ impl Driver {
             // What waits for a decision cannot be waited for in a run that fails.
             Ok(None) if calls.failed.is_some() && !calls.are_done() => Some("the run failed"),
             Ok(None) => None,
-            Ok(Some(stop)) => Some(stop.words()),
+            Ok(Some(stop)) => Some(stop.reason()),
             Err(_) => Some("the run failed"),
         };
         if let Some(why) = why {
@@ -71,12 +73,12 @@ impl Driver {
             Some(stop) => self.machine.spent(stop),
             None => self.machine.tools_done(direct, calls.shaped),
         }
-        self.note_step();
+        self.log_step();
         Ok(())
     }
 
     /// Runs the calls until all have results, or says what halted them.
-    async fn run_calls(&mut self, turn: &mut Turn, open: &Open) -> Result<Option<Stop>> {
+    async fn run_calls(&mut self, turn: &mut Turn, open: &Open) -> Result<Option<FinishReason>> {
         self.answer_in_doubt(turn, open).await?;
         self.answer_alone(turn).await?;
         loop {
@@ -96,11 +98,11 @@ impl Driver {
         for at in 0..turn.calls.len() {
             let Some(planned) = turn.calls.get(at) else { continue };
             let repeatable = open.in_doubt.get(&planned.id).is_none_or(|(_, _, repeatable)| *repeatable);
-            if repeatable || !matches!(planned.state, Progress::Waiting) {
+            if repeatable || !matches!(planned.state, Progress::Pending) {
                 continue;
             }
             let text = unknown_outcome(planned.call.name());
-            self.tell_started(turn, at);
+            self.queue_started(turn, at);
             self.finished(turn, at, ToolResponse::error(text)).await?;
         }
         Ok(())
@@ -114,7 +116,7 @@ impl Driver {
         let mut wrong = None;
         for at in 0..turn.calls.len() {
             let Some(planned) = turn.calls.get(at) else { continue };
-            if !matches!(planned.state, Progress::Waiting) {
+            if !matches!(planned.state, Progress::Pending) {
                 continue;
             }
             let response = match (&planned.call, &format) {
@@ -124,16 +126,16 @@ impl Driver {
                     call.error
                 )),
                 (PendingCall::Valid(call), Some(format)) if is_shape(&planned.call) => {
-                    let verdict = if shapes > 1 {
+                    let checked = if shapes > 1 {
                         Err(format!("call {} once, not {shapes} times", format.name()))
                     } else {
                         format.check(&call.args)
                     };
-                    match verdict {
+                    match checked {
                         Ok(()) => {
                             turn.shaped = true;
                             ToolResponse {
-                                update: Update::of::<StructuredResponse>(Some(call.args.clone())),
+                                update: Update::new::<StructuredResponse>(Some(call.args.clone())),
                                 ..ToolResponse::text("The answer is recorded.")
                             }
                         }
@@ -146,7 +148,7 @@ impl Driver {
                 }
                 (PendingCall::Valid(_), _) => continue,
             };
-            self.tell_started(turn, at);
+            self.queue_started(turn, at);
             self.finished(turn, at, response).await?;
         }
         if let Some(problem) = wrong
@@ -163,10 +165,10 @@ impl Driver {
         loop {
             let mut refused = Vec::new();
             for (at, planned) in turn.calls.iter().enumerate() {
-                if !matches!(planned.state, Progress::Waiting) || !planned.waits_for.is_empty() || ready.contains(&at) {
+                if !matches!(planned.state, Progress::Pending) || !planned.waits_for.is_empty() || ready.contains(&at) {
                     continue;
                 }
-                match self.shared.meter.begin_tool_call() {
+                match self.shared.budget.begin_tool_call() {
                     Ok(()) => {
                         ready.insert(at);
                     }
@@ -179,9 +181,9 @@ impl Driver {
             }
             for (at, stop) in refused {
                 let Some(planned) = turn.calls.get(at) else { continue };
-                let text = format!("The call of {} was not made: {}.", planned.call.name(), stop.words());
+                let text = format!("The call of {} was not made: {}.", planned.call.name(), stop.reason());
                 turn.spent = Some(stop);
-                self.tell_started(turn, at);
+                self.queue_started(turn, at);
                 self.finished(turn, at, ToolResponse::error(text)).await?;
             }
         }
@@ -197,11 +199,11 @@ impl Driver {
             let Some(planned) = turn.calls.get(at) else { continue };
             self.log.push(|| Record::ToolStarted {
                 call: planned.id.clone(),
-                wire_id: planned.call.wire_id().to_owned(),
+                provider_call_id: planned.call.provider_call_id().to_owned(),
                 name: planned.call.name().to_owned(),
                 repeatable: planned.repeatable,
             });
-            self.tell_started(turn, at);
+            self.queue_started(turn, at);
         }
         // The log must know of a call before the call can take effect.
         self.flush().await?;
@@ -210,7 +212,7 @@ impl Driver {
             let PendingCall::Valid(call) = &planned.call else { continue };
             let info = CallInfo {
                 id: planned.id.clone(),
-                wire_id: call.id.clone(),
+                provider_call_id: call.id.clone(),
                 name: call.name.clone(),
                 args: call.args.clone(),
                 asked: AtomicU32::new(0),
@@ -220,7 +222,7 @@ impl Driver {
             let cx = Context::at(&self.shared, &self.state, planned.id.turn);
             let request = ToolRequest::new(call.clone(), planned.tool.clone(), ToolContext::new(cx, info.clone()));
             let next = ToolNext::new(self.shared.agent.stack.clone());
-            let task = turn.running.spawn(match &self.shared.tap {
+            let task = turn.running.spawn(match &self.shared.observer {
                 Some(tap) => tap.0.clone().tool(request, next),
                 None => next.run(request),
             });
@@ -235,15 +237,16 @@ impl Driver {
         let Some(Running { at, .. }) = turn.by_task.remove(&id) else { return Ok(()) };
         let response = match joined {
             Ok((_, Ok(response))) => response,
-            Ok((_, Err(Error::Paused(pause)))) => {
+            Ok((_, Err(Error::Interrupted(pause)))) => {
                 let Some(planned) = turn.calls.get_mut(at) else { return Ok(()) };
-                planned.state = Progress::Asked;
-                self.shared.meter.take_back_tool_call();
+                planned.state = Progress::Interrupted;
+                self.shared.budget.take_back_tool_call();
                 let call = planned.id.clone();
-                self.ask(*pause)?;
-                self.log.push(|| Record::ToolAsked { call });
+                self.record_interrupt(*pause)?;
+                self.log.push(|| Record::ToolInterrupted { call });
                 return self.flush().await;
             }
+            Ok((_, Err(Error::ToolCall { text, .. }))) => ToolResponse::error(text),
             Ok((_, Err(error))) => {
                 let response = ToolResponse::error(format!("Error: {error}"));
                 turn.failed.get_or_insert(error);
@@ -257,18 +260,18 @@ impl Driver {
     /// Makes a result durable and its changes visible.
     async fn finished(&mut self, turn: &mut Turn, at: usize, response: ToolResponse) -> Result<()> {
         let Some(planned) = turn.calls.get_mut(at) else { return Ok(()) };
-        let ToolResponse { mut content, is_error, update, artifact, handback } = response;
+        let ToolResponse { mut content, is_error, update, artifact, child_state, source: _ } = response;
         let mut update = self.stamp(update);
         // Joined only now: siblings may have changed since this call began what it hands back.
-        if let Some(handback) = handback {
-            let (joined, conflicts) = self.state.join(&handback.given, &handback.left)?;
+        if let Some(child_state) = child_state {
+            let (joined, conflicts) = self.state.join(&child_state.given, &child_state.left)?;
             update = joined.and(update);
             content.extend(conflicts.iter().map(|conflict| Block::text(format!("[not kept: {conflict}]"))));
         }
         let (messages, rest) = update.clone().split::<MessagesChannel>();
         let mut message = ToolMessage {
             id: self.shared.agent.ids.next("msg"),
-            call_id: planned.call.wire_id().to_owned(),
+            call_id: planned.call.provider_call_id().to_owned(),
             name: planned.call.name().to_owned(),
             content,
             is_error,
@@ -290,7 +293,7 @@ impl Driver {
             }
             None => {
                 turn.taken.extend(rest.entries().iter().map(|e| e.spec().name()).filter(|n| exclusive.contains(n)));
-                self.tell_changes(&rest);
+                self.queue_changes(&rest);
             }
         }
         let (update, added) = kept.unwrap_or_default();
@@ -300,14 +303,14 @@ impl Driver {
         for other in &mut turn.calls {
             other.waits_for.remove(&at);
         }
-        let told = (call.clone(), message.clone());
+        let events = (call.clone(), message.clone());
         self.log.push(|| Record::ToolFinished { call, message, update: RecordUpdate::Live(update) });
-        self.tell(|| EventKind::ToolFinished {
-            call: told.0,
-            id: told.1.call_id.clone(),
+        self.queue_event(|| EventKind::ToolFinished {
+            call: events.0,
+            id: events.1.call_id.clone(),
             name,
-            error: told.1.is_error,
-            text: Message::Tool((*told.1).clone()).text(),
+            error: events.1.is_error,
+            text: Message::Tool((*events.1).clone()).text(),
         });
         self.flush().await
     }
@@ -348,13 +351,13 @@ impl Driver {
             let Some(planned) = turn.calls.get(at) else { continue };
             match planned.state {
                 Progress::Finished { .. } => continue,
-                Progress::Waiting => self.tell_started(turn, at),
-                Progress::Running | Progress::Asked => {}
+                Progress::Pending => self.queue_started(turn, at),
+                Progress::Running | Progress::Interrupted => {}
             }
             let text = format!("The call of {} was not completed: {why}.", planned.call.name());
             // What a sub-agent had changed before it began to wait is kept.
-            let handback = self.left_by_paused(&planned.id)?;
-            kept = kept.and(self.finished(turn, at, ToolResponse { handback, ..ToolResponse::error(text) }).await);
+            let child_state = self.left_by_paused(&planned.id)?;
+            kept = kept.and(self.finished(turn, at, ToolResponse { child_state, ..ToolResponse::error(text) }).await);
         }
         kept
     }
@@ -379,11 +382,11 @@ impl Driver {
         kept
     }
 
-    fn tell_started(&mut self, turn: &Turn, at: usize) {
+    fn queue_started(&mut self, turn: &Turn, at: usize) {
         let Some(planned) = turn.calls.get(at) else { return };
-        self.tell(|| EventKind::ToolStarted {
+        self.queue_event(|| EventKind::ToolStarted {
             call: planned.id.clone(),
-            id: planned.call.wire_id().to_owned(),
+            id: planned.call.provider_call_id().to_owned(),
             name: planned.call.name().to_owned(),
             args: match &planned.call {
                 PendingCall::Valid(call) => call.args.clone(),

@@ -39,7 +39,7 @@ pub trait Channel: Send + Sync + 'static {
     /// changed by its tools and hooks, and otherwise through [`Agent::update_state`](crate::agent::Agent::update_state).
     const FROM_INPUT: bool = true;
     /// What happens when two tool calls of one turn write it.
-    const CONCURRENT: Concurrent = Concurrent::Fold;
+    const CONCURRENT: Concurrent = Concurrent::Apply;
     /// What it holds.
     type Value: Clone + Default + Send + Sync + Serialize + DeserializeOwned + 'static;
     /// How it changes.
@@ -58,8 +58,8 @@ pub trait Channel: Send + Sync + 'static {
 
     /// What a finished sub-agent's value means for its parent: the parent's value now, what the child was given, and
     /// what it left. Nothing unless a channel says otherwise.
-    fn join(_parent: &Self::Value, _given: &Self::Value, _child: &Self::Value) -> Join<Self::Update> {
-        Join::default()
+    fn join(_parent: &Self::Value, _given: &Self::Value, _child: &Self::Value) -> Merge<Self::Update> {
+        Merge::default()
     }
 }
 
@@ -67,21 +67,21 @@ pub trait Channel: Send + Sync + 'static {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Concurrent {
     /// Both updates are applied, in the order the calls finish.
-    Fold,
+    Apply,
     /// The second call gets an error result and its update is dropped.
     Refuse,
 }
 
 /// The outcome of joining a sub-agent's value into its parent's.
 #[derive(Clone, Debug)]
-pub struct Join<U> {
+pub struct Merge<U> {
     /// What changes for the parent.
     pub update: Option<U>,
     /// Real conflicts, told to the model; what the parent has is kept.
     pub conflicts: Vec<String>,
 }
 
-impl<U> Default for Join<U> {
+impl<U> Default for Merge<U> {
     fn default() -> Self {
         Self { update: None, conflicts: Vec::new() }
     }
@@ -201,7 +201,7 @@ fn json_error<C: Channel>(error: &serde_json::Error) -> ChannelError {
 
 impl ChannelSpec {
     /// The erased form of a channel.
-    pub const fn of<C: Channel>() -> Self {
+    pub const fn new<C: Channel>() -> Self {
         Self { table: &Of::<C>::TABLE }
     }
 

@@ -1,7 +1,7 @@
 //! The state of a thread: typed channels, changed by updates.
 //!
 //! A channel is a zero-sized key type that implements [`Channel`]. Middlewares declare the channels they use with
-//! [`ChannelSpec::of`]; a [`Schema`] collects them when an agent is built and refuses two types with one name. Values
+//! [`ChannelSpec::new`]; a [`Schema`] collects them when an agent is built and refuses two types with one name. Values
 //! are typed in Rust and JSON at every border.
 
 mod builtin;
@@ -11,7 +11,7 @@ mod update;
 mod view;
 
 pub use builtin::{MessagesChannel, StructuredResponse};
-pub use channel::{Channel, ChannelError, ChannelSpec, Concurrent, Join};
+pub use channel::{Channel, ChannelError, ChannelSpec, Concurrent, Merge};
 pub use schema::{Schema, SchemaError};
 pub use update::{Update, UpdateEntry};
 pub use view::State;

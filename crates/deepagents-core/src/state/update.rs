@@ -14,7 +14,7 @@ use crate::message::{Message, MessageOp};
 /// ```
 /// use deepagents_core::message::Message;
 /// use deepagents_core::state::Update;
-/// let update = Update::message(Message::user("Go on."));
+/// let update = Update::message(Message::user("JumpTo on."));
 /// assert_eq!(update.channels().collect::<Vec<_>>(), ["messages"]);
 /// ```
 #[derive(Clone, Default)]
@@ -56,19 +56,19 @@ impl Update {
     }
 
     /// A change to one channel.
-    pub fn of<C: Channel>(update: C::Update) -> Self {
+    pub fn new<C: Channel>(update: C::Update) -> Self {
         Self::none().with::<C>(update)
     }
 
     /// Appends a message, or replaces the one with its id.
     pub fn message(message: impl Into<Message>) -> Self {
-        Self::of::<MessagesChannel>(vec![MessageOp::put(message)])
+        Self::new::<MessagesChannel>(vec![MessageOp::put(message)])
     }
 
     /// Adds a change.
     #[must_use]
     pub fn with<C: Channel>(mut self, update: C::Update) -> Self {
-        self.entries.push(UpdateEntry { spec: ChannelSpec::of::<C>(), update: Arc::new(update) });
+        self.entries.push(UpdateEntry { spec: ChannelSpec::new::<C>(), update: Arc::new(update) });
         self
     }
 

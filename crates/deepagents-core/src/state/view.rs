@@ -118,7 +118,7 @@ impl State {
     ///
     /// # Errors
     /// When two types use one name in the two schemas.
-    pub fn carry(&self, schema: Arc<Schema>) -> Result<Self, ChannelError> {
+    pub fn project(&self, schema: Arc<Schema>) -> Result<Self, ChannelError> {
         let mut other = Self::new(schema);
         for (at, spec) in other.schema.channels().iter().enumerate() {
             let Some(mine) = self.schema.position(spec.name()) else { continue };
@@ -146,11 +146,11 @@ impl State {
             }
             let slot = |state: &Self| state.schema.position(spec.name()).and_then(|at| state.slots.get(at).cloned());
             let (Some(given), Some(child)) = (slot(given), slot(child)) else { continue };
-            let (change, told) = spec.join(parent, &given, &child)?;
+            let (change, lost) = spec.join(parent, &given, &child)?;
             if let Some(change) = change {
                 update.push_any(*spec, change);
             }
-            conflicts.extend(told);
+            conflicts.extend(lost);
         }
         Ok((update, conflicts))
     }
@@ -159,7 +159,7 @@ impl State {
 impl Default for State {
     /// A state with messages alone.
     fn default() -> Self {
-        Self::new(Arc::new(Schema::new([super::ChannelSpec::of::<MessagesChannel>()]).unwrap_or_default()))
+        Self::new(Arc::new(Schema::new([super::ChannelSpec::new::<MessagesChannel>()]).unwrap_or_default()))
     }
 }
 

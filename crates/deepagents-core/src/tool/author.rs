@@ -63,6 +63,11 @@ pub trait Tool: Send + Sync + 'static {
 }
 
 /// What a call touches; decides what may overlap within a turn and what a resumed run may repeat.
+///
+/// ```
+/// use deepagents_core::tool::Effect;
+/// assert_eq!(Effect::write("/notes.md"), Effect::Write { paths: vec!["/notes.md".to_owned()] });
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {

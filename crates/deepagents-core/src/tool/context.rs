@@ -5,37 +5,27 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ToolError;
-use crate::ask::{Decision, DecisionKind, Question, Questions};
+use crate::context::Context;
 use crate::event::EventKind;
-use crate::run::{Context, Pause};
-
-/// Our own identity of a call: which agent, which turn of its thread, which call of the turn. Providers repeat their
-/// ids; this one is unique within a thread and stays the same over a resume.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct CallId {
-    /// Path of the agent, empty for the main one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub path: Vec<String>,
-    /// Count of model answers in the agent's thread.
-    pub turn: u32,
-    /// Position among the calls of the turn.
-    pub index: u32,
-}
-
-impl fmt::Display for CallId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for part in &self.path {
-            write!(f, "{part}/")?;
-        }
-        write!(f, "{}.{}", self.turn, self.index)
-    }
-}
+use crate::ids::CallId;
+use crate::interrupt::PendingInterrupt;
+use crate::interrupt::{ActionRequest, ActionRequests, Decision, DecisionKind};
 
 /// What a tool is given beside its arguments: the run's [`Context`] and its own call.
+///
+/// ```
+/// use deepagents_core::tool::{ToolContext, tool_fn};
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Pay { euros: u32 }
+/// let pay = tool_fn("pay", "Pays a bill.", |args: Pay, cx: ToolContext| async move {
+///     cx.progress("asking the bank").await;
+///     // The same key if the call is made again after a crash.
+///     Ok(format!("Paid {} euros under {}.", args.euros, cx.key()))
+/// });
+/// ```
 #[derive(Clone)]
 pub struct ToolContext {
     context: Context,
@@ -44,7 +34,7 @@ pub struct ToolContext {
 
 pub(crate) struct CallInfo {
     pub(crate) id: CallId,
-    pub(crate) wire_id: String,
+    pub(crate) provider_call_id: String,
     pub(crate) name: String,
     pub(crate) args: Value,
     /// Questions that this call has asked so far, answered ones counted again each time it is made.
@@ -69,8 +59,8 @@ impl ToolContext {
     }
 
     /// The provider's id of the call.
-    pub fn wire_id(&self) -> &str {
-        &self.call.wire_id
+    pub fn provider_call_id(&self) -> &str {
+        &self.call.provider_call_id
     }
 
     /// The name the tool was called by.
@@ -88,31 +78,38 @@ impl ToolContext {
     /// once there is an answer the call is made again from its beginning, and this gives the decision.
     ///
     /// # Errors
-    /// [`ToolError::Paused`] while there is no answer.
-    pub fn ask(&self, text: impl Into<String>, allowed: impl Into<Vec<DecisionKind>>) -> Result<Decision, ToolError> {
+    /// [`ToolError::Interrupted`] while there is no answer.
+    pub fn interrupt(
+        &self,
+        text: impl Into<String>,
+        allowed: impl Into<Vec<DecisionKind>>,
+    ) -> Result<Decision, ToolError> {
         let id = format!("{}?{}", self.call.id, self.call.asked.fetch_add(1, Ordering::Relaxed));
-        if let Some(answer) = self.state().get::<Questions>().and_then(|asked| asked.get(&id)?.answer.clone()) {
+        if let Some(answer) = self.state().get::<ActionRequests>().and_then(|asked| asked.get(&id)?.answer.clone()) {
             return Ok(answer);
         }
         let now = self.clock().now().to_string();
         let args = self.call.args.clone();
-        let question = Question::about(&self.call.id, &self.call.name, args, now).text(text).allowed(allowed);
-        Err(ToolError::Paused(Box::new(Pause { questions: vec![Question { id, ..question }], child: None })))
+        let question = ActionRequest::about(&self.call.id, &self.call.name, args, now).text(text).allowed(allowed);
+        Err(ToolError::Interrupted(Box::new(PendingInterrupt {
+            questions: vec![ActionRequest { id, ..question }],
+            child: None,
+        })))
     }
 
-    /// Asks what others want to know, all of it at once, as [`ask`](Self::ask) does. A person sees their calls and not this
+    /// Asks what others want to know, all of it at once, as [`interrupt`](Self::interrupt) does. A person sees their calls and not this
     /// one; what may be decided is what those questions allow. Gives the decisions in order.
     ///
     /// # Errors
-    /// [`ToolError::Paused`] while an answer is missing.
-    pub fn ask_for(&self, others: &[Question]) -> Result<Vec<Decision>, ToolError> {
-        let state = self.state().get::<Questions>();
+    /// [`ToolError::Interrupted`] while an answer is missing.
+    pub fn interrupt_for(&self, others: &[ActionRequest]) -> Result<Vec<Decision>, ToolError> {
+        let state = self.state().get::<ActionRequests>();
         let mut decisions = Vec::new();
         let mut open = Vec::new();
         for other in others {
             let question = loop {
                 let id = format!("{}?{}", self.call.id, self.call.asked.fetch_add(1, Ordering::Relaxed));
-                let question = Question { id, call: self.call.id.clone(), ..other.clone() };
+                let question = ActionRequest { id, call: self.call.id.clone(), ..other.clone() };
                 // An answer goes with what was asked, not with its place.
                 let asked = state.and_then(|asked| asked.get(&question.id)).map(|asked| &asked.question);
                 if asked.is_none_or(|q| (&q.tool, &q.args, &q.text) == (&question.tool, &question.args, &question.text))
@@ -128,7 +125,7 @@ impl ToolContext {
         if open.is_empty() {
             Ok(decisions)
         } else {
-            Err(ToolError::Paused(Box::new(Pause { questions: open, child: None })))
+            Err(ToolError::Interrupted(Box::new(PendingInterrupt { questions: open, child: None })))
         }
     }
 

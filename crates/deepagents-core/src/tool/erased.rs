@@ -8,8 +8,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::lenient::fitted;
-use super::{Effect, SchemaCheck, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, schema_of};
+use super::coerce::coerced;
+use super::{Effect, Tool, ToolContext, ToolError, ToolOutput};
+use crate::model::ToolSpec;
+use crate::schema::{SchemaCheck, schema_of};
 
 /// A tool behind a pointer. Every [`Tool`] is one; implement it directly where arguments are only known at run time.
 pub trait DynTool: Send + Sync + 'static {
@@ -21,7 +23,7 @@ pub trait DynTool: Send + Sync + 'static {
 
     /// What a call makes of arguments that are right but for their writing, see [`Tool`]; nothing where it takes them as
     /// they are. Hooks see the call with these arguments, so that what they decide on is what is done.
-    fn fitted(&self, args: &Value) -> Option<Value> {
+    fn coerced(&self, args: &Value) -> Option<Value> {
         let _ = args;
         None
     }
@@ -54,11 +56,11 @@ impl<T: Tool> DynTool for T {
         read_args::<T::Args>(args).map_or(Effect::Read, |args| Tool::effect(self, &args))
     }
 
-    fn fitted(&self, args: &Value) -> Option<Value> {
+    fn coerced(&self, args: &Value) -> Option<Value> {
         if T::Args::deserialize(args).is_ok() {
             return None;
         }
-        fitted(&schema_of::<T::Args>(), args).filter(|args| T::Args::deserialize(args).is_ok())
+        coerced(&schema_of::<T::Args>(), args).filter(|args| T::Args::deserialize(args).is_ok())
     }
 
     fn idempotent(&self) -> bool {
@@ -77,12 +79,39 @@ impl<T: Tool> DynTool for T {
     }
 }
 
+/// So that a builder takes a tool and a shared one alike.
+impl<T: DynTool + ?Sized> DynTool for Arc<T> {
+    fn spec(&self) -> ToolSpec {
+        (**self).spec()
+    }
+
+    fn effect(&self, args: &Value) -> Effect {
+        (**self).effect(args)
+    }
+
+    fn coerced(&self, args: &Value) -> Option<Value> {
+        (**self).coerced(args)
+    }
+
+    fn idempotent(&self) -> bool {
+        (**self).idempotent()
+    }
+
+    fn return_direct(&self) -> bool {
+        (**self).return_direct()
+    }
+
+    fn call(self: Arc<Self>, args: Value, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        T::call((*self).clone(), args, cx)
+    }
+}
+
 /// Reads arguments, and where they do not fit, what they mean.
 fn read_args<A: DeserializeOwned + JsonSchema + 'static>(
     args: &Value,
 ) -> Result<A, serde_path_to_error::Error<serde_json::Error>> {
     serde_path_to_error::deserialize(args).or_else(|error| {
-        let meant = fitted(&schema_of::<A>(), args).and_then(|args| A::deserialize(args).ok());
+        let meant = coerced(&schema_of::<A>(), args).and_then(|args| A::deserialize(args).ok());
         meant.ok_or(error)
     })
 }
@@ -101,5 +130,5 @@ fn parse_args<A: DeserializeOwned + JsonSchema + 'static>(tool: &str, args: &Val
 }
 
 pub(super) fn bad_args(tool: &str, problem: &str) -> ToolError {
-    ToolError::Model(format!("Error: bad arguments for {tool}: {problem}. Correct them and call it again."))
+    ToolError::model(format!("Error: bad arguments for {tool}: {problem}. Correct them and call it again."))
 }

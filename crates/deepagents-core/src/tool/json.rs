@@ -1,50 +1,16 @@
 //! Tools whose schema is only known at run time.
 
 use std::future::Future;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
 use serde_json::Value;
 
+use super::coerce::coerced;
 use super::erased::bad_args;
-use super::lenient::fitted;
-use super::{DynTool, Effect, ToolContext, ToolError, ToolOutput, ToolSpec};
-
-/// A JSON schema, compiled at its first use.
-#[derive(Debug)]
-pub struct SchemaCheck {
-    schema: Arc<Value>,
-    compiled: OnceLock<Result<jsonschema::Validator, String>>,
-}
-
-impl SchemaCheck {
-    /// Holds a schema.
-    pub fn new(schema: Arc<Value>) -> Self {
-        Self { schema, compiled: OnceLock::new() }
-    }
-
-    /// The schema.
-    pub fn schema(&self) -> &Arc<Value> {
-        &self.schema
-    }
-
-    /// Checks a value.
-    ///
-    /// # Errors
-    /// What is wrong with it, every problem with its place; or that the schema itself is not one.
-    pub fn check(&self, value: &Value) -> Result<(), String> {
-        let compiled = self.compiled.get_or_init(|| jsonschema::validator_for(&self.schema).map_err(|e| e.to_string()));
-        let validator = compiled.as_ref().map_err(|e| format!("the schema is not valid: {e}"))?;
-        let problems: Vec<String> = validator
-            .iter_errors(value)
-            .map(|e| {
-                let at = e.instance_path().to_string();
-                if at.is_empty() { e.to_string() } else { format!("{e} at `{at}`") }
-            })
-            .collect();
-        if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
-    }
-}
+use super::{DynTool, Effect, ToolContext, ToolError, ToolOutput};
+use crate::model::ToolSpec;
+use crate::schema::SchemaCheck;
 
 /// A tool with a schema given as JSON; see [`json_tool`].
 pub struct JsonTool<F> {
@@ -111,7 +77,7 @@ impl<F> JsonTool<F> {
 
     /// What arguments that do not fit mean.
     fn meant(&self, args: &Value) -> Option<Value> {
-        fitted(self.check.schema(), args).filter(|args| self.check.check(args).is_ok())
+        coerced(self.check.schema(), args).filter(|args| self.check.check(args).is_ok())
     }
 }
 
@@ -129,7 +95,7 @@ where
         self.effect.clone()
     }
 
-    fn fitted(&self, args: &Value) -> Option<Value> {
+    fn coerced(&self, args: &Value) -> Option<Value> {
         if self.check.check(args).is_ok() { None } else { self.meant(args) }
     }
 

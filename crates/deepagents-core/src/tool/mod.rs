@@ -4,21 +4,22 @@
 //! with [`json_tool`]. All of them become [`DynTool`]s.
 
 mod author;
+mod coerce;
 mod context;
 mod erased;
 mod function;
 mod json;
-mod lenient;
 mod output;
-mod schema;
-mod spec;
 
 pub use author::{Effect, Tool};
+pub(crate) use coerce::coerce_call;
 pub(crate) use context::CallInfo;
-pub use context::{CallId, ToolContext};
+pub use context::ToolContext;
 pub use erased::DynTool;
 pub use function::{FnTool, tool_fn};
-pub use json::{JsonTool, SchemaCheck, json_tool};
-pub use output::{Handback, ToolError, ToolOutput};
-pub use schema::schema_of;
-pub use spec::ToolSpec;
+pub use json::{JsonTool, json_tool};
+pub use output::{ChildState, ToolError, ToolOutput};
+
+pub use crate::ids::CallId;
+pub use crate::model::ToolSpec;
+pub use crate::schema::{SchemaCheck, schema_of};

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::error::{BoxError, Error};
+use crate::interrupt::PendingInterrupt;
 use crate::message::Block;
-use crate::run::Pause;
 use crate::state::{State, Update};
 
 /// What a tool gives back when it succeeds.
@@ -25,13 +25,13 @@ pub struct ToolOutput {
     /// Data for the application, never shown to the model.
     pub artifact: Option<Value>,
     /// The state a sub-agent leaves, to be joined into the agent's.
-    pub handback: Option<Handback>,
+    pub child_state: Option<ChildState>,
 }
 
 /// What a sub-agent was given and what it left. Each channel says what the difference means for the agent above, at the
 /// moment the call ends; what both have changed stays as the agent above has it, and the model is told.
 #[derive(Clone, Debug)]
-pub struct Handback {
+pub struct ChildState {
     /// The state the sub-agent began with.
     pub given: State,
     /// The state it ended with.
@@ -65,8 +65,8 @@ impl ToolOutput {
 
     /// Hands back the state of a sub-agent.
     #[must_use]
-    pub fn with_handback(mut self, handback: Handback) -> Self {
-        self.handback = Some(handback);
+    pub fn with_child_state(mut self, child_state: ChildState) -> Self {
+        self.child_state = Some(child_state);
         self
     }
 
@@ -103,15 +103,32 @@ impl From<Value> for ToolOutput {
 /// Why a tool did not succeed.
 ///
 /// Any error becomes [`Model`](Self::Model) through `?`: an error result that the model can react to.
+///
+/// ```
+/// use deepagents_core::tool::ToolError;
+/// fn read(text: &str) -> Result<u32, ToolError> {
+///     if text.is_empty() {
+///         return Err(ToolError::model("Give a number."));
+///     }
+///     // Any error becomes one that the model is told.
+///     Ok(text.parse()?)
+/// }
+/// # assert!(read("x").is_err());
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ToolError {
     /// The model is told and the run goes on.
-    Model(String),
+    Model {
+        /// What it is told.
+        text: String,
+        /// The error behind it, for wraps that look for its type.
+        source: Option<BoxError>,
+    },
     /// The call is not allowed; the model is told and the run goes on.
     Denied(String),
-    /// The call waits for a decision; made by [`ToolContext::ask`](super::ToolContext::ask), to be handed on with `?`.
-    Paused(Box<Pause>),
+    /// The call waits for a decision; made by [`ToolContext::interrupt`](super::ToolContext::interrupt), to be handed on with `?`.
+    Interrupted(Box<PendingInterrupt>),
     /// The run ends with this error, once the other calls of the turn have finished.
     Fatal(BoxError),
 }
@@ -119,7 +136,7 @@ pub enum ToolError {
 impl ToolError {
     /// An error for the model.
     pub fn model(text: impl Into<String>) -> Self {
-        Self::Model(text.into())
+        Self::Model { text: text.into(), source: None }
     }
 
     /// A refusal for the model.
@@ -133,12 +150,13 @@ impl ToolError {
     }
 }
 
-/// So that a wrap around a call can ask with `?`.
+/// So that a wrap around a call can use `?`: an error that the model is to be told stays one.
 impl From<ToolError> for Error {
     fn from(error: ToolError) -> Self {
         match error {
-            ToolError::Paused(pause) => Self::Paused(pause),
-            ToolError::Model(text) | ToolError::Denied(text) => Self::Input(text),
+            ToolError::Interrupted(pause) => Self::Interrupted(pause),
+            ToolError::Model { text, source } => Self::ToolCall { text, source },
+            ToolError::Denied(text) => Self::ToolCall { text, source: None },
             ToolError::Fatal(source) => Self::Other(source),
         }
     }
@@ -156,6 +174,6 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for ToolError {
             }
             source = cause.source();
         }
-        Self::Model(text)
+        Self::Model { text, source: Some(Box::new(error)) }
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use deepagents_core::agent::Agent;
-use deepagents_core::ask::{Decision, DecisionKind};
 use deepagents_core::env::RandomIds;
 use deepagents_core::event::EventKind;
+use deepagents_core::interrupt::{Decision, DecisionKind};
 use deepagents_core::journal::{Journal, MemoryJournal};
 use deepagents_core::message::Block;
-use deepagents_core::run::{Outcome, RunInput, Stop};
+use deepagents_core::run::{FinishReason, Outcome, RunInput};
 use deepagents_core::state::State;
 use deepagents_core::tool::{DynTool, ToolError};
 use deepagents_models::scripted::{ScriptedModel, Turn};
@@ -25,8 +25,8 @@ fn asks(notes: &Notes) -> impl DynTool + use<> {
         let notes = notes.clone();
         async move {
             notes.add("asks");
-            let first = cx.ask("First?", [DecisionKind::Approve])?;
-            let second = cx.ask("Second?", [DecisionKind::Approve, DecisionKind::Respond])?;
+            let first = cx.interrupt("First?", [DecisionKind::Approve])?;
+            let second = cx.interrupt("Second?", [DecisionKind::Approve, DecisionKind::Respond])?;
             Ok(format!("{} {}", first.kind(), second.kind()))
         }
     })
@@ -55,8 +55,8 @@ async fn a_call_that_asks_pauses_alone_and_is_made_again_until_it_has_no_more_qu
     let agent = agent(model).tool(asks(&notes)).tool(works(&notes)).journal(MemoryJournal::new()).build().unwrap();
     let (events, outcome) = watch(agent.run(RunInput::new("go").thread("t"))).await;
     let outcome = outcome.unwrap();
-    assert_eq!((outcome.stop.clone(), ids(&outcome)), (Stop::Waiting, vec!["0.0?0".to_owned()]));
-    assert_eq!(events.iter().filter(|e| matches!(e.kind, EventKind::Asked { .. })).count(), 1);
+    assert_eq!((outcome.stop.clone(), ids(&outcome)), (FinishReason::Interrupted, vec!["0.0?0".to_owned()]));
+    assert_eq!(events.iter().filter(|e| matches!(e.kind, EventKind::ActionRequested { .. })).count(), 1);
     assert_eq!(outcome.questions()[0].text, "First?");
     let mut made = notes.list();
     made.sort();
@@ -82,7 +82,7 @@ async fn of_several_calls_that_ask_the_one_that_is_answered_goes_on() {
     assert_eq!(ids(&answer(&agent, "0.1?1").await), ["0.0?0", "0.2?0"]);
     assert_eq!(notes.list().len(), 5, "the others are not made again");
     for id in ["0.2?0", "0.0?0", "0.2?1"] {
-        assert_eq!(answer(&agent, id).await.stop, Stop::Waiting);
+        assert_eq!(answer(&agent, id).await.stop, FinishReason::Interrupted);
     }
     let outcome = answer(&agent, "0.0?1").await;
     assert_eq!(outcome.text(), "done");
@@ -186,7 +186,7 @@ fn outer(journal: &Arc<MemoryJournal>, child: Agent, calls: usize) -> Agent {
         .when(|r| r.messages.len() == 1, vec![Turn::calls((0..calls).map(|_| ("task", json!({})))); 4])
         .always(Turn::text("done"))
         .build();
-    agent(model).ids(RandomIds).tool(task).dyn_journal(journal.clone() as Arc<dyn Journal>).build().unwrap()
+    agent(model).ids(RandomIds).tool(task).journal(journal.clone() as Arc<dyn Journal>).build().unwrap()
 }
 
 #[tokio::test]
@@ -235,7 +235,7 @@ async fn answers_without_resuming_and_messages_with_it_are_refused_and_leave_wha
     let notes = Notes::default();
     let model = ScriptedModel::new([Turn::call("asks", json!({})), Turn::text("done")]);
     let journal = Arc::new(MemoryJournal::new());
-    let agent = agent(model).tool(asks(&notes)).dyn_journal(journal.clone()).build().unwrap();
+    let agent = agent(model).tool(asks(&notes)).journal(journal.clone()).build().unwrap();
     let waits = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
     let end = journal.threads().get("t").await.unwrap().unwrap().end;
     let wrong = RunInput::new("go on").thread("t").answer(&ids(&waits)[0], YES);

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deepagents_core::agent::Agent;
-use deepagents_core::ask::{Decision, DecisionKind, Question};
+use deepagents_core::agent::Paused;
 use deepagents_core::error::{Error, Result};
 use deepagents_core::event::Event;
+use deepagents_core::interrupt::{ActionRequest, Decision, DecisionKind};
 use deepagents_core::journal::{Journal, MemoryJournal};
 use deepagents_core::middleware::{Middleware, ToolNext, ToolRequest, ToolResponse};
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelRequest};
-use deepagents_core::run::{Beginning, ModelCall, Paused, RunInput, Stop, Tap};
+use deepagents_core::run::{FinishReason, ModelCall, RunInput, RunObserver, RunStart};
 use deepagents_core::state::{ChannelSpec, State, Update};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use futures_core::future::BoxFuture;
@@ -25,7 +26,7 @@ fn sends(notes: &Notes) -> Agent {
     let send = tool("send", move |args: Value, cx| {
         let notes = notes.clone();
         async move {
-            let said = cx.ask("Send?", [DecisionKind::Approve, DecisionKind::Reject])?;
+            let said = cx.interrupt("Send?", [DecisionKind::Approve, DecisionKind::Reject])?;
             notes.add(format!("{} {}", said.kind(), args["n"]));
             Ok("sent")
         }
@@ -39,9 +40,9 @@ fn sends(notes: &Notes) -> Agent {
 
 async fn waiting(agent: &Agent) -> Paused {
     let state = State::new(agent.schema().clone());
-    let mut run = agent.run_beside("errand", state, RunInput::new("Send both.")).unwrap();
+    let mut run = agent.spawn_background("errand", state, RunInput::new("Send both.")).unwrap();
     let (outcome, paused) = run.ended().await.unwrap();
-    assert_eq!((outcome.stop, outcome.thread), (Stop::Waiting, None));
+    assert_eq!((outcome.stop, outcome.thread), (FinishReason::Interrupted, None));
     paused.unwrap()
 }
 
@@ -62,7 +63,7 @@ async fn a_run_beside_others_waits_without_a_thread_and_goes_on_with_answers_and
     assert!(run.steer("And thanks."));
     let (outcome, paused) = run.ended().await.unwrap();
     assert!(paused.is_none());
-    assert_eq!((outcome.stop.clone(), outcome.text().as_str()), (Stop::Done, "Heard: And thanks."));
+    assert_eq!((outcome.stop.clone(), outcome.text().as_str()), (FinishReason::Done, "Heard: And thanks."));
     assert_eq!(notes.list(), ["approve 2", "reject 1"]);
 }
 
@@ -74,15 +75,15 @@ async fn what_others_ask_is_asked_at_once_under_their_calls_and_answered_in_orde
     let check = tool("check", move |_: Value, cx| {
         let (open, noted) = (open.questions(), noted.clone());
         async move {
-            let decisions = cx.ask_for(&open)?;
-            noted.add(decisions.iter().map(|d| d.kind().word()).collect::<Vec<_>>().join(" "));
+            let decisions = cx.interrupt_for(&open)?;
+            noted.add(decisions.iter().map(|d| d.kind().as_str()).collect::<Vec<_>>().join(" "));
             Ok("passed on")
         }
     });
     let model = ScriptedModel::new([Turn::call("check", json!({})), Turn::text("Done.")]);
     let agent = Agent::builder(model).tool(check).journal(MemoryJournal::new()).build().unwrap();
     let waits = agent.invoke(RunInput::new("Check.").thread("t")).await.unwrap();
-    let asked: Vec<Question> = waits.questions();
+    let asked: Vec<ActionRequest> = waits.questions();
     let told: Vec<_> = asked.iter().map(|q| (q.tool.as_str(), q.args["n"].clone(), q.text.as_str())).collect();
     assert_eq!(told, [("send", json!(1), "Send?"), ("send", json!(2), "Send?")]);
     let reject = Decision::Reject { message: None };
@@ -100,14 +101,14 @@ async fn what_is_said_while_a_run_comes_to_wait_is_heard_when_it_goes_on() {
         async move {
             told.notify_one();
             may.notified().await;
-            cx.ask("Send?", [DecisionKind::Approve])?;
+            cx.interrupt("Send?", [DecisionKind::Approve])?;
             Ok("sent")
         }
     });
     let last = Turn::with(|request| Turn::text(format!("Heard: {}", request.messages.last().unwrap().text())));
     let agent = Agent::builder(ScriptedModel::new([Turn::call("send", json!({})), last])).tool(send).build().unwrap();
     let state = State::new(agent.schema().clone());
-    let mut run = agent.run_beside("errand", state, RunInput::new("Send it.")).unwrap();
+    let mut run = agent.spawn_background("errand", state, RunInput::new("Send it.")).unwrap();
     began.notified().await;
     assert!(run.steer("To Ada."));
     go.notify_one();
@@ -122,8 +123,8 @@ async fn what_is_said_while_a_run_comes_to_wait_is_heard_when_it_goes_on() {
 
 /// Lets nothing pass.
 struct Closed;
-impl Tap for Closed {
-    fn begin(&self, _: Beginning<'_>) -> Result<()> {
+impl RunObserver for Closed {
+    fn begin(&self, _: RunStart<'_>) -> Result<()> {
         Err(Error::Input("closed".to_owned()))
     }
     fn model(
@@ -143,9 +144,9 @@ impl Tap for Closed {
 #[tokio::test]
 async fn a_tap_that_never_saw_a_run_begin_has_no_part_in_it() {
     let agent = Agent::builder(ScriptedModel::new([Turn::text("Done.")])).build().unwrap();
-    let input = || RunInput::new("Go.").tap(Arc::new(Closed));
+    let input = || RunInput::new("Go.").observer(Arc::new(Closed));
     assert_eq!(agent.invoke(input()).await.unwrap_err().to_string(), "closed");
-    let mut run = agent.run_beside("errand", State::new(agent.schema().clone()), input()).unwrap();
+    let mut run = agent.spawn_background("errand", State::new(agent.schema().clone()), input()).unwrap();
     assert_eq!(run.ended().await.unwrap().0.text(), "Done.");
 }
 
@@ -159,7 +160,7 @@ impl Middleware for Declares {
         "Declares"
     }
     fn channels(&self) -> Vec<ChannelSpec> {
-        vec![ChannelSpec::of::<Places>()]
+        vec![ChannelSpec::new::<Places>()]
     }
 }
 
@@ -167,9 +168,9 @@ impl Middleware for Declares {
 async fn an_input_that_a_tap_cannot_be_shown_leaves_no_trace_in_the_thread() {
     let journal = Arc::new(MemoryJournal::new());
     let model = ScriptedModel::new([Turn::text("Done.")]);
-    let agent = Agent::builder(model).middleware(Declares).dyn_journal(journal.clone()).build().unwrap();
-    let update = Update::of::<Places>(Odd::from([((1, 2), 3)]));
-    let input = RunInput::new("Go.").thread("t").update(update).tap(Arc::new(Closed));
+    let agent = Agent::builder(model).middleware(Declares).journal(journal.clone()).build().unwrap();
+    let update = Update::new::<Places>(Odd::from([((1, 2), 3)]));
+    let input = RunInput::new("Go.").thread("t").update(update).observer(Arc::new(Closed));
     let error = agent.invoke(input).await.unwrap_err();
     assert_eq!(error.kind(), "state", "{error}");
     assert!(journal.threads().get("t").await.unwrap().is_none());

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use deepagents_core::agent::Agent;
-use deepagents_core::ask::{Decision, DecisionKind};
 use deepagents_core::event::{Event, EventKind};
+use deepagents_core::interrupt::{Decision, DecisionKind};
 use deepagents_core::journal::MemoryJournal;
 use deepagents_core::message::Usage;
-use deepagents_core::middleware::{Go, Step, after_agent, before_model, wrap_model_call};
+use deepagents_core::middleware::{HookOutput, JumpTo, after_agent, before_model, wrap_model_call};
 use deepagents_core::model::{ModelError, ModelProfile, ModelRequest, Price};
-use deepagents_core::run::{Budget, BudgetKind, RunInput, Stop};
+use deepagents_core::run::{Budget, BudgetKind, FinishReason, RunInput};
 use deepagents_core::state::State;
 use deepagents_core::tool::DynTool;
 use deepagents_models::scripted::{ScriptedModel, Turn};
@@ -56,7 +56,7 @@ fn below(model: &ScriptedModel) -> Agent {
 }
 
 /// How the agents below ended.
-fn stops(events: &[Event]) -> Vec<Stop> {
+fn stops(events: &[Event]) -> Vec<FinishReason> {
     let of_children = events.iter().filter(|event| !event.path.is_empty());
     of_children
         .filter_map(|event| match &event.kind {
@@ -78,10 +78,10 @@ async fn children_that_run_at_once_share_the_tokens_of_the_run_and_all_say_what_
         let run = above(below(&child), 4, tokens(90, 30)).run(RunInput::new("go").budget(budget));
         let (events, outcome) = watch(run).await;
         let outcome = outcome.unwrap();
-        assert_eq!(outcome.stop, Stop::Budget(kind));
-        assert_eq!(stops(&events), vec![Stop::Budget(kind); 4]);
+        assert_eq!(outcome.stop, FinishReason::Budget(kind));
+        assert_eq!(stops(&events), vec![FinishReason::Budget(kind); 4]);
         assert_sound(outcome.messages());
-        assert_eq!(lines(outcome.messages())[2], format!("result: {:?}", Stop::Budget(kind)));
+        assert_eq!(lines(outcome.messages())[2], format!("result: {:?}", FinishReason::Budget(kind)));
         // What was under way when it was spent is all that came on top: at most a call of each child.
         let spent = match kind {
             BudgetKind::Tokens => outcome.usage.total() - 2_000,
@@ -102,9 +102,9 @@ async fn no_more_requests_are_sent_than_the_run_may_make_however_many_agents_mak
     let input = RunInput::new("go").max_model_calls(20);
     let (events, outcome) = watch(above(below(&child), 8, tokens(1, 1)).run(input)).await;
     let outcome = outcome.unwrap();
-    assert_eq!((outcome.stop, outcome.spent.model_calls), (Stop::StepLimit, 20));
+    assert_eq!((outcome.stop, outcome.spent.model_calls), (FinishReason::StepLimit, 20));
     assert_eq!(child.requests().len(), 19);
-    assert_eq!(stops(&events), vec![Stop::StepLimit; 8]);
+    assert_eq!(stops(&events), vec![FinishReason::StepLimit; 8]);
 }
 
 #[tokio::test]
@@ -123,19 +123,19 @@ async fn no_more_tools_are_called_than_the_run_may_call_and_calls_beyond_are_ans
     let outcome = outcome.unwrap();
     // Two of the calls are those of the children themselves.
     assert_eq!((made.load(Ordering::Relaxed), outcome.spent.tool_calls), (12, 14));
-    assert_eq!(stops(&events), vec![Stop::Budget(BudgetKind::ToolCalls); 2]);
+    assert_eq!(stops(&events), vec![FinishReason::Budget(BudgetKind::ToolCalls); 2]);
     let refused = "The call of echo was not made: the limit of tool calls was reached.";
     let told = events
         .iter()
         .filter(|e| matches!(&e.kind, EventKind::ToolFinished { text, error: true, .. } if text == refused));
     assert!(told.count() >= 2);
     // The agent above needs no more calls, so it can say what it knows.
-    assert_eq!((outcome.stop.clone(), outcome.text()), (Stop::Done, "That is all.".to_owned()));
+    assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::Done, "That is all.".to_owned()));
     assert_sound(outcome.messages());
 
     let main = agent(busy(tokens(1, 1))).tool(crate::support::echo()).build().unwrap();
     let outcome = main.invoke(RunInput::new("go").budget(Budget::default().tool_calls(3))).await.unwrap();
-    assert_eq!((outcome.stop.clone(), outcome.model_calls), (Stop::Budget(BudgetKind::ToolCalls), 4));
+    assert_eq!((outcome.stop.clone(), outcome.model_calls), (FinishReason::Budget(BudgetKind::ToolCalls), 4));
     assert_eq!(lines(outcome.messages()).last().unwrap(), &format!("error: {refused}"));
     assert_sound(outcome.messages());
 }
@@ -147,7 +147,7 @@ async fn writes_that_wait_for_one_that_is_refused_are_answered_too() {
     let model = ScriptedModel::new([Turn::calls((0..4).map(|_| ("write", json!({}))))]);
     let main = agent(model).tool(write).build().unwrap();
     let outcome = main.invoke(RunInput::new("go").budget(Budget::default().tool_calls(1))).await.unwrap();
-    assert_eq!(outcome.stop, Stop::Budget(BudgetKind::ToolCalls));
+    assert_eq!(outcome.stop, FinishReason::Budget(BudgetKind::ToolCalls));
     assert_eq!(lines(outcome.messages())[2], "result: ok");
     assert_sound(outcome.messages());
 }
@@ -169,7 +169,7 @@ async fn the_cost_of_all_agents_counts_with_the_price_of_each_ones_model() {
     let main = agent(model).tool(task(below(&child), Budget::default())).build().unwrap();
     // One call of the main agent costs 1, one of the child 0.02.
     let outcome = main.invoke(RunInput::new("go").budget(Budget::default().cost(1.1))).await.unwrap();
-    assert_eq!(outcome.stop, Stop::Budget(BudgetKind::Cost));
+    assert_eq!(outcome.stop, FinishReason::Budget(BudgetKind::Cost));
     assert_eq!(child.requests().len(), 5);
     assert!((outcome.spent.cost - 1.1).abs() < 1e-9, "{}", outcome.spent.cost);
 }
@@ -194,8 +194,8 @@ async fn a_run_limits_what_its_agent_does_not_and_the_other_way_round() {
     let run = async |budget| main.invoke(RunInput::new("go").budget(budget)).await.unwrap();
     assert_eq!(run(Budget::default()).await.model_calls, 3);
     assert_eq!(run(Budget::default().tokens(60)).await.model_calls, 6);
-    assert_eq!(run(Budget::default().tool_calls(1)).await.stop, Stop::Budget(BudgetKind::ToolCalls));
-    assert_eq!(run(Budget::default().model_calls(2)).await.stop, Stop::StepLimit);
+    assert_eq!(run(Budget::default().tool_calls(1)).await.stop, FinishReason::Budget(BudgetKind::ToolCalls));
+    assert_eq!(run(Budget::default().model_calls(2)).await.stop, FinishReason::StepLimit);
     assert_eq!(run(Budget::default().tokens(0)).await.model_calls, 0);
 }
 
@@ -222,8 +222,8 @@ async fn the_deadline_of_the_run_ends_its_children_which_tell_it_and_keep_what_t
     let main = agent(model).tool(task(child, Budget::default())).build().unwrap();
     let (events, outcome) = watch(main.run(RunInput::new("go").timeout(Duration::from_secs(60)))).await;
     let outcome = outcome.unwrap();
-    assert_eq!(outcome.stop, Stop::Deadline);
-    assert_eq!(stops(&events), vec![Stop::Deadline; 3]);
+    assert_eq!(outcome.stop, FinishReason::Deadline);
+    assert_eq!(stops(&events), vec![FinishReason::Deadline; 3]);
     assert_sound(outcome.messages());
     assert_eq!(lines(outcome.messages())[2..], ["result: Deadline"; 3], "they ended by themselves");
 }
@@ -234,8 +234,8 @@ async fn requests_beside_the_conversation_and_answers_thrown_away_count() {
     let ask = before_model(|cx| async move {
         let model = cx.extension::<ScriptedModel>().unwrap().clone();
         let model: Arc<dyn deepagents_core::model::ChatModel> = Arc::new(model);
-        cx.ask(&model, ModelRequest::new("what now?")).await?;
-        Ok(Step::next())
+        cx.invoke_model(&model, ModelRequest::new("what now?")).await?;
+        Ok(HookOutput::next())
     });
     let twice = wrap_model_call(|request: ModelRequest, next| async move {
         next.run(request.clone()).await?;
@@ -244,9 +244,14 @@ async fn requests_beside_the_conversation_and_answers_thrown_away_count() {
     let main = agent(model.clone()).middleware(ask).middleware(twice).build().unwrap();
     let run = async |budget| main.invoke(RunInput::new("go").budget(budget).with(model.clone())).await.unwrap();
     let outcome = run(Budget::default()).await;
-    assert_eq!((outcome.stop, outcome.spent.model_calls, outcome.usage.input), (Stop::Done, 3, 30));
+    assert_eq!((outcome.stop, outcome.spent.model_calls, outcome.usage.input), (FinishReason::Done, 3, 30));
     // Spent before the model is asked, between two answers, and just enough.
-    for (calls, stop) in [(0, Stop::StepLimit), (1, Stop::StepLimit), (2, Stop::StepLimit), (3, Stop::Done)] {
+    for (calls, stop) in [
+        (0, FinishReason::StepLimit),
+        (1, FinishReason::StepLimit),
+        (2, FinishReason::StepLimit),
+        (3, FinishReason::Done),
+    ] {
         let outcome = run(Budget::default().model_calls(calls)).await;
         assert_eq!((outcome.stop.clone(), outcome.spent.model_calls), (stop, calls));
         assert_sound(outcome.messages());
@@ -259,17 +264,18 @@ async fn hooks_after_the_agent_run_and_cannot_make_a_run_without_means_go_on() {
     let notes = seen.clone();
     let on = after_agent(move |cx| {
         notes.add(format!("{:?} after {}", cx.stop().unwrap(), cx.spent().model_calls));
-        std::future::ready(Ok(Step::go(Go::Model)))
+        std::future::ready(Ok(HookOutput::go(JumpTo::Model)))
     });
     let main = agent(busy(tokens(10, 0))).tool(echo()).middleware(on).build().unwrap();
     let outcome = main.invoke(RunInput::new("go").budget(Budget::default().tokens(15))).await.unwrap();
-    assert_eq!(outcome.stop, Stop::Budget(BudgetKind::Tokens));
+    assert_eq!(outcome.stop, FinishReason::Budget(BudgetKind::Tokens));
     assert_eq!(seen.list(), ["Budget(Tokens) after 2"]);
 }
 
 #[tokio::test]
 async fn a_resumed_run_goes_on_with_what_its_budget_had_left() {
-    let asks = tool("asks", |_, cx| async move { Ok(format!("{:?}", cx.ask("Sure?", [DecisionKind::Approve])?)) });
+    let asks =
+        tool("asks", |_, cx| async move { Ok(format!("{:?}", cx.interrupt("Sure?", [DecisionKind::Approve])?)) });
     let journal = Arc::new(MemoryJournal::new());
     let turns = [
         Turn::call("echo", json!({})).usage(tokens(40, 0)),
@@ -278,26 +284,31 @@ async fn a_resumed_run_goes_on_with_what_its_budget_had_left() {
         Turn::call("echo", json!({})).usage(tokens(40, 0)),
         Turn::text("never"),
     ];
-    let main = agent(ScriptedModel::new(turns)).tool(asks).tool(echo()).dyn_journal(journal).build().unwrap();
+    let main = agent(ScriptedModel::new(turns)).tool(asks).tool(echo()).journal(journal).build().unwrap();
     let budget = Budget::default().tokens(110).tool_calls(3);
     let outcome = main.invoke(RunInput::new("go").thread("t").budget(budget)).await.unwrap();
-    assert_eq!((outcome.stop.clone(), outcome.spent.tool_calls), (Stop::Waiting, 1), "what waits is not made yet");
+    assert_eq!(
+        (outcome.stop.clone(), outcome.spent.tool_calls),
+        (FinishReason::Interrupted, 1),
+        "what waits is not made yet"
+    );
     let question = outcome.questions()[0].id.clone();
     let failed = main.invoke(RunInput::resume("t").answer(question, Decision::Approve)).await.unwrap_err();
     assert_eq!(failed.kind(), "transport");
     let outcome = main.resume("t").outcome().await.unwrap();
-    assert_eq!(outcome.stop, Stop::Budget(BudgetKind::Tokens));
+    assert_eq!(outcome.stop, FinishReason::Budget(BudgetKind::Tokens));
     assert_eq!((outcome.spent.usage.input, outcome.usage.input), (120, 40), "what this part has used is told apart");
     assert_eq!((outcome.spent.model_calls, outcome.spent.tool_calls), (4, 3));
     assert_sound(outcome.messages());
     // A new run of the thread has its own.
     let outcome = main.invoke(RunInput::new("again").thread("t")).await.unwrap();
-    assert_eq!((outcome.stop.clone(), outcome.text()), (Stop::Done, "never".to_owned()));
+    assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::Done, "never".to_owned()));
 }
 
 #[tokio::test]
 async fn a_child_that_waited_goes_on_with_what_it_had_left() {
-    let asks = tool("asks", |_, cx| async move { Ok(format!("{:?}", cx.ask("Sure?", [DecisionKind::Approve])?)) });
+    let asks =
+        tool("asks", |_, cx| async move { Ok(format!("{:?}", cx.interrupt("Sure?", [DecisionKind::Approve])?)) });
     let turns =
         [Turn::call("asks", json!({})).usage(tokens(40, 0)), Turn::call("asks", json!({})).usage(tokens(40, 0))];
     let child = agent(ScriptedModel::new(turns)).name("child").tool(asks).build().unwrap();
@@ -314,18 +325,24 @@ async fn a_child_that_waited_goes_on_with_what_it_had_left() {
 
 #[test]
 fn the_word_for_a_spent_budget_is_one_word_that_reads_back() {
-    let words = |stop: &Stop| serde_json::to_value(stop).unwrap();
-    assert_eq!(words(&Stop::Budget(BudgetKind::Tokens)), json!("token_budget"));
-    assert_eq!(words(&Stop::Budget(BudgetKind::ToolCalls)), json!("tool_call_budget"));
-    for stop in [Stop::Done, Stop::StepLimit, Stop::Budget(BudgetKind::Cost), Stop::Budget(BudgetKind::InputTokens)] {
-        assert_eq!(serde_json::from_value::<Stop>(words(&stop)).unwrap(), stop);
+    let words = |stop: &FinishReason| serde_json::to_value(stop).unwrap();
+    assert_eq!(words(&FinishReason::Budget(BudgetKind::Tokens)), json!("token_budget"));
+    assert_eq!(words(&FinishReason::Budget(BudgetKind::ToolCalls)), json!("tool_call_budget"));
+    for stop in [
+        FinishReason::Done,
+        FinishReason::StepLimit,
+        FinishReason::Budget(BudgetKind::Cost),
+        FinishReason::Budget(BudgetKind::InputTokens),
+    ] {
+        assert_eq!(serde_json::from_value::<FinishReason>(words(&stop)).unwrap(), stop);
     }
-    assert!(serde_json::from_value::<Stop>(json!("bored")).is_err());
+    assert!(serde_json::from_value::<FinishReason>(json!("bored")).is_err());
 }
 
 #[tokio::test]
 async fn a_resumed_run_keeps_the_limits_it_was_given_although_its_agent_has_others() {
-    let asks = tool("asks", |_, cx| async move { Ok(format!("{:?}", cx.ask("Sure?", [DecisionKind::Approve])?)) });
+    let asks =
+        tool("asks", |_, cx| async move { Ok(format!("{:?}", cx.interrupt("Sure?", [DecisionKind::Approve])?)) });
     let model = ScriptedModel::rules()
         .when(
             |request: &ModelRequest| request.messages.len() == 1,
@@ -341,8 +358,8 @@ async fn a_resumed_run_keeps_the_limits_it_was_given_although_its_agent_has_othe
         RunInput::resume(thread).answer(&outcome.questions()[0].id, Decision::Approve)
     };
     let outcome = main.invoke(waiting("kept").await).await.unwrap();
-    assert_eq!((outcome.stop, outcome.spent.usage.input), (Stop::Budget(BudgetKind::Tokens), 120));
+    assert_eq!((outcome.stop, outcome.spent.usage.input), (FinishReason::Budget(BudgetKind::Tokens), 120));
     let raised = waiting("raised").await.budget(Budget::default().tokens(500));
     let outcome = main.invoke(raised).await.unwrap();
-    assert_eq!((outcome.stop, outcome.spent.tool_calls), (Stop::Budget(BudgetKind::ToolCalls), 3));
+    assert_eq!((outcome.stop, outcome.spent.tool_calls), (FinishReason::Budget(BudgetKind::ToolCalls), 3));
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use deepagents_core::event::EventKind;
 use deepagents_core::journal::MemoryJournal;
 use deepagents_core::message::Message;
-use deepagents_core::middleware::{Step, before_agent};
-use deepagents_core::run::{RunInput, Stop};
+use deepagents_core::middleware::{HookOutput, before_agent};
+use deepagents_core::run::{FinishReason, RunInput};
 use deepagents_core::state::Update;
 use deepagents_core::tool::{DynTool, Effect, ToolError, ToolOutput, json_tool};
 use deepagents_models::scripted::{ScriptedModel, Turn};
@@ -42,7 +42,7 @@ async fn cancelling_during_a_model_call_keeps_the_history_as_it_was() {
     until(&mut run, |kind| matches!(kind, EventKind::ModelStarted { .. })).await;
     run.cancel();
     let outcome = run.outcome().await.unwrap();
-    assert_eq!(outcome.stop, Stop::Cancelled);
+    assert_eq!(outcome.stop, FinishReason::Cancelled);
     assert_eq!(lines(outcome.messages()), ["user: hi"]);
 }
 
@@ -53,14 +53,14 @@ async fn cancelling_during_tools_keeps_finished_results_and_answers_the_others_i
     let agent = agent(ScriptedModel::new([turn, Turn::text("again")]))
         .tool(hangs())
         .tool(quick())
-        .dyn_journal(journal)
+        .journal(journal)
         .build()
         .unwrap();
     let mut run = agent.run(RunInput::new("go").thread("t"));
     until(&mut run, is_result).await;
     run.cancel();
     let outcome = run.outcome().await.unwrap();
-    assert_eq!(outcome.stop, Stop::Cancelled);
+    assert_eq!(outcome.stop, FinishReason::Cancelled);
     assert_sound(outcome.messages());
     let cancelled = "error: The call of hangs was not completed: the run was cancelled.";
     assert_eq!(lines(outcome.messages())[2..], [cancelled, "result: finished", cancelled, "user: beside"]);
@@ -162,7 +162,7 @@ async fn a_run_cancelled_before_it_began_asks_no_model_and_keeps_its_input() {
     let run = agent.run(RunInput::new("hi").thread("t"));
     run.canceller().cancel();
     let outcome = run.outcome().await.unwrap();
-    assert_eq!(outcome.stop, Stop::Cancelled);
+    assert_eq!(outcome.stop, FinishReason::Cancelled);
     assert!(model.requests().is_empty());
     assert_eq!(lines(agent.state("t").await.unwrap().messages()), ["user: hi"]);
 }
@@ -175,7 +175,7 @@ async fn cancelling_ends_a_hook_that_hangs() {
             began.send(()).unwrap();
             async {
                 std::future::pending::<()>().await;
-                Ok(Step::next())
+                Ok(HookOutput::next())
             }
         }))
         .build()
@@ -183,7 +183,7 @@ async fn cancelling_ends_a_hook_that_hangs() {
     let run = agent.run("hi");
     wait.recv().await.unwrap();
     run.cancel();
-    assert_eq!(run.outcome().await.unwrap().stop, Stop::Cancelled);
+    assert_eq!(run.outcome().await.unwrap().stop, FinishReason::Cancelled);
 }
 
 #[tokio::test]
@@ -199,6 +199,6 @@ async fn a_tool_that_finishes_as_the_run_is_cancelled_is_kept() {
     let run = agent.run("go");
     handle.send(run.canceller()).unwrap();
     let outcome = run.outcome().await.unwrap();
-    assert_eq!(outcome.stop, Stop::Cancelled);
+    assert_eq!(outcome.stop, FinishReason::Cancelled);
     assert_eq!(lines(outcome.messages())[2..], ["result: done in time"]);
 }

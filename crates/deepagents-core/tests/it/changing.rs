@@ -2,10 +2,10 @@
 
 use deepagents_core::agent::Agent;
 use deepagents_core::error::Error;
-use deepagents_core::journal::{MemoryJournal, Origin, Position};
+use deepagents_core::journal::{CheckpointSource, LogPosition, MemoryJournal};
 use deepagents_core::message::{AssistantMessage, Block, Message, ToolMessage};
-use deepagents_core::middleware::{Step, after_model};
-use deepagents_core::run::{Context, Node, RunInput, Stop};
+use deepagents_core::middleware::{HookOutput, after_model};
+use deepagents_core::run::{Context, FinishReason, Node, RunInput};
 use deepagents_core::state::Update;
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::json;
@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::support::{Notes, agent, assert_sound, lines, tool};
 
 /// An agent on a thread that has had one run, and then a change; its tool and its hook note that they ran.
-async fn changed(node: Node, update: Update) -> (Agent, Notes, Result<Position, Error>) {
+async fn changed(node: Node, update: Update) -> (Agent, Notes, Result<LogPosition, Error>) {
     let notes = Notes::default();
     let noted = notes.clone();
     let model = ScriptedModel::new([Turn::text("first"), Turn::text("after")]);
@@ -24,7 +24,7 @@ async fn changed(node: Node, update: Update) -> (Agent, Notes, Result<Position, 
     let hooked = notes.clone();
     let hook = after_model(move |cx: Context| {
         hooked.add(format!("after_model of {} messages", cx.messages().len()));
-        async { Ok(Step::next()) }
+        async { Ok(HookOutput::next()) }
     });
     let agent = agent(model).tool(echo).middleware(hook).journal(MemoryJournal::new()).build().unwrap();
     agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
@@ -34,14 +34,14 @@ async fn changed(node: Node, update: Update) -> (Agent, Notes, Result<Position, 
 
 fn answer_with_a_call() -> Update {
     let call = Block::call("c9", "echo", json!({"by": "hand"}));
-    Update::message(Message::Assistant(AssistantMessage::of(vec![call])))
+    Update::message(Message::Assistant(AssistantMessage::new(vec![call])))
 }
 
 #[tokio::test]
 async fn a_change_as_the_model_has_its_calls_made_after_the_hooks() {
     let (agent, notes, position) = changed(Node::Model, answer_with_a_call()).await;
     let history = agent.history("t", None, 9).await.unwrap();
-    assert_eq!((history[0].position, history[0].origin), (position.unwrap(), Origin::Update));
+    assert_eq!((history[0].position, history[0].origin), (position.unwrap(), CheckpointSource::Update));
     assert_eq!(history[0].parent, Some(history[1].position));
     let outcome = agent.resume("t").outcome().await.unwrap();
     assert_eq!(
@@ -79,7 +79,7 @@ async fn a_change_as_the_input_begins_a_run_and_one_as_the_end_leaves_nothing_to
 
     let (agent, notes, _) = changed(Node::End, Update::none()).await;
     let outcome = agent.resume("t").outcome().await.unwrap();
-    assert_eq!((outcome.stop.clone(), outcome.messages().len()), (Stop::Ended, 2));
+    assert_eq!((outcome.stop.clone(), outcome.messages().len()), (FinishReason::Ended, 2));
     assert_eq!(notes.list().len(), 1);
 
     let (agent, _, refused) = changed(Node::Model, Update::message(Message::user("no answer"))).await;

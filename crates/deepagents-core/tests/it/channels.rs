@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use deepagents_core::last_value;
 use deepagents_core::message::Message;
-use deepagents_core::middleware::{Middleware, Step, before_agent};
+use deepagents_core::middleware::{HookOutput, Middleware, before_agent};
 use deepagents_core::state::{
-    Channel, ChannelError, ChannelSpec, Concurrent, Join, MessagesChannel, Schema, State, Update,
+    Channel, ChannelError, ChannelSpec, Concurrent, Merge, MessagesChannel, Schema, State, Update,
 };
 use deepagents_core::tool::{Effect, ToolOutput, json_tool};
 use deepagents_models::scripted::{ScriptedModel, Turn};
@@ -30,9 +30,9 @@ impl Channel for Counter {
     fn fork(value: &i64) -> i64 {
         *value
     }
-    fn join(parent: &i64, given: &i64, child: &i64) -> Join<i64> {
+    fn join(parent: &i64, given: &i64, child: &i64) -> Merge<i64> {
         let conflicts = if parent == given { vec![] } else { vec!["counter".to_owned()] };
-        Join { update: Some(child - given), conflicts }
+        Merge { update: Some(child - given), conflicts }
     }
 }
 
@@ -40,7 +40,7 @@ struct Secret;
 impl Channel for Secret {
     const NAME: &'static str = "secret";
     const PRIVATE: bool = true;
-    const CONCURRENT: Concurrent = Concurrent::Fold;
+    const CONCURRENT: Concurrent = Concurrent::Apply;
     type Value = String;
     type Update = String;
     fn reduce(value: &mut String, update: String) -> Result<(), ChannelError> {
@@ -70,11 +70,11 @@ impl Middleware for Declares {
 }
 
 fn all() -> Vec<ChannelSpec> {
-    vec![ChannelSpec::of::<Counter>(), ChannelSpec::of::<Secret>(), ChannelSpec::of::<City>()]
+    vec![ChannelSpec::new::<Counter>(), ChannelSpec::new::<Secret>(), ChannelSpec::new::<City>()]
 }
 
 fn schema() -> Arc<Schema> {
-    Arc::new(Schema::new(all().into_iter().chain([ChannelSpec::of::<MessagesChannel>()])).unwrap())
+    Arc::new(Schema::new(all().into_iter().chain([ChannelSpec::new::<MessagesChannel>()])).unwrap())
 }
 
 fn full() -> State {
@@ -120,11 +120,11 @@ fn a_view_with_unknown_names_reads_without_them_and_a_wrong_value_names_its_chan
 fn an_update_applies_as_a_whole_or_not_at_all() {
     let mut state = full();
     let before = state.to_json(true).unwrap();
-    let refused = Update::of::<City>(None).with::<Counter>(-100);
+    let refused = Update::new::<City>(None).with::<Counter>(-100);
     assert!(matches!(state.apply(&refused), Err(ChannelError::Refused { channel: "counter", .. })));
-    let undeclared = Update::of::<City>(None).and(Update::of::<deepagents_core::state::StructuredResponse>(None));
+    let undeclared = Update::new::<City>(None).and(Update::new::<deepagents_core::state::StructuredResponse>(None));
     assert_eq!(state.apply(&undeclared), Err(ChannelError::Undeclared("structured_response".to_owned())));
-    let clash = Update::of::<Counter>(1).with::<elsewhere::City>(7);
+    let clash = Update::new::<Counter>(1).with::<elsewhere::City>(7);
     assert_eq!(state.apply(&clash), Err(ChannelError::TypeClash("city".to_owned())));
     assert_eq!(state.to_json(true).unwrap(), before);
 }
@@ -155,10 +155,10 @@ fn a_join_brings_the_childs_changes_home_and_names_conflicts() {
     let mut parent = full();
     let given = parent.fork(schema()).unwrap();
     let mut child = given.clone();
-    child.apply(&Update::of::<Counter>(10)).unwrap();
+    child.apply(&Update::new::<Counter>(10)).unwrap();
     let (update, conflicts) = parent.join(&given, &child).unwrap();
     assert_eq!((update.get::<Counter>().collect::<Vec<_>>(), conflicts), (vec![&10], vec![]));
-    parent.apply(&Update::of::<Counter>(1)).unwrap();
+    parent.apply(&Update::new::<Counter>(1)).unwrap();
     let (update, conflicts) = parent.join(&given, &child).unwrap();
     assert_eq!(conflicts, ["counter"]);
     parent.apply(&update).unwrap();
@@ -168,9 +168,9 @@ fn a_join_brings_the_childs_changes_home_and_names_conflicts() {
 #[test]
 fn two_types_with_one_name_are_an_error_when_the_agent_is_built_that_names_both() {
     let built = agent(ScriptedModel::new([]))
-        .middleware(Declares("one", vec![ChannelSpec::of::<City>()]))
-        .middleware(Declares("two", vec![ChannelSpec::of::<City>()]))
-        .middleware(Declares("three", vec![ChannelSpec::of::<elsewhere::City>()]))
+        .middleware(Declares("one", vec![ChannelSpec::new::<City>()]))
+        .middleware(Declares("two", vec![ChannelSpec::new::<City>()]))
+        .middleware(Declares("three", vec![ChannelSpec::new::<elsewhere::City>()]))
         .build();
     let error = built.unwrap_err().to_string();
     assert!(error.contains("`city`"), "{error}");
@@ -179,14 +179,14 @@ fn two_types_with_one_name_are_an_error_when_the_agent_is_built_that_names_both(
 
 #[test]
 fn types_that_clash_between_parent_and_child_are_an_error_of_the_fork() {
-    let other = Arc::new(Schema::new([ChannelSpec::of::<elsewhere::City>()]).unwrap());
+    let other = Arc::new(Schema::new([ChannelSpec::new::<elsewhere::City>()]).unwrap());
     assert_eq!(full().fork(other).unwrap_err(), ChannelError::TypeClash("city".to_owned()));
 }
 
 #[tokio::test]
 async fn a_hook_that_writes_an_undeclared_channel_fails_the_run_and_says_which() {
     let agent = agent(ScriptedModel::new([Turn::text("never")]))
-        .middleware(before_agent(|_| async { Ok(Step::set::<Counter>(1)) }))
+        .middleware(before_agent(|_| async { Ok(HookOutput::set::<Counter>(1)) }))
         .build()
         .unwrap();
     let error = agent.invoke("hi").await.unwrap_err();
@@ -219,7 +219,7 @@ async fn two_writers(update: impl Fn(i64) -> Update + Send + Sync + 'static) -> 
 
 #[tokio::test]
 async fn of_two_calls_that_write_an_exclusive_channel_the_second_gets_an_error_and_changes_nothing() {
-    let (lines, state) = two_writers(|n| Update::of::<City>(Some(n.to_string())).with::<Counter>(n)).await;
+    let (lines, state) = two_writers(|n| Update::new::<City>(Some(n.to_string())).with::<Counter>(n)).await;
     assert_eq!(lines[2], "result: wrote 1");
     assert!(lines[3].starts_with("error: ") && lines[3].contains("`city`"), "{}", lines[3]);
     assert_eq!(state.get::<City>(), Some(&Some("1".to_owned())));
@@ -228,14 +228,14 @@ async fn of_two_calls_that_write_an_exclusive_channel_the_second_gets_an_error_a
 
 #[tokio::test]
 async fn two_calls_that_write_a_folding_channel_both_count() {
-    let (lines, state) = two_writers(Update::of::<Counter>).await;
+    let (lines, state) = two_writers(Update::new::<Counter>).await;
     assert_eq!(lines[2..4], ["result: wrote 1", "result: wrote 2"]);
     assert_eq!(state.get::<Counter>(), Some(&3));
 }
 
 #[tokio::test]
 async fn a_call_whose_update_a_channel_refuses_gets_an_error_and_the_run_goes_on() {
-    let (lines, state) = two_writers(|n| Update::of::<Counter>(if n == 1 { -1 } else { 5 })).await;
+    let (lines, state) = two_writers(|n| Update::new::<Counter>(if n == 1 { -1 } else { 5 })).await;
     assert!(lines[2].starts_with("error: ") && lines[2].contains("it would be negative"), "{}", lines[2]);
     assert_eq!(lines[3..], ["result: wrote 2", "assistant: done"]);
     assert_eq!(state.get::<Counter>(), Some(&5));
@@ -261,19 +261,19 @@ impl Channel for Marks {
         *value
     }
 
-    fn join(_: &u64, _: &u64, child: &u64) -> Join<u64> {
-        Join { update: Some(*child), conflicts: Vec::new() }
+    fn join(_: &u64, _: &u64, child: &u64) -> Merge<u64> {
+        Merge { update: Some(*child), conflicts: Vec::new() }
     }
 }
 
 #[test]
 fn an_inherited_channel_goes_to_sub_agents_and_comes_back_and_callers_do_not_see_it() {
-    let schema = Arc::new(Schema::new([ChannelSpec::of::<Marks>()]).unwrap());
+    let schema = Arc::new(Schema::new([ChannelSpec::new::<Marks>()]).unwrap());
     let mut parent = State::new(schema.clone());
-    parent.apply(&Update::of::<Marks>(3)).unwrap();
+    parent.apply(&Update::new::<Marks>(3)).unwrap();
     let given = parent.fork(schema).unwrap();
     let mut child = given.clone();
-    child.apply(&Update::of::<Marks>(5)).unwrap();
+    child.apply(&Update::new::<Marks>(5)).unwrap();
     parent.apply(&parent.join(&given, &child).unwrap().0).unwrap();
     assert_eq!((given.get::<Marks>(), parent.get::<Marks>()), (Some(&3), Some(&5)));
     assert!(parent.to_json(false).unwrap().is_empty());

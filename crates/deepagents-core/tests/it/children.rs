@@ -3,7 +3,7 @@
 use deepagents_core::agent::Agent;
 use deepagents_core::event::{Event, EventKind};
 use deepagents_core::message::Usage;
-use deepagents_core::run::{RunInput, Stop};
+use deepagents_core::run::{FinishReason, RunInput};
 use deepagents_core::state::State;
 use deepagents_core::tool::DynTool;
 use deepagents_models::scripted::{ScriptedModel, Turn};
@@ -98,7 +98,7 @@ async fn a_child_is_cancelled_with_its_run_and_never_cancels_it() {
     until(&mut run, |kind| matches!(kind, EventKind::AgentStarted { name } if name == "child")).await;
     run.cancel();
     let outcome = run.outcome().await.unwrap();
-    assert_eq!(outcome.stop, Stop::Cancelled);
+    assert_eq!(outcome.stop, FinishReason::Cancelled);
     assert_sound(outcome.messages());
 
     let limited = child([]);

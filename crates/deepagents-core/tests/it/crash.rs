@@ -24,7 +24,12 @@ fn message(message: Message, id: &str) -> Record {
 }
 
 fn started(index: u32, name: &str) -> Record {
-    Record::ToolStarted { call: id(index), wire_id: format!("c{index}"), name: name.to_owned(), repeatable: false }
+    Record::ToolStarted {
+        call: id(index),
+        provider_call_id: format!("c{index}"),
+        name: name.to_owned(),
+        repeatable: false,
+    }
 }
 
 fn finished(index: u32, name: &str, update: Update) -> Record {
@@ -42,7 +47,7 @@ async fn left(records: impl IntoIterator<Item = Record>) -> (Agent, Notes) {
     let mut log = vec![
         Record::RunStarted { run: "run_0".to_owned(), at: "1970-01-01T00:00:00Z".to_owned() },
         message(Message::user("go"), "m0"),
-        message(Message::Assistant(AssistantMessage::of(calls)), "m1"),
+        message(Message::Assistant(AssistantMessage::new(calls)), "m1"),
     ];
     log.extend(records);
     write(&journal, "t", 0, log).await.unwrap();
@@ -137,7 +142,7 @@ async fn a_log_cut_anywhere_goes_on_with_a_valid_history() {
         let calls = Turn::calls([("echo", json!({"n": 1})), ("echo", json!({"n": 2})), ("nope", json!({}))]);
         [calls, Turn::call("echo", json!({})), Turn::text("done")]
     };
-    let agent = agent(ScriptedModel::new(turns())).tool(echo()).dyn_journal(journal.clone()).build().unwrap();
+    let agent = agent(ScriptedModel::new(turns())).tool(echo()).journal(journal.clone()).build().unwrap();
     agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
     let log = records(&*journal, "t").await;
     assert!(log.len() > 15, "{}", log.len());

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use deepagents_core::error::Result;
-use deepagents_core::middleware::{ModelResponse, Step, before_model, wrap_model_call};
-use deepagents_core::run::{Context, RunInput, Stop};
+use deepagents_core::middleware::{HookOutput, ModelResponse, before_model, wrap_model_call};
+use deepagents_core::run::{Context, FinishReason, RunInput};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::json;
 use tokio::time::Instant;
@@ -22,7 +22,7 @@ async fn a_model_call_ends_at_the_deadline() {
     let begin = Instant::now();
     let agent = agent(ScriptedModel::new([Turn::text("late").delay(MINUTE * 60)])).build().unwrap();
     let outcome = agent.invoke(input()).await.unwrap();
-    assert_eq!(outcome.stop, Stop::Deadline);
+    assert_eq!(outcome.stop, FinishReason::Deadline);
     assert_eq!(lines(outcome.messages()), ["user: go"]);
     assert_eq!(begin.elapsed().as_secs(), 60);
 }
@@ -38,7 +38,7 @@ async fn tools_end_at_the_deadline_and_are_answered_and_told() {
     let turn = Turn::calls([("slow", json!({"seconds": 3600})), ("slow", json!({"seconds": 5}))]);
     let agent = agent(ScriptedModel::new([turn])).tool(slow).build().unwrap();
     let outcome = agent.run(input()).outcome().await.unwrap();
-    assert_eq!(outcome.stop, Stop::Deadline);
+    assert_eq!(outcome.stop, FinishReason::Deadline);
     assert_sound(outcome.messages());
     let expected = ["error: The call of slow was not completed: the run's time was up.", "result: in time"];
     assert_eq!(lines(outcome.messages())[2..], expected);
@@ -46,11 +46,11 @@ async fn tools_end_at_the_deadline_and_are_answered_and_told() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hook_and_a_wrap_end_at_the_deadline_too() {
-    let hangs = before_model(|_: Context| std::future::pending::<Result<Step>>());
+    let hangs = before_model(|_: Context| std::future::pending::<Result<HookOutput>>());
     let stuck = wrap_model_call(|_, _| std::future::pending::<Result<ModelResponse>>());
     for builder in [agent(ScriptedModel::new([])).middleware(hangs), agent(ScriptedModel::new([])).middleware(stuck)] {
         let outcome = builder.build().unwrap().invoke(input()).await.unwrap();
-        assert_eq!(outcome.stop, Stop::Deadline);
+        assert_eq!(outcome.stop, FinishReason::Deadline);
         assert_eq!(lines(outcome.messages()), ["user: go"]);
     }
 }
@@ -59,14 +59,14 @@ async fn a_hook_and_a_wrap_end_at_the_deadline_too() {
 async fn a_run_that_is_quick_enough_does_not_notice() {
     let turn = Turn::text("done").delay(Duration::from_secs(59));
     let outcome = agent(ScriptedModel::new([turn])).build().unwrap().invoke(input()).await.unwrap();
-    assert_eq!(outcome.stop, Stop::Done);
+    assert_eq!(outcome.stop, FinishReason::Done);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_timeout_beyond_the_clock_is_none() {
     let agent = agent(ScriptedModel::new([Turn::text("done")])).build().unwrap();
     let outcome = agent.invoke(RunInput::new("go").timeout(Duration::MAX)).await.unwrap();
-    assert_eq!(outcome.stop, Stop::Done);
+    assert_eq!(outcome.stop, FinishReason::Done);
 }
 
 #[tokio::test(start_paused = true)]
@@ -89,6 +89,6 @@ async fn a_tool_that_blocks_its_thread_cannot_hold_a_halted_run_for_ever() {
     });
     let outcome = run.outcome().await.unwrap();
     release.send(()).unwrap_or_default();
-    assert_eq!(outcome.stop, Stop::Cancelled);
+    assert_eq!(outcome.stop, FinishReason::Cancelled);
     assert_sound(outcome.messages());
 }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use deepagents_core::ask::Decision;
 use deepagents_core::event::{Event, EventKind};
+use deepagents_core::interrupt::Decision;
 use deepagents_core::last_value;
 use deepagents_core::message::{Block, Reasoning, Usage};
-use deepagents_core::middleware::{Middleware, Step, before_agent};
+use deepagents_core::middleware::{HookOutput, Middleware, before_agent};
 use deepagents_core::model::{ModelError, ModelEvent, StopReason};
-use deepagents_core::run::{RunInput, Stop};
+use deepagents_core::run::{FinishReason, RunInput};
 use deepagents_core::state::{Channel, ChannelError, ChannelSpec, Update};
 use deepagents_core::tool::{CallId, ToolOutput};
 use deepagents_models::scripted::{ScriptedModel, Turn};
@@ -36,7 +36,7 @@ impl Middleware for Channels {
         "Channels"
     }
     fn channels(&self) -> Vec<ChannelSpec> {
-        vec![ChannelSpec::of::<City>(), ChannelSpec::of::<Hidden>()]
+        vec![ChannelSpec::new::<City>(), ChannelSpec::new::<Hidden>()]
     }
 }
 
@@ -51,7 +51,7 @@ async fn eventful() -> Vec<Event> {
         cx.progress("half way").await;
         cx.custom("map", json!({"zoom": 3})).await;
         let to = args["to"].as_str().map(str::to_owned);
-        Ok(ToolOutput::text("arrived").with_update(Update::of::<City>(to).with::<Hidden>(1)))
+        Ok(ToolOutput::text("arrived").with_update(Update::new::<City>(to).with::<Hidden>(1)))
     });
     let agent = agent(ScriptedModel::new([first, Turn::text("We are in Turin.")]))
         .name("guide")
@@ -60,7 +60,7 @@ async fn eventful() -> Vec<Event> {
         .build()
         .unwrap();
     let (events, outcome) = watch(agent.run("Take me away.")).await;
-    assert_eq!(outcome.unwrap().stop, Stop::Done);
+    assert_eq!(outcome.unwrap().stop, FinishReason::Done);
     events
 }
 
@@ -154,11 +154,11 @@ fn of_each_kind() -> Vec<EventKind> {
         EventKind::StateChanged { channel: "city".into(), update: json!("Turin") },
         EventKind::Steered { text: "faster".into() },
         EventKind::Custom { name: "map".into(), data: json!({"zoom": 3}) },
-        EventKind::AgentFinished { stop: Stop::Done, usage },
+        EventKind::AgentFinished { stop: FinishReason::Done, usage },
         EventKind::AgentFailed { kind: "tool".into(), error: "gone".into() },
-        EventKind::RunFinished { stop: Stop::StepLimit, usage, model_calls: 2 },
+        EventKind::RunFinished { stop: FinishReason::StepLimit, usage, model_calls: 2 },
         EventKind::RunFailed { kind: "transport".into(), error: "reset".into() },
-        EventKind::Answered { id: "1.0".into(), decision: Decision::Approve },
+        EventKind::ActionDecided { id: "1.0".into(), decision: Decision::Approve },
     ]
 }
 
@@ -182,7 +182,7 @@ async fn a_run_waits_for_a_slow_reader_and_loses_nothing() {
     let many = || (0..2_000).map(|n| Ok(ModelEvent::Text { block: 0, delta: format!("{n} ") }));
     let full: String = (0..2_000).map(|n| format!("{n} ")).collect();
     let output =
-        deepagents_core::model::ModelOutput::new(deepagents_core::message::AssistantMessage::of(vec![Block::text(
+        deepagents_core::model::ModelOutput::new(deepagents_core::message::AssistantMessage::new(vec![Block::text(
             full.clone(),
         )]));
     let turn = Turn::raw(many().chain([Ok(ModelEvent::Finished(Box::new(output)))]));
@@ -233,7 +233,7 @@ async fn the_last_event_is_the_end_of_the_run_even_if_a_task_still_holds_its_con
         .middleware(before_agent(move |cx| {
             // A context outlives its run, as in a task that a tool left behind.
             keep.send(cx).unwrap();
-            async { Ok(Step::next()) }
+            async { Ok(HookOutput::next()) }
         }))
         .build()
         .unwrap();

@@ -1,8 +1,10 @@
 //! Tools that fail, and what is left afterwards.
 
+use std::num::ParseIntError;
 use std::sync::{Arc, Mutex};
 
 use deepagents_core::error::Error;
+use deepagents_core::middleware::{ToolResponse, wrap_tool_call};
 use deepagents_core::tool::{DynTool, Effect, ToolContext, ToolError, ToolOutput, ToolSpec};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use futures_core::future::BoxFuture;
@@ -133,4 +135,29 @@ async fn an_agent_whose_run_failed_can_be_run_again() {
     let agent = agent(model).tool(bad).build().unwrap();
     agent.invoke("go").await.unwrap_err();
     assert_eq!(agent.invoke("hi").await.unwrap().text(), "hello again");
+}
+
+#[tokio::test]
+async fn a_question_mark_in_a_wrap_tells_the_model_and_the_run_goes_on() {
+    let strict = wrap_tool_call(|_request, _next| async move {
+        let number: u32 = "seven".parse().map_err(ToolError::from)?;
+        Ok(ToolResponse::text(number.to_string()))
+    });
+    let model = ScriptedModel::new([call(), Turn::text("Understood.")]);
+    let work = tool("work", |_, _| async { Ok("done") });
+    let outcome = agent(model).tool(work).middleware(strict).build().unwrap().invoke("go").await.unwrap();
+    assert_eq!(lines(outcome.messages())[2..], ["error: invalid digit found in string", "assistant: Understood."]);
+}
+
+#[tokio::test]
+async fn a_wrap_sees_the_type_of_the_error_that_a_tool_ended_with() {
+    let typed = wrap_tool_call(|request, next| async move {
+        let response = next.run(request).await?;
+        let is_number_error = response.source.as_ref().is_some_and(|error| error.is::<ParseIntError>());
+        Ok(if is_number_error { ToolResponse::error("Give a number.") } else { response })
+    });
+    let work = tool("work", |_, _| async { Ok("seven".parse::<u32>()?.to_string()) });
+    let model = ScriptedModel::new([call(), Turn::text("Understood.")]);
+    let outcome = agent(model).tool(work).middleware(typed).build().unwrap().invoke("go").await.unwrap();
+    assert_eq!(lines(outcome.messages())[2], "error: Give a number.");
 }

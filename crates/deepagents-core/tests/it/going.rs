@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use deepagents_core::error::Error;
 use deepagents_core::message::{AssistantMessage, Block, Message, MessageOp, ToolMessage};
-use deepagents_core::middleware::{Go, Step, after_agent, after_model, before_agent, before_model};
-use deepagents_core::run::{Context, RunInput, Stop};
+use deepagents_core::middleware::{HookOutput, JumpTo, after_agent, after_model, before_agent, before_model};
+use deepagents_core::run::{Context, FinishReason, RunInput};
 use deepagents_core::state::{MessagesChannel, Update};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::json;
@@ -14,20 +14,20 @@ use serde_json::json;
 use crate::support::{Notes, agent, assert_sound, echo, lines};
 
 /// A step for the first time a hook is called, and nothing after.
-fn once(step: impl Fn() -> Step + Send + Sync + 'static) -> impl Fn(Context) -> std::future::Ready<StepResult> {
+fn once(step: impl Fn() -> HookOutput + Send + Sync + 'static) -> impl Fn(Context) -> std::future::Ready<StepResult> {
     let calls = Arc::new(AtomicUsize::new(0));
     move |_cx| {
         let first = calls.fetch_add(1, Ordering::Relaxed) == 0;
-        std::future::ready(Ok(if first { step() } else { Step::next() }))
+        std::future::ready(Ok(if first { step() } else { HookOutput::next() }))
     }
 }
-type StepResult = deepagents_core::error::Result<Step>;
+type StepResult = deepagents_core::error::Result<HookOutput>;
 
 fn noted(notes: &Notes, word: &'static str) -> impl Fn(Context) -> std::future::Ready<StepResult> + use<> {
     let notes = notes.clone();
     move |_cx| {
         notes.add(word);
-        std::future::ready(Ok(Step::next()))
+        std::future::ready(Ok(HookOutput::next()))
     }
 }
 
@@ -35,25 +35,26 @@ fn noted(notes: &Notes, word: &'static str) -> impl Fn(Context) -> std::future::
 async fn an_end_before_the_agent_asks_no_model_and_still_runs_the_hooks_after_the_agent() {
     let (model, notes) = (ScriptedModel::new([]), Notes::default());
     let agent = agent(model.clone())
-        .middleware(before_agent(once(|| Step::message("not today").and_go(Go::End))))
+        .middleware(before_agent(once(|| HookOutput::message("not today").and_go(JumpTo::End))))
         .middleware(after_agent(noted(&notes, "after_agent")))
         .build()
         .unwrap();
     let outcome = agent.invoke("hi").await.unwrap();
-    assert_eq!((outcome.stop.clone(), outcome.model_calls), (Stop::Ended, 0));
+    assert_eq!((outcome.stop.clone(), outcome.model_calls), (FinishReason::Ended, 0));
     assert_eq!(notes.list(), ["after_agent"]);
     assert!(model.requests().is_empty());
 }
 
 #[tokio::test]
 async fn an_end_before_the_model_ends_the_run() {
-    let agent = agent(ScriptedModel::new([])).middleware(before_model(once(|| Step::go(Go::End)))).build().unwrap();
+    let agent =
+        agent(ScriptedModel::new([])).middleware(before_model(once(|| HookOutput::go(JumpTo::End)))).build().unwrap();
     let outcome = agent.invoke("hi").await.unwrap();
-    assert_eq!((outcome.stop.clone(), outcome.text()), (Stop::Ended, String::new()));
+    assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::Ended, String::new()));
 }
 
 fn open_call() -> Vec<Message> {
-    let answer = AssistantMessage::of(vec![Block::call("c1", "echo", json!({"x": 1}))]);
+    let answer = AssistantMessage::new(vec![Block::call("c1", "echo", json!({"x": 1}))]);
     vec![Message::user("hi"), Message::Assistant(answer)]
 }
 
@@ -63,8 +64,8 @@ async fn tools_before_the_model_runs_the_open_calls_of_the_input() {
         let model = ScriptedModel::new([Turn::call("echo", json!({"y": 2})), Turn::text("done")]);
         let builder = agent(model).tool(echo());
         let builder = match hook {
-            "before_agent" => builder.middleware(before_agent(once(|| Step::go(Go::Tools)))),
-            _ => builder.middleware(before_model(once(|| Step::go(Go::Tools)))),
+            "before_agent" => builder.middleware(before_agent(once(|| HookOutput::go(JumpTo::Tools)))),
+            _ => builder.middleware(before_model(once(|| HookOutput::go(JumpTo::Tools)))),
         };
         let outcome = builder.build().unwrap().invoke(RunInput::messages(open_call())).await.unwrap();
         assert_sound(outcome.messages());
@@ -85,7 +86,7 @@ async fn calls_of_the_input_and_calls_of_the_model_have_different_identities() {
         async { Ok("ok") }
     });
     let agent = agent(ScriptedModel::new([Turn::call("echo", json!({})), Turn::text("done")]))
-        .middleware(before_agent(once(|| Step::go(Go::Tools))))
+        .middleware(before_agent(once(|| HookOutput::go(JumpTo::Tools))))
         .tool(who)
         .build()
         .unwrap();
@@ -113,7 +114,7 @@ async fn model_after_the_model_asks_again_and_open_calls_are_answered_before_wha
     let model = ScriptedModel::new([Turn::call("echo", json!({})), Turn::text("done")]);
     let agent = agent(model)
         .middleware(before_model(noted(&notes, "before_model")))
-        .middleware(after_model(once(|| Step::message("do it without tools").and_go(Go::Model))))
+        .middleware(after_model(once(|| HookOutput::message("do it without tools").and_go(JumpTo::Model))))
         .tool(echo())
         .build()
         .unwrap();
@@ -128,13 +129,13 @@ async fn model_after_the_model_asks_again_and_open_calls_are_answered_before_wha
 #[tokio::test]
 async fn end_after_the_model_answers_the_open_calls() {
     let agent = agent(ScriptedModel::new([Turn::call("echo", json!({}))]))
-        .middleware(after_model(once(|| Step::go(Go::End))))
+        .middleware(after_model(once(|| HookOutput::go(JumpTo::End))))
         .tool(echo())
         .build()
         .unwrap();
     let outcome = agent.invoke("hi").await.unwrap();
     assert_sound(outcome.messages());
-    assert_eq!((outcome.stop.clone(), outcome.state.messages().len()), (Stop::Ended, 3));
+    assert_eq!((outcome.stop.clone(), outcome.state.messages().len()), (FinishReason::Ended, 3));
 }
 
 #[tokio::test]
@@ -142,7 +143,7 @@ async fn tools_after_the_model_runs_the_calls_past_the_hooks_that_have_not_run()
     let notes = Notes::default();
     let agent = agent(ScriptedModel::new([Turn::call("echo", json!({})), Turn::text("done")]))
         .middleware(after_model(noted(&notes, "the outer one")))
-        .middleware(after_model(once(|| Step::go(Go::Tools))).named("goes"))
+        .middleware(after_model(once(|| HookOutput::go(JumpTo::Tools))).named("goes"))
         .tool(echo())
         .build()
         .unwrap();
@@ -156,7 +157,7 @@ async fn a_hook_that_answers_the_calls_itself_leads_back_to_the_model() {
     let result = || ToolMessage::error("call_1", "echo", "rejected by a person");
     let agent = agent(ScriptedModel::new([Turn::call("echo", json!({})), Turn::text("done")]))
         .middleware(after_model(once(move || {
-            Step::set::<MessagesChannel>(vec![
+            HookOutput::set::<MessagesChannel>(vec![
                 MessageOp::put(Message::Tool(result())),
                 MessageOp::put(Message::user("sorry")),
             ])
@@ -172,7 +173,7 @@ async fn a_hook_that_answers_the_calls_itself_leads_back_to_the_model() {
 #[tokio::test]
 async fn a_message_put_between_calls_and_their_results_is_an_error_and_the_history_stays_valid() {
     let agent = agent(ScriptedModel::new([Turn::call("echo", json!({}))]))
-        .middleware(after_model(once(|| Step::message("by the way"))).named("Chatty"))
+        .middleware(after_model(once(|| HookOutput::message("by the way"))).named("Chatty"))
         .tool(echo())
         .build()
         .unwrap();
@@ -184,28 +185,31 @@ async fn a_message_put_between_calls_and_their_results_is_an_error_and_the_histo
 #[tokio::test]
 async fn model_after_the_agent_makes_the_run_go_on_and_end_does_not_run_in_circles() {
     let agent = agent(ScriptedModel::new([Turn::text("half"), Turn::text("whole")]))
-        .middleware(after_agent(once(|| Step::message("is that all?").and_go(Go::Model))))
+        .middleware(after_agent(once(|| HookOutput::message("is that all?").and_go(JumpTo::Model))))
         .build()
         .unwrap();
     let outcome = agent.invoke("hi").await.unwrap();
-    assert_eq!(outcome.stop, Stop::Done);
+    assert_eq!(outcome.stop, FinishReason::Done);
     assert_eq!(lines(outcome.messages())[2..], ["user: is that all?", "assistant: whole"]);
 
     let ends = crate::support::agent(ScriptedModel::new([Turn::text("done")]))
-        .middleware(after_agent(|_| async { Ok(Step::go(Go::End)) }))
+        .middleware(after_agent(|_| async { Ok(HookOutput::go(JumpTo::End)) }))
         .build()
         .unwrap();
-    assert_eq!(ends.invoke("hi").await.unwrap().stop, Stop::Done);
+    assert_eq!(ends.invoke("hi").await.unwrap().stop, FinishReason::Done);
 }
 
 #[tokio::test]
 async fn tools_with_nothing_pending_is_an_error_that_names_the_phase() {
     let agent = agent(ScriptedModel::new([Turn::text("done")]))
-        .middleware(after_model(|_| async { Ok(Step::go(Go::Tools)) }))
+        .middleware(after_model(|_| async { Ok(HookOutput::go(JumpTo::Tools)) }))
         .build()
         .unwrap();
     let error = agent.invoke("hi").await.unwrap_err();
-    assert!(matches!(&error.error, Error::Route { from: "after_model", go: "tools", .. }), "{error:?}");
+    assert!(
+        matches!(&error.error, Error::Route(route) if (route.from, route.jump_to) == ("after_model", "tools")),
+        "{error:?}"
+    );
     assert_eq!(lines(error.state.messages()), ["user: hi", "assistant: done"]);
 }
 
@@ -213,9 +217,9 @@ async fn tools_with_nothing_pending_is_an_error_that_names_the_phase() {
 async fn model_before_the_model_skips_the_hooks_that_have_not_run() {
     let notes = Notes::default();
     let agent = agent(ScriptedModel::new([Turn::text("done")]))
-        .middleware(before_agent(once(|| Step::go(Go::Model))).named("agent"))
+        .middleware(before_agent(once(|| HookOutput::go(JumpTo::Model))).named("agent"))
         .middleware(before_agent(noted(&notes, "before_agent")))
-        .middleware(before_model(once(|| Step::go(Go::Model))).named("model"))
+        .middleware(before_model(once(|| HookOutput::go(JumpTo::Model))).named("model"))
         .middleware(before_model(noted(&notes, "before_model")))
         .build()
         .unwrap();
@@ -226,8 +230,8 @@ async fn model_before_the_model_skips_the_hooks_that_have_not_run() {
 #[tokio::test]
 async fn tools_after_the_agent_runs_calls_that_an_early_end_left_open_and_goes_on() {
     let agent = agent(ScriptedModel::new([Turn::text("done")]))
-        .middleware(before_agent(once(|| Step::go(Go::End))))
-        .middleware(after_agent(once(|| Step::go(Go::Tools))))
+        .middleware(before_agent(once(|| HookOutput::go(JumpTo::End))))
+        .middleware(after_agent(once(|| HookOutput::go(JumpTo::Tools))))
         .tool(echo())
         .build()
         .unwrap();
@@ -238,7 +242,7 @@ async fn tools_after_the_agent_runs_calls_that_an_early_end_left_open_and_goes_o
 #[tokio::test]
 async fn a_run_that_ends_early_answers_the_open_calls_of_its_input() {
     let agent = agent(ScriptedModel::new([]))
-        .middleware(before_agent(once(|| Step::go(Go::End))))
+        .middleware(before_agent(once(|| HookOutput::go(JumpTo::End))))
         .tool(echo())
         .build()
         .unwrap();
@@ -255,30 +259,30 @@ async fn the_step_limit_is_told_and_keeps_the_state_and_cannot_be_prolonged() {
     let agent = agent(model)
         .middleware(after_agent(move |_| {
             noted.add("after_agent");
-            async { Ok(Step::go(Go::Model)) }
+            async { Ok(HookOutput::go(JumpTo::Model)) }
         }))
         .tool(echo())
         .max_model_calls(3)
         .build()
         .unwrap();
     let outcome = agent.invoke("hi").await.unwrap();
-    assert_eq!((outcome.stop.clone(), outcome.model_calls), (Stop::StepLimit, 3));
+    assert_eq!((outcome.stop.clone(), outcome.model_calls), (FinishReason::StepLimit, 3));
     assert_eq!(outcome.messages().len(), 7);
     assert_sound(outcome.messages());
     assert_eq!(notes.list().len(), 1);
     let shorter = agent.invoke(RunInput::new("hi").max_model_calls(1)).await.unwrap();
-    assert_eq!((shorter.stop, shorter.model_calls), (Stop::StepLimit, 1));
+    assert_eq!((shorter.stop, shorter.model_calls), (FinishReason::StepLimit, 1));
 }
 
 #[tokio::test]
 async fn hooks_that_send_a_run_in_circles_without_a_model_call_come_to_the_limit_too() {
     let agent = agent(ScriptedModel::new([]))
-        .middleware(before_model(|_| async { Ok(Step::go(Go::End)) }))
-        .middleware(after_agent(|_| async { Ok(Step::go(Go::Model)) }))
+        .middleware(before_model(|_| async { Ok(HookOutput::go(JumpTo::End)) }))
+        .middleware(after_agent(|_| async { Ok(HookOutput::go(JumpTo::Model)) }))
         .max_model_calls(5)
         .build()
         .unwrap();
-    assert_eq!(agent.invoke("hi").await.unwrap().stop, Stop::StepLimit);
+    assert_eq!(agent.invoke("hi").await.unwrap().stop, FinishReason::StepLimit);
 }
 
 #[tokio::test]

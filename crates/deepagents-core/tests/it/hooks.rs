@@ -5,11 +5,11 @@ use std::sync::Arc;
 use deepagents_core::error::{Error, Result};
 use deepagents_core::message::Message;
 use deepagents_core::middleware::{
-    Go, Middleware, ModelNext, ModelResponse, Step, ToolNext, ToolRequest, ToolResponse, after_agent, after_model,
-    before_agent, before_model, modify_request, wrap_model_call, wrap_tool_call,
+    HookOutput, JumpTo, Middleware, ModelNext, ModelResponse, ToolNext, ToolRequest, ToolResponse, after_agent,
+    after_model, before_agent, before_model, modify_request, wrap_model_call, wrap_tool_call,
 };
 use deepagents_core::model::{ModelRequest, SystemBlock};
-use deepagents_core::run::{Context, Stop};
+use deepagents_core::run::{Context, FinishReason};
 use deepagents_core::tool::DynTool;
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::json;
@@ -20,9 +20,9 @@ use crate::support::{Notes, agent, assert_sound, echo, lines, tool};
 struct Noting(&'static str, Notes);
 
 impl Noting {
-    fn note(&self, hook: &str) -> Result<Step> {
+    fn note(&self, hook: &str) -> Result<HookOutput> {
         self.1.add(format!("{hook} {}", self.0));
-        Ok(Step::next())
+        Ok(HookOutput::next())
     }
 }
 
@@ -30,10 +30,10 @@ impl Middleware for Noting {
     fn name(&self) -> &str {
         self.0
     }
-    async fn before_agent(&self, _cx: &Context) -> Result<Step> {
+    async fn before_agent(&self, _cx: &Context) -> Result<HookOutput> {
         self.note("before_agent")
     }
-    async fn before_model(&self, _cx: &Context) -> Result<Step> {
+    async fn before_model(&self, _cx: &Context) -> Result<HookOutput> {
         self.note("before_model")
     }
     async fn modify_request(&self, mut request: ModelRequest, _cx: &Context) -> Result<ModelRequest> {
@@ -47,7 +47,7 @@ impl Middleware for Noting {
         self.note("/wrap_model")?;
         response
     }
-    async fn after_model(&self, _cx: &Context) -> Result<Step> {
+    async fn after_model(&self, _cx: &Context) -> Result<HookOutput> {
         self.note("after_model")
     }
     async fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
@@ -56,7 +56,7 @@ impl Middleware for Noting {
         self.note("/wrap_tool")?;
         response
     }
-    async fn after_agent(&self, _cx: &Context) -> Result<Step> {
+    async fn after_agent(&self, _cx: &Context) -> Result<HookOutput> {
         self.note("after_agent")
     }
 }
@@ -88,10 +88,10 @@ async fn a_hook_sees_what_the_hooks_before_it_changed() {
     let seen = Notes::default();
     let notes = seen.clone();
     let agent = agent(ScriptedModel::new([Turn::text("done")]))
-        .middleware(before_model(|_| async { Ok(Step::message("reminder")) }).named("reminds"))
+        .middleware(before_model(|_| async { Ok(HookOutput::message("reminder")) }).named("reminds"))
         .middleware(before_model(move |cx: Context| {
             notes.add(cx.messages().last().unwrap().text());
-            async { Ok(Step::next()) }
+            async { Ok(HookOutput::next()) }
         }))
         .build()
         .unwrap();
@@ -122,7 +122,7 @@ async fn closures_serve_as_middlewares_for_every_hook() {
         let notes = notes.clone();
         move |_cx: Context| {
             notes.add(word);
-            async { Ok(Step::next()) }
+            async { Ok(HookOutput::next()) }
         }
     };
     let (request_notes, model_notes, tool_notes) = (notes.clone(), notes.clone(), notes.clone());
@@ -169,7 +169,7 @@ async fn a_hook_that_panics_fails_the_run_like_any_other_error_and_keeps_what_wa
         .middleware(
             after_model(|cx: Context| async move {
                 assert!(cx.messages().len() < 2, "the hook is broken");
-                Ok(Step::next())
+                Ok(HookOutput::next())
             })
             .named("Broken"),
         )
@@ -189,28 +189,28 @@ async fn after_agent_hooks_know_why_the_run_ends_and_others_do_not() {
     let agent = agent(ScriptedModel::new([Turn::text("done")]))
         .middleware(before_model(move |cx: Context| {
             early.add(format!("{:?}", cx.stop()));
-            async { Ok(Step::next()) }
+            async { Ok(HookOutput::next()) }
         }))
         .middleware(after_agent(move |cx: Context| {
             late.add(format!("{:?}", cx.stop()));
-            async { Ok(Step::next()) }
+            async { Ok(HookOutput::next()) }
         }))
         .build()
         .unwrap();
     agent.invoke("hi").await.unwrap();
-    assert_eq!(notes.list(), ["None".to_owned(), format!("{:?}", Some(Stop::Done))]);
+    assert_eq!(notes.list(), ["None".to_owned(), format!("{:?}", Some(FinishReason::Done))]);
 }
 
 #[tokio::test]
 async fn a_step_that_goes_elsewhere_skips_the_hooks_of_its_phase_that_have_not_run() {
     let notes = Notes::default();
     let agent = agent(ScriptedModel::new([Turn::text("never")]))
-        .middleware(before_model(|_| async { Ok(Step::go(Go::End)) }))
+        .middleware(before_model(|_| async { Ok(HookOutput::go(JumpTo::End)) }))
         .middleware(Noting("late", notes.clone()))
         .build()
         .unwrap();
     let outcome = agent.invoke("hi").await.unwrap();
-    assert_eq!(outcome.stop, Stop::Ended);
+    assert_eq!(outcome.stop, FinishReason::Ended);
     assert_eq!(notes.list(), ["before_agent late", "after_agent late"]);
 }
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use deepagents_core::journal::{Appended, Fence, Journal, JournalError, MemoryJournal, Position, Record};
-use deepagents_core::run::{RunInput, Stop};
+use deepagents_core::journal::{Appended, Fence, Journal, JournalError, LogPosition, MemoryJournal, Record};
+use deepagents_core::run::{FinishReason, RunInput};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use futures_core::future::BoxFuture;
 use serde_json::json;
@@ -23,7 +23,7 @@ impl Journal for Slow {
         &'a self,
         thread: &'a str,
         fence: Fence,
-        expected: Position,
+        expected: LogPosition,
         records: Vec<Record>,
     ) -> BoxFuture<'a, Result<Appended, JournalError>> {
         Box::pin(async move {
@@ -65,7 +65,7 @@ async fn cancelling_at_any_append_lets_it_finish_and_leaves_a_log_that_goes_on()
         assert_eq!(next.text(), "done");
         drop(agent);
         pace.await.unwrap();
-        if outcome.stop == Stop::Done {
+        if outcome.stop == FinishReason::Done {
             assert!(cancelled_at > 4, "the run has only {cancelled_at} appends");
             break;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use deepagents_core::journal::{Journal, JournalError, MemoryJournal, Record, RecordUpdate, fold};
 use deepagents_core::last_value;
 use deepagents_core::message::Message;
-use deepagents_core::middleware::{Middleware, Step, after_model};
+use deepagents_core::middleware::{HookOutput, Middleware, after_model};
 use deepagents_core::run::RunInput;
 use deepagents_core::state::{ChannelSpec, Update};
 use deepagents_core::tool::ToolOutput;
@@ -23,7 +23,7 @@ impl Middleware for Channels {
         "Channels"
     }
     fn channels(&self) -> Vec<ChannelSpec> {
-        vec![ChannelSpec::of::<City>()]
+        vec![ChannelSpec::new::<City>()]
     }
 }
 
@@ -48,7 +48,7 @@ async fn lived(turns: &[Vec<Act>]) -> (deepagents_core::agent::Agent, Arc<Memory
         }
         let mut output = ToolOutput::text("ok").with_artifact(json!({"args": args}));
         if args["city"] == true {
-            output = output.with_update(Update::of::<City>(Some(cx.wire_id().to_owned())));
+            output = output.with_update(Update::new::<City>(Some(cx.provider_call_id().to_owned())));
         }
         if args["says"] == true {
             output = output.with_update(Update::message(Message::harness("beside")));
@@ -67,10 +67,10 @@ async fn lived(turns: &[Vec<Act>]) -> (deepagents_core::agent::Agent, Arc<Memory
         .middleware(Channels)
         .middleware(after_model(|cx: deepagents_core::run::Context| async move {
             let calls = cx.messages().last().and_then(|m| m.as_assistant().map(|a| a.has_calls()));
-            Ok(if calls == Some(false) { Step::message("noted") } else { Step::next() })
+            Ok(if calls == Some(false) { HookOutput::message("noted") } else { HookOutput::next() })
         }))
         .tool(act)
-        .dyn_journal(journal.clone())
+        .journal(journal.clone())
         .build()
         .unwrap();
     let outcome = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
@@ -140,7 +140,7 @@ async fn a_memory_journal_appends_only_at_the_end_it_is_told_and_reads_up_to_a_p
 
 #[test]
 fn a_stored_update_skips_channels_that_the_agent_no_longer_has() {
-    let schema = deepagents_core::state::Schema::new([ChannelSpec::of::<City>()]).unwrap();
+    let schema = deepagents_core::state::Schema::new([ChannelSpec::new::<City>()]).unwrap();
     let stored = vec![("gone".to_owned(), json!(1)), ("city".to_owned(), json!("Oslo"))];
     let update = RecordUpdate::Stored(stored).resolve(&schema).unwrap();
     assert_eq!(update.channels().collect::<Vec<_>>(), ["city"]);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use deepagents_core::message::{
     AssistantMessage, Author, Block, InvalidToolCall, Media, MediaKind, MediaSource, Message, MessageOp, Messages,
-    Native, Opaque, Origin, Reasoning, Text, ToolCall, ToolMessage, Usage, UserMessage,
+    Origin, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall, ToolMessage, Usage, UserMessage,
 };
-use deepagents_core::middleware::{Step, before_model};
+use deepagents_core::middleware::{HookOutput, before_model};
 use deepagents_core::run::Context;
 use deepagents_core::state::MessagesChannel;
 use deepagents_models::scripted::{ScriptedModel, Turn};
@@ -86,7 +86,7 @@ fn an_older_version_of_a_history_does_not_see_later_changes() {
 
 #[test]
 fn every_kind_of_block_and_message_survives_json() {
-    let native = || Some(Native::new(json!({"type": "x", "signature": "s", "deep": {"list": [1, null]}})));
+    let native = || Some(ProviderItem::new(json!({"type": "x", "signature": "s", "deep": {"list": [1, null]}})));
     let media = |source| Block::Media(Media { kind: MediaKind::Image, mime: "image/png".into(), source, name: None });
     let blocks = vec![
         Block::Text(Text { text: "a\u{0}é😀".into(), native: native() }),
@@ -102,7 +102,7 @@ fn every_kind_of_block_and_message_survives_json() {
             raw: "{\"a\":".into(),
             error: "cut".into(),
         }),
-        Block::Opaque(Opaque { native: Native::new(json!({"type": "server_tool_use"})) }),
+        Block::ProviderItem(ProviderBlock { native: ProviderItem::new(json!({"type": "server_tool_use"})) }),
     ];
     let history: Messages = [
         Message::User(UserMessage { id: "1".into(), content: blocks.clone(), author: Author::Harness }),
@@ -133,7 +133,7 @@ fn a_history_as_json_is_a_list_of_messages_with_role_and_typed_blocks() {
     let call = ToolCall { id: "c1".into(), name: "ls".into(), args: json!({"path": "/"}), native: None };
     let history: Messages = vec![
         Message::user("hi"),
-        Message::Assistant(AssistantMessage::of(vec![Block::text("Looking."), Block::ToolCall(call.clone())])),
+        Message::Assistant(AssistantMessage::new(vec![Block::text("Looking."), Block::ToolCall(call.clone())])),
         Message::tool(&call, "a.txt"),
     ]
     .into();
@@ -156,7 +156,7 @@ async fn messages_without_an_id_are_given_one_and_ids_that_came_with_them_are_ke
 #[tokio::test]
 async fn histories_that_providers_refuse_are_errors_that_name_the_message_and_the_call() {
     let call = ToolCall { id: "c1".into(), name: "echo".into(), args: json!({}), native: None };
-    let answer = Message::Assistant(AssistantMessage::of(vec![Block::ToolCall(call.clone())]));
+    let answer = Message::Assistant(AssistantMessage::new(vec![Block::ToolCall(call.clone())]));
     let result = || Message::tool(&call, "ok");
     let refused = [
         (vec![Message::user("hi"), result()], "message 1 is a result of `c1`"),
@@ -189,7 +189,11 @@ async fn a_history_that_passed_before_is_checked_again_when_an_older_message_goe
         let agent = agent(model.clone())
             .middleware(before_model(move |cx: Context| async move {
                 let late = cx.messages().len() == 5;
-                Ok(if late { Step::set::<MessagesChannel>(vec![change(cx.messages())]) } else { Step::next() })
+                Ok(if late {
+                    HookOutput::set::<MessagesChannel>(vec![change(cx.messages())])
+                } else {
+                    HookOutput::next()
+                })
             }))
             .tool(echo())
             .build()

@@ -7,7 +7,7 @@ use deepagents_core::event::EventKind;
 use deepagents_core::journal::MemoryJournal;
 use deepagents_core::message::{AssistantMessage, Block, InvalidToolCall, Media, MediaKind, MediaSource, Reasoning};
 use deepagents_core::model::{ModelError, ModelEvent, ModelOutput, StopReason};
-use deepagents_core::run::{Outcome, RunInput, Stop};
+use deepagents_core::run::{FinishReason, Outcome, RunInput};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::json;
 
@@ -30,16 +30,16 @@ fn finished(message: AssistantMessage) -> Result<ModelEvent, ModelError> {
 #[tokio::test]
 async fn a_text_cut_by_its_token_limit_is_kept_and_told() {
     let outcome = run([Turn::text("Once upon a").stop(StopReason::MaxTokens)]).await;
-    assert_eq!((outcome.stop.clone(), outcome.text()), (Stop::TokenLimit, "Once upon a".to_owned()));
+    assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::TokenLimit, "Once upon a".to_owned()));
     let outcome = run([Turn::text("Once").stop(StopReason::ContextWindow)]).await;
-    assert_eq!(outcome.stop, Stop::TokenLimit);
+    assert_eq!(outcome.stop, FinishReason::TokenLimit);
 }
 
 #[tokio::test]
 async fn complete_calls_of_an_answer_that_was_cut_are_run() {
     let cut = Turn::call("echo", json!({})).stop(StopReason::MaxTokens);
     let outcome = run([cut, Turn::text("done")]).await;
-    assert_eq!((outcome.stop.clone(), outcome.text()), (Stop::Done, "done".to_owned()));
+    assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::Done, "done".to_owned()));
 }
 
 #[tokio::test]
@@ -63,7 +63,7 @@ async fn a_call_that_was_cut_off_by_the_token_limit_is_answered_and_not_made() {
     let outcome = run([cut, Turn::text("Then in parts.")]).await;
     let lines = lines(outcome.messages());
     assert!(lines[2].starts_with("error: ") && lines[2].contains("Nothing was done"), "{}", lines[2]);
-    assert_eq!((outcome.stop.clone(), outcome.text()), (Stop::Done, "Then in parts.".to_owned()));
+    assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::Done, "Then in parts.".to_owned()));
 }
 
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn a_model_that_never_gets_its_arguments_right_comes_to_the_step_limit_wit
     let model = ScriptedModel::rules().always(Turn::blocks([half_a_call()])).build();
     let agent = agent(model).tool(echo()).build().unwrap();
     let outcome = agent.invoke(RunInput::new("hi").max_model_calls(5)).await.unwrap();
-    assert_eq!((outcome.stop.clone(), outcome.model_calls), (Stop::StepLimit, 5));
+    assert_eq!((outcome.stop.clone(), outcome.model_calls), (FinishReason::StepLimit, 5));
     assert_sound(outcome.messages());
 }
 
@@ -100,40 +100,40 @@ async fn a_thread_goes_on_after_an_empty_answer_and_after_one_that_was_cut() {
         let model = ScriptedModel::new([Turn::call("echo", json!({})), turn, Turn::text("back again")]);
         let agent = agent(model.clone()).tool(echo()).journal(MemoryJournal::new()).build().unwrap();
         let first = agent.invoke(RunInput::new("hi").thread("t")).await.unwrap();
-        assert!(matches!(first.stop, Stop::Empty | Stop::TokenLimit));
+        assert!(matches!(first.stop, FinishReason::Empty | FinishReason::TokenLimit));
         let outcome = agent.invoke(RunInput::new("and now?").thread("t")).await.unwrap();
         assert_sound(outcome.messages());
-        assert_eq!((outcome.stop.clone(), outcome.text()), (Stop::Done, "back again".to_owned()));
+        assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::Done, "back again".to_owned()));
         assert_eq!(model.requests()[2].messages.len(), 5);
     }
 }
 
 #[tokio::test]
 async fn an_answer_that_says_nothing_is_told_as_such() {
-    assert_eq!(run([Turn::blocks([])]).await.stop, Stop::Empty);
-    assert_eq!(run([Turn::text(" \n")]).await.stop, Stop::Empty);
+    assert_eq!(run([Turn::blocks([])]).await.stop, FinishReason::Empty);
+    assert_eq!(run([Turn::text(" \n")]).await.stop, FinishReason::Empty);
     let thought = Block::Reasoning(Reasoning { text: "hm".into(), native: None });
-    assert_eq!(run([Turn::blocks([thought])]).await.stop, Stop::Empty);
+    assert_eq!(run([Turn::blocks([thought])]).await.stop, FinishReason::Empty);
 }
 
 #[tokio::test]
 async fn a_picture_without_words_is_an_answer() {
     let source = MediaSource::Base64("AAAA".into());
     let media = Media { kind: MediaKind::Image, mime: "image/png".into(), source, name: None };
-    assert_eq!(run([Turn::blocks([Block::Media(media)])]).await.stop, Stop::Done);
+    assert_eq!(run([Turn::blocks([Block::Media(media)])]).await.stop, FinishReason::Done);
 }
 
 #[tokio::test]
 async fn a_refusal_is_told_and_its_words_are_kept() {
     let outcome = run([Turn::text("I cannot help with that.").stop(StopReason::Refusal)]).await;
-    assert_eq!((outcome.stop.clone(), outcome.text()), (Stop::Refused, "I cannot help with that.".to_owned()));
+    assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::Refused, "I cannot help with that.".to_owned()));
 }
 
 #[tokio::test]
 async fn a_turn_that_the_provider_paused_is_continued() {
     let outcome = run([Turn::text("searching").stop(StopReason::Pause), Turn::text("found")]).await;
     assert_eq!(lines(outcome.messages()), ["user: hi", "assistant: searching", "assistant: found"]);
-    assert_eq!((outcome.stop.clone(), outcome.model_calls), (Stop::Done, 2));
+    assert_eq!((outcome.stop.clone(), outcome.model_calls), (FinishReason::Done, 2));
 }
 
 #[tokio::test]
@@ -182,7 +182,7 @@ async fn a_retry_inside_the_model_discards_the_attempt_and_later_pieces_carry_a_
         Ok(ModelEvent::Retry { error: ModelError::transport("reset"), after: Duration::from_millis(250) }),
         text("Good"),
         text(" day"),
-        finished(AssistantMessage::of(vec![Block::text("Good day")])),
+        finished(AssistantMessage::new(vec![Block::text("Good day")])),
     ]);
     let agent = agent(ScriptedModel::new([turn, Turn::text("next")])).build().unwrap();
     let (events, outcome) = watch(agent.run("hi")).await;
@@ -204,7 +204,7 @@ async fn a_retry_inside_the_model_discards_the_attempt_and_later_pieces_carry_a_
 #[tokio::test]
 async fn a_message_id_that_a_provider_repeats_does_not_replace_an_older_message() {
     let same = |text: &str| {
-        let message = AssistantMessage { id: "msg_x".into(), ..AssistantMessage::of(vec![Block::text(text)]) };
+        let message = AssistantMessage { id: "msg_x".into(), ..AssistantMessage::new(vec![Block::text(text)]) };
         let output = ModelOutput { message, stop: StopReason::Pause, ..ModelOutput::default() };
         Turn::raw([Ok(ModelEvent::Finished(Box::new(output)))])
     };

@@ -36,7 +36,7 @@ fn numbered(name: &'static str, count: u64) -> Turn {
 }
 
 async fn results(model: ScriptedModel, tools: Vec<Arc<dyn DynTool>>) -> Vec<String> {
-    let builder = tools.into_iter().fold(agent(model), |builder, tool| builder.dyn_tool(tool));
+    let builder = tools.into_iter().fold(agent(model), |builder, tool| builder.tool(tool));
     let outcome = builder.build().unwrap().invoke("go").await.unwrap();
     assert_sound(outcome.messages());
     lines(outcome.messages()).into_iter().filter(|l| l.starts_with("result") || l.starts_with("error")).collect()
@@ -126,7 +126,7 @@ impl Tool for Append {
         let page = cx.get::<Page>();
         self.notes.add(format!("{} finds `{page}`", args.n));
         self.running.fetch_sub(1, Ordering::SeqCst);
-        Ok(ToolOutput::text("ok").with_update(Update::of::<Page>(format!("{page}{}", args.n))))
+        Ok(ToolOutput::text("ok").with_update(Update::new::<Page>(format!("{page}{}", args.n))))
     }
 }
 
@@ -137,7 +137,7 @@ impl Middleware for Pages {
         "Pages"
     }
     fn channels(&self) -> Vec<ChannelSpec> {
-        vec![ChannelSpec::of::<Page>()]
+        vec![ChannelSpec::new::<Page>()]
     }
 }
 

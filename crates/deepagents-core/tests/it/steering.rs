@@ -5,8 +5,8 @@ use std::sync::Arc;
 use deepagents_core::event::EventKind;
 use deepagents_core::journal::MemoryJournal;
 use deepagents_core::message::Message;
-use deepagents_core::middleware::{Go, Step, after_agent, before_model};
-use deepagents_core::run::{RunInput, Stop};
+use deepagents_core::middleware::{HookOutput, JumpTo, after_agent, before_model};
+use deepagents_core::run::{FinishReason, RunInput};
 use deepagents_core::tool::json_tool;
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ async fn what_is_said_during_the_last_model_call_keeps_the_run_alive() {
         lines(outcome.messages()),
         ["user: go", "assistant: done", "user: one more thing", "assistant: done again"]
     );
-    assert_eq!(outcome.stop, Stop::Done);
+    assert_eq!(outcome.stop, FinishReason::Done);
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn what_is_said_while_the_last_hooks_run_keeps_the_run_alive_too() {
             async move {
                 tell.notify_one();
                 wait.notified().await;
-                Ok(Step::next())
+                Ok(HookOutput::next())
             }
         }))
         .build()
@@ -129,16 +129,16 @@ async fn what_is_said_before_a_direct_result_keeps_the_run_alive() {
 #[tokio::test]
 async fn a_run_that_a_hook_ended_does_not_go_on_for_words_and_one_that_is_over_does_not_hear_them() {
     let agent = agent(ScriptedModel::new([]))
-        .middleware(before_model(|_| async { Ok(Step::go(Go::End)) }))
+        .middleware(before_model(|_| async { Ok(HookOutput::go(JumpTo::End)) }))
         .tool(echo())
         .build()
         .unwrap();
     let mut run = agent.run("go");
     assert!(run.steer("wait"));
-    until(&mut run, |kind| matches!(kind, EventKind::RunFinished { stop: Stop::Ended, .. })).await;
+    until(&mut run, |kind| matches!(kind, EventKind::RunFinished { stop: FinishReason::Ended, .. })).await;
     // The inbox is gone once the driver has returned its outcome.
     while run.steer("hello?") {
         tokio::task::yield_now().await;
     }
-    assert_eq!(run.outcome().await.unwrap().stop, Stop::Ended);
+    assert_eq!(run.outcome().await.unwrap().stop, FinishReason::Ended);
 }

@@ -3,10 +3,10 @@
 use deepagents_core::error::Error;
 use deepagents_core::journal::MemoryJournal;
 use deepagents_core::message::Message;
-use deepagents_core::middleware::{Go, Step, after_agent};
+use deepagents_core::middleware::{HookOutput, JumpTo, after_agent};
 use deepagents_core::model::{ModelProfile, StopReason, ToolChoice};
-use deepagents_core::run::{Outcome, RunError, RunInput, Stop};
-use deepagents_core::structured::{ResponseFormat, Way};
+use deepagents_core::run::{FinishReason, Outcome, RunError, RunInput};
+use deepagents_core::structured::{OutputStrategy, ResponseFormat};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ async fn ask(model: ScriptedModel, format: ResponseFormat) -> Result<Outcome, Bo
 }
 
 fn person() -> ResponseFormat {
-    ResponseFormat::of::<Person>()
+    ResponseFormat::for_type::<Person>()
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn a_text_answer_that_does_not_fit_is_sent_back_with_what_is_wrong() {
     let model =
         native([Turn::text("Ada, 36"), Turn::text(json!({"name": "Ada"}).to_string()), Turn::text(ada().to_string())]);
     let outcome = ask(model, person()).await.unwrap();
-    assert_eq!((outcome.stop.clone(), outcome.structured_json()), (Stop::Done, Some(&ada())));
+    assert_eq!((outcome.stop.clone(), outcome.structured_json()), (FinishReason::Done, Some(&ada())));
     let lines = lines(outcome.messages());
     assert!(lines[2].contains("not JSON"), "{}", lines[2]);
     assert!(lines[4].contains("age"), "{}", lines[4]);
@@ -95,7 +95,7 @@ async fn an_empty_answer_is_sent_back_like_any_other_that_does_not_fit() {
         ScriptedModel::new([Turn::blocks([]), Turn::call("Person", ada())]),
     ] {
         let outcome = ask(model, person()).await.unwrap();
-        assert_eq!((outcome.stop.clone(), outcome.structured_json()), (Stop::Done, Some(&ada())));
+        assert_eq!((outcome.stop.clone(), outcome.structured_json()), (FinishReason::Done, Some(&ada())));
     }
 }
 
@@ -103,14 +103,14 @@ async fn an_empty_answer_is_sent_back_like_any_other_that_does_not_fit() {
 async fn an_answer_cut_off_by_its_token_limit_is_no_try_and_told_as_such() {
     let model = native([Turn::text("{\"name\": \"Ad").stop(StopReason::MaxTokens)]);
     let outcome = ask(model, person()).await.unwrap();
-    assert_eq!((outcome.stop.clone(), outcome.structured_json()), (Stop::TokenLimit, None));
+    assert_eq!((outcome.stop.clone(), outcome.structured_json()), (FinishReason::TokenLimit, None));
 }
 
 #[tokio::test]
 async fn a_model_without_that_ability_is_given_a_tool_and_must_call_one() {
     let model = ScriptedModel::new([Turn::call("Person", ada())]);
     let outcome = ask(model.clone(), person()).await.unwrap();
-    assert_eq!((outcome.stop.clone(), outcome.model_calls), (Stop::Done, 1));
+    assert_eq!((outcome.stop.clone(), outcome.model_calls), (FinishReason::Done, 1));
     assert_eq!(outcome.structured::<Person>().unwrap().name, "Ada");
     let request = &model.requests()[0];
     assert_eq!(request.tools.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["Person", "echo"]);
@@ -121,9 +121,9 @@ async fn a_model_without_that_ability_is_given_a_tool_and_must_call_one() {
 #[tokio::test]
 async fn the_way_of_asking_can_be_chosen() {
     let model = native([Turn::call("Person", ada())]);
-    assert!(ask(model, person().way(Way::Tool)).await.unwrap().structured_json().is_some());
+    assert!(ask(model, person().way(OutputStrategy::Tool)).await.unwrap().structured_json().is_some());
     let model = ScriptedModel::new([Turn::text(ada().to_string())]);
-    assert!(ask(model, person().way(Way::Native)).await.unwrap().structured_json().is_some());
+    assert!(ask(model, person().way(OutputStrategy::Provider)).await.unwrap().structured_json().is_some());
 }
 
 #[tokio::test]
@@ -154,7 +154,7 @@ async fn words_in_place_of_the_shape_call_are_answered_with_the_tools_name() {
 async fn a_valid_shape_call_beside_another_call_ends_the_run_after_both() {
     let turn = Turn::calls([("Person", ada()), ("echo", json!({"x": 1}))]);
     let outcome = ask(ScriptedModel::new([turn]), person()).await.unwrap();
-    assert_eq!((outcome.stop.clone(), outcome.structured_json()), (Stop::Done, Some(&ada())));
+    assert_eq!((outcome.stop.clone(), outcome.structured_json()), (FinishReason::Done, Some(&ada())));
     assert_eq!(lines(outcome.messages())[3..], ["result: {\"x\":1}"]);
 }
 
@@ -188,7 +188,7 @@ async fn an_answer_of_an_earlier_run_of_the_thread_is_not_taken_for_this_ones() 
     let first = agent.invoke(RunInput::new("who?").thread("t")).await.unwrap();
     assert!(first.structured_json().is_some());
     let second = agent.invoke(RunInput::new("and who else?").thread("t")).await.unwrap();
-    assert_eq!((second.stop.clone(), second.structured_json()), (Stop::Refused, None));
+    assert_eq!((second.stop.clone(), second.structured_json()), (FinishReason::Refused, None));
     assert_eq!(second.structured::<Person>().unwrap_err().kind(), "input");
 }
 
@@ -198,12 +198,16 @@ async fn an_answer_that_a_hook_sends_back_does_not_stand_for_the_next_one() {
         .response_format(person())
         .middleware(after_agent(|cx: deepagents_core::run::Context| async move {
             let first = cx.messages().len() == 2;
-            Ok(if first { Step::message(Message::user("are you sure?")).and_go(Go::Model) } else { Step::next() })
+            Ok(if first {
+                HookOutput::message(Message::user("are you sure?")).and_go(JumpTo::Model)
+            } else {
+                HookOutput::next()
+            })
         }))
         .build()
         .unwrap();
     let outcome = agent.invoke("who?").await.unwrap();
-    assert_eq!((outcome.stop.clone(), outcome.structured_json()), (Stop::Refused, None));
+    assert_eq!((outcome.stop.clone(), outcome.structured_json()), (FinishReason::Refused, None));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use deepagents_core::agent::{Agent, AgentBuilder};
 use deepagents_core::env::{FixedClock, SequentialIds, Timestamp};
 use deepagents_core::event::{Event, EventKind};
-use deepagents_core::journal::{Claim, Fence, Journal, JournalError, Position, Record};
+use deepagents_core::journal::{Claim, Fence, Journal, JournalError, LogPosition, Record};
 use deepagents_core::message::{Block, Message, Messages};
 use deepagents_core::model::ChatModel;
 use deepagents_core::run::{Outcome, Run, RunError};
@@ -119,16 +119,16 @@ pub(crate) fn kinds(events: &[Event]) -> Vec<String> {
 
 /// The records of a thread.
 pub(crate) async fn records(journal: &dyn Journal, thread: &str) -> Vec<Record> {
-    journal.read(thread, 0..Position::MAX).await.unwrap().into_iter().map(|entry| entry.record).collect()
+    journal.read(thread, 0..LogPosition::MAX).await.unwrap().into_iter().map(|entry| entry.record).collect()
 }
 
 /// Appends to a thread as a process does that then ends.
 pub(crate) async fn write(
     journal: &dyn Journal,
     thread: &str,
-    expected: Position,
+    expected: LogPosition,
     records: Vec<Record>,
-) -> Result<Position, JournalError> {
+) -> Result<LogPosition, JournalError> {
     let fence = own(journal, thread).await;
     let appended = journal.append(thread, fence, expected, records).await;
     journal.release(thread, fence).await.unwrap();
@@ -171,15 +171,15 @@ macro_rules! as_inner {
         fn load<'a>(
             &'a self,
             thread: &'a str,
-            at: Option<deepagents_core::journal::Position>,
+            at: Option<deepagents_core::journal::LogPosition>,
         ) -> futures_core::future::BoxFuture<'a, Result<deepagents_core::journal::Loaded, JournalError>> {
             self.inner.load(thread, at)
         }
         fn read<'a>(
             &'a self,
             thread: &'a str,
-            positions: std::ops::Range<deepagents_core::journal::Position>,
-        ) -> futures_core::future::BoxFuture<'a, Result<Vec<deepagents_core::journal::Entry>, JournalError>> {
+            positions: std::ops::Range<deepagents_core::journal::LogPosition>,
+        ) -> futures_core::future::BoxFuture<'a, Result<Vec<deepagents_core::journal::LogEntry>, JournalError>> {
             self.inner.read(thread, positions)
         }
         fn put_snapshot<'a>(

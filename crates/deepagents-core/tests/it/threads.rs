@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use deepagents_core::agent::{Agent, Rewinding};
+use deepagents_core::agent::{Agent, RewindPlan};
 use deepagents_core::error::Error;
 use deepagents_core::event::EventKind;
-use deepagents_core::journal::{Appended, Fence, Journal, JournalError, MemoryJournal, Position, Record};
+use deepagents_core::journal::{Appended, Fence, Journal, JournalError, LogPosition, MemoryJournal, Record};
 use deepagents_core::message::Message;
 use deepagents_core::run::{Node, RunInput};
 use deepagents_core::state::Update;
@@ -32,10 +32,10 @@ async fn said(agent: &Agent, thread: &str, text: &str) -> Vec<String> {
 #[tokio::test]
 async fn a_thread_goes_on_over_runs_and_agents_that_share_its_journal() {
     let journal = Arc::new(MemoryJournal::new());
-    let one = agent(counting()).dyn_journal(journal.clone()).build().unwrap();
+    let one = agent(counting()).journal(journal.clone()).build().unwrap();
     said(&one, "t", "a").await;
     // Ids must not repeat over processes; here the second agent's simply begin elsewhere.
-    let two = Agent::builder(counting()).dyn_journal(journal).build().unwrap();
+    let two = Agent::builder(counting()).journal(journal).build().unwrap();
     assert_eq!(said(&two, "t", "b").await, ["user: a", "assistant: 1", "user: b", "assistant: 3"]);
     assert_eq!(lines(one.state("t").await.unwrap().messages()).len(), 4);
 }
@@ -58,7 +58,7 @@ async fn a_thread_without_a_journal_is_an_error_that_says_what_to_do() {
 #[tokio::test]
 async fn a_run_without_a_thread_leaves_nothing_in_the_journal() {
     let journal = Arc::new(MemoryJournal::new());
-    let agent = agent(counting()).dyn_journal(journal.clone()).build().unwrap();
+    let agent = agent(counting()).journal(journal.clone()).build().unwrap();
     agent.invoke("a").await.unwrap();
     assert!(agent.state("").await.unwrap().messages().is_empty());
 }
@@ -121,7 +121,7 @@ impl Journal for Flaky {
         &'a self,
         thread: &'a str,
         fence: Fence,
-        expected: Position,
+        expected: LogPosition,
         records: Vec<Record>,
     ) -> BoxFuture<'a, Result<Appended, JournalError>> {
         if self.fails.swap(false, Ordering::SeqCst) {
@@ -193,7 +193,7 @@ async fn going_back_with_something_outside_of_the_log_is_one_step_and_can_be_und
         // Nobody else can work on the thread meanwhile.
         let busy = agent.update_state("t", note("busy")).await.unwrap_err();
         assert!(matches!(busy, Error::Journal(JournalError::Busy { .. })), "{busy}");
-        Ok::<_, Error>(Rewinding { left: note("left"), goes_on: note("gone back") })
+        Ok::<_, Error>(RewindPlan { left: note("left"), goes_on: note("gone back") })
     });
     let back = back.await.unwrap();
     assert_eq!(lines(agent.state("t").await.unwrap().messages())[2..], ["user: gone back"]);
@@ -220,7 +220,7 @@ impl Journal for Sticky {
         &'a self,
         thread: &'a str,
         fence: Fence,
-        expected: Position,
+        expected: LogPosition,
         records: Vec<Record>,
     ) -> BoxFuture<'a, Result<Appended, JournalError>> {
         self.inner.append(thread, fence, expected, records)
@@ -248,7 +248,7 @@ async fn what_is_done_to_a_thread_counts_although_the_thread_cannot_be_given_up(
 #[tokio::test]
 async fn a_change_that_is_dropped_half_way_gives_the_thread_up() {
     let agent = agent(counting()).journal(MemoryJournal::new()).build().unwrap();
-    let rewind = agent.rewind_with("t", 0, async |_, _| std::future::pending::<Result<Rewinding, Error>>().await);
+    let rewind = agent.rewind_with("t", 0, async |_, _| std::future::pending::<Result<RewindPlan, Error>>().await);
     assert!(rewind.now_or_never().is_none());
     said(&agent, "t", "a").await;
 }

@@ -1,7 +1,7 @@
 //! Arguments are checked before a tool sees them, and tools before an agent is built.
 
 use deepagents_core::agent::BuildError;
-use deepagents_core::middleware::{Middleware, Step, ToolNext, ToolRequest, after_model, wrap_tool_call};
+use deepagents_core::middleware::{HookOutput, Middleware, ToolNext, ToolRequest, after_model, wrap_tool_call};
 use deepagents_core::run::Context;
 use deepagents_core::tool::{DynTool, Effect, Tool, ToolContext, ToolError, ToolOutput, json_tool, schema_of, tool_fn};
 use deepagents_models::scripted::{ScriptedModel, Turn};
@@ -108,8 +108,8 @@ async fn arguments_are_fitted_behind_references_and_where_null_may_be_too() {
     let tool = json_tool("book", "Books.", schema, |args, _cx| async move { Ok(args.to_string()) });
     let wrong = json!({"limit": "5", "stay": {"quiet": "TRUE"}, "either": "5"});
     let right = json!({"limit": 5, "stay": {"quiet": true}, "either": "5"});
-    assert_eq!(tool.fitted(&wrong), Some(right.clone()));
-    assert_eq!(tool.fitted(&right), None, "it is taken as it is");
+    assert_eq!(tool.coerced(&wrong), Some(right.clone()));
+    assert_eq!(tool.coerced(&right), None, "it is taken as it is");
     assert_eq!(answer(wrong, tool).await, format!("result: {right}"));
 }
 
@@ -124,7 +124,7 @@ async fn check_hooks(tool: impl DynTool, seen: &Notes) {
     let (asked, made) = (seen.clone(), seen.clone());
     let before = after_model(move |cx: Context| {
         asked.add(cx.open_calls().iter().map(|(_, call)| call.args["nights"].to_string()).collect::<String>());
-        async { Ok(Step::next()) }
+        async { Ok(HookOutput::next()) }
     });
     let around = wrap_tool_call(move |request: ToolRequest, next: ToolNext| {
         made.add(request.call.args["nights"].to_string());

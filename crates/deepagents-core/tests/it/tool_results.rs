@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use deepagents_core::message::{AssistantMessage, Block, InvalidToolCall, Message};
 use deepagents_core::model::ModelOutput;
-use deepagents_core::run::Stop;
+use deepagents_core::run::FinishReason;
 use deepagents_core::tool::{CallId, DynTool, ToolError, ToolOutput, json_tool};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ fn direct(name: &str) -> impl DynTool + use<> {
     .return_direct()
 }
 
-async fn run_direct(turn: Turn) -> (Stop, Vec<String>) {
+async fn run_direct(turn: Turn) -> (FinishReason, Vec<String>) {
     let model = ScriptedModel::new([turn, Turn::text("the model's answer")]);
     let agent = agent(model).tool(direct("answer")).tool(direct("reply")).tool(echo()).build().unwrap();
     let outcome = agent.invoke("go").await.unwrap();
@@ -30,20 +30,20 @@ async fn run_direct(turn: Turn) -> (Stop, Vec<String>) {
 #[tokio::test]
 async fn a_turn_of_direct_results_alone_is_the_answer_of_the_run() {
     let (stop, lines) = run_direct(Turn::calls([("answer", json!({"say": 1})), ("reply", json!({"say": 2}))])).await;
-    assert_eq!(stop, Stop::ReturnDirect);
+    assert_eq!(stop, FinishReason::ReturnDirect);
     assert_eq!(lines.last().unwrap(), "result: 2");
 }
 
 #[tokio::test]
 async fn a_turn_of_direct_and_other_results_goes_on() {
     let (stop, lines) = run_direct(Turn::calls([("answer", json!({"say": 1})), ("echo", json!({}))])).await;
-    assert_eq!((stop, lines.last().unwrap().as_str()), (Stop::Done, "assistant: the model's answer"));
+    assert_eq!((stop, lines.last().unwrap().as_str()), (FinishReason::Done, "assistant: the model's answer"));
 }
 
 #[tokio::test]
 async fn an_error_of_a_direct_tool_goes_back_to_the_model() {
     let (stop, lines) = run_direct(Turn::call("answer", json!({"fail": true}))).await;
-    assert_eq!(stop, Stop::Done);
+    assert_eq!(stop, FinishReason::Done);
     assert_eq!(lines[2..], ["error: it failed", "assistant: the model's answer"]);
 }
 
@@ -81,7 +81,7 @@ fn careless(ids: &[&str]) -> Turn {
         }),
         _ => Block::call(*id, "echo", json!({"at": at})),
     });
-    let output = ModelOutput::new(AssistantMessage::of(calls.collect()));
+    let output = ModelOutput::new(AssistantMessage::new(calls.collect()));
     Turn::raw([Ok(deepagents_core::model::ModelEvent::Finished(Box::new(output)))])
 }
 
@@ -124,7 +124,7 @@ async fn a_tool_knows_our_identity_of_its_call_whatever_the_provider_says() {
     let seen = notes.clone();
     let who = tool("who", move |_, cx| {
         assert_eq!((cx.tool_name(), cx.path().len()), ("who", 0));
-        seen.add(format!("{} is {} of {}", cx.wire_id(), cx.call_id(), cx.key()));
+        seen.add(format!("{} is {} of {}", cx.provider_call_id(), cx.call_id(), cx.key()));
         async { Ok("ok") }
     });
     let twice = || Turn::calls([("same", "who", json!({})), ("same", "who", json!({}))]);

@@ -26,7 +26,7 @@ impl Middleware for CountsPasses {
         "CountsPasses"
     }
     fn channels(&self) -> Vec<ChannelSpec> {
-        vec![ChannelSpec::of::<Tries>()]
+        vec![ChannelSpec::new::<Tries>()]
     }
     async fn wrap_model_call(
         &self,
@@ -35,13 +35,13 @@ impl Middleware for CountsPasses {
     ) -> deepagents_core::error::Result<ModelResponse> {
         let pass = self.0.fetch_add(1, Ordering::Relaxed) + 1;
         let mut response = next.run(request).await?;
-        response.update = response.update.and(Update::of::<Tries>(pass));
+        response.update = response.update.and(Update::new::<Tries>(pass));
         Ok(response)
     }
 }
 
 fn said(text: &str) -> ModelResponse {
-    ModelOutput::new(AssistantMessage::of(vec![deepagents_core::message::Block::text(text)])).into()
+    ModelOutput::new(AssistantMessage::new(vec![deepagents_core::message::Block::text(text)])).into()
 }
 
 #[tokio::test]

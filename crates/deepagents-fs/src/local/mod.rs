@@ -1,10 +1,12 @@
 //! A directory on disk.
 
-mod keeping;
 mod open;
 mod read;
+#[cfg(feature = "undo")]
+mod record;
 mod remove;
 mod resolve;
+#[cfg(feature = "undo")]
 mod restore;
 mod search;
 mod walk;
@@ -14,17 +16,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use deepagents_core::state::{ChannelSpec, State, Update};
+#[cfg(feature = "undo")]
+use deepagents_core::state::ChannelSpec;
+use deepagents_core::state::{State, Update};
 use futures_core::future::BoxFuture;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 
-use crate::kept::{Keep, KeptFiles, Marks, Store};
 use crate::lines::{LineRange, LineWindow};
 use crate::locks::PathLocks;
 use crate::search::{GlobOutcome, GlobQuery, GrepOutcome, GrepQuery};
-use crate::{Backend, ByteRange, FileRead, FsError, Listing, PathGuard, Stat, VPath, WriteMode, Written};
-use keeping::Keeping;
+#[cfg(feature = "undo")]
+use crate::undo::{FileUndo, UndoStore};
+use crate::{Backend, ByteRange, FileRead, FsError, FsFuture, Listing, PathGuard, Stat, VPath, WriteMode, Written};
+#[cfg(feature = "undo")]
 pub use restore::{RestoreError, Restored};
 
 /// A directory on disk as a workspace: `/` is the directory, and nothing outside of it can be reached.
@@ -57,47 +62,28 @@ pub struct LocalBackend {
 /// How a directory is used.
 #[derive(Clone, Debug)]
 pub struct LocalOptions {
-    sync: bool,
-    kernel: bool,
-    max_read: u64,
-    keep: Option<Keep>,
+    /// Waits until a write has reached the disk. Off by default.
+    pub sync: bool,
+    /// Whether the kernel resolves paths (`openat2`) where it can; on by default. Without it they are resolved
+    /// component by component, with the same results.
+    pub kernel_resolution: bool,
+    /// How many bytes one read may hold in memory; 256 MiB by default. Windows of lines are not bound by it.
+    pub max_read: u64,
+    /// Records what the runs of threads change, so that it can be [put back](LocalBackend::restore). Off by default.
+    /// Changes by commands are not recorded.
+    #[cfg(feature = "undo")]
+    pub undo: Option<UndoStore>,
 }
 
 impl Default for LocalOptions {
     fn default() -> Self {
-        Self { sync: false, kernel: true, max_read: 256 << 20, keep: None }
-    }
-}
-
-impl LocalOptions {
-    /// Waits until a write has reached the disk. Off by default.
-    #[must_use]
-    pub fn sync(mut self, sync: bool) -> Self {
-        self.sync = sync;
-        self
-    }
-
-    /// How many bytes one read may hold in memory; 256 MiB by default. Windows of lines are not bound by it.
-    #[must_use]
-    pub fn max_read(mut self, bytes: u64) -> Self {
-        self.max_read = bytes;
-        self
-    }
-
-    /// Whether the kernel resolves paths (`openat2`) where it can; on by default. Without it they are resolved
-    /// component by component, with the same results.
-    #[must_use]
-    pub fn kernel_resolution(mut self, kernel: bool) -> Self {
-        self.kernel = kernel;
-        self
-    }
-
-    /// Keeps what the runs of threads change, so that it can be [put back](LocalBackend::restore). Off by default.
-    /// Changes by commands are not kept.
-    #[must_use]
-    pub fn keep(mut self, keep: Keep) -> Self {
-        self.keep = Some(keep);
-        self
+        Self {
+            sync: false,
+            kernel_resolution: true,
+            max_read: 256 << 20,
+            #[cfg(feature = "undo")]
+            undo: None,
+        }
     }
 }
 
@@ -119,9 +105,8 @@ struct Root {
     options: LocalOptions,
     /// Held from the check of a file's version until its replacement, both quick.
     commit: Mutex<()>,
-    store: Option<Store>,
-    /// Names the directory where changes are kept.
-    key: String,
+    #[cfg(feature = "undo")]
+    recorder: Option<Arc<record::Recorder>>,
 }
 
 impl LocalBackend {
@@ -136,20 +121,26 @@ impl LocalBackend {
     /// Opens an existing directory with options.
     ///
     /// # Errors
-    /// When it is not a directory or cannot be opened, or what is changed in it cannot be kept where the options say.
+    /// When it is not a directory or cannot be opened, or what is changed in it cannot be recorded where the options say.
     pub fn open_with(directory: impl AsRef<Path>, options: LocalOptions) -> Result<Self, OpenError> {
         let given = directory.as_ref();
         let failed = |source| OpenError { path: given.to_owned(), source };
         let path = given.canonicalize().map_err(failed)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(&path, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
-        let store = options.keep.as_ref().map(Store::open).transpose().map_err(failed)?;
-        if store.as_ref().is_some_and(|store| store.keep.dir.starts_with(&path)) {
-            let inside = "what is changed in it would be kept inside of it; keep it elsewhere";
-            return Err(failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, inside)));
-        }
-        let key = crate::kept::hash_of(path.as_os_str().as_encoded_bytes()).chars().take(16).collect();
-        let root = Root { fd, path, options, commit: Mutex::new(()), store, key };
+        #[cfg(feature = "undo")]
+        let recorder = match &options.undo {
+            Some(store) => Some(Arc::new(record::Recorder::open(&path, store, options.sync).map_err(failed)?)),
+            None => None,
+        };
+        let root = Root {
+            fd,
+            path,
+            options,
+            commit: Mutex::new(()),
+            #[cfg(feature = "undo")]
+            recorder,
+        };
         Ok(Self { root: Arc::new(root), locks: PathLocks::default() })
     }
 
@@ -158,95 +149,71 @@ impl LocalBackend {
         &self.root.path
     }
 
-    async fn blocking<T: Send + 'static>(
+    async fn blocking<T: Send + 'static, E: From<FsError> + Send + 'static>(
         &self,
         path: &VPath,
-        work: impl FnOnce(&Root, &VPath) -> Result<T, FsError> + Send + 'static,
-    ) -> Result<T, FsError> {
+        work: impl FnOnce(&Root, &VPath) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E> {
         let (root, on) = (self.root.clone(), path.clone());
-        match tokio::task::spawn_blocking(move || work(&root, &on)).await {
-            Ok(result) => result,
-            Err(_) => Err(FsError::io(path, std::io::ErrorKind::Other, "the operation did not finish")),
-        }
+        let unfinished = |_| FsError::io(path, std::io::ErrorKind::Other, "the operation did not finish");
+        tokio::task::spawn_blocking(move || work(&root, &on)).await.map_err(unfinished)?
     }
 }
 
-impl Root {
-    /// Where changes are kept, for the thread of a state.
-    fn kept(&self, state: &State) -> Option<Marks> {
-        self.store.as_ref().and_then(|_| Marks::of(state, &self.key))
-    }
-}
-
+#[cfg_attr(not(feature = "undo"), expect(unused_variables, reason = "only the log of changes belongs to a state"))]
 impl Backend for LocalBackend {
-    fn stat<'a>(&'a self, _: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Stat, FsError>> {
+    fn stat<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, Stat> {
         Box::pin(self.blocking(path, Root::stat))
     }
 
-    fn read<'a>(&'a self, _: &'a State, path: &'a VPath, range: ByteRange) -> BoxFuture<'a, Result<FileRead, FsError>> {
+    fn read<'a>(&'a self, _: &'a State, path: &'a VPath, range: ByteRange) -> FsFuture<'a, FileRead> {
         Box::pin(self.blocking(path, move |root, path| root.read(path, range)))
     }
 
-    fn read_lines<'a>(
-        &'a self,
-        _: &'a State,
-        path: &'a VPath,
-        range: LineRange,
-    ) -> BoxFuture<'a, Result<LineWindow, FsError>> {
+    fn read_lines<'a>(&'a self, _: &'a State, path: &'a VPath, range: LineRange) -> FsFuture<'a, LineWindow> {
         Box::pin(self.blocking(path, move |root, path| root.read_lines(path, range)))
     }
 
-    fn list<'a>(&'a self, _: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Listing, FsError>> {
+    fn list<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, Listing> {
         Box::pin(self.blocking(path, Root::list))
     }
 
-    fn write<'a>(
-        &'a self,
-        state: &'a State,
-        path: &'a VPath,
-        data: Bytes,
-        mode: WriteMode,
-    ) -> BoxFuture<'a, Result<Written, FsError>> {
+    fn write<'a>(&'a self, state: &'a State, path: &'a VPath, data: Bytes, mode: WriteMode) -> FsFuture<'a, Written> {
         Box::pin(async move {
-            let marks = self.root.kept(state);
-            let write = move |root: &Root, path: &VPath| match (&root.store, &marks) {
-                (Some(store), Some(marks)) => {
-                    let (version, seq) = root.write_kept(path, &data, &mode, Keeping { store, marks })?;
-                    Ok(Written { update: KeptFiles::reached(&root.key, seq), version })
-                }
-                _ => Ok(Written { update: Update::none(), version: root.write(path, &data, &mode)? }),
-            };
-            self.blocking(path, write).await
+            #[cfg(feature = "undo")]
+            if let Some(recorder) = self.root.recorder.as_ref().and_then(|recorder| recorder.thread_recorder(state)) {
+                let write = move |root: &Root, path: &VPath| root.write_recorded(path, &data, &mode, &recorder);
+                return self.blocking(path, write).await;
+            }
+            let version = self.blocking(path, move |root, path| root.write(path, &data, &mode)).await?;
+            Ok(Written { update: Update::none(), version })
         })
     }
 
-    fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Update, FsError>> {
+    fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Update> {
         Box::pin(async move {
-            let marks = self.root.kept(state);
-            let remove = move |root: &Root, path: &VPath| match (&root.store, &marks) {
-                (Some(store), Some(marks)) => {
-                    let seq = root.remove_kept(path, Keeping { store, marks })?;
-                    Ok(KeptFiles::reached(&root.key, seq))
-                }
-                _ => root.remove(path).map(|()| Update::none()),
-            };
-            self.blocking(path, remove).await
+            #[cfg(feature = "undo")]
+            if let Some(recorder) = self.root.recorder.as_ref().and_then(|recorder| recorder.thread_recorder(state)) {
+                return self.blocking(path, move |root, path| root.remove_recorded(path, &recorder)).await;
+            }
+            self.blocking(path, Root::remove).await.map(|()| Update::none())
         })
     }
 
+    #[cfg(feature = "undo")]
     fn channels(&self) -> Vec<ChannelSpec> {
-        self.root.store.iter().map(|_| ChannelSpec::of::<KeptFiles>()).collect()
+        self.root.recorder.iter().map(|_| ChannelSpec::new::<FileUndo>()).collect()
     }
 
-    fn glob<'a>(&'a self, _: &'a State, query: &'a GlobQuery) -> BoxFuture<'a, Result<GlobOutcome, FsError>> {
+    fn glob<'a>(&'a self, _: &'a State, query: &'a GlobQuery) -> FsFuture<'a, GlobOutcome> {
         Box::pin(self.find(query))
     }
 
-    fn grep<'a>(&'a self, _: &'a State, query: &'a GrepQuery) -> BoxFuture<'a, Result<GrepOutcome, FsError>> {
+    fn grep<'a>(&'a self, _: &'a State, query: &'a GrepQuery) -> FsFuture<'a, GrepOutcome> {
         Box::pin(self.search(query))
     }
 
-    fn resolve<'a>(&'a self, _: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<VPath, FsError>> {
+    fn resolve<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, VPath> {
         Box::pin(self.blocking(path, Root::real_path))
     }
 

@@ -11,6 +11,9 @@ use crate::{FsError, Kind, Stat, VPath, Version};
 /// Never waits for the other end of a FIFO, never becomes the controlling terminal, never leaks into a child.
 pub(super) const SAFE: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
+/// Opens a directory, and nothing that a link leads to.
+pub(super) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(SAFE);
+
 impl Root {
     /// Opens what is at a path, following links that stay inside.
     pub(super) fn open(&self, path: &VPath, flags: OFlags) -> Result<OwnedFd, FsError> {
@@ -19,7 +22,7 @@ impl Root {
         #[cfg(not(target_os = "linux"))]
         let extra = SAFE;
         #[cfg(target_os = "linux")]
-        if self.options.kernel {
+        if self.options.kernel_resolution {
             use rustix::fs::{ResolveFlags, openat2};
             let relative = if path.is_root() { "." } else { path.relative() };
             let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
@@ -34,41 +37,31 @@ impl Root {
         }
         let place = self.locate(path, Last::Follow)?;
         let name = place.name_or_dot();
-        match rustix::fs::openat(&place.directory, name, flags | extra | OFlags::NOFOLLOW, Mode::empty()) {
-            Ok(fd) => Ok(fd),
-            Err(errno) => Err(failed(path, errno)),
-        }
+        rustix::fs::openat(&place.directory, name, flags | extra | OFlags::NOFOLLOW, Mode::empty()).at(path)
     }
 
     /// Opens a regular file for reading.
     pub(super) fn open_file(&self, path: &VPath) -> Result<(OwnedFd, Stat), FsError> {
         let fd = self.open(path, OFlags::RDONLY)?;
         let stat = stat_fd(path, &fd)?;
-        match stat.kind {
-            Kind::File => Ok((fd, stat)),
-            Kind::Directory => Err(FsError::IsDirectory { path: path.clone() }),
-            Kind::Other => Err(FsError::Special { path: path.clone() }),
-        }
+        stat.kind.require_file(path)?;
+        Ok((fd, stat))
     }
 }
 
 /// The facts about an open file.
 pub(super) fn stat_fd(path: &VPath, fd: impl AsFd) -> Result<Stat, FsError> {
-    Ok(to_stat(&fstat(fd).map_err(|errno| failed(path, errno))?))
+    Ok(to_stat(&fstat(fd).at(path)?))
 }
 
 pub(super) fn to_stat(host: &HostStat) -> Stat {
-    let kind = kind_of(FileType::from_raw_mode(host.st_mode));
-    let size = if kind == Kind::File { u64::try_from(host.st_size).unwrap_or(0) } else { 0 };
-    Stat { kind, size, version: version_of(host), modified: modified(host) }
-}
-
-pub(super) fn kind_of(file_type: FileType) -> Kind {
-    match file_type {
+    let kind = match FileType::from_raw_mode(host.st_mode) {
         FileType::RegularFile => Kind::File,
         FileType::Directory => Kind::Directory,
         _ => Kind::Other,
-    }
+    };
+    let size = if kind == Kind::File { u64::try_from(host.st_size).unwrap_or(0) } else { 0 };
+    Stat { kind, size, version: version_of(host), modified: modified(host) }
 }
 
 pub(super) fn modified(host: &HostStat) -> Option<jiff::Timestamp> {
@@ -82,15 +75,37 @@ pub(super) fn version_of(host: &HostStat) -> Version {
     ))
 }
 
+/// Names the path that a failed call was about.
+pub(super) trait At<T> {
+    fn at(self, path: &VPath) -> Result<T, FsError>;
+}
+
+impl<T> At<T> for Result<T, Errno> {
+    fn at(self, path: &VPath) -> Result<T, FsError> {
+        self.map_err(|errno| failed(path, errno))
+    }
+}
+
+impl<T> At<T> for std::io::Result<T> {
+    fn at(self, path: &VPath) -> Result<T, FsError> {
+        self.map_err(|error| FsError::from_io(path, &error))
+    }
+}
+
+/// A call that may find its work done already, which this error says.
+pub(super) fn allow(done: Errno, result: Result<(), Errno>) -> Result<(), Errno> {
+    if result == Err(done) { Ok(()) } else { result }
+}
+
 /// The error for a failed call, in words without host paths.
 pub(super) fn failed(path: &VPath, errno: Errno) -> FsError {
     let path = path.clone();
     match errno {
-        Errno::LOOP => FsError::LinkLoop { path },
-        Errno::XDEV => FsError::Outside { path },
+        Errno::LOOP => FsError::LinkLoop(path),
+        Errno::XDEV => FsError::Outside(path),
         // A socket, or a FIFO or device without its other end.
-        Errno::NXIO | Errno::NODEV => FsError::Special { path },
-        Errno::BUSY => FsError::Fixed { path },
+        Errno::NXIO | Errno::NODEV => FsError::Special(path),
+        Errno::BUSY => FsError::Fixed(path),
         errno => FsError::from_io(&path, &errno.into()),
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, statat};
 
 use super::Root;
-use super::open::{failed, kind_of, modified, to_stat};
+use super::open::{At, modified, to_stat};
 use crate::lines::{LineRange, LineWindow, Scanner};
 use crate::path::is_component;
 use crate::{ByteRange, Entry, FileRead, FsError, Kind, Listing, Stat, VPath};
@@ -25,7 +25,6 @@ impl Root {
     }
 
     pub(super) fn read(&self, path: &VPath, range: ByteRange) -> Result<FileRead, FsError> {
-        let io = |error: std::io::Error| FsError::from_io(path, &error);
         let (fd, stat) = self.open_file(path)?;
         let mut file = File::from(fd);
         let limit = self.options.max_read;
@@ -34,12 +33,12 @@ impl Root {
             return Err(FsError::TooLarge { path: path.clone(), size: stat.size, limit });
         }
         if range.offset > 0 {
-            file.seek(SeekFrom::Start(range.offset)).map_err(io)?;
+            file.seek(SeekFrom::Start(range.offset)).at(path)?;
         }
         let mut bytes = Vec::with_capacity(usize::try_from(expected).unwrap_or(0));
         // A file may grow while it is read, and some in /proc have no size.
         let most = range.length.unwrap_or(u64::MAX).min(limit.saturating_add(1));
-        file.take(most).read_to_end(&mut bytes).map_err(io)?;
+        file.take(most).read_to_end(&mut bytes).at(path)?;
         if bytes.len() as u64 > limit {
             return Err(FsError::TooLarge { path: path.clone(), size: bytes.len() as u64, limit });
         }
@@ -67,11 +66,10 @@ impl Root {
     }
 
     pub(super) fn list(&self, path: &VPath) -> Result<Listing, FsError> {
-        let fail = |errno| failed(path, errno);
         let fd = self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let (mut entries, mut unnameable) = (Vec::new(), 0);
-        for found in Dir::read_from(&fd).map_err(fail)? {
-            let found = found.map_err(fail)?;
+        for found in Dir::read_from(&fd).at(path)? {
+            let found = found.at(path)?;
             let raw = found.file_name();
             if matches!(raw.to_bytes(), b"." | b"..") {
                 continue;
@@ -83,20 +81,12 @@ impl Root {
             // Gone since the directory was read: not listed.
             let Ok(host) = statat(&fd, raw, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let child = path.child(name);
-            let entry = if FileType::from_raw_mode(host.st_mode) == FileType::Symlink {
-                match self.stat(&child) {
-                    Ok(stat) => {
-                        Entry { path: child, kind: stat.kind, size: stat.size, modified: stat.modified, link: true }
-                    }
-                    Err(_) => Entry { path: child, kind: Kind::Other, size: 0, modified: modified(&host), link: true },
-                }
-            } else {
-                let stat = to_stat(&host);
-                let kind = kind_of(FileType::from_raw_mode(host.st_mode));
-                Entry { path: child, kind, size: stat.size, modified: stat.modified, link: false }
-            };
-            entries.push(entry);
+            let link = FileType::from_raw_mode(host.st_mode) == FileType::Symlink;
+            let stat = if link { self.stat(&child).ok() } else { Some(to_stat(&host)) };
+            let (kind, size, modified) =
+                stat.map_or((Kind::Other, 0, modified(&host)), |stat| (stat.kind, stat.size, stat.modified));
+            entries.push(Entry { path: child, kind, size, modified, link });
         }
-        Ok(Listing { unnameable, ..Listing::of(entries) })
+        Ok(Listing { unnameable, ..Listing::from_entries(entries) })
     }
 }

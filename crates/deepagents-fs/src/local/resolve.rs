@@ -4,15 +4,15 @@
 //! link that changes under way is seen as an error, not followed outside.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path};
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, openat, readlinkat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, mkdirat, openat, readlinkat, statat};
 use rustix::io::Errno;
 
 use super::Root;
-use super::open::{SAFE, failed};
+use super::open::{At, DIRECTORY, allow, failed};
 use crate::path::is_component;
 use crate::{FsError, VPath};
 
@@ -22,7 +22,7 @@ pub(super) enum Last {
     /// Follow it.
     Follow,
     /// Stay at the link itself.
-    Keep,
+    NoFollow,
     /// Follow it, and make the directories that are missing above the last component.
     Create,
 }
@@ -45,6 +45,7 @@ impl Place {
     }
 
     /// How many directories above what it is for do not exist.
+    #[cfg(feature = "undo")]
     pub(super) fn missing(&self) -> usize {
         self.missing.len()
     }
@@ -55,13 +56,11 @@ const MAX_LINKS: usize = 40;
 /// How often a step is taken anew when somebody changes the directory in between.
 const MAX_RACES: usize = 64;
 
-const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(SAFE);
-
 impl Root {
     /// Finds the place of a path. The directory above it must exist, or is made.
     pub(super) fn locate(&self, path: &VPath, last: Last) -> Result<Place, FsError> {
         let place = self.walk(path, last)?;
-        if place.missing.is_empty() { Ok(place) } else { Err(FsError::NotFound { path: path.clone() }) }
+        if place.missing.is_empty() { Ok(place) } else { Err(FsError::NotFound(path.clone())) }
     }
 
     /// The path that a path leads to.
@@ -70,8 +69,7 @@ impl Root {
     }
 
     pub(super) fn walk(&self, path: &VPath, last: Last) -> Result<Place, FsError> {
-        let fail = |errno| failed(path, errno);
-        let outside = || FsError::Outside { path: path.clone() };
+        let outside = || FsError::Outside(path.clone());
         // What is still to be walked, the next name last.
         let mut todo: Vec<OsString> = path.components().rev().map(OsString::from).collect();
         let mut above: Vec<OsString> = Vec::new();
@@ -92,23 +90,20 @@ impl Root {
                 Ok(stat) => FileType::from_raw_mode(stat.st_mode),
                 Err(Errno::NOENT) if is_last => return Ok(Place { directory, name: Some(name), above, missing: todo }),
                 Err(Errno::NOENT) if last == Last::Create => {
-                    match mkdirat(&directory, &name, Mode::from_raw_mode(0o777)) {
-                        Ok(()) | Err(Errno::EXIST) => {}
-                        Err(errno) => return Err(fail(errno)),
-                    }
+                    allow(Errno::EXIST, mkdirat(&directory, &name, Mode::from_raw_mode(0o777))).at(path)?;
                     FileType::Directory
                 }
                 Err(Errno::NOENT) => {
                     todo.reverse();
                     return Ok(Place { directory, name: Some(name), above, missing: todo });
                 }
-                Err(errno) => return Err(fail(errno)),
+                Err(errno) => return Err(failed(path, errno)),
             };
             match file_type {
-                FileType::Symlink if !(is_last && last == Last::Keep) => {
+                FileType::Symlink if !(is_last && last == Last::NoFollow) => {
                     links += 1;
                     if links > MAX_LINKS {
-                        return Err(FsError::LinkLoop { path: path.clone() });
+                        return Err(FsError::LinkLoop(path.clone()));
                     }
                     let target = match readlinkat(&directory, &name, Vec::new()) {
                         Ok(target) => OsString::from_vec(target.into_bytes()),
@@ -117,7 +112,7 @@ impl Root {
                             todo.push(name);
                             continue;
                         }
-                        Err(errno) => return Err(fail(errno)),
+                        Err(errno) => return Err(failed(path, errno)),
                     };
                     let target = Path::new(&target);
                     let target = if target.is_absolute() {
@@ -146,11 +141,11 @@ impl Root {
                         races += 1;
                         todo.push(name);
                     }
-                    Err(errno) => return Err(fail(errno)),
+                    Err(errno) => return Err(failed(path, errno)),
                 },
                 _ => {
-                    let path = vpath_of(&above, &name).unwrap_or_else(|| path.clone());
-                    return Err(FsError::NotADirectory { path });
+                    let path = vpath_of(above.iter().chain([&name])).unwrap_or_else(|| path.clone());
+                    return Err(FsError::NotADirectory(path));
                 }
             }
         }
@@ -162,31 +157,27 @@ impl Root {
         let Some(name) = above.pop() else { return Ok(Place { directory, name: None, above, missing: Vec::new() }) };
         let mut parent = self.reopen(path)?;
         for name in &above {
-            parent = openat(&parent, name, DIRECTORY, Mode::empty()).map_err(|errno| failed(path, errno))?;
+            parent = openat(&parent, name, DIRECTORY, Mode::empty()).at(path)?;
         }
         Ok(Place { directory: parent, name: Some(name), above, missing: Vec::new() })
     }
 
     fn reopen(&self, path: &VPath) -> Result<OwnedFd, FsError> {
-        self.fd.try_clone().map_err(|error| FsError::from_io(path, &error))
+        self.fd.try_clone().at(path)
     }
 }
 
 /// The path of a place that a path was found to lead to.
 pub(super) fn real_of(path: &VPath, place: &Place) -> Result<VPath, FsError> {
-    let mut real = VPath::root();
-    for name in place.above.iter().chain(&place.name).chain(&place.missing) {
-        let bad_name = || FsError::BadName { path: path.clone(), reason: "it leads to a name not in UTF-8".to_owned() };
-        let name = name.to_str().filter(|name| is_component(name)).ok_or_else(bad_name)?;
-        real = real.child(name);
-    }
-    Ok(real)
+    let bad_name = || FsError::BadName { path: path.clone(), reason: "it leads to a name not in UTF-8".to_owned() };
+    vpath_of(place.above.iter().chain(&place.name).chain(&place.missing)).ok_or_else(bad_name)
 }
 
-fn vpath_of(above: &[OsString], name: &OsStr) -> Option<VPath> {
+/// The path of names from the root; nothing where one of them cannot be a path's.
+fn vpath_of<'a>(names: impl Iterator<Item = &'a OsString>) -> Option<VPath> {
     let mut path = VPath::root();
-    for name in above.iter().map(OsString::as_os_str).chain([name]) {
-        path = path.child(std::str::from_utf8(name.as_bytes()).ok().filter(|name| is_component(name))?);
+    for name in names {
+        path = path.child(name.to_str().filter(|name| is_component(name))?);
     }
     Some(path)
 }

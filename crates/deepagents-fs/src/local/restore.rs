@@ -1,32 +1,31 @@
 //! Putting back what a thread has changed.
 
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 
 use deepagents_core::state::{State, Update};
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, fchmod, mkdirat, openat, symlinkat, unlinkat};
+use rustix::fs::{AtFlags, Mode, fchmod, mkdirat, openat, symlinkat, unlinkat};
 use rustix::io::Errno;
 
-use super::keeping::{Keeping, Seen, not_kept};
-use super::open::{SAFE, failed};
+use super::open::{At, DIRECTORY, allow, failed};
+use super::record::{Recorder, Seen, look};
 use super::write::Target;
 use super::{LocalBackend, Root};
-use crate::kept::{
-    By, FileChange, FileVersion, Here, KeptFiles, Marks, NewStep, OnConflict, Planner, RestorePlan, Store,
+use crate::undo::{
+    Actor, Change, FileChange, FileUndo, FileVersion, OnConflict, OnDisk, Planner, RestorePlan, Skipped, ThreadLog, Tx,
+    UndoCursor, UndoError,
 };
-use crate::path::is_component;
 use crate::{FsError, VPath, WriteMode};
-
-const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(SAFE);
 
 /// Why files were not put back.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// The backend keeps nothing.
-    #[error("changes of these files are not kept; open the directory with `LocalOptions::keep`")]
-    NotKept,
-    /// What was kept is not there any more.
+    /// The backend records nothing.
+    #[error("changes of these files are not kept; open the directory with `LocalOptions::undo`")]
+    NotRecorded,
+    /// What was recorded is not there any more.
     #[error("what was kept of the thread's changes is gone; the conversation can go back without the files")]
     Lost,
     /// Work of others would be lost, and nobody has agreed to that. Nothing was changed.
@@ -35,9 +34,12 @@ pub enum RestoreError {
     /// The files are no longer as they were when the plan was made. Nothing was changed.
     #[error("files were changed since the plan was made; look at the new plan")]
     Stale(Box<RestorePlan>),
-    /// The files, or what is kept of them, cannot be read. Nothing was changed.
+    /// The files cannot be read. Nothing was changed.
     #[error("what is there cannot be compared with what is kept: {0}")]
-    Unreadable(#[source] FsError),
+    Unreadable(#[from] FsError),
+    /// The undo database cannot be used. Nothing was changed.
+    #[error("{0}")]
+    Undo(#[from] UndoError),
     /// Only some of the files were put back; doing it again puts back the rest.
     #[error("only {} were put back: {source}", paths(.restored))]
     Partly {
@@ -77,13 +79,18 @@ impl LocalBackend {
     /// `there`, its state at a checkpoint.
     ///
     /// # Errors
-    /// When the backend keeps nothing, or the files cannot be read.
+    /// When the backend records nothing, or the files or the undo database cannot be read.
     pub async fn plan_restore(&self, thread: &str, here: &State, there: &State) -> Result<RestorePlan, RestoreError> {
         let way = self.way(thread, here, there)?;
-        self.on_root(move |root, store| Ok(root.plan(store, &way)?.0)).await
+        self.on_root(move |root, recorder| {
+            let plan = recorder.database.read(|tx| root.plan(Some(tx), false, recorder, &way))?;
+            Ok(plan.map_or_else(|| root.plan(None, false, recorder, &way), Ok)?.0)
+        })
+        .await
     }
 
-    /// Puts files back as planned, all of them unless somebody else's work would be lost. What is overwritten is kept.
+    /// Puts files back as planned, all of them unless somebody else's work would be lost. What is overwritten is
+    /// recorded.
     ///
     /// # Errors
     /// [`RestoreError::Stale`] when the plan no longer holds, [`RestoreError::Conflicts`] when there are conflicts that
@@ -97,228 +104,194 @@ impl LocalBackend {
         on: OnConflict,
     ) -> Result<Restored, RestoreError> {
         let (way, planned) = (self.way(thread, here, there)?, plan.clone());
-        self.on_root(move |root, store| root.restore(store, &way, &planned, on)).await
+        self.on_root(move |root, recorder| root.restore(recorder, &way, &planned, on)).await
     }
 
-    fn way(&self, thread: &str, here: &State, there: &State) -> Result<Way, RestoreError> {
-        if self.root.store.is_none() {
-            return Err(RestoreError::NotKept);
-        }
-        let key = &self.root.key;
-        let marks = Marks::in_thread(here, key, thread).or_else(|| Marks::in_thread(there, key, thread));
-        let elsewhere = Marks::elsewhere(here, there, key);
-        Ok(Way { marks, to: Marks::reached(there, key), known: Marks::reached(here, key), elsewhere })
+    fn way(&self, thread: &str, here: &State, there: &State) -> Result<RestorePath, RestoreError> {
+        let directory = &self.root.recorder.as_ref().ok_or(RestoreError::NotRecorded)?.directory;
+        let log = |state| ThreadLog::of_thread(state, directory, thread);
+        let cursor = |state: &State| state.get::<FileUndo>().cloned().unwrap_or_default();
+        let (old, new): (UndoCursor, UndoCursor) = (cursor(there), cursor(here));
+        Ok(RestorePath {
+            log: log(here).or_else(|| log(there)),
+            to: old.last(directory),
+            known: new.last(directory),
+            elsewhere: new.elsewhere(&old, directory),
+            legacy: new.legacy_differs(&old, directory),
+        })
     }
 
     async fn on_root<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Root, &Store) -> Result<T, RestoreError> + Send + 'static,
+        work: impl FnOnce(&Root, &Recorder) -> Result<T, RestoreError> + Send + 'static,
     ) -> Result<T, RestoreError> {
-        let root = self.root.clone();
-        let done = tokio::task::spawn_blocking(move || match &root.store {
-            Some(store) => work(&root, store),
-            None => Err(RestoreError::NotKept),
-        });
-        let unfinished = |_| FsError::io(&VPath::root(), std::io::ErrorKind::Other, "the operation did not finish");
-        done.await.map_err(unfinished)?
-    }
-}
-
-impl From<FsError> for RestoreError {
-    fn from(error: FsError) -> Self {
-        Self::Unreadable(error)
+        let work = move |root: &Root, _: &VPath| work(root, root.recorder.as_ref().ok_or(RestoreError::NotRecorded)?);
+        self.blocking(&VPath::root(), work).await
     }
 }
 
 /// From where to where.
-struct Way {
+struct RestorePath {
     /// Nothing where the thread has changed nothing.
-    marks: Option<Marks>,
+    log: Option<ThreadLog>,
     to: u64,
     known: u64,
     /// Other directories with changes in between.
     elsewhere: usize,
-}
-
-/// What is in the way of a path that is looked at.
-enum Above {
-    Missing,
-    NoDirectory(VPath),
+    /// Whether versions before the undo database made some of the changes.
+    legacy: bool,
 }
 
 impl Root {
-    /// The plan, and the number of the last change there is.
-    fn plan(&self, store: &Store, way: &Way) -> Result<(RestorePlan, u64), RestoreError> {
-        let elsewhere = way.elsewhere;
-        let Some(marks) = &way.marks else { return Ok((RestorePlan { elsewhere, ..RestorePlan::default() }, 0)) };
-        let unreadable = |error: std::io::Error| FsError::io(&VPath::root(), error.kind(), error.kind().to_string());
-        let steps = store.steps(&marks.id, &marks.earlier).map_err(unreadable)?;
-        if way.known > 0 && steps.iter().all(|step| step.seq < way.known) {
+    /// The plan, and the number of the last change there is. With `keep` what is there is stored, so that it can be
+    /// overwritten. Without a transaction nothing was ever recorded.
+    fn plan(
+        &self,
+        tx: Option<&Tx<'_>>,
+        keep: bool,
+        recorder: &Recorder,
+        way: &RestorePath,
+    ) -> Result<(RestorePlan, u64), RestoreError> {
+        let changes = match (tx, &way.log) {
+            (Some(tx), Some(log)) => tx.changes(log)?,
+            _ => Vec::new(),
+        };
+        if way.known > 0 && changes.iter().all(|change| change.seq < way.known) {
             return Err(RestoreError::Lost);
         }
-        let last = steps.last().map_or(0, |step| step.seq);
+        let last = changes.last().map_or(0, |change| change.seq);
+        let max_file = recorder.database.options.max_file;
         let planner = Planner {
-            steps,
             to: way.to,
             known: way.known,
-            look: &|path| self.here(path),
-            children: &|path| self.children(path),
-            has: &|hash| store.get(hash).is_ok_and(|content| content.is_some()),
-            max_file: store.keep.max_file,
+            look: &|path| self.on_disk(path, max_file, tx.filter(|_| keep)),
+            children: &|path| {
+                let listing = self.list(path)?;
+                let paths = || listing.entries.into_iter().map(|entry| entry.path).collect();
+                Ok((listing.unnameable == 0).then(paths))
+            },
+            has: &|hash| tx.is_some_and(|tx| tx.content(hash).is_ok_and(|content| content.is_some())),
+            max_file,
         };
-        Ok((RestorePlan { elsewhere, ..planner.plan()? }, last))
+        let mut plan = planner.plan(changes)?;
+        plan.elsewhere = way.elsewhere;
+        if way.legacy {
+            let reason = "what an earlier version has kept of changes below it is not read any more".to_owned();
+            plan.skipped.insert(0, Skipped { path: VPath::root(), reason });
+        }
+        Ok((plan, last))
     }
 
     fn restore(
         &self,
-        store: &Store,
-        way: &Way,
+        recorder: &Recorder,
+        way: &RestorePath,
         planned: &RestorePlan,
         on: OnConflict,
     ) -> Result<Restored, RestoreError> {
-        // From here on nobody forgets what the plan needs.
-        let held = way.marks.as_ref().map(|_| store.shared()).transpose();
-        let _held = held.map_err(|error| not_kept(&VPath::root(), &error))?;
-        let (plan, last) = self.plan(store, way)?;
-        if plan != *planned {
-            return Err(RestoreError::Stale(Box::new(plan)));
-        }
-        let Some(marks) = &way.marks else { return Ok(Restored::default()) };
-        if on == OnConflict::Refuse && !plan.conflicts.is_empty() {
-            return Err(RestoreError::Conflicts(Box::new(plan)));
-        }
-        let mut changes = plan.changes;
-        let mut skipped: Vec<FileChange> = plan.conflicts.into_iter().map(|conflict| conflict.change).collect();
-        if on == OnConflict::Overwrite {
-            changes.append(&mut skipped);
-        }
-        let keeping = Keeping { store, marks };
-        for change in changes.iter_mut().chain(&mut skipped) {
-            self.keep_present(store, change)?;
-        }
-        // What somebody else did is a change of its own, so that it can be gone back to.
-        let found = changes.iter().chain(&skipped).filter(|change| !change.now.same(&change.left));
-        let found = found.map(|change| {
-            let (before, after) = (change.left.clone(), change.now.clone());
-            NewStep { path: change.path.clone(), before, after, by: By::Other, others: true }
-        });
-        let found: Vec<NewStep> = found.collect();
-        // What is on disk is always what the last change made of it.
-        let mut left = last;
-        if !found.is_empty() {
-            let noted = keeping.note(&VPath::root(), found, self.options.sync)?;
-            keeping.mark(&noted, true);
-            left = *noted.end();
-        }
-        let mut out =
-            Restored { skipped: skipped.into_iter().map(|change| change.path).collect(), ..Restored::default() };
-        let mut reached = left;
-        if !changes.is_empty() {
+        let Some(log) = &way.log else {
+            let (plan, _) = self.plan(None, false, recorder, way)?;
+            return if plan == *planned { Ok(Restored::default()) } else { Err(RestoreError::Stale(Box::new(plan))) };
+        };
+        let database = &recorder.database;
+        // One transaction, so nobody removes what the plan needs before there are rows that need it.
+        let (changes, skipped, left) = database.write(self.options.sync, |tx| {
+            let (plan, last) = self.plan(Some(tx), true, recorder, way)?;
+            if plan != *planned {
+                return Err(RestoreError::Stale(Box::new(plan)));
+            }
+            if on == OnConflict::Refuse && !plan.conflicts.is_empty() {
+                return Err(RestoreError::Conflicts(Box::new(plan)));
+            }
+            let mut changes = plan.changes;
+            let mut skipped: Vec<FileChange> = plan.conflicts.into_iter().map(|conflict| conflict.change).collect();
+            if on == OnConflict::Overwrite {
+                changes.append(&mut skipped);
+            }
             order(&mut changes);
-            let steps = changes.iter().map(|change| {
-                let (before, after) = (change.now.clone(), change.to.clone());
-                NewStep { path: change.path.clone(), before, after, by: By::Rewind, others: change.others }
+            // What somebody else did is a change of its own, so that it can be gone back to.
+            let found = changes.iter().chain(&skipped).filter(|change| !change.now.same(&change.left));
+            let found: Vec<Change> = found.map(|change| row(change, Actor::Other, &change.left, &change.now)).collect();
+            let rows = changes.iter().map(|change| {
+                let actor = if change.others { Actor::RewindToOther } else { Actor::Rewind };
+                row(change, actor, &change.now, &change.to)
             });
-            let noted = keeping.note(&VPath::root(), steps.collect(), self.options.sync)?;
-            reached = *noted.end();
-            for (change, seq) in changes.iter().zip(noted) {
-                if let Err(source) = self.put_back(store, change) {
-                    return Err(RestoreError::Partly { restored: out.restored, source });
-                }
-                keeping.mark(&(seq..=seq), true);
-                out.restored.push(change.path.clone());
+            let rows: Vec<Change> = rows.collect();
+            // What is on disk is always what the last change made of it.
+            let mut left = last;
+            if !found.is_empty() {
+                let noted = tx.append(log, &found)?;
+                tx.settle(log, &noted, true)?;
+                left = *noted.end();
             }
-            for change in changes.iter().rev() {
-                self.close_directory(change);
+            let numbers = if rows.is_empty() { left..=left } else { tx.append(log, &rows)? };
+            Ok((numbers.zip(changes).collect::<Vec<_>>(), skipped, left))
+        })?;
+        let mut restored = Vec::new();
+        for (seq, change) in &changes {
+            if let Err(source) = self.put_back(recorder, change) {
+                return Err(RestoreError::Partly { restored, source });
             }
+            // What fails here is worked out from the files when it is needed.
+            let _ = database.write(false, |tx| tx.settle(log, &(*seq..=*seq), true));
+            restored.push(change.path.clone());
         }
-        // What the thread did not know of can be gone back to as well.
-        if left > way.known {
-            out.left = marks.update(left);
+        for (_, change) in changes.iter().rev() {
+            self.close_directory(change);
         }
-        out.goes_on = marks.update(reached);
-        Ok(out)
-    }
-
-    /// Stores what is about to be overwritten; it must still be what was planned with.
-    fn keep_present(&self, store: &Store, change: &mut FileChange) -> Result<(), FsError> {
-        if !matches!(change.now, FileVersion::File { .. }) {
-            return Ok(());
-        }
-        let changed = || FsError::Changed { path: change.path.clone() };
-        let (directory, name) = self.above(&change.path, false)?.map_err(|_| changed())?;
-        let seen = self.look(&change.path, &directory, OsStr::new(&name), Some(store))?.version;
-        if !seen.same(&change.now) {
-            return Err(changed());
-        }
-        change.now = seen;
-        Ok(())
+        Ok(Restored {
+            restored,
+            skipped: skipped.into_iter().map(|change| change.path).collect(),
+            // What the thread did not know of can be gone back to as well.
+            left: if left > way.known { log.update(left) } else { Update::none() },
+            goes_on: log.update(changes.last().map_or(left, |(seq, _)| *seq)),
+        })
     }
 
     /// What is at a path no component of which may be a link.
-    fn here(&self, path: &VPath) -> Result<Here, FsError> {
+    fn on_disk(&self, path: &VPath, max_file: u64, store: Option<&Tx<'_>>) -> Result<OnDisk, FsError> {
         match self.above(path, false)? {
-            Ok((directory, name)) => Ok(Here::At(self.look(path, &directory, OsStr::new(&name), None)?.version)),
-            Err(Above::Missing) => Ok(Here::At(FileVersion::Absent)),
-            Err(Above::NoDirectory(above)) => Ok(Here::Below(above)),
+            Ok((directory, name)) => {
+                let seen = look(path, &directory, OsStr::new(&name), max_file)?;
+                store.map_or(Ok(()), |tx| tx.put(&seen.version, &seen.content))?;
+                Ok(OnDisk::At(seen.version))
+            }
+            Err(in_the_way) => Ok(in_the_way),
         }
     }
 
-    /// The directory above a path, opened without following links, and the name there.
-    fn above(&self, path: &VPath, make: bool) -> Result<Result<(OwnedFd, String), Above>, FsError> {
-        let fail = |errno| failed(path, errno);
-        let Some(name) = path.name() else { return Err(FsError::Fixed { path: path.clone() }) };
-        let mut directory = self.fd.try_clone().map_err(|error| FsError::from_io(path, &error))?;
-        let mut above: Vec<VPath> = path.ancestors().filter(|above| !above.is_root()).collect();
-        above.reverse();
-        for above in above {
+    /// The directory above a path, opened without following links, and the name there; otherwise what is in its place.
+    fn above(&self, path: &VPath, make: bool) -> Result<Result<(OwnedFd, String), OnDisk>, FsError> {
+        let Some(name) = path.name() else { return Err(FsError::Fixed(path.clone())) };
+        let mut directory = self.fd.try_clone().at(path)?;
+        for above in path.ancestors_from_root() {
             let Some(name) = above.name() else { continue };
             if make {
-                match mkdirat(&directory, name, Mode::from_raw_mode(0o777)) {
-                    Ok(()) | Err(Errno::EXIST) => {}
-                    Err(errno) => return Err(fail(errno)),
-                }
+                allow(Errno::EXIST, mkdirat(&directory, name, Mode::from_raw_mode(0o777))).at(path)?;
             }
             directory = match openat(&directory, name, DIRECTORY, Mode::empty()) {
                 Ok(next) => next,
-                Err(Errno::NOENT) => return Ok(Err(Above::Missing)),
-                Err(Errno::LOOP | Errno::NOTDIR) => return Ok(Err(Above::NoDirectory(above))),
-                Err(errno) => return Err(fail(errno)),
+                Err(Errno::NOENT) => return Ok(Err(OnDisk::At(FileVersion::Absent))),
+                Err(Errno::LOOP | Errno::NOTDIR) => return Ok(Err(OnDisk::Below(above))),
+                Err(errno) => return Err(failed(path, errno)),
             };
         }
         Ok(Ok((directory, name.to_owned())))
     }
 
-    fn children(&self, path: &VPath) -> Result<Option<Vec<VPath>>, FsError> {
-        let fail = |errno| failed(path, errno);
-        let Ok((above, name)) = self.above(path, false)? else { return Ok(None) };
-        let directory = openat(&above, &*name, DIRECTORY, Mode::empty()).map_err(fail)?;
-        let mut children = Vec::new();
-        for entry in Dir::read_from(&directory).map_err(fail)? {
-            let entry = entry.map_err(fail)?;
-            match entry.file_name().to_str() {
-                Ok("." | "..") => {}
-                Ok(name) if is_component(name) => children.push(path.child(name)),
-                _ => return Ok(None),
-            }
-        }
-        Ok(Some(children))
-    }
-
     /// Does one change, if what is there is still what was planned with.
-    fn put_back(&self, store: &Store, change: &FileChange) -> Result<(), FsError> {
+    fn put_back(&self, recorder: &Recorder, change: &FileChange) -> Result<(), FsError> {
         let path = &change.path;
-        let fail = |errno| failed(path, errno);
-        let changed = || FsError::Changed { path: path.clone() };
+        let changed = || FsError::Changed(path.clone());
         let makes = change.to != FileVersion::Absent;
         let (directory, name) = match self.above(path, makes)? {
             Ok(place) => place,
-            Err(Above::Missing) if !makes => return Ok(()),
+            Err(OnDisk::At(_)) if !makes => return Ok(()),
             Err(_) => return Err(changed()),
         };
         let name = OsStr::new(&name);
-        let Seen { version, host } = self.look(path, &directory, name, None)?;
-        if version != change.now && !version.same(&change.now) {
+        let Seen { version, host, .. } = look(path, &directory, name, 0)?;
+        if !version.same(&change.now) {
             return Err(changed());
         }
         let replaces = matches!((&change.now, &change.to), (FileVersion::File { .. }, FileVersion::File { .. }));
@@ -328,7 +301,7 @@ impl Root {
                     Ok(()) => {}
                     // Somebody put something there: it stays, with the directory.
                     Err(Errno::NOTEMPTY | Errno::EXIST) if !makes => return Ok(()),
-                    Err(errno) => return Err(fail(errno)),
+                    Err(errno) => return Err(failed(path, errno)),
                 }
             } else {
                 self.unlink(path, &directory, name, host.as_ref())?;
@@ -339,26 +312,24 @@ impl Root {
             FileVersion::Directory { mode } => {
                 // Nobody else looks inside before it has the permissions it had.
                 let bits = Mode::from_raw_mode(mode.map_or(0o777, |_| 0o700));
-                match mkdirat(&directory, name, bits) {
-                    Ok(()) | Err(Errno::EXIST) => Ok(()),
-                    Err(errno) => Err(fail(errno)),
-                }
+                allow(Errno::EXIST, mkdirat(&directory, name, bits)).at(path)
             }
-            FileVersion::Link { to } => symlinkat(to.as_str(), &directory, name).map_err(fail),
+            FileVersion::Link { target } => symlinkat(target.as_str(), &directory, name).at(path),
             FileVersion::File { hash, mode, .. } => {
-                let content = store.get(hash).map_err(|error| FsError::from_io(path, &error))?;
+                let content = recorder.database.read(|tx| tx.content(hash));
+                let content =
+                    content.map_err(|error: UndoError| FsError::io(path, ErrorKind::Other, error.to_string()))?;
                 let content = content
-                    .ok_or_else(|| FsError::io(path, std::io::ErrorKind::NotFound, "its content is no longer kept"))?;
+                    .flatten()
+                    .ok_or_else(|| FsError::io(path, ErrorKind::NotFound, "its content is no longer kept"))?;
                 let target = Target { path, directory: &directory, name };
                 let based = if replaces { host } else { None };
                 self.replace(&target, &content, &WriteMode::Overwrite, Some(&based), Some(*mode)).map(drop)
             }
-            FileVersion::Unkept { why } => Err(FsError::io(path, std::io::ErrorKind::NotFound, why.clone())),
+            FileVersion::Unrecorded { reason } => Err(FsError::io(path, ErrorKind::NotFound, reason.clone())),
         }
     }
-}
 
-impl Root {
     /// Gives a directory that was put back the permissions it had, once all is in it. Where that is not possible it
     /// stays the owner's alone.
     fn close_directory(&self, change: &FileChange) {
@@ -370,6 +341,10 @@ impl Root {
     }
 }
 
+fn row(change: &FileChange, actor: Actor, before: &FileVersion, after: &FileVersion) -> Change {
+    Change::new(actor, change.path.clone(), before.clone(), after.clone())
+}
+
 /// What is in the way goes first, what lies deeper before what it lies in; then comes what is put there.
 fn order(changes: &mut [FileChange]) {
     let depth = |change: &FileChange| change.path.components().count();
@@ -377,10 +352,4 @@ fn order(changes: &mut [FileChange]) {
         let (makes_a, makes_b) = (a.to != FileVersion::Absent, b.to != FileVersion::Absent);
         makes_a.cmp(&makes_b).then_with(|| if makes_a { depth(a).cmp(&depth(b)) } else { depth(b).cmp(&depth(a)) })
     });
-}
-
-impl Marks {
-    fn update(&self, seq: u64) -> Update {
-        KeptFiles::at(&self.id, seq)
-    }
 }

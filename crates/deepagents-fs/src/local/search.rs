@@ -13,10 +13,10 @@ use rustix::io::Errno;
 use super::LocalBackend;
 use super::Root;
 use super::open::{failed, stat_fd};
-use super::walk::{Base, Walked, read_gitignore, special, threads, walk};
+use super::walk::{Base, Walked, read_gitignore, threads, walk};
 use crate::search::{
-    Collector, Control, Found, GlobOutcome, GlobQuery, GrepFile, GrepOutcome, GrepQuery, Ignores, LineMatcher, Pattern,
-    Scope, Stopped,
+    Collector, Control, GlobOutcome, GlobQuery, GrepFile, GrepOutcome, GrepQuery, Ignores, LineMatcher, Scope,
+    Truncation,
 };
 use crate::{FsError, Kind, VPath, classify};
 
@@ -27,21 +27,17 @@ const BATCH: usize = 64;
 
 impl LocalBackend {
     pub(super) async fn find(&self, query: &GlobQuery) -> Result<GlobOutcome, FsError> {
-        let pattern = query.pattern.clone();
         let control = Control::new(query.scope.deadline);
         let _stop = control.stop_on_drop();
-        let (scope, max) = (query.scope.clone(), query.max_files);
-        let path = query.scope.path.clone();
-        self.blocking(&path, move |root, _| find(root, &scope, &pattern, max, &control)).await
+        let (query, path) = (query.clone(), &query.scope.path);
+        self.blocking(path, move |root, _| find(root, &query, &control)).await
     }
 
     pub(super) async fn search(&self, query: &GrepQuery) -> Result<GrepOutcome, FsError> {
-        let matcher = LineMatcher::new(query)?;
-        let pattern = query.files()?;
         let control = Control::new(query.scope.deadline);
         let _stop = control.stop_on_drop();
-        let (query, path) = (query.clone(), query.scope.path.clone());
-        self.blocking(&path, move |root, _| search(root, &query, &matcher, &pattern, &control)).await
+        let (query, path) = (query.clone(), &query.scope.path);
+        self.blocking(path, move |root, _| search(root, &query, &control)).await
     }
 }
 
@@ -55,9 +51,11 @@ fn start(root: &Root, scope: &Scope) -> Result<Start, FsError> {
     let path = &scope.path;
     let fd = root.open(path, OFlags::RDONLY)?;
     match stat_fd(path, &fd)?.kind {
-        Kind::Directory => Ok(Start::Directory(Base { fd, path: path.clone(), kernel: root.options.kernel })),
+        Kind::Directory => {
+            Ok(Start::Directory(Base { fd, path: path.clone(), kernel: root.options.kernel_resolution }))
+        }
         Kind::File => Ok(Start::File(fd)),
-        Kind::Other => Err(special(path)),
+        Kind::Other => Err(FsError::Special(path.clone())),
     }
 }
 
@@ -66,22 +64,15 @@ fn ignores(root: &Root, scope: &Scope) -> Option<Ignores> {
     if !scope.respect_gitignore {
         return None;
     }
-    let mut above: Vec<VPath> = scope.path.ancestors().collect();
-    above.reverse();
-    let enter = |ignores: Ignores, directory: &VPath| match root.open(directory, OFlags::RDONLY | OFlags::DIRECTORY) {
-        Ok(fd) => read_gitignore(&fd, directory, &ignores),
+    let enter = |ignores: Ignores, directory: VPath| match root.open(&directory, OFlags::RDONLY | OFlags::DIRECTORY) {
+        Ok(fd) => read_gitignore(&fd, &directory, &ignores),
         Err(_) => ignores,
     };
-    Some(above.iter().fold(Ignores::default(), enter))
+    Some(scope.path.ancestors_from_root().fold(Ignores::default(), enter))
 }
 
-fn find(
-    root: &Root,
-    scope: &Scope,
-    pattern: &Pattern,
-    max: Option<usize>,
-    control: &Control,
-) -> Result<GlobOutcome, FsError> {
+fn find(root: &Root, query: &GlobQuery, control: &Control) -> Result<GlobOutcome, FsError> {
+    let GlobQuery { pattern, scope, max_files } = query;
     let base = match start(root, scope)? {
         Start::Directory(base) => base,
         Start::File(_) => {
@@ -90,8 +81,8 @@ fn find(
             return Ok(GlobOutcome { files: if named { vec![path] } else { Vec::new() }, ..GlobOutcome::default() });
         }
     };
-    let Walked { files, problems } = walk(&base, pattern, ignores(root, scope).as_ref(), control);
-    let mut out = GlobOutcome { problems, ..GlobOutcome::default() };
+    let Walked { files, errors } = walk(&base, pattern, ignores(root, scope).as_ref(), control);
+    let mut out = GlobOutcome { errors, ..GlobOutcome::default() };
     for file in files {
         // A filter may take long.
         if scope.visible.is_some() && control.stopped() {
@@ -101,41 +92,36 @@ fn find(
         if !scope.sees(&path) {
             continue;
         }
-        if max.is_some_and(|max| out.files.len() >= max) {
-            out.stopped = Some(Stopped::Limit);
+        if max_files.is_some_and(|max| out.files.len() >= max) {
+            out.truncation = Some(Truncation::Limit);
             break;
         }
         out.files.push(path);
     }
     if control.late() {
-        out.stopped = Some(Stopped::Deadline);
+        out.truncation = Some(Truncation::Deadline);
     }
     Ok(out)
 }
 
-fn search(
-    root: &Root,
-    query: &GrepQuery,
-    matcher: &LineMatcher,
-    pattern: &Pattern,
-    control: &Control,
-) -> Result<GrepOutcome, FsError> {
+fn search(root: &Root, query: &GrepQuery, control: &Control) -> Result<GrepOutcome, FsError> {
+    let (matcher, pattern) = (&LineMatcher::new(query)?, &query.files()?);
     let mut collector = Collector::new(query.max_count);
     let base = match start(root, &query.scope)? {
         Start::Directory(base) => base,
         Start::File(fd) => {
             let path = &query.scope.path;
             let wanted = query.glob.is_none() || pattern.matches(path.name().unwrap_or_default());
-            let mut found = Found::default();
+            let mut found = GrepOutcome::default();
             if wanted && query.scope.sees(path) {
                 let mut worker = Worker { matcher, searcher: matcher.searcher(), buffer: Vec::new(), control };
-                worker.file(path, Ok(fd), &mut found);
+                worker.lines(Ok(fd), &|| path.clone(), &mut found);
             }
             collector.add(0, found);
             return Ok(collector.finish(control.late()));
         }
     };
-    let Walked { files, problems } = walk(&base, pattern, ignores(root, &query.scope).as_ref(), control);
+    let Walked { files, errors } = walk(&base, pattern, ignores(root, &query.scope).as_ref(), control);
     let (batches, next) = (files.chunks(BATCH).collect::<Vec<_>>(), AtomicUsize::new(0));
     let results = Mutex::new(collector);
     let work = || {
@@ -143,7 +129,7 @@ fn search(
         while !control.stopped() {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(batch) = batches.get(number) else { break };
-            let mut found = Found::default();
+            let mut found = GrepOutcome::default();
             for file in *batch {
                 if control.stopped() {
                     break;
@@ -166,9 +152,8 @@ fn search(
         work();
     });
     let mut out = results.into_inner().unwrap_or_else(PoisonError::into_inner).finish(control.late());
-    let mut all = problems;
-    all.extend(std::mem::take(&mut out.problems));
-    out.problems = all;
+    let found = std::mem::replace(&mut out.errors, errors);
+    out.errors.extend(found);
     Ok(out)
 }
 
@@ -180,7 +165,7 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    fn below(&mut self, base: &Base, relative: &str, path: impl Fn() -> VPath, found: &mut Found) {
+    fn below(&mut self, base: &Base, relative: &str, path: impl Fn() -> VPath, found: &mut GrepOutcome) {
         match base.open(relative, OFlags::RDONLY) {
             // Gone, or a link by now: as if it had never been listed.
             Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => {}
@@ -188,15 +173,11 @@ impl Worker<'_> {
         }
     }
 
-    fn file(&mut self, path: &VPath, opened: Result<OwnedFd, Errno>, found: &mut Found) {
-        self.lines(opened, &|| path.clone(), found);
-    }
-
-    fn lines(&mut self, opened: Result<OwnedFd, Errno>, path: &dyn Fn() -> VPath, found: &mut Found) {
+    fn lines(&mut self, opened: Result<OwnedFd, Errno>, path: &dyn Fn() -> VPath, found: &mut GrepOutcome) {
         let result = opened.and_then(|fd| Ok((fstat(&fd)?, fd)));
         let (host, fd) = match result {
             Ok(opened) => opened,
-            Err(errno) => return found.problems.push(failed(&path(), errno)),
+            Err(errno) => return found.errors.push(failed(&path(), errno)),
         };
         if FileType::from_raw_mode(host.st_mode) != FileType::RegularFile {
             return;
@@ -218,7 +199,7 @@ impl Worker<'_> {
         match lines {
             Ok(lines) if lines.is_empty() => {}
             Ok(lines) => found.files.push(GrepFile { path: path(), lines }),
-            Err(error) => found.problems.push(FsError::from_io(&path(), &error)),
+            Err(error) => found.errors.push(FsError::from_io(&path(), &error)),
         }
     }
 

@@ -9,9 +9,9 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 
 use super::open::{SAFE, failed};
+use crate::VPath;
 use crate::path::is_component;
-use crate::search::{Control, Ignores, Pattern, Problems, Progress};
-use crate::{FsError, VPath};
+use crate::search::{Control, Ignores, Pattern, Progress, WalkErrors};
 
 /// A directory that is being searched.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ struct Queue {
 #[derive(Debug, Default)]
 pub(super) struct Walked {
     pub(super) files: Vec<String>,
-    pub(super) problems: Problems,
+    pub(super) errors: WalkErrors,
 }
 
 /// Finds the files below a directory that match a pattern.
@@ -100,7 +100,7 @@ pub(super) fn walk(base: &Base, pattern: &Pattern, ignores: Option<&Ignores>, co
             // A thread that panicked found nothing; the panic itself is reported by the runtime's hook.
             let Ok(found) = other.join() else { continue };
             out.files.extend(found.files);
-            out.problems.extend(found.problems);
+            out.errors.extend(found.errors);
         }
     });
     out.files.sort_unstable();
@@ -163,7 +163,7 @@ impl Walker<'_> {
         if let Err(errno) = self.read(visit, out, below) {
             // Gone, or a link by now: as if it had never been listed.
             if !matches!(errno, Errno::NOENT | Errno::LOOP | Errno::NOTDIR) {
-                out.problems.push(failed(&self.base.vpath(&visit.relative), errno));
+                out.errors.push(failed(&self.base.vpath(&visit.relative), errno));
             }
         }
     }
@@ -224,9 +224,4 @@ pub(super) fn read_gitignore(directory: &OwnedFd, path: &VPath, above: &Ignores)
     let mut content = Vec::new();
     let read = std::io::Read::read_to_end(&mut std::io::Read::take(std::fs::File::from(fd), 1 << 20), &mut content);
     if read.is_ok() { above.enter(path, &content) } else { above.clone() }
-}
-
-/// The error for a path of a search that is neither a file nor a directory.
-pub(super) fn special(path: &VPath) -> FsError {
-    FsError::Special { path: path.clone() }
 }

@@ -1,26 +1,30 @@
 //! A backend behind rules.
 
-use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use deepagents_core::state::{State, Update};
-use futures_core::future::BoxFuture;
 
-use super::{Mode, Operation, Permissions};
+use super::{AccessMode, Operation, Permissions};
 use crate::forward::forward;
 use crate::lines::{LineRange, LineWindow};
 use crate::search::{GlobOutcome, GlobQuery, GrepOutcome, GrepQuery, Scope};
 use crate::shell::Shell;
-use crate::{Backend, ByteRange, FileRead, FsError, Kind, Listing, Stat, VPath, WriteMode, Written};
+use crate::{Backend, ByteRange, FileRead, FsError, FsFuture, Kind, Listing, Stat, VPath, WriteMode, Written};
 
 /// What happens to operations that rules want a person to be asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asking {
+pub enum OnAsk {
     /// They are done: whoever calls has asked, with [`Permissions::decide`] and [`Permissions::decide_tree`].
-    Elsewhere,
+    Allow,
     /// They are refused: there is nobody to ask.
-    Refused,
+    Refuse,
+}
+
+impl OnAsk {
+    fn refuses(self, mode: AccessMode) -> bool {
+        mode == AccessMode::Deny || (mode == AccessMode::Ask && self == Self::Refuse)
+    }
 }
 
 /// Rules around a backend. Whatever goes through it is bound by them: tools, memory, skills, stored results.
@@ -34,38 +38,38 @@ pub enum Asking {
 /// files that may be read, also where the root itself may not be listed.
 ///
 /// Commands cannot be bound by these rules. So it has the shell of what is inside only where none of the rules is about
-/// files that [commands reach](Backend::commands_reach); give it one with `WithShell` where that is meant.
+/// files that [commands reach](Backend::shell_visible); give it one with `WithShell` where that is meant.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use deepagents_core::state::State;
-/// use deepagents_fs::permissions::{Asking, Guarded, Mode, Permissions, Rule};
+/// use deepagents_fs::permissions::{OnAsk, PermissionedBackend, AccessMode, Permissions, Rule};
 /// use deepagents_fs::{Backend, ByteRange, FsError, LocalBackend, VPath};
 /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
 /// # let dir = tempfile::tempdir()?;
 /// # runtime.block_on(async {
-/// let rules = Permissions::new([Rule::new(Mode::Deny, ["/secrets/**"])])?;
-/// let files = Guarded::new(Arc::new(LocalBackend::open(dir.path())?), rules, Asking::Refused);
+/// let rules = Permissions::new([Rule::new(AccessMode::Deny, ["/secrets/**"])])?;
+/// let files = PermissionedBackend::new(Arc::new(LocalBackend::open(dir.path())?), rules, OnAsk::Refuse);
 /// let denied = files.read(&State::default(), &VPath::parse("/secrets/.env")?, ByteRange::ALL).await;
 /// assert!(matches!(denied, Err(FsError::Denied { .. })));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
-pub struct Guarded {
+#[derive(Clone, Debug)]
+pub struct PermissionedBackend {
     inner: Arc<dyn Backend>,
     rules: Arc<Permissions>,
-    asking: Asking,
+    on_ask: OnAsk,
     /// Whether commands might reach what the rules are about.
     evaded: bool,
 }
 
-impl Guarded {
+impl PermissionedBackend {
     /// Puts rules around a backend.
-    pub fn new(inner: Arc<dyn Backend>, rules: Permissions, asking: Asking) -> Self {
-        let evaded = rules.anchors().any(|anchor| inner.commands_reach(&anchor));
-        Self { inner, rules: Arc::new(rules), asking, evaded }
+    pub fn new(inner: Arc<dyn Backend>, rules: Permissions, on_ask: OnAsk) -> Self {
+        let evaded = rules.anchors().any(|anchor| inner.shell_visible(&anchor));
+        Self { inner, rules: Arc::new(rules), on_ask, evaded }
     }
 
     /// The rules.
@@ -73,13 +77,9 @@ impl Guarded {
         &self.rules
     }
 
-    fn refuses(&self, mode: Mode) -> bool {
-        refuses(self.asking, mode)
-    }
-
     fn decide(&self, operation: Operation, given: &VPath, path: &VPath) -> Result<(), FsError> {
         let decision = self.rules.decide(operation, path);
-        if self.refuses(decision.mode) { Err(denied(operation, given, decision.pattern)) } else { Ok(()) }
+        if self.on_ask.refuses(decision.mode) { Err(denied(operation, given, decision.pattern)) } else { Ok(()) }
     }
 
     /// Checks a path as written and where it leads; gives the latter.
@@ -99,7 +99,7 @@ impl Guarded {
     /// Refuses what a person must be asked about where the path as written, which is what was asked with, hides that.
     fn was_asked(&self, operation: Operation, path: &VPath, real: &VPath) -> Result<(), FsError> {
         let decision = self.rules.decide(operation, real);
-        let hidden = decision.mode == Mode::Ask && self.rules.decide(operation, path).mode != Mode::Ask;
+        let hidden = decision.mode == AccessMode::Ask && self.rules.decide(operation, path).mode != AccessMode::Ask;
         if hidden { Err(denied(operation, path, decision.pattern)) } else { Ok(()) }
     }
 
@@ -112,15 +112,29 @@ impl Guarded {
     /// A scope that leads to `real`, in which what may not be read is not seen.
     fn seen_from(&self, scope: &Scope, real: VPath) -> Scope {
         let mut out = scope.clone();
-        let (rules, asking, before, base) =
-            (self.rules.clone(), self.asking, scope.visible.clone(), scope.path.clone());
+        let (rules, on_ask, before, base) =
+            (self.rules.clone(), self.on_ask, scope.visible.clone(), scope.path.clone());
         out.visible = Some(Arc::new(move |path: &VPath| {
-            let allowed = |path: &VPath| !refuses(asking, rules.decide(Operation::Read, path).mode);
+            let allowed = |path: &VPath| !on_ask.refuses(rules.decide(Operation::Read, path).mode);
             // Below the scope no link is followed, so only its own path can lead elsewhere.
             let leads = (real != base).then(|| path.strip_prefix(&base)).flatten().map(|below| below.under(&real));
             before.as_ref().is_none_or(|sees| sees(path)) && allowed(path) && leads.as_ref().is_none_or(allowed)
         }));
         out
+    }
+
+    /// Does what the rules allow at a path.
+    fn allowed<'a, T: 'a>(
+        &'a self,
+        operation: Operation,
+        state: &'a State,
+        path: &'a VPath,
+        call: impl FnOnce(&'a dyn Backend) -> FsFuture<'a, T> + Send + 'a,
+    ) -> FsFuture<'a, T> {
+        Box::pin(async move {
+            self.check(state, operation, path).await?;
+            call(&*self.inner).await
+        })
     }
 
     async fn check_delete(&self, state: &State, path: &VPath) -> Result<(), FsError> {
@@ -139,7 +153,7 @@ impl Guarded {
         }
         for tree in [path, &place] {
             let decision = self.rules.decide_tree(Operation::Write, tree);
-            if self.refuses(decision.mode) {
+            if self.on_ask.refuses(decision.mode) {
                 return Err(denied(Operation::Write, path, decision.pattern));
             }
         }
@@ -147,66 +161,30 @@ impl Guarded {
     }
 }
 
-fn refuses(asking: Asking, mode: Mode) -> bool {
-    match mode {
-        Mode::Allow => false,
-        Mode::Deny => true,
-        Mode::Ask => asking == Asking::Refused,
-    }
-}
-
 fn denied(operation: Operation, path: &VPath, rule: Option<&str>) -> FsError {
     FsError::Denied { path: path.clone(), operation: operation.name(), rule: rule.unwrap_or_default().to_owned() }
 }
 
-impl fmt::Debug for Guarded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guarded").field("rules", &self.rules).field("asking", &self.asking).finish_non_exhaustive()
-    }
-}
+impl Backend for PermissionedBackend {
+    forward!([.inner]; lock, capabilities, shell_visible, channels);
 
-impl Backend for Guarded {
-    forward!([.inner]; lock, capabilities, commands_reach, channels);
-
-    fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Stat, FsError>> {
-        Box::pin(async move {
-            self.check(state, Operation::Read, path).await?;
-            self.inner.stat(state, path).await
-        })
+    fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Stat> {
+        self.allowed(Operation::Read, state, path, move |inner| inner.stat(state, path))
     }
 
-    fn read<'a>(
-        &'a self,
-        state: &'a State,
-        path: &'a VPath,
-        range: ByteRange,
-    ) -> BoxFuture<'a, Result<FileRead, FsError>> {
-        Box::pin(async move {
-            self.check(state, Operation::Read, path).await?;
-            self.inner.read(state, path, range).await
-        })
+    fn read<'a>(&'a self, state: &'a State, path: &'a VPath, range: ByteRange) -> FsFuture<'a, FileRead> {
+        self.allowed(Operation::Read, state, path, move |inner| inner.read(state, path, range))
     }
 
-    fn read_to_change<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<FileRead, FsError>> {
-        Box::pin(async move {
-            self.check(state, Operation::Write, path).await?;
-            self.inner.read_to_change(state, path).await
-        })
+    fn read_to_change<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, FileRead> {
+        self.allowed(Operation::Write, state, path, move |inner| inner.read_to_change(state, path))
     }
 
-    fn read_lines<'a>(
-        &'a self,
-        state: &'a State,
-        path: &'a VPath,
-        range: LineRange,
-    ) -> BoxFuture<'a, Result<LineWindow, FsError>> {
-        Box::pin(async move {
-            self.check(state, Operation::Read, path).await?;
-            self.inner.read_lines(state, path, range).await
-        })
+    fn read_lines<'a>(&'a self, state: &'a State, path: &'a VPath, range: LineRange) -> FsFuture<'a, LineWindow> {
+        self.allowed(Operation::Read, state, path, move |inner| inner.read_lines(state, path, range))
     }
 
-    fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Listing, FsError>> {
+    fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Listing> {
         Box::pin(async move {
             let real = self.check(state, Operation::Read, path).await?;
             let mut listing = self.inner.list(state, path).await?;
@@ -229,34 +207,25 @@ impl Backend for Guarded {
         })
     }
 
-    fn write<'a>(
-        &'a self,
-        state: &'a State,
-        path: &'a VPath,
-        data: Bytes,
-        mode: WriteMode,
-    ) -> BoxFuture<'a, Result<Written, FsError>> {
-        Box::pin(async move {
-            self.check(state, Operation::Write, path).await?;
-            self.inner.write(state, path, data, mode).await
-        })
+    fn write<'a>(&'a self, state: &'a State, path: &'a VPath, data: Bytes, mode: WriteMode) -> FsFuture<'a, Written> {
+        self.allowed(Operation::Write, state, path, move |inner| inner.write(state, path, data, mode))
     }
 
-    fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Update, FsError>> {
+    fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Update> {
         Box::pin(async move {
             self.check_delete(state, path).await?;
             self.inner.delete(state, path).await
         })
     }
 
-    fn glob<'a>(&'a self, state: &'a State, query: &'a GlobQuery) -> BoxFuture<'a, Result<GlobOutcome, FsError>> {
+    fn glob<'a>(&'a self, state: &'a State, query: &'a GlobQuery) -> FsFuture<'a, GlobOutcome> {
         Box::pin(async move {
             let query = GlobQuery { scope: self.scope(state, &query.scope).await?, ..query.clone() };
             self.inner.glob(state, &query).await
         })
     }
 
-    fn grep<'a>(&'a self, state: &'a State, query: &'a GrepQuery) -> BoxFuture<'a, Result<GrepOutcome, FsError>> {
+    fn grep<'a>(&'a self, state: &'a State, query: &'a GrepQuery) -> FsFuture<'a, GrepOutcome> {
         Box::pin(async move {
             let scope = match query.scope.path.is_root() {
                 true => self.seen_from(&query.scope, VPath::root()),
@@ -267,7 +236,7 @@ impl Backend for Guarded {
         })
     }
 
-    fn resolve<'a>(&'a self, state: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<VPath, FsError>> {
+    fn resolve<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, VPath> {
         Box::pin(self.check(state, Operation::Read, path))
     }
 

@@ -2,17 +2,17 @@
 //!
 //! The first rule that names the operation and covers the path decides; where none does, the path is allowed. Names
 //! that begin with a dot are matched like others. `/x/**` covers `/x` too. A rule that denies or asks covers all that
-//! lies below what it matches; one that allows covers what it matches alone. [`Guarded`] enforces the rules around any
+//! lies below what it matches; one that allows covers what it matches alone. [`PermissionedBackend`] enforces the rules around any
 //! backend.
 
 mod guarded;
 
 use serde::{Deserialize, Serialize};
 
-pub use guarded::{Asking, Guarded};
+pub use guarded::{OnAsk, PermissionedBackend};
 
 use crate::VPath;
-use crate::search::{Pattern, Reach};
+use crate::search::{Pattern, PatternMatch};
 
 /// What is done with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ impl Operation {
 /// What a rule says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+pub enum AccessMode {
     /// It may be done.
     #[default]
     Allow,
@@ -57,12 +57,12 @@ pub struct Rule {
     pub paths: Vec<String>,
     /// What it says about them.
     #[serde(default)]
-    pub mode: Mode,
+    pub mode: AccessMode,
 }
 
 impl Rule {
     /// A rule about reading and writing.
-    pub fn new<P: Into<String>>(mode: Mode, paths: impl IntoIterator<Item = P>) -> Self {
+    pub fn new<P: Into<String>>(mode: AccessMode, paths: impl IntoIterator<Item = P>) -> Self {
         let operations = vec![Operation::Read, Operation::Write];
         Self { operations, paths: paths.into_iter().map(Into::into).collect(), mode }
     }
@@ -89,26 +89,26 @@ pub struct RuleError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision<'a> {
     /// What may be done.
-    pub mode: Mode,
+    pub mode: AccessMode,
     /// The pattern that decided; none if no rule did.
     pub pattern: Option<&'a str>,
 }
 
 impl Decision<'_> {
-    const FREE: Self = Self { mode: Mode::Allow, pattern: None };
+    const FREE: Self = Self { mode: AccessMode::Allow, pattern: None };
 }
 
 /// Compiled rules.
 ///
 /// ```
 /// use deepagents_fs::VPath;
-/// use deepagents_fs::permissions::{Mode, Operation, Permissions, Rule};
+/// use deepagents_fs::permissions::{AccessMode, Operation, Permissions, Rule};
 /// let rules = Permissions::new([
-///     Rule::new(Mode::Allow, ["/project/**"]),
-///     Rule::new(Mode::Deny, ["/**"]),
+///     Rule::new(AccessMode::Allow, ["/project/**"]),
+///     Rule::new(AccessMode::Deny, ["/**"]),
 /// ])?;
-/// assert_eq!(rules.decide(Operation::Read, &VPath::parse("/project/.env")?).mode, Mode::Allow);
-/// assert_eq!(rules.decide(Operation::Read, &VPath::parse("/etc/passwd")?).mode, Mode::Deny);
+/// assert_eq!(rules.decide(Operation::Read, &VPath::parse("/project/.env")?).mode, AccessMode::Allow);
+/// assert_eq!(rules.decide(Operation::Read, &VPath::parse("/etc/passwd")?).mode, AccessMode::Deny);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -120,7 +120,7 @@ pub struct Permissions {
 struct Compiled {
     operations: Vec<Operation>,
     patterns: Vec<Pattern>,
-    mode: Mode,
+    mode: AccessMode,
 }
 
 impl Permissions {
@@ -140,7 +140,7 @@ impl Permissions {
 
     /// Whether a rule wants a person to be asked about an operation.
     pub fn asks_about(&self, operation: Operation) -> bool {
-        self.rules.iter().any(|rule| rule.mode == Mode::Ask && rule.operations.contains(&operation))
+        self.rules.iter().any(|rule| rule.mode == AccessMode::Ask && rule.operations.contains(&operation))
     }
 
     /// The paths at or below which all that the rules are about lies.
@@ -152,10 +152,10 @@ impl Permissions {
     pub fn decide(&self, operation: Operation, path: &VPath) -> Decision<'_> {
         for rule in self.rules.iter().filter(|rule| rule.operations.contains(&operation)) {
             for pattern in &rule.patterns {
-                let covered = match pattern.reach_of(path) {
-                    Reach::Path => true,
-                    Reach::Above => rule.mode != Mode::Allow,
-                    Reach::Below | Reach::Elsewhere => false,
+                let covered = match pattern.match_of(path) {
+                    PatternMatch::Path => true,
+                    PatternMatch::Above => rule.mode != AccessMode::Allow,
+                    PatternMatch::Below | PatternMatch::Elsewhere => false,
                 };
                 if covered {
                     return Decision { mode: rule.mode, pattern: Some(pattern.as_str()) };
@@ -172,17 +172,17 @@ impl Permissions {
     /// Otherwise, a rule that asks and may cover anything below asks.
     pub fn decide_tree(&self, operation: Operation, path: &VPath) -> Decision<'_> {
         let own = self.decide(operation, path);
-        if own.mode == Mode::Deny {
+        if own.mode == AccessMode::Deny {
             return own;
         }
-        let overlapping = |mode: Mode| {
+        let overlapping = |mode: AccessMode| {
             let rules = self.rules.iter().filter(|rule| rule.mode == mode && rule.operations.contains(&operation));
             let mut patterns = rules.flat_map(|rule| &rule.patterns);
-            let pattern = patterns.find(|pattern| pattern.reach_of(path) != Reach::Elsewhere)?;
+            let pattern = patterns.find(|pattern| pattern.match_of(path) != PatternMatch::Elsewhere)?;
             Some(Decision { mode, pattern: Some(pattern.as_str()) })
         };
-        let denied = if operation == Operation::Write { overlapping(Mode::Deny) } else { None };
-        denied.or_else(|| overlapping(Mode::Ask)).unwrap_or(own)
+        let denied = if operation == Operation::Write { overlapping(AccessMode::Deny) } else { None };
+        denied.or_else(|| overlapping(AccessMode::Ask)).unwrap_or(own)
     }
 }
 

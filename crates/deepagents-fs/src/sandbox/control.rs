@@ -52,8 +52,8 @@ impl Control {
         let flags = RecvFlags::DONTWAIT;
         #[cfg(target_os = "linux")]
         let flags = flags | RecvFlags::CMSG_CLOEXEC;
-        let heard = rustix::net::recvmsg(&self.socket, &mut [IoSliceMut::new(&mut buffer)], &mut passed, flags);
-        let length = match heard.map(|heard| heard.bytes).map_err(|error| error.kind()) {
+        let received = rustix::net::recvmsg(&self.socket, &mut [IoSliceMut::new(&mut buffer)], &mut passed, flags);
+        let length = match received.map(|received| received.bytes).map_err(|error| error.kind()) {
             Err(ErrorKind::WouldBlock | ErrorKind::Interrupted) => return,
             Err(_) | Ok(0) => {
                 self.open = false;

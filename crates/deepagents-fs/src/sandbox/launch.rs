@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::disk_guard::Spare;
 use super::hosts::{Host, HostPattern};
 use super::policy::{Git, Network};
-use super::protocol::{Guard, Guarded, InnerPlan, Message, OUTER, OuterPlan, Reach, framed};
-use super::space::Spare;
+use super::protocol::{Guard, GuardedPath, InnerPlan, Message, NetworkAccess, OUTER, OuterPlan, framed};
 use super::{Sandbox, SandboxPolicy, SandboxReport};
 use crate::VPath;
 use crate::shell::supervise::{Helper, Job};
@@ -35,15 +35,15 @@ impl Sandbox {
         limit: usize,
     ) -> Result<Job<'a>, ShellError> {
         let helper = self.program().map_err(ShellError::start)?;
-        let (reach, allowed) = match &policy.network {
-            Network::None => (Reach::Own, None),
-            Network::Host => (Reach::Host, None),
-            Network::AllowList(hosts) => (Reach::Proxy { direct: direct(hosts) }, Some(hosts.clone())),
+        let (network, allowed) = match &policy.network {
+            Network::None => (NetworkAccess::Own, None),
+            Network::Host => (NetworkAccess::Host, None),
+            Network::AllowList(hosts) => (NetworkAccess::Proxy { direct: direct(hosts) }, Some(hosts.clone())),
         };
         let inner = InnerPlan {
             root: task.root.map(Path::to_owned),
             cwd: task.cwd.to_owned(),
-            reach: reach.clone(),
+            network: network.clone(),
             read_only: policy.read_only.clone(),
             writable: policy.writable.clone(),
             guarded: guarded(policy),
@@ -53,7 +53,7 @@ impl Sandbox {
             args: vec!["-c".to_owned(), task.text.to_owned()],
             env: env.into_iter().collect(),
         };
-        let mut plan = framed(&OuterPlan { reach }).map_err(ShellError::start)?;
+        let mut plan = framed(&OuterPlan { network }).map_err(ShellError::start)?;
         plan.extend(framed(&inner).map_err(ShellError::start)?);
         let mut command = std::process::Command::new(helper);
         command.arg(OUTER).env_clear().current_dir("/");
@@ -69,7 +69,7 @@ fn direct(hosts: &[HostPattern]) -> Vec<String> {
     ["localhost", "127.0.0.1", "::1"].iter().filter(|own| !listed(own)).map(|own| (*own).to_owned()).collect()
 }
 
-fn guarded(policy: &SandboxPolicy) -> Vec<Guarded> {
+fn guarded(policy: &SandboxPolicy) -> Vec<GuardedPath> {
     let git: &[(&str, Guard)] = match policy.git {
         Git::ReadOnly => &[(".git", Guard::Protect)],
         Git::Commits => &[
@@ -81,8 +81,8 @@ fn guarded(policy: &SandboxPolicy) -> Vec<Guarded> {
         ],
         Git::Writable => &[],
     };
-    let git = git.iter().map(|(path, guard)| Guarded { path: PathBuf::from(path), guard: *guard });
-    let of = |guard| move |path: &VPath| Guarded { path: PathBuf::from(path.relative()), guard };
+    let git = git.iter().map(|(path, guard)| GuardedPath { path: PathBuf::from(path), guard: *guard });
+    let of = |guard| move |path: &VPath| GuardedPath { path: PathBuf::from(path.relative()), guard };
     let protected = policy.protected.iter().map(of(Guard::Protect));
     git.chain(protected).chain(policy.hidden.iter().map(of(Guard::Hide))).collect()
 }
@@ -102,7 +102,7 @@ impl Said {
         for line in said.split(|byte| *byte == b'\n') {
             match serde_json::from_slice(line) {
                 Ok(Message::Listening) | Err(_) => {}
-                Ok(Message::Ready { parts }) => out.report = Some(SandboxReport::of(parts)),
+                Ok(Message::Ready { parts }) => out.report = Some(SandboxReport::new(parts)),
                 Ok(Message::Exited { code: Some(code), .. }) => out.exit = Some(Exit::Code(code)),
                 Ok(Message::Exited { signal, .. }) => out.exit = Some(Exit::Signal(signal.unwrap_or_default())),
                 Ok(Message::Failed { step, reason }) => out.failed = Some((step, reason)),
@@ -123,7 +123,7 @@ pub(crate) fn try_out(sandbox: &Sandbox) -> SandboxReport {
     let root = Path::new("/");
     let task = Task { root: None, cwd: root, program: Path::new("/bin/sh"), text: "true" };
     let timeout = Duration::from_secs(10);
-    let policy = SandboxPolicy::default().network(Network::AllowList(Vec::new()));
+    let policy = SandboxPolicy { network: Network::AllowList(Vec::new()), ..Default::default() };
     let done = sandbox
         .job(&policy, &task, BTreeMap::new(), timeout, 4 << 10)
         .map_err(|error| error.to_string())

@@ -29,6 +29,8 @@
 
 #[cfg(unix)]
 pub(crate) mod control;
+#[cfg(unix)]
+pub(crate) mod disk_guard;
 #[cfg(target_os = "linux")]
 mod helper;
 mod hosts;
@@ -40,8 +42,6 @@ mod protocol;
 #[cfg(unix)]
 mod proxy;
 mod report;
-#[cfg(unix)]
-pub(crate) mod space;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

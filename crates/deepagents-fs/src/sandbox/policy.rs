@@ -16,46 +16,45 @@ pub(crate) const SYSTEM: [&str; 9] =
 /// ```
 /// use deepagents_fs::VPath;
 /// use deepagents_fs::sandbox::{Git, Limits, SandboxPolicy};
-/// let policy = SandboxPolicy::default()
-///     .git(Git::Commits)
-///     .protect(VPath::parse("/.github")?)
-///     .hide(VPath::parse("/.env")?)
-///     .read_only("/srv/data")
-///     .limits(Limits { processes: 64, ..Limits::default() });
+/// let policy = SandboxPolicy {
+///     git: Git::Commits,
+///     protected: vec![VPath::parse("/.github")?],
+///     hidden: vec![VPath::parse("/.env")?],
+///     read_only: vec!["/srv/data".into()],
+///     limits: Limits { processes: 64, ..Limits::default() },
+///     ..SandboxPolicy::default()
+/// };
 /// # Ok::<(), deepagents_fs::PathError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SandboxPolicy {
-    pub(crate) network: Network,
-    pub(crate) git: Git,
-    pub(crate) protected: Vec<VPath>,
-    pub(crate) hidden: Vec<VPath>,
-    pub(crate) read_only: Vec<PathBuf>,
-    pub(crate) writable: Vec<PathBuf>,
-    pub(crate) limits: Limits,
-    least: Level,
-}
-
-impl Default for SandboxPolicy {
-    fn default() -> Self {
-        Self {
-            network: Network::None,
-            git: Git::ReadOnly,
-            protected: Vec::new(),
-            hidden: Vec::new(),
-            read_only: Vec::new(),
-            writable: Vec::new(),
-            limits: Limits::default(),
-            least: Level::Namespaces,
-        }
-    }
+    /// Which network there is.
+    pub network: Network,
+    /// What may be changed in the repository at the root.
+    pub git: Git,
+    /// Files and directories of the workspace that are read-only. They cannot be moved away either. It holds for what
+    /// exists when a command starts; where a symbolic link is on the way, commands are refused.
+    pub protected: Vec<VPath>,
+    /// Files and directories of the workspace that are unreadable. As with `protected`, it is for what exists.
+    pub hidden: Vec<VPath>,
+    /// Files and directories of the host that are shown, with all below them, at their own paths: a tool chain below a
+    /// home or `/opt`. Sockets in them can be connected to.
+    pub read_only: Vec<PathBuf>,
+    /// Directories of the host that commands can write to, at their own paths.
+    pub writable: Vec<PathBuf>,
+    /// Bounds on what a command may use.
+    pub limits: Limits,
+    /// Refuses commands where less than this level is reached; [`Level::Namespaces`] by default. No lower one is
+    /// possible: to run without a sandbox is not for a policy to say.
+    pub required: Option<Level>,
 }
 
 /// Which network a command sees.
 ///
 /// ```
 /// use deepagents_fs::sandbox::{Network, SandboxPolicy};
-/// let policy = SandboxPolicy::default().network(Network::allow(["example.org", "*.example.org", "localhost:8080"])?);
+/// let network = Network::allow(["example.org", "*.example.org", "localhost:8080"])?;
+/// let policy = SandboxPolicy { network, ..SandboxPolicy::default() };
 /// # Ok::<(), deepagents_fs::sandbox::HostPatternError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,67 +168,8 @@ pub enum PolicyError {
 }
 
 impl SandboxPolicy {
-    /// Which network there is.
-    #[must_use]
-    pub fn network(mut self, network: Network) -> Self {
-        self.network = network;
-        self
-    }
-
-    /// What may be changed in the repository at the root.
-    #[must_use]
-    pub fn git(mut self, git: Git) -> Self {
-        self.git = git;
-        self
-    }
-
-    /// Makes a file or directory of the workspace read-only. It cannot be moved away either. It holds for what exists
-    /// when a command starts; where a symbolic link is on the way, commands are refused.
-    #[must_use]
-    pub fn protect(mut self, path: VPath) -> Self {
-        self.protected.push(path);
-        self
-    }
-
-    /// Makes a file or directory of the workspace unreadable. As with [`protect`](Self::protect), it is for what exists.
-    #[must_use]
-    pub fn hide(mut self, path: VPath) -> Self {
-        self.hidden.push(path);
-        self
-    }
-
-    /// Shows a file or directory of the host, with all below it, at its own path: a tool chain below a home or `/opt`.
-    /// Sockets in it can be connected to.
-    #[must_use]
-    pub fn read_only(mut self, path: impl Into<PathBuf>) -> Self {
-        self.read_only.push(path.into());
-        self
-    }
-
-    /// Lets commands write to a directory of the host, at its own path.
-    #[must_use]
-    pub fn writable(mut self, path: impl Into<PathBuf>) -> Self {
-        self.writable.push(path.into());
-        self
-    }
-
-    /// Bounds on what a command may use.
-    #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// Refuses commands where less than this level is reached; [`Level::Namespaces`] by default. No lower one is
-    /// possible: to run without a sandbox is not for a policy to say.
-    #[must_use]
-    pub fn require(mut self, level: Level) -> Self {
-        self.least = level.max(Level::Namespaces);
-        self
-    }
-
     pub(crate) fn least(&self) -> Level {
-        self.least
+        self.required.map_or(Level::Namespaces, |level| level.max(Level::Namespaces))
     }
 
     /// The policy with the host's paths resolved, once and for all: later, commands may have put links on the way.

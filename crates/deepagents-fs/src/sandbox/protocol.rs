@@ -18,12 +18,12 @@ pub(crate) const INNER: &str = "--deepagents-sandbox=inner";
 /// For the first stage, which makes the namespaces.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct OuterPlan {
-    pub(crate) reach: Reach,
+    pub(crate) network: NetworkAccess,
 }
 
 /// Which network the command gets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Reach {
+pub(crate) enum NetworkAccess {
     /// The host's.
     Host,
     /// One of its own.
@@ -37,11 +37,11 @@ pub(crate) enum Reach {
 pub(crate) struct InnerPlan {
     pub(crate) root: Option<PathBuf>,
     pub(crate) cwd: PathBuf,
-    pub(crate) reach: Reach,
+    pub(crate) network: NetworkAccess,
     pub(crate) read_only: Vec<PathBuf>,
     pub(crate) writable: Vec<PathBuf>,
     /// Paths below the root.
-    pub(crate) guarded: Vec<Guarded>,
+    pub(crate) guarded: Vec<GuardedPath>,
     pub(crate) limits: Limits,
     pub(crate) least: Level,
     pub(crate) program: PathBuf,
@@ -51,7 +51,7 @@ pub(crate) struct InnerPlan {
 
 /// A path of the workspace that is not as writable as the rest.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Guarded {
+pub(crate) struct GuardedPath {
     pub(crate) path: PathBuf,
     pub(crate) guard: Guard,
 }

@@ -69,7 +69,7 @@ impl SandboxReport {
 
     /// A sandbox whose required parts are in force.
     #[cfg(unix)]
-    pub(crate) fn of(parts: Vec<Part>) -> Self {
+    pub(crate) fn new(parts: Vec<Part>) -> Self {
         let level = if parts.iter().all(|part| part.available) { Level::Full } else { Level::Namespaces };
         Self { level, parts, reason: None }
     }

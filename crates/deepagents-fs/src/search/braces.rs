@@ -1,5 +1,7 @@
 //! `{a,b}` and `{1..3}` in globs.
 
+use std::ops::RangeInclusive;
+
 /// A pattern stands for at most so many.
 const MOST: usize = 1000;
 
@@ -10,17 +12,11 @@ pub(super) fn expand(pattern: &str) -> Option<Vec<String>> {
     while let Some((before, rest)) = todo.pop() {
         match split(&rest) {
             None => done.push(before + &rest),
-            Some((head, choices, tail)) => {
-                if choices.len() + todo.len() + done.len() > MOST {
-                    return None;
-                }
-                for choice in choices.into_iter().rev() {
-                    // A choice may hold braces itself, so it is looked through again.
-                    todo.push((format!("{before}{head}"), format!("{choice}{tail}")));
-                }
-            }
+            // A choice may hold braces itself, so it is looked through again.
+            Some((head, choices, tail)) => todo
+                .extend(choices.into_iter().rev().map(|choice| (format!("{before}{head}"), format!("{choice}{tail}")))),
         }
-        if done.len() > MOST {
+        if todo.len() + done.len() > MOST {
             return None;
         }
     }
@@ -29,85 +25,64 @@ pub(super) fn expand(pattern: &str) -> Option<Vec<String>> {
 
 /// The text before the first group, its choices, and the text behind it.
 fn split(text: &str) -> Option<(&str, Vec<String>, &str)> {
-    let mut from = 0;
-    loop {
-        let open = from + unescaped(text.get(from..)?, '{')?;
-        if let Some((choices, close)) = group(text, open) {
-            return Some((text.get(..open)?, choices, text.get(close..)?));
-        }
-        from = open + 1;
-    }
+    special(text).filter(|(_, c)| *c == '{').find_map(|(open, _)| {
+        let (choices, tail) = group(text.get(open + 1..)?)?;
+        Some((text.get(..open)?, choices, tail))
+    })
 }
 
-/// Where a character first is, unless behind a backslash.
-fn unescaped(text: &str, wanted: char) -> Option<usize> {
-    let mut skip = false;
-    for (at, c) in text.char_indices() {
+/// The choices of a group from behind its brace, and the text behind it.
+fn group(text: &str) -> Option<(Vec<String>, &str)> {
+    let (mut depth, mut start, mut choices) = (0_usize, 0, Vec::new());
+    for (at, c) in special(text) {
         match c {
-            _ if skip => skip = false,
-            '\\' => skip = true,
-            c if c == wanted => return Some(at),
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            ',' | '}' if depth == 0 => {
+                let (choice, rest) = (text.get(start..at)?, text.get(at + 1..)?);
+                if c == '}' && choices.is_empty() {
+                    return Some((range(choice)?, rest));
+                }
+                choices.push(choice.to_owned());
+                if c == '}' {
+                    return Some((choices, rest));
+                }
+                start = at + 1;
+            }
             _ => {}
         }
     }
     None
 }
 
-/// The choices of the group that opens at a position, and the position behind it.
-fn group(text: &str, open: usize) -> Option<(Vec<String>, usize)> {
-    let mut depth = 0_usize;
-    let mut choices = Vec::new();
-    let mut current = String::new();
-    let mut skip = false;
-    for (at, c) in text.char_indices().skip_while(|(at, _)| *at <= open) {
-        match c {
-            _ if skip => {
-                skip = false;
-                current.push(c);
-            }
-            '\\' => {
-                skip = true;
-                current.push(c);
-            }
-            '}' if depth == 0 => {
-                if choices.is_empty() {
-                    return Some((range(&current)?, at + 1));
-                }
-                choices.push(current);
-                return Some((choices, at + 1));
-            }
-            ',' if depth == 0 => choices.push(std::mem::take(&mut current)),
-            _ => {
-                match c {
-                    '{' => depth += 1,
-                    '}' => depth -= 1,
-                    _ => {}
-                }
-                current.push(c);
-            }
-        }
-    }
-    None
+/// The characters of a text that no backslash stands before, and where they are.
+fn special(text: &str) -> impl Iterator<Item = (usize, char)> {
+    let mut escaped = false;
+    text.char_indices().filter(move |(_, c)| {
+        let plain = !escaped;
+        escaped = plain && *c == '\\';
+        plain
+    })
 }
 
-/// `1..3`, `a..c`.
+/// `1..3`, `a..c`, also downwards.
 fn range(text: &str) -> Option<Vec<String>> {
     let (first, last) = text.split_once("..")?;
-    if let (Ok(first), Ok(last)) = (first.parse::<i64>(), last.parse::<i64>()) {
-        if first.abs_diff(last) > MOST as u64 {
-            return Some(vec![String::new(); MOST + 1]);
-        }
-        let up = (first.min(last)..=first.max(last)).map(|n| n.to_string());
-        return Some(if first <= last { up.collect() } else { up.rev().collect() });
+    match (first.parse::<i64>(), last.parse::<i64>()) {
+        (Ok(first), Ok(last)) => Some(span(first, last)),
+        _ => Some(span(first.parse::<char>().ok()?, last.parse::<char>().ok()?)),
     }
-    let single = |text: &str| {
-        let mut chars = text.chars();
-        chars.next().filter(|_| chars.next().is_none())
-    };
-    let (first, last) = (single(first)?, single(last)?);
-    let up = first.min(last)..=first.max(last);
-    if up.clone().nth(MOST).is_some() {
-        return Some(vec![String::new(); MOST + 1]);
+}
+
+/// All from one to another, or one more than a pattern may stand for.
+fn span<T: ToString + PartialOrd>(first: T, last: T) -> Vec<String>
+where
+    RangeInclusive<T>: DoubleEndedIterator<Item = T>,
+{
+    let text = |item: T| item.to_string();
+    if first <= last {
+        (first..=last).take(MOST + 1).map(text).collect()
+    } else {
+        (last..=first).rev().take(MOST + 1).map(text).collect()
     }
-    Some(if first <= last { up.map(String::from).collect() } else { up.rev().map(String::from).collect() })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{GrepFile, GrepOutcome, Problems, Stopped};
+use super::{GrepFile, GrepOutcome, Truncation};
 
 /// Says when to stop: the time is over, enough was found, or nobody waits any more.
 #[derive(Clone, Debug)]
@@ -57,19 +57,11 @@ impl Control {
     }
 }
 
-/// What the files of one batch gave.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    pub(crate) files: Vec<GrepFile>,
-    pub(crate) problems: Problems,
-    pub(crate) binary: usize,
-}
-
 /// Takes batches as they finish and keeps the results in order; says when those from the start are enough.
 #[derive(Debug)]
 pub(crate) struct Collector {
     max: usize,
-    waiting: BTreeMap<usize, Found>,
+    waiting: BTreeMap<usize, GrepOutcome>,
     next: usize,
     out: GrepOutcome,
 }
@@ -80,7 +72,7 @@ impl Collector {
     }
 
     /// Adds a batch; true when no later batch can change the outcome.
-    pub(crate) fn add(&mut self, batch: usize, found: Found) -> bool {
+    pub(crate) fn add(&mut self, batch: usize, found: GrepOutcome) -> bool {
         self.waiting.insert(batch, found);
         while let Some(found) = self.waiting.remove(&self.next) {
             self.next += 1;
@@ -89,13 +81,13 @@ impl Collector {
         self.out.matches > self.max
     }
 
-    fn take(&mut self, found: Found) {
+    fn take(&mut self, found: GrepOutcome) {
         if self.out.matches > self.max {
             return;
         }
         self.out.matches += found.files.iter().map(count).sum::<usize>();
         self.out.files.extend(found.files);
-        self.out.problems.extend(found.problems);
+        self.out.errors.extend(found.errors);
         self.out.binary += found.binary;
     }
 
@@ -107,9 +99,9 @@ impl Collector {
         let mut out = self.out;
         if out.matches > self.max {
             trim(&mut out, self.max);
-            out.stopped = Some(Stopped::Limit);
+            out.truncation = Some(Truncation::Limit);
         } else if late {
-            out.stopped = Some(Stopped::Deadline);
+            out.truncation = Some(Truncation::Deadline);
         }
         out
     }

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use deepagents_core::state::State;
 
 use super::{
-    Collector, Control, Found, GlobOutcome, GlobQuery, GrepFile, GrepOutcome, GrepQuery, Ignores, LineMatcher, Pattern,
-    Problems, Progress, Scope, Stopped, sibling_order,
+    Collector, Control, GlobOutcome, GlobQuery, GrepFile, GrepOutcome, GrepQuery, Ignores, LineMatcher, Pattern,
+    Progress, Scope, Truncation, WalkErrors, sibling_order,
 };
 use crate::{Backend, ByteRange, Entry, FsError, Kind, Stat, VPath, classify};
 
@@ -18,19 +18,19 @@ use crate::{Backend, ByteRange, Entry, FsError, Kind, Stat, VPath, classify};
 pub async fn glob<B: Backend + ?Sized>(backend: &B, state: &State, query: &GlobQuery) -> Result<GlobOutcome, FsError> {
     let control = Control::new(query.scope.deadline);
     let most = query.max_files.unwrap_or(usize::MAX);
-    let mut walk = Walk::start(backend, state, &query.scope, &query.pattern).await?;
+    let mut walk = Walk::start(backend, state, &query.scope, &query.pattern, false).await?;
     let mut out = GlobOutcome::default();
     while let Some(file) = walk.next(&control).await {
         if out.files.len() == most {
-            out.stopped = Some(Stopped::Limit);
+            out.truncation = Some(Truncation::Limit);
             break;
         }
         out.files.push(file);
     }
     if control.late() {
-        out.stopped = Some(Stopped::Deadline);
+        out.truncation = Some(Truncation::Deadline);
     }
-    out.problems = walk.problems;
+    out.errors = walk.errors;
     Ok(out)
 }
 
@@ -46,13 +46,10 @@ pub async fn grep<B: Backend + ?Sized>(backend: &B, state: &State, query: &GrepQ
     let control = Control::new(query.scope.deadline);
     let matcher = Arc::new(LineMatcher::new(query)?);
     let pattern = query.files()?;
-    let mut walk = Walk::start(backend, state, &query.scope, &pattern).await?;
-    if query.glob.is_none() {
-        walk.take_single();
-    }
+    let mut walk = Walk::start(backend, state, &query.scope, &pattern, query.glob.is_none()).await?;
     let mut collector = Collector::new(query.max_count);
     for number in 0.. {
-        let (mut batch, mut size, mut found) = (Vec::new(), 0, Found::default());
+        let (mut batch, mut size, mut found) = (Vec::new(), 0, GrepOutcome::default());
         while size < BATCH && batch.len() < 256 {
             let Some(path) = walk.next(&control).await else { break };
             match backend.read(state, &path, ByteRange::ALL).await {
@@ -61,7 +58,7 @@ pub async fn grep<B: Backend + ?Sized>(backend: &B, state: &State, query: &GrepQ
                     size += file.bytes.len();
                     batch.push((path, file.bytes));
                 }
-                Err(error) => found.problems.push(error),
+                Err(error) => found.errors.push(error),
             }
         }
         let last = batch.is_empty();
@@ -71,16 +68,16 @@ pub async fn grep<B: Backend + ?Sized>(backend: &B, state: &State, query: &GrepQ
         }
     }
     let mut out = collector.finish(control.late());
-    out.problems.extend(walk.problems);
+    out.errors.extend(walk.errors);
     Ok(out)
 }
 
 async fn search(
     matcher: &Arc<LineMatcher>,
     batch: Vec<(VPath, Bytes)>,
-    mut found: Found,
+    mut found: GrepOutcome,
     root: &VPath,
-) -> Result<Found, FsError> {
+) -> Result<GrepOutcome, FsError> {
     if batch.is_empty() {
         return Ok(found);
     }
@@ -91,7 +88,7 @@ async fn search(
             match matcher.slice(&mut searcher, &content) {
                 Ok(lines) if lines.is_empty() => {}
                 Ok(lines) => found.files.push(GrepFile { path, lines }),
-                Err(error) => found.problems.push(FsError::from_io(&path, &error)),
+                Err(error) => found.errors.push(FsError::from_io(&path, &error)),
             }
         }
         found
@@ -108,9 +105,7 @@ struct Walk<'a, B: ?Sized> {
     pattern: &'a Pattern,
     /// What is still to be visited, the next last.
     todo: Vec<Visit>,
-    /// The scope's path, if it is a file.
-    single: Option<VPath>,
-    problems: Problems,
+    errors: WalkErrors,
 }
 
 enum Visit {
@@ -119,39 +114,35 @@ enum Visit {
 }
 
 impl<'a, B: Backend + ?Sized> Walk<'a, B> {
-    async fn start(backend: &'a B, state: &'a State, scope: &'a Scope, pattern: &'a Pattern) -> Result<Self, FsError> {
-        let mut walk =
-            Self { backend, state, scope, pattern, todo: Vec::new(), single: None, problems: Problems::default() };
+    /// `any_name`: where the scope names one file, that is visited whatever its name.
+    async fn start(
+        backend: &'a B,
+        state: &'a State,
+        scope: &'a Scope,
+        pattern: &'a Pattern,
+        any_name: bool,
+    ) -> Result<Self, FsError> {
+        let mut walk = Self { backend, state, scope, pattern, todo: Vec::new(), errors: WalkErrors::default() };
         let path = scope.path.clone();
         let Stat { kind, .. } = backend.stat(state, &path).await?;
         match kind {
             Kind::Directory => {
                 let mut ignores = Ignores::default();
                 if scope.respect_gitignore {
-                    let mut above: Vec<VPath> = path.ancestors().collect();
-                    above.reverse();
-                    for directory in above {
+                    for directory in path.ancestors_from_root() {
                         ignores = walk.enter(&ignores, &directory).await;
                     }
                 }
                 walk.todo.push(Visit::Directory { path, progress: pattern.start(), ignores });
             }
             Kind::File => {
-                walk.single = Some(path.clone());
-                if pattern.matches(path.name().unwrap_or_default()) {
+                if any_name || pattern.matches(path.name().unwrap_or_default()) {
                     walk.todo.push(Visit::File(path));
                 }
             }
-            Kind::Other => return Err(FsError::Special { path }),
+            Kind::Other => return Err(FsError::Special(path)),
         }
         Ok(walk)
-    }
-
-    /// Visits the one file that the scope names, whatever its name.
-    fn take_single(&mut self) {
-        if let Some(path) = &self.single {
-            self.todo = vec![Visit::File(path.clone())];
-        }
     }
 
     async fn enter(&self, ignores: &Ignores, directory: &VPath) -> Ignores {
@@ -179,7 +170,7 @@ impl<'a, B: Backend + ?Sized> Walk<'a, B> {
     async fn descend(&mut self, path: &VPath, progress: &Progress, mut ignores: Ignores) {
         let listing = match self.backend.list(self.state, path).await {
             Ok(listing) => listing,
-            Err(error) => return self.problems.push(error),
+            Err(error) => return self.errors.push(error),
         };
         let named = |entry: &Entry| entry.path.name() == Some(".gitignore");
         if self.scope.respect_gitignore && listing.entries.iter().any(named) {

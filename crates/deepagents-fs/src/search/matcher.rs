@@ -29,11 +29,7 @@ pub(crate) struct LineMatcher {
 
 impl LineMatcher {
     pub(crate) fn new(query: &GrepQuery) -> Result<Self, FsError> {
-        let refused = |reason: String| FsError::Pattern {
-            path: query.scope.path.clone(),
-            pattern: query.pattern.clone(),
-            reason,
-        };
+        let refused = |reason: String| query.scope.refuse(&query.pattern, reason);
         // What ends a line is not part of it, but people copy it along.
         let pattern = query.pattern.strip_suffix('\n').unwrap_or(&query.pattern);
         let pattern = pattern.strip_suffix('\r').filter(|_| query.pattern.ends_with('\n')).unwrap_or(pattern);

@@ -16,12 +16,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use collect::{Collector, Control, Found, sibling_order};
+pub(crate) use collect::{Collector, Control, sibling_order};
 pub use engine::{glob, grep};
 pub(crate) use ignores::Ignores;
 pub(crate) use matcher::LineMatcher;
 pub use pattern::{Pattern, PatternError};
-pub(crate) use pattern::{Progress, Reach};
+pub(crate) use pattern::{PatternMatch, Progress};
 
 use crate::{FsError, VPath};
 
@@ -51,13 +51,13 @@ impl Scope {
         self.visible.as_ref().is_none_or(|visible| visible(path))
     }
 
+    fn refuse(&self, pattern: &str, reason: String) -> FsError {
+        FsError::Pattern { path: self.path.clone(), pattern: pattern.to_owned(), reason }
+    }
+
     /// A glob as it applies below the scope's path. One that itself begins with that path is understood.
     fn glob(&self, pattern: &str) -> Result<Pattern, FsError> {
-        let compiled = Pattern::new(pattern).map_err(|error| FsError::Pattern {
-            path: self.path.clone(),
-            pattern: pattern.to_owned(),
-            reason: error.to_string(),
-        })?;
+        let compiled = Pattern::new(pattern).map_err(|error| self.refuse(pattern, error.to_string()))?;
         if pattern.starts_with('/') && !self.path.is_root() {
             let names: Vec<&str> = self.path.components().collect();
             return Ok(compiled.below(&names).unwrap_or(compiled));
@@ -106,9 +106,9 @@ pub struct GlobOutcome {
     /// The files, sorted by path.
     pub files: Vec<VPath>,
     /// Why there may be more.
-    pub stopped: Option<Stopped>,
+    pub truncation: Option<Truncation>,
     /// What could not be looked into.
-    pub problems: Problems,
+    pub errors: WalkErrors,
 }
 
 /// A search for lines.
@@ -173,9 +173,9 @@ pub struct GrepOutcome {
     /// Matching lines in all of them.
     pub matches: usize,
     /// Why there may be more.
-    pub stopped: Option<Stopped>,
+    pub truncation: Option<Truncation>,
     /// What could not be searched.
-    pub problems: Problems,
+    pub errors: WalkErrors,
     /// Files that were passed over since they are not text.
     pub binary: usize,
 }
@@ -205,7 +205,7 @@ pub struct GrepLine {
 /// Why a search ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Stopped {
+pub enum Truncation {
     /// There was more than was asked for.
     Limit,
     /// The time was over.
@@ -214,14 +214,14 @@ pub enum Stopped {
 
 /// What could not be looked into during a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Problems {
+pub struct WalkErrors {
     /// The first twenty.
     pub errors: Vec<FsError>,
     /// How many there were.
     pub count: usize,
 }
 
-impl Problems {
+impl WalkErrors {
     /// Adds one.
     pub fn push(&mut self, error: FsError) {
         self.count += 1;
@@ -237,7 +237,7 @@ impl Problems {
         self.errors.extend(other.errors.into_iter().take(room));
     }
 
-    /// The same problems, each changed.
+    /// The same errors, each changed.
     #[must_use]
     pub(crate) fn map(self, f: impl Fn(FsError) -> FsError) -> Self {
         Self { errors: self.errors.into_iter().map(f).collect(), count: self.count }

@@ -1,5 +1,7 @@
 //! Globs over paths: one dialect for searches and rules.
 
+use std::collections::HashMap;
+
 use super::braces::expand;
 use super::segment::Segment;
 use crate::VPath;
@@ -10,6 +12,8 @@ use crate::VPath;
 /// `{1..3}` stand for alternatives, a backslash takes the meaning from the next character. A pattern without a slash
 /// matches a name at any depth; one with a slash the whole path below the place of the search, and a leading slash
 /// changes nothing. Upper and lower case differ.
+///
+/// The classes `[[:alpha:]]`, `[[:digit:]]` and so on are of ASCII characters.
 ///
 /// A name that begins with a dot is matched only by a component that does too, unless the pattern was compiled
 /// [with dots](Self::with_dots).
@@ -42,6 +46,14 @@ pub enum PatternError {
     /// Its braces stand for more than 1000 patterns.
     #[error("its braces stand for more than 1000 patterns")]
     TooMany,
+    /// A component cannot be compiled.
+    #[error("`{text}` in the pattern cannot be used: {reason}")]
+    Component {
+        /// The component.
+        text: String,
+        /// Why.
+        reason: String,
+    },
 }
 
 /// How far into a pattern a directory has come; what lies below is matched from here.
@@ -50,7 +62,7 @@ pub(crate) struct Progress(Vec<(usize, usize)>);
 
 /// How a rule's pattern lies to a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum PatternMatch {
     /// It matches the path.
     Path,
     /// It matches a directory above the path.
@@ -72,7 +84,7 @@ impl Pattern {
     /// Compiles a glob that does not match dot names with wildcards.
     ///
     /// # Errors
-    /// When it is empty, climbs, or stands for too many patterns.
+    /// When it is empty, climbs, stands for too many patterns, or has a class such as `[z-a]`.
     pub fn new(pattern: &str) -> Result<Self, PatternError> {
         Self::compile(pattern, false, true)
     }
@@ -80,7 +92,7 @@ impl Pattern {
     /// Compiles a glob for which a leading dot is a character like others.
     ///
     /// # Errors
-    /// When it is empty, climbs, or stands for too many patterns.
+    /// When it is empty, climbs, stands for too many patterns, or has a class such as `[z-a]`.
     pub fn with_dots(pattern: &str) -> Result<Self, PatternError> {
         Self::compile(pattern, true, true)
     }
@@ -92,11 +104,9 @@ impl Pattern {
             text.push_str("**");
         }
         let mut compiled = Self::compile(&text, true, false)?;
-        let trees = compiled.alternatives.iter().filter_map(|segments| match segments.split_last() {
-            Some((Segment::Globstar, above)) => Some(above.to_vec()),
-            _ => None,
-        });
-        let above: Vec<Vec<Segment>> = trees.collect();
+        let above =
+            |segments: &Vec<Segment>| Some(segments.split_last().filter(|(last, _)| last.is_globstar())?.1.to_vec());
+        let above: Vec<Vec<Segment>> = compiled.alternatives.iter().filter_map(above).collect();
         compiled.alternatives.extend(above);
         compiled.text = pattern.to_owned();
         Ok(compiled)
@@ -107,6 +117,8 @@ impl Pattern {
             return Err(PatternError::Empty);
         }
         let mut alternatives = Vec::new();
+        // Alternatives have most of their components in common.
+        let mut compiled = HashMap::new();
         for text in expand(pattern).ok_or(PatternError::TooMany)? {
             let directories_only = text.len() > 1 && text.ends_with('/');
             let mut segments = Vec::new();
@@ -117,8 +129,11 @@ impl Pattern {
                 match component {
                     "" | "." => {}
                     ".." => return Err(PatternError::Traversal),
-                    "**" if segments.last() == Some(&Segment::Globstar) => {}
-                    name => segments.push(Segment::compile(name)),
+                    "**" if segments.last().is_some_and(Segment::is_globstar) => {}
+                    name => segments.push(match compiled.get(name) {
+                        Some(segment) => Segment::clone(segment),
+                        None => compiled.entry(name.to_owned()).or_insert(Segment::compile(name)?).clone(),
+                    }),
                 }
             }
             // Only files are matched, so a pattern for directories matches nothing.
@@ -151,33 +166,33 @@ impl Pattern {
     }
 
     /// How a rule's pattern lies to a path.
-    pub(crate) fn reach_of(&self, path: &VPath) -> Reach {
+    pub(crate) fn match_of(&self, path: &VPath) -> PatternMatch {
         // A pattern without names stands for the root.
         let mut above = self.alternatives.iter().any(Vec::is_empty);
         if path.is_root() {
-            return if above { Reach::Path } else { Reach::Below };
+            return if above { PatternMatch::Path } else { PatternMatch::Below };
         }
         let mut names = path.components().peekable();
         let mut progress = self.start();
         while let Some(name) = names.next() {
             let covered = self.ends(&progress, name);
             if covered && names.peek().is_none() {
-                return Reach::Path;
+                return PatternMatch::Path;
             }
             above |= covered;
             progress = self.enter(&progress, name);
             if progress.is_dead() {
-                return if above { Reach::Above } else { Reach::Elsewhere };
+                return if above { PatternMatch::Above } else { PatternMatch::Elsewhere };
             }
         }
-        if above { Reach::Above } else { Reach::Below }
+        if above { PatternMatch::Above } else { PatternMatch::Below }
     }
 
     /// Where matching begins.
     pub(crate) fn start(&self) -> Progress {
         let mut out = Vec::new();
         for alternative in 0..self.alternatives.len() {
-            self.reach(&mut out, alternative, 0);
+            self.advance(&mut out, alternative, 0);
         }
         Progress(out)
     }
@@ -186,12 +201,11 @@ impl Pattern {
     pub(crate) fn enter(&self, progress: &Progress, name: &str) -> Progress {
         let mut out = Vec::new();
         for (alternative, at) in &progress.0 {
-            match self.segment(*alternative, *at) {
-                Some(segment) if segment.matches(name, self.dots) => {
-                    let next = if *segment == Segment::Globstar { *at } else { at + 1 };
-                    self.reach(&mut out, *alternative, next);
-                }
-                _ => {}
+            let Some(segment) = self.segment(*alternative, *at) else { continue };
+            let next = if segment.is_globstar() { *at } else { at + 1 };
+            // What ends the pattern is of no use above a name, so it is not matched.
+            if self.segment(*alternative, next).is_some() && segment.matches(name, self.dots) {
+                self.advance(&mut out, *alternative, next);
             }
         }
         Progress(out)
@@ -202,9 +216,9 @@ impl Pattern {
         progress.0.iter().any(|(alternative, at)| {
             let rest = self.alternatives.get(*alternative).and_then(|segments| segments.get(*at..));
             let Some((segment, after)) = rest.and_then(<[Segment]>::split_first) else { return false };
-            segment.matches(name, self.dots) && after.iter().all(|segment| *segment == Segment::Globstar)
+            segment.matches(name, self.dots) && after.iter().all(Segment::is_globstar)
                 // What follows must be nothing, except that `**` may match the last name itself.
-                && (after.is_empty() || *segment == Segment::Globstar)
+                && (after.is_empty() || segment.is_globstar())
         })
     }
 
@@ -239,14 +253,14 @@ impl Pattern {
     }
 
     /// Adds a position, and the one behind if it is at a `**`, which may match nothing.
-    fn reach(&self, out: &mut Vec<(usize, usize)>, alternative: usize, at: usize) {
+    fn advance(&self, out: &mut Vec<(usize, usize)>, alternative: usize, at: usize) {
         let mut at = at;
         loop {
             let Some(segment) = self.segment(alternative, at) else { return };
             if !out.contains(&(alternative, at)) {
                 out.push((alternative, at));
             }
-            if *segment != Segment::Globstar {
+            if !segment.is_globstar() {
                 return;
             }
             at += 1;

@@ -57,17 +57,10 @@ fn lossy(bytes: Vec<u8>) -> String {
 
 /// How many bytes at the end begin a character that is not whole.
 fn incomplete(bytes: &[u8]) -> usize {
-    for (back, byte) in bytes.iter().rev().take(3).enumerate() {
-        let length = match byte {
-            0x80..=0xBF => continue,
-            0xC2..=0xDF => 2,
-            0xE0..=0xEF => 3,
-            0xF0..=0xF4 => 4,
-            _ => 1,
-        };
-        return if length > back + 1 { back + 1 } else { 0 };
-    }
-    0
+    let end = bytes.get(bytes.len().saturating_sub(3)..).unwrap_or_default();
+    let last = end.utf8_chunks().last().map_or(&[][..], |chunk| chunk.invalid());
+    let whole = std::str::from_utf8(last).map_or_else(|error| error.error_len().is_some(), |_| true);
+    if whole { 0 } else { last.len() }
 }
 
 /// Turns pieces of output into text without tearing characters apart.

@@ -71,7 +71,7 @@ impl fmt::Debug for Command {
 /// A command that was run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Executed {
+pub struct CommandOutput {
     /// What it printed. Bytes that are not UTF-8 are replaced; where it printed more than is kept, the first and last
     /// parts are here with a line between them that tells how much is missing.
     pub output: String,
@@ -88,7 +88,7 @@ pub struct Executed {
     pub refused: Vec<String>,
 }
 
-impl Executed {
+impl CommandOutput {
     /// A command that ended, unconfined and in no time.
     pub fn new(output: impl Into<String>, exit: Exit) -> Self {
         Self {

@@ -38,11 +38,8 @@ pub enum ShellError {
         reason: String,
     },
     /// This machine, or this program, cannot give the sandbox that was asked for.
-    #[error("commands are to run in a sandbox, and there is none: {report}; to run without one, choose Unconfined")]
-    NoSandbox {
-        /// What is missing.
-        report: SandboxReport,
-    },
+    #[error("commands are to run in a sandbox, and there is none: {0}; to run without one, choose Unconfined")]
+    NoSandbox(SandboxReport),
     /// The sandbox could not be set up for this command.
     #[error("the sandbox could not be set up ({step}): {reason}")]
     Setup {
@@ -52,21 +49,15 @@ pub enum ShellError {
         reason: String,
     },
     /// The process could not be started or watched.
-    #[error("the command could not be started: {reason}")]
-    Start {
-        /// Why.
-        reason: String,
-    },
+    #[error("the command could not be started: {0}")]
+    Start(String),
     /// The command was started and nobody can tell how it ended; it does not run any more.
-    #[error("the command was started but its end was not seen: {reason}")]
-    Lost {
-        /// Why.
-        reason: String,
-    },
+    #[error("the command was started but its end was not seen: {0}")]
+    Lost(String),
 }
 
 impl ShellError {
     pub(crate) fn start(error: impl std::fmt::Display) -> Self {
-        Self::Start { reason: error.to_string() }
+        Self::Start(error.to_string())
     }
 }

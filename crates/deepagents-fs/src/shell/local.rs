@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::supervise::{End, Finished, Job, supervise};
-use super::{Command, Executed, Exit, Shell, ShellError};
+use super::{Command, CommandOutput, Exit, Shell, ShellError};
 use crate::sandbox::{Level, PolicyError, Sandbox, SandboxPolicy, launch};
 use crate::{OpenError, VPath};
 
@@ -138,6 +138,7 @@ impl LocalShell {
     /// Passes variables of the program's own environment on, with the values they have now. What is not set, or not
     /// UTF-8, is left out.
     #[must_use]
+    #[allow(clippy::disallowed_methods, reason = "the caller names the variables")]
     pub fn inherit<'a>(self, names: impl IntoIterator<Item = &'a str>) -> Self {
         let values = names.into_iter().filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)));
         self.with(|inner| inner.env.extend(values))
@@ -167,10 +168,10 @@ impl Shell for LocalShell {
         command: Command,
         cancel: CancellationToken,
         progress: Option<mpsc::Sender<String>>,
-    ) -> BoxFuture<'_, Result<Executed, ShellError>> {
+    ) -> BoxFuture<'_, Result<CommandOutput, ShellError>> {
         Box::pin(async move {
             if cancel.is_cancelled() {
-                return Ok(Executed::new("", Exit::Cancelled));
+                return Ok(CommandOutput::new("", Exit::Cancelled));
             }
             let inner = self.inner.clone();
             // The thread watches for this pipe to close, which dropping this future does as well.
@@ -182,7 +183,7 @@ impl Shell for LocalShell {
                     let _ = tell.send(inner.execute(&command, &caller, progress));
                 })
                 .map_err(ShellError::start)?;
-            let lost = |_| ShellError::Lost { reason: "the watching thread broke off".to_owned() };
+            let lost = |_| ShellError::Lost("the watching thread broke off".to_owned());
             tokio::select! {
                 biased;
                 done = &mut told => done.map_err(lost)?,
@@ -201,7 +202,7 @@ impl Inner {
         command: &Command,
         caller: &PipeReader,
         progress: Option<mpsc::Sender<String>>,
-    ) -> Result<Executed, ShellError> {
+    ) -> Result<CommandOutput, ShellError> {
         let timeout = self.check(command)?;
         let cwd = self.directory(&command.cwd)?;
         let mut env = self.env.clone();
@@ -215,7 +216,7 @@ impl Inner {
             Confinement::Sandboxed(policy) => {
                 let report = self.sandbox.probe();
                 if report.level < policy.least() {
-                    return Err(ShellError::NoSandbox { report });
+                    return Err(ShellError::NoSandbox(report));
                 }
                 let task =
                     launch::Task { root: Some(&self.root), cwd: &cwd, program: &self.program, text: &command.text };
@@ -227,7 +228,7 @@ impl Inner {
         let (exit, level) = if sandboxed { told_by_helper(&done)? } else { (seen(&done), Level::None) };
         let Finished { output, dropped, duration, refused, .. } = done;
         let exit = if let Exit::TimedOut { .. } = exit { Exit::TimedOut { after: timeout } } else { exit };
-        Ok(Executed { output, exit, dropped, duration, level, refused })
+        Ok(CommandOutput { output, exit, dropped, duration, level, refused })
     }
 
     fn check(&self, command: &Command) -> Result<Duration, ShellError> {
@@ -291,8 +292,6 @@ fn told_by_helper(done: &Finished) -> Result<(Exit, Level), ShellError> {
     match (done.end, said.exit) {
         (End::TimedOut | End::Cancelled | End::OutOfSpace, _) => Ok((seen(done), level)),
         (End::Exited(_), Some(exit)) => Ok((exit, level)),
-        (End::Exited(status), None) => {
-            Err(ShellError::Lost { reason: format!("the sandbox helper ended early ({status})") })
-        }
+        (End::Exited(status), None) => Err(ShellError::Lost(format!("the sandbox helper ended early ({status})"))),
     }
 }

@@ -21,7 +21,7 @@ use futures_core::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-pub use command::{Command, Executed, Exit};
+pub use command::{Command, CommandOutput, Exit};
 pub use error::ShellError;
 #[cfg(unix)]
 pub use local::{Confinement, LocalShell};
@@ -30,7 +30,7 @@ pub use with_shell::WithShell;
 /// Runs commands.
 ///
 /// ```
-/// use deepagents_fs::shell::{Command, Executed, Exit, Shell, ShellError};
+/// use deepagents_fs::shell::{Command, CommandOutput, Exit, Shell, ShellError};
 /// use futures_core::future::BoxFuture;
 /// use tokio::sync::mpsc;
 /// use tokio_util::sync::CancellationToken;
@@ -41,8 +41,8 @@ pub use with_shell::WithShell;
 /// impl Shell for Echo {
 ///     fn run(
 ///         &self, command: Command, _: CancellationToken, _: Option<mpsc::Sender<String>>,
-///     ) -> BoxFuture<'_, Result<Executed, ShellError>> {
-///         Box::pin(async move { Ok(Executed::new(command.text(), Exit::Code(0))) })
+///     ) -> BoxFuture<'_, Result<CommandOutput, ShellError>> {
+///         Box::pin(async move { Ok(CommandOutput::new(command.text(), Exit::Code(0))) })
 ///     }
 /// }
 /// ```
@@ -59,5 +59,5 @@ pub trait Shell: Send + Sync + 'static {
         command: Command,
         cancel: CancellationToken,
         progress: Option<mpsc::Sender<String>>,
-    ) -> BoxFuture<'_, Result<Executed, ShellError>>;
+    ) -> BoxFuture<'_, Result<CommandOutput, ShellError>>;
 }

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use super::capture::{Capture, Decoder};
 use crate::sandbox::HostPattern;
 use crate::sandbox::control::Control;
-use crate::sandbox::space::{LOOK, Spare};
+use crate::sandbox::disk_guard::{LOOK, Spare};
 
 /// How long a sandbox has to end by itself before its processes are killed one group at a time.
 const GRACE: Duration = Duration::from_secs(3);
@@ -79,15 +79,15 @@ pub(crate) fn supervise(
     let (output, writer) = std::io::pipe()?;
     rustix::io::ioctl_fionbio(&output, true)?;
     command.stdout(writer.try_clone()?).stderr(writer);
-    let mut control = match helper {
+    let (mut control, plan) = match helper {
         Some(Helper { plan, allowed }) => {
             let (ours, theirs) = UnixStream::pair()?;
             command.stdin(OwnedFd::from(theirs));
-            Some((Control::new(ours, allowed), plan))
+            (Some(Control::new(ours, allowed)), plan)
         }
         None => {
             command.stdin(Stdio::null()).process_group(0);
-            None
+            (None, Vec::new())
         }
     };
     let child = command.spawn()?;
@@ -95,13 +95,9 @@ pub(crate) fn supervise(
     drop(command);
 
     let mut watched = Watched::new(child)?;
-    let mut control = match control.take() {
-        Some((control, plan)) => {
-            control.plan(&plan, GRACE)?;
-            Some(control)
-        }
-        None => None,
-    };
+    if let Some(control) = &control {
+        control.plan(&plan, GRACE)?;
+    }
     let mut sink = Sink { output: Some(output), capture: Capture::new(limit), decoder: Decoder::default(), progress };
     let end = watched.wait(&mut sink, control.as_mut(), caller, started.checked_add(timeout), spare.as_ref())?;
     drop(watched);
@@ -142,12 +138,12 @@ impl Watched {
         mut deadline: Option<Instant>,
         spare: Option<&Spare<'_>>,
     ) -> std::io::Result<End> {
-        let mut verdict = None;
+        let mut cut_short = None;
         let mut look = Instant::now();
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             let mut fds = vec![PollFd::new(&self.ended, PollFlags::IN)];
-            if verdict.is_none() {
+            if cut_short.is_none() {
                 fds.push(PollFd::new(caller, PollFlags::IN));
             }
             if let Some(output) = &sink.output {
@@ -157,11 +153,9 @@ impl Watched {
             if let Some(helper) = &helper {
                 fds.push(PollFd::new(helper, PollFlags::IN));
             }
-            let left = if spare.is_some() && verdict.is_none() {
-                Some(left.map_or(LOOK, |left| left.min(LOOK)))
-            } else {
-                left
-            };
+            // Until it is to be ended, the disk is looked at in between.
+            let look_in = spare.filter(|_| cut_short.is_none()).map(|_| LOOK);
+            let left = left.into_iter().chain(look_in).min();
             let timeout = left.and_then(|left| Timespec::try_from(left).ok());
             match rustix::event::poll(&mut fds, timeout.as_ref()) {
                 Err(rustix::io::Errno::INTR) => continue,
@@ -188,8 +182,8 @@ impl Watched {
                 full = spare.is_used_up();
                 look = Instant::now() + LOOK;
             }
-            if verdict.is_none() && (unwanted || late || full) {
-                verdict = Some(match () {
+            if cut_short.is_none() && (unwanted || late || full) {
+                cut_short = Some(match () {
                     () if unwanted => End::Cancelled,
                     () if late => End::TimedOut,
                     () => End::OutOfSpace,
@@ -204,7 +198,7 @@ impl Watched {
         // What the command left running in its group goes with it.
         self.kill();
         let status = self.reap()?;
-        Ok(verdict.unwrap_or(End::Exited(status)))
+        Ok(cut_short.unwrap_or(End::Exited(status)))
     }
 
     /// Asks for the end. A sandbox takes its whole process tree with it and is waited for; the rest is killed.

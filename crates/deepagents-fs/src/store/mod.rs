@@ -16,8 +16,8 @@ use crate::files::{FileData, shared_bytes};
 use crate::locks::PathLocks;
 use crate::search::{self, GlobOutcome, GlobQuery, GrepOutcome, GrepQuery};
 use crate::{
-    Backend, ByteRange, Capabilities, Entry, FileRead, FsError, Listing, PathGuard, Stat, VPath, Version, WriteMode,
-    Written,
+    Backend, ByteRange, Capabilities, Entry, FileRead, FsError, FsFuture, Listing, PathGuard, Stat, VPath, Version,
+    WriteMode, Written,
 };
 use names::Names;
 
@@ -34,7 +34,7 @@ const PAGE: usize = 1000;
 /// Listing, looking and finding by name ask the store for keys alone: whether a value is a file shows when it is read.
 /// A search for lines reads a page of files at a time.
 ///
-/// No command is taken to [reach](Backend::commands_reach) these files: keep the database of the store away from where
+/// No command is taken to [reach](Backend::shell_visible) these files: keep the database of the store away from where
 /// commands may go.
 ///
 /// ```
@@ -71,13 +71,6 @@ impl StoreBackend {
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
-    }
-
-    async fn get(&self, path: &VPath) -> Result<Option<Item>, FsError> {
-        if path.is_root() {
-            return Ok(None);
-        }
-        self.store.get(&self.namespace, path.as_str()).await.map_err(|error| failed(path, error))
     }
 
     async fn keys(&self, path: &VPath, query: &KeyQuery) -> Result<Vec<KeyInfo>, FsError> {
@@ -132,19 +125,23 @@ impl StoreBackend {
     /// Why there is no file at a path.
     async fn absent(&self, path: &VPath) -> Result<FsError, FsError> {
         if self.is_directory(path).await? {
-            return Ok(FsError::IsDirectory { path: path.clone() });
+            return Ok(FsError::IsDirectory(path.clone()));
         }
         for above in path.ancestors() {
             if self.info(&above).await?.is_some() {
-                return Ok(FsError::NotADirectory { path: above });
+                return Ok(FsError::NotADirectory(above));
             }
         }
-        Ok(FsError::NotFound { path: path.clone() })
+        Ok(FsError::NotFound(path.clone()))
     }
 
     /// The item of a file.
     async fn find(&self, path: &VPath) -> Result<Item, FsError> {
-        match self.get(path).await? {
+        if path.is_root() {
+            return Err(FsError::IsDirectory(path.clone()));
+        }
+        let item = self.store.get(&self.namespace, path.as_str()).await.map_err(|error| failed(path, error))?;
+        match item {
             Some(item) => Ok(item),
             None => Err(self.absent(path).await?),
         }
@@ -170,7 +167,7 @@ fn path_of(key: &str) -> Option<VPath> {
 
 fn failed(path: &VPath, error: StoreError) -> FsError {
     match error {
-        StoreError::Conflict { .. } => FsError::Changed { path: path.clone() },
+        StoreError::Conflict { .. } => FsError::Changed(path.clone()),
         error => FsError::io(path, ErrorKind::Other, error.to_string()),
     }
 }
@@ -208,26 +205,26 @@ impl fmt::Debug for StoreBackend {
 }
 
 impl Backend for StoreBackend {
-    fn stat<'a>(&'a self, _: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Stat, FsError>> {
+    fn stat<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, Stat> {
         Box::pin(async move {
             if let Some(info) = self.info(path).await? {
                 return Ok(stat_of(&info));
             }
             match self.absent(path).await? {
-                FsError::IsDirectory { .. } => Ok(Stat::directory()),
+                FsError::IsDirectory(_) => Ok(Stat::directory()),
                 error => Err(error),
             }
         })
     }
 
-    fn read<'a>(&'a self, _: &'a State, path: &'a VPath, range: ByteRange) -> BoxFuture<'a, Result<FileRead, FsError>> {
+    fn read<'a>(&'a self, _: &'a State, path: &'a VPath, range: ByteRange) -> FsFuture<'a, FileRead> {
         Box::pin(async move { read_of(path, self.find(path).await?, range) })
     }
 
-    fn list<'a>(&'a self, _: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Listing, FsError>> {
+    fn list<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, Listing> {
         Box::pin(async move {
             if self.info(path).await?.is_some() {
-                return Err(FsError::NotADirectory { path: path.clone() });
+                return Err(FsError::NotADirectory(path.clone()));
             }
             let entries = self.entries(path).await?;
             if entries.is_empty() && !path.is_root() {
@@ -237,17 +234,11 @@ impl Backend for StoreBackend {
         })
     }
 
-    fn write<'a>(
-        &'a self,
-        _: &'a State,
-        path: &'a VPath,
-        data: Bytes,
-        mode: WriteMode,
-    ) -> BoxFuture<'a, Result<Written, FsError>> {
+    fn write<'a>(&'a self, _: &'a State, path: &'a VPath, data: Bytes, mode: WriteMode) -> FsFuture<'a, Written> {
         Box::pin(async move {
             let before = match self.find(path).await {
                 Ok(item) => Some(item),
-                Err(FsError::NotFound { .. }) => None,
+                Err(FsError::NotFound(_)) => None,
                 Err(error) => return Err(error),
             };
             let there = before.as_ref().map(version_of);
@@ -260,7 +251,7 @@ impl Backend for StoreBackend {
                 WriteMode::Overwrite => Expected::Any,
                 WriteMode::Create => Expected::Version(None),
                 WriteMode::IfVersion(version) => {
-                    let version = version.as_str().parse().map_err(|_| FsError::Changed { path: path.clone() })?;
+                    let version = version.as_str().parse().map_err(|_| FsError::Changed(path.clone()))?;
                     Expected::Version(Some(version))
                 }
             };
@@ -268,17 +259,17 @@ impl Backend for StoreBackend {
             match self.store.write(&self.namespace, path.as_str(), value, write).await {
                 Ok(item) => Ok(Written { update: Update::none(), version: version_of(&item) }),
                 Err(StoreError::Conflict { .. }) if mode == WriteMode::Create => {
-                    Err(FsError::AlreadyExists { path: path.clone() })
+                    Err(FsError::AlreadyExists(path.clone()))
                 }
                 Err(error) => Err(failed(path, error)),
             }
         })
     }
 
-    fn delete<'a>(&'a self, _: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Update, FsError>> {
+    fn delete<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, Update> {
         Box::pin(async move {
             if path.is_root() {
-                return Err(FsError::Fixed { path: path.clone() });
+                return Err(FsError::Fixed(path.clone()));
             }
             let gone = match self.info(path).await? {
                 Some(_) => vec![path.clone()],
@@ -294,13 +285,13 @@ impl Backend for StoreBackend {
         })
     }
 
-    fn glob<'a>(&'a self, state: &'a State, query: &'a GlobQuery) -> BoxFuture<'a, Result<GlobOutcome, FsError>> {
-        Box::pin(async move { search::glob(&Names::of(self, &query.scope.path).await?, state, query).await })
+    fn glob<'a>(&'a self, state: &'a State, query: &'a GlobQuery) -> FsFuture<'a, GlobOutcome> {
+        Box::pin(async move { search::glob(&Names::at(self, &query.scope.path).await?, state, query).await })
     }
 
-    fn grep<'a>(&'a self, state: &'a State, query: &'a GrepQuery) -> BoxFuture<'a, Result<GrepOutcome, FsError>> {
+    fn grep<'a>(&'a self, state: &'a State, query: &'a GrepQuery) -> FsFuture<'a, GrepOutcome> {
         Box::pin(async move {
-            let names = Names::of(self, &query.scope.path).await?;
+            let names = Names::at(self, &query.scope.path).await?;
             let files = GlobQuery { pattern: query.files()?, scope: query.scope.clone(), max_files: None };
             let wanted = search::glob(&names, state, &files).await?.files;
             search::grep(&names.reading(wanted), state, query).await
@@ -312,10 +303,10 @@ impl Backend for StoreBackend {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::default().without_directories()
+        Capabilities { directories: false, ..Capabilities::default() }
     }
 
-    fn commands_reach(&self, _: &VPath) -> bool {
+    fn shell_visible(&self, _: &VPath) -> bool {
         false
     }
 }

@@ -6,10 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use deepagents_core::state::{State, Update};
 use deepagents_core::store::{Item, KeyInfo};
-use futures_core::future::BoxFuture;
 
 use super::{StoreBackend, below, entry_of, path_of, read_of, stat_of};
-use crate::{Backend, ByteRange, Entry, FileRead, FsError, Listing, Stat, VPath, WriteMode, Written};
+use crate::{Backend, ByteRange, FileRead, FsError, FsFuture, Listing, Stat, VPath, WriteMode, Written};
 
 /// Bytes of files that are read at once, and how many files.
 const PAGE: (u64, usize) = (1 << 20, 256);
@@ -27,7 +26,7 @@ pub(super) struct Names {
 
 impl Names {
     /// The file at a path, or those below it.
-    pub(super) async fn of(store: &StoreBackend, path: &VPath) -> Result<Self, FsError> {
+    pub(super) async fn at(store: &StoreBackend, path: &VPath) -> Result<Self, FsError> {
         let found = match store.info(path).await? {
             Some(info) => vec![info],
             None => store.keys(path, &below(path)).await?,
@@ -80,41 +79,14 @@ impl Names {
             Some((path, read))
         };
         let mut found: HashMap<VPath, Result<FileRead, FsError>> = items.into_iter().filter_map(read).collect();
-        let read = found.remove(path).unwrap_or_else(|| Err(FsError::NotFound { path: path.clone() }));
+        let read = found.remove(path).unwrap_or_else(|| Err(FsError::NotFound(path.clone())));
         *ahead() = found;
         read
-    }
-
-    /// The first file at or after a text, in order of path.
-    fn first_from(&self, from: &str) -> Option<(&VPath, &KeyInfo)> {
-        use std::ops::Bound::{Included, Unbounded};
-        self.files.range::<str, _>((Included(from), Unbounded)).next()
-    }
-
-    fn children(&self, directory: &VPath) -> Listing {
-        let base = below(directory).prefix;
-        let (mut entries, mut from) = (Vec::new(), base.clone());
-        while let Some((file, info)) = self.first_from(&from) {
-            let Some(rest) = file.as_str().strip_prefix(&base) else { break };
-            match rest.split_once('/') {
-                None => {
-                    entries.push(entry_of(file.clone(), info));
-                    from = format!("{file}\0");
-                }
-                Some((name, _)) => {
-                    let child = directory.child(name);
-                    // Jumps over everything below the child: '0' follows '/'.
-                    from = format!("{child}0");
-                    entries.push(Entry::directory(child));
-                }
-            }
-        }
-        Listing::of(entries)
     }
 }
 
 impl Backend for Names {
-    fn stat<'a>(&'a self, _: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Stat, FsError>> {
+    fn stat<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, Stat> {
         // A search asks for its own path alone, and that is there.
         let stat = match self.files.get(path) {
             Some(info) => stat_of(info),
@@ -123,28 +95,24 @@ impl Backend for Names {
         Box::pin(async { Ok(stat) })
     }
 
-    fn read<'a>(&'a self, _: &'a State, path: &'a VPath, range: ByteRange) -> BoxFuture<'a, Result<FileRead, FsError>> {
+    fn read<'a>(&'a self, _: &'a State, path: &'a VPath, range: ByteRange) -> FsFuture<'a, FileRead> {
         Box::pin(async move {
             let read = self.whole(path).await?;
             Ok(FileRead { bytes: range.slice(&read.bytes), ..read })
         })
     }
 
-    fn list<'a>(&'a self, _: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Listing, FsError>> {
-        Box::pin(async move { Ok(self.children(path)) })
+    fn list<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, Listing> {
+        use std::ops::Bound::{Included, Unbounded};
+        let first_from = |from: &str| self.files.range::<str, _>((Included(from), Unbounded)).next();
+        Box::pin(async move { Ok(Listing::jumping(path, first_from, entry_of)) })
     }
 
-    fn write<'a>(
-        &'a self,
-        _: &'a State,
-        path: &'a VPath,
-        _: Bytes,
-        _: WriteMode,
-    ) -> BoxFuture<'a, Result<Written, FsError>> {
-        Box::pin(async move { Err(FsError::ReadOnly { path: path.clone() }) })
+    fn write<'a>(&'a self, _: &'a State, path: &'a VPath, _: Bytes, _: WriteMode) -> FsFuture<'a, Written> {
+        Box::pin(async move { Err(FsError::ReadOnly(path.clone())) })
     }
 
-    fn delete<'a>(&'a self, _: &'a State, path: &'a VPath) -> BoxFuture<'a, Result<Update, FsError>> {
-        Box::pin(async move { Err(FsError::ReadOnly { path: path.clone() }) })
+    fn delete<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, Update> {
+        Box::pin(async move { Err(FsError::ReadOnly(path.clone())) })
     }
 }

@@ -7,13 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use deepagents_fs::{FsError, Keep, Kind, LocalBackend, LocalOptions};
+use deepagents_fs::{FsError, Kind, LocalBackend, LocalOptions, UndoStore};
+use deepagents_testing::skip::skip;
 use tempfile::TempDir;
 
 use crate::semantics::in_thread;
 use crate::suite::{Files, p};
 
-/// A workspace beside a directory that holds a secret, opened with and without the kernel's help, and with changes kept.
+/// A workspace beside a directory that holds a secret, opened with and without the kernel's help, and with changes recorded.
 struct Setup {
     dir: TempDir,
     files: Vec<Files>,
@@ -26,15 +27,15 @@ impl Setup {
         std::fs::write(dir.path().join("outside/secret"), "secret").unwrap();
         std::fs::create_dir(dir.path().join("work")).unwrap();
         let open = |kernel| {
-            let options = LocalOptions::default().kernel_resolution(kernel);
+            let options = LocalOptions { kernel_resolution: kernel, ..LocalOptions::default() };
             Files::new(Arc::new(LocalBackend::open_with(dir.path().join("work"), options).unwrap()))
         };
-        let kept = |kernel| {
-            let keep = Keep::in_dir(dir.path().join("kept"));
-            let options = LocalOptions::default().kernel_resolution(kernel).keep(keep);
+        let recorded = |kernel| {
+            let store = UndoStore::at(dir.path().join("undo.db"));
+            let options = LocalOptions { kernel_resolution: kernel, undo: Some(store), ..LocalOptions::default() };
             in_thread(Files::new(Arc::new(LocalBackend::open_with(dir.path().join("work"), options).unwrap())))
         };
-        let files = vec![open(true), open(false), kept(true), kept(false)];
+        let files = vec![open(true), open(false), recorded(true), recorded(false)];
         Self { dir, files }
     }
 
@@ -79,7 +80,7 @@ async fn links_that_lead_outside_are_refused_by_every_operation() {
             "/magic/x",
             "/winding/secret",
         ] {
-            let outside = FsError::Outside { path: p(path) };
+            let outside = FsError::Outside(p(path));
             assert_eq!(files.read(path).await.unwrap_err(), outside, "{path}");
             assert_eq!(files.lines(path, 0, 1).await.unwrap_err(), outside, "{path}");
             assert_eq!(files.write(path, "x").await.unwrap_err(), outside, "{path}");
@@ -87,7 +88,7 @@ async fn links_that_lead_outside_are_refused_by_every_operation() {
             assert!(!outside.to_string().contains(&host));
         }
         for path in ["/dir/secret", "/dir/new/deep", "/whole/etc", "/winding/secret"] {
-            assert_eq!(files.delete(path).await.unwrap_err(), FsError::Outside { path: p(path) }, "{path}");
+            assert_eq!(files.delete(path).await.unwrap_err(), FsError::Outside(p(path)), "{path}");
         }
     }
     setup.untouched();
@@ -152,10 +153,10 @@ async fn loops_and_dangling_links_are_errors_and_do_not_hide_a_directory() {
     std::fs::write(setup.work().join("file"), "x").unwrap();
     for files in &mut setup.files {
         for path in ["/a", "/self", "/a/x"] {
-            assert_eq!(files.read(path).await.unwrap_err(), FsError::LinkLoop { path: p(path) });
-            assert_eq!(files.write(path, "x").await.unwrap_err(), FsError::LinkLoop { path: p(path) });
+            assert_eq!(files.read(path).await.unwrap_err(), FsError::LinkLoop(p(path)));
+            assert_eq!(files.write(path, "x").await.unwrap_err(), FsError::LinkLoop(p(path)));
         }
-        assert_eq!(files.read("/dangling").await.unwrap_err(), FsError::NotFound { path: p("/dangling") });
+        assert_eq!(files.read("/dangling").await.unwrap_err(), FsError::NotFound(p("/dangling")));
         let listing = files.backend.list(&files.state, &p("/")).await.unwrap();
         let kinds: Vec<_> = listing.entries.iter().map(|e| (e.path.as_str(), e.kind, e.link)).collect();
         let other = |path| (path, Kind::Other, true);
@@ -214,13 +215,13 @@ async fn devices_fifos_and_sockets_are_refused_without_waiting() {
     );
     let device = made.is_ok();
     if !device {
-        println!("no device is tried: making one is not permitted here");
+        skip("devices", "making one is not permitted here");
     }
     for files in &mut setup.files {
         for path in ["/fifo", "/socket", "/zero"].into_iter().take(if device { 3 } else { 2 }) {
-            assert_eq!(files.read(path).await.unwrap_err(), FsError::Special { path: p(path) });
-            assert_eq!(files.lines(path, 0, 1).await.unwrap_err(), FsError::Special { path: p(path) });
-            assert_eq!(files.write(path, "x").await.unwrap_err(), FsError::Special { path: p(path) });
+            assert_eq!(files.read(path).await.unwrap_err(), FsError::Special(p(path)));
+            assert_eq!(files.lines(path, 0, 1).await.unwrap_err(), FsError::Special(p(path)));
+            assert_eq!(files.write(path, "x").await.unwrap_err(), FsError::Special(p(path)));
             assert_eq!(files.backend.stat(&files.state, &p(path)).await.unwrap().kind, Kind::Other);
         }
     }
@@ -248,7 +249,7 @@ async fn modes_are_kept_and_read_only_files_stay() {
     setup.files[0].write("/fresh", "new").await.unwrap();
     assert_eq!(std::fs::metadata(setup.work().join("fresh")).unwrap().mode() & 0o777 & !0o644, 0);
     if rustix::process::geteuid().is_root() {
-        println!("read-only files are not tried: root may write them");
+        skip("unprivileged user", "read-only files are not tried: root may write them");
         return;
     }
     std::fs::set_permissions(&script, PermissionsExt::from_mode(0o444)).unwrap();
@@ -301,7 +302,9 @@ async fn trees_deeper_than_one_system_call_can_name_work() {
 async fn reads_are_bounded() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("f"), "0123456789").unwrap();
-    let files = Files::new(Arc::new(LocalBackend::open_with(dir.path(), LocalOptions::default().max_read(5)).unwrap()));
+    let files = Files::new(Arc::new(
+        LocalBackend::open_with(dir.path(), LocalOptions { max_read: 5, ..LocalOptions::default() }).unwrap(),
+    ));
     assert_eq!(files.read("/f").await.unwrap_err(), FsError::TooLarge { path: p("/f"), size: 10, limit: 5 });
     let part = deepagents_fs::ByteRange { offset: 7, length: Some(100) };
     assert_eq!(&files.backend.read(&files.state, &p("/f"), part).await.unwrap().bytes[..], b"789");

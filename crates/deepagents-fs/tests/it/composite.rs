@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents_core::store::MemoryStore;
-use deepagents_fs::search::{GlobQuery, GrepQuery, Stopped};
+use deepagents_fs::search::{GlobQuery, GrepQuery, Truncation};
 use deepagents_fs::{
     Backend, CompositeBackend, FsError, LocalBackend, OverlayBackend, ReadOnly, StateBackend, StoreBackend,
 };
@@ -34,7 +34,7 @@ async fn a_path_belongs_to_the_longest_route() {
     assert!(dirs[1].path().join("d.py").exists());
     assert!(!dirs[0].path().join("mem/m.py").exists());
     assert_eq!(files.read("/mem/n/o.py").await.unwrap(), b"hit\nmiss\nhit\n");
-    assert_eq!(files.read("/mem/hidden.py").await.unwrap_err(), FsError::NotFound { path: p("/mem/hidden.py") });
+    assert_eq!(files.read("/mem/hidden.py").await.unwrap_err(), FsError::NotFound(p("/mem/hidden.py")));
 }
 
 #[tokio::test]
@@ -51,7 +51,7 @@ async fn what_is_missing_is_empty_in_a_route_without_directories_beside_a_disk()
     let (files, _dirs) = composite().await;
     assert_eq!(files.list("/mem/none").await.unwrap(), Vec::<String>::new());
     for path in ["/none", "/mem/deep/disk/none"] {
-        assert_eq!(files.list(path).await.unwrap_err(), FsError::NotFound { path: p(path) });
+        assert_eq!(files.list(path).await.unwrap_err(), FsError::NotFound(p(path)));
     }
 }
 
@@ -71,12 +71,12 @@ async fn searches_go_through_all_backends() {
     for max in [0, 1, 5, 11, 12, 13] {
         let out = files.grep(&GrepQuery { max_count: Some(max), ..GrepQuery::new("hit", p("/")) }).await.unwrap();
         assert_eq!(shown(&out), every[..max.min(12)]);
-        assert_eq!(out.stopped, (max < 12).then_some(Stopped::Limit));
+        assert_eq!(out.truncation, (max < 12).then_some(Truncation::Limit));
     }
     for max in [0, 1, 5, 6, 7] {
         let out =
             files.glob(&GlobQuery { max_files: Some(max), ..GlobQuery::new("*", p("/")).unwrap() }).await.unwrap();
-        assert_eq!((out.files.len(), out.stopped), (max.min(6), (max < 6).then_some(Stopped::Limit)));
+        assert_eq!((out.files.len(), out.truncation), (max.min(6), (max < 6).then_some(Truncation::Limit)));
     }
 }
 
@@ -84,8 +84,8 @@ async fn searches_go_through_all_backends() {
 async fn routes_cannot_be_replaced_or_deleted() {
     let (mut files, _dirs) = composite().await;
     for path in ["/", "/mem", "/mem/deep", "/mem/deep/disk"] {
-        assert_eq!(files.delete(path).await.unwrap_err(), FsError::Fixed { path: p(path) });
-        assert_eq!(files.write(path, "x").await.unwrap_err(), FsError::IsDirectory { path: p(path) });
+        assert_eq!(files.delete(path).await.unwrap_err(), FsError::Fixed(p(path)));
+        assert_eq!(files.write(path, "x").await.unwrap_err(), FsError::IsDirectory(p(path)));
     }
     files.delete("/mem/n").await.unwrap();
     assert_eq!(files.list("/mem").await.unwrap(), ["/mem/deep/", "/mem/m.py"]);
@@ -96,9 +96,9 @@ async fn errors_name_the_whole_path() {
     let (mut files, _dirs) = composite().await;
     let missing = files.read("/mem/deep/disk/none").await.unwrap_err();
     assert_eq!(missing.to_string(), "/mem/deep/disk/none does not exist");
-    assert_eq!(files.write("/mem/m.py/x", "").await.unwrap_err(), FsError::NotADirectory { path: p("/mem/m.py") });
+    assert_eq!(files.write("/mem/m.py/x", "").await.unwrap_err(), FsError::NotADirectory(p("/mem/m.py")));
     let query = GrepQuery::new("x", p("/mem/none"));
-    assert_eq!(files.grep(&query).await.unwrap_err(), FsError::NotFound { path: p("/mem/none") });
+    assert_eq!(files.grep(&query).await.unwrap_err(), FsError::NotFound(p("/mem/none")));
 }
 
 #[tokio::test]
@@ -153,7 +153,7 @@ async fn what_one_backend_cannot_search_is_told_beside_what_the_others_found() {
     assert_eq!(shown(&out), ["/x:1:hit"]);
     let out = files.glob(&GlobQuery::new("*", p("/")).unwrap()).await.unwrap();
     assert_eq!(out.files, [p("/x")]);
-    for error in out.problems.errors {
+    for error in out.errors.errors {
         assert!(error.path().starts_with(&p("/gone")), "{error}");
     }
     assert!(files.list("/").await.unwrap().contains(&"/gone/".to_owned()));

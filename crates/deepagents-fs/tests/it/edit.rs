@@ -39,7 +39,7 @@ fn several_edits_apply_in_order_or_not_at_all() {
     assert_eq!((&after[..], replaced), (&b"three\n"[..], vec![1, 1]));
     let (after, replaced) = apply(&p(), b"x x x", &[Edit::new("x", "xx").all()]).unwrap();
     assert_eq!((&after[..], replaced), (&b"xx xx xx"[..], vec![3]));
-    assert!(matches!(apply(&p(), b"x", &[]), Err(EditError::NoEdits { .. })));
+    assert!(matches!(apply(&p(), b"x", &[]), Err(EditError::NoEdits(_))));
 }
 
 #[test]
@@ -48,8 +48,8 @@ fn errors_say_what_to_do() {
     let error = one("a\nb a\n a\n", "a", "y").unwrap_err();
     assert!(matches!(&error, EditError::NotUnique { count: 3, lines, .. } if *lines == [1, 2, 3]), "{error:?}");
     assert!(matches!(one("x\nend", "end\n", "y"), Err(EditError::NoFinalNewline { count: 1, .. })));
-    assert!(matches!(one("a\0b", "a", "y"), Err(EditError::Binary { .. })));
-    assert!(matches!(apply(&p(), b"\xff", &[Edit::new("a", "b")]), Err(EditError::Binary { .. })));
+    assert!(matches!(one("a\0b", "a", "y"), Err(EditError::Binary(_))));
+    assert!(matches!(apply(&p(), b"\xff", &[Edit::new("a", "b")]), Err(EditError::Binary(_))));
 }
 
 #[test]

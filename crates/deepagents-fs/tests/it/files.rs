@@ -93,7 +93,7 @@ async fn a_write_dates_the_file_and_keeps_when_it_was_made() {
 
 #[test]
 fn a_null_deletes_and_unknown_paths_may_be_deleted() {
-    let schema = Arc::new(Schema::new([ChannelSpec::of::<Files>()]).unwrap());
+    let schema = Arc::new(Schema::new([ChannelSpec::new::<Files>()]).unwrap());
     let mut state = State::new(schema.clone());
     let update = |json: Value| Update::from_json(&schema, json.as_object().unwrap().clone()).unwrap();
     state.apply(&update(json!({"files": {"/a": "1", "/b": {"content": "2"}}}))).unwrap();

@@ -1,5 +1,4 @@
 use std::io::{Seek, SeekFrom, Write};
-use std::time::{Duration, Instant};
 
 use deepagents_fs::lines::{LineRange, window};
 use deepagents_fs::{Backend, LocalBackend, Version};
@@ -14,7 +13,7 @@ fn read(content: &[u8], range: LineRange) -> deepagents_fs::lines::LineWindow {
 #[test]
 fn a_window_ends_before_the_line_that_would_go_over() {
     let content = b"aaaa\nbbbb\ncccc\n";
-    let window = read(content, LineRange::new(0, 10).max_bytes(10));
+    let window = read(content, LineRange { max_bytes: 10, ..LineRange::new(0, 10) });
     assert_eq!(window.lines, ["aaaa", "bbbb"]);
     assert_eq!((window.next, window.cut, window.end, window.total), (Some(2), false, 10, Some(3)));
 }
@@ -22,7 +21,7 @@ fn a_window_ends_before_the_line_that_would_go_over() {
 #[test]
 fn a_first_line_that_alone_is_too_long_is_cut_at_a_character() {
     let content = "first\nxé🦀🦀\nlast\n".as_bytes();
-    let window = read(content, LineRange::new(1, 10).max_bytes(9));
+    let window = read(content, LineRange { max_bytes: 9, ..LineRange::new(1, 10) });
     assert_eq!(window.lines, ["xé🦀"]);
     assert!(window.cut && !window.lossy);
     assert_eq!(&content[usize::try_from(window.end).unwrap()..], "🦀\nlast\n".as_bytes());
@@ -45,7 +44,7 @@ fn lines_after_the_window_of_a_large_file_are_not_counted() {
 }
 
 #[tokio::test]
-async fn an_early_window_of_a_huge_file_costs_next_to_nothing() {
+async fn after_an_early_window_of_a_huge_file_nothing_is_counted() {
     let dir = tempfile::tempdir().unwrap();
     let mut file = std::fs::File::create(dir.path().join("huge.log")).unwrap();
     for n in 0..1000 {
@@ -55,15 +54,10 @@ async fn an_early_window_of_a_huge_file_costs_next_to_nothing() {
     file.seek(SeekFrom::Start(1 << 30)).unwrap();
     file.write_all(b"end\n").unwrap();
     let files = Files::new(std::sync::Arc::new(LocalBackend::open(dir.path()).unwrap()));
-    let mut best = Duration::MAX;
-    for _ in 0..5 {
-        let start = Instant::now();
-        let window = files.lines("/huge.log", 100, 100).await.unwrap();
-        best = best.min(start.elapsed());
-        assert_eq!((window.lines.len(), window.lines[0].as_str()), (100, "line 100"));
-        assert_eq!((window.next, window.total), (Some(200), None));
-    }
-    assert!(best < Duration::from_millis(5), "{best:?}");
+    // What it costs is measured by `bench files`.
+    let window = files.lines("/huge.log", 100, 100).await.unwrap();
+    assert_eq!((window.lines.len(), window.lines[0].as_str()), (100, "line 100"));
+    assert_eq!((window.next, window.total), (Some(200), None));
 }
 
 proptest! {

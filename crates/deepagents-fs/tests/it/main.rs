@@ -1,5 +1,6 @@
 //! Behaviour of the file layer through its public API.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(clippy::disallowed_methods, reason = "tests have servers, and start themselves again")]
 
 mod attack;
 mod attack_all;
@@ -21,5 +22,7 @@ mod semantics;
 mod shell;
 mod spy;
 mod store;
+#[cfg(unix)]
+mod undo;
 
 use deepagents_testing::suites::backend as suite;

@@ -26,7 +26,7 @@ async fn changes_show_and_the_project_stays() {
     assert_eq!(files.list("/").await.unwrap(), ["/src/"]);
     assert_eq!(files.list("/src").await.unwrap(), ["/src/a", "/src/new", "/src/sub/"]);
     assert_eq!(files.read("/src/a").await.unwrap(), b"1\n");
-    assert_eq!(files.read("/src/b").await.unwrap_err(), FsError::NotFound { path: p("/src/b") });
+    assert_eq!(files.read("/src/b").await.unwrap_err(), FsError::NotFound(p("/src/b")));
     assert_eq!(files.found("/", "*").await, ["/src/a", "/src/new", "/src/sub/c"]);
     assert_eq!(files.lines_with(&GrepQuery { regex: true, ..GrepQuery::new(".", p("/")) }).await.len(), 3);
     assert_eq!(std::fs::read(dir.path().join("src/a")).unwrap(), b"one\n");
@@ -38,7 +38,7 @@ async fn a_deleted_tree_stays_gone_when_part_of_it_is_made_anew() {
     let (mut files, _dir) = draft();
     files.delete("/src").await.unwrap();
     assert!(files.list("/").await.unwrap() == ["/README"]);
-    assert_eq!(files.delete("/src").await.unwrap_err(), FsError::NotFound { path: p("/src") });
+    assert_eq!(files.delete("/src").await.unwrap_err(), FsError::NotFound(p("/src")));
     files.write("/src/a", "again").await.unwrap();
     assert_eq!(files.list("/src").await.unwrap(), ["/src/a"]);
     files.delete("/src/a").await.unwrap();
@@ -50,13 +50,13 @@ async fn a_deleted_tree_stays_gone_when_part_of_it_is_made_anew() {
 async fn conditions_hold_across_both_layers() {
     let (mut files, dir) = draft();
     let taken = files.write_mode("/README", "x", WriteMode::Create).await.unwrap_err();
-    assert_eq!(taken, FsError::AlreadyExists { path: p("/README") });
+    assert_eq!(taken, FsError::AlreadyExists(p("/README")));
     let version = files.version("/README").await;
     std::fs::write(dir.path().join("README"), "changed on disk\n").unwrap();
     let late = files.write_mode("/README", "x", WriteMode::IfVersion(version)).await.unwrap_err();
-    assert_eq!(late, FsError::Changed { path: p("/README") });
-    assert_eq!(files.write("/README/x", "").await.unwrap_err(), FsError::NotADirectory { path: p("/README") });
-    assert_eq!(files.write("/src", "").await.unwrap_err(), FsError::IsDirectory { path: p("/src") });
+    assert_eq!(late, FsError::Changed(p("/README")));
+    assert_eq!(files.write("/README/x", "").await.unwrap_err(), FsError::NotADirectory(p("/README")));
+    assert_eq!(files.write("/src", "").await.unwrap_err(), FsError::IsDirectory(p("/src")));
     assert!(matches!(files.write("/src/.wh.a", "").await.unwrap_err(), FsError::BadName { .. }));
 }
 
@@ -68,8 +68,8 @@ async fn read_only_files_are_read_only() {
     let mut files = Files::new(Arc::new(ReadOnly::new(inner)));
     assert_eq!(files.read("/f").await.unwrap(), b"x");
     assert_eq!(files.found("/", "*").await, ["/f"]);
-    assert_eq!(files.write("/g", "x").await.unwrap_err(), FsError::ReadOnly { path: p("/g") });
-    assert_eq!(files.delete("/f").await.unwrap_err(), FsError::ReadOnly { path: p("/f") });
+    assert_eq!(files.write("/g", "x").await.unwrap_err(), FsError::ReadOnly(p("/g")));
+    assert_eq!(files.delete("/f").await.unwrap_err(), FsError::ReadOnly(p("/f")));
     assert!(!files.backend.capabilities().write && !files.backend.capabilities().delete);
 }
 

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use deepagents_fs::edit::{Edit, EditError};
-use deepagents_fs::permissions::{Asking, Guarded, Mode, Operation, Permissions, Rule};
-use deepagents_fs::search::{GrepQuery, Stopped};
+use deepagents_fs::permissions::{AccessMode, OnAsk, Operation, PermissionedBackend, Permissions, Rule};
+use deepagents_fs::search::{GrepQuery, Truncation};
 use deepagents_fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents_fs::{Backend, CompositeBackend, FsError, LocalBackend, StateBackend};
 use proptest::prelude::*;
@@ -14,11 +14,11 @@ fn rules(rules: impl IntoIterator<Item = Rule>) -> Permissions {
 }
 
 fn deny(paths: &[&str]) -> Permissions {
-    rules([Rule::new(Mode::Deny, paths.iter().copied())])
+    rules([Rule::new(AccessMode::Deny, paths.iter().copied())])
 }
 
 fn may_read(permissions: &Permissions, path: &str) -> bool {
-    permissions.decide(Operation::Read, &p(path)).mode == Mode::Allow
+    permissions.decide(Operation::Read, &p(path)).mode == AccessMode::Allow
 }
 
 #[test]
@@ -47,14 +47,14 @@ fn rules_cover_what_people_expect() {
 
 #[test]
 fn the_first_rule_that_matches_decides() {
-    let workspace = rules([Rule::new(Mode::Allow, ["/ws/**"]), Rule::new(Mode::Deny, ["/**"])]);
+    let workspace = rules([Rule::new(AccessMode::Allow, ["/ws/**"]), Rule::new(AccessMode::Deny, ["/**"])]);
     assert!(may_read(&workspace, "/ws") && may_read(&workspace, "/ws/.git/config"));
     assert!(!may_read(&workspace, "/") && !may_read(&workspace, "/etc"));
-    let reading = rules([Rule::new(Mode::Deny, ["/x"]).only([Operation::Write])]);
+    let reading = rules([Rule::new(AccessMode::Deny, ["/x"]).only([Operation::Write])]);
     assert!(may_read(&reading, "/x"));
     assert_eq!(reading.decide(Operation::Write, &p("/x")).pattern, Some("/x"));
     // What is allowed is the match alone, what is denied is all below it.
-    let one = rules([Rule::new(Mode::Allow, ["/d"]), Rule::new(Mode::Deny, ["/**"])]);
+    let one = rules([Rule::new(AccessMode::Allow, ["/d"]), Rule::new(AccessMode::Deny, ["/**"])]);
     assert!(may_read(&one, "/d") && !may_read(&one, "/d/below"));
 }
 
@@ -63,9 +63,9 @@ fn rules_are_read_from_json_and_checked() {
     let json = r#"[{"operations": ["read", "write"], "paths": ["/a/**"], "mode": "interrupt"},
                    {"operations": ["read"], "paths": ["/b"]}]"#;
     let parsed: Vec<Rule> = serde_json::from_str(json).unwrap();
-    assert_eq!((parsed[0].mode, parsed[1].mode), (Mode::Ask, Mode::Allow));
+    assert_eq!((parsed[0].mode, parsed[1].mode), (AccessMode::Ask, AccessMode::Allow));
     for bad in ["relative", "/a/../b", "", "/{1..5000}"] {
-        assert!(Permissions::new([Rule::new(Mode::Deny, [bad])]).is_err(), "{bad}");
+        assert!(Permissions::new([Rule::new(AccessMode::Deny, [bad])]).is_err(), "{bad}");
     }
 }
 
@@ -82,15 +82,15 @@ fn deleting_a_tree_goes_by_what_may_lie_below() {
         ("/project/a/b/c", "/project/x", false),
     ] {
         let mode = deny(&[pattern]).decide_tree(Operation::Write, &p(target)).mode;
-        assert_eq!(mode == Mode::Deny, denied, "{pattern} on {target}");
+        assert_eq!(mode == AccessMode::Deny, denied, "{pattern} on {target}");
     }
     // An earlier rule that allows does not help: nobody looks at each file.
-    let both = rules([Rule::new(Mode::Allow, ["/project/**"]), Rule::new(Mode::Deny, ["/project/keep"])]);
-    assert_eq!(both.decide_tree(Operation::Write, &p("/project")).mode, Mode::Deny);
-    let ask = rules([Rule::new(Mode::Ask, ["/project/keep"])]);
-    assert_eq!(ask.decide_tree(Operation::Write, &p("/project")).mode, Mode::Ask);
-    assert_eq!(ask.decide_tree(Operation::Read, &p("/project")).mode, Mode::Ask);
-    assert_eq!(deny(&["/project/keep"]).decide_tree(Operation::Read, &p("/project")).mode, Mode::Allow);
+    let both = rules([Rule::new(AccessMode::Allow, ["/project/**"]), Rule::new(AccessMode::Deny, ["/project/keep"])]);
+    assert_eq!(both.decide_tree(Operation::Write, &p("/project")).mode, AccessMode::Deny);
+    let ask = rules([Rule::new(AccessMode::Ask, ["/project/keep"])]);
+    assert_eq!(ask.decide_tree(Operation::Write, &p("/project")).mode, AccessMode::Ask);
+    assert_eq!(ask.decide_tree(Operation::Read, &p("/project")).mode, AccessMode::Ask);
+    assert_eq!(deny(&["/project/keep"]).decide_tree(Operation::Read, &p("/project")).mode, AccessMode::Allow);
 }
 
 /// Five files of which two are secret, on disk, with links to the secrets.
@@ -104,7 +104,7 @@ fn guarded(permissions: Permissions) -> (Files, tempfile::TempDir) {
     std::os::unix::fs::symlink("a/secret", dir.path().join("dirlink")).unwrap();
     std::os::unix::fs::symlink("a", dir.path().join("alink")).unwrap();
     let inner = Arc::new(LocalBackend::open(dir.path()).unwrap());
-    (Files::new(Arc::new(Guarded::new(inner, permissions, Asking::Refused))), dir)
+    (Files::new(Arc::new(PermissionedBackend::new(inner, permissions, OnAsk::Refuse))), dir)
 }
 
 #[tokio::test]
@@ -149,27 +149,28 @@ async fn what_is_denied_is_not_listed_or_found_and_takes_nothing_from_limits() {
     assert_eq!(files.found("/", "**/.env").await, Vec::<String>::new());
     let capped = GrepQuery { max_count: Some(3), ..GrepQuery::new("hit", p("/")) };
     let out = files.grep(&capped).await.unwrap();
-    assert_eq!((shown(&out).len(), out.stopped, out.binary), (3, None, 0));
+    assert_eq!((shown(&out).len(), out.truncation, out.binary), (3, None, 0));
     let out = files.grep(&GrepQuery { max_count: Some(2), ..capped }).await.unwrap();
-    assert_eq!((out.matches, out.stopped), (2, Some(Stopped::Limit)));
+    assert_eq!((out.matches, out.truncation), (2, Some(Truncation::Limit)));
 }
 
 #[tokio::test]
 async fn what_may_be_written_and_not_read_can_be_edited_and_is_not_quoted() {
-    let (mut files, _dir) = guarded(rules([Rule::new(Mode::Deny, ["/a/secret/**"]).only([Operation::Read])]));
+    let (mut files, _dir) = guarded(rules([Rule::new(AccessMode::Deny, ["/a/secret/**"]).only([Operation::Read])]));
     let miss = files.edit("/a/secret/key", &[Edit::new("hits", "x")]).await.unwrap_err();
     assert_eq!(miss, EditError::NotFound { path: p("/a/secret/key"), index: 0, nearest: Vec::new() });
     let shown = files.edit("/b", &[Edit::new("hits", "x")]).await.unwrap_err();
     assert!(matches!(shown, EditError::NotFound { nearest, .. } if !nearest.is_empty()));
     files.edit("/a/secret/key", &[Edit::new("hit", "x")]).await.unwrap();
     assert!(matches!(files.read("/a/secret/key").await, Err(FsError::Denied { .. })));
-    let mut read_only = guarded(rules([Rule::new(Mode::Deny, ["/b"]).only([Operation::Write])])).0;
+    let mut read_only = guarded(rules([Rule::new(AccessMode::Deny, ["/b"]).only([Operation::Write])])).0;
     assert!(matches!(read_only.edit("/b", &[Edit::new("hit", "x")]).await, Err(EditError::Fs(FsError::Denied { .. }))));
 }
 
 #[tokio::test]
 async fn a_search_of_the_whole_workspace_finds_what_may_be_read_where_the_root_may_not() {
-    let (files, _dir) = guarded(rules([Rule::new(Mode::Allow, ["/a/open", "/b"]), Rule::new(Mode::Deny, ["/**"])]));
+    let (files, _dir) =
+        guarded(rules([Rule::new(AccessMode::Allow, ["/a/open", "/b"]), Rule::new(AccessMode::Deny, ["/**"])]));
     assert_eq!(shown(&files.grep(&GrepQuery::new("hit", p("/"))).await.unwrap()), ["/a/open:1:hit", "/b:1:hit"]);
     assert!(matches!(files.grep(&GrepQuery::new("hit", p("/a"))).await, Err(FsError::Denied { .. })));
     assert!(matches!(files.list("/").await, Err(FsError::Denied { .. })));
@@ -198,10 +199,10 @@ async fn the_shell_is_there_where_commands_do_not_reach_what_the_rules_are_about
         ("/*/x", true),
         ("/{kept/notes,src}/x", true),
     ] {
-        let guarded = Guarded::new(Arc::new(on_disk()), deny(&[pattern]), Asking::Refused);
+        let guarded = PermissionedBackend::new(Arc::new(on_disk()), deny(&[pattern]), OnAsk::Refuse);
         assert_eq!(guarded.shell().is_none(), reached, "{pattern}");
     }
-    assert!(Guarded::new(Arc::new(in_state), deny(&["/**"]), Asking::Refused).shell().is_some());
+    assert!(PermissionedBackend::new(Arc::new(in_state), deny(&["/**"]), OnAsk::Refuse).shell().is_some());
 }
 
 #[tokio::test]
@@ -216,20 +217,21 @@ async fn a_leaf_is_deleted_by_its_own_rule_and_a_tree_by_all() {
 
 #[tokio::test]
 async fn asking_is_refused_where_nobody_can_be_asked() {
-    let ask = || rules([Rule::new(Mode::Ask, ["/b"]).only([Operation::Write])]);
+    let ask = || rules([Rule::new(AccessMode::Ask, ["/b"]).only([Operation::Write])]);
     let (mut files, dir) = guarded(ask());
     assert!(matches!(files.write("/b", "x").await, Err(FsError::Denied { .. })));
     assert_eq!(files.read("/b").await.unwrap(), b"hit\n");
     let inner = Arc::new(LocalBackend::open(dir.path()).unwrap());
-    let mut files = Files::new(Arc::new(Guarded::new(inner, ask(), Asking::Elsewhere)));
+    let mut files = Files::new(Arc::new(PermissionedBackend::new(inner, ask(), OnAsk::Allow)));
     files.write("/b", "x").await.unwrap();
 }
 
 #[tokio::test]
 async fn the_root_stays_fixed_behind_rules() {
-    let mut files = Files::new(Arc::new(Guarded::new(Arc::new(StateBackend::new()), deny(&["/x"]), Asking::Refused)));
+    let mut files =
+        Files::new(Arc::new(PermissionedBackend::new(Arc::new(StateBackend::new()), deny(&["/x"]), OnAsk::Refuse)));
     files.write("/y", "").await.unwrap();
-    assert_eq!(files.delete("/").await.unwrap_err(), FsError::Fixed { path: p("/") });
+    assert_eq!(files.delete("/").await.unwrap_err(), FsError::Fixed(p("/")));
 }
 
 proptest! {
@@ -239,9 +241,9 @@ proptest! {
     ) {
         let permissions = deny(&[&format!("{base}/**")]);
         let path = p(&format!("{base}{below}"));
-        prop_assert_eq!(permissions.decide(Operation::Read, &path).mode, Mode::Deny);
+        prop_assert_eq!(permissions.decide(Operation::Read, &path).mode, AccessMode::Deny);
         for above in path.ancestors() {
-            prop_assert_eq!(permissions.decide_tree(Operation::Write, &above).mode, Mode::Deny);
+            prop_assert_eq!(permissions.decide_tree(Operation::Write, &above).mode, AccessMode::Deny);
         }
     }
 }

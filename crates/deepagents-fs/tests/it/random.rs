@@ -6,7 +6,7 @@ use deepagents_core::store::MemoryStore;
 use deepagents_fs::edit::Edit;
 use deepagents_fs::search::{GlobQuery, GrepQuery};
 use deepagents_fs::{
-    CompositeBackend, Keep, LocalBackend, LocalOptions, OverlayBackend, StateBackend, StoreBackend, WriteMode,
+    CompositeBackend, LocalBackend, LocalOptions, OverlayBackend, StateBackend, StoreBackend, UndoStore, WriteMode,
 };
 use proptest::prelude::*;
 
@@ -90,10 +90,10 @@ proptest! {
         runtime.block_on(async {
             let dir = tempfile::tempdir().unwrap();
             let mut disk = Files::new(Arc::new(LocalBackend::open(dir.path()).unwrap()));
-            let (kept_dir, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-            let options = LocalOptions::default().keep(Keep::in_dir(place.path()));
-            let kept = LocalBackend::open_with(kept_dir.path(), options).unwrap();
-            let mut kept = in_thread(Files::new(Arc::new(kept)));
+            let (recorded_dir, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            let options = LocalOptions { undo: Some(UndoStore::at(place.path().join("undo.db"))), ..LocalOptions::default() };
+            let recorded = LocalBackend::open_with(recorded_dir.path(), options).unwrap();
+            let mut recorded = in_thread(Files::new(Arc::new(recorded)));
             let mut state = Files::new(Arc::new(StateBackend::new()));
             let namespace = vec!["files".to_owned()];
             let mut store = Files::new(Arc::new(StoreBackend::new(Arc::new(MemoryStore::default()), namespace)));
@@ -105,12 +105,12 @@ proptest! {
             let mut composite = Files::new(Arc::new(Inside(composite)));
             for op in &ops {
                 let want = run(&mut disk, op).await;
-                for other in [&mut kept, &mut state, &mut store, &mut overlay, &mut composite] {
+                for other in [&mut recorded, &mut state, &mut store, &mut overlay, &mut composite] {
                     assert_eq!(run(other, op).await, want, "{op:?} in {ops:?}");
                 }
                 if let Op::Delete(path) = op {
                     prune(&mut disk, path).await;
-                    prune(&mut kept, path).await;
+                    prune(&mut recorded, path).await;
                 }
             }
         });

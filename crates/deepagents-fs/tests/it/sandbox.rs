@@ -4,15 +4,16 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use deepagents_fs::VPath;
 use deepagents_fs::sandbox::{Git, Level, Limits, Network, Sandbox, SandboxPolicy};
-use deepagents_fs::shell::{Command, Confinement, Executed, Exit, LocalShell, Shell, ShellError};
+use deepagents_fs::shell::{Command, CommandOutput, Confinement, Exit, LocalShell, Shell, ShellError};
+use deepagents_testing::skip::{self, skip};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::shell::{appears, dies};
+use crate::shell::{appears, dies, ends};
 
 pub(crate) fn sandbox() -> Sandbox {
     Sandbox::helper(env!("CARGO_BIN_EXE_deepagents-sandbox"))
@@ -33,18 +34,18 @@ impl Jail {
         let sandbox = sandbox();
         let report = sandbox.probe();
         if report.level == Level::None {
-            println!("skipped: {report}");
+            skip("sandbox", report);
             return None;
         }
         let shell = LocalShell::open(dir.path(), Confinement::Sandboxed(policy)).unwrap().sandbox(sandbox);
         Some(Self { dir, shell })
     }
 
-    pub(crate) async fn run(&self, text: &str) -> Executed {
+    pub(crate) async fn run(&self, text: &str) -> CommandOutput {
         self.shell.run(Command::new(text), CancellationToken::new(), None).await.unwrap()
     }
 
-    async fn try_run(&self, text: &str) -> Result<Executed, ShellError> {
+    async fn try_run(&self, text: &str) -> Result<CommandOutput, ShellError> {
         self.shell.run(Command::new(text), CancellationToken::new(), None).await
     }
 
@@ -73,7 +74,7 @@ fn path(text: &str) -> VPath {
 pub(crate) fn has(program: &str) -> bool {
     let found = Path::new("/usr/bin").join(program).exists() || Path::new("/bin").join(program).exists();
     if !found {
-        println!("skipped: no {program} here");
+        skip(program, "commands find none");
     }
     found
 }
@@ -95,12 +96,15 @@ async fn commands_work_on_the_workspace_at_its_own_path() {
 async fn a_workspace_may_be_anywhere() {
     for place in ["/var/tmp", "/dev/shm", env!("CARGO_TARGET_TMPDIR")] {
         let Ok(dir) = tempfile::tempdir_in(place) else {
-            println!("skipped: cannot write to {place}");
+            skip("other disks", format_args!("cannot write to {place}"));
             continue;
         };
         let odd = dir.path().join("a b\\c\n'é");
         fs::create_dir(&odd).unwrap();
-        if !matches!(sandbox().probe().level, Level::None) {
+        let report = sandbox().probe();
+        if report.level == Level::None {
+            skip("sandbox", report);
+        } else {
             match LocalShell::open(&odd, Confinement::sandboxed()) {
                 Ok(shell) => {
                     let shell = shell.sandbox(sandbox());
@@ -189,7 +193,7 @@ async fn the_hosts_loopback_cannot_be_reached() {
     assert!(!jail.run(&text).await.exit.success());
     assert!(listener.accept().is_err());
     // The same command reaches it where the network is allowed, so it was the sandbox that held it back.
-    let open = jail!(SandboxPolicy::default().network(Network::Host));
+    let open = jail!(SandboxPolicy { network: Network::Host, ..Default::default() });
     let done = open.run(&text).await;
     assert!(done.exit.success(), "{}", done.output);
     assert!(listener.accept().is_ok());
@@ -216,7 +220,7 @@ async fn refused_system_calls_fail() {
     // ptrace(ATTACH) of its own child, mount, unshare(NEWUSER), clone3, bpf, keyctl, io_uring_setup, and raw, packet
     // and virtual-machine sockets; by number, so that no program has to be there.
     if std::env::consts::ARCH != "x86_64" {
-        println!("skipped: the numbers are those of x86_64");
+        skip("x86_64", "the numbers of the calls are those of x86_64");
         return;
     }
     let text = r#"cat > try.pl <<'PERL'
@@ -305,9 +309,9 @@ async fn nothing_below_proc_can_be_written() {
 
 #[tokio::test]
 async fn with_the_hosts_network_the_level_says_so() {
-    let jail = jail!(SandboxPolicy::default().network(Network::Host));
+    let jail = jail!(SandboxPolicy { network: Network::Host, ..Default::default() });
     assert_eq!(jail.run("true").await.level, Level::Namespaces);
-    let strict = jail!(SandboxPolicy::default().network(Network::Host).require(Level::Full));
+    let strict = jail!(SandboxPolicy { network: Network::Host, required: Some(Level::Full), ..Default::default() });
     let error = strict.try_run("touch ran").await.unwrap_err();
     assert!(error.to_string().contains("network namespace: no"), "{error}");
     assert!(!strict.path("ran").exists());
@@ -375,10 +379,11 @@ async fn no_daemon_outlives_its_command() {
     // The processes' numbers outside are not known inside; a unique argument finds them.
     let jail = jail!();
     let marker = format!("{}.{}", 86400, std::process::id());
-    let started = Instant::now();
-    let done = jail.run(&format!("(setsid sh -c 'setsid sleep {marker} > /dev/null 2>&1 & touch up; sleep {marker}' &) ; while [ ! -e up ]; do :; done; echo done")).await;
+    let text = format!(
+        "(setsid sh -c 'setsid sleep {marker} > /dev/null 2>&1 & touch up; sleep {marker}' &) ; while [ ! -e up ]; do :; done; echo done"
+    );
+    let done = ends(jail.run(&text)).await;
     assert_eq!((done.exit, done.output.as_str()), (Exit::Code(0), "done\n"));
-    assert!(started.elapsed() < Duration::from_secs(20));
     assert_eq!(running_with(&marker), Vec::<String>::new());
 }
 
@@ -452,10 +457,10 @@ async fn a_program_that_is_killed_takes_its_commands_with_it() {
 #[tokio::test]
 async fn a_fork_bomb_meets_the_process_limit() {
     let limits = Limits { processes: 320, ..Limits::default() };
-    let jail = jail!(SandboxPolicy::default().limits(limits));
+    let jail = jail!(SandboxPolicy { limits, ..Default::default() });
     let report = sandbox().probe();
     if !report.parts.iter().any(|part| part.name == "process limit" && part.available) {
-        println!("skipped: {report}");
+        skip("process limit", report);
         return;
     }
     let text = "i=0; while [ $i -lt 1000 ]; do sleep 100 & i=$((i+1)); done; echo all started";
@@ -471,7 +476,7 @@ async fn a_fork_bomb_meets_the_process_limit() {
 #[tokio::test]
 async fn files_and_memory_are_bounded() {
     let limits = Limits { file_size: 1 << 20, scratch: 1 << 20, address_space: Some(256 << 20), ..Limits::default() };
-    let jail = jail!(SandboxPolicy::default().limits(limits));
+    let jail = jail!(SandboxPolicy { limits, ..Default::default() });
     let done = jail.run("head -c 100000000 /dev/zero > big").await;
     assert!(!done.exit.success());
     assert_eq!(fs::metadata(jail.path("big")).unwrap().len(), 1 << 20);
@@ -494,9 +499,10 @@ async fn a_command_that_fills_the_disk_is_ended_while_there_is_space() {
         let mut program = std::process::Command::new("unshare");
         program.args(["-Urm", "sh", "-c", text, "sh"]).arg(dir.path()).arg(std::env::current_exe().unwrap());
         let told = program.args([name, "--exact", "--nocapture"]).env(ROLE, dir.path()).output().unwrap();
+        skip::pass_on(&told);
         match String::from_utf8_lossy(&told.stdout).contains("running 1 test") {
             true => assert!(told.status.success(), "{told:?}"),
-            false => println!("skipped: no disk can be made here: {told:?}"),
+            false => skip("mounts", format_args!("no disk can be made here: {told:?}")),
         }
         return;
     };
@@ -515,7 +521,8 @@ async fn a_command_that_fills_the_disk_is_ended_while_there_is_space() {
 
 #[tokio::test]
 async fn time_on_the_processor_is_bounded() {
-    let jail = jail!(SandboxPolicy::default().limits(Limits { cpu_seconds: Some(1), ..Limits::default() }));
+    let jail =
+        jail!(SandboxPolicy { limits: Limits { cpu_seconds: Some(1), ..Limits::default() }, ..Default::default() });
     let done = jail.run("while :; do :; done").await;
     assert!(matches!(done.exit, Exit::Signal(9 | 24)), "{:?}", done.exit);
 }
@@ -552,7 +559,7 @@ async fn a_repository_can_be_read_but_not_changed_by_default() {
 
 #[tokio::test]
 async fn commits_leave_hooks_and_configuration_alone() {
-    let jail = jail!(SandboxPolicy::default().git(Git::Commits));
+    let jail = jail!(SandboxPolicy { git: Git::Commits, ..Default::default() });
     fs::create_dir_all(jail.path(".git/objects")).unwrap();
     fs::write(jail.path(".git/config"), "mine").unwrap();
     for text in [
@@ -577,7 +584,7 @@ async fn git_commits_in_the_sandbox_where_that_is_allowed() {
     if !has("git") {
         return;
     }
-    let jail = jail!(SandboxPolicy::default().git(Git::Commits));
+    let jail = jail!(SandboxPolicy { git: Git::Commits, ..Default::default() });
     let git = "git -c user.name=a -c user.email=a@example.invalid";
     let made = std::process::Command::new("git").args(["init", "-q"]).current_dir(jail.dir.path()).status().unwrap();
     assert!(made.success());
@@ -588,7 +595,11 @@ async fn git_commits_in_the_sandbox_where_that_is_allowed() {
 
 #[tokio::test]
 async fn protected_paths_stay_and_hidden_ones_cannot_be_read() {
-    let policy = SandboxPolicy::default().protect(path("/a/b/keep")).hide(path("/.env")).hide(path("/a/vault"));
+    let policy = SandboxPolicy {
+        protected: vec![path("/a/b/keep")],
+        hidden: vec![path("/.env"), path("/a/vault")],
+        ..Default::default()
+    };
     let jail = jail!(policy);
     fs::create_dir_all(jail.path("a/b")).unwrap();
     fs::create_dir_all(jail.path("a/vault")).unwrap();
@@ -622,7 +633,11 @@ async fn a_link_in_the_place_of_a_guarded_path_is_refused() {
 async fn more_of_the_host_is_shown_only_as_the_policy_says() {
     let (data, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::write(data.path().join("f"), "data").unwrap();
-    let jail = jail!(SandboxPolicy::default().read_only(data.path()).writable(out.path()));
+    let jail = jail!(SandboxPolicy {
+        read_only: vec![data.path().into()],
+        writable: vec![out.path().into()],
+        ..Default::default()
+    });
     let (data, out) = (data.path().display(), out.path());
     let done = jail.run(&format!("cat {data}/f; echo x > {}/g; echo x > {data}/g", out.display())).await;
     assert!(done.output.starts_with("data") && !done.exit.success());
@@ -640,10 +655,18 @@ fn a_policy_that_opens_the_system_is_refused() {
     fs::create_dir(dir.path().join("part")).unwrap();
     let root = dir.path().to_str().unwrap();
     let open = |policy: SandboxPolicy| refused(root, policy);
-    assert!(open(SandboxPolicy::default().read_only(dir.path().join("part"))).contains("lies within"));
-    assert!(open(SandboxPolicy::default().writable(dir.path().parent().unwrap())).contains("lies within"));
-    assert!(open(SandboxPolicy::default().writable("/")).contains("directory of its own"));
-    assert!(open(SandboxPolicy::default().read_only("/no/such/place")).contains("/no/such/place"));
+    assert!(
+        open(SandboxPolicy { read_only: vec![dir.path().join("part")], ..Default::default() }).contains("lies within")
+    );
+    assert!(
+        open(SandboxPolicy { writable: vec![dir.path().parent().unwrap().into()], ..Default::default() })
+            .contains("lies within")
+    );
+    assert!(open(SandboxPolicy { writable: vec!["/".into()], ..Default::default() }).contains("directory of its own"));
+    assert!(
+        open(SandboxPolicy { read_only: vec!["/no/such/place".into()], ..Default::default() })
+            .contains("/no/such/place")
+    );
 }
 
 #[tokio::test]
@@ -692,7 +715,7 @@ async fn a_program_that_is_no_helper_is_found_out() {
         assert_eq!(report.level, Level::None, "{program}");
         let shell = LocalShell::open(dir.path(), Confinement::sandboxed()).unwrap().sandbox(sandbox);
         let error = shell.run(Command::new("touch ran"), CancellationToken::new(), None).await.unwrap_err();
-        assert!(matches!(&error, ShellError::NoSandbox { .. }), "{error}");
+        assert!(matches!(&error, ShellError::NoSandbox(_)), "{error}");
         assert!(error.to_string().contains("Unconfined"));
     }
     assert!(!dir.path().join("ran").exists());
@@ -733,33 +756,15 @@ async fn where_namespaces_are_refused_so_are_commands() {
     assert!(report.to_string().contains("make namespaces"), "{report}");
     let shell = LocalShell::open(jail.dir.path(), Confinement::sandboxed()).unwrap().sandbox(sandbox);
     let error = shell.run(Command::new("touch ran"), CancellationToken::new(), None).await.unwrap_err();
-    assert!(matches!(error, ShellError::NoSandbox { .. }), "{error}");
+    assert!(matches!(error, ShellError::NoSandbox(_)), "{error}");
     assert!(!jail.path("ran").exists());
 }
 
 #[test]
 fn the_report_tells_its_parts() {
     let report = sandbox().probe();
-    println!("{report}");
     match report.level {
         Level::None => assert!(report.reason.is_some() && report.parts.is_empty()),
         level => assert_eq!(report.parts.iter().all(|part| part.available), level == Level::Full),
-    }
-}
-
-/// Not a test of speed, which machines differ in: it prints what the sandbox adds to a command.
-#[tokio::test]
-async fn the_cost_of_the_sandbox_is_told() {
-    let jail = jail!();
-    let bare = LocalShell::open(jail.dir.path(), Confinement::Unconfined).unwrap();
-    for (name, shell) in [("unconfined", &bare), ("sandboxed", &jail.shell)] {
-        let mut times = Vec::new();
-        for _ in 0..30 {
-            let started = Instant::now();
-            assert!(shell.run(Command::new("true"), CancellationToken::new(), None).await.unwrap().exit.success());
-            times.push(started.elapsed());
-        }
-        times.sort_unstable();
-        println!("{name} `true`: median {:?}, best {:?}", times[15], times[0]);
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use deepagents_core::store::MemoryStore;
-use deepagents_fs::permissions::{Asking, Guarded, Mode, Permissions, Rule};
+use deepagents_fs::permissions::{AccessMode, OnAsk, PermissionedBackend, Permissions, Rule};
 use deepagents_fs::{
-    CompositeBackend, Keep, KeptFiles, LocalBackend, LocalOptions, OverlayBackend, ReadOnly, StateBackend,
-    StoreBackend, VPath,
+    CompositeBackend, FileUndo, LocalBackend, LocalOptions, OverlayBackend, ReadOnly, StateBackend, StoreBackend,
+    UndoStore, VPath,
 };
 use deepagents_testing::backend_suite;
 use tempfile::TempDir;
@@ -48,7 +48,7 @@ mod on_disk {
 mod on_disk_without_the_kernels_help {
     use super::*;
     backend_suite!(async || {
-        let (files, dir) = local_with(LocalOptions::default().kernel_resolution(false));
+        let (files, dir) = local_with(LocalOptions { kernel_resolution: false, ..LocalOptions::default() });
         Some(Files::new(files).keeping(dir))
     });
 }
@@ -56,16 +56,19 @@ mod on_disk_without_the_kernels_help {
 mod synced_to_disk {
     use super::*;
     backend_suite!(async || {
-        let (files, dir) = local_with(LocalOptions::default().sync(true));
+        let (files, dir) = local_with(LocalOptions { sync: true, ..LocalOptions::default() });
         Some(Files::new(files).keeping(dir))
     });
 }
 
-mod on_disk_where_changes_are_kept {
+mod on_disk_where_changes_are_recorded {
     use super::*;
     backend_suite!(async || {
         let (dir, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let options = LocalOptions::default().keep(Keep::in_dir(place.path()).max_file(64));
+        let options = LocalOptions {
+            undo: Some(UndoStore { max_file: 64, ..UndoStore::at(place.path().join("undo.db")) }),
+            ..LocalOptions::default()
+        };
         let backend = LocalBackend::open_with(dir.path(), options).unwrap();
         Some(in_thread(Files::new(Arc::new(backend))).keeping((dir, place)))
     });
@@ -73,7 +76,7 @@ mod on_disk_where_changes_are_kept {
 
 /// The same files as those of a thread.
 pub(crate) fn in_thread(mut files: Files) -> Files {
-    let begun = KeptFiles::begin(&files.state, "thread", "line").unwrap();
+    let begun = FileUndo::begin(&files.state, "thread", "log").unwrap();
     files.state.apply(&begun).unwrap();
     files
 }
@@ -117,8 +120,8 @@ mod behind_permissions {
     use super::*;
     backend_suite!(async || {
         let (files, dir) = local();
-        let rules = Permissions::new([Rule::new(Mode::Deny, ["/denied-place/**"])]).unwrap();
-        Some(Files::new(Arc::new(Guarded::new(files, rules, Asking::Refused))).keeping(dir))
+        let rules = Permissions::new([Rule::new(AccessMode::Deny, ["/denied-place/**"])]).unwrap();
+        Some(Files::new(Arc::new(PermissionedBackend::new(files, rules, OnAsk::Refuse))).keeping(dir))
     });
 }
 

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use deepagents_fs::sandbox::Level;
-use deepagents_fs::shell::{Command, Confinement, Executed, Exit, LocalShell, Shell, ShellError, WithShell};
+use deepagents_fs::shell::{Command, CommandOutput, Confinement, Exit, LocalShell, Shell, ShellError, WithShell};
 use deepagents_fs::{Backend, LocalBackend, VPath};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -14,8 +14,13 @@ fn workspace() -> (TempDir, LocalShell) {
     (dir, shell)
 }
 
-async fn run(shell: &LocalShell, text: &str) -> Executed {
+async fn run(shell: &LocalShell, text: &str) -> CommandOutput {
     shell.run(Command::new(text), CancellationToken::new(), None).await.unwrap()
+}
+
+/// What comes of something that must end by itself; without this, one that does not would be waited for without end.
+pub(crate) async fn ends<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(120), future).await.expect("it does not end")
 }
 
 /// Waits until a file is there; a command says by it that it has come so far.
@@ -97,7 +102,7 @@ async fn commands_that_cannot_be_run_are_refused() {
     assert!(matches!(refusal(Command::new("x".repeat(200_000))).await, ShellError::TooLong { .. }));
     let missing = shell.clone().program("/no/such/shell");
     let error = missing.run(Command::new("true"), CancellationToken::new(), None).await.unwrap_err();
-    assert!(matches!(error, ShellError::Start { .. }));
+    assert!(matches!(error, ShellError::Start(_)));
 }
 
 #[tokio::test]
@@ -126,12 +131,10 @@ fn values_of_variables_do_not_show_in_debug_output() {
 async fn a_timeout_kills_the_group_and_keeps_what_was_printed() {
     let (dir, shell) = workspace();
     let text = "echo before; sleep 1000 & echo $! > child; sleep 1000";
-    let started = Instant::now();
     let command = Command::new(text).timeout(Duration::from_millis(300));
-    let done = shell.run(command, CancellationToken::new(), None).await.unwrap();
+    let done = ends(shell.run(command, CancellationToken::new(), None)).await.unwrap();
     assert_eq!(done.exit, Exit::TimedOut { after: Duration::from_millis(300) });
     assert_eq!(done.output, "before\n");
-    assert!(started.elapsed() < Duration::from_secs(10));
     dies(&std::fs::read_to_string(dir.path().join("child")).unwrap());
 }
 
@@ -168,10 +171,8 @@ async fn dropping_the_future_kills_the_command() {
 #[tokio::test]
 async fn a_background_process_neither_delays_the_end_nor_outlives_it() {
     let (_dir, shell) = workspace();
-    let started = Instant::now();
-    let done = run(&shell, "sleep 1000 & echo $!").await;
+    let done = ends(run(&shell, "sleep 1000 & echo $!")).await;
     assert_eq!(done.exit, Exit::Code(0));
-    assert!(started.elapsed() < Duration::from_secs(10));
     dies(&done.output);
 }
 

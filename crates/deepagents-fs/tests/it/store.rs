@@ -38,7 +38,7 @@ async fn other_values_in_the_namespace_do_no_harm() {
     assert_eq!(files.list("/").await.unwrap(), ["/broken", "/old"]);
     assert_eq!(files.found("/", "*").await, ["/broken", "/old"], "that it is no file shows when it is read");
     let found = files.grep(&GrepQuery::new("o", p("/"))).await.unwrap();
-    assert_eq!((shown(&found), found.problems.count), (vec!["/old:1:one".to_owned(), "/old:2:two".to_owned()], 1));
+    assert_eq!((shown(&found), found.errors.count), (vec!["/old:1:one".to_owned(), "/old:2:two".to_owned()], 1));
 }
 
 #[tokio::test]
@@ -83,10 +83,10 @@ async fn what_is_no_file_hides_no_directory() {
         store.put(&namespace("ada"), &format!("/d//{n}"), json!(n)).await.unwrap();
     }
     let mut files = Files::new(Arc::new(StoreBackend::new(store, namespace("ada"))));
-    assert!(matches!(files.list("/d").await, Err(FsError::NotFound { .. })));
+    assert!(matches!(files.list("/d").await, Err(FsError::NotFound(_))));
     files.write("/d/file", "x").await.unwrap();
     assert_eq!(files.list("/d").await.unwrap(), ["/d/file"]);
-    assert!(matches!(files.write("/d", "x").await, Err(FsError::IsDirectory { .. })));
+    assert!(matches!(files.write("/d", "x").await, Err(FsError::IsDirectory(_))));
 }
 
 /// A store that notes which values are read, call by call, and counts the keys that it lists.
@@ -165,7 +165,7 @@ async fn names_are_found_without_reading_a_value() {
     assert_eq!((stat.kind, stat.size, stat.modified), (Kind::File, 5, entry.modified));
     assert_eq!((entry.kind, entry.size, entry.modified.is_some()), (Kind::File, 5, true));
     assert_eq!(files.backend.stat(&files.state, &p("/d")).await.unwrap().kind, Kind::Directory);
-    assert!(matches!(files.list("/a/b").await, Err(FsError::NotADirectory { .. })));
+    assert!(matches!(files.list("/a/b").await, Err(FsError::NotADirectory(_))));
     files.delete("/d").await.unwrap();
     assert!(store.read().is_empty());
     let read = files.backend.read(&files.state, &p("/a"), deepagents_fs::ByteRange::ALL).await.unwrap();

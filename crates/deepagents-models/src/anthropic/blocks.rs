@@ -1,6 +1,6 @@
 //! Content items of the Messages API as blocks.
 
-use deepagents_core::message::{Block, InvalidToolCall, Native, Opaque, Reasoning, Text, ToolCall};
+use deepagents_core::message::{Block, InvalidToolCall, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall};
 use serde_json::{Map, Value};
 
 use crate::args;
@@ -35,7 +35,7 @@ pub(super) fn block(mut item: Map<String, Value>) -> Block {
                 }
             }
         }
-        _ => Block::Opaque(Opaque { native: Native::new(Value::Object(item)) }),
+        _ => Block::ProviderItem(ProviderBlock { native: ProviderItem::new(Value::Object(item)) }),
     }
 }
 
@@ -75,8 +75,8 @@ pub(super) fn mark_cut(content: &mut [Block]) {
     }
 }
 
-fn native(item: Map<String, Value>) -> Option<Native> {
-    Some(Native::new(Value::Object(item)))
+fn native(item: Map<String, Value>) -> Option<ProviderItem> {
+    Some(ProviderItem::new(Value::Object(item)))
 }
 
 fn is_empty(value: &Value) -> bool {

@@ -1,17 +1,17 @@
 //! Request bodies of the Messages API, written straight from the messages.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
-use deepagents_core::message::{Block, Media, MediaKind, MediaSource, ToolMessage};
-use deepagents_core::model::{CacheTtl, ModelError, ModelRequest, SystemBlock, ToolChoice};
-use deepagents_core::tool::ToolSpec;
-use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use deepagents_core::message::{Block, MediaKind, MediaSource, ToolMessage};
+use deepagents_core::model::{ModelError, ModelRequest, SystemBlock, ToolChoice};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::Messages;
-use super::turns::{Item, Part, Role, Turn, check_marks, first_marked, turns};
+use super::turns::{Item, Part, check_marks, first_marked, sendable, turns};
 use crate::extra::{Extra, Fields};
+use crate::parts::{CacheControl, TextPart};
 use crate::schema;
 
 /// The body of a request.
@@ -117,224 +117,137 @@ impl Serialize for Head<'_> {
             fields.map.serialize_entry("output_config", &config)?;
         }
         fields.put_extra(&["output_config"])?;
-        if !self.request.tools.is_empty() {
-            fields.put("tools", &Tools { tools: &self.request.tools, mark: self.request.cache.tools })?;
-        }
-        if self.request.system.iter().any(|block| !block.text.trim().is_empty()) {
-            fields.put("system", &System(&self.request.system))?;
-        }
+        let (tools, system) = (tools(self.request), system(&self.request.system));
+        fields.put_some("tools", (!tools.is_empty()).then_some(tools))?;
+        fields.put_some("system", (!system.is_empty()).then_some(system))?;
         fields.map.end()
     }
 }
 
-struct CacheControl(CacheTtl);
-
-impl Serialize for CacheControl {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("type", "ephemeral")?;
-        if self.0 == CacheTtl::OneHour {
-            map.serialize_entry("ttl", "1h")?;
-        }
-        map.end()
-    }
-}
-
-fn put_mark<M: SerializeMap>(map: &mut M, mark: Option<CacheTtl>) -> Result<(), M::Error> {
-    mark.map_or(Ok(()), |ttl| map.serialize_entry("cache_control", &CacheControl(ttl)))
-}
-
-struct Tools<'a> {
-    tools: &'a [Arc<ToolSpec>],
-    mark: Option<CacheTtl>,
-}
-
-impl Serialize for Tools<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(Some(self.tools.len()))?;
-        for (at, spec) in self.tools.iter().enumerate() {
-            let mark = self.mark.filter(|_| at + 1 == self.tools.len());
-            list.serialize_element(&Tool { spec, mark })?;
-        }
-        list.end()
-    }
-}
-
+#[derive(Serialize)]
 struct Tool<'a> {
-    spec: &'a ToolSpec,
-    mark: Option<CacheTtl>,
+    name: &'a str,
+    description: &'a str,
+    input_schema: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheControl>,
 }
 
-impl Serialize for Tool<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("name", &self.spec.name)?;
-        map.serialize_entry("description", &self.spec.description)?;
-        map.serialize_entry("input_schema", &self.spec.schema)?;
-        put_mark(&mut map, self.mark)?;
-        map.end()
-    }
+fn tools(request: &ModelRequest) -> Vec<Tool<'_>> {
+    let last = request.tools.len().saturating_sub(1);
+    let tools = request.tools.iter().enumerate().map(|(at, spec)| Tool {
+        name: &spec.name,
+        description: &spec.description,
+        input_schema: &spec.schema,
+        cache_control: request.cache.tools.filter(|_| at == last).map(CacheControl::from),
+    });
+    tools.collect()
 }
 
-struct System<'a>(&'a [SystemBlock]);
-
-impl Serialize for System<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(None)?;
-        for block in self.0.iter().filter(|block| !block.text.trim().is_empty()) {
-            list.serialize_element(&TextItem { text: &block.text, mark: block.cache })?;
-        }
-        list.end()
-    }
-}
-
-struct TextItem<'a> {
-    text: &'a str,
-    mark: Option<CacheTtl>,
-}
-
-impl Serialize for TextItem<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("type", "text")?;
-        map.serialize_entry("text", self.text)?;
-        put_mark(&mut map, self.mark)?;
-        map.end()
-    }
-}
-
-impl Serialize for Turn<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("role", if self.role == Role::User { "user" } else { "assistant" })?;
-        map.serialize_entry("content", self.content)?;
-        map.end()
-    }
+fn system(blocks: &[SystemBlock]) -> Vec<TextPart<'_>> {
+    let blocks = blocks.iter().filter(|block| !block.text.trim().is_empty());
+    blocks.map(|block| TextPart::new(&*block.text, block.cache)).collect()
 }
 
 impl Serialize for Part<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match (self.item, self.mark) {
-            (Item::Verbatim(item), None) => item.serialize(serializer),
-            (Item::Verbatim(Value::Object(item)), mark) => {
+        let cache_control = self.mark.map(CacheControl::from);
+        let content = match (self.item, &cache_control) {
+            (Item::Verbatim(Value::Object(item)), Some(mark)) => {
                 let mut map = serializer.serialize_map(None)?;
                 for (key, value) in item.iter().filter(|(key, _)| *key != "cache_control") {
                     map.serialize_entry(key, value)?;
                 }
-                put_mark(&mut map, mark)?;
-                map.end()
+                map.serialize_entry("cache_control", mark)?;
+                return map.end();
             }
-            (Item::Verbatim(item), Some(_)) => item.serialize(serializer),
-            (Item::Block(block), mark) => serialize_block(block, mark, serializer),
-            (Item::Result(result, own), mark) => serialize_result(result, own, mark, serializer),
-        }
+            (Item::Verbatim(item), _) => return item.serialize(serializer),
+            (Item::Text(text), _) => return TextPart::new(text, self.mark).serialize(serializer),
+            (Item::Block(block), _) => content(block),
+            (Item::Result(result, own), _) => Ok(tool_result(result, own)),
+        };
+        Marked { content: content.map_err(<S::Error as serde::ser::Error>::custom)?, cache_control }
+            .serialize(serializer)
     }
 }
 
-fn serialize_block<S: Serializer>(block: &Block, mark: Option<CacheTtl>, serializer: S) -> Result<S::Ok, S::Error> {
-    let mut map = serializer.serialize_map(None)?;
-    match block {
-        Block::Text(text) => {
-            map.serialize_entry("type", "text")?;
-            map.serialize_entry("text", &text.text)?;
-        }
-        Block::ToolCall(call) => {
-            map.serialize_entry("type", "tool_use")?;
-            map.serialize_entry("id", &wire_name(&call.id))?;
-            map.serialize_entry("name", &wire_name(&call.name))?;
-            map.serialize_entry("input", &call.args)?;
-        }
-        Block::InvalidToolCall(call) => {
-            map.serialize_entry("type", "tool_use")?;
-            map.serialize_entry("id", &wire_name(&call.id))?;
-            map.serialize_entry("name", &wire_name(&call.name))?;
-            map.serialize_entry("input", &Map::new())?;
-        }
+#[derive(Serialize)]
+struct Marked<'a> {
+    #[serde(flatten)]
+    content: Content<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheControl>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Content<'a> {
+    Text {
+        text: &'a str,
+    },
+    ToolUse {
+        id: Cow<'a, str>,
+        name: Cow<'a, str>,
+        input: Cow<'a, Value>,
+    },
+    Image {
+        source: Source<'a>,
+    },
+    Document {
+        source: Source<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<&'a str>,
+    },
+    ToolResult {
+        tool_use_id: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        content: Vec<Part<'a>>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Source<'a> {
+    Base64 { media_type: &'a str, data: &'a str },
+    Url { url: &'a str },
+    File { file_id: &'a str },
+}
+
+fn content(block: &Block) -> Result<Content<'_>, &'static str> {
+    let call = |id, name, input| Content::ToolUse { id: wire_name(id), name: wire_name(name), input };
+    Ok(match block {
+        Block::Text(text) => Content::Text { text: &text.text },
+        Block::ToolCall(made) => call(&made.id, &made.name, Cow::Borrowed(&made.args)),
+        Block::InvalidToolCall(made) => call(&made.id, &made.name, Cow::Owned(Value::Object(Map::new()))),
         Block::Media(media) => {
-            map.serialize_entry("type", if media.kind == MediaKind::Image { "image" } else { "document" })?;
-            map.serialize_entry("source", &Source(media))?;
-            if let (MediaKind::File, Some(name)) = (media.kind, &media.name) {
-                map.serialize_entry("title", name)?;
-            }
-        }
-        // Others are sent verbatim or not at all; see `turns`.
-        _ => {}
-    }
-    put_mark(&mut map, mark)?;
-    map.end()
-}
-
-struct Source<'a>(&'a Media);
-
-impl Serialize for Source<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        match &self.0.source {
-            MediaSource::Base64(data) => {
-                map.serialize_entry("type", "base64")?;
-                map.serialize_entry("media_type", &self.0.mime)?;
-                map.serialize_entry("data", data)?;
-            }
-            MediaSource::Url(url) => {
-                map.serialize_entry("type", "url")?;
-                map.serialize_entry("url", url)?;
-            }
-            MediaSource::FileId(id) => {
-                map.serialize_entry("type", "file")?;
-                map.serialize_entry("file_id", id)?;
-            }
-            _ => return Err(serde::ser::Error::custom("a medium has a source that the Messages API does not know")),
-        }
-        map.end()
-    }
-}
-
-fn serialize_result<S: Serializer>(
-    result: &ToolMessage,
-    own: bool,
-    mark: Option<CacheTtl>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    let mut map = serializer.serialize_map(None)?;
-    map.serialize_entry("type", "tool_result")?;
-    let id = if own { Cow::Borrowed(&*result.call_id) } else { wire_name(&result.call_id) };
-    map.serialize_entry("tool_use_id", &id)?;
-    // No content says that there is no output; of an error the API wants some.
-    if result.is_error || result.content.iter().any(is_sendable) {
-        map.serialize_entry("content", &ResultContent(&result.content))?;
-    }
-    if result.is_error {
-        map.serialize_entry("is_error", &true)?;
-    }
-    put_mark(&mut map, mark)?;
-    map.end()
-}
-
-struct ResultContent<'a>(&'a [Block]);
-
-/// Whether a block may be part of a result: the API refuses empty text.
-fn is_sendable(block: &Block) -> bool {
-    match block {
-        Block::Text(text) => !text.text.trim().is_empty(),
-        Block::Media(_) | Block::Opaque(_) => true,
-        _ => false,
-    }
-}
-
-impl Serialize for ResultContent<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(None)?;
-        if !self.0.iter().any(is_sendable) {
-            list.serialize_element(&TextItem { text: "(no output)", mark: None })?;
-        }
-        for block in self.0.iter().filter(|block| is_sendable(block)) {
-            let item = match block {
-                Block::Opaque(opaque) => Item::Verbatim(opaque.native.value()),
-                block => Item::Block(block),
+            let source = match &media.source {
+                MediaSource::Base64(data) => Source::Base64 { media_type: &media.mime, data },
+                MediaSource::Url(url) => Source::Url { url },
+                MediaSource::FileId(file_id) => Source::File { file_id },
+                _ => return Err("a medium has a source that the Messages API does not know"),
             };
-            list.serialize_element(&Part { item, mark: None })?;
+            match media.kind {
+                MediaKind::Image => Content::Image { source },
+                _ => Content::Document { source, title: media.name.as_deref() },
+            }
         }
-        list.end()
+        _ => return Err("a block is of a kind that is sent verbatim or not at all"),
+    })
+}
+
+fn tool_result(result: &ToolMessage, own: bool) -> Content<'_> {
+    let id = result.call_id.as_str();
+    let mut items: Vec<Item<'_>> = result.content.iter().filter_map(sendable).collect();
+    // No content says that there is no output; of an error the API wants some.
+    if result.is_error && items.is_empty() {
+        items.push(Item::Text("(no output)"));
+    }
+    Content::ToolResult {
+        tool_use_id: if own { Cow::Borrowed(id) } else { wire_name(id) },
+        content: items.into_iter().map(|item| Part { item, mark: None }).collect(),
+        is_error: result.is_error,
     }
 }
 

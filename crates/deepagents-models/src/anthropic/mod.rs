@@ -1,23 +1,23 @@
 //! Anthropic's Messages API.
 
 mod blocks;
+mod decode;
 mod encode;
-mod fold;
 mod turns;
 mod written;
 
 use std::sync::Arc;
 
 use deepagents_core::message::Origin;
-use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest};
-use futures_core::stream::BoxStream;
+use deepagents_core::model::{ModelError, ModelRequest};
 use serde_json::{Map, Value};
 
 use self::written::Written;
 use crate::catalogue;
+use crate::client::HttpModel;
 use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
-use crate::http::{AuthHeader, Endpoint, Fold, Wire, call, decode_recorded};
+use crate::http::{AnswerDecoder, AuthHeader, Endpoint, Wire};
 
 /// The name of this wire in [`Origin::api`].
 pub const API: &str = "anthropic-messages";
@@ -41,13 +41,7 @@ const USUAL_MAX_TOKENS: u64 = 32_000;
 /// let model = Anthropic::new("claude-sonnet-4-5", config)?;
 /// # Ok::<(), deepagents_models::ConfigError>(())
 /// ```
-#[derive(Clone, Debug)]
-pub struct Anthropic {
-    name: String,
-    endpoint: Arc<Endpoint>,
-    wire: Arc<Messages>,
-    profile: ModelProfile,
-}
+pub type Anthropic = HttpModel<Messages>;
 
 impl Anthropic {
     /// A model of this name. Nothing is opened until the first call.
@@ -74,46 +68,11 @@ impl Anthropic {
             profile,
         })
     }
-
-    /// The body that a request is sent with.
-    ///
-    /// # Errors
-    /// [`ModelError::Invalid`] for what the API could not take: too many cache marks, media it does not know.
-    pub fn request_body(&self, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
-        self.wire.encode(request, self.endpoint.streaming)
-    }
-
-    /// Reads a recorded answer, plain or streamed, exactly as a live one is read.
-    ///
-    /// # Errors
-    /// What a live call would fail with, retries aside.
-    pub fn decode(
-        &self,
-        status: u16,
-        headers: &reqwest::header::HeaderMap,
-        body: &[u8],
-    ) -> Result<Decoded, ModelError> {
-        decode_recorded(&*self.wire, status, headers, body)
-    }
 }
 
-impl ChatModel for Anthropic {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn profile(&self) -> ModelProfile {
-        self.profile.clone()
-    }
-
-    fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        call(Arc::clone(&self.endpoint), Arc::clone(&self.wire) as Arc<dyn Wire>, request)
-    }
-}
-
-/// The wire: what the encoder and decoder need to know of the model.
+/// The wire of the Messages API: what the encoder and decoder need to know of the model.
 #[derive(Debug)]
-struct Messages {
+pub struct Messages {
     origin: Origin,
     max_tokens: u64,
     extra: Map<String, Value>,
@@ -126,10 +85,10 @@ impl Wire for Messages {
     }
 
     fn decode(&self, body: &[u8]) -> Result<Decoded, ModelError> {
-        fold::whole(&self.origin, body)
+        decode::whole(&self.origin, body)
     }
 
-    fn fold(&self) -> Box<dyn Fold> {
-        Box::new(fold::StreamFold::new(self.origin.clone()))
+    fn answer_decoder(&self) -> Box<dyn AnswerDecoder> {
+        Box::new(decode::MessageDecoder::new(self.origin.clone()))
     }
 }

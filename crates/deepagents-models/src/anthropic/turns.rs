@@ -4,10 +4,12 @@ use std::ops::Range;
 
 use deepagents_core::message::{AssistantMessage, Block, Media, MediaKind, MediaSource, Message, Origin, ToolMessage};
 use deepagents_core::model::{CacheTtl, ModelError, ModelRequest};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::encode::is_wire_name;
 use crate::extra::Extra;
+use crate::parts::is_from;
 
 /// Messages of the request's body, their content in one list: a long conversation has thousands of turns with one part
 /// each.
@@ -25,17 +27,20 @@ struct Span {
 }
 
 /// Who speaks in a turn.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Role {
     User,
     Assistant,
 }
 
 /// One message of the body.
+#[derive(Serialize)]
 pub(super) struct Turn<'a> {
     pub(super) role: Role,
     pub(super) content: &'a [Part<'a>],
     /// How many messages of the conversation there are up to its end.
+    #[serde(skip)]
     pub(super) upto: usize,
 }
 
@@ -76,6 +81,8 @@ pub(super) enum Item<'a> {
     Block(&'a Block),
     /// The provider's own item.
     Verbatim(&'a Value),
+    /// A text of our own.
+    Text(&'a str),
     /// The result of a call, and whether that call is the provider's own item, whose id stays as it is.
     Result(&'a ToolMessage, bool),
 }
@@ -87,7 +94,7 @@ impl Item<'_> {
             Self::Verbatim(item) => {
                 !matches!(item.get("type").and_then(Value::as_str), Some("thinking" | "redacted_thinking"))
             }
-            Self::Block(_) | Self::Result(..) => true,
+            _ => true,
         }
     }
 }
@@ -109,18 +116,18 @@ pub(super) fn turns<'a>(request: &'a ModelRequest, from: usize, origin: &Origin)
         let role = match &**message {
             Message::User(user) => {
                 check_media(&user.content)?;
-                parts.extend(user.content.iter().filter_map(spoken).map(bare));
+                parts.extend(user.content.iter().filter_map(sendable).map(bare));
                 Role::User
             }
             Message::Tool(result) => {
                 check_media(&result.content)?;
-                let own = last.is_some_and(|said| has_own_call(said, origin, &result.call_id));
+                let own = last.is_some_and(|answer| has_own_call(answer, origin, &result.call_id));
                 parts.push(bare(Item::Result(result, own)));
                 Role::User
             }
-            Message::Assistant(said) => {
-                last = Some(said);
-                parts.extend(replayed(said, origin).map(bare));
+            Message::Assistant(assistant) => {
+                last = Some(assistant);
+                parts.extend(replayed(assistant, origin).map(bare));
                 Role::Assistant
             }
             _ => return Err(ModelError::invalid("a message has a role that the Messages API does not know")),
@@ -163,20 +170,20 @@ pub(super) fn first_marked(request: &ModelRequest) -> Result<usize, ModelError> 
     Ok(marked().min().unwrap_or(usize::MAX))
 }
 
-/// A block of a user's message, if it can be sent.
-fn spoken(block: &Block) -> Option<Item<'_>> {
+/// A block of a user's message or of a result, if it can be sent: the API refuses empty text.
+pub(super) fn sendable(block: &Block) -> Option<Item<'_>> {
     match block {
         Block::Text(text) if text.text.trim().is_empty() => None,
         Block::Text(_) | Block::Media(_) => Some(Item::Block(block)),
-        Block::Opaque(opaque) => Some(Item::Verbatim(opaque.native.value())),
+        Block::ProviderItem(opaque) => Some(Item::Verbatim(opaque.native.value())),
         _ => None,
     }
 }
 
 /// What of an assistant's message goes back: its own items to their origin, the canonical view to anyone else.
-fn replayed<'a>(said: &'a AssistantMessage, origin: &Origin) -> impl Iterator<Item = Item<'a>> {
-    let own = is_own(said, origin);
-    said.content.iter().filter_map(move |block| match block {
+fn replayed<'a>(answer: &'a AssistantMessage, origin: &Origin) -> impl Iterator<Item = Item<'a>> {
+    let own = is_from(answer, origin);
+    answer.content.iter().filter_map(move |block| match block {
         Block::Text(text) if text.text.trim().is_empty() => None,
         Block::Text(_) | Block::ToolCall(_) | Block::InvalidToolCall(_) => {
             Some(block.native().filter(|_| own).map_or(Item::Block(block), |native| Item::Verbatim(native.value())))
@@ -185,19 +192,15 @@ fn replayed<'a>(said: &'a AssistantMessage, origin: &Origin) -> impl Iterator<It
     })
 }
 
-fn is_own(said: &AssistantMessage, origin: &Origin) -> bool {
-    said.origin.as_ref().is_some_and(|from| from.api == origin.api && from.provider == origin.provider)
-}
-
 /// Whether an answer made a call of this id that is sent as the provider wrote it.
-fn has_own_call(said: &AssistantMessage, origin: &Origin, id: &str) -> bool {
+fn has_own_call(answer: &AssistantMessage, origin: &Origin, id: &str) -> bool {
     let made = |block: &Block| match block {
         Block::ToolCall(call) => call.id == id,
         Block::InvalidToolCall(call) => call.id == id,
         _ => false,
     };
     // Most ids are written the same way in any case.
-    !is_wire_name(id) && is_own(said, origin) && said.content.iter().any(|b| b.native().is_some() && made(b))
+    !is_wire_name(id) && is_from(answer, origin) && answer.content.iter().any(|b| b.native().is_some() && made(b))
 }
 
 /// The media that a list of blocks holds must be of a kind the API takes.

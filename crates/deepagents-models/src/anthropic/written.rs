@@ -13,19 +13,19 @@ const MOST_OF_ALL: usize = 32 << 20;
 /// What conversations look like in a request, by their first message.
 #[derive(Debug, Default)]
 pub(super) struct Written {
-    kept: Mutex<Kept>,
+    kept: Mutex<CachedPrefix>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
-    by_first: HashMap<usize, Beginning>,
+struct CachedPrefix {
+    by_first: HashMap<usize, RunStart>,
     bytes: usize,
 }
 
 /// The beginning of a conversation, written. Messages never change once they are shared, so it stays right for every
 /// conversation that begins with the same ones.
 #[derive(Debug, Default)]
-pub(super) struct Beginning {
+pub(super) struct RunStart {
     /// The references keep the addresses from being used again, not the messages alive.
     messages: Vec<Weak<Message>>,
     /// Where it may be cut: after so many messages, at so many bytes.
@@ -34,7 +34,7 @@ pub(super) struct Beginning {
     text: Vec<u8>,
 }
 
-impl Beginning {
+impl RunStart {
     /// Messages that are written in it.
     pub(super) fn messages(&self) -> usize {
         self.messages.len()
@@ -74,8 +74,8 @@ impl Beginning {
 impl Written {
     /// What is known of how a conversation begins, `most` messages at most. It is handed out, to be given back with
     /// [`keep`](Self::keep): who asks for the same one meanwhile writes it anew.
-    pub(super) fn take(&self, messages: &Messages, most: usize) -> Beginning {
-        let Some(first) = messages.get(0) else { return Beginning::default() };
+    pub(super) fn take(&self, messages: &Messages, most: usize) -> RunStart {
+        let Some(first) = messages.get(0) else { return RunStart::default() };
         let taken = {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             let taken = kept.by_first.remove(&Arc::as_ptr(first).addr()).unwrap_or_default();
@@ -88,7 +88,7 @@ impl Written {
     }
 
     /// Keeps a beginning for the next request.
-    pub(super) fn keep(&self, beginning: Beginning) {
+    pub(super) fn keep(&self, beginning: RunStart) {
         let Some(first) = beginning.messages.first() else { return };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = beginning.text.len();

@@ -13,11 +13,12 @@ use reqwest::Response;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::error::{authority, from_body, from_transport};
-use super::{Endpoint, Flow, Fold, SseDecoder, Wire, events_of, is_event_stream};
+use super::{AnswerDecoder, Endpoint, Flow, SseDecoder, Wire, is_event_stream};
+use crate::events::events_of;
 
 /// How long the rest of an answer may take to arrive after its end frame, so that its connection can be used again.
 const DRAIN: Duration = Duration::from_millis(500);
-/// Calls that waited at a closed gate start within this time of each other.
+/// Calls that waited for a shared backoff start within this time of each other.
 const SPREAD: Duration = Duration::from_millis(250);
 
 /// Calls a model. Dropping the stream ends the call.
@@ -56,7 +57,7 @@ struct Call {
 enum State {
     New(Box<ModelRequest>),
     /// Ready to send at this moment.
-    Waiting(Instant),
+    Backoff(Instant),
     Reading(Box<Reading>),
     Done,
 }
@@ -64,7 +65,7 @@ enum State {
 struct Reading {
     response: Response,
     decoder: SseDecoder,
-    fold: Box<dyn Fold>,
+    answer: Box<dyn AnswerDecoder>,
     request_id: Option<String>,
     /// Until when the next bytes must come.
     until: Instant,
@@ -88,7 +89,7 @@ impl Call {
                 let error = self.endpoint.redacted(error);
                 match self.pause_after(&error) {
                     Some(after) => {
-                        self.state = State::Waiting(Instant::now() + after);
+                        self.state = State::Backoff(Instant::now() + after);
                         self.queue.push_back(ModelEvent::Retry { error, after });
                     }
                     None => {
@@ -123,7 +124,7 @@ impl Call {
         if let (Some(after), ModelError::RateLimited(_) | ModelError::Overloaded(_)) = (asked, error)
             && let Some(until) = now.checked_add(after)
         {
-            self.endpoint.gate.close(self.endpoint.gate_key, until);
+            self.endpoint.backoff.hold(self.endpoint.backoff_key, until);
         }
         if !error.is_retryable() || self.failures >= policy.max_attempts {
             return None;
@@ -139,14 +140,14 @@ impl Call {
         match &mut self.state {
             State::New(request) => {
                 self.body = self.wire.encode(request, self.endpoint.streaming)?.into();
-                self.state = State::Waiting(Instant::now());
+                self.state = State::Backoff(Instant::now());
             }
-            State::Waiting(until) => {
+            State::Backoff(until) => {
                 // A timer costs a millisecond even when it is due.
                 if *until > Instant::now() {
                     sleep_until(*until).await;
                 }
-                pass_gate(&Arc::clone(&self.endpoint), self.began).await?;
+                wait_for_backoff(&Arc::clone(&self.endpoint), self.began).await?;
                 self.send().await?;
             }
             State::Reading(_) => self.read().await?,
@@ -169,8 +170,8 @@ impl Call {
         let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
         let request_id = header("request-id").or_else(|| header("x-request-id"));
         if status.is_success() && endpoint.streaming && is_event_stream(headers, b"") {
-            let (decoder, fold) = (SseDecoder::default(), self.wire.fold());
-            self.state = State::Reading(Box::new(Reading { response, decoder, fold, request_id, until }));
+            let (decoder, answer) = (SseDecoder::default(), self.wire.answer_decoder());
+            self.state = State::Reading(Box::new(Reading { response, decoder, answer, request_id, until }));
             return Ok(());
         }
         let headers = headers.clone();
@@ -180,8 +181,7 @@ impl Call {
         }
         let decoded = super::decode_recorded(&*self.wire, status.as_u16(), &headers, &body)
             .map_err(|error| with_request_id(error, request_id))?;
-        events_of(&decoded.output.message, &mut self.scratch);
-        self.queue.extend(self.scratch.drain(..));
+        self.queue.extend(events_of(&decoded.output.message, usize::MAX));
         self.queue.push_back(ModelEvent::Finished(Box::new(decoded.output)));
         self.state = State::Done;
         Ok(())
@@ -211,7 +211,7 @@ impl Call {
         while flow == Flow::More
             && let Some(event) = reading.decoder.next()
         {
-            match reading.fold.event(&event.name, &event.data, &mut self.scratch) {
+            match reading.answer.event(&event.name, &event.data, &mut self.scratch) {
                 Ok(next) => flow = next,
                 // A frame that was cut in two by the end of the stream cannot be read: the cut is the fault.
                 Err(ModelError::Protocol(info)) if ended => {
@@ -228,8 +228,8 @@ impl Call {
         let result = result.and_then(|()| match broke {
             None if flow == Flow::More => Ok(None),
             // An answer may be whole although its end frame is missing; if it is not, the break is the fault.
-            Some(Some(error)) => reading.fold.finish().map(Some).map_err(|_| error),
-            _ => reading.fold.finish().map(Some),
+            Some(Some(error)) => reading.answer.finish().map(Some).map_err(|_| error),
+            _ => reading.answer.finish().map(Some),
         });
         if let Some(decoded) = result.map_err(|error| with_request_id(error, reading.request_id.take()))? {
             self.queue.push_back(ModelEvent::Finished(Box::new(decoded.output)));
@@ -244,8 +244,8 @@ impl Call {
 }
 
 /// Waits while other calls with the same key are held back.
-async fn pass_gate(endpoint: &Endpoint, began: Instant) -> Result<(), ModelError> {
-    while let Some(opens) = endpoint.gate.opens(endpoint.gate_key) {
+async fn wait_for_backoff(endpoint: &Endpoint, began: Instant) -> Result<(), ModelError> {
+    while let Some(opens) = endpoint.backoff.until(endpoint.backoff_key) {
         if opens.duration_since(began) > endpoint.retry.budget {
             return Err(ModelError::RateLimited(ErrorInfo {
                 message: "another call with this key was told to wait".to_owned(),
@@ -271,11 +271,8 @@ async fn within<T>(
     timeout_at(until, work).await.map_err(|_| late())
 }
 
-fn with_request_id(error: ModelError, id: Option<String>) -> ModelError {
-    match id {
-        Some(id) => super::error::map_info(error, |info| {
-            info.request_id.get_or_insert(id);
-        }),
-        None => error,
-    }
+fn with_request_id(mut error: ModelError, id: Option<String>) -> ModelError {
+    let known = &mut error.info_mut().request_id;
+    *known = known.take().or(id);
+    error
 }

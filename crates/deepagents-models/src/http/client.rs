@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use deepagents_core::model::ModelError;
 use reqwest::Client;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::BuilderVerifierExt;
 
 /// What tells shared clients apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -51,15 +53,29 @@ fn build(kind: &ClientKind) -> Result<Client, ModelError> {
         .redirect(reqwest::redirect::Policy::none())
         .user_agent(concat!("deepagents/", env!("CARGO_PKG_VERSION")))
         .no_proxy();
-    if !kind.tls {
-        builder = builder.tls_certs_only([]);
-    }
+    builder = builder.tls_backend_preconfigured(tls(kind.tls).map_err(|error| unmade(&error))?);
     if let Some(proxy) = &kind.proxy {
         let proxy = reqwest::Proxy::all(proxy)
             .map_err(|_| ModelError::invalid("the proxy's address cannot be used; write it as http://host:port"))?;
         builder = builder.proxy(proxy);
     }
-    builder.build().map_err(|error| ModelError::transport(format!("the HTTP client could not be made: {error}")))
+    builder.build().map_err(|error| unmade(&error))
+}
+
+fn unmade(error: &dyn std::fmt::Display) -> ModelError {
+    ModelError::transport(format!("the HTTP client could not be made: {error}"))
+}
+
+/// TLS with the certificates that the system trusts, or none. The provider of cryptography is ours alone, not that of the
+/// process: ring, which takes a fraction of the time of others to build.
+fn tls(system: bool) -> Result<ClientConfig, rustls::Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let builder =
+        if system { builder.with_platform_verifier()? } else { builder.with_root_certificates(RootCertStore::empty()) };
+    let mut config = builder.with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
 }
 
 impl std::fmt::Debug for ClientPool {

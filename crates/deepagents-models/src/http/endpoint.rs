@@ -3,10 +3,10 @@
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Url};
 
+use super::ClientPool;
 use super::client::ClientKind;
-use super::{ClientPool, error};
 use crate::config::{ConfigError, ModelConfig, Timeouts};
-use crate::retry::{GateKey, RateGate, RetryPolicy};
+use crate::retry::{BackoffKey, RetryPolicy, SharedBackoff};
 use deepagents_core::model::ModelError;
 
 /// How the key is sent.
@@ -25,8 +25,8 @@ pub(crate) struct Endpoint {
     pub(crate) timeouts: Timeouts,
     pub(crate) retry: RetryPolicy,
     pub(crate) streaming: bool,
-    pub(crate) gate: RateGate,
-    pub(crate) gate_key: GateKey,
+    pub(crate) backoff: SharedBackoff,
+    pub(crate) backoff_key: BackoffKey,
     secret: Option<String>,
     client: Option<Client>,
     pool: ClientPool,
@@ -64,10 +64,10 @@ impl Endpoint {
             insert(&mut headers, name, value, true)?;
         }
         let timeouts = config.timeouts.clone().unwrap_or_default();
-        let gate = config.gate.clone().unwrap_or_default();
+        let backoff = config.backoff.clone().unwrap_or_default();
         let proxy_tls = config.proxy.as_deref().is_some_and(|proxy| proxy.starts_with("https:"));
         Ok(Self {
-            gate_key: gate.key(base_url, secret.as_deref()),
+            backoff_key: backoff.key(base_url, secret.as_deref()),
             kind: ClientKind {
                 tls: url.scheme() == "https" || proxy_tls,
                 connect: timeouts.connect,
@@ -78,7 +78,7 @@ impl Endpoint {
             timeouts,
             retry: config.retry.clone().unwrap_or_default(),
             streaming: config.streaming.unwrap_or(true),
-            gate,
+            backoff,
             secret,
             client: config.client.clone(),
             pool: config.pool.clone(),
@@ -94,11 +94,12 @@ impl Endpoint {
     }
 
     /// Takes the key out of an error, should a provider or library have put it there.
-    pub(crate) fn redacted(&self, error: ModelError) -> ModelError {
-        match &self.secret {
-            Some(secret) => error::map_info(error, |info| info.message = info.message.replace(secret, "[key]")),
-            None => error,
+    pub(crate) fn redacted(&self, mut error: ModelError) -> ModelError {
+        if let Some(secret) = &self.secret {
+            let info = error.info_mut();
+            info.message = info.message.replace(secret, "[key]");
         }
+        error
     }
 }
 

@@ -10,24 +10,13 @@ use serde_json::Value;
 /// How much of an unreadable answer is quoted, in characters.
 const QUOTED: usize = 400;
 
-/// What an error body says.
-#[derive(Debug, Default)]
-struct Said {
-    message: String,
-    /// The provider's code, the most specific first.
-    codes: Vec<String>,
-    status: Option<u16>,
-    request_id: Option<String>,
-}
-
 /// An answer whose status is not a success.
 pub(crate) fn from_body(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelError {
-    let said = match serde_json::from_slice::<Value>(body) {
+    let (mut info, codes) = match serde_json::from_slice::<Value>(body) {
         Ok(value) => read(&value),
-        Err(_) => Said { message: words(&String::from_utf8_lossy(body)), ..Said::default() },
+        Err(_) => (words(&String::from_utf8_lossy(body)).into(), Vec::new()),
     };
     let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
-    let mut info = info(&said, Some(status));
     if info.message.is_empty() {
         info.message = match header("location") {
             Some(target) if (300..400).contains(&status) => {
@@ -36,56 +25,45 @@ pub(crate) fn from_body(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelE
             _ => "the server gave no reason".to_owned(),
         };
     }
+    info.status = Some(status);
     info.retry_after = retry_after(headers);
     info.request_id = header("request-id").or_else(|| header("x-request-id")).or(info.request_id);
-    classify(Some(status), &said.codes, info)
+    classify(Some(status), &codes, info)
 }
 
 /// An error inside a streamed answer whose status was a success; `value` is the whole event.
 pub(crate) fn from_stream(value: &Value) -> ModelError {
-    let said = read(value);
-    let mut info = info(&said, None);
+    let (mut info, codes) = read(value);
     if info.message.is_empty() {
         info.message = quote(&value.to_string());
     }
-    classify(said.status, &said.codes, info)
+    // The status within the event tells the class; that of the answer was another one.
+    let status = info.status.take();
+    classify(status, &codes, info)
 }
 
-fn info(said: &Said, status: Option<u16>) -> ErrorInfo {
-    ErrorInfo {
-        message: said.message.clone(),
-        status,
-        code: said.codes.first().cloned(),
-        retry_after: None,
-        request_id: said.request_id.clone(),
-    }
-}
-
-/// Understands `{error: {message, type, code}}`, `{error: "…"}`, `{message, type, code}`, `{detail: …}` and arrays
-/// of them.
-fn read(value: &Value) -> Said {
+/// What an error says, and its codes, the most specific first. Understands `{error: {message, type, code}}`,
+/// `{error: "…"}`, `{message, type, code}`, `{detail: …}` and arrays of them.
+fn read(value: &Value) -> (ErrorInfo, Vec<String>) {
     let top = value.as_array().and_then(|list| list.first()).unwrap_or(value);
     let error = top.get("error").unwrap_or(top);
     let text = |key: &str| error.get(key).and_then(Value::as_str).map(str::to_owned);
     let detail = error.get("detail").map(|d| d.as_str().map_or_else(|| d.to_string(), str::to_owned));
-    let mut codes = Vec::new();
-    let mut status = None;
-    match error.get("code") {
-        Some(Value::String(code)) => codes.push(code.clone()),
-        Some(Value::Number(code)) => {
-            status = code.as_u64().and_then(|n| u16::try_from(n).ok()).filter(|n| (400..600).contains(n));
-        }
-        _ => {}
-    }
-    codes.extend(text("type").filter(|kind| kind != "error"));
-    let raw = error.get("metadata").and_then(|m| m.get("raw")).and_then(Value::as_str);
+    let codes: Vec<String> = text("code").into_iter().chain(text("type").filter(|kind| kind != "error")).collect();
+    let status = error.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
     let mut message = error.as_str().map(str::to_owned).or_else(|| text("message")).or(detail).unwrap_or_default();
-    if let Some(raw) = raw {
+    if let Some(raw) = error.get("metadata").and_then(|m| m.get("raw")).and_then(Value::as_str) {
         // Gateways put the words of the provider behind them here.
         message = format!("{message}: {}", quote(raw));
     }
-    let request_id = top.get("request_id").and_then(Value::as_str).map(str::to_owned);
-    Said { message, codes, status, request_id }
+    let info = ErrorInfo {
+        message,
+        status: status.filter(|status| (400..600).contains(status)),
+        code: codes.first().cloned(),
+        request_id: top.get("request_id").and_then(Value::as_str).map(str::to_owned),
+        ..ErrorInfo::default()
+    };
+    (info, codes)
 }
 
 fn classify(status: Option<u16>, codes: &[String], info: ErrorInfo) -> ModelError {
@@ -206,22 +184,6 @@ fn root_cause(error: &reqwest::Error) -> String {
     }
 }
 
-/// Changes what is known of an error and keeps its class.
-pub(super) fn map_info(mut error: ModelError, change: impl FnOnce(&mut ErrorInfo)) -> ModelError {
-    match &mut error {
-        ModelError::RateLimited(info)
-        | ModelError::Overloaded(info)
-        | ModelError::ContextLength(info)
-        | ModelError::Auth(info)
-        | ModelError::Invalid(info)
-        | ModelError::Transport(info)
-        | ModelError::Truncated(info)
-        | ModelError::Protocol(info) => change(info),
-        _ => {}
-    }
-    error
-}
-
 /// What a body that is no JSON says. A page, which proxies and other servers answer with, says it in its title.
 fn words(body: &str) -> String {
     if !body.trim_start().starts_with('<') {
@@ -307,10 +269,10 @@ mod tests {
 
     #[test]
     fn of_a_page_the_title_is_quoted() {
-        let said = |body| answer(502, &[], body).info().message.clone();
+        let message = |body| answer(502, &[], body).info().message.clone();
         let page = "<html>\n<head><title>502 Bad Gateway</title></head><body>many words</body></html>";
-        assert_eq!(said(page), "the server answered with a page that is titled \"502 Bad Gateway\"");
-        assert_eq!(said("<html>busy</html>"), "the server answered with a page");
+        assert_eq!(message(page), "the server answered with a page that is titled \"502 Bad Gateway\"");
+        assert_eq!(message("<html>busy</html>"), "the server answered with a page");
     }
 
     #[test]

@@ -6,8 +6,8 @@ mod endpoint;
 mod error;
 mod sse;
 
-use deepagents_core::message::{AssistantMessage, Block};
 use deepagents_core::model::{ModelError, ModelEvent, ModelRequest};
+use serde_json::Value;
 
 pub(crate) use call::call;
 pub use client::ClientPool;
@@ -24,7 +24,7 @@ pub(crate) trait Wire: Send + Sync + 'static {
     /// Reads an answer that came in one piece.
     fn decode(&self, body: &[u8]) -> Result<Decoded, ModelError>;
     /// Reads a streamed answer.
-    fn fold(&self) -> Box<dyn Fold>;
+    fn answer_decoder(&self) -> Box<dyn AnswerDecoder>;
 }
 
 /// Whether a streamed answer goes on.
@@ -37,7 +37,7 @@ pub(crate) enum Flow {
 }
 
 /// Folds the events of a streamed answer.
-pub(crate) trait Fold: Send + Sync {
+pub(crate) trait AnswerDecoder: Send + Sync {
     /// Takes one event and tells what is new.
     fn event(&mut self, name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError>;
     /// The whole answer; [`ModelError::Truncated`] when its end was not seen.
@@ -57,15 +57,15 @@ pub(crate) fn decode_recorded(
     if !is_event_stream(headers, body) {
         return wire.decode(body);
     }
-    let (mut decoder, mut fold, mut events) = (SseDecoder::default(), wire.fold(), Vec::new());
+    let (mut decoder, mut answer, mut events) = (SseDecoder::default(), wire.answer_decoder(), Vec::new());
     decoder.push(body);
     decoder.end();
     while let Some(event) = decoder.next() {
-        if fold.event(&event.name, &event.data, &mut events)? == Flow::Complete {
+        if answer.event(&event.name, &event.data, &mut events)? == Flow::Complete {
             break;
         }
     }
-    fold.finish()
+    answer.finish()
 }
 
 /// Some servers name no content type, so the first byte decides where the header does not: JSON opens with a brace.
@@ -77,23 +77,19 @@ fn is_event_stream(headers: &reqwest::header::HeaderMap, body: &[u8]) -> bool {
     !kind.contains("json") && body.iter().find(|b| !b.is_ascii_whitespace()).is_some_and(|b| *b != b'{')
 }
 
-/// An answer that came in one piece as the events that a streamed one would have given.
-pub(crate) fn events_of(message: &AssistantMessage, out: &mut Vec<ModelEvent>) {
-    for (block, item) in message.content.iter().enumerate() {
-        match item {
-            Block::Text(b) => out.push(ModelEvent::Text { block, delta: b.text.clone() }),
-            Block::Reasoning(b) if !b.text.is_empty() => {
-                out.push(ModelEvent::Reasoning { block, delta: b.text.clone() });
-            }
-            Block::ToolCall(b) => {
-                out.push(ModelEvent::ToolCall { block, id: b.id.clone(), name: b.name.clone() });
-                out.push(ModelEvent::ToolArgs { block, delta: b.args.to_string() });
-            }
-            Block::InvalidToolCall(b) => {
-                out.push(ModelEvent::ToolCall { block, id: b.id.clone(), name: b.name.clone() });
-                out.push(ModelEvent::ToolArgs { block, delta: b.raw.clone() });
-            }
-            _ => {}
-        }
+/// Reads JSON that a provider sent; `what` it is is told where it is none.
+pub(crate) fn parse_json(what: &str, bytes: &[u8]) -> Result<Value, ModelError> {
+    serde_json::from_slice(bytes).map_err(|error| ModelError::protocol(format!("{what} is not valid JSON: {error}")))
+}
+
+/// Adds a piece of a field: texts, lists and objects grow, everything else is replaced. That is right for the fields we
+/// know and the best guess for new ones.
+pub(crate) fn merge_delta(target: &mut Value, delta: Value) {
+    match (target, delta) {
+        (Value::String(text), Value::String(more)) => text.push_str(&more),
+        (Value::Array(list), Value::Array(more)) => list.extend(more),
+        (Value::Object(object), Value::Object(more)) => object.extend(more),
+        (_, Value::Null) => {}
+        (target, delta) => *target = delta,
     }
 }

@@ -3,11 +3,11 @@
 use deepagents_core::model::ModelEvent;
 use serde_json::{Map, Value};
 
-use super::fold::StreamFold;
-use super::part::{Args, Call, Part};
+use super::decode::MessageDecoder;
+use super::part::{Call, Part};
 use super::read::take_text;
 
-impl StreamFold {
+impl MessageDecoder {
     /// A call or a piece of one. Servers disagree on what they repeat: index, id, both or neither.
     pub(super) fn call(&mut self, position: usize, mut delta: Map<String, Value>, out: &mut Vec<ModelEvent>) {
         let id = take_text(&mut delta, "id");
@@ -41,18 +41,12 @@ impl StreamFold {
         if call.name.is_empty() {
             call.name = name;
         }
-        let mut more = String::new();
-        match (function.remove("arguments"), &mut call.args) {
-            (Some(Value::String(text)), Args::Raw(raw)) => {
-                raw.push_str(&text);
-                more = text;
-            }
-            (Some(object @ Value::Object(_)), args) => {
-                more = object.to_string();
-                *args = Args::Object(object);
-            }
-            _ => {}
-        }
+        let more = match function.remove("arguments") {
+            Some(Value::String(text)) => text,
+            Some(object @ Value::Object(_)) => object.to_string(),
+            _ => String::new(),
+        };
+        call.raw.push_str(&more);
         function.retain(|_, value| !value.is_null());
         delta.retain(|_, value| !value.is_null());
         call.function.extend(function);
@@ -62,12 +56,8 @@ impl StreamFold {
         } else if !call.name.is_empty() {
             call.announced = true;
             out.push(ModelEvent::ToolCall { block, id: call.id.clone(), name: call.name.clone() });
-            let so_far = match &call.args {
-                Args::Raw(raw) => raw.clone(),
-                Args::Object(_) => more,
-            };
-            if !so_far.is_empty() {
-                out.push(ModelEvent::ToolArgs { block, delta: so_far });
+            if !call.raw.is_empty() {
+                out.push(ModelEvent::ToolArgs { block, delta: call.raw.clone() });
             }
         }
     }

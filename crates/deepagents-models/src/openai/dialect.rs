@@ -104,16 +104,22 @@ impl Dialect {
     };
 
     const OPENAI: Self = Self {
-        name: "openai",
-        base_url: Some("https://api.openai.com/v1"),
-        key_variable: Some("OPENAI_API_KEY"),
-        key_required: true,
         max_tokens_field: "max_completion_tokens",
         reasoning: ReasoningForm::Hidden,
         malformed_arguments: true,
         unknown_fields: true,
-        ..Self::BASE
+        ..Self::service("openai", "https://api.openai.com/v1", "OPENAI_API_KEY")
     };
+
+    /// A service that refuses calls without a key.
+    const fn service(name: &'static str, base_url: &'static str, key_variable: &'static str) -> Self {
+        Self { key_required: true, ..Self::local(name, base_url, key_variable) }
+    }
+
+    /// A server that people run themselves.
+    const fn local(name: &'static str, base_url: &'static str, key_variable: &'static str) -> Self {
+        Self { name, base_url: Some(base_url), key_variable: Some(key_variable), ..Self::BASE }
+    }
 
     /// The dialects of known services, `custom` last.
     pub fn all() -> &'static [Self] {
@@ -142,74 +148,41 @@ static TABLE: [Dialect; 11] = [
         ..Dialect::OPENAI
     },
     Dialect {
-        name: "openrouter",
-        base_url: Some("https://openrouter.ai/api/v1"),
-        key_variable: Some("OPENROUTER_API_KEY"),
-        key_required: true,
         reasoning: ReasoningForm::Field("reasoning"),
         malformed_arguments: true,
         unknown_fields: true,
         cache_marks: true,
-        ..Dialect::BASE
+        ..Dialect::service("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY")
     },
     Dialect {
-        name: "deepseek",
-        base_url: Some("https://api.deepseek.com"),
-        key_variable: Some("DEEPSEEK_API_KEY"),
-        key_required: true,
         output: OutputForm::JsonObject,
         parallel_field: false,
         malformed_arguments: true,
-        ..Dialect::BASE
+        ..Dialect::service("deepseek", "https://api.deepseek.com", "DEEPSEEK_API_KEY")
     },
     Dialect {
-        name: "groq",
-        base_url: Some("https://api.groq.com/openai/v1"),
-        key_variable: Some("GROQ_API_KEY"),
-        key_required: true,
         max_tokens_field: "max_completion_tokens",
         reasoning: ReasoningForm::Field("reasoning"),
-        ..Dialect::BASE
+        ..Dialect::service("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY")
     },
     Dialect {
-        name: "mistral",
-        base_url: Some("https://api.mistral.ai/v1"),
-        key_variable: Some("MISTRAL_API_KEY"),
-        key_required: true,
         reasoning: ReasoningForm::Content,
         asks_usage: false,
         any_tool: "any",
         call_ids: CallIds::NineAlphanumerics,
         malformed_arguments: true,
-        ..Dialect::BASE
+        ..Dialect::service("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY")
     },
     Dialect {
-        name: "xai",
-        base_url: Some("https://api.x.ai/v1"),
-        key_variable: Some("XAI_API_KEY"),
-        key_required: true,
         max_tokens_field: "max_completion_tokens",
-        ..Dialect::BASE
+        ..Dialect::service("xai", "https://api.x.ai/v1", "XAI_API_KEY")
     },
     Dialect {
-        name: "ollama",
-        base_url: Some("http://localhost:11434/v1"),
-        key_variable: Some("OLLAMA_API_KEY"),
         reasoning: ReasoningForm::Field("reasoning"),
         parallel_field: false,
-        ..Dialect::BASE
+        ..Dialect::local("ollama", "http://localhost:11434/v1", "OLLAMA_API_KEY")
     },
-    Dialect {
-        name: "llamacpp",
-        base_url: Some("http://localhost:8080/v1"),
-        key_variable: Some("LLAMACPP_API_KEY"),
-        ..Dialect::BASE
-    },
-    Dialect {
-        name: "vllm",
-        base_url: Some("http://localhost:8000/v1"),
-        key_variable: Some("VLLM_API_KEY"),
-        ..Dialect::BASE
-    },
+    Dialect::local("llamacpp", "http://localhost:8080/v1", "LLAMACPP_API_KEY"),
+    Dialect::local("vllm", "http://localhost:8000/v1", "VLLM_API_KEY"),
     Dialect::BASE,
 ];

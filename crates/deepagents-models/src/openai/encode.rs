@@ -4,13 +4,15 @@ use std::borrow::Cow;
 
 use deepagents_core::model::{ModelError, ModelRequest, OutputSchema, ToolChoice};
 use deepagents_core::tool::ToolSpec;
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Value, json};
 
 use super::Chat;
 use super::dialect::OutputForm;
-use super::items::{Item, items};
+use super::items::{Content, Item, Part, items};
 use crate::extra::{Extra, Fields};
+use crate::parts::TextPart;
 use crate::schema;
 
 /// The body of a request.
@@ -34,21 +36,21 @@ pub(super) fn body(chat: &Chat, request: &ModelRequest, stream: bool) -> Result<
 fn system<'a>(chat: &'a Chat, request: &'a ModelRequest) -> Option<Item<'a>> {
     let blocks = || request.system.iter().filter(|block| !block.text.trim().is_empty());
     let role = chat.dialect.system_role;
-    let told = request.output_schema.as_ref().filter(|_| chat.dialect.output == OutputForm::JsonObject);
-    let told = told.map(|output| {
+    let note = request.output_schema.as_ref().filter(|_| chat.dialect.output == OutputForm::JsonObject);
+    let note = note.map(|output| {
         format!("Answer with one JSON object, and nothing else, that fits this JSON schema:\n{}", output.schema)
     });
-    if chat.dialect.cache_marks && blocks().any(|block| block.cache.is_some()) {
-        let parts = blocks().map(|block| (Cow::Borrowed(&*block.text), block.cache));
-        return Some(Item::System { role, parts: parts.chain(told.map(|text| (Cow::Owned(text), None))).collect() });
-    }
-    let mut texts: Vec<Cow<'a, str>> = blocks().map(|block| Cow::Borrowed(&*block.text)).collect();
-    texts.extend(told.map(Cow::Owned));
-    let text = match texts.len() {
-        0 | 1 => texts.pop()?,
-        _ => Cow::Owned(texts.join("\n\n")),
+    let mut parts: Vec<(Cow<'a, str>, _)> = blocks().map(|block| ((&*block.text).into(), block.cache)).collect();
+    parts.extend(note.map(|text| (text.into(), None)));
+    let is_marked = chat.dialect.cache_marks && parts.iter().any(|(_, mark)| mark.is_some());
+    let content = match parts.len() {
+        _ if is_marked => {
+            Content::Parts(parts.into_iter().map(|(text, mark)| Part::Text(TextPart::new(text, mark))).collect())
+        }
+        0 | 1 => Content::Text(parts.pop()?.0),
+        _ => Content::Text(parts.iter().map(|(text, _)| &**text).collect::<Vec<_>>().join("\n\n").into()),
     };
-    Some(Item::System { role, parts: vec![(text, None)] })
+    Some(Item::plain(role, content))
 }
 
 struct Body<'a> {
@@ -104,33 +106,29 @@ impl Serialize for Body<'_> {
         fields.put_some("response_format", self.response_format())?;
         fields.put_extra(&[])?;
         if !self.request.tools.is_empty() {
-            let tools: Vec<Tool<'_>> = self.request.tools.iter().map(|spec| Tool(spec)).collect();
-            fields.put("tools", &tools)?;
+            fields.put("tools", &self.request.tools.iter().map(|spec| Tool::new(spec)).collect::<Vec<_>>())?;
         }
         fields.put("messages", &self.items)?;
         fields.map.end()
     }
 }
 
-struct Tool<'a>(&'a ToolSpec);
-
-struct Function<'a>(&'a ToolSpec);
-
-impl Serialize for Tool<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("type", "function")?;
-        map.serialize_entry("function", &Function(self.0))?;
-        map.end()
-    }
+#[derive(Serialize)]
+struct Tool<'a> {
+    r#type: &'static str,
+    function: Function<'a>,
 }
 
-impl Serialize for Function<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("name", &self.0.name)?;
-        map.serialize_entry("description", &self.0.description)?;
-        map.serialize_entry("parameters", &self.0.schema)?;
-        map.end()
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Value,
+}
+
+impl<'a> Tool<'a> {
+    fn new(spec: &'a ToolSpec) -> Self {
+        let function = Function { name: &spec.name, description: &spec.description, parameters: &spec.schema };
+        Self { r#type: "function", function }
     }
 }

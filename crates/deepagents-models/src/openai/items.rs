@@ -3,69 +3,89 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use deepagents_core::message::{AssistantMessage, Block, Message, ToolMessage};
+use deepagents_core::message::{Block, Media, MediaKind, MediaSource, Message, ToolMessage};
 use deepagents_core::model::{CacheTtl, ModelError, ModelRequest};
-use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use serde::ser::{Serialize, Serializer};
+use serde_json::Value;
 
 use super::Chat;
-use super::dialect::{CallIds, Dialect, ReasoningForm};
-use super::media::MediaPart;
-use super::said::{Said, wire_id};
+use super::assistant::{Assistant, provider_call_id};
+use super::dialect::{CallIds, Dialect};
+use crate::parts::{TextPart, is_from};
 
 /// One message of the body.
+#[derive(serde::Serialize)]
+#[serde(untagged)]
 pub(super) enum Item<'a> {
-    /// The system prompt.
-    System { role: &'static str, parts: Vec<(Cow<'a, str>, Option<CacheTtl>)> },
-    /// What the user says.
-    User { content: &'a [Block], mark: Option<CacheTtl> },
+    /// What the system or the user says, or the result of a call.
+    Plain {
+        role: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tool_call_id: Option<Cow<'a, str>>,
+        content: Content<'a>,
+    },
     /// What the model said.
-    Assistant { said: &'a AssistantMessage, own: bool, dialect: &'a Dialect },
-    /// The result of a call.
-    Tool { result: &'a ToolMessage, id: Cow<'a, str>, mark: Option<CacheTtl> },
-    /// Media of the results before, which a result cannot hold.
-    Attachments(Vec<&'a ToolMessage>),
+    Assistant(Assistant<'a>),
+}
+
+/// The content of a message.
+#[derive(serde::Serialize)]
+#[serde(untagged)]
+pub(super) enum Content<'a> {
+    Text(Cow<'a, str>),
+    Parts(Vec<Part<'a>>),
+    Null,
+}
+
+/// An item of a content array.
+#[derive(serde::Serialize)]
+#[serde(untagged)]
+pub(super) enum Part<'a> {
+    Text(TextPart<'a>),
+    Media(MediaPart<'a>),
+    /// The service's own item.
+    Verbatim(Cow<'a, Value>),
+}
+
+impl<'a> Item<'a> {
+    pub(super) fn plain(role: &'static str, content: Content<'a>) -> Self {
+        Self::Plain { role, tool_call_id: None, content }
+    }
 }
 
 /// The conversation as the service takes it.
 pub(super) fn items<'a>(chat: &'a Chat, request: &'a ModelRequest) -> Result<Vec<Item<'a>>, ModelError> {
     let dialect = &chat.dialect;
     let mut items = Vec::with_capacity(request.messages.len() + 1);
-    let mut attached: Vec<&ToolMessage> = Vec::new();
-    // Ids that the service gave itself stay as they are; those of others are brought into its form.
+    // Media of the results before, which a result cannot hold.
+    let mut attached: Vec<Part<'a>> = Vec::new();
     let mut own_ids: HashMap<&str, bool> = HashMap::new();
     for (index, message) in request.messages.iter().enumerate() {
         let marks = request.cache.messages.iter().rev().filter(|_| dialect.cache_marks);
         let mark = marks.clone().find(|(at, _)| *at == index).map(|(_, ttl)| *ttl);
         if !matches!(&**message, Message::Tool(_)) && !attached.is_empty() {
-            items.push(Item::Attachments(std::mem::take(&mut attached)));
+            items.push(Item::plain("user", Content::Parts(std::mem::take(&mut attached))));
         }
         match &**message {
             Message::User(user) if user.content.is_empty() => {}
-            Message::User(user) => items.push(Item::User { content: &user.content, mark }),
-            Message::Assistant(said) => {
-                let own = said
-                    .origin
-                    .as_ref()
-                    .is_some_and(|origin| origin.api == chat.origin.api && origin.provider == chat.origin.provider);
+            Message::User(user) => items.push(Item::plain("user", user_content(&user.content, mark)?)),
+            Message::Assistant(answer) => {
+                let own = is_from(answer, &chat.origin);
                 if dialect.call_ids != CallIds::Any {
-                    own_ids.extend(said.call_ids().map(|id| (id, own)));
+                    own_ids.extend(answer.call_ids().map(|id| (id, own)));
                 }
-                if says_something(said, own, dialect) {
-                    items.push(Item::Assistant { said, own, dialect });
-                }
+                items.extend(Assistant::new(&answer.content, own, dialect).map(Item::Assistant));
             }
             Message::Tool(result) => {
                 let own = own_ids.get(result.call_id.as_str()).copied().unwrap_or_default();
-                items.push(Item::Tool { result, id: wire_id(&result.call_id, own, dialect), mark });
-                if result.content.iter().any(|block| matches!(block, Block::Media(_))) {
-                    attached.push(result);
-                }
+                items.push(tool_result(result, own, dialect, mark));
+                attach(result, &mut attached)?;
             }
             _ => return Err(ModelError::invalid("a message has a role that Chat Completions does not know")),
         }
     }
     if !attached.is_empty() {
-        items.push(Item::Attachments(attached));
+        items.push(Item::plain("user", Content::Parts(attached)));
     }
     if items.is_empty() {
         return Err(ModelError::invalid("there is nothing to send: add at least one message with content"));
@@ -73,61 +93,31 @@ pub(super) fn items<'a>(chat: &'a Chat, request: &'a ModelRequest) -> Result<Vec
     Ok(items)
 }
 
-fn says_something(said: &AssistantMessage, own: bool, dialect: &Dialect) -> bool {
-    said.content.iter().any(|block| match block {
-        Block::Text(text) => !text.text.is_empty(),
-        Block::ToolCall(_) | Block::InvalidToolCall(_) => true,
-        Block::Reasoning(_) => own && dialect.reasoning != ReasoningForm::Hidden,
-        _ => false,
-    })
-}
-
-impl Serialize for Item<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        match self {
-            Self::System { role, parts } => {
-                map.serialize_entry("role", role)?;
-                match parts.as_slice() {
-                    [(text, None)] => map.serialize_entry("content", text)?,
-                    _ => map.serialize_entry("content", &Marked(parts))?,
-                }
-            }
-            Self::User { content, mark } => {
-                map.serialize_entry("role", "user")?;
-                if mark.is_none() && content.iter().all(|block| block.as_text().is_some()) {
-                    map.serialize_entry("content", &joined(content))?;
-                } else {
-                    map.serialize_entry("content", &Parts { content, mark: *mark })?;
-                }
-            }
-            Self::Assistant { said, own, dialect } => {
-                map.serialize_entry("role", "assistant")?;
-                Said { content: &said.content, own: *own, dialect }.put(&mut map)?;
-            }
-            Self::Tool { result, id, mark } => {
-                map.serialize_entry("role", "tool")?;
-                map.serialize_entry("tool_call_id", id)?;
-                let text = result_text(result);
-                match mark {
-                    Some(_) => map.serialize_entry("content", &Marked(&[(text, *mark)]))?,
-                    None => map.serialize_entry("content", &text)?,
-                }
-            }
-            Self::Attachments(results) => {
-                map.serialize_entry("role", "user")?;
-                map.serialize_entry("content", &Attached(results))?;
-            }
-        }
-        map.end()
+/// A user's content: one text where that says it all.
+fn user_content(content: &[Block], mark: Option<CacheTtl>) -> Result<Content<'_>, ModelError> {
+    if mark.is_none() && content.iter().all(|block| block.as_text().is_some()) {
+        return Ok(Content::Text(joined(content)));
     }
+    let last_text = content.iter().rposition(|block| block.as_text().is_some());
+    let mut parts = Vec::with_capacity(content.len());
+    for (at, block) in content.iter().enumerate() {
+        match block {
+            Block::Text(text) if !text.text.is_empty() => {
+                let mark = mark.filter(|_| last_text == Some(at));
+                parts.push(Part::Text(TextPart::new(&text.text, mark)));
+            }
+            Block::Media(media) => parts.push(Part::Media(MediaPart::new(media)?)),
+            Block::ProviderItem(opaque) => parts.push(Part::Verbatim(Cow::Borrowed(opaque.native.value()))),
+            _ => {}
+        }
+    }
+    Ok(Content::Parts(parts))
 }
 
 /// The texts among some blocks, joined by newlines; borrowed when there is one.
-fn joined(content: &[Block]) -> Cow<'_, str> {
-    let mut texts = content.iter().filter_map(Block::as_text);
-    let Some(first) = texts.next() else { return Cow::Borrowed("") };
-    let mut text = Cow::Borrowed(first);
+pub(super) fn joined<'a>(content: impl IntoIterator<Item = &'a Block>) -> Cow<'a, str> {
+    let mut texts = content.into_iter().filter_map(Block::as_text);
+    let mut text = Cow::Borrowed(texts.next().unwrap_or_default());
     for more in texts {
         let text = text.to_mut();
         text.push('\n');
@@ -137,90 +127,90 @@ fn joined(content: &[Block]) -> Cow<'_, str> {
 }
 
 /// A result as text. The API has no flag for errors, so the text says it.
-fn result_text(result: &ToolMessage) -> Cow<'_, str> {
-    let text = joined(&result.content);
+fn tool_result<'a>(result: &'a ToolMessage, own: bool, dialect: &Dialect, mark: Option<CacheTtl>) -> Item<'a> {
+    let mut text = joined(&result.content);
     let has_media = result.content.iter().any(|block| matches!(block, Block::Media(_)));
-    match text {
-        text if result.is_error && !text.get(..5).is_some_and(|head| head.eq_ignore_ascii_case("error")) => {
-            Cow::Owned(format!("Error: {text}"))
+    if result.is_error && !text.get(..5).is_some_and(|head| head.eq_ignore_ascii_case("error")) {
+        text = Cow::Owned(format!("Error: {text}"));
+    } else if text.is_empty() && has_media {
+        text = Cow::Borrowed("(the result is attached below)");
+    }
+    let content = match mark {
+        Some(_) => Content::Parts(vec![Part::Text(TextPart::new(text, mark))]),
+        None => Content::Text(text),
+    };
+    Item::Plain { role: "tool", tool_call_id: Some(provider_call_id(&result.call_id, own, dialect)), content }
+}
+
+/// Adds a result's media, which follow in a message of the user.
+fn attach<'a>(result: &'a ToolMessage, attached: &mut Vec<Part<'a>>) -> Result<(), ModelError> {
+    let mut media = result.content.iter().filter_map(|b| if let Block::Media(media) = b { Some(media) } else { None });
+    let Some(first) = media.next() else { return Ok(()) };
+    let text = format!("Attached to the result of {} ({}):", result.name, result.call_id);
+    attached.push(Part::Text(TextPart::new(text, None)));
+    for media in std::iter::once(first).chain(media) {
+        attached.push(Part::Media(MediaPart::new(media)?));
+    }
+    Ok(())
+}
+
+/// A medium as a part of a user's content.
+#[derive(serde::Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum MediaPart<'a> {
+    ImageUrl { image_url: Link<'a> },
+    VideoUrl { video_url: Link<'a> },
+    InputAudio { input_audio: Audio<'a> },
+    File { file: File<'a> },
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Link<'a> {
+    url: Address<'a>,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Audio<'a> {
+    data: &'a str,
+    format: &'static str,
+}
+
+#[derive(serde::Serialize)]
+#[serde(untagged)]
+pub(super) enum File<'a> {
+    Uploaded { file_id: &'a str },
+    Inline { filename: &'a str, file_data: Address<'a> },
+}
+
+/// Where the bytes are, as one text: an address or the bytes themselves.
+pub(super) struct Address<'a>(&'a Media);
+
+impl Serialize for Address<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0.source {
+            MediaSource::Base64(data) => serializer.collect_str(&format_args!("data:{};base64,{data}", self.0.mime)),
+            MediaSource::Url(url) => serializer.serialize_str(url),
+            _ => Err(serde::ser::Error::custom("only documents can be named by the id of an uploaded file here")),
         }
-        text if text.is_empty() && has_media => Cow::Borrowed("(the result is attached below)"),
-        text => text,
     }
 }
 
-/// Text parts with their cache marks.
-struct Marked<'a>(&'a [(Cow<'a, str>, Option<CacheTtl>)]);
-
-impl Serialize for Marked<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(|(text, mark)| TextPart { text, mark: *mark }))
-    }
-}
-
-/// A text with its cache mark.
-pub(super) struct TextPart<'a> {
-    pub(super) text: &'a str,
-    pub(super) mark: Option<CacheTtl>,
-}
-
-impl Serialize for TextPart<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("type", "text")?;
-        map.serialize_entry("text", self.text)?;
-        match self.mark {
-            None => {}
-            Some(CacheTtl::FiveMinutes) => {
-                map.serialize_entry("cache_control", &HashMap::from([("type", "ephemeral")]))?;
+impl<'a> MediaPart<'a> {
+    fn new(media: &'a Media) -> Result<Self, ModelError> {
+        let url = Address(media);
+        Ok(match (media.kind, &media.source) {
+            (MediaKind::Image, _) => Self::ImageUrl { image_url: Link { url } },
+            (MediaKind::Video, _) => Self::VideoUrl { video_url: Link { url } },
+            (MediaKind::Audio, MediaSource::Base64(data)) => {
+                let is_wav = media.mime.ends_with("wav") || media.mime.ends_with("wave");
+                Self::InputAudio { input_audio: Audio { data, format: if is_wav { "wav" } else { "mp3" } } }
             }
-            Some(CacheTtl::OneHour) => {
-                map.serialize_entry("cache_control", &serde_json::json!({"type": "ephemeral", "ttl": "1h"}))?;
+            (MediaKind::File, MediaSource::FileId(file_id)) => Self::File { file: File::Uploaded { file_id } },
+            (MediaKind::File, _) => {
+                let filename = media.name.as_deref().unwrap_or("document.pdf");
+                Self::File { file: File::Inline { filename, file_data: url } }
             }
-        }
-        map.end()
-    }
-}
-
-/// A user's content as parts.
-struct Parts<'a> {
-    content: &'a [Block],
-    mark: Option<CacheTtl>,
-}
-
-impl Serialize for Parts<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let last_text = self.content.iter().rposition(|block| block.as_text().is_some());
-        let mut list = serializer.serialize_seq(None)?;
-        for (at, block) in self.content.iter().enumerate() {
-            match block {
-                Block::Text(text) if !text.text.is_empty() => {
-                    let mark = self.mark.filter(|_| last_text == Some(at));
-                    list.serialize_element(&TextPart { text: &text.text, mark })?;
-                }
-                Block::Media(media) => list.serialize_element(&MediaPart(media))?,
-                Block::Opaque(opaque) => list.serialize_element(opaque.native.value())?,
-                _ => {}
-            }
-        }
-        list.end()
-    }
-}
-
-struct Attached<'a>(&'a [&'a ToolMessage]);
-
-impl Serialize for Attached<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(None)?;
-        for result in self.0 {
-            let text = format!("Attached to the result of {} ({}):", result.name, result.call_id);
-            list.serialize_element(&TextPart { text: &text, mark: None })?;
-            for block in &result.content {
-                if let Block::Media(media) = block {
-                    list.serialize_element(&MediaPart(media))?;
-                }
-            }
-        }
-        list.end()
+            _ => return Err(ModelError::invalid(format!("{} content cannot be sent this way", media.mime))),
+        })
     }
 }

@@ -1,29 +1,28 @@
 //! OpenAI's Chat Completions API, and the services that speak dialects of it.
 
+mod assistant;
 mod call_id;
 mod calls;
+mod decode;
 mod dialect;
 mod encode;
-mod fold;
 mod items;
-mod media;
 mod part;
 mod read;
-mod said;
 
 use std::sync::Arc;
 
 use deepagents_core::message::Origin;
-use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest};
-use futures_core::stream::BoxStream;
+use deepagents_core::model::{ModelError, ModelRequest};
 use serde_json::{Map, Value};
 
 pub use dialect::{CallIds, Dialect, OutputForm, ReasoningForm};
 
 use crate::catalogue;
+use crate::client::HttpModel;
 use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
-use crate::http::{AuthHeader, Endpoint, Fold, Wire, call, decode_recorded};
+use crate::http::{AnswerDecoder, AuthHeader, Endpoint, Wire};
 
 /// The name of this wire in [`Origin::api`].
 pub const API: &str = "openai-chat";
@@ -39,13 +38,7 @@ pub const API: &str = "openai-chat";
 /// let model = OpenAiChat::new(dialect, "openai/gpt-oss-120b", ModelConfig::default())?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
-pub struct OpenAiChat {
-    name: String,
-    endpoint: Arc<Endpoint>,
-    wire: Arc<Chat>,
-    profile: ModelProfile,
-}
+pub type OpenAiChat = HttpModel<Chat>;
 
 impl OpenAiChat {
     /// A model of this name. Nothing is opened until the first call.
@@ -81,46 +74,11 @@ impl OpenAiChat {
             profile,
         })
     }
-
-    /// The body that a request is sent with.
-    ///
-    /// # Errors
-    /// [`ModelError::Invalid`] for what the service could not take.
-    pub fn request_body(&self, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
-        self.wire.encode(request, self.endpoint.streaming)
-    }
-
-    /// Reads a recorded answer, plain or streamed, exactly as a live one is read.
-    ///
-    /// # Errors
-    /// What a live call would fail with, retries aside.
-    pub fn decode(
-        &self,
-        status: u16,
-        headers: &reqwest::header::HeaderMap,
-        body: &[u8],
-    ) -> Result<Decoded, ModelError> {
-        decode_recorded(&*self.wire, status, headers, body)
-    }
 }
 
-impl ChatModel for OpenAiChat {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn profile(&self) -> ModelProfile {
-        self.profile.clone()
-    }
-
-    fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        call(Arc::clone(&self.endpoint), Arc::clone(&self.wire) as Arc<dyn Wire>, request)
-    }
-}
-
-/// The wire: what the encoder and decoder need to know of the model.
+/// The wire of Chat Completions: what the encoder and decoder need to know of the model.
 #[derive(Debug)]
-struct Chat {
+pub struct Chat {
     origin: Origin,
     dialect: Dialect,
     extra: Map<String, Value>,
@@ -132,10 +90,10 @@ impl Wire for Chat {
     }
 
     fn decode(&self, body: &[u8]) -> Result<Decoded, ModelError> {
-        fold::whole(&self.origin, &self.dialect, body)
+        decode::whole(&self.origin, &self.dialect, body)
     }
 
-    fn fold(&self) -> Box<dyn Fold> {
-        Box::new(fold::StreamFold::new(self.origin.clone(), self.dialect.clone()))
+    fn answer_decoder(&self) -> Box<dyn AnswerDecoder> {
+        Box::new(decode::MessageDecoder::new(self.origin.clone(), self.dialect.clone()))
     }
 }

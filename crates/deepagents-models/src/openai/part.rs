@@ -1,6 +1,6 @@
 //! What an answer is made of while it is read, and the blocks it becomes.
 
-use deepagents_core::message::{Block, InvalidToolCall, Native, Opaque, Reasoning, Text, ToolCall};
+use deepagents_core::message::{Block, InvalidToolCall, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall};
 use serde_json::{Map, Value, json};
 
 use super::call_id;
@@ -36,25 +36,14 @@ pub(super) struct Call {
     pub(super) index: Option<u64>,
     pub(super) id: String,
     pub(super) name: String,
-    pub(super) args: Args,
+    /// The arguments, as text; some servers send them as an object.
+    pub(super) raw: String,
     /// Fields of the call that we do not know.
     pub(super) fields: Map<String, Value>,
     /// Fields of its `function` that we do not know.
     pub(super) function: Map<String, Value>,
     /// Whether its beginning was told.
     pub(super) announced: bool,
-}
-
-/// The arguments, as text or, from some servers, as an object.
-pub(super) enum Args {
-    Raw(String),
-    Object(Value),
-}
-
-impl Default for Args {
-    fn default() -> Self {
-        Self::Raw(String::new())
-    }
 }
 
 /// What a part needs to know of its answer to become a block.
@@ -70,12 +59,12 @@ impl Part {
         match self {
             Self::Text(text) => Block::text(text),
             Self::Refusal(text) => {
-                let native = Some(Native::new(json!({"refusal": text})));
+                let native = Some(ProviderItem::new(json!({"refusal": text})));
                 Block::Text(Text { text, native })
             }
             Self::Reasoning(thought) => thought.into_block(whole.dialect),
             Self::Call(call) => call.into_block(at, whole),
-            Self::Item(item) => Block::Opaque(Opaque { native: Native::new(item) }),
+            Self::Item(item) => Block::ProviderItem(ProviderBlock { native: ProviderItem::new(item) }),
         }
     }
 }
@@ -87,9 +76,7 @@ impl Thought {
             // An item of a content array; what it usually says is built from the text again.
             (!item.is_empty()).then(|| {
                 let mut native = thinking_item(&text);
-                if let Value::Object(native) = &mut native {
-                    native.extend(item);
-                }
+                add(&mut native, &item);
                 native
             })
         } else {
@@ -108,7 +95,7 @@ impl Thought {
                 Value::Object(native)
             })
         };
-        Block::Reasoning(Reasoning { text, native: native.map(Native::new) })
+        Block::Reasoning(Reasoning { text, native: native.map(ProviderItem::new) })
     }
 }
 
@@ -122,42 +109,37 @@ impl Call {
         if self.id.is_empty() {
             self.id = call_id::generated(whole.dialect.call_ids, whole.answer, at);
         }
-        let raw = match &self.args {
-            Args::Raw(raw) if raw.trim().is_empty() && whole.cut == Some(at) => {
-                return self.invalid(args::CUT_OFF.to_owned());
-            }
-            Args::Raw(raw) => raw.clone(),
-            Args::Object(args) => args.to_string(),
-        };
-        match args::parse(&raw) {
+        let is_empty = self.raw.trim().is_empty();
+        if is_empty && whole.cut == Some(at) {
+            return self.invalid(args::CUT_OFF.to_owned());
+        }
+        match args::parse(&self.raw) {
             Ok(args) => {
                 let more = !self.fields.is_empty() || !self.function.is_empty();
-                let again = args.to_string();
-                let native = (more || (!raw.trim().is_empty() && again != raw)).then(|| self.native(raw));
+                let rewritten = args.to_string();
+                let native = (more || (!is_empty && rewritten != self.raw)).then(|| self.native());
                 Block::ToolCall(ToolCall { id: self.id, name: self.name, args, native })
             }
             Err(error) => self.invalid(error),
         }
     }
 
-    fn native(&mut self, raw: String) -> Native {
-        let mut function = Map::new();
-        function.insert("name".to_owned(), Value::String(self.name.clone()));
-        function.insert("arguments".to_owned(), Value::String(if raw.is_empty() { "{}".to_owned() } else { raw }));
-        function.extend(std::mem::take(&mut self.function));
-        let mut item = Map::new();
-        item.insert("id".to_owned(), Value::String(self.id.clone()));
-        item.insert("type".to_owned(), Value::String("function".to_owned()));
-        item.insert("function".to_owned(), Value::Object(function));
-        item.extend(std::mem::take(&mut self.fields));
-        Native::new(Value::Object(item))
+    fn native(&self) -> ProviderItem {
+        let arguments = if self.raw.is_empty() { "{}" } else { self.raw.as_str() };
+        let mut function = json!({"name": self.name, "arguments": arguments});
+        add(&mut function, &self.function);
+        let mut item = json!({"id": self.id, "type": "function", "function": function});
+        add(&mut item, &self.fields);
+        ProviderItem::new(item)
     }
 
     fn invalid(self, error: String) -> Block {
-        let raw = match self.args {
-            Args::Raw(raw) => raw,
-            Args::Object(args) => args.to_string(),
-        };
-        Block::InvalidToolCall(InvalidToolCall { id: self.id, name: self.name, raw, error })
+        Block::InvalidToolCall(InvalidToolCall { id: self.id, name: self.name, raw: self.raw, error })
+    }
+}
+
+fn add(object: &mut Value, more: &Map<String, Value>) {
+    if let Value::Object(object) = object {
+        object.extend(more.clone());
     }
 }

@@ -5,7 +5,6 @@
 //! depend on the request, so that agents that run at the same time can each have their own script.
 
 mod history;
-mod play;
 mod rules;
 mod turn;
 
@@ -14,14 +13,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest};
 use futures_core::stream::BoxStream;
-use futures_util::stream;
+use futures_util::{FutureExt, stream};
 
 pub use history::check_history;
 pub use rules::ScriptedRules;
-pub use turn::{IntoCall, ScriptedCall, Turn};
+pub use turn::{IntoCall, Turn};
 
+use crate::events::events_of;
 use rules::Script;
-use turn::Answer;
+use turn::{Answer, Body};
 
 /// Characters in a delta unless told otherwise.
 const CHUNK: usize = 8;
@@ -150,6 +150,22 @@ impl ScriptedModel {
     }
 }
 
+impl ScriptedModel {
+    fn play(&self, answer: Answer) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let events = stream::iter(match answer.body {
+            Body::Events(events) => events,
+            Body::Output(output) => {
+                let events = events_of(&output.message, self.chunk).into_iter();
+                events.chain([ModelEvent::Finished(output)]).map(Ok).collect()
+            }
+        });
+        if answer.delay.is_zero() {
+            return Box::pin(events);
+        }
+        Box::pin(tokio::time::sleep(answer.delay).map(|()| events).flatten_stream())
+    }
+}
+
 impl fmt::Debug for ScriptedModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ScriptedModel").field("name", &self.name).field("remaining", &self.remaining()).finish()
@@ -167,7 +183,7 @@ impl ChatModel for ScriptedModel {
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         match self.answer(&request) {
-            Ok(answer) => play::play(answer, self.chunk),
+            Ok(answer) => self.play(answer),
             Err(error) => Box::pin(stream::iter([Err(error)])),
         }
     }

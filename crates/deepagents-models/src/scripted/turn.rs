@@ -50,46 +50,32 @@ pub(super) enum Body {
     Events(Vec<Result<ModelEvent, ModelError>>),
 }
 
-/// A call of a turn: a tool's name and arguments, and an id where one is given.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ScriptedCall {
-    name: String,
-    args: Value,
-    id: Option<String>,
-}
-
 /// What makes a call: `(name, args)`, or `(id, name, args)`.
 pub trait IntoCall {
-    /// The call.
-    fn into_call(self) -> ScriptedCall;
-}
-
-impl IntoCall for ScriptedCall {
-    fn into_call(self) -> ScriptedCall {
-        self
-    }
+    /// The call; its id is empty where none is given.
+    fn into_call(self) -> Block;
 }
 
 impl<N: Into<String>> IntoCall for (N, Value) {
-    fn into_call(self) -> ScriptedCall {
-        ScriptedCall { name: self.0.into(), args: self.1, id: None }
+    fn into_call(self) -> Block {
+        Block::call("", self.0, self.1)
     }
 }
 
 impl<I: Into<String>, N: Into<String>> IntoCall for (I, N, Value) {
-    fn into_call(self) -> ScriptedCall {
-        ScriptedCall { name: self.1.into(), args: self.2, id: Some(self.0.into()) }
+    fn into_call(self) -> Block {
+        Block::call(self.0, self.1, self.2)
     }
 }
 
 impl Turn {
-    fn of(kind: Kind) -> Self {
+    fn new(kind: Kind) -> Self {
         Self { kind, delay: Duration::ZERO }
     }
 
     /// An answer of these blocks, as they are; calls with an empty id are numbered.
     pub fn blocks(content: impl IntoIterator<Item = Block>) -> Self {
-        Self::of(Kind::Output { content: content.into_iter().collect(), usage: None, stop: None })
+        Self::new(Kind::Output { content: content.into_iter().collect(), usage: None, stop: None })
     }
 
     /// An answer in words.
@@ -104,10 +90,7 @@ impl Turn {
 
     /// Several tool calls at once, as `(name, args)` or `(id, name, args)`.
     pub fn calls<C: IntoCall>(calls: impl IntoIterator<Item = C>) -> Self {
-        Self::blocks(calls.into_iter().map(|call| {
-            let call = call.into_call();
-            Block::call(call.id.unwrap_or_default(), call.name, call.args)
-        }))
+        Self::blocks(calls.into_iter().map(IntoCall::into_call))
     }
 
     /// A failure before anything was said.
@@ -118,12 +101,12 @@ impl Turn {
     /// These events and nothing more: broken streams, retries, an answer that ends without
     /// [`ModelEvent::Finished`].
     pub fn raw(events: impl IntoIterator<Item = Result<ModelEvent, ModelError>>) -> Self {
-        Self::of(Kind::Raw(events.into_iter().collect()))
+        Self::new(Kind::Raw(events.into_iter().collect()))
     }
 
     /// A turn computed from the request. A delay of this turn and of the one computed add up.
     pub fn with(answer: impl Fn(&ModelRequest) -> Self + Send + Sync + 'static) -> Self {
-        Self::of(Kind::With(Arc::new(answer)))
+        Self::new(Kind::With(Arc::new(answer)))
     }
 
     /// Words before the calls. Nothing changes in a turn that fails, is raw or is computed.
@@ -180,7 +163,7 @@ impl Turn {
             }
             Kind::Raw(events) => Body::Events(events),
             Kind::Output { content, usage, stop } => {
-                let message = AssistantMessage::of(content);
+                let message = AssistantMessage::new(content);
                 let natural = if message.has_calls() { StopReason::ToolCalls } else { StopReason::End };
                 let mut output = ModelOutput::new(message);
                 output.stop = stop.unwrap_or(natural);

@@ -23,7 +23,7 @@ fn tool(name: &str) -> Arc<ToolSpec> {
 }
 
 fn call(id: &str) -> Message {
-    Message::Assistant(AssistantMessage::of(vec![Block::text("on it"), Block::call(id, "look", json!({"a": 1}))]))
+    Message::Assistant(AssistantMessage::new(vec![Block::text("on it"), Block::call(id, "look", json!({"a": 1}))]))
 }
 
 fn result(id: &str, text: &str) -> Message {
@@ -82,7 +82,7 @@ fn a_whole_request_has_the_shape_the_api_documents() {
 
 #[test]
 fn results_come_first_in_a_turn_and_silent_answers_are_not_sent_but_part_the_turns_around_them() {
-    let silent = Message::Assistant(AssistantMessage::of(vec![Block::text(" \n")]));
+    let silent = Message::Assistant(AssistantMessage::new(vec![Block::text(" \n")]));
     let request = ModelRequest::new(vec![
         Message::user("one"),
         silent,
@@ -127,7 +127,7 @@ fn results_carry_errors_and_images_and_have_no_content_where_there_is_no_output(
 #[test]
 fn invalid_calls_and_foreign_ids_are_made_acceptable() {
     let invalid = InvalidToolCall { id: "a.b:1".into(), name: String::new(), raw: "{".into(), error: "e".into() };
-    let said = AssistantMessage::of(vec![Block::InvalidToolCall(invalid)]);
+    let said = AssistantMessage::new(vec![Block::InvalidToolCall(invalid)]);
     let messages = body(&ModelRequest::new(vec![Message::Assistant(said), result("a.b:1", "bad")]))["messages"].clone();
     assert_eq!(messages[0]["content"][0], json!({"type": "tool_use", "id": "a_b_1", "name": "unnamed", "input": {}}));
     assert_eq!(messages[1]["content"][0]["tool_use_id"], "a_b_1");
@@ -136,7 +136,7 @@ fn invalid_calls_and_foreign_ids_are_made_acceptable() {
 #[test]
 fn a_result_names_its_call_as_the_provider_did_where_that_is_sent_as_it_came() {
     let native = json!({"type": "tool_use", "id": "look:0", "name": "look", "input": {}});
-    let mut said = AssistantMessage::of(vec![Block::call("look:0", "look", json!({}))]);
+    let mut said = AssistantMessage::new(vec![Block::call("look:0", "look", json!({}))]);
     said.origin = Some(deepagents_core::message::Origin {
         api: "anthropic-messages".into(),
         provider: "anthropic".into(),
@@ -154,14 +154,14 @@ fn a_result_names_its_call_as_the_provider_did_where_that_is_sent_as_it_came() {
     };
     assert_eq!(ids(&said), (json!("look_0"), json!("look_0")));
     if let Some(Block::ToolCall(call)) = said.content.first_mut() {
-        call.native = Some(deepagents_core::message::Native::new(native));
+        call.native = Some(deepagents_core::message::ProviderItem::new(native));
     }
     assert_eq!(ids(&said), (json!("look:0"), json!("look:0")));
 }
 
 #[test]
 fn a_mark_never_lands_on_thinking() {
-    let mut said = AssistantMessage::of(vec![Block::text("hm")]);
+    let mut said = AssistantMessage::new(vec![Block::text("hm")]);
     said.origin = Some(deepagents_core::message::Origin {
         api: "anthropic-messages".into(),
         provider: "anthropic".into(),
@@ -170,7 +170,7 @@ fn a_mark_never_lands_on_thinking() {
     let thinking = json!({"type": "thinking", "thinking": "t", "signature": "s"});
     said.content.push(Block::Reasoning(deepagents_core::message::Reasoning {
         text: "t".into(),
-        native: Some(deepagents_core::message::Native::new(thinking.clone())),
+        native: Some(deepagents_core::message::ProviderItem::new(thinking.clone())),
     }));
     let mut request = ModelRequest::new(vec![Message::user("x"), Message::Assistant(said)]);
     request.cache.messages = vec![(1, CacheTtl::FiveMinutes)];

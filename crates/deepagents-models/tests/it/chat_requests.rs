@@ -22,7 +22,7 @@ fn body(dialect: &str, request: &ModelRequest) -> Value {
 }
 
 fn call(id: &str) -> Message {
-    Message::Assistant(AssistantMessage::of(vec![Block::call(id, "look", json!({"a": 1}))]))
+    Message::Assistant(AssistantMessage::new(vec![Block::call(id, "look", json!({"a": 1}))]))
 }
 
 fn image() -> Block {

@@ -2,13 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 #![allow(clippy::indexing_slicing, clippy::panic, reason = "helpers of tests fail the test")]
+#![allow(clippy::disallowed_methods, reason = "tests look at real files and have servers")]
 
 mod anthropic_answers;
 mod anthropic_requests;
 mod chat_answers;
 mod chat_requests;
 mod names;
-mod record;
+mod recording;
 mod scripted;
 mod server;
 mod transport;

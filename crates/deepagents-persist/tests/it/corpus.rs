@@ -12,7 +12,7 @@ const V1: &str = include_str!("../corpus/v1.jsonl");
 
 fn words(log: &str) -> Vec<String> {
     let records = log.lines().zip(0..).map(|(line, at)| decode("t", at, line).unwrap()).collect();
-    let schema = Arc::new(Schema::new([ChannelSpec::of::<MessagesChannel>()]).unwrap());
+    let schema = Arc::new(Schema::new([ChannelSpec::new::<MessagesChannel>()]).unwrap());
     let folded = fold("t", schema, records).unwrap();
     assert!(folded.in_doubt.is_empty());
     folded

@@ -85,7 +85,7 @@ async fn a_full_database_takes_nothing_half_and_goes_on_when_there_is_room() {
     let large = |n: u64| {
         let mut message = Message::user(format!("{n} ").repeat(5_000));
         message.set_id(n.to_string());
-        let update = Update::of::<MessagesChannel>(vec![MessageOp::put(message)]);
+        let update = Update::new::<MessagesChannel>(vec![MessageOp::put(message)]);
         vec![Record::Update { update: deepagents_core::journal::RecordUpdate::Live(update) }, step().remove(0)]
     };
     let mut end = 0;
@@ -255,7 +255,7 @@ async fn a_large_value_takes_its_room_once() {
     for end in 0..20 {
         let mut message = Message::user(&*large);
         message.set_id(end.to_string());
-        let update = Update::of::<MessagesChannel>(vec![MessageOp::put(message)]);
+        let update = Update::new::<MessagesChannel>(vec![MessageOp::put(message)]);
         let record = Record::Update { update: deepagents_core::journal::RecordUpdate::Live(update) };
         database.append("t", fence, end, vec![record]).await.unwrap();
     }

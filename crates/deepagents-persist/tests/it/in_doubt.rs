@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use deepagents_core::agent::Agent;
 use deepagents_core::journal::{Journal, Record};
-use deepagents_core::run::{RunInput, Stop};
+use deepagents_core::run::{FinishReason, RunInput};
 use deepagents_core::tool::{Effect, Tool, ToolContext, ToolError};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ fn agent(journal: Arc<dyn Journal>, given: &Given) -> Agent {
         .tool(tool("write", Effect::write("/a"), false))
         .tool(tool("send", Effect::External, false))
         .tool(tool("pay", Effect::External, true))
-        .dyn_journal(journal)
+        .journal(journal)
         .build()
         .unwrap()
 }
@@ -80,12 +80,12 @@ async fn reads_and_idempotent_calls_are_made_again_with_their_keys_and_others_ar
         assert_eq!(keys.len(), 4, "every call has a key of its own: {first:?}");
         // The process ends when all calls have begun and none has finished.
         let entries = journal.load("whole", None).await.unwrap().entries;
-        let begun = |entry: &deepagents_core::journal::Entry| matches!(entry.record, Record::ToolStarted { .. });
+        let begun = |entry: &deepagents_core::journal::LogEntry| matches!(entry.record, Record::ToolStarted { .. });
         let last = entries.iter().rposition(begun).unwrap() as u64 + 1;
         journal.threads().copy("whole", "killed", Some(last)).await.unwrap();
         let again = Given::default();
         let outcome = agent(journal.clone(), &again).resume("killed").outcome().await.unwrap();
-        assert_eq!(outcome.stop, Stop::Done);
+        assert_eq!(outcome.stop, FinishReason::Done);
         let again = again.lock().unwrap().clone();
         let made: Vec<&str> = again.keys().copied().collect();
         assert_eq!(made, ["pay", "read"]);

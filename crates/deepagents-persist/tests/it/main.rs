@@ -11,6 +11,7 @@
 mod approvals;
 mod corpus;
 mod errors;
+mod frozen;
 mod in_doubt;
 mod memory;
 mod places;

@@ -14,6 +14,7 @@ use deepagents_core::message::Message;
 use deepagents_core::run::Machine;
 use deepagents_core::state::Update;
 use deepagents_persist::{DatabaseError, Sqlite};
+use deepagents_testing::skip::skip;
 
 use crate::sqlite::place;
 
@@ -34,13 +35,13 @@ fn again(test: &str, folder: &Path, script: &str) -> bool {
     let output = match command.env(FOLDER, folder).output() {
         Ok(output) => output,
         Err(error) => {
-            println!("skipped: unshare cannot be started: {error}");
+            skip("unshare", error);
             return false;
         }
     };
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if output.status.code() == Some(99) || said.starts_with("unshare:") {
-        println!("skipped: {}", said.trim());
+        skip("mounts", said);
         return false;
     }
     assert!(output.status.success() && said.contains("1 passed"), "{said}");

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use deepagents_core::env::Clock;
 use deepagents_persist::{DatabaseError, Postgres};
+use deepagents_testing::skip::skip;
 
 /// A schema of its own on the server of the tests.
 pub(crate) async fn database(clock: Option<Arc<dyn Clock>>) -> Option<Postgres> {
@@ -22,7 +23,7 @@ pub(crate) async fn database(clock: Option<Arc<dyn Clock>>) -> Option<Postgres> 
 pub(crate) fn url() -> Option<String> {
     let url = std::env::var("DEEPAGENTS_TEST_POSTGRES").ok();
     if url.is_none() {
-        println!("skipped: DEEPAGENTS_TEST_POSTGRES names no server; .ci/postgres.sh starts one");
+        skip("postgres", "DEEPAGENTS_TEST_POSTGRES names no server; .ci/postgres.sh starts one");
     }
     url
 }

@@ -174,7 +174,7 @@ impl Server {
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", "size=3m", "tmpfs"]).arg(&disk);
         if !mount.output().is_ok_and(|output| output.status.success()) {
-            println!("skipped: no disk can be mounted");
+            deepagents_testing::skip::skip("mounts", "no disk can be mounted");
             return None;
         }
         let mut server = Self { folder, url: String::new() };

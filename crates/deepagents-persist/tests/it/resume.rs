@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use deepagents_core::agent::Agent;
 use deepagents_core::error::Error;
-use deepagents_core::journal::{Journal, Keep, MemoryJournal, Origin, Record, Status};
+use deepagents_core::journal::{CheckpointSource, Journal, MemoryJournal, Record, RetentionPolicy, RunStatus};
 use deepagents_core::message::{Message, Messages};
 use deepagents_core::model::{ErrorInfo, ModelError};
-use deepagents_core::run::{RunInput, Stop};
+use deepagents_core::run::{FinishReason, RunInput};
 use deepagents_core::state::Update;
 use deepagents_core::tool::{Effect, ToolOutput, json_tool};
 use deepagents_models::scripted::{ScriptedModel, Turn, check_history};
@@ -44,12 +44,7 @@ fn agent(journal: Arc<dyn Journal>, ran: &Ran) -> Agent {
             }
         })
     };
-    Agent::builder(model)
-        .tool(tool("read").effect(Effect::Read))
-        .tool(tool("send"))
-        .dyn_journal(journal)
-        .build()
-        .unwrap()
+    Agent::builder(model).tool(tool("read").effect(Effect::Read)).tool(tool("send")).journal(journal).build().unwrap()
 }
 
 fn words(messages: &Messages) -> Vec<String> {
@@ -74,7 +69,7 @@ async fn a_run_that_ended_anywhere_goes_on_to_the_same_end_and_finished_calls_ru
         let end = journal.load("t", None).await.unwrap().end;
         assert!(end > 25, "{end}");
         let positions = agent(journal.clone(), &first).history("t", None, 99).await.unwrap();
-        let begin = positions.iter().find(|c| c.origin == Origin::Input).unwrap().position;
+        let begin = positions.iter().find(|c| c.origin == CheckpointSource::Input).unwrap().position;
         let entries = journal.read("t", 0..end).await.unwrap();
         // A step and what belongs to it are appended together, so no log ends between them.
         let may_end = |record: &Record| !matches!(record, Record::Update { .. } | Record::ToolsCommitted { .. });
@@ -87,7 +82,7 @@ async fn a_run_that_ended_anywhere_goes_on_to_the_same_end_and_finished_calls_ru
                 deepagents_core::journal::load(&*journal, &thread, agent.schema().clone(), None).await.unwrap();
             let outcome = agent.resume(&*thread).outcome().await.unwrap();
             check_history(outcome.messages()).unwrap();
-            assert_eq!(outcome.stop, Stop::Done, "cut at {cut}");
+            assert_eq!(outcome.stop, FinishReason::Done, "cut at {cut}");
             let (got, mut wanted) = (words(outcome.messages()), words(whole.messages()));
             // What a call would have said beside its result is not known when its outcome is not.
             if before.in_doubt.keys().any(|call| (call.turn, call.index) == (0, 1)) {
@@ -114,7 +109,7 @@ async fn a_run_that_ended_anywhere_goes_on_to_the_same_end_and_finished_calls_ru
                 outcome.messages(),
                 "the log folds to what was left"
             );
-            assert_eq!(journal.threads().get(&thread).await.unwrap().unwrap().status, Status::Ended);
+            assert_eq!(journal.threads().get(&thread).await.unwrap().unwrap().status, RunStatus::Ended);
         }
     })
     .await;
@@ -128,7 +123,7 @@ async fn a_run_that_ended_by_itself_is_not_gone_on_with_and_writes_nothing() {
         let whole = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
         let end = journal.load("t", None).await.unwrap().end;
         let again = agent.resume("t").outcome().await.unwrap();
-        assert_eq!((&again.stop, again.messages()), (&Stop::Done, whole.messages()));
+        assert_eq!((&again.stop, again.messages()), (&FinishReason::Done, whole.messages()));
         assert_eq!(journal.load("t", None).await.unwrap().end, end);
         let error = agent.resume("nobody").outcome().await.unwrap_err();
         assert!(matches!(&error.error, Error::Input(text) if text.contains("nobody")), "{error}");
@@ -148,10 +143,10 @@ async fn a_run_that_failed_goes_on_where_it_failed() {
                 _ => Turn::text("whole"),
             }))
             .build();
-        let agent = Agent::builder(model).dyn_journal(journal.clone()).build().unwrap();
+        let agent = Agent::builder(model).journal(journal.clone()).build().unwrap();
         agent.invoke(RunInput::new("one").thread("t")).await.unwrap();
         agent.invoke(RunInput::new("two").thread("t")).await.unwrap_err();
-        assert_eq!(journal.threads().get("t").await.unwrap().unwrap().status, Status::Failed);
+        assert_eq!(journal.threads().get("t").await.unwrap().unwrap().status, RunStatus::Failed);
         let outcome = agent.resume("t").outcome().await.unwrap();
         assert_eq!(words(outcome.messages()), ["one", "half", "two", "whole"]);
     })
@@ -172,7 +167,7 @@ async fn a_thread_goes_on_from_an_earlier_position_on_a_branch_of_its_own() {
         let old = agent.state_at("t", history[0].position).await.unwrap();
         assert_eq!(old.messages(), whole.messages(), "the old branch is still there");
         let now = agent.history("t", None, 99).await.unwrap();
-        let back = now.iter().find(|c| c.origin == Origin::Rewind).unwrap();
+        let back = now.iter().find(|c| c.origin == CheckpointSource::Rewind).unwrap();
         assert_eq!(back.parent, Some(begin.position));
     })
     .await;
@@ -185,7 +180,7 @@ async fn going_back_into_an_open_turn_makes_its_calls_again_but_not_those_that_h
         let agent = agent(journal.clone(), &ran);
         agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
         let entries = journal.load("t", None).await.unwrap().entries;
-        let finished = |e: &&deepagents_core::journal::Entry| matches!(e.record, Record::ToolFinished { .. });
+        let finished = |e: &&deepagents_core::journal::LogEntry| matches!(e.record, Record::ToolFinished { .. });
         let first = entries.iter().find(finished).unwrap().position + 1;
         ran.lock().unwrap().clear();
         agent.rewind("t", first).await.unwrap();
@@ -206,7 +201,7 @@ async fn an_application_changes_the_state_and_the_next_run_sees_it() {
         assert_eq!(words(outcome.messages())[..2], ["before", "go"]);
         assert!(outcome.messages().iter().all(|message| !message.id().is_empty()));
         let last = agent.history("t", None, 99).await.unwrap().pop().unwrap();
-        assert_eq!((last.position, last.origin), (1, Origin::Update));
+        assert_eq!((last.position, last.origin), (1, CheckpointSource::Update));
     })
     .await;
 }
@@ -216,7 +211,7 @@ async fn snapshots_fall_due_as_a_thread_grows_and_a_thread_that_was_pruned_goes_
     let journal: Arc<dyn Journal> = Arc::new(Sqlite::open(place()).await.unwrap());
     let text = "x".repeat(20_000);
     let model = ScriptedModel::rules().always(Turn::text(text)).build();
-    let agent = Agent::builder(model).dyn_journal(journal.clone()).build().unwrap();
+    let agent = Agent::builder(model).journal(journal.clone()).build().unwrap();
     for _ in 0..40 {
         agent.invoke(RunInput::new("more").thread("t")).await.unwrap();
     }
@@ -224,7 +219,7 @@ async fn snapshots_fall_due_as_a_thread_grows_and_a_thread_that_was_pruned_goes_
     let snapshot = loaded.snapshot.expect("800 KB of log without a snapshot");
     assert!(loaded.entry_bytes <= snapshot.body.len() as u64 + 300_000);
     let before = Value::Object(agent.state("t").await.unwrap().to_json(true).unwrap()).to_string();
-    agent.prune("t", &Keep::Latest).await.unwrap();
+    agent.prune("t", &RetentionPolicy::Latest).await.unwrap();
     assert_eq!(Value::Object(agent.state("t").await.unwrap().to_json(true).unwrap()).to_string(), before);
     assert_eq!(agent.invoke(RunInput::new("more").thread("t")).await.unwrap().messages().len(), 82);
 }

@@ -1,6 +1,15 @@
 //! What must stay true of the whole tree.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "helpers of tests fail the test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "helpers of tests fail the test"
+)]
 
 mod checkpoint_list;
+mod layers;
+mod source;
 mod tidy;
 mod usage;
+mod vocabulary;

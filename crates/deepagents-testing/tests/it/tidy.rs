@@ -1,13 +1,10 @@
 //! Borders between crates and modules, read off the tree.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
+use crate::source::{module, paths, root, sources};
 
 /// Crates from the bottom up; an arrow may only point to an earlier layer.
 const LAYERS: [&[&str]; 5] = [
@@ -46,46 +43,48 @@ fn dependencies_between_crates_point_one_way() {
     }
 }
 
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            found.push(path);
-        }
-    }
-}
-
 #[test]
 fn a_middleware_uses_no_sibling() {
     let folder = root().join("crates/deepagents/src/middleware");
-    let names: Vec<String> = std::fs::read_dir(&folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
-        .filter(|name| name != "mod")
-        .collect();
-    assert!(names.len() > 3);
-    let mut files = Vec::new();
-    sources(&folder, &mut files);
-    for file in files {
-        let own = file.strip_prefix(&folder).unwrap().components().next().unwrap();
-        let own = own.as_os_str().to_string_lossy().trim_end_matches(".rs").to_owned();
-        let text = std::fs::read_to_string(&file).unwrap();
-        for sibling in names.iter().filter(|name| **name != own && own != "mod") {
-            let wanted = format!("middleware::{sibling}");
-            let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
-            assert!(!code.clone().any(|line| line.contains(&wanted)), "{} uses {wanted}", file.display());
+    let crate_folder = root().join("crates/deepagents/src");
+    for file in sources(&folder) {
+        let own = module(file.strip_prefix(&crate_folder).unwrap());
+        // The module that lists them is not one of them.
+        let Some(mine) = own.get(1) else { continue };
+        for (path, line) in paths(&std::fs::read_to_string(&file).unwrap(), &own) {
+            // A name at the top of `middleware` is a sibling, or what the list exports from one.
+            let [top, other, ..] = &path[..] else { continue };
+            let fine = top != "middleware" || other == mine;
+            assert!(fine, "{}:{line} uses {}", file.display(), path.join("::"));
         }
     }
 }
 
 #[test]
 fn no_file_has_grown_past_what_a_reader_holds() {
-    let mut files = Vec::new();
-    sources(&root().join("crates"), &mut files);
-    for file in files {
+    for file in sources(&root().join("crates")) {
         let lines = std::fs::read_to_string(&file).unwrap().lines().count();
         assert!(lines <= 800, "{} has {lines} lines; split it along its meaning", file.display());
+    }
+}
+
+/// The crates that one of ours compiles for users, without its default features.
+fn compiled_without_defaults(package: &str) -> Vec<String> {
+    let mut tree = Command::new(env!("CARGO"));
+    tree.args(["tree", "--offline", "--locked", "--no-default-features", "--edges", "normal", "--prefix", "none"]);
+    let output = tree.args(["--package", package]).current_dir(root()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn suites_and_a_library_without_models_compile_no_database_and_no_http_client() {
+    for package in ["deepagents-testing", "deepagents"] {
+        let crates = compiled_without_defaults(package);
+        assert!(crates.iter().any(|name| name == "deepagents-core"), "{crates:?}");
+        for unwanted in ["reqwest", "rusqlite", "tokio-postgres", "deepagents-models", "deepagents-persist"] {
+            assert!(!crates.iter().any(|name| name == unwanted), "{package} compiles {unwanted}");
+        }
     }
 }

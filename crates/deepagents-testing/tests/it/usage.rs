@@ -22,3 +22,13 @@ fn every_program_says_its_usage_when_asked_and_when_called_wrongly() {
         assert_eq!(error.lines().count(), 1, "{error}");
     }
 }
+
+#[test]
+fn cassettes_fail_where_there_is_nothing_to_check() {
+    let empty = tempfile::tempdir().unwrap();
+    for dir in [empty.path().to_owned(), empty.path().join("missing")] {
+        let output = Command::new(env!("CARGO_BIN_EXE_cassettes")).arg(&dir).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(1) && error.contains("nothing was checked"), "{error}");
+    }
+}

@@ -1,25 +1,23 @@
 //! Putting a deep agent together.
 
 mod assemble;
-mod delegates;
 mod options;
 mod stack;
+mod sub_agents;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use deepagents_core::agent::{Agent, AgentOptions};
-use deepagents_core::error::Result;
 use deepagents_core::middleware::DynMiddleware;
 use deepagents_core::model::ChatModel;
-use deepagents_core::run::{Outcome, Run, RunError, RunInput};
-use deepagents_core::state::State;
 use deepagents_core::tool::DynTool;
-use deepagents_fs::StateBackend;
 use deepagents_fs::permissions::Permissions;
+#[cfg(feature = "models")]
 use deepagents_models::Registry;
 
-use crate::approvals::Approvals;
+use crate::approvals::InterruptPolicy;
 use crate::explain::Explanation;
 use crate::middleware::PromptCaching;
 use crate::middleware::filesystem::FilesystemOptions;
@@ -28,12 +26,22 @@ use crate::middleware::subagents::{AgentSource, DelegationLimits};
 use crate::middleware::summarization::SummarizationOptions;
 use crate::middleware::todo::{DynPlanner, TodoPolicy};
 use crate::profile::{HarnessProfile, Profiles};
+use crate::subagents::SubAgentSpec;
 use crate::workspace::Workspace;
-use delegates::Delegate;
 
-/// An agent with the standard stack. Cloning it costs a reference count.
+/// An agent with the standard stack: an [`Agent`] with everything that one can do, such as [`run`](Agent::run),
+/// [`invoke`](Agent::invoke), [`resume`](Agent::resume), [`state`](Agent::state), [`history`](Agent::history) and
+/// [`rewind`](Agent::rewind). Cloning it costs a reference count.
 ///
-/// See the [crate documentation](crate) for an example.
+/// ```
+/// use deepagents::DeepAgent;
+/// use deepagents::models::scripted::{ScriptedModel, Turn};
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let agent = DeepAgent::builder().model(ScriptedModel::new([Turn::text("Four.")])).build()?;
+/// assert_eq!(agent.invoke("What is two and two?").await?.text(), "Four.");
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct DeepAgent {
     agent: Agent,
@@ -42,6 +50,14 @@ pub struct DeepAgent {
 }
 
 /// Which standard stack to begin with.
+///
+/// ```
+/// use deepagents::models::scripted::ScriptedModel;
+/// use deepagents::{DeepAgent, Preset};
+/// let lean = DeepAgent::builder().model(ScriptedModel::new([])).preset(Preset::Lean).build()?;
+/// assert!(lean.explain().tools.iter().all(|tool| tool.name != "write_todos"));
+/// # Ok::<(), deepagents::BuildError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Preset {
@@ -80,7 +96,19 @@ const UNBOUND: &str = "permission rules do not bind a `Filesystem` of your own: 
                        its options with `.files(...)`, or put `Guarded` around its backend instead";
 
 /// Puts a [`DeepAgent`] together.
-#[derive(Clone)]
+///
+/// ```
+/// use deepagents::models::scripted::ScriptedModel;
+/// use deepagents::{BuildError, DeepAgent, DeepAgentBuilder};
+/// let careful: DeepAgentBuilder = DeepAgent::builder()
+///     .model(ScriptedModel::new([]))
+///     .system_prompt("You look after the files of a small office.")
+///     .memory(["/AGENTS.md"])
+///     .without("SubAgents");
+/// careful.build()?;
+/// # Ok::<(), BuildError>(())
+/// ```
+#[derive(Clone, Default)]
 #[must_use]
 pub struct DeepAgentBuilder {
     preset: Preset,
@@ -98,13 +126,14 @@ pub struct DeepAgentBuilder {
     profiles: Profiles,
     profile: Option<HarnessProfile>,
     permissions: Permissions,
-    approvals: Approvals,
-    delegates: Vec<Delegate>,
+    approvals: InterruptPolicy,
+    sub_agents: Vec<SubAgentSpec>,
     agent_sources: Vec<AgentSource>,
     runnables: BTreeMap<String, Agent>,
+    #[cfg(feature = "models")]
     models: Option<Registry>,
-    general_purpose: bool,
-    /// Whether the `general-purpose` among the delegates is the standard one.
+    no_general_purpose: bool,
+    /// Whether the `general-purpose` among the sub-agents is the standard one.
     gives_way: bool,
     background: bool,
     is_sub_agent: bool,
@@ -121,69 +150,19 @@ pub struct DeepAgentBuilder {
 impl DeepAgent {
     /// Begins a deep agent.
     pub fn builder() -> DeepAgentBuilder {
-        DeepAgentBuilder {
-            preset: Preset::Standard,
-            model: None,
-            system_prompt: None,
-            workspace: Workspace::One(Arc::new(StateBackend::new())),
-            files: FilesystemOptions::default(),
-            todos: TodoPolicy::default(),
-            planner: None,
-            summarization: SummarizationOptions::default(),
-            caching: PromptCaching::default(),
-            memory: None,
-            skills: None,
-            skill_tools: Vec::new(),
-            profiles: Profiles::builtin(),
-            profile: None,
-            permissions: Permissions::default(),
-            approvals: Approvals::new(),
-            delegates: Vec::new(),
-            agent_sources: Vec::new(),
-            runnables: BTreeMap::new(),
-            models: None,
-            general_purpose: true,
-            gives_way: false,
-            background: false,
-            is_sub_agent: false,
-            is_leaf: false,
-            limits: DelegationLimits::default(),
-            task_description: None,
-            own: Vec::new(),
-            without: Vec::new(),
-            tools: Vec::new(),
-            options: AgentOptions::default(),
-        }
-    }
-
-    /// Starts a run on the current Tokio runtime. Dropping the handle cancels it.
-    pub fn run(&self, input: impl Into<RunInput>) -> Run {
-        self.agent.run(input)
-    }
-
-    /// Runs to the end, without events.
-    ///
-    /// # Errors
-    /// When the run fails; the error holds what it had finished.
-    pub async fn invoke(&self, input: impl Into<RunInput>) -> Result<Outcome, Box<RunError>> {
-        self.agent.invoke(input).await
-    }
-
-    /// The state of a thread; empty for an unknown one.
-    ///
-    /// # Errors
-    /// When the agent has no journal or the log cannot be read.
-    pub async fn state(&self, thread: &str) -> Result<State> {
-        self.agent.state(thread).await
+        DeepAgentBuilder::default()
     }
 
     /// What the agent is made of, and what the part of its requests costs that is always the same.
     pub fn explain(&self) -> Explanation {
-        Explanation::of(&self.agent, &self.withheld)
+        Explanation::new(&self.agent, &self.withheld)
     }
+}
 
-    /// The agent below.
-    pub fn agent(&self) -> &Agent {
+impl Deref for DeepAgent {
+    type Target = Agent;
+
+    fn deref(&self) -> &Agent {
         &self.agent
     }
 }

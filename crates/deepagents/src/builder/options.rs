@@ -3,42 +3,36 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use deepagents_core::env::{Clock, Ids};
-use deepagents_core::journal::Journal;
-use deepagents_core::middleware::{DynMiddleware, Middleware};
-use deepagents_core::model::{ChatModel, ModelSettings};
-use deepagents_core::run::{Budget, Context};
-use deepagents_core::store::Store;
-use deepagents_core::structured::ResponseFormat;
+use deepagents_core::agent::Agent;
+use deepagents_core::middleware::DynMiddleware;
+use deepagents_core::model::ChatModel;
+use deepagents_core::run::Context;
 use deepagents_core::tool::DynTool;
 use deepagents_fs::Backend;
 use deepagents_fs::permissions::Permissions;
+#[cfg(feature = "models")]
 use deepagents_models::Registry;
 
-use super::delegates::Delegate;
-use super::{DeepAgent, DeepAgentBuilder, Preset};
-use crate::approvals::Approvals;
-use crate::definition::AgentDefinition;
+use super::{DeepAgentBuilder, Preset};
+use crate::approvals::InterruptPolicy;
 use crate::middleware::filesystem::FilesystemOptions;
 use crate::middleware::skills::SkillSource;
-use crate::middleware::subagents::{AgentSource, DelegationLimits, SubAgent, SubAgentSpec};
+use crate::middleware::subagents::{AgentSource, DelegationLimits};
 use crate::middleware::summarization::SummarizationOptions;
 use crate::middleware::todo::{Planner, TodoPolicy};
 use crate::middleware::{HumanInTheLoop, PromptCaching};
 use crate::profile::{HarnessProfile, Profiles};
+use crate::shared::Shared;
+use crate::subagents::SubAgentSpec;
 use crate::workspace::Workspace;
 
 impl DeepAgentBuilder {
-    /// The model. Required.
-    pub fn model(mut self, model: impl ChatModel) -> Self {
-        self.model = Some(Arc::new(model));
-        self
-    }
+    crate::shared::setters! {
+        /// The model. Required.
+        model(model: impl ChatModel) => model = Some(Arc::new(model));
 
-    /// What the agent is told to be and do; comes first in the system prompt.
-    pub fn system_prompt(mut self, text: impl Into<Arc<str>>) -> Self {
-        self.system_prompt = Some(text.into());
-        self
+        /// What the agent is told to be and do; comes first in the system prompt.
+        system_prompt(text: impl Into<Arc<str>>) => system_prompt = Some(text.into());
     }
 
     /// Another word for [`system_prompt`](Self::system_prompt).
@@ -52,36 +46,20 @@ impl DeepAgentBuilder {
         self
     }
 
-    /// Names the agent, for events and usage.
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.options.name = Some(name.into());
-        self
-    }
-
     /// Adds a tool. It takes the place of a standard tool with the same name.
-    pub fn tool(self, tool: impl DynTool) -> Self {
-        self.dyn_tool(Arc::new(tool))
-    }
-
-    /// Adds a tool chosen at run time.
-    pub fn dyn_tool(mut self, tool: Arc<dyn DynTool>) -> Self {
-        self.tools.push(tool);
+    pub fn tool(mut self, tool: impl DynTool) -> Self {
+        self.tools.push(Arc::new(tool));
         self
     }
 
     /// Adds a middleware after the standard ones; one with the name of a standard one takes its place. What a
     /// [`HumanInTheLoop`] asks about is added to [`interrupt_on`](Self::interrupt_on).
-    pub fn middleware(mut self, middleware: impl Middleware) -> Self {
+    pub fn middleware(mut self, middleware: impl DynMiddleware) -> Self {
         if let Some(human) = (&middleware as &dyn Any).downcast_ref::<HumanInTheLoop>() {
             self.approvals = self.approvals.and(human.approvals().clone());
             return self;
         }
-        self.dyn_middleware(Arc::new(middleware))
-    }
-
-    /// Adds a middleware chosen at run time.
-    pub fn dyn_middleware(mut self, middleware: Arc<dyn DynMiddleware>) -> Self {
-        self.own.push(middleware);
+        self.own.push(Arc::new(middleware));
         self
     }
 
@@ -91,53 +69,31 @@ impl DeepAgentBuilder {
         self
     }
 
-    /// Where the files are; in the thread's state by default.
-    pub fn backend(self, backend: impl Backend) -> Self {
-        self.dyn_backend(Arc::new(backend))
-    }
+    crate::shared::setters! {
+        /// Where the files are; in the thread's state by default.
+        backend(backend: impl Backend) => workspace = Workspace::One(Shared(Arc::new(backend)));
 
-    /// Where the files are, chosen at run time.
-    pub fn dyn_backend(mut self, backend: Arc<dyn Backend>) -> Self {
-        self.workspace = Workspace::One(backend);
-        self
-    }
+        /// Where the files are, made for each run from its context: one place per user, per tenant.
+        backend_per_run(make: impl Fn(&Context) -> Arc<dyn Backend> + Send + Sync + 'static)
+            => workspace = Workspace::PerRun(Shared(Arc::new(make)));
 
-    /// Where the files are, made for each run from its context: one place per user, per tenant.
-    pub fn backend_per_run(mut self, make: impl Fn(&Context) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {
-        self.workspace = Workspace::PerRun(Arc::new(make));
-        self
-    }
+        /// How the file tools behave.
+        files(options: FilesystemOptions) => files = options;
 
-    /// How the file tools behave.
-    pub fn files(mut self, options: FilesystemOptions) -> Self {
-        self.files = options;
-        self
-    }
+        /// Rules of the todo list.
+        todos(policy: TodoPolicy) => todos = policy;
 
-    /// Rules of the todo list.
-    pub fn todos(mut self, policy: TodoPolicy) -> Self {
-        self.todos = policy;
-        self
-    }
+        /// Lays out the todo list in code before the model is asked for the first time, such as with
+        /// [`ListPlanner`](crate::middleware::todo::ListPlanner); nothing does unless it is given here. Sub-agents have
+        /// their tasks laid out by it as well.
+        planner(planner: impl Planner) => planner = Some(Arc::new(planner));
 
-    /// Lays out the todo list in code before the model is asked for the first time, such as with
-    /// [`ExplicitList`](crate::middleware::todo::ExplicitList); nothing does unless it is given here. Sub-agents have
-    /// their tasks laid out by it as well.
-    pub fn planner(mut self, planner: impl Planner) -> Self {
-        self.planner = Some(Arc::new(planner));
-        self
-    }
+        /// How the conversation is kept within the model's window; see
+        /// [`Summarization`](crate::middleware::Summarization).
+        summarization(options: SummarizationOptions) => summarization = options;
 
-    /// How the conversation is kept within the model's window; see [`Summarization`](crate::middleware::Summarization).
-    pub fn summarization(mut self, options: SummarizationOptions) -> Self {
-        self.summarization = options;
-        self
-    }
-
-    /// How the prompt is cached.
-    pub fn caching(mut self, caching: PromptCaching) -> Self {
-        self.caching = caching;
-        self
+        /// How the prompt is cached.
+        caching(caching: PromptCaching) => caching = caching;
     }
 
     /// Puts these files, such as `/AGENTS.md`, into every request; see [`Memory`](crate::middleware::Memory).
@@ -160,54 +116,37 @@ impl DeepAgentBuilder {
         self
     }
 
-    /// Where the profile of the model is looked up; among the [built-in](Profiles::builtin) ones by default.
-    pub fn profiles(mut self, profiles: Profiles) -> Self {
-        self.profiles = profiles;
-        self
-    }
+    crate::shared::setters! {
+        /// Where the profile of the model is looked up; among the [built-in](Profiles::builtin) ones by default.
+        profiles(profiles: Profiles) => profiles = profiles;
 
-    /// A profile for this agent, over the one found for its model.
-    pub fn profile(mut self, profile: impl Into<HarnessProfile>) -> Self {
-        self.profile = Some(profile.into());
-        self
-    }
+        /// A profile for this agent, over the one found for its model.
+        profile(profile: impl Into<HarnessProfile>) => profile = Some(profile.into());
 
-    /// What may be done with which files: bound by it are the file tools, memory, skills and stored results, here and
-    /// in sub-agents that have no rules of their own. A rule that asks needs what [`interrupt_on`](Self::interrupt_on)
-    /// needs.
-    pub fn permissions(mut self, rules: Permissions) -> Self {
-        self.permissions = rules;
-        self
+        /// What may be done with which files: bound by it are the file tools, memory, skills and stored results, here
+        /// and in sub-agents that have no rules of their own. A rule that asks needs what
+        /// [`interrupt_on`](Self::interrupt_on) needs.
+        permissions(rules: Permissions) => permissions = rules;
     }
 
     /// What a person is asked about before it is done. Said twice, both hold. Needs a journal, and runs with a thread:
     /// a call cannot wait where nothing is kept. Sub-agents are asked about the same unless they say otherwise.
-    pub fn interrupt_on(mut self, approvals: Approvals) -> Self {
+    pub fn interrupt_on(mut self, approvals: InterruptPolicy) -> Self {
         self.approvals = self.approvals.and(approvals);
         self
     }
 
-    /// Adds a sub-agent to delegate to; one named `general-purpose` takes the place of the standard one.
-    pub fn sub_agent(mut self, spec: SubAgentSpec) -> Self {
-        self.delegates.push(Delegate::Spec(Box::new(spec)));
-        self
-    }
-
-    /// Adds a sub-agent that is not described but made: any agent, a closure, a type of one's own.
-    pub fn custom_sub_agent(mut self, agent: impl SubAgent) -> Self {
-        self.delegates.push(Delegate::Made(Arc::new(agent)));
-        self
-    }
-
-    /// Adds a sub-agent given as data. What it says of permissions and approvals takes the place of what this agent
-    /// has.
-    pub fn define_sub_agent(mut self, definition: AgentDefinition) -> Self {
-        self.delegates.push(Delegate::Defined(Box::new(definition)));
+    /// Adds a sub-agent to delegate to: a description, or what does the work by itself, such as
+    /// [`sub_agent_fn`](crate::subagents::sub_agent_fn) or any [`SubAgent`](crate::subagents::SubAgent). What a
+    /// description says of permissions and approvals takes the place of what this agent has. One named
+    /// `general-purpose` takes the place of the standard one.
+    pub fn sub_agent(mut self, agent: impl Into<SubAgentSpec>) -> Self {
+        self.sub_agents.push(agent.into());
         self
     }
 
     /// Reads sub-agents from the files `<name>.md`, and `<name>/AGENTS.md`, in these directories: front matter with the
-    /// fields of an [`AgentDefinition`], and the prompt below it. Of two with one name the later directory's is used.
+    /// fields of a [`SubAgentSpec`], and the prompt below it. Of two with one name the later directory's is used.
     /// They are looked at when a run begins, and read again when something there has changed; what is wrong with a file
     /// is told in the event `sub_agents_loaded`, and the run goes on without it.
     ///
@@ -220,93 +159,33 @@ impl DeepAgentBuilder {
         self
     }
 
-    /// Names a built agent for definitions of sub-agents, which say it as `runnable` or `graph`.
-    pub fn runnable(mut self, name: impl Into<String>, agent: &DeepAgent) -> Self {
-        self.runnables.insert(name.into(), agent.agent.clone());
+    /// Names a built agent for descriptions of sub-agents, which say it as `runnable` or `graph`.
+    pub fn runnable(mut self, name: impl Into<String>, agent: &Agent) -> Self {
+        self.runnables.insert(name.into(), agent.clone());
         self
     }
 
-    /// Where the models come from that definitions of sub-agents name.
+    /// Where the models come from that descriptions of sub-agents name.
+    #[cfg(feature = "models")]
     pub fn models(mut self, registry: Registry) -> Self {
         self.models = Some(registry);
         self
     }
 
-    /// Whether there is the sub-agent `general-purpose`; there is unless switched off.
-    pub fn general_purpose(mut self, on: bool) -> Self {
-        self.general_purpose = on;
-        self
+    crate::shared::setters! {
+        /// Whether there is the sub-agent `general-purpose`; there is unless switched off.
+        general_purpose(on: bool) => no_general_purpose = !on;
+
+        /// Whether sub-agents can also be started in the background, with tools to follow them; off unless switched on.
+        /// See [`BackgroundAgents`](crate::middleware::background::BackgroundAgents).
+        background_agents(on: bool) => background = on;
+
+        /// How far delegation may go.
+        delegation_limits(limits: DelegationLimits) => limits = limits;
+
+        /// Describes the tool `task` in other words; `{available_agents}` in them becomes the list of sub-agents.
+        task_description(text: impl Into<String>) => task_description = Some(text.into());
     }
 
-    /// Whether sub-agents can also be started in the background, with tools to follow them; off unless switched on. See
-    /// [`BackgroundAgents`](crate::middleware::background::BackgroundAgents).
-    pub fn background_agents(mut self, on: bool) -> Self {
-        self.background = on;
-        self
-    }
-
-    /// How far delegation may go.
-    pub fn delegation_limits(mut self, limits: DelegationLimits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// Describes the tool `task` in other words; `{available_agents}` in them becomes the list of sub-agents.
-    pub fn task_description(mut self, text: impl Into<String>) -> Self {
-        self.task_description = Some(text.into());
-        self
-    }
-
-    /// Asks for the answer in a shape.
-    pub fn response_format(mut self, format: ResponseFormat) -> Self {
-        self.options.format = Some(format);
-        self
-    }
-
-    /// Sampling and the like, for every model call.
-    pub fn settings(mut self, settings: ModelSettings) -> Self {
-        self.options.settings = settings;
-        self
-    }
-
-    /// Limits the model calls of the agent in a run, and of each described sub-agent; 9999 by default.
-    pub fn max_model_calls(mut self, limit: u32) -> Self {
-        self.options.max_model_calls = Some(limit);
-        self
-    }
-
-    /// What a run may spend with all its sub-agents, where the run's own budget does not say otherwise; see [`Budget`].
-    pub fn budget(mut self, budget: Budget) -> Self {
-        self.options.budget = budget;
-        self
-    }
-
-    /// Keeps threads.
-    pub fn journal(self, journal: impl Journal) -> Self {
-        self.dyn_journal(Arc::new(journal))
-    }
-
-    /// Keeps threads in a shared journal.
-    pub fn dyn_journal(mut self, journal: Arc<dyn Journal>) -> Self {
-        self.options.journal = Some(journal);
-        self
-    }
-
-    /// Gives the agent long-term memory.
-    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
-        self.options.store = Some(store);
-        self
-    }
-
-    /// Tells the time.
-    pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.options.clock = Some(Arc::new(clock));
-        self
-    }
-
-    /// Makes ids.
-    pub fn ids(mut self, ids: impl Ids) -> Self {
-        self.options.ids = Some(Arc::new(ids));
-        self
-    }
+    deepagents_core::agent_option_methods!();
 }

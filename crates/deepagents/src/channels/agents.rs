@@ -6,7 +6,7 @@ use deepagents_core::state::{Channel, ChannelError, Concurrent};
 use deepagents_fs::{VPath, Version};
 use serde::{Deserialize, Serialize};
 
-use crate::definition::AgentDefinition;
+use crate::subagents::SubAgentSpec;
 
 /// The sub-agents that files and skills define, kept up to date at the beginning of each run. An update of `None` has
 /// them loaded anew.
@@ -35,7 +35,8 @@ pub struct AgentCatalogue {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// What the catalogue was made from.
-    pub stamp: AgentStamp,
+    #[serde(alias = "stamp")]
+    pub fingerprint: AgentFingerprint,
 }
 
 /// A sub-agent and where it comes from.
@@ -44,7 +45,7 @@ pub struct ListedAgent {
     /// What defines it.
     pub origin: AgentOrigin,
     /// The sub-agent.
-    pub definition: AgentDefinition,
+    pub definition: SubAgentSpec,
 }
 
 /// What defines a sub-agent.
@@ -60,10 +61,10 @@ pub enum AgentOrigin {
 
 /// What a catalogue was made from: while it stays the same, nothing is read again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct AgentStamp {
+pub struct AgentFingerprint {
     /// The versions of the files, by source.
     pub sources: Vec<(VPath, BTreeMap<VPath, Version>)>,
     /// What skills define, with their names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub skills: Vec<(String, Vec<AgentDefinition>)>,
+    pub skills: Vec<(String, Vec<SubAgentSpec>)>,
 }

@@ -6,12 +6,12 @@ use deepagents_core::state::{Channel, ChannelError, Concurrent};
 use deepagents_fs::{VPath, Version};
 use serde::{Deserialize, Serialize};
 
-use crate::definition::AgentDefinition;
+use crate::subagents::SubAgentSpec;
 
 /// The skills of the thread, kept up to date at the beginning of each run. An update of `None` has them loaded anew.
 ///
 /// A caller may give a catalogue of its own with [`RunInput::update`](deepagents_core::run::RunInput::update); one
-/// without a [`stamp`](SkillCatalogue::stamp) is used as it is.
+/// without a [`fingerprint`](SkillCatalogue::fingerprint) is used as it is.
 #[derive(Debug)]
 pub struct SkillsMetadata;
 
@@ -37,8 +37,8 @@ pub struct SkillCatalogue {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// What the catalogue was made from; none for one that a caller gave.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stamp: Option<SkillStamp>,
+    #[serde(default, alias = "stamp", skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<SkillFingerprint>,
 }
 
 impl SkillCatalogue {
@@ -50,7 +50,7 @@ impl SkillCatalogue {
 
 /// What a catalogue was made from: while it stays the same, nothing is read again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SkillStamp {
+pub struct SkillFingerprint {
     /// The sources in order.
     pub sources: Vec<VPath>,
     /// The versions of the files found there.
@@ -58,7 +58,7 @@ pub struct SkillStamp {
 }
 
 /// A skill: what its file says of it. The instructions themselves stay in the file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Skill {
     /// The name, as a rule lower-case words joined by hyphens.
     pub name: String,
@@ -89,25 +89,13 @@ pub struct Skill {
     pub tools: Vec<String>,
     /// Sub-agents it defines, in its front matter or in a file `agents.yaml` beside it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub agents: Vec<AgentDefinition>,
+    pub agents: Vec<SubAgentSpec>,
 }
 
 impl Skill {
     /// A skill of which nothing more is known.
     pub fn new(name: impl Into<String>, description: impl Into<String>, path: VPath) -> Self {
-        Self {
-            name: name.into(),
-            description: description.into(),
-            path,
-            license: None,
-            compatibility: None,
-            version: None,
-            author: None,
-            metadata: BTreeMap::new(),
-            allowed_tools: Vec::new(),
-            tools: Vec::new(),
-            agents: Vec::new(),
-        }
+        Self { name: name.into(), description: description.into(), path, ..Self::default() }
     }
 }
 
@@ -116,8 +104,8 @@ impl Skill {
 /// ```
 /// use deepagents::RunInput;
 /// use deepagents::Update;
-/// use deepagents::channels::{PinUpdate, PinnedSkills};
-/// let input = RunInput::new("Make the report.").update(Update::of::<PinnedSkills>(PinUpdate::Pin(vec!["pdf".into()])));
+/// use deepagents::channels::{SkillPin, PinnedSkills};
+/// let input = RunInput::new("Make the report.").update(Update::new::<PinnedSkills>(SkillPin::Pin(vec!["pdf".into()])));
 /// ```
 #[derive(Debug)]
 pub struct PinnedSkills;
@@ -126,12 +114,12 @@ impl Channel for PinnedSkills {
     const NAME: &'static str = "pinned_skills";
     const PRIVATE: bool = true;
     type Value = Vec<String>;
-    type Update = PinUpdate;
+    type Update = SkillPin;
 
     fn reduce(value: &mut Self::Value, update: Self::Update) -> Result<(), ChannelError> {
         match update {
-            PinUpdate::Pin(names) => value.extend(names),
-            PinUpdate::Shown { shown } => value.retain(|name| !shown.contains(name)),
+            SkillPin::Pin(names) => value.extend(names),
+            SkillPin::Shown { shown } => value.retain(|name| !shown.contains(name)),
         }
         Ok(())
     }
@@ -140,7 +128,7 @@ impl Channel for PinnedSkills {
 /// A change to the pinned skills; as JSON a list of names, or `{"shown": [...]}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum PinUpdate {
+pub enum SkillPin {
     /// Wants these shown.
     Pin(Vec<String>),
     /// These were shown.

@@ -134,7 +134,7 @@ pub enum TodoStatus {
 
 impl TodoStatus {
     /// The word in JSON and for the model.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
             Self::InProgress => "in_progress",

@@ -1,13 +1,13 @@
 //! A person decides before a call is made.
 
-use deepagents_core::ask::{Asked, Decision, Question, QuestionChange, Questions};
 use deepagents_core::error::{Error, Result};
+use deepagents_core::interrupt::{ActionRequest, ActionRequestChange, ActionRequests, ActionReview, Decision};
 use deepagents_core::message::{Block, ToolCall};
-use deepagents_core::middleware::{Middleware, Step, ToolNext, ToolRequest, ToolResponse};
+use deepagents_core::middleware::{HookOutput, Middleware, ToolNext, ToolRequest, ToolResponse};
 use deepagents_core::run::Context;
 use deepagents_core::tool::CallId;
 
-use crate::approvals::{Approvals, AskBefore};
+use crate::approvals::{InterruptOn, InterruptPolicy};
 
 /// Asks a person before calls are made. All gated calls of a turn are asked about before any call of the turn is made; a
 /// gated call that comes another way, such as with the input, is asked about when it is its turn.
@@ -16,31 +16,24 @@ use crate::approvals::{Approvals, AskBefore};
 /// rejected or answered one does not run.
 #[derive(Clone, Debug)]
 pub struct HumanInTheLoop {
-    approvals: Approvals,
+    approvals: InterruptPolicy,
 }
 
 impl HumanInTheLoop {
     /// Asks about these calls.
-    pub fn new(approvals: Approvals) -> Self {
+    pub fn new(approvals: InterruptPolicy) -> Self {
         Self { approvals }
     }
 
     /// What it asks about.
-    pub(crate) fn approvals(&self) -> &Approvals {
+    pub(crate) fn approvals(&self) -> &InterruptPolicy {
         &self.approvals
     }
 
-    fn text(call: &ToolCall, ask: &AskBefore, cx: &Context) -> String {
-        match &ask.describe {
-            Some(describe) => describe(call, cx),
-            None => format!("{} wants to call {} with {}", cx.agent_name(), call.name, call.args),
-        }
-    }
-
-    fn question(&self, id: &CallId, call: &ToolCall, ask: &AskBefore, cx: &Context) -> Question {
+    fn question(&self, id: &CallId, call: &ToolCall, ask: &InterruptOn, cx: &Context) -> ActionRequest {
         let now = cx.clock().now();
-        let question = Question::about(id, &call.name, call.args.clone(), now.to_string())
-            .text(Self::text(call, ask, cx))
+        let question = ActionRequest::about(id, &call.name, call.args.clone(), now.to_string())
+            .text(ask.question(call, cx))
             .allowed(ask.allowed.clone())
             .tools(cx.tool_names());
         // A time that is out of range never comes.
@@ -56,25 +49,25 @@ impl Middleware for HumanInTheLoop {
         "HumanInTheLoop"
     }
 
-    async fn after_model(&self, cx: &Context) -> Result<Step> {
+    async fn after_model(&self, cx: &Context) -> Result<HookOutput> {
         let calls = cx.open_calls();
-        let questions: Vec<QuestionChange> = calls
+        let questions: Vec<ActionRequestChange> = calls
             .iter()
             .filter_map(|(id, call)| {
                 let ask = self.approvals.about(call, cx)?;
-                Some(QuestionChange::Ask(Box::new(self.question(id, call, ask, cx))))
+                Some(ActionRequestChange::Request(Box::new(self.question(id, call, ask, cx))))
             })
             .collect();
-        Ok(if questions.is_empty() { Step::next() } else { Step::set::<Questions>(questions) })
+        Ok(if questions.is_empty() { HookOutput::next() } else { HookOutput::set::<ActionRequests>(questions) })
     }
 
     async fn wrap_tool_call(&self, mut request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
-        let asked = request.cx.get::<Questions>().remove(&request.id().to_string());
+        let asked = request.cx.get::<ActionRequests>().remove(&request.id().to_string());
         let decision = match (asked, self.approvals.about(&request.call, &request.cx)) {
-            (Some(Asked { answer: Some(decision), .. }), _) => decision,
+            (Some(ActionReview { answer: Some(decision), .. }), _) => decision,
             (_, Some(ask)) => {
-                let text = Self::text(&request.call, ask, &request.cx);
-                request.cx.ask(text, ask.allowed.clone())?
+                let text = ask.question(&request.call, &request.cx);
+                request.cx.interrupt(text, ask.allowed.clone())?
             }
             (_, None) => return next.run(request).await,
         };

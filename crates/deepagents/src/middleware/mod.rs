@@ -10,6 +10,7 @@ pub mod skills;
 pub mod subagents;
 pub mod summarization;
 pub mod todo;
+mod tool_filter;
 pub mod unsupported;
 
 pub use approval::HumanInTheLoop;
@@ -22,4 +23,5 @@ pub use skills::Skills;
 pub use subagents::SubAgents;
 pub use summarization::Summarization;
 pub use todo::TodoList;
+pub use tool_filter::ToolFilter;
 pub use unsupported::UnsupportedContent;

@@ -3,39 +3,23 @@
 /// Why a profile cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the texts say what the fields are")]
 pub enum ProfileError {
     /// The key names neither a provider nor a model.
     #[error("`{key}` is no key for a profile: write `provider` or `provider:model`, without blanks around the parts")]
-    Key {
-        /// The key as given.
-        key: String,
-    },
+    Key { key: String },
     /// An agent cannot do without this middleware.
     #[error("a profile cannot exclude `{name}`: the agent is built on it")]
-    Required {
-        /// The middleware.
-        name: String,
-    },
+    Required { name: String },
     /// No middleware can have this name.
     #[error("`{name}` is no name of a middleware to exclude: it is empty, holds a colon or begins with an underscore")]
-    MiddlewareName {
-        /// The name as given.
-        name: String,
-    },
+    MiddlewareName { name: String },
     /// An excluded middleware is in no stack.
     #[error("the profile excludes `{name}`, but no middleware of this agent has the name; they are {}", known.join(", "))]
-    NothingExcluded {
-        /// The name as given.
-        name: String,
-        /// The middlewares there are.
-        known: Vec<String>,
-    },
+    NothingExcluded { name: String, known: Vec<String> },
     /// Code cannot be written to a file.
     #[error("a profile with extra middlewares ({}) has no file form; remove them first", names.join(", "))]
-    Extras {
-        /// The extra middlewares.
-        names: Vec<String>,
-    },
+    Extras { names: Vec<String> },
 }
 
 /// Refuses what is neither `provider` nor `provider:model`. Only the first colon separates.

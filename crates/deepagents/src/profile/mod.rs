@@ -6,16 +6,14 @@
 
 mod apply;
 mod builtin;
-mod exclusion;
 mod harness;
 mod key;
+#[cfg(feature = "models")]
 mod provider;
 mod registry;
 
-pub use exclusion::ToolExclusion;
 pub use harness::{GeneralPurpose, HarnessProfile, ProfileConfig};
 pub use key::ProfileError;
+#[cfg(feature = "models")]
 pub use provider::{ProviderProfile, ProviderProfiles};
 pub use registry::Profiles;
-
-pub(crate) use apply::Applied;

@@ -1,7 +1,6 @@
 //! How the models of a provider are made.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use deepagents_core::error::BoxError;
@@ -10,9 +9,10 @@ use deepagents_models::{ConfigError, ModelConfig, Registry};
 
 use super::ProfileError;
 use super::key::{check_key, provider};
+use crate::shared::Shared;
 
-type Check = Arc<dyn Fn(&str) -> Result<(), BoxError> + Send + Sync>;
-type Make = Arc<dyn Fn() -> ModelConfig + Send + Sync>;
+type Check = dyn Fn(&str) -> Result<(), BoxError> + Send + Sync;
+type Make = dyn Fn() -> ModelConfig + Send + Sync;
 
 /// How models are made: settings, settings computed when a model is made, and checks that may refuse one.
 ///
@@ -22,11 +22,11 @@ type Make = Arc<dyn Fn() -> ModelConfig + Send + Sync>;
 /// let profile = ProviderProfile::new(ModelConfig { streaming: Some(false), ..ModelConfig::default() })
 ///     .check(|model| if model.ends_with("-preview") { Err("no previews here".into()) } else { Ok(()) });
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ProviderProfile {
     config: ModelConfig,
-    checks: Vec<Check>,
-    make: Vec<Make>,
+    checks: Vec<Shared<Check>>,
+    make: Vec<Shared<Make>>,
 }
 
 impl ProviderProfile {
@@ -38,14 +38,14 @@ impl ProviderProfile {
     /// Looks at a model's name, `provider:model`, before it is made, and refuses it with an error.
     #[must_use]
     pub fn check(mut self, check: impl Fn(&str) -> Result<(), BoxError> + Send + Sync + 'static) -> Self {
-        self.checks.push(Arc::new(check));
+        self.checks.push(Shared(Arc::new(check)));
         self
     }
 
     /// Computes settings each time a model is made; they win over the fixed ones.
     #[must_use]
     pub fn make(mut self, make: impl Fn() -> ModelConfig + Send + Sync + 'static) -> Self {
-        self.make.push(Arc::new(make));
+        self.make.push(Shared(Arc::new(make)));
         self
     }
 
@@ -57,16 +57,6 @@ impl ProviderProfile {
             checks: base.checks.iter().cloned().chain(self.checks).collect(),
             make: base.make.iter().cloned().chain(self.make).collect(),
         }
-    }
-}
-
-impl fmt::Debug for ProviderProfile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProviderProfile")
-            .field("config", &self.config)
-            .field("checks", &self.checks.len())
-            .field("make", &self.make.len())
-            .finish()
     }
 }
 
@@ -88,11 +78,8 @@ impl ProviderProfiles {
     /// When the key is none.
     pub fn register(&mut self, key: &str, profile: ProviderProfile) -> Result<&mut Self, ProfileError> {
         check_key(key)?;
-        let merged = match self.by_key.get(key) {
-            Some(known) => profile.over(known),
-            None => profile,
-        };
-        self.by_key.insert(key.to_owned(), merged);
+        let known = self.by_key.remove(key).unwrap_or_default();
+        self.by_key.insert(key.to_owned(), profile.over(&known));
         Ok(self)
     }
 

@@ -64,6 +64,13 @@ impl Profiles {
         self.by_key.keys().map(String::as_str)
     }
 
+    /// The profile of an agent: that of its model, with the caller's own over it.
+    pub(crate) fn of_agent(&self, model: &str, own: Option<HarnessProfile>) -> Result<HarnessProfile, ProfileError> {
+        let profile = own.unwrap_or_default().over(&self.lookup(model));
+        profile.check()?;
+        Ok(profile)
+    }
+
     /// The profile of a model, `provider:model`; an empty one where nothing is known.
     pub fn lookup(&self, model: &str) -> HarnessProfile {
         let exact = |name: &str| {

@@ -29,13 +29,12 @@ pub(super) struct Compared {
 
 impl Compared {
     /// Nothing for events that are not compared.
-    pub(super) fn of(event: &Value) -> Option<Self> {
+    pub(super) fn from_event(event: &Value) -> Option<Self> {
         let kind = kind(event);
         if kind == "custom" {
             return None;
         }
-        let path = event.get("path").and_then(Value::as_array).into_iter().flatten();
-        let path = path.filter_map(Value::as_str).map(str::to_owned).collect();
+        let path = path(event).into_iter().map(str::to_owned).collect();
         let call = (kind == "tool_progress").then(|| event.get("call").map(Value::to_string)).flatten();
         let mut value = event.clone();
         if let Some(fields) = value.as_object_mut() {
@@ -48,36 +47,23 @@ impl Compared {
 }
 
 /// Kinds of events that every program knows that records. Later ones are compared where the recording has them.
-const KNOWN: [&str; 19] = [
-    "run_started",
-    "agent_started",
-    "model_started",
-    "text_delta",
-    "reasoning_delta",
-    "tool_call_delta",
-    "attempt_discarded",
-    "model_finished",
-    "tool_started",
-    "tool_progress",
-    "tool_finished",
-    "state_changed",
-    "steered",
-    "asked",
-    "custom",
-    "agent_finished",
-    "agent_failed",
-    "run_finished",
-    "run_failed",
-];
+const KNOWN: &str = "run_started agent_started model_started text_delta reasoning_delta tool_call_delta attempt_discarded \
+    model_finished tool_started tool_progress tool_finished state_changed steered asked custom agent_finished \
+    agent_failed run_finished run_failed";
 
 /// Whether a recording without events of a kind was made by a program that did not know it.
 pub(super) fn is_later(kind: &str) -> bool {
-    !KNOWN.contains(&kind)
+    KNOWN.split(' ').all(|known| known != kind)
 }
 
 /// The `type` of an event.
 pub(super) fn kind(event: &Value) -> &str {
     event.get("type").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The path of the agent that an event is of.
+pub(super) fn path(event: &Value) -> Vec<&str> {
+    event.get("path").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
 /// Puts numbers in the place of generated ids, in the order in which they are met, and one word in the place of times.
@@ -133,10 +119,10 @@ mod tests {
     #[test]
     fn what_calls_tell_is_apart_from_what_their_agent_does() {
         let event = |kind: &str| json!({"type": kind, "seq": 3, "run": "r", "path": ["task:0.0"], "call": {"turn": 1}});
-        let told = Compared::of(&event("tool_progress")).unwrap();
-        let done = Compared::of(&event("tool_finished")).unwrap();
+        let told = Compared::from_event(&event("tool_progress")).unwrap();
+        let done = Compared::from_event(&event("tool_finished")).unwrap();
         assert!(told.lane != done.lane && told.lane.path == done.lane.path);
         assert_eq!(done.value, json!({"type": "tool_finished", "call": {"turn": 1}}));
-        assert_eq!(Compared::of(&event("custom")), None);
+        assert_eq!(Compared::from_event(&event("custom")), None);
     }
 }

@@ -3,7 +3,7 @@
 //! [`RunRecorder`] writes what a run is given, what its models are asked and answer, what its tools answer, and its
 //! events, to one file as it goes. [`RunRecording`] reads it, and a [`Replay`] stands in the place of models and, unless
 //! they are to be [live](Tools::Live), of tools: the agent itself works as ever. Where it asks something else than was
-//! recorded, or something else happens, the replay ends with the first [`Departure`].
+//! recorded, or something else happens, the replay ends with the first [`Divergence`].
 //!
 //! ```
 //! use deepagents::recording::{RunRecorder, RunRecording, Tools};
@@ -15,12 +15,12 @@
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 //! let agent = DeepAgent::builder().model(ScriptedModel::new([Turn::text("Hello!")])).build()?;
 //! let recorder = RunRecorder::create(&file).await?;
-//! agent.invoke(RunInput::new("Greet me.").tap(recorder.clone())).await?;
+//! agent.invoke(RunInput::new("Greet me.").observer(recorder.clone())).await?;
 //! recorder.finish().await?;
 //!
 //! let recording = RunRecording::open(&file).await?;
 //! let agent = DeepAgent::builder().model(recording.model()).build()?;
-//! let outcome = recording.replay(Tools::Recorded).run(agent.agent()).await?;
+//! let outcome = recording.replay(Tools::Recorded).run(&agent).await?;
 //! assert_eq!(outcome.text(), Some("Hello!".to_owned()));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # })?;
@@ -38,15 +38,13 @@
 //!
 //! # Format
 //!
-//! One JSON object a line, appended and flushed as things happen, so that a process that is killed leaves a recording
-//! that is readable up to there; a last line that was cut off is passed over and told. Version 1:
+//! That of [recordings of models](deepagents_models::recording), with three more kinds of lines. Lines are appended and
+//! flushed as things happen, so that a process that is killed leaves a recording that is readable up to there; a last line
+//! that was cut off is passed over and told.
 //!
 //! | `kind` | |
 //! |---|---|
-//! | `run_recording` | the first line: `v`, `program`, `agent`, `model`, `profile`, and `options`, which are the application's own |
 //! | `input` | what a run of the thread was given; answers to questions are such an input |
-//! | `request` | what a model is asked: `path` of the agent, `n` among its requests, `turn`, `aside`, `digest`; of the fields those that are not as in the request before, and `messages` after the first `kept` of that one |
-//! | `answer` | of the request with this `path` and `n`: `events`, `output`, `error`, as in [recordings of models](deepagents_models::record) |
 //! | `tool` | how a call ended: `call`, `name`, `outcome` |
 //! | `event` | an [event](crate::Event) |
 //!
@@ -62,58 +60,18 @@
 //! as those of memory and skills: the agent that plays needs the same at the same paths. The `options` of the header are a
 //! place for them.
 
-mod departure;
+mod divergence;
 mod events;
+mod expected;
 mod line;
-mod load;
-mod progress;
+mod playback;
+mod reader;
 mod recorder;
 mod replay;
-mod request;
-mod stand_in;
 
-use std::path::PathBuf;
-
-use deepagents_models::record::RecordingError;
-
-pub use departure::Departure;
-pub use line::Header;
-pub use load::{RunRecording, Standing};
+pub use divergence::Divergence;
+pub use reader::{Completeness, PlaceholderModel, RunRecording};
 pub use recorder::{RecordRefused, RunRecorder};
 pub use replay::{Replay, Replayed, Tools};
-pub use stand_in::StandIn;
 
-/// Why a recording could not be read.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunRecordingError {
-    /// The file could not be opened, or the recording not read or written.
-    #[error(transparent)]
-    File(#[from] RecordingError),
-    /// It is something else.
-    #[error("this is no recording of a run: {0}")]
-    Foreign(String),
-    /// It is of a version that this program does not know.
-    #[error("the recording is of version {found}, this program reads version 1; play it with a newer program")]
-    Newer {
-        /// The version found.
-        found: u64,
-    },
-    /// A line is not what it should be.
-    #[error("the recording is damaged at line {line}: {what}; record it again")]
-    Damaged {
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong with it.
-        what: String,
-    },
-    /// Somebody spoke to the run while it went on, which cannot be repeated.
-    #[error("the run was steered while it was recorded, so it cannot be played: record it without")]
-    Steered,
-}
-
-impl RunRecordingError {
-    fn open(path: PathBuf, source: std::io::Error) -> Self {
-        Self::File(RecordingError::Open { path, source })
-    }
-}
+pub use deepagents_models::recording::{Header, RecordingError};

@@ -1,7 +1,5 @@
 //! Writing a recording as a run goes on.
 
-use std::collections::HashMap;
-use std::fmt;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::PathBuf;
@@ -12,33 +10,25 @@ use deepagents_core::event::Event;
 use deepagents_core::journal::RecordUpdate;
 use deepagents_core::middleware::{ToolNext, ToolRequest, ToolResponse};
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelRequest};
-use deepagents_core::run::{Beginning, ModelCall, Tap};
-use deepagents_models::record::{Failure, LineWriter, RecordingError, overhear};
+use deepagents_core::run::{ModelCall, RunObserver, RunStart};
+use deepagents_models::recording::{Header, LineWriter, ModelRecorder, RecordingError};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use serde_json::Value;
 
-use super::line::{Answered, Asked, CallOutcome, CallResult, Called, FailedCall, Header, Line, VERSION};
-use super::request::{LastRequests, Request};
+use super::line::{CallError, CallOutcome, CallResult, Line, ToolLine};
 
-/// Writes down a run and whatever it goes on with; a [`Tap`] to be given to each input of it. All that was before is
-/// written when a model is asked. See the
+/// Writes down a run and whatever it goes on with; a [`RunObserver`] to be given to each input of it. All that was before is
+/// written when a model is asked. What cannot be written does not end the run; [`finish`](Self::finish) tells of it. See the
 /// [module](super) for an example.
+#[derive(Debug)]
 pub struct RunRecorder {
     writer: LineWriter,
+    models: ModelRecorder,
     options: Value,
-    progress: Mutex<Progress>,
-    /// The last request of each agent, those beside the conversation apart; used on the writing thread.
-    sent: Arc<Mutex<LastRequests>>,
-}
-
-#[derive(Default)]
-struct Progress {
     /// The thread of the first run, once there was one.
-    begun: Option<Option<String>>,
-    /// Requests so far, by agent.
-    asked: HashMap<Arc<[String]>, u64>,
+    begun: Mutex<Option<Option<String>>>,
 }
 
 /// Why a run cannot be recorded.
@@ -53,7 +43,7 @@ pub enum RecordRefused {
     AnotherRun,
     /// The thread is taken back, and what is before that position is not where it was when it is played.
     #[error("a run that begins from an earlier position of its thread cannot be recorded: record another thread")]
-    Rewound,
+    RewindResult,
     /// What works in the background is no part of the run.
     #[error("what agents do in the background cannot be recorded: build the agent without `background_agents`")]
     Background,
@@ -65,7 +55,7 @@ impl RunRecorder {
     /// # Errors
     /// When the file cannot be created, also because it exists already: recordings are not overwritten.
     pub async fn create(path: impl Into<PathBuf>) -> Result<Arc<Self>, RecordingError> {
-        Ok(Arc::new(Self::on(LineWriter::create(path).await?, Value::Null)))
+        Self::create_with(path, Value::Null).await
     }
 
     /// Records into a new file, with something in the header for whoever plays it.
@@ -73,7 +63,7 @@ impl RunRecorder {
     /// # Errors
     /// See [`create`](Self::create).
     pub async fn create_with(path: impl Into<PathBuf>, options: Value) -> Result<Arc<Self>, RecordingError> {
-        Ok(Arc::new(Self::on(LineWriter::create(path).await?, options)))
+        Ok(Self::on(LineWriter::create(path).await?, options))
     }
 
     /// Records into a writer, which is flushed after every line.
@@ -81,11 +71,12 @@ impl RunRecorder {
     /// # Errors
     /// When the writing thread cannot be started.
     pub fn new(sink: impl Write + Send + 'static, options: Value) -> Result<Arc<Self>, RecordingError> {
-        Ok(Arc::new(Self::on(LineWriter::start(sink)?, options)))
+        Ok(Self::on(LineWriter::new(sink)?, options))
     }
 
-    fn on(writer: LineWriter, options: Value) -> Self {
-        Self { writer, options, progress: Mutex::default(), sent: Arc::default() }
+    fn on(writer: LineWriter, options: Value) -> Arc<Self> {
+        let models = ModelRecorder::new(writer.clone(), false);
+        Arc::new(Self { models, writer, options, begun: Mutex::default() })
     }
 
     /// Waits until all is written that has happened so far.
@@ -96,44 +87,29 @@ impl RunRecorder {
         self.writer.flush().await
     }
 
-    fn write(&self, line: Line) {
-        self.writer.submit(move || line.to_json());
-    }
-
-    fn header(&self, beginning: &Beginning<'_>) -> Header {
-        let model = beginning.agent.model();
-        Header {
-            v: VERSION,
-            program: concat!("deepagents ", env!("CARGO_PKG_VERSION")).to_owned(),
-            agent: beginning.agent.name().to_owned(),
-            model: model.name().to_owned(),
-            profile: model.profile(),
-            options: self.options.clone(),
-        }
+    fn write(&self, line: Line<Event>) {
+        self.writer.submit(move || line);
     }
 }
 
-impl fmt::Debug for RunRecorder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunRecorder").finish_non_exhaustive()
-    }
-}
-
-impl Tap for RunRecorder {
-    fn begin(&self, beginning: Beginning<'_>) -> Result<()> {
+impl RunObserver for RunRecorder {
+    fn begin(&self, beginning: RunStart<'_>) -> Result<()> {
         if beginning.agent.middlewares().any(|middleware| middleware.name() == "BackgroundAgents") {
             return Err(Error::other(RecordRefused::Background));
         }
         if beginning.rewinds {
-            return Err(Error::other(RecordRefused::Rewound));
+            return Err(Error::other(RecordRefused::RewindResult));
         }
         let thread = beginning.input.thread.clone();
-        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        match &progress.begun {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*begun {
             None if !beginning.fresh => return Err(Error::other(RecordRefused::OldThread)),
             None => {
-                self.write(Line::RunRecording(Box::new(self.header(&beginning))));
-                progress.begun = Some(thread);
+                let mut header = Header::new(&**beginning.agent.model());
+                header.agent = Some(beginning.agent.name().to_owned());
+                header.options = self.options.clone();
+                self.models.header(header);
+                *begun = Some(thread);
             }
             Some(first) if thread.is_none() || *first != thread => return Err(Error::other(RecordRefused::AnotherRun)),
             Some(_) => {}
@@ -148,34 +124,7 @@ impl Tap for RunRecorder {
         model: &Arc<dyn ChatModel>,
         request: ModelRequest,
     ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        let n = {
-            let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-            let asked = progress.asked.entry(call.path.clone()).or_default();
-            *asked += 1;
-            *asked - 1
-        };
-        let (model, asked) = (model.clone(), request.clone());
-        let (path, sent) = (call.path.to_vec(), self.sent.clone());
-        self.writer.submit(move || {
-            let request = Request::of(&request);
-            let mut sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
-            let key = (path.clone(), call.aside);
-            let delta = request.after(sent.get(&key));
-            let asked = Asked { path, n, turn: call.turn, aside: call.aside, digest: request.digest(), delta };
-            sent.insert(key, request);
-            Line::Request(Box::new(asked)).to_json()
-        });
-        let written = self.writer.clone();
-        let events = async move {
-            // A process that is killed while the model works leaves all that was before. What cannot be written is told by
-            // `finish`: it is no reason to end the run.
-            let _ = written.flush().await;
-            model.stream(asked)
-        };
-        let (path, writer) = (call.path.to_vec(), self.writer.clone());
-        overhear(Box::pin(events.flatten_stream()), move |answer| {
-            writer.submit(move || Line::Answer(Box::new(Answered { path, n, answer })).to_json());
-        })
+        self.models.stream(&call.path, call.turn, call.aside, model.clone(), request)
     }
 
     fn tool(self: Arc<Self>, request: ToolRequest, next: ToolNext) -> BoxFuture<'static, Result<ToolResponse>> {
@@ -189,7 +138,7 @@ impl Tap for RunRecorder {
                     update: RecordUpdate::Live(response.update.clone()),
                     artifact: response.artifact.clone(),
                 }),
-                Ok(Err(Error::Paused(pause))) => CallOutcome::Asked(pause.questions().to_vec()),
+                Ok(Err(Error::Interrupted(pause))) => CallOutcome::Interrupted(pause.questions().to_vec()),
                 Ok(Err(error)) => CallOutcome::Failed { error: failed(error) },
                 Err(panic) => {
                     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -197,23 +146,20 @@ impl Tap for RunRecorder {
                     CallOutcome::Crashed { text: text.unwrap_or_default() }
                 }
             };
-            self.write(Line::Tool(Box::new(Called { call, name, outcome })));
+            self.write(Line::Tool(Box::new(ToolLine { call, name, outcome })));
             ended.unwrap_or_else(|panic| resume_unwind(panic))
         })
     }
 
     fn event(&self, event: &Event) {
-        let event = event.clone();
-        self.writer.submit(move || Line::Event { event: serde_json::to_value(event)? }.to_json());
+        self.write(Line::Event { event: event.clone() });
     }
 }
 
-fn failed(error: &Error) -> FailedCall {
+fn failed(error: &Error) -> CallError {
     match error {
-        Error::Tool { name, source } => FailedCall::Tool { name: name.clone(), source: source.to_string() },
-        Error::Model(failure) => {
-            Failure::of(failure).map_or_else(|| FailedCall::Other(error.to_string()), FailedCall::Model)
-        }
-        _ => FailedCall::Other(error.to_string()),
+        Error::Tool { name, source } => CallError::Tool { name: name.clone(), source: source.to_string() },
+        Error::Model(error) => CallError::Model(error.clone()),
+        _ => CallError::Other(error.to_string()),
     }
 }

@@ -2,16 +2,16 @@
 
 use deepagents::channels::AgentsMetadata;
 use deepagents::core::model::ChatModel;
-use deepagents::definition::AgentDefinition;
-use deepagents::fs::permissions::{Mode as RuleMode, Operation, Permissions, Rule};
+use deepagents::fs::permissions::{AccessMode as RuleMode, Operation, Permissions, Rule};
 use deepagents::fs::{LocalBackend, StateBackend};
 use deepagents::middleware::filesystem::Filesystem;
-use deepagents::middleware::subagents::{AgentSource, SubAgentSpec};
+use deepagents::middleware::subagents::AgentSource;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::models::{ModelConfig, Registry};
+use deepagents::subagents::SubAgentSpec;
 use deepagents::{
-    Approvals, AskBefore, Decision, DeepAgent, DeepAgentBuilder, MemoryJournal, ModelRequest, Outcome, RunInput, Stop,
-    tool_fn,
+    Decision, DeepAgent, DeepAgentBuilder, FinishReason, InterruptOn, InterruptPolicy, MemoryJournal, ModelRequest,
+    Outcome, RunInput, tool_fn,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -241,19 +241,19 @@ async fn what_a_file_allows_itself_takes_nothing_away_from_the_rules_and_questio
         .model(model)
         .tool(send)
         .agents_from(["/agents"])
-        .interrupt_on(Approvals::new().before("send", AskBefore::any()))
+        .interrupt_on(InterruptPolicy::new().before("send", InterruptOn::any()))
         .journal(MemoryJournal::new())
         .build()
         .unwrap();
     let input = RunInput::new("Main.").thread("t").update(files([("/agents/x.md", wide)]));
-    assert_eq!(agent.invoke(input).await.unwrap().stop, Stop::Waiting);
+    assert_eq!(agent.invoke(input).await.unwrap().stop, FinishReason::Interrupted);
     let unasked = "---\ndescription: d\ninterrupt_on: {write_file: false}\n---\n";
     let asks = Permissions::new([Rule::new(RuleMode::Ask, ["/secret/**"])]).unwrap();
     let model = delegating("x", [Turn::calls([write("/secret/a")]), Turn::text("Tried.")]);
     let agent = DeepAgent::builder().model(model).agents_from(["/agents"]).permissions(asks);
     let agent = agent.journal(MemoryJournal::new()).build().unwrap();
     let input = RunInput::new("Main.").thread("t").update(files([("/agents/x.md", unasked)]));
-    assert_eq!(agent.invoke(input).await.unwrap().stop, Stop::Waiting);
+    assert_eq!(agent.invoke(input).await.unwrap().stop, FinishReason::Interrupted);
 }
 
 #[tokio::test]
@@ -364,7 +364,7 @@ async fn agents_of_files_can_be_started_in_the_background() {
     assert!(start.description.contains("- reviewer: Reads a change."), "{}", start.description);
 }
 
-fn defined(json: Value) -> AgentDefinition {
+fn defined(json: Value) -> SubAgentSpec {
     serde_json::from_value(json).unwrap()
 }
 
@@ -372,11 +372,11 @@ fn defined(json: Value) -> AgentDefinition {
 async fn prompt_is_another_word_for_system_prompt_and_both_together_are_refused() {
     let model = delegating("x", [Turn::text("Hi.")]);
     let definition = defined(json!({"name": "x", "description": "d", "prompt": "You are x."}));
-    let agent = DeepAgent::builder().model(model.clone()).define_sub_agent(definition).build().unwrap();
+    let agent = DeepAgent::builder().model(model.clone()).sub_agent(definition).build().unwrap();
     agent.invoke("Main.").await.unwrap();
     assert!(below(&model).system_text().starts_with("You are x."));
     let both = json!({"name": "x", "description": "d", "prompt": "a", "system_prompt": "b"});
-    assert!(serde_json::from_value::<AgentDefinition>(both).unwrap_err().to_string().contains("duplicate field"));
+    assert!(serde_json::from_value::<SubAgentSpec>(both).unwrap_err().to_string().contains("duplicate field"));
 }
 
 #[tokio::test]
@@ -387,12 +387,12 @@ async fn a_built_agent_is_given_as_graph_or_runnable_by_its_name() {
         let model = delegating("x", []);
         let definition = defined(json!({"name": "x", "description": "d", key: "house"}));
         let builder = DeepAgent::builder().model(model).runnable("house", &built);
-        let outcome = builder.define_sub_agent(definition).build().unwrap().invoke("Main.").await.unwrap();
+        let outcome = builder.sub_agent(definition).build().unwrap().invoke("Main.").await.unwrap();
         assert_eq!(results(&outcome), [("Built.".to_owned(), false)]);
     }
     let wrong = |json: Value| {
         let builder = DeepAgent::builder().model(ScriptedModel::new([])).runnable("house", &built);
-        builder.define_sub_agent(defined(json)).build().unwrap_err().to_string()
+        builder.sub_agent(defined(json)).build().unwrap_err().to_string()
     };
     let beside = wrong(json!({"name": "x", "description": "d", "graph": "house", "tools": []}));
     assert!(beside.contains("`tools` cannot be given beside `runnable`"), "{beside}");
@@ -414,18 +414,18 @@ async fn a_model_is_given_as_a_name_or_as_a_map_of_settings() {
     for (model, temperature) in given {
         let definition = defined(json!({"name": "x", "description": "d", "model": model}));
         let builder = DeepAgent::builder().model(delegating("x", [])).models(registry.clone());
-        let outcome = builder.define_sub_agent(definition).build().unwrap().invoke("Main.").await.unwrap();
+        let outcome = builder.sub_agent(definition).build().unwrap().invoke("Main.").await.unwrap();
         assert_eq!(results(&outcome)[0].0, "Small.");
         assert_eq!(small.requests().last().unwrap().settings.temperature, temperature);
     }
     let inherited = delegating("x", [Turn::text("Same.")]);
     let definition = defined(json!({"name": "x", "description": "d", "model": {"temperature": 1.0}}));
-    let agent = DeepAgent::builder().model(inherited.clone()).define_sub_agent(definition).build().unwrap();
+    let agent = DeepAgent::builder().model(inherited.clone()).sub_agent(definition).build().unwrap();
     agent.invoke("Main.").await.unwrap();
     assert_eq!(below(&inherited).settings.temperature, Some(1.0));
     let keyless = defined(json!({"name": "x", "description": "d", "model": "anthropic:claude-haiku-4-5"}));
     let builder = DeepAgent::builder().model(ScriptedModel::new([])).models(Registry::new());
-    let error = builder.define_sub_agent(keyless).build().unwrap_err().to_string();
+    let error = builder.sub_agent(keyless).build().unwrap_err().to_string();
     assert!(error.contains("sub-agent `x`") && error.contains("needs a key"), "{error}");
 }
 
@@ -449,7 +449,7 @@ async fn the_seeds_words_for_summarization_work_in_a_definition() {
         "name": "x", "description": "d",
         "summarization": {"max_tokens_before_summary": 6_000, "messages_to_keep": 2},
     }));
-    let agent = DeepAgent::builder().model(model.clone()).define_sub_agent(definition).build().unwrap();
+    let agent = DeepAgent::builder().model(model.clone()).sub_agent(definition).build().unwrap();
     let outcome = agent.invoke("Main.").await.unwrap();
     assert_eq!(results(&outcome).last().unwrap().0, "Done below.", "{:?}", results(&outcome));
     let last = model.requests().into_iter().rfind(|r| r.messages.iter().any(|m| m.text().contains("SUMMARY"))).unwrap();
@@ -458,7 +458,7 @@ async fn the_seeds_words_for_summarization_work_in_a_definition() {
     let with = |summarization: Value| {
         let definition = defined(json!({"name": "x", "description": "d", "summarization": summarization}));
         let builder = DeepAgent::builder().model(ScriptedModel::new([]));
-        builder.define_sub_agent(definition).build().map(drop).map_err(|error| error.to_string())
+        builder.sub_agent(definition).build().map(drop).map_err(|error| error.to_string())
     };
     assert!(
         with(json!({"trigger": [["tokens", 60000], {"messages": 40, "tokens": 9}], "keep": ["messages", 6]})).is_ok()
@@ -471,7 +471,7 @@ async fn the_seeds_words_for_summarization_work_in_a_definition() {
 
 #[test]
 fn unknown_keys_of_a_definition_are_named_with_those_there_are() {
-    let error = |json: Value| serde_json::from_value::<AgentDefinition>(json).unwrap_err().to_string();
+    let error = |json: Value| serde_json::from_value::<SubAgentSpec>(json).unwrap_err().to_string();
     let unknown = error(json!({"name": "x", "description": "d", "sytem_prompt": "typo"}));
     assert!(unknown.contains("unknown field `sytem_prompt`, expected one of `name`, `description`"), "{unknown}");
     let model = error(json!({"name": "x", "description": "d", "model": {"modl": "typo"}}));
@@ -484,7 +484,7 @@ fn unknown_keys_of_a_definition_are_named_with_those_there_are() {
 fn definitions_given_in_code_replace_rules_and_are_refused_when_they_cannot_be_made() {
     let wrong = |json: Value| {
         let builder = DeepAgent::builder().model(ScriptedModel::new([])).backend(StateBackend::new());
-        builder.define_sub_agent(defined(json)).build().unwrap_err().to_string()
+        builder.sub_agent(defined(json)).build().unwrap_err().to_string()
     };
     let tools = wrong(json!({"name": "x", "description": "d", "tools": ["fly"]}));
     assert!(tools.contains("sub-agent `x`: there is no tool `fly` for it; there are"), "{tools}");
@@ -520,7 +520,7 @@ async fn what_was_found_survives_in_the_journal_and_is_not_read_again_by_another
     let build = || {
         let files = LocalBackend::open(folder.path()).unwrap();
         let builder = DeepAgent::builder().model(model.clone()).backend(files).agents_from(["/agents"]);
-        builder.dyn_journal(journal.clone()).build().unwrap()
+        builder.journal(journal.clone()).build().unwrap()
     };
     let turn = async || told(&build(), RunInput::new("Hi.").thread("t"), "sub_agents_loaded").await;
     assert_eq!(turn().await, [json!({"agents": ["full"], "warnings": []})]);

@@ -4,17 +4,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use deepagents::core::ask::AnswerError;
 use deepagents::core::env::{Clock, Timestamp};
-use deepagents::core::journal::{Claim, Journal, Position, Record};
-use deepagents::fs::permissions::{Mode, Operation, Permissions, Rule};
+use deepagents::core::interrupt::DecisionError;
+use deepagents::core::journal::{Claim, Journal, LogPosition, Record};
+use deepagents::fs::permissions::{AccessMode, Operation, Permissions, Rule};
 use deepagents::middleware::HumanInTheLoop;
-use deepagents::middleware::subagents::SubAgentSpec;
 use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
 use deepagents::profile::{ProfileConfig, Profiles};
+use deepagents::subagents::SubAgentSpec;
 use deepagents::{
-    Approvals, AskBefore, Decision, DecisionKind, DeepAgent, DeepAgentBuilder, Error, EventKind, Interrupt,
-    MemoryJournal, Outcome, RunError, RunInput, Stop, after_model, json_tool, wrap_tool_call,
+    Decision, DecisionKind, DeepAgent, DeepAgentBuilder, Error, EventKind, FinishReason, Interrupt, InterruptOn,
+    InterruptPolicy, MemoryJournal, Outcome, RunError, RunInput, after_model, json_tool, wrap_tool_call,
 };
 use futures_util::StreamExt;
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ impl Office {
             DeepAgent::builder()
                 .model(self.model.clone())
                 .clock(Minutes(self.now.clone()))
-                .dyn_journal(self.journal.clone()),
+                .journal(self.journal.clone()),
             |builder, name| {
                 let made = self.made.clone();
                 let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
@@ -64,12 +64,12 @@ impl Office {
 
     /// An agent made anew.
     fn agent(&self) -> DeepAgent {
-        self.builder().interrupt_on(Approvals::new().before("send", AskBefore::any())).build().unwrap()
+        self.builder().interrupt_on(InterruptPolicy::new().before("send", InterruptOn::any())).build().unwrap()
     }
 
     async fn go(&self) -> Outcome {
         let outcome = self.agent().invoke(RunInput::new("Go.").thread("t")).await.unwrap();
-        assert_eq!(outcome.stop, Stop::Waiting);
+        assert_eq!(outcome.stop, FinishReason::Interrupted);
         outcome
     }
 
@@ -84,7 +84,7 @@ impl Office {
     }
 
     async fn records(&self) -> Vec<Record> {
-        let entries = self.journal.read("t", 0..Position::MAX).await.unwrap();
+        let entries = self.journal.read("t", 0..LogPosition::MAX).await.unwrap();
         entries.into_iter().map(|entry| entry.record).collect()
     }
 }
@@ -114,7 +114,7 @@ fn ids(outcome: &Outcome) -> Vec<String> {
     outcome.questions().into_iter().map(|q| q.id).collect()
 }
 
-fn refused(ended: Result<Outcome, Box<RunError>>) -> AnswerError {
+fn refused(ended: Result<Outcome, Box<RunError>>) -> DecisionError {
     match ended.unwrap_err().error {
         Error::Answer(error) => error,
         other => panic!("another error: {other}"),
@@ -131,7 +131,7 @@ async fn all_gated_calls_of_a_turn_are_asked_about_before_any_call_of_it_runs() 
     assert_eq!((question.tool.as_str(), &question.args), ("send", &json!({"n": 2})));
     assert!(question.text.contains("send") && question.text.contains(r#"{"n":2}"#), "{}", question.text);
     let done = office.answer(&[("0.2", Decision::Approve), ("0.1", reject("too early"))]).await.unwrap();
-    assert_eq!((done.stop.clone(), done.text()), (Stop::Done, "Done.".to_owned()));
+    assert_eq!((done.stop.clone(), done.text()), (FinishReason::Done, "Done.".to_owned()));
     let results = results(&done);
     assert_eq!(results[0], ("read 1".to_owned(), false));
     assert!(results[1].1 && results[1].0.contains("rejected the call of send: too early"), "{results:?}");
@@ -145,12 +145,15 @@ async fn questions_are_answered_one_by_one_in_any_order_by_agents_made_anew() {
     let office = Office::new([Turn::calls([send(1), send(2), send(3)]), Turn::text("Done.")]);
     office.go().await;
     let second = office.answer(&[("0.2", Decision::Approve)]).await.unwrap();
-    assert_eq!((second.stop.clone(), ids(&second)), (Stop::Waiting, vec!["0.0".to_owned(), "0.1".to_owned()]));
+    assert_eq!(
+        (second.stop.clone(), ids(&second)),
+        (FinishReason::Interrupted, vec!["0.0".to_owned(), "0.1".to_owned()])
+    );
     let third = office.answer(&[("0.0", Decision::Approve)]).await.unwrap();
     assert_eq!(ids(&third), ["0.1"]);
     assert_eq!(office.made(), [""; 0], "no call runs before all are decided");
     let none = office.answer(&[]).await.unwrap();
-    assert_eq!(none.stop, Stop::Waiting, "resuming without an answer goes on waiting");
+    assert_eq!(none.stop, FinishReason::Interrupted, "resuming without an answer goes on waiting");
     let done = office.answer(&[("0.1", Decision::Approve)]).await.unwrap();
     assert_eq!(done.text(), "Done.");
     assert_eq!(results(&done).iter().map(|r| r.0.as_str()).collect::<Vec<_>>(), ["send 1", "send 2", "send 3"]);
@@ -216,8 +219,8 @@ async fn a_response_is_the_result_and_the_tool_does_not_run() {
 #[tokio::test]
 async fn wrong_answers_are_refused_before_anything_is_stored_and_leave_the_question_open() {
     let office = Office::new([Turn::calls([send(1), send(2)]), Turn::text("Done.")]);
-    let only = AskBefore::only([DecisionKind::Approve, DecisionKind::Edit]);
-    let agent = || office.builder().interrupt_on(Approvals::new().before("send", only.clone())).build().unwrap();
+    let only = InterruptOn::only([DecisionKind::Approve, DecisionKind::Edit]);
+    let agent = || office.builder().interrupt_on(InterruptPolicy::new().before("send", only.clone())).build().unwrap();
     agent().invoke(RunInput::new("Go.").thread("t")).await.unwrap();
     let before = office.records().await.len();
     let wrong = [
@@ -231,14 +234,14 @@ async fn wrong_answers_are_refused_before_anything_is_stored_and_leave_the_quest
         assert_eq!(refused(agent().invoke(input).await).to_string(), words);
     }
     let unknown = RunInput::resume("t").answer("0.0", edit("nope", json!({})));
-    let AnswerError::UnknownTool { tool, known, .. } = refused(agent().invoke(unknown).await) else { panic!() };
+    let DecisionError::UnknownTool { tool, known, .. } = refused(agent().invoke(unknown).await) else { panic!() };
     assert!(tool == "nope" && known.contains(&"send".to_owned()), "{known:?}");
     let twice = RunInput::resume("t").answer("0.0", Decision::Approve).answer("0.0", Decision::Approve);
-    assert_eq!(refused(agent().invoke(twice).await), AnswerError::Answered { id: "0.0".to_owned() });
+    assert_eq!(refused(agent().invoke(twice).await), DecisionError::Answered { id: "0.0".to_owned() });
     assert_eq!(office.records().await.len(), before, "nothing was stored");
     agent().invoke(RunInput::resume("t").answer("0.0", Decision::Approve)).await.unwrap();
     let again = RunInput::resume("t").answer("0.0", Decision::Approve);
-    assert_eq!(refused(agent().invoke(again).await), AnswerError::Answered { id: "0.0".to_owned() });
+    assert_eq!(refused(agent().invoke(again).await), DecisionError::Answered { id: "0.0".to_owned() });
     let done = agent().invoke(RunInput::resume("t").answer("0.1", Decision::Approve)).await.unwrap();
     assert_eq!(done.text(), "Done.");
 }
@@ -249,7 +252,7 @@ async fn an_answer_given_twice_has_one_effect_and_the_second_is_an_error() {
     office.go().await;
     office.answer(&[("0.0", Decision::Approve)]).await.unwrap();
     let second = refused(office.answer(&[("0.0", Decision::Approve)]).await);
-    assert_eq!(second, AnswerError::Unknown { id: "0.0".to_owned(), open: Vec::new() });
+    assert_eq!(second, DecisionError::Unknown { id: "0.0".to_owned(), open: Vec::new() });
     assert_eq!(office.made(), ["send 1"]);
     assert_eq!(office.agent().state("t").await.unwrap().messages().len(), 4);
 }
@@ -267,16 +270,16 @@ async fn answers_beside_a_new_message_are_refused() {
 #[tokio::test]
 async fn a_question_that_has_expired_counts_as_rejected_and_takes_no_answer() {
     let office = Office::new([Turn::calls([send(1), send(2)]), Turn::text("Done.")]);
-    let ask = AskBefore::only([DecisionKind::Approve]).expires_after(Duration::from_secs(600));
-    let agent = || office.builder().interrupt_on(Approvals::new().before("send", ask.clone())).build().unwrap();
+    let ask = InterruptOn::only([DecisionKind::Approve]).expires_after(Duration::from_secs(600));
+    let agent = || office.builder().interrupt_on(InterruptPolicy::new().before("send", ask.clone())).build().unwrap();
     let waiting = agent().invoke(RunInput::new("Go.").thread("t")).await.unwrap();
     assert_eq!(waiting.questions()[0].expires_at.as_deref(), Some("1970-01-01T00:10:00Z"));
     office.now.store(9, Ordering::SeqCst);
     let still = agent().invoke(RunInput::resume("t").answer("0.0", Decision::Approve)).await.unwrap();
-    assert_eq!(still.stop, Stop::Waiting);
+    assert_eq!(still.stop, FinishReason::Interrupted);
     office.now.store(10, Ordering::SeqCst);
     let late = RunInput::resume("t").answer("0.1", Decision::Approve);
-    assert_eq!(refused(agent().invoke(late).await), AnswerError::Expired { id: "0.1".to_owned() });
+    assert_eq!(refused(agent().invoke(late).await), DecisionError::Expired { id: "0.1".to_owned() });
     let done = agent().invoke(RunInput::resume("t")).await.unwrap();
     let results = results(&done);
     assert_eq!(results[0], ("send 1".to_owned(), false));
@@ -295,7 +298,7 @@ async fn a_new_message_goes_on_without_the_answers_and_forgets_the_questions() {
         assert!(error && text.contains("was never made: the conversation went on before it was decided on"), "{text}");
     }
     assert_eq!(office.made(), [""; 0]);
-    assert!(matches!(refused(office.answer(&[("0.1", Decision::Approve)]).await), AnswerError::Unknown { .. }));
+    assert!(matches!(refused(office.answer(&[("0.1", Decision::Approve)]).await), DecisionError::Unknown { .. }));
 }
 
 #[tokio::test]
@@ -305,13 +308,13 @@ async fn the_events_of_a_run_tell_each_question_once_and_that_it_waits() {
     let mut asked = Vec::new();
     let mut last = None;
     while let Some(event) = run.next().await {
-        if let EventKind::Asked { question } = &event.kind {
+        if let EventKind::ActionRequested { question } = &event.kind {
             asked.push(question.id.clone());
         }
         last = Some(event.kind);
     }
     assert_eq!(asked, ["0.0", "0.1"]);
-    assert!(matches!(last, Some(EventKind::RunFinished { stop: Stop::Waiting, .. })), "{last:?}");
+    assert!(matches!(last, Some(EventKind::RunFinished { stop: FinishReason::Interrupted, .. })), "{last:?}");
 }
 
 #[tokio::test]
@@ -327,11 +330,12 @@ async fn a_run_without_a_thread_fails_with_advice_where_it_would_wait() {
 async fn approvals_without_a_journal_without_decisions_or_beside_a_namesake_are_refused_at_build() {
     let built = |builder: DeepAgentBuilder| builder.build().unwrap_err().to_string();
     let bare = || DeepAgent::builder().model(ScriptedModel::new([]));
-    let send = |ask| Approvals::new().before("send", ask);
-    assert!(built(bare().interrupt_on(send(AskBefore::any()))).contains(".journal("));
+    let send = |ask| InterruptPolicy::new().before("send", ask);
+    assert!(built(bare().interrupt_on(send(InterruptOn::any()))).contains(".journal("));
     let kept = || bare().journal(MemoryJournal::new());
     assert!(
-        built(kept().interrupt_on(send(AskBefore::only([])))).contains("nothing may be decided about calls of `send`")
+        built(kept().interrupt_on(send(InterruptOn::only([]))))
+            .contains("nothing may be decided about calls of `send`")
     );
     struct Namesake;
     impl deepagents::Middleware for Namesake {
@@ -340,18 +344,18 @@ async fn approvals_without_a_journal_without_decisions_or_beside_a_namesake_are_
         }
     }
     assert!(kept().middleware(Namesake).build().is_ok(), "alone it is the user's way to ask");
-    let error = built(kept().middleware(Namesake).interrupt_on(send(AskBefore::any())));
+    let error = built(kept().middleware(Namesake).interrupt_on(send(InterruptOn::any())));
     assert!(error.contains("HumanInTheLoop"), "{error}");
 }
 
 #[tokio::test]
 async fn ones_own_human_in_the_loop_is_asked_beside_interrupt_on() {
     let office = Office::new([Turn::calls([send(1), read(2)]), Turn::text("Done.")]);
-    let own = HumanInTheLoop::new(Approvals::new().before("read", AskBefore::any()));
+    let own = HumanInTheLoop::new(InterruptPolicy::new().before("read", InterruptOn::any()));
     let agent = office
         .builder()
         .middleware(own)
-        .interrupt_on(Approvals::new().before("send", AskBefore::any()))
+        .interrupt_on(InterruptPolicy::new().before("send", InterruptOn::any()))
         .build()
         .unwrap();
     let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
@@ -361,10 +365,11 @@ async fn ones_own_human_in_the_loop_is_asked_beside_interrupt_on() {
 #[tokio::test]
 async fn only_calls_that_the_condition_names_are_asked_about_in_the_words_given() {
     let office = Office::new([Turn::calls([send(1), send(50)]), Turn::text("Done.")]);
-    let large = AskBefore::any()
+    let large = InterruptOn::any()
         .when(|call, _| call.args["n"].as_u64().is_some_and(|n| n > 10))
         .describe(|call, cx| format!("{} sends {}", cx.agent_name(), call.args["n"]));
-    let agent = office.builder().name("clerk").interrupt_on(Approvals::new().before("send", large)).build().unwrap();
+    let agent =
+        office.builder().name("clerk").interrupt_on(InterruptPolicy::new().before("send", large)).build().unwrap();
     let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
     assert_eq!(ids(&waiting), ["0.1"]);
     assert_eq!(waiting.questions()[0].text, "clerk sends 50");
@@ -383,7 +388,7 @@ async fn the_shapes_of_other_implementations_are_written_and_read() {
         json!({"action_name": "send", "allowed_decisions": ["approve", "edit", "reject", "respond"]})
     );
     let short = pause.decisions(vec![json!({"type": "accept"})]).unwrap_err();
-    assert_eq!(short, AnswerError::Count { given: 1, open: 4 });
+    assert_eq!(short, DecisionError::Count { given: 1, open: 4 });
     let given = vec![
         json!({"type": "accept"}),
         json!({"type": "edit", "args": {"n": 20}}),
@@ -400,7 +405,7 @@ async fn the_shapes_of_other_implementations_are_written_and_read() {
     assert_eq!(results[3].0, "no need");
     let wrong = [json!({"type": "perhaps"}), json!({"type": "edit"}), json!({"type": "respond"}), json!("approve")];
     for wrong in wrong {
-        assert!(matches!(Decision::from_json(wrong.clone(), "send"), Err(AnswerError::Shape(_))), "{wrong}");
+        assert!(matches!(Decision::from_json(wrong.clone(), "send"), Err(DecisionError::Shape(_))), "{wrong}");
     }
     let written = serde_json::to_value(edit("send", json!({"n": 1}))).unwrap();
     assert_eq!(written, json!({"type": "edit", "edited_action": {"name": "send", "args": {"n": 1}}}));
@@ -412,16 +417,16 @@ async fn a_call_that_a_later_hook_answers_is_not_asked_about() {
     let answers = after_model(|cx| async move {
         let open = cx.open_calls().into_iter().find(|(_, call)| call.name == "send");
         Ok(match open {
-            Some((_, call)) => deepagents::Step::update(deepagents::Update::message(deepagents::Message::Tool(
+            Some((_, call)) => deepagents::HookOutput::update(deepagents::Update::message(deepagents::Message::Tool(
                 deepagents::core::message::ToolMessage::error(&call.id, &call.name, "not today"),
             ))),
-            None => deepagents::Step::next(),
+            None => deepagents::HookOutput::next(),
         })
     });
-    let gate = Approvals::new().before("send", AskBefore::any());
+    let gate = InterruptPolicy::new().before("send", InterruptOn::any());
     let agent = office.builder().middleware(answers).interrupt_on(gate).build().unwrap();
     let done = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
-    assert_eq!((done.stop, office.made()), (Stop::Done, vec!["read 2".to_owned()]));
+    assert_eq!((done.stop, office.made()), (FinishReason::Done, vec!["read 2".to_owned()]));
 }
 
 #[tokio::test]
@@ -431,17 +436,21 @@ async fn a_gated_call_that_no_answer_of_the_model_led_to_is_asked_about_when_it_
     let call = ToolCall { id: "c1".into(), name: "send".into(), args: json!({"n": 1}), native: None };
     let mut answer = AssistantMessage::default();
     answer.content.push(Block::ToolCall(call));
-    let gate = Approvals::new().before("send", AskBefore::any());
+    let gate = InterruptPolicy::new().before("send", InterruptOn::any());
     let build = || {
         let straight = deepagents::before_agent(|cx| async move {
             let open = cx.messages().last().is_some_and(|m| m.as_assistant().is_some());
-            Ok(if open { deepagents::Step::go(deepagents::Go::Tools) } else { deepagents::Step::next() })
+            Ok(if open {
+                deepagents::HookOutput::go(deepagents::JumpTo::Tools)
+            } else {
+                deepagents::HookOutput::next()
+            })
         });
         office.builder().without("PatchToolCalls").middleware(straight).interrupt_on(gate.clone()).build().unwrap()
     };
     let given = RunInput::messages([deepagents::Message::user("Go."), deepagents::Message::Assistant(answer)]);
     let waiting = build().invoke(given.thread("t")).await.unwrap();
-    assert_eq!((waiting.stop.clone(), office.made().len()), (Stop::Waiting, 0));
+    assert_eq!((waiting.stop.clone(), office.made().len()), (FinishReason::Interrupted, 0));
     let id = ids(&waiting).remove(0);
     let done = build().invoke(RunInput::resume("t").answer(id, Decision::Approve)).await.unwrap();
     assert_eq!((done.text(), office.made()), ("Done.".to_owned(), vec!["send 1".to_owned()]));
@@ -457,7 +466,7 @@ async fn a_wrap_of_the_user_sees_gated_calls_only_once_they_are_decided() {
             seen.fetch_add(1, Ordering::SeqCst);
             async move { next.run(request).await }
         });
-        let gate = Approvals::new().before("send", AskBefore::any());
+        let gate = InterruptPolicy::new().before("send", InterruptOn::any());
         office.builder().middleware(counts).interrupt_on(gate).build().unwrap()
     };
     agent().invoke(RunInput::new("Go.").thread("t")).await.unwrap();
@@ -470,12 +479,12 @@ async fn a_wrap_of_the_user_sees_gated_calls_only_once_they_are_decided() {
 async fn an_answer_holds_where_the_thread_is_taken_up_at_an_earlier_position() {
     let office = Office::new([Turn::calls([send(1)]), Turn::text("Sent."), Turn::text("Not sent.")]);
     office.go().await;
-    let at = office.records().await.len() as Position;
+    let at = office.records().await.len() as LogPosition;
     office.answer(&[("0.0", Decision::Approve)]).await.unwrap();
     assert_eq!(office.made(), ["send 1"]);
     // The calls of the new branch have identities of their own.
     let back = office.agent().invoke(RunInput::resume("t").at(at)).await.unwrap();
-    assert_eq!(back.stop, Stop::Waiting);
+    assert_eq!(back.stop, FinishReason::Interrupted);
     let id = ids(&back).remove(0);
     assert_ne!(id, "0.0");
     let done = office.answer(&[(&id, reject("changed my mind"))]).await.unwrap();
@@ -494,20 +503,20 @@ async fn cancelling_a_run_that_goes_on_after_an_answer_leaves_a_whole_history() 
         }
     }
     let outcome = run.outcome().await.unwrap();
-    assert_eq!(outcome.stop, Stop::Cancelled);
+    assert_eq!(outcome.stop, FinishReason::Cancelled);
     check_history(outcome.messages()).unwrap();
     assert!(outcome.questions().is_empty());
 }
 
 fn asking_to(operation: Operation, path: &str) -> Permissions {
-    Permissions::new([Rule::new(Mode::Ask, [path]).only([operation])]).unwrap()
+    Permissions::new([Rule::new(AccessMode::Ask, [path]).only([operation])]).unwrap()
 }
 
 #[test]
 fn the_part_that_asks_cannot_be_left_out_where_something_is_to_be_asked_about() {
-    let asked = || Office::new([]).builder().interrupt_on(Approvals::new().before("send", AskBefore::any()));
+    let asked = || Office::new([]).builder().interrupt_on(InterruptPolicy::new().before("send", InterruptOn::any()));
     let ruled = || Office::new([]).builder().permissions(asking_to(Operation::Write, "/**"));
-    let own = HumanInTheLoop::new(Approvals::new().before("send", AskBefore::any()));
+    let own = HumanInTheLoop::new(InterruptPolicy::new().before("send", InterruptOn::any()));
     let profile = ProfileConfig { excluded_middleware: ["HumanInTheLoop".into()].into(), ..ProfileConfig::default() };
     for (builder, calls) in [
         (asked().without("HumanInTheLoop"), "calls of send"),
@@ -521,7 +530,8 @@ fn the_part_that_asks_cannot_be_left_out_where_something_is_to_be_asked_about() 
     }
     assert!(Office::new([]).builder().profile(profile).build().is_ok(), "nothing is asked about");
     // The same for a sub-agent that is asked about more than the agent above.
-    let strict = SubAgentSpec::new("strict", "S.").interrupt_on(Approvals::new().before("send", AskBefore::any()));
+    let strict =
+        SubAgentSpec::new("strict", "S.").interrupt_on(InterruptPolicy::new().before("send", InterruptOn::any()));
     let profiles = || {
         let mut profiles = Profiles::empty();
         let excluded = ProfileConfig { excluded_middleware: ["HumanInTheLoop".into()].into(), ..Default::default() };
@@ -555,10 +565,10 @@ async fn a_tool_that_is_never_to_be_asked_about_is_not_whatever_rules_say() {
     let write = ("write_file", json!({"file_path": "/secret/a.txt", "content": "x"}));
     let delete = ("delete", json!({"file_path": "/secret/b.txt"}));
     for (approvals, asked) in [
-        (Approvals::new(), vec!["0.0", "0.1"]),
-        (Approvals::new().never("write_file"), vec!["0.1"]),
-        (Approvals::new().never("write_file").before("write_file", AskBefore::any()), vec!["0.0", "0.1"]),
-        (Approvals::new().before("write_file", AskBefore::any()).never("write_file"), vec!["0.0", "0.1"]),
+        (InterruptPolicy::new(), vec!["0.0", "0.1"]),
+        (InterruptPolicy::new().never("write_file"), vec!["0.1"]),
+        (InterruptPolicy::new().never("write_file").before("write_file", InterruptOn::any()), vec!["0.0", "0.1"]),
+        (InterruptPolicy::new().before("write_file", InterruptOn::any()).never("write_file"), vec!["0.0", "0.1"]),
     ] {
         let office = Office::new([Turn::calls([write.clone(), delete.clone()]), Turn::text("Done.")]);
         let rules = asking_to(Operation::Write, "/secret/**");
@@ -606,7 +616,7 @@ async fn a_middleware_of_the_user_asks_through_the_context_of_the_call() {
             if request.call.name != "send" {
                 return next.run(request).await;
             }
-            match request.cx.ask("Really?", [DecisionKind::Approve, DecisionKind::Reject])? {
+            match request.cx.interrupt("Really?", [DecisionKind::Approve, DecisionKind::Reject])? {
                 Decision::Approve => next.run(request).await,
                 _ => Ok(deepagents::ToolResponse::error("no")),
             }
@@ -614,7 +624,7 @@ async fn a_middleware_of_the_user_asks_through_the_context_of_the_call() {
         office.builder().middleware(asks).build().unwrap()
     };
     let waiting = agent().invoke(RunInput::new("Go.").thread("t")).await.unwrap();
-    assert_eq!((waiting.stop.clone(), office.made()), (Stop::Waiting, vec!["read 2".to_owned()]));
+    assert_eq!((waiting.stop.clone(), office.made()), (FinishReason::Interrupted, vec!["read 2".to_owned()]));
     assert_eq!(waiting.questions()[0].text, "Really?");
     let id = ids(&waiting).remove(0);
     let done = agent().invoke(RunInput::resume("t").answer(id, Decision::Approve)).await.unwrap();
@@ -643,8 +653,8 @@ async fn an_expired_question_of_one_sub_agent_leaves_the_other_its_question() {
         ..Office::new([])
     };
     let agent = || {
-        let soon = AskBefore::any().expires_after(Duration::from_secs(60));
-        let gate = Approvals::new().before("send", soon).before("read", AskBefore::any());
+        let soon = InterruptOn::any().expires_after(Duration::from_secs(60));
+        let gate = InterruptPolicy::new().before("send", soon).before("read", InterruptOn::any());
         office.builder().interrupt_on(gate).build().unwrap()
     };
     let waiting = agent().invoke(RunInput::new("Go.").thread("t")).await.unwrap();
@@ -665,7 +675,7 @@ async fn the_events_of_a_run_that_goes_on_tell_what_was_decided() {
     let told: Vec<_> = kinds
         .into_iter()
         .filter_map(|kind| match kind {
-            EventKind::Answered { id, decision } => Some((id, decision)),
+            EventKind::ActionDecided { id, decision } => Some((id, decision)),
             _ => None,
         })
         .collect();
@@ -676,7 +686,7 @@ async fn the_events_of_a_run_that_goes_on_tell_what_was_decided() {
 async fn ones_own_human_in_the_loop_is_asked_beside_what_rules_want_asked_about() {
     let write = ("write_file", json!({"file_path": "/secret/a.txt", "content": "x"}));
     let office = Office::new([Turn::calls([write, read(2), send(3)]), Turn::text("Done.")]);
-    let own = HumanInTheLoop::new(Approvals::new().before("read", AskBefore::any()));
+    let own = HumanInTheLoop::new(InterruptPolicy::new().before("read", InterruptOn::any()));
     let rules = asking_to(Operation::Write, "/secret/**");
     let agent = office.builder().middleware(own).permissions(rules).build().unwrap();
     let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use deepagents::channels::Files;
 use deepagents::core::tool::DynTool;
 use deepagents::fs::VPath;
-use deepagents::middleware::background::{BackgroundAgent, BackgroundAgents, BackgroundLimits};
-use deepagents::middleware::subagents::{Mode, Report, SubAgentSpec, sub_agent_fn};
+use deepagents::middleware::background::{BackgroundAgents, BackgroundLimits};
 use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::subagents::{AgentSubAgent, Mode, SubAgentResult, SubAgentSpec, sub_agent_fn};
 use deepagents::{
-    Approvals, AskBefore, Decision, DecisionKind, DeepAgent, DeepAgentBuilder, MemoryJournal, Message, ModelRequest,
-    Outcome, RunInput, Stop, json_tool,
+    Decision, DecisionKind, DeepAgent, DeepAgentBuilder, FinishReason, InterruptOn, InterruptPolicy, MemoryJournal,
+    Message, ModelRequest, Outcome, RunInput, json_tool,
 };
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
@@ -214,9 +214,9 @@ async fn no_more_tasks_run_at_once_than_the_limit_allows() {
     let (gate, ..) = gate();
     let child = ScriptedModel::rules().always(Turn::call("gate", json!({}))).build();
     let child = DeepAgent::builder().model(child).tool(gate).build().unwrap();
-    let worker = BackgroundAgent::new("worker", "Works.", child.agent().clone());
+    let worker = AgentSubAgent::new("worker", "Works.", &child);
     let limits = BackgroundLimits { at_once: 2, remembered: 2, ..BackgroundLimits::default() };
-    let background = BackgroundAgents::new(vec![worker], limits).unwrap();
+    let background = BackgroundAgents::new(vec![Arc::new(worker)], limits).unwrap();
     let start = || ("start_async_task", json!({"description": "x", "subagent_type": "worker"}));
     let model = ScriptedModel::new([
         Turn::calls([start(), start(), start()]),
@@ -243,9 +243,9 @@ async fn no_more_tasks_run_at_once_than_the_limit_allows() {
 #[tokio::test]
 async fn of_all_conversations_only_so_many_tasks_are_remembered() {
     let child = DeepAgent::builder().model(ScriptedModel::rules().always(Turn::text("Done.")).build()).build().unwrap();
-    let worker = BackgroundAgent::new("worker", "Works.", child.agent().clone());
+    let worker = AgentSubAgent::new("worker", "Works.", &child);
     let limits = BackgroundLimits { in_all: 3, ..BackgroundLimits::default() };
-    let background = BackgroundAgents::new(vec![worker], limits).unwrap();
+    let background = BackgroundAgents::new(vec![Arc::new(worker)], limits).unwrap();
     let model = ScriptedModel::rules()
         .always(Turn::with(|r| match r.messages.last().unwrap().text().as_str() {
             "Start." => Turn::call("start_async_task", json!({"description": "x", "subagent_type": "worker"})),
@@ -305,7 +305,7 @@ fn asking(child: impl IntoIterator<Item = Turn>) -> ScriptedModel {
         .build()
 }
 
-fn gated(model: &ScriptedModel, ask: AskBefore) -> DeepAgent {
+fn gated(model: &ScriptedModel, ask: InterruptOn) -> DeepAgent {
     let send =
         json_tool(
             "send",
@@ -313,13 +313,13 @@ fn gated(model: &ScriptedModel, ask: AskBefore) -> DeepAgent {
             json!({"type": "object"}),
             |args: Value, _cx| async move { Ok(format!("sent {args}")) },
         );
-    agent(model).tool(send).interrupt_on(Approvals::new().before("send", ask)).build().unwrap()
+    agent(model).tool(send).interrupt_on(InterruptPolicy::new().before("send", ask)).build().unwrap()
 }
 
 /// Runs turns until the main agent waits for a person.
 async fn until_asked(agent: &DeepAgent) -> Outcome {
     let mut outcome = say(agent, "Go.").await;
-    while outcome.stop != Stop::Waiting {
+    while outcome.stop != FinishReason::Interrupted {
         tokio::task::yield_now().await;
         outcome = say(agent, "Anything?").await;
     }
@@ -334,7 +334,7 @@ async fn a_task_that_waits_is_told_and_checking_it_asks_the_person_about_its_own
             Turn::text(r.messages.tail(r.messages.len() - 2).map(|m| m.text()).collect::<Vec<_>>().join("; "))
         }),
     ]);
-    let agent = gated(&model, AskBefore::any());
+    let agent = gated(&model, InterruptOn::any());
     let waiting = until_asked(&agent).await;
     let asked: Vec<_> = waiting.questions().into_iter().map(|q| (q.tool, q.args)).collect();
     assert_eq!(asked, [("send".to_owned(), json!({"n": 1})), ("send".to_owned(), json!({"n": 2}))]);
@@ -351,14 +351,14 @@ async fn a_task_that_waits_is_told_and_checking_it_asks_the_person_about_its_own
 #[tokio::test]
 async fn a_task_that_waits_is_listed_as_waiting_and_its_result_is_not_told_before_it_ends() {
     let model = asking([Turn::call("send", json!({})), Turn::text("Sent.")]);
-    let agent = gated(&model, AskBefore::any());
+    let agent = gated(&model, InterruptOn::any());
     let waiting = until_asked(&agent).await;
     assert!(told(&waiting).is_empty());
     // The conversation goes on without an answer; the task waits as before.
     let listed = say(&agent, &json!(["list_async_tasks", {"status_filter": "waiting"}]).to_string()).await;
     assert!(results(&listed).last().unwrap().0.ends_with("status: waiting"), "{:?}", results(&listed));
     let again = say(&agent, &json!(["check_async_task", {"task_id": id_of(&listed, 0)}]).to_string()).await;
-    assert_eq!(again.stop, Stop::Waiting);
+    assert_eq!(again.stop, FinishReason::Interrupted);
     let input = RunInput::resume("t").answer(&again.questions()[0].id, Decision::Approve);
     agent.invoke(input).await.unwrap();
     assert!(told(&until_told(&agent, 1).await)[0].contains("Sent."));
@@ -368,14 +368,14 @@ async fn a_task_that_waits_is_listed_as_waiting_and_its_result_is_not_told_befor
 async fn a_task_that_waits_goes_on_with_something_else_or_is_cancelled() {
     let heard = Turn::with(|r| Turn::text(format!("Heard: {}", r.messages.last().unwrap().text())));
     let model = asking([Turn::call("send", json!({})), heard]);
-    let agent = gated(&model, AskBefore::any());
+    let agent = gated(&model, InterruptOn::any());
     let waiting = until_asked(&agent).await;
     let id = id_of(&waiting, 0);
     say(&agent, &json!(["update_async_task", {"task_id": id, "message": "Write instead."}]).to_string()).await;
     assert!(told(&until_told(&agent, 1).await)[0].contains("Heard: Write instead."));
 
     let model = asking([Turn::call("send", json!({})), Turn::text("Never.")]);
-    let strict = AskBefore::only([DecisionKind::Approve]);
+    let strict = InterruptOn::only([DecisionKind::Approve]);
     let agent = gated(&model, strict);
     let id = id_of(&until_asked(&agent).await, 0);
     let refused = say(&agent, &json!(["update_async_task", {"task_id": id, "message": "x"}]).to_string()).await;
@@ -405,8 +405,8 @@ async fn without_a_thread_nobody_can_be_asked_and_checking_says_so() {
             }
         }))
         .build();
-    let outcome = gated(&model, AskBefore::any()).invoke("Go.").await.unwrap();
-    assert_eq!((outcome.stop.clone(), outcome.text().as_str()), (Stop::Done, "Given up."));
+    let outcome = gated(&model, InterruptOn::any()).invoke("Go.").await.unwrap();
+    assert_eq!((outcome.stop.clone(), outcome.text().as_str()), (FinishReason::Done, "Given up."));
     let last = results(&outcome).pop().unwrap().0;
     assert!(last.contains(r#""status":"waiting""#) && last.contains(r#""tool":"send""#), "{last}");
 }
@@ -437,16 +437,16 @@ async fn a_fork_and_a_closure_work_in_the_background_too() {
     let count = sub_agent_fn("count", "Counts.", |work, cx| async move {
         tokio::task::yield_now().await;
         assert!(!cx.cancellation().is_cancelled(), "its run may have ended, it has not");
-        Ok(Report::text(work.description.len().to_string()))
+        Ok(SubAgentResult::text(work.description.len().to_string()))
     });
     let ask = sub_agent_fn("ask", "Asks.", |_, cx| async move {
-        cx.ask("May I?", DecisionKind::ALL)?;
-        Ok(Report::text("never"))
+        cx.interrupt("May I?", DecisionKind::ALL)?;
+        Ok(SubAgentResult::text("never"))
     });
     let agent = agent(&model)
         .sub_agent(SubAgentSpec::new("twin", "Shares.").mode(Mode::Fork))
-        .custom_sub_agent(count)
-        .custom_sub_agent(ask)
+        .sub_agent(count)
+        .sub_agent(ask)
         .build()
         .unwrap();
     let first = say(&agent, "Secret word.").await;

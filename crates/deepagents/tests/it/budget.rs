@@ -5,7 +5,8 @@ use std::sync::Arc;
 use deepagents::core::tool::DynTool;
 use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
 use deepagents::{
-    Budget, BudgetKind, DeepAgent, EventKind, MemoryJournal, Message, ModelRequest, RunInput, Stop, Usage, json_tool,
+    Budget, BudgetKind, DeepAgent, EventKind, FinishReason, MemoryJournal, Message, ModelRequest, RunInput, Usage,
+    json_tool,
 };
 use futures_util::StreamExt;
 use serde_json::{Value, json};
@@ -49,7 +50,7 @@ async fn sub_agents_of_one_turn_spend_from_one_budget_and_the_agent_above_is_tol
         }
     }
     let outcome = run.outcome().await.unwrap();
-    let spent = Stop::Budget(BudgetKind::Tokens);
+    let spent = FinishReason::Budget(BudgetKind::Tokens);
     assert_eq!(outcome.stop, spent);
     assert_eq!(ended, [vec![(1, spent.clone()); 5], vec![(0, spent)]].concat());
     check_history(outcome.messages()).unwrap();
@@ -99,7 +100,7 @@ async fn a_task_in_the_background_spends_from_the_budget_of_the_run_that_started
         .unwrap();
     let input = RunInput::new("Go.").thread("t").budget(Budget::default().tokens(6_000));
     let first = agent.invoke(input).await.unwrap();
-    assert_eq!((first.stop.clone(), first.text()), (Stop::Done, "Fine.".to_owned()));
+    assert_eq!((first.stop.clone(), first.text()), (FinishReason::Done, "Fine.".to_owned()));
     go.add_permits(1);
     let told = loop {
         tokio::task::yield_now().await;
@@ -133,7 +134,7 @@ async fn a_sub_agent_that_is_cancelled_is_an_error_result_and_what_it_wrote_is_k
         }
     }
     let outcome = run.outcome().await.unwrap();
-    assert_eq!((outcome.stop.clone(), below), (Stop::Cancelled, Some(Stop::Cancelled)));
+    assert_eq!((outcome.stop.clone(), below), (FinishReason::Cancelled, Some(FinishReason::Cancelled)));
     check_history(outcome.messages()).unwrap();
     let (text, failed) = &results(&outcome)[0];
     assert!(*failed && text.contains("may not have finished: the run was cancelled"), "{text}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use deepagents::blocking::BlockingAgent;
 use deepagents::core::model::{CacheTtl, ModelRequest};
-use deepagents::fs::permissions::{Mode, Permissions, Rule};
+use deepagents::fs::permissions::{AccessMode, Permissions, Rule};
 use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents::fs::{CompositeBackend, LocalBackend, StateBackend};
 use deepagents::middleware::PromptCaching;
@@ -97,19 +97,29 @@ fn the_lean_preset_has_neither_todo_list_nor_prompt() {
     assert_eq!(agent.explain().system, "");
 }
 
-#[test]
-fn explain_counts_what_every_request_begins_with() {
-    let agent = DeepAgent::builder().model(model()).system_prompt("You are careful.").build().unwrap();
+#[tokio::test]
+async fn explain_counts_what_every_request_begins_with() {
+    let model = model();
+    let agent = DeepAgent::builder().model(model.clone()).system_prompt("You are careful.").build().unwrap();
     let explanation = agent.explain();
-    let tools: usize = explanation.tools.iter().map(|t| t.tokens).sum();
-    assert_eq!(explanation.fixed_tokens, explanation.system_tokens + tools);
-    assert!(explanation.system.starts_with("You are careful."));
     let text = explanation.to_string();
     assert!(text.contains("write_todos") && text.contains("begins with about"), "{text}");
-    let exact = explanation.counted("letters", |text| text.chars().filter(|c| c.is_alphabetic()).count());
+    let letters = |text: &str| text.chars().filter(|c| c.is_alphabetic()).count();
+    let exact = explanation.counted("letters", letters);
+    // What is sent, counted without the library: prompt, and every tool with the names of its three parts.
+    agent.invoke("Go.").await.unwrap();
+    let request = model.requests().remove(0);
+    let frame = letters("name description input_schema");
+    let tools = request.tools.iter().map(|tool| {
+        // As it stands in JSON, where a line's end is written with a letter.
+        let description = serde_json::to_string(&tool.description).unwrap();
+        frame + letters(&tool.name) + letters(&description) + letters(&tool.schema.to_string())
+    });
+    let sent = letters(&request.system_text()) + tools.sum::<usize>();
+    assert_eq!(exact.fixed_tokens, sent);
+    assert!(exact.system_tokens > letters("You are careful.") && exact.system_tokens < sent);
     let text = exact.to_string();
-    assert!(text.ends_with(&format!("begins with {} tokens (letters)", exact.fixed_tokens)), "{text}");
-    assert_eq!(exact.fixed_tokens, exact.system_tokens + exact.tools.iter().map(|t| t.tokens).sum::<usize>());
+    assert!(text.ends_with(&format!("begins with {sent} tokens (letters)")), "{text}");
 }
 
 #[tokio::test]
@@ -170,7 +180,7 @@ fn rules_and_commands_go_together_where_commands_do_not_reach_what_the_rules_are
         let disk = Arc::new(WithShell::new(LocalBackend::open(dir.path()).unwrap(), shell));
         let memories = Arc::new(StateBackend::new());
         let files = CompositeBackend::new(disk).route("/memories".parse().unwrap(), memories);
-        let rules = Permissions::new([Rule::new(Mode::Deny, [pattern])]).unwrap();
+        let rules = Permissions::new([Rule::new(AccessMode::Deny, [pattern])]).unwrap();
         DeepAgent::builder().model(model()).backend(files).permissions(rules).build()
     };
     let agent = build("/memories/**").unwrap();

@@ -40,7 +40,7 @@ fn turns() -> [Turn; 4] {
 }
 
 fn agent(journal: Arc<MemoryJournal>) -> DeepAgent {
-    DeepAgent::builder().model(ScriptedModel::new(turns())).dyn_journal(journal).build().unwrap()
+    DeepAgent::builder().model(ScriptedModel::new(turns())).journal(journal).build().unwrap()
 }
 
 async fn log(journal: &MemoryJournal) -> Vec<Record> {
@@ -66,7 +66,7 @@ async fn logs_of_every_version_come_to_the_same_todos_and_files() {
         let journal = Arc::new(MemoryJournal::new());
         let fence = journal.claim("t", Claim::new("test", Duration::from_secs(60))).await.unwrap();
         journal.append("t", fence, 0, records).await.unwrap();
-        let state = agent(journal).agent().state("t").await.unwrap();
+        let state = agent(journal).state("t").await.unwrap();
         let todos = state.get::<Todos>().unwrap();
         let said: Vec<(&str, &str)> = todos.iter().map(|todo| (&*todo.id, &*todo.content)).collect();
         assert_eq!(said, [("1", "Look"), ("2", "Report"), ("4", "Ask")], "version {}", version + 1);
@@ -118,7 +118,7 @@ async fn moving_one_item_of_a_long_list_costs_one_item() {
     };
     let journal = Arc::new(MemoryJournal::new());
     let model = ScriptedModel::new([list(0), list(1), list(200), Turn::text("Done.")]);
-    let agent = DeepAgent::builder().model(model).dyn_journal(journal.clone()).build().unwrap();
+    let agent = DeepAgent::builder().model(model).journal(journal.clone()).build().unwrap();
     agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
     let sizes: Vec<usize> =
         changes(&log(&journal).await, "todos").iter().map(|change| change.to_string().len()).collect();
@@ -135,8 +135,8 @@ async fn an_application_may_give_a_whole_list() {
         created_at: String::new(),
     };
     let whole = TodoUpdate::Whole(vec![todo("x"), todo("x")]);
-    agent.agent().update_state("t", Update::of::<Todos>(whole)).await.unwrap();
-    assert_eq!(agent.agent().state("t").await.unwrap().get::<Todos>().unwrap().len(), 2);
+    agent.update_state("t", Update::new::<Todos>(whole)).await.unwrap();
+    assert_eq!(agent.state("t").await.unwrap().get::<Todos>().unwrap().len(), 2);
     let other = serde_json::from_value::<TodoUpdate>(json!([todo("y")])).unwrap();
     assert_eq!(other, TodoUpdate::Whole(vec![todo("y")]));
     assert!(serde_json::from_value::<TodoUpdate>(json!({"puts": [todo("y")]})).is_err());

@@ -11,8 +11,8 @@ use deepagents::{DeepAgent, DeepAgentBuilder, EventKind, MemoryJournal, RunInput
 use serde_json::{Value, json};
 
 pub(crate) fn files<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Update {
-    let data = |text: &str| Some(Arc::new(FileData::new(Content::of(text.as_bytes()))));
-    Update::of::<Files>(files.into_iter().map(|(path, text)| (path.parse().unwrap(), data(text))).collect())
+    let data = |text: &str| Some(Arc::new(FileData::new(Content::from_bytes(text.as_bytes()))));
+    Update::new::<Files>(files.into_iter().map(|(path, text)| (path.parse().unwrap(), data(text))).collect())
 }
 
 pub(crate) fn put(root: &Path, path: &str, text: impl AsRef<[u8]>) {
@@ -241,7 +241,7 @@ async fn each_run_reads_the_memory_of_its_own_backend() {
 
 #[tokio::test]
 async fn sub_agents_have_no_memory_and_a_fork_has_that_of_the_conversation_it_shares() {
-    use deepagents::middleware::subagents::{Mode, SubAgentSpec};
+    use deepagents::subagents::{Mode, SubAgentSpec};
     for (mode, has_memory) in [(Mode::Isolated, false), (Mode::Fork, true)] {
         let below = json!({"description": "Look.", "subagent_type": "looker"});
         let turns = [Turn::call("task", below), Turn::text("Found."), Turn::text("Done.")];

@@ -12,7 +12,7 @@ fn call(id: &str) -> Block {
 }
 
 fn assistant(blocks: Vec<Block>) -> Message {
-    Message::Assistant(AssistantMessage::of(blocks))
+    Message::Assistant(AssistantMessage::new(blocks))
 }
 
 fn result(id: &str, text: &str) -> Message {
@@ -90,7 +90,7 @@ async fn ids_that_providers_refuse_are_replaced_in_call_and_result_alike() {
 #[tokio::test]
 async fn ids_that_a_provider_gave_stay_as_they_are() {
     let origin = Some(Origin { api: "openai-chat".into(), provider: "elsewhere".into(), model: "m".into() });
-    let given = AssistantMessage { origin, ..AssistantMessage::of(vec![call("functions.look:0"), call("open")]) };
+    let given = AssistantMessage { origin, ..AssistantMessage::new(vec![call("functions.look:0"), call("open")]) };
     let history = vec![
         Message::user("Start."),
         Message::Assistant(given),

@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use deepagents::middleware::TodoList;
-use deepagents::middleware::subagents::SubAgentSpec;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::models::{ModelConfig, Registry};
 use deepagents::profile::{
     GeneralPurpose, HarnessProfile, ProfileConfig, ProfileError, Profiles, ProviderProfile, ProviderProfiles,
 };
+use deepagents::subagents::SubAgentSpec;
 use deepagents::{ChatModel, DeepAgent, DeepAgentBuilder, Middleware, Preset, tool_fn};
 use serde_json::json;
 
@@ -183,13 +183,13 @@ fn tools_of_middlewares_and_of_the_caller_get_other_descriptions_and_stale_names
     let overrides = json!({"tool_description_overrides": {"ls": "Lists things.", "add": "Sums.", "gone": "?"}});
     let agent = builder().tool(add).profile(config(overrides)).build().unwrap();
     let description = |name: &str| {
-        let tools = agent.agent().tools();
+        let tools = agent.tools();
         tools.iter().find(|tool| tool.name == name).unwrap().description.clone()
     };
     assert_eq!(description("ls"), "Lists things.");
     assert_eq!(description("add"), "Sums.");
     assert!(description("read_file").starts_with("Reads a file."));
-    let names: Vec<&str> = agent.agent().tools().iter().map(|tool| tool.name.as_str()).collect();
+    let names: Vec<&str> = agent.tools().iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names.iter().filter(|name| **name == "ls").count(), 1);
 }
 
@@ -284,7 +284,7 @@ fn codex_keeps_a_todo_list_even_in_the_lean_preset() {
 }
 
 fn tool(agent: &DeepAgent, name: &str) -> Option<String> {
-    agent.agent().tools().iter().find(|tool| tool.name == name).map(|tool| tool.description.clone())
+    agent.tools().iter().find(|tool| tool.name == name).map(|tool| tool.description.clone())
 }
 
 #[tokio::test]

@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex};
 
 use deepagents::core::agent::Agent;
 use deepagents::middleware::HumanInTheLoop;
+use deepagents::models::recording::ReplayModel;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::recording::{
-    Departure, RecordRefused, Replayed, RunRecorder, RunRecording, RunRecordingError, Standing, Tools,
+    Completeness, Divergence, RecordRefused, RecordingError, Replayed, RunRecorder, RunRecording, Tools,
 };
 use deepagents::{
-    Approvals, AskBefore, ChatModel, Decision, DecisionKind, DeepAgent, DeepAgentBuilder, Error, Event, EventKind, Go,
-    MemoryJournal, Message, ModelError, ModelRequest, RunInput, Step, Stop, ToolContext, ToolError, ToolOutput,
-    after_agent, after_model, json_tool,
+    ChatModel, Decision, DecisionKind, DeepAgent, DeepAgentBuilder, Error, Event, EventKind, FinishReason, HookOutput,
+    InterruptOn, InterruptPolicy, JumpTo, MemoryJournal, Message, ModelError, ModelRequest, RunInput, ToolContext,
+    ToolError, ToolOutput, after_agent, after_model, json_tool,
 };
 use futures_util::StreamExt;
 use proptest::prelude::*;
@@ -39,7 +40,7 @@ impl Sink {
     }
 }
 
-fn read(text: &str) -> Result<RunRecording, RunRecordingError> {
+fn read(text: &str) -> Result<RunRecording, RecordingError> {
     RunRecording::from_reader(text.as_bytes())
 }
 
@@ -58,12 +59,12 @@ async fn record(agent: &Agent, input: RunInput) -> (String, Vec<Event>) {
     let mut events = Vec::new();
     let mut input = input;
     loop {
-        let mut run = agent.run(input.tap(recorder.clone()));
+        let mut run = agent.run(input.observer(recorder.clone()));
         while let Some(event) = run.next().await {
             events.push(event);
         }
         let Ok(outcome) = run.outcome().await else { break };
-        if outcome.stop != Stop::Waiting {
+        if outcome.stop != FinishReason::Interrupted {
             break;
         }
         let answers = outcome.questions();
@@ -74,7 +75,7 @@ async fn record(agent: &Agent, input: RunInput) -> (String, Vec<Event>) {
     (sink.text(), events)
 }
 
-async fn replay(text: &str, agent: &Agent, tools: Tools) -> Result<Replayed, Departure> {
+async fn replay(text: &str, agent: &Agent, tools: Tools) -> Result<Replayed, Divergence> {
     read(text).unwrap().replay(tools).run(agent).await
 }
 
@@ -132,7 +133,7 @@ fn busy(model: impl ChatModel, ran: &Arc<AtomicUsize>) -> DeepAgentBuilder {
         .tool(quick)
         .tool(send)
         .journal(MemoryJournal::new())
-        .interrupt_on(Approvals::new().before("send", AskBefore::any()))
+        .interrupt_on(InterruptPolicy::new().before("send", InterruptOn::any()))
 }
 
 fn busy_input() -> RunInput {
@@ -141,16 +142,16 @@ fn busy_input() -> RunInput {
 
 async fn busy_recording() -> String {
     let agent = busy(busy_model(), &Arc::default()).build().unwrap();
-    record(agent.agent(), busy_input()).await.0
+    record(&agent, busy_input()).await.0
 }
 
 #[tokio::test]
 async fn a_run_with_parallel_tools_sub_agents_and_an_approval_is_played_again_without_model_and_tools() {
     let ran = Arc::new(AtomicUsize::new(0));
     let agent = busy(busy_model(), &ran).build().unwrap();
-    let (text, events) = record(agent.agent(), busy_input()).await;
+    let (text, events) = record(&agent, busy_input()).await;
     assert!(ran.load(Ordering::SeqCst) >= 5, "the tools were run to be recorded");
-    assert!(matches!(events.last().unwrap().kind, EventKind::RunFinished { stop: Stop::Done, .. }));
+    assert!(matches!(events.last().unwrap().kind, EventKind::RunFinished { stop: FinishReason::Done, .. }));
 
     let recording = read(&text).unwrap();
     assert_eq!(
@@ -158,11 +159,11 @@ async fn a_run_with_parallel_tools_sub_agents_and_an_approval_is_played_again_wi
         ("scripted:script", &json!("by a test"))
     );
     assert_eq!(recording.inputs().len(), 2, "the answer is an input");
-    assert_eq!((recording.standing(), recording.is_cut()), (Standing::Finished, false));
+    assert_eq!((recording.completeness(), recording.is_cut()), (Completeness::Finished, false));
     for _ in 0..5 {
         let again = Arc::new(AtomicUsize::new(0));
         let agent = busy(recording.model(), &again).build().unwrap();
-        let replayed = recording.clone().replay(Tools::Recorded).run(agent.agent()).await.unwrap();
+        let replayed = recording.clone().replay(Tools::Recorded).run(&agent).await.unwrap();
         assert_eq!(replayed.text().as_deref(), Some("All of it is done."));
         assert_eq!(again.load(Ordering::SeqCst), 0, "no tool is run");
         let outcome = replayed.result.unwrap().unwrap();
@@ -174,13 +175,13 @@ async fn a_run_with_parallel_tools_sub_agents_and_an_approval_is_played_again_wi
 #[tokio::test]
 async fn the_events_of_a_replay_are_those_of_the_recording_agent_by_agent() {
     let agent = busy(busy_model(), &Arc::default()).build().unwrap();
-    let (text, recorded) = record(agent.agent(), busy_input()).await;
+    let (text, recorded) = record(&agent, busy_input()).await;
     let recording = read(&text).unwrap();
     let agent = busy(recording.model(), &Arc::default()).build().unwrap();
     let replay = recording.clone().replay(Tools::Recorded);
     let mut played = Vec::new();
     for input in recording.inputs().to_vec() {
-        let mut run = agent.run(input.into_input(agent.agent().schema()).unwrap().tap(replay.clone()));
+        let mut run = agent.run(input.into_input(agent.schema()).unwrap().observer(replay.clone()));
         while let Some(event) = run.next().await {
             played.push(event);
         }
@@ -202,42 +203,42 @@ async fn the_events_of_a_replay_are_those_of_the_recording_agent_by_agent() {
 }
 
 #[tokio::test]
-async fn another_prompt_departs_at_the_first_request_and_says_where() {
+async fn another_prompt_diverges_at_the_first_request_and_says_where() {
     let text = busy_recording().await;
     let model = read(&text).unwrap().model();
     let agent = busy(model, &Arc::default()).system_prompt("Be brief.").build().unwrap();
-    let departure = replay(&text, agent.agent(), Tools::Recorded).await.unwrap_err();
-    let Departure::Request { path, turn, difference } = &departure else { panic!("{departure}") };
+    let divergence = replay(&text, &agent, Tools::Recorded).await.unwrap_err();
+    let Divergence::Request { path, turn, difference } = &divergence else { panic!("{divergence}") };
     assert_eq!((path.len(), *turn, difference.path.as_str()), (0, 0, "system[0].text"));
-    assert!(departure.to_string().starts_with("turn 0 of main: the request differs at system[0].text: expected \""));
-    assert!(departure.to_string().contains("Be brief."), "{departure}");
+    assert!(divergence.to_string().starts_with("turn 0 of main: the request differs at system[0].text: expected \""));
+    assert!(divergence.to_string().contains("Be brief."), "{divergence}");
 }
 
 #[tokio::test]
 async fn a_change_that_shows_in_a_sub_agent_alone_is_found_there() {
     let text = std::fs::read_to_string(kept(1)).unwrap();
     let agent = keeper(read(&text).unwrap().model(), "Count twice.");
-    let departure = replay(&text, &agent, Tools::Recorded).await.unwrap_err();
-    let Departure::Request { path, turn: 0, difference } = &departure else { panic!("{departure}") };
-    assert!(path[0].starts_with("task:0."), "{departure}");
+    let divergence = replay(&text, &agent, Tools::Recorded).await.unwrap_err();
+    let Divergence::Request { path, turn: 0, difference } = &divergence else { panic!("{divergence}") };
+    assert!(path[0].starts_with("task:0."), "{divergence}");
     assert_eq!(difference.path, "system[0].text");
-    assert!(departure.to_string().starts_with(&format!("turn 0 of {}: ", path[0])), "{departure}");
+    assert!(divergence.to_string().starts_with(&format!("turn 0 of {}: ", path[0])), "{divergence}");
 }
 
 #[tokio::test]
-async fn an_agent_that_ends_sooner_or_later_departs_at_its_end() {
+async fn an_agent_that_ends_sooner_or_later_diverges_at_its_end() {
     let model = ScriptedModel::new([Turn::call("ls", json!({"path": "/"})), Turn::text("Nothing there.")]);
     let agent = DeepAgent::builder().model(model).build().unwrap();
-    let (text, _) = record(agent.agent(), RunInput::new("Look.")).await;
+    let (text, _) = record(&agent, RunInput::new("Look.")).await;
     let builder = || DeepAgent::builder().model(read(&text).unwrap().model());
-    let sooner = builder().middleware(after_model(|_cx| async { Ok(Step::go(Go::End)) })).build().unwrap();
-    let departure = replay(&text, sooner.agent(), Tools::Recorded).await.unwrap_err();
-    let Departure::Event { kind, difference, .. } = &departure else { panic!("{departure}") };
-    assert_eq!((kind.as_str(), difference.got.as_str()), ("tool_started", "\"agent_finished\""), "{departure}");
-    let later = after_agent(|_cx| async { Ok(Step::go(Go::Model)) });
+    let sooner = builder().middleware(after_model(|_cx| async { Ok(HookOutput::go(JumpTo::End)) })).build().unwrap();
+    let divergence = replay(&text, &sooner, Tools::Recorded).await.unwrap_err();
+    let Divergence::Event { kind, difference, .. } = &divergence else { panic!("{divergence}") };
+    assert_eq!((kind.as_str(), difference.got.as_str()), ("tool_started", "\"agent_finished\""), "{divergence}");
+    let later = after_agent(|_cx| async { Ok(HookOutput::go(JumpTo::Model)) });
     let later = builder().middleware(later).build().unwrap();
-    let departure = replay(&text, later.agent(), Tools::Recorded).await.unwrap_err();
-    assert!(matches!(&departure, Departure::Event { kind, .. } if kind == "agent_finished"), "{departure}");
+    let divergence = replay(&text, &later, Tools::Recorded).await.unwrap_err();
+    assert!(matches!(&divergence, Divergence::Event { kind, .. } if kind == "agent_finished"), "{divergence}");
 }
 
 #[tokio::test]
@@ -248,18 +249,15 @@ async fn live_tools_have_to_do_what_they_did() {
     };
     let model = ScriptedModel::new([Turn::call("look", json!({})), Turn::text("Seen.")]);
     let agent = DeepAgent::builder().model(model).tool(answer("a bird")).build().unwrap();
-    let (text, _) = record(agent.agent(), RunInput::new("Look.")).await;
+    let (text, _) = record(&agent, RunInput::new("Look.")).await;
     let agent = |text: &'static str, model| DeepAgent::builder().model(model).tool(answer(text)).build().unwrap();
     let model = || read(&text).unwrap().model();
-    assert_eq!(
-        replay(&text, agent("a bird", model()).agent(), Tools::Live).await.unwrap().text().as_deref(),
-        Some("Seen.")
-    );
-    let departure = replay(&text, agent("a fish", model()).agent(), Tools::Live).await.unwrap_err();
-    let Departure::Event { kind, difference, .. } = &departure else { panic!("{departure}") };
+    assert_eq!(replay(&text, &agent("a bird", model()), Tools::Live).await.unwrap().text().as_deref(), Some("Seen."));
+    let divergence = replay(&text, &agent("a fish", model()), Tools::Live).await.unwrap_err();
+    let Divergence::Event { kind, difference, .. } = &divergence else { panic!("{divergence}") };
     assert_eq!((kind.as_str(), difference.path.as_str()), ("tool_finished", "text"));
-    assert!(departure.to_string().contains("a fish"));
-    assert!(replay(&text, agent("a fish", model()).agent(), Tools::Recorded).await.is_ok(), "the tool is not run");
+    assert!(divergence.to_string().contains("a fish"));
+    assert!(replay(&text, &agent("a fish", model()), Tools::Recorded).await.is_ok(), "the tool is not run");
 }
 
 #[tokio::test]
@@ -283,9 +281,9 @@ async fn failures_of_models_and_tools_are_played_as_they_were() {
     ];
     for (turns, words) in cases {
         let agent = tools(DeepAgent::builder().model(ScriptedModel::new(turns))).build().unwrap();
-        let (text, _) = record(agent.agent(), RunInput::new("Go.")).await;
+        let (text, _) = record(&agent, RunInput::new("Go.")).await;
         let recording = read(&text).unwrap();
-        assert_eq!(recording.standing(), Standing::Finished);
+        assert_eq!(recording.completeness(), Completeness::Finished);
         let agent = DeepAgent::builder().model(recording.model());
         let agent = ["fail", "crash", "end"].into_iter().fold(agent, |agent, name| {
             let words = match name {
@@ -296,7 +294,7 @@ async fn failures_of_models_and_tools_are_played_as_they_were() {
             agent.tool(json_tool(name, words, schema(), |_, _cx: ToolContext| async { Ok("never run") }))
         });
         let agent = agent.build().unwrap();
-        let replayed = recording.replay(Tools::Recorded).run(agent.agent()).await.unwrap();
+        let replayed = recording.replay(Tools::Recorded).run(&agent).await.unwrap();
         let error = replayed.result.unwrap().unwrap_err();
         assert!(error.to_string().contains(words), "{error}");
     }
@@ -308,7 +306,9 @@ async fn a_call_that_asks_by_itself_asks_again_in_a_replay() {
         let ran = ran.clone();
         let schema = json!({"type": "object", "properties": {}});
         builder.tool(json_tool("pay", "Pays.", schema, move |_, cx: ToolContext| {
-            let asked = cx.ask("Pay 10?", DecisionKind::ALL).and_then(|_| cx.ask("Really?", [DecisionKind::Approve]));
+            let asked = cx
+                .interrupt("Pay 10?", DecisionKind::ALL)
+                .and_then(|_| cx.interrupt("Really?", [DecisionKind::Approve]));
             ran.fetch_add(1, Ordering::SeqCst);
             async move {
                 asked?;
@@ -319,13 +319,13 @@ async fn a_call_that_asks_by_itself_asks_again_in_a_replay() {
     let model = ScriptedModel::new([Turn::call("pay", json!({})), Turn::text("Paid.")]);
     let ran = Arc::default();
     let agent = tools(DeepAgent::builder().model(model).journal(MemoryJournal::new()), &ran).build().unwrap();
-    let (text, events) = record(agent.agent(), RunInput::new("Pay.").thread("t")).await;
+    let (text, events) = record(&agent, RunInput::new("Pay.").thread("t")).await;
     assert_eq!(ran.load(Ordering::SeqCst), 3);
-    assert_eq!(events.iter().filter(|e| matches!(e.kind, EventKind::Asked { .. })).count(), 2);
+    assert_eq!(events.iter().filter(|e| matches!(e.kind, EventKind::ActionRequested { .. })).count(), 2);
     let ran = Arc::default();
     let model = read(&text).unwrap().model();
     let agent = tools(DeepAgent::builder().model(model).journal(MemoryJournal::new()), &ran).build().unwrap();
-    let replayed = replay(&text, agent.agent(), Tools::Recorded).await.unwrap();
+    let replayed = replay(&text, &agent, Tools::Recorded).await.unwrap();
     assert_eq!((replayed.text().as_deref(), ran.load(Ordering::SeqCst)), (Some("Paid."), 0));
 }
 
@@ -342,11 +342,11 @@ async fn a_recording_cut_anywhere_is_played_as_far_as_it_goes() {
         }
         let recording = read(&text).unwrap();
         assert_eq!(recording.is_cut(), is_cut);
-        let standing = recording.standing();
+        let completeness = recording.completeness();
         let agent = busy(model.clone(), &Arc::default()).build().unwrap();
-        let replayed = recording.replay(Tools::Recorded).run(agent.agent()).await;
-        let replayed = replayed.unwrap_or_else(|departure| panic!("{keep}: {departure}"));
-        assert_eq!(replayed.standing, standing);
+        let replayed = recording.replay(Tools::Recorded).run(&agent).await;
+        let replayed = replayed.unwrap_or_else(|divergence| panic!("{keep}: {divergence}"));
+        assert_eq!(replayed.completeness, completeness);
     }
 }
 
@@ -365,18 +365,18 @@ async fn a_cancelled_run_is_played_up_to_there_and_tells_the_rest() {
     let agent = DeepAgent::builder().model(model).tool(tool(&begun)).build().unwrap();
     let sink = Sink::default();
     let recorder = RunRecorder::new(sink.clone(), Value::Null).unwrap();
-    let run = agent.run(RunInput::new("Wait.").tap(recorder.clone()));
+    let run = agent.run(RunInput::new("Wait.").observer(recorder.clone()));
     begun.notified().await;
     run.cancel();
-    assert_eq!(run.outcome().await.unwrap().stop, Stop::Cancelled);
+    assert_eq!(run.outcome().await.unwrap().stop, FinishReason::Cancelled);
     recorder.finish().await.unwrap();
 
     let recording = read(&sink.text()).unwrap();
-    assert_eq!(recording.standing(), Standing::Halted(Stop::Cancelled));
+    assert_eq!(recording.completeness(), Completeness::Halted(FinishReason::Cancelled));
     let agent = DeepAgent::builder().model(recording.model()).tool(tool(&begun)).build().unwrap();
     let replay = recording.replay(Tools::Recorded);
-    let replayed = replay.run(agent.agent()).await.unwrap();
-    assert_eq!(replayed.result.unwrap().unwrap().stop, Stop::Cancelled);
+    let replayed = replay.run(&agent).await.unwrap();
+    assert_eq!(replayed.result.unwrap().unwrap().stop, FinishReason::Cancelled);
     assert!(matches!(replay.unplayed().last().unwrap().kind, EventKind::RunFinished { .. }));
 }
 
@@ -384,22 +384,22 @@ async fn a_cancelled_run_is_played_up_to_there_and_tells_the_rest() {
 async fn what_cannot_be_recorded_is_refused() {
     let journal = Arc::new(MemoryJournal::new());
     let model = || ScriptedModel::rules().always(Turn::text("Hello.")).build();
-    let agent = DeepAgent::builder().model(model()).dyn_journal(journal).build().unwrap();
+    let agent = DeepAgent::builder().model(model()).journal(journal).build().unwrap();
     agent.invoke(RunInput::new("Hi.").thread("old")).await.unwrap();
     let refused = async |agent: &DeepAgent, recorder: &Arc<RunRecorder>, thread: &str| {
-        let error = agent.invoke(RunInput::new("Hi.").thread(thread).tap(recorder.clone())).await.unwrap_err();
+        let error = agent.invoke(RunInput::new("Hi.").thread(thread).observer(recorder.clone())).await.unwrap_err();
         let Error::Other(source) = error.error else { panic!("{error}") };
         *source.downcast::<RecordRefused>().unwrap()
     };
     let recorder = RunRecorder::new(Sink::default(), Value::Null).unwrap();
     assert!(matches!(refused(&agent, &recorder, "old").await, RecordRefused::OldThread));
-    agent.invoke(RunInput::new("Hi.").thread("new").tap(recorder.clone())).await.unwrap();
-    agent.invoke(RunInput::new("And again.").thread("new").tap(recorder.clone())).await.unwrap();
+    agent.invoke(RunInput::new("Hi.").thread("new").observer(recorder.clone())).await.unwrap();
+    agent.invoke(RunInput::new("And again.").thread("new").observer(recorder.clone())).await.unwrap();
     assert!(matches!(refused(&agent, &recorder, "other").await, RecordRefused::AnotherRun));
-    let earlier = agent.agent().history("new", None, 9).await.unwrap().pop().unwrap().position;
-    let back = RunInput::new("Again.").thread("new").at(earlier).tap(recorder.clone());
+    let earlier = agent.history("new", None, 9).await.unwrap().pop().unwrap().position;
+    let back = RunInput::new("Again.").thread("new").at(earlier).observer(recorder.clone());
     assert!(agent.invoke(back).await.unwrap_err().to_string().contains("an earlier position of its thread"));
-    let spec = deepagents::middleware::subagents::SubAgentSpec::new("helper", "Helps.");
+    let spec = deepagents::subagents::SubAgentSpec::new("helper", "Helps.");
     let agent = DeepAgent::builder().model(model()).sub_agent(spec).background_agents(true);
     let agent = agent.journal(MemoryJournal::new()).build().unwrap();
     let recorder = RunRecorder::new(Sink::default(), Value::Null).unwrap();
@@ -412,20 +412,23 @@ async fn what_is_no_recording_is_refused_with_the_reason() {
     let words = |text: &str| read(text).unwrap_err().to_string();
     assert!(words("").contains("it is empty"));
     assert!(words("hello\n").contains("not JSON"));
-    assert!(words("{\"kind\":\"recording\",\"v\":1}\n").contains("ReplayModel"));
-    assert!(words("{\"kind\":\"run\"}\n").contains("run_recording"));
-    let newer = text.replacen("\"v\":1", "\"v\":2", 1);
-    assert!(matches!(read(&newer), Err(RunRecordingError::Newer { found: 2 })));
+    assert!(
+        words("{\"kind\":\"recording\",\"v\":1,\"model\":\"m:m\",\"profile\":{\"cache_marks\":true}}\n")
+            .contains("ReplayModel")
+    );
+    assert!(words("{\"kind\":\"run\"}\n").contains("`recording`"));
+    let newer = text.replacen("\"v\":2", "\"v\":3", 1);
+    assert!(matches!(read(&newer), Err(RecordingError::Newer { found: 3 })));
     let mut lines: Vec<&str> = text.lines().collect();
     lines[3] = "{\"kind\":\"event\"}";
-    assert!(matches!(read(&lines.join("\n")), Err(RunRecordingError::Damaged { line: 4, .. })));
+    assert!(matches!(read(&lines.join("\n")), Err(RecordingError::Damaged { line: 4, .. })));
     let altered = text.replacen("Do all of it.\"", "Do some of it.\"", 9);
     let damaged = read(&altered).unwrap_err().to_string();
     assert!(damaged.contains("the digest is not that of the request"), "{damaged}");
     let steered = json!({"kind": "event", "event": {"type": "steered", "path": [], "text": "Faster."}});
     let first = "{\"kind\":\"event\"";
     let steered = text.replacen(first, &format!("{steered}\n{first}"), 1);
-    assert!(matches!(read(&steered), Err(RunRecordingError::Steered)));
+    assert!(matches!(read(&steered), Err(RecordingError::Unplayable(_))));
     let missing = RunRecording::open(PathBuf::from("/none/run.jsonl")).await.unwrap_err();
     assert!(missing.to_string().contains("/none/run.jsonl"), "{missing}");
 }
@@ -434,7 +437,7 @@ async fn what_is_no_recording_is_refused_with_the_reason() {
 async fn a_recording_holds_what_was_said_once() {
     let turns = (0..20).map(|_| Turn::call("ls", json!({"path": "/"}))).chain([Turn::text("Done.")]);
     let agent = DeepAgent::builder().model(ScriptedModel::new(turns)).build().unwrap();
-    let (text, _) = record(agent.agent(), RunInput::new("A task that is told once.")).await;
+    let (text, _) = record(&agent, RunInput::new("A task that is told once.")).await;
     assert_eq!(text.matches("A task that is told once.").count(), 2, "in the input and in the first request");
     assert_eq!(text.matches("\"write_todos\"").count(), 1, "the tools are there once");
 }
@@ -451,7 +454,7 @@ fn keeper(model: impl ChatModel, below: &str) -> Agent {
             let task = format!("Count the {}.", args["what"].as_str().unwrap_or_default());
             let ended = cx.run_child(&counter, "task", state, task).await?;
             let text = ended.result.map(|outcome| outcome.text())?;
-            Ok(ToolOutput::text(text).with_handback(ended.handback))
+            Ok(ToolOutput::text(text).with_child_state(ended.child_state))
         }
     });
     let note = json_tool("note", "Notes a line.", text("line"), |args: Value, _cx: ToolContext| async move {
@@ -461,7 +464,7 @@ fn keeper(model: impl ChatModel, below: &str) -> Agent {
         .system_prompt("Keep the list.")
         .tool(count)
         .tool(note)
-        .middleware(HumanInTheLoop::new(Approvals::new().before("note", AskBefore::any().text("Note it?"))))
+        .middleware(HumanInTheLoop::new(InterruptPolicy::new().before("note", InterruptOn::any().text("Note it?"))))
         .journal(MemoryJournal::new())
         .build()
         .unwrap()
@@ -486,18 +489,27 @@ async fn keep_a_recording_of_this_version() {
         ])
         .build();
     let (text, _) = record(&keeper(model, "Count."), RunInput::new("Keep it.").thread("kept")).await;
-    std::fs::write(kept(1), text).unwrap();
+    std::fs::write(kept(2), text).unwrap();
 }
 
 #[tokio::test]
 async fn a_recording_of_every_version_of_the_format_is_played() {
-    let text = std::fs::read_to_string(kept(1)).unwrap();
-    let agent = keeper(read(&text).unwrap().model(), "Count.");
-    let replayed = replay(&text, &agent, Tools::Recorded).await.unwrap_or_else(|departure| panic!("{departure}"));
-    assert_eq!(replayed.text().as_deref(), Some("Noted."));
-    let said: Vec<String> =
-        replayed.result.unwrap().unwrap().messages().iter().map(|m: &Arc<Message>| m.text()).collect();
-    assert_eq!(said.len(), 8, "{said:?}");
+    for version in [1, 2] {
+        let text = std::fs::read_to_string(kept(version)).unwrap();
+        let agent = keeper(read(&text).unwrap().model(), "Count.");
+        let replayed = replay(&text, &agent, Tools::Recorded).await.unwrap_or_else(|divergence| panic!("{divergence}"));
+        assert_eq!(replayed.text().as_deref(), Some("Noted."));
+        let said: Vec<String> =
+            replayed.result.unwrap().unwrap().messages().iter().map(|m: &Arc<Message>| m.text()).collect();
+        assert_eq!(said.len(), 8, "{said:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_models_of_a_recorded_run_can_be_replayed_alone() {
+    let model = ReplayModel::from_reader(std::fs::File::open(kept(2)).map(std::io::BufReader::new).unwrap()).unwrap();
+    let outcome = keeper(model.clone(), "Count.").invoke(RunInput::new("Keep it.").thread("kept")).await.unwrap();
+    assert_eq!((outcome.stop, model.remaining()), (FinishReason::Interrupted, 1));
 }
 
 proptest! {
@@ -505,6 +517,7 @@ proptest! {
     fn no_text_makes_the_reader_panic(
         lines in prop::collection::vec(prop_oneof![
             Just(r#"{"kind":"run_recording","v":1,"program":"p","agent":"a","model":"m:m","profile":{"cache_marks":true}}"#.to_owned()),
+            Just(r#"{"kind":"recording","v":2,"agent":"a","model":"m:m","profile":{"cache_marks":true}}"#.to_owned()),
             Just(r#"{"kind":"input","input":{"messages":[]}}"#.to_owned()),
             (0u64..3, 0usize..3).prop_map(|(n, kept)| format!(
                 r#"{{"kind":"request","path":[],"n":{n},"turn":0,"digest":"x","kept":{kept},"messages":[{{}}]}}"#
@@ -518,7 +531,7 @@ proptest! {
         let text = lines.join("\n");
         let bytes = text.as_bytes();
         if let Ok(recording) = RunRecording::from_reader(&bytes[..bytes.len().saturating_sub(cut)]) {
-            let _ = recording.standing();
+            let _ = recording.completeness();
             let _ = recording.replay(Tools::Recorded).unplayed();
         }
     }
@@ -526,7 +539,7 @@ proptest! {
 
 #[test]
 fn any_cut_of_a_recording_can_be_read() {
-    let text = std::fs::read(kept(1)).unwrap();
+    let text = std::fs::read(kept(2)).unwrap();
     let first = text.iter().position(|byte| *byte == b'\n').unwrap();
     for at in (first + 1..text.len()).step_by(37) {
         let recording = RunRecording::from_reader(&text[..at]).unwrap();

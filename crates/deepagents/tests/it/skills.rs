@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use deepagents::channels::{PinUpdate, PinnedSkills, Skill, SkillCatalogue, SkillsMetadata};
+use deepagents::channels::{PinnedSkills, Skill, SkillCatalogue, SkillPin, SkillsMetadata};
 use deepagents::core::message::Author;
 use deepagents::core::state::ChannelSpec;
 use deepagents::fs::{
@@ -248,7 +248,7 @@ async fn skills_are_read_again_only_when_something_changed_or_they_are_asked_for
     assert_eq!(json!(run("Hi.".into()).await), json!([{"skills": ["pdf", "web"], "warnings": []}]));
     std::fs::remove_dir_all(folder.path().join("s/pdf")).unwrap();
     assert_eq!(json!(run("Hi.".into()).await), json!([{"skills": ["web"], "warnings": []}]));
-    let again = RunInput::new("Hi.").update(Update::of::<SkillsMetadata>(None));
+    let again = RunInput::new("Hi.").update(Update::new::<SkillsMetadata>(None));
     assert_eq!(run(again).await.len(), 1);
     assert!(model.requests()[2].system_text().contains("Now writes PDF files."));
 }
@@ -257,7 +257,7 @@ async fn skills_are_read_again_only_when_something_changed_or_they_are_asked_for
 async fn a_catalogue_that_the_caller_gives_is_used_as_it_is() {
     let skill = Skill::new("given", "From the caller.", "/elsewhere/SKILL.md".parse().unwrap());
     let given = SkillCatalogue { skills: vec![skill], ..SkillCatalogue::default() };
-    let update = Update::of::<SkillsMetadata>(Some(given));
+    let update = Update::new::<SkillsMetadata>(Some(given));
     let (outcome, requests) =
         run(&[("/s/pdf/SKILL.md", PDF)], &["/s"], [Turn::text("Hello.")], |b| b, |i| i.update(update)).await;
     let text = requests[0].system_text();
@@ -287,7 +287,7 @@ fn a_source_outside_the_workspace_is_refused_when_the_agent_is_built() {
 }
 
 fn pin(names: &[&str]) -> Update {
-    Update::of::<PinnedSkills>(PinUpdate::Pin(names.iter().map(|name| (*name).to_owned()).collect()))
+    Update::new::<PinnedSkills>(SkillPin::Pin(names.iter().map(|name| (*name).to_owned()).collect()))
 }
 
 #[tokio::test]
@@ -323,8 +323,8 @@ async fn a_pinned_skill_that_is_not_there_is_told_and_skipped() {
 async fn a_pin_given_as_json_is_a_list_of_names() {
     let agent = DeepAgent::builder().model(ScriptedModel::new([])).skills(["/s"]).build().unwrap();
     let json = json!({"pinned_skills": ["pdf"]}).as_object().unwrap().clone();
-    let update = Update::from_json(agent.agent().schema(), json).unwrap();
-    assert_eq!(update.get::<PinnedSkills>().next(), Some(&PinUpdate::Pin(vec!["pdf".to_owned()])));
+    let update = Update::from_json(agent.schema(), json).unwrap();
+    assert_eq!(update.get::<PinnedSkills>().next(), Some(&SkillPin::Pin(vec!["pdf".to_owned()])));
 }
 
 const SUMS: &str = "---\nname: sums\ndescription: Adds up.\nmetadata: {include_tools: sum nothing}\n---\nUse sum.\n";

@@ -2,9 +2,10 @@
 
 use deepagents::channels::{Files, Todos};
 use deepagents::fs::VPath;
-use deepagents::middleware::subagents::{DelegationLimits, Mode, Report, SubAgentSpec, sub_agent_fn};
+use deepagents::middleware::subagents::DelegationLimits;
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{DeepAgent, DeepAgentBuilder, EventKind, Message, ModelRequest, Outcome, Stop};
+use deepagents::subagents::{Mode, SubAgentResult, SubAgentSpec, sub_agent_fn};
+use deepagents::{DeepAgent, DeepAgentBuilder, EventKind, FinishReason, Message, ModelRequest, Outcome};
 use futures_util::StreamExt;
 use serde_json::json;
 
@@ -113,7 +114,10 @@ async fn one_that_fails_is_an_error_result_and_its_siblings_finish() {
     let results = results(&outcome);
     assert!(results[0].1 && results[0].0.contains("sub-agent general-purpose failed"), "{results:?}");
     assert_eq!(results[1], ("Worked.".to_owned(), false));
-    assert_eq!((outcome.stop, outcome.state.messages().last().unwrap().text()), (Stop::Done, "Half done.".to_owned()));
+    assert_eq!(
+        (outcome.stop, outcome.state.messages().last().unwrap().text()),
+        (FinishReason::Done, "Half done.".to_owned())
+    );
 }
 
 #[tokio::test]
@@ -169,8 +173,8 @@ async fn a_fork_sees_the_conversation_and_begins_with_the_same_prompt() {
 #[tokio::test]
 async fn closures_and_other_agents_are_sub_agents_too() {
     let inner = DeepAgent::builder().model(ScriptedModel::new([Turn::text("From within.")])).build().unwrap();
-    let inner = deepagents::middleware::subagents::AgentSubAgent::new("inner", "An agent.", &inner);
-    let echo = sub_agent_fn("echo", "Repeats.", |work, _cx| async move { Ok(Report::text(work.description)) });
+    let inner = deepagents::subagents::AgentSubAgent::new("inner", "An agent.", &inner);
+    let echo = sub_agent_fn("echo", "Repeats.", |work, _cx| async move { Ok(SubAgentResult::text(work.description)) });
     let model = ScriptedModel::new([
         Turn::calls([
             ("task", json!({"description": "Hello", "subagent_type": "echo"})),
@@ -178,7 +182,7 @@ async fn closures_and_other_agents_are_sub_agents_too() {
         ]),
         Turn::text("Done."),
     ]);
-    let outcome = run(model, |b| b.custom_sub_agent(echo).custom_sub_agent(inner).general_purpose(false)).await;
+    let outcome = run(model, |b| b.sub_agent(echo).sub_agent(inner).general_purpose(false)).await;
     assert_eq!(results(&outcome), [("Hello".to_owned(), false), ("From within.".to_owned(), false)]);
 }
 
@@ -203,12 +207,12 @@ async fn a_hundred_sub_agents_of_one_turn_run_at_once() {
         let barrier = barrier.clone();
         async move {
             barrier.wait().await;
-            Ok(Report::text("met"))
+            Ok(SubAgentResult::text("met"))
         }
     });
     let calls = (0..100).map(|n| ("task", json!({"description": format!("{n}"), "subagent_type": "meet"})));
     let model = ScriptedModel::new([Turn::calls(calls), Turn::text("Done.")]);
-    let outcome = run(model, |b| b.custom_sub_agent(meet)).await;
+    let outcome = run(model, |b| b.sub_agent(meet)).await;
     assert!(results(&outcome).iter().all(|(text, _)| text == "met"));
 }
 
@@ -223,13 +227,13 @@ async fn no_more_run_at_once_than_the_limit_allows() {
             most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             tokio::task::yield_now().await;
             now.fetch_sub(1, Ordering::SeqCst);
-            Ok(Report::text("counted"))
+            Ok(SubAgentResult::text("counted"))
         }
     });
     let calls = (0..20).map(|n| ("task", json!({"description": format!("{n}"), "subagent_type": "count"})));
     let model = ScriptedModel::new([Turn::calls(calls), Turn::text("Done.")]);
     let limits = DelegationLimits { at_once: 3, ..DelegationLimits::default() };
-    run(model, |b| b.custom_sub_agent(count).delegation_limits(limits)).await;
+    run(model, |b| b.sub_agent(count).delegation_limits(limits)).await;
     assert!((1..=3).contains(&seen.load(Ordering::SeqCst)));
 }
 

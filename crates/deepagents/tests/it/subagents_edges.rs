@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use deepagents::channels::Files;
-use deepagents::core::state::{ChannelError, ChannelSpec, Concurrent, Join};
+use deepagents::core::state::{ChannelError, ChannelSpec, Concurrent, Merge};
 use deepagents::core::tool::DynTool;
 use deepagents::fs::VPath;
 use deepagents::middleware::Filesystem;
-use deepagents::middleware::subagents::{AgentSubAgent, DelegationLimits, Mode, Report, SubAgentSpec, sub_agent_fn};
+use deepagents::middleware::subagents::DelegationLimits;
 use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
+use deepagents::subagents::{AgentSubAgent, Mode, SubAgentResult, SubAgentSpec, sub_agent_fn};
 use deepagents::{
-    Approvals, AskBefore, Channel, Context, Decision, DeepAgent, DeepAgentBuilder, Error, EventKind, Go, MemoryJournal,
-    Middleware, ModelRequest, Outcome, ResponseFormat, Result, RunInput, Step, Stop, ToolNext, ToolRequest, json_tool,
-    wrap_tool_call,
+    Channel, Context, Decision, DeepAgent, DeepAgentBuilder, Error, EventKind, FinishReason, HookOutput, InterruptOn,
+    InterruptPolicy, JumpTo, MemoryJournal, Middleware, ModelRequest, Outcome, ResponseFormat, Result, RunInput,
+    ToolNext, ToolRequest, json_tool, wrap_tool_call,
 };
 use futures_util::StreamExt;
 use serde_json::{Value, json};
@@ -71,8 +72,8 @@ fn gated() -> (ScriptedModel, impl Fn() -> DeepAgent) {
         .build();
     let (journal, shared) = (Arc::new(MemoryJournal::new()), model.clone());
     let build = move || {
-        let gate = Approvals::new().before("send", AskBefore::any());
-        let builder = DeepAgent::builder().model(shared.clone()).tool(echo("send")).dyn_journal(journal.clone());
+        let gate = InterruptPolicy::new().before("send", InterruptOn::any());
+        let builder = DeepAgent::builder().model(shared.clone()).tool(echo("send")).journal(journal.clone());
         builder.interrupt_on(gate).build().unwrap()
     };
     (model, build)
@@ -87,7 +88,7 @@ async fn parallel_sub_agents_that_wait_are_answered_one_by_one_and_keep_their_fi
     assert!(waiting.questions()[0].text.starts_with("general-purpose wants to call send"));
     let asked = model.requests().len();
     let second = build().invoke(RunInput::resume("t").answer(&ids[1], Decision::Approve)).await.unwrap();
-    assert_eq!(second.stop, Stop::Waiting);
+    assert_eq!(second.stop, FinishReason::Interrupted);
     assert_eq!(model.requests().len(), asked + 1, "the one that was answered went on, the other did not");
     assert_eq!(content(&second, "/second.txt").as_deref(), Some("before"));
     let no = Decision::Reject { message: None };
@@ -116,7 +117,7 @@ async fn a_fork_that_was_approved_itself_does_not_wait_for_the_questions_above()
         .when(last_asked("Look."), [Turn::call("send", json!({})), Turn::text("Looked.")])
         .otherwise([Turn::calls([task("twin", "Look.")]), Turn::text("Done.")])
         .build();
-    let gate = Approvals::new().before("task", AskBefore::any()).before("send", AskBefore::any());
+    let gate = InterruptPolicy::new().before("task", InterruptOn::any()).before("send", InterruptOn::any());
     let agent = DeepAgent::builder()
         .model(model)
         .tool(echo("send"))
@@ -141,13 +142,13 @@ async fn a_sub_agent_may_be_asked_about_less_or_more_than_the_agent_above() {
         .when(first_asked("Strict"), [Turn::call("other", json!({})), Turn::text("Sent.")])
         .otherwise([Turn::calls([task("free", "Free."), task("strict", "Strict.")]), Turn::text("Done.")])
         .build();
-    let gate = |tool: &str| Approvals::new().before(tool, AskBefore::any());
+    let gate = |tool: &str| InterruptPolicy::new().before(tool, InterruptOn::any());
     let more = deepagents::middleware::HumanInTheLoop::new(gate("other"));
     let agent = DeepAgent::builder()
         .model(model)
         .tool(echo("send"))
         .tool(echo("other"))
-        .sub_agent(SubAgentSpec::new("free", "Asks nobody.").interrupt_on(Approvals::new()))
+        .sub_agent(SubAgentSpec::new("free", "Asks nobody.").interrupt_on(InterruptPolicy::new()))
         .sub_agent(SubAgentSpec::new("strict", "Asks more.").middleware(more))
         .journal(MemoryJournal::new())
         .interrupt_on(gate("send"))
@@ -192,9 +193,9 @@ async fn tools_are_inherited_unless_named_and_middlewares_are_not() {
         fn name(&self) -> &str {
             "Mine"
         }
-        async fn before_model(&self, _cx: &Context) -> Result<Step> {
+        async fn before_model(&self, _cx: &Context) -> Result<HookOutput> {
             self.0.fetch_add(1, Ordering::SeqCst);
-            Ok(Step::next())
+            Ok(HookOutput::next())
         }
     }
     let seen: Arc<AtomicUsize> = Arc::default();
@@ -228,7 +229,7 @@ async fn the_depth_limit_of_the_agent_above_holds_for_built_agents_below() {
     let inner = |model: &ScriptedModel, below: Option<DeepAgent>| {
         let builder = DeepAgent::builder().model(model.clone());
         match below {
-            Some(agent) => builder.custom_sub_agent(AgentSubAgent::new("below", "Below.", &agent)),
+            Some(agent) => builder.sub_agent(AgentSubAgent::new("below", "Below.", &agent)),
             None => builder,
         }
     };
@@ -267,7 +268,7 @@ async fn cancelling_the_parent_cancels_its_sub_agents_and_leaves_a_whole_history
         }
     }
     let outcome = run.outcome().await.unwrap();
-    assert_eq!(outcome.stop, Stop::Cancelled);
+    assert_eq!(outcome.stop, FinishReason::Cancelled);
     check_history(outcome.messages()).unwrap();
     assert_eq!(results(&outcome)[0], ("Quick.".to_owned(), false));
 }
@@ -275,9 +276,9 @@ async fn cancelling_the_parent_cancels_its_sub_agents_and_leaves_a_whole_history
 #[tokio::test]
 async fn a_sub_agent_that_panics_is_an_error_result() {
     let panics = sub_agent_fn("panics", "Panics.", |_, _| async { panic!("out of tea") });
-    let works = sub_agent_fn("works", "Works.", |_, _| async { Ok(Report::text("fine")) });
+    let works = sub_agent_fn("works", "Works.", |_, _| async { Ok(SubAgentResult::text("fine")) });
     let model = ScriptedModel::new([Turn::calls([task("panics", "x"), task("works", "x")]), Turn::text("Done.")]);
-    let outcome = run(model, |b| b.custom_sub_agent(panics).custom_sub_agent(works)).await;
+    let outcome = run(model, |b| b.sub_agent(panics).sub_agent(works)).await;
     let results = results(&outcome);
     assert!(results[0].1 && results[0].0.contains("out of tea"), "{results:?}");
     assert_eq!(results[1], ("fine".to_owned(), false));
@@ -335,11 +336,11 @@ impl Middleware for Keeps {
     }
     fn channels(&self) -> Vec<ChannelSpec> {
         self.0.fetch_add(1, Ordering::SeqCst);
-        vec![ChannelSpec::of::<Secret>()]
+        vec![ChannelSpec::new::<Secret>()]
     }
-    async fn before_agent(&self, cx: &Context) -> Result<Step> {
+    async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
         assert_eq!(cx.get::<Secret>(), "", "nobody sees the secret of another");
-        Ok(Step::set::<Secret>(cx.agent_name().to_owned()))
+        Ok(HookOutput::set::<Secret>(cx.agent_name().to_owned()))
     }
 }
 
@@ -391,12 +392,14 @@ async fn a_fork_has_a_whole_history_and_is_told_to_do_the_work_itself_when_it_de
         .when(last_asked("Look."), [Turn::calls([task("twin", "Deeper.")]), Turn::text("Did it myself.")])
         .otherwise([Turn::calls([task("twin", "Look."), task("general-purpose", "Never mind.")]), Turn::text("Done.")])
         .build();
-    let outcome = run(model.clone(), |b| {
-        let other =
-            sub_agent_fn("general-purpose", "Echo.", |work, _| async move { Ok(Report::text(work.description)) });
-        b.sub_agent(SubAgentSpec::new("twin", "Shares.").mode(Mode::Fork)).custom_sub_agent(other)
-    })
-    .await;
+    let outcome =
+        run(model.clone(), |b| {
+            let other = sub_agent_fn("general-purpose", "Echo.", |work, _| async move {
+                Ok(SubAgentResult::text(work.description))
+            });
+            b.sub_agent(SubAgentSpec::new("twin", "Shares.").mode(Mode::Fork)).sub_agent(other)
+        })
+        .await;
     assert_eq!(results(&outcome)[0], ("Did it myself.".to_owned(), false));
     let forked: Vec<ModelRequest> = model.requests().into_iter().filter(last_asked("Look.")).collect();
     assert_eq!(forked[0].messages.len(), 2, "the call that delegates is not part of it");
@@ -435,8 +438,8 @@ impl Channel for Verdict {
     fn fork(value: &String) -> String {
         value.clone()
     }
-    fn join(_parent: &String, given: &String, child: &String) -> Join<String> {
-        Join { update: (given != child).then(|| child.clone()), conflicts: Vec::new() }
+    fn join(_parent: &String, given: &String, child: &String) -> Merge<String> {
+        Merge { update: (given != child).then(|| child.clone()), conflicts: Vec::new() }
     }
 }
 
@@ -448,11 +451,11 @@ impl Middleware for Judges {
         "Judges"
     }
     fn channels(&self) -> Vec<ChannelSpec> {
-        vec![ChannelSpec::of::<Verdict>()]
+        vec![ChannelSpec::new::<Verdict>()]
     }
-    async fn before_agent(&self, cx: &Context) -> Result<Step> {
+    async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
         let said = cx.messages().last().map(|m| m.text()).unwrap_or_default();
-        Ok(if said.starts_with("Judge") { Step::set::<Verdict>(said) } else { Step::next() })
+        Ok(if said.starts_with("Judge") { HookOutput::set::<Verdict>(said) } else { HookOutput::next() })
     }
 }
 
@@ -479,8 +482,8 @@ async fn a_sub_agent_that_ends_before_it_says_anything_reports_nothing() {
         fn name(&self) -> &str {
             "Ends"
         }
-        async fn before_agent(&self, _cx: &Context) -> Result<Step> {
-            Ok(Step::go(Go::End))
+        async fn before_agent(&self, _cx: &Context) -> Result<HookOutput> {
+            Ok(HookOutput::go(JumpTo::End))
         }
     }
     let model = ScriptedModel::new([Turn::calls([task("mute", "Speak.")]), Turn::text("Done.")]);
@@ -513,9 +516,9 @@ async fn ones_own_summarization_takes_its_place_and_that_of_general_purpose() {
         fn name(&self) -> &str {
             "Summarization"
         }
-        async fn before_model(&self, _cx: &Context) -> Result<Step> {
+        async fn before_model(&self, _cx: &Context) -> Result<HookOutput> {
             self.0.fetch_add(1, Ordering::SeqCst);
-            Ok(Step::next())
+            Ok(HookOutput::next())
         }
     }
     let seen: Arc<AtomicUsize> = Arc::default();
@@ -537,7 +540,7 @@ async fn what_a_sub_agent_asks_about_in_its_own_way_is_asked_beside_what_is_aske
         .when(first_asked("Strict"), [Turn::calls([("send", json!({})), ("other", json!({}))]), Turn::text("Sent.")])
         .otherwise([Turn::calls([task("strict", "Strict.")]), Turn::text("Done.")])
         .build();
-    let gate = |tool: &str| Approvals::new().before(tool, AskBefore::any());
+    let gate = |tool: &str| InterruptPolicy::new().before(tool, InterruptOn::any());
     let more = deepagents::middleware::HumanInTheLoop::new(gate("other"));
     let agent = DeepAgent::builder()
         .model(model)

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 use deepagents::channels::{TodoStatus, Todos};
 use deepagents::core::env::{Clock, Timestamp};
 use deepagents::middleware::TodoList;
-use deepagents::middleware::todo::{ExplicitList, Planner, TodoPolicy, planner_fn};
+use deepagents::middleware::todo::{ListPlanner, Planner, TodoPolicy, planner_fn};
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::profile::ProfileConfig;
 use deepagents::{
-    Approvals, AskBefore, BoxError, Context, Decision, DeepAgent, EventKind, MemoryJournal, Message, ModelRequest,
-    Outcome, Preset, RunInput, Step, Stop, Update, before_model,
+    BoxError, Context, Decision, DeepAgent, EventKind, FinishReason, HookOutput, InterruptOn, InterruptPolicy,
+    MemoryJournal, Message, ModelRequest, Outcome, Preset, RunInput, Update, before_model,
 };
 use futures_util::StreamExt;
 use proptest::collection::vec;
@@ -127,10 +127,10 @@ async fn an_empty_list_clears() {
 async fn a_run_that_is_about_to_end_with_open_items_is_asked_once() {
     let script = [write(&[("A", "pending")]), Turn::text("Finished."), Turn::text("Really.")];
     let (outcome, model) = play(script.clone(), |b| b).await;
-    assert_eq!((outcome.stop.clone(), outcome.text().as_str()), (Stop::Done, "Really."));
+    assert_eq!((outcome.stop.clone(), outcome.text().as_str()), (FinishReason::Done, "Really."));
     assert!(model.requests()[2].messages.last().unwrap().text().contains("- [pending] A"));
 
-    let (outcome, _) = play(script, |b| b.todos(TodoPolicy::default().ask_before_end(false))).await;
+    let (outcome, _) = play(script, |b| b.todos(TodoPolicy { ask_before_end: false, ..TodoPolicy::default() })).await;
     assert_eq!(outcome.text(), "Finished.");
 }
 
@@ -146,7 +146,7 @@ async fn a_list_that_does_not_move_is_recalled_at_the_end_of_the_conversation() 
         write(&[("A", "completed")]),
         Turn::text("Done."),
     ];
-    let policy = TodoPolicy::default().remind_after(Some(2));
+    let policy = TodoPolicy { remind_after: Some(2), ..TodoPolicy::default() };
     let (outcome, model) = play(script, |b| b.todos(policy)).await;
     let reminders: Vec<usize> = (0..outcome.messages().len())
         .filter(|&at| outcome.messages().get(at).unwrap().text().starts_with("Reminder:"))
@@ -178,15 +178,19 @@ async fn ended(model: ScriptedModel, policy: TodoPolicy) -> TodoStatus {
 async fn a_model_that_forgets_its_list_leaves_it_open_unless_it_is_reminded() {
     let model = || careless("Reminder:");
     assert_eq!(ended(model(), TodoPolicy::off()).await, TodoStatus::InProgress);
-    assert_eq!(ended(model(), TodoPolicy::off().remind_after(Some(3))).await, TodoStatus::Completed);
-    assert_eq!(ended(model(), TodoPolicy::off().remind_after(Some(4))).await, TodoStatus::InProgress, "too late");
+    assert_eq!(ended(model(), TodoPolicy { remind_after: Some(3), ..TodoPolicy::off() }).await, TodoStatus::Completed);
+    assert_eq!(
+        ended(model(), TodoPolicy { remind_after: Some(4), ..TodoPolicy::off() }).await,
+        TodoStatus::InProgress,
+        "too late"
+    );
 }
 
 #[tokio::test]
 async fn a_model_that_ends_too_early_leaves_its_list_open_unless_it_is_asked() {
     let model = || careless("still has open items");
     assert_eq!(ended(model(), TodoPolicy::off()).await, TodoStatus::InProgress);
-    assert_eq!(ended(model(), TodoPolicy::off().ask_before_end(true)).await, TodoStatus::Completed);
+    assert_eq!(ended(model(), TodoPolicy { ask_before_end: true, ..TodoPolicy::off() }).await, TodoStatus::Completed);
 }
 
 #[tokio::test]
@@ -200,7 +204,7 @@ async fn what_a_model_has_finished_and_then_leaves_out_is_gone_unless_finished_i
     ];
     let (outcome, _) = play(script.clone(), |b| b.todos(TodoPolicy::off())).await;
     assert_eq!(outcome.text(), "2. [completed] Write");
-    let (outcome, _) = play(script, |b| b.todos(TodoPolicy::off().keep_finished(true))).await;
+    let (outcome, _) = play(script, |b| b.todos(TodoPolicy { keep_finished: true, ..TodoPolicy::off() })).await;
     assert_eq!(outcome.text(), "1. [completed] Read\n2. [completed] Write");
 }
 
@@ -226,7 +230,7 @@ async fn one_write_a_turn_legal_statuses_ids_and_times_hold_whatever_the_policy(
     let notes = seen.clone();
     let watch = before_model(move |cx| {
         notes.lock().unwrap().push(cx.get::<Todos>());
-        async { Ok(Step::next()) }
+        async { Ok(HookOutput::next()) }
     });
     let (outcome, _) = play(script, |b| b.todos(TodoPolicy::off()).clock(Ticks::default()).middleware(watch)).await;
     let errors: Vec<bool> = results(&outcome).into_iter().map(|(_, error)| error).collect();
@@ -317,10 +321,10 @@ async fn a_thread_that_has_a_list_or_is_taken_up_again_is_not_planned_for() {
     let journal = Arc::new(MemoryJournal::new());
     let asked = Arc::default();
     let ask = |turns: Vec<Turn>| {
-        let gate = Approvals::new().before("ls", AskBefore::any());
+        let gate = InterruptPolicy::new().before("ls", InterruptOn::any());
         DeepAgent::builder()
             .model(ScriptedModel::new(turns))
-            .dyn_journal(journal.clone())
+            .journal(journal.clone())
             .planner(counting(&asked, &["Read"]))
             .interrupt_on(gate)
             .build()
@@ -328,7 +332,7 @@ async fn a_thread_that_has_a_list_or_is_taken_up_again_is_not_planned_for() {
     };
     let look = || Turn::call("ls", json!({"path": "/"}));
     let waiting = ask(vec![look()]).invoke(RunInput::new("Go.").thread("t")).await.unwrap();
-    assert_eq!((waiting.stop.clone(), asked.load(Ordering::SeqCst)), (Stop::Waiting, 1));
+    assert_eq!((waiting.stop.clone(), asked.load(Ordering::SeqCst)), (FinishReason::Interrupted, 1));
     // The list is emptied, so that nothing but the resumed run keeps the planner away.
     let id = waiting.questions()[0].id.clone();
     let resumed = ask(vec![write(&[]), Turn::text("Done.")]);
@@ -348,7 +352,7 @@ async fn a_task_with_a_list_is_laid_out_by_the_planner_that_comes_with_the_libra
     for wanted in [true, false] {
         let model = ScriptedModel::new([Turn::text("Done."), Turn::text("Yes.")]);
         let builder = DeepAgent::builder().model(model.clone());
-        let builder = if wanted { builder.planner(ExplicitList) } else { builder };
+        let builder = if wanted { builder.planner(ListPlanner) } else { builder };
         let outcome = builder.build().unwrap().invoke(task).await.unwrap();
         let items: Vec<String> = list(&outcome).into_iter().map(|(item, _)| item).collect();
         let expected: &[&str] = if wanted { &["Read /a.txt", "Count its lines", "Report"] } else { &[] };
@@ -366,14 +370,14 @@ async fn the_task_of_a_sub_agent_is_planned_for_on_its_own_list() {
         Turn::text("Told."),
         Turn::text("Done."),
     ];
-    let (outcome, model) = play(script, |b| b.planner(ExplicitList)).await;
+    let (outcome, model) = play(script, |b| b.planner(ListPlanner)).await;
     assert!(model.requests()[1].messages.get(1).unwrap().text().contains("1. Look\n2. Tell"));
     assert!(list(&outcome).is_empty());
 }
 
 #[test]
 fn a_planner_without_a_list_to_lay_out_is_refused() {
-    let builder = || DeepAgent::builder().model(ScriptedModel::new([])).planner(ExplicitList);
+    let builder = || DeepAgent::builder().model(ScriptedModel::new([])).planner(ListPlanner);
     let excluded = ProfileConfig { excluded_middleware: ["TodoList".to_owned()].into(), ..ProfileConfig::default() };
     for builder in [
         builder().preset(Preset::Lean),
@@ -388,7 +392,7 @@ fn a_planner_without_a_list_to_lay_out_is_refused() {
 }
 
 fn spelled_out(task: &str) -> Vec<String> {
-    ExplicitList::items(task)
+    ListPlanner::items(task)
 }
 
 #[test]
@@ -528,13 +532,13 @@ async fn a_list_that_the_caller_gives_with_the_input_is_refused_and_nothing_is_s
     let model = ScriptedModel::new([Turn::text("Done.")]);
     let agent = DeepAgent::builder().model(model.clone()).journal(MemoryJournal::new()).build().unwrap();
     let json = json!({"todos": [{"id": "1", "content": "A", "status": "pending", "created_at": ""}]});
-    let given = Update::from_json(agent.agent().schema(), json.as_object().unwrap().clone()).unwrap();
+    let given = Update::from_json(agent.schema(), json.as_object().unwrap().clone()).unwrap();
     let error = agent.invoke(RunInput::new("Go.").thread("t").update(given.clone())).await.unwrap_err();
     assert!(error.to_string().contains("`todos` cannot be given with the input"), "{error}");
     assert_eq!((error.kind(), model.requests().len()), ("state", 0));
     assert!(agent.state("t").await.unwrap().messages().is_empty());
     // Between runs an application changes what it likes.
-    agent.agent().update_state("t", given).await.unwrap();
+    agent.update_state("t", given).await.unwrap();
     let outcome = agent.invoke(RunInput::new("Go.").thread("t").max_model_calls(1)).await.unwrap();
     assert_eq!(list(&outcome), [("A".to_owned(), TodoStatus::Pending)]);
 }

@@ -11,16 +11,16 @@ use std::path::{Component, Path, PathBuf};
 
 use super::failure::{At, Failure};
 use super::mounts::{Access, bind, restrict};
-use super::view::TABLE;
-use crate::sandbox::protocol::{Guard, Guarded};
+use super::root_fs::TABLE;
+use crate::sandbox::protocol::{Guard, GuardedPath};
 
 const EMPTY_FILE: &str = "/run/hidden-file";
 const EMPTY_DIRECTORY: &str = "/run/hidden-directory";
 
 /// Guards all paths below the root.
-pub(super) fn all(root: &Path, guarded: &[Guarded]) -> Result<(), Failure> {
+pub(super) fn all(root: &Path, guarded: &[GuardedPath]) -> Result<(), Failure> {
     let mut pinned = BTreeSet::new();
-    for Guarded { path, guard } in guarded {
+    for GuardedPath { path, guard } in guarded {
         let Some((path, metadata)) = pin(root, path, *guard, &mut pinned)? else { continue };
         match guard {
             Guard::ProtectFile if metadata.is_dir() => continue,

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::failure::{At, Failure};
-use super::{confine, guard, hear, limits, loopback, proxy, say, seccomp, view};
-use crate::sandbox::protocol::{InnerPlan, Message, Reach};
+use super::{confine, guard, hear, limits, loopback, proxy, root_fs, say, seccomp};
+use crate::sandbox::protocol::{InnerPlan, Message, NetworkAccess};
 use crate::sandbox::{Part, SandboxReport};
 
 /// Builds the sandbox around itself, runs the command and tells how it ended.
@@ -16,22 +16,22 @@ pub(super) fn run() -> Result<i32, Failure> {
     let mut parts = vec![Part::on("user, mount, process, IPC and host name namespaces", "")];
     rustix::system::sethostname(b"sandbox").at("set the host name")?;
     let mut variables = Vec::new();
-    if plan.reach == Reach::Host {
+    if plan.network == NetworkAccess::Host {
         parts.push(Part::off("network namespace", "the policy gives the host's network"));
     } else {
         loopback::up().at("switch the loopback on")?;
         parts.push(Part::on("network namespace", ""));
     }
-    if let Reach::Proxy { direct } = &plan.reach {
+    if let NetworkAccess::Proxy { direct } = &plan.network {
         variables = proxy::open(direct)?;
         parts.push(Part::on("allow-list of hosts", "by a proxy"));
     }
-    view::build(&plan)?;
+    root_fs::build(&plan)?;
     if let Some(root) = &plan.root {
         guard::all(root, &plan.guarded)?;
     }
     parts.push(limits::processes(&plan.limits));
-    view::seal()?;
+    root_fs::seal()?;
     parts.push(limits::each(&plan.limits)?);
     std::env::set_current_dir(&plan.cwd).on("enter the working directory", plan.cwd.display())?;
     confine::drop_capabilities()?;
@@ -39,7 +39,7 @@ pub(super) fn run() -> Result<i32, Failure> {
     parts.push(confine::landlock(&plan)?);
     seccomp::apply()?;
     parts.push(Part::on("seccomp", ""));
-    let report = SandboxReport::of(parts);
+    let report = SandboxReport::new(parts);
     if report.level < plan.least {
         return Err(Failure::new("reach the level", format!("{} is required, but {report}", plan.least)));
     }

@@ -13,8 +13,8 @@ mod loopback;
 mod mounts;
 mod outer;
 mod proxy;
+mod root_fs;
 mod seccomp;
-mod view;
 
 use std::ffi::OsString;
 use std::io::Write;

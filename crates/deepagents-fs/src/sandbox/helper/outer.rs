@@ -13,7 +13,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 
 use super::failure::{At, Failure};
 use super::hear;
-use crate::sandbox::protocol::{INNER, OuterPlan, Reach};
+use crate::sandbox::protocol::{INNER, NetworkAccess, OuterPlan};
 
 /// Makes the namespaces, starts the second stage in them and waits until nothing is left of it.
 pub(super) fn run() -> Result<i32, Failure> {
@@ -28,7 +28,7 @@ pub(super) fn run() -> Result<i32, Failure> {
         | UnshareFlags::NEWIPC
         | UnshareFlags::NEWUTS
         | UnshareFlags::NEWCGROUP;
-    spaces.set(UnshareFlags::NEWNET, plan.reach != Reach::Host);
+    spaces.set(UnshareFlags::NEWNET, plan.network != NetworkAccess::Host);
     unshare(spaces).map_err(|error| {
         Failure::new("make namespaces", format!("{error}; unprivileged user namespaces may be switched off here"))
     })?;

@@ -13,6 +13,7 @@ use crate::sandbox::protocol::Message;
 
 /// Listens on the loopback of the command's network, hands the socket to the program, and waits until the program takes
 /// connections from it. Gives the variables by which commands find it.
+#[allow(clippy::disallowed_methods, reason = "the proxy's own socket")]
 pub(super) fn open(direct: &[String]) -> Result<Vec<(String, String)>, Failure> {
     let step = "open a way to the proxy";
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).at(step)?;

@@ -46,6 +46,7 @@ fn is_global_v6(address: Ipv6Addr) -> bool {
 
 /// Whether an address, public as it may be, is one of this machine's: then the kernel answers from that very address.
 /// Nothing is sent.
+#[allow(clippy::disallowed_methods, reason = "a socket that sends nothing, of the proxy")]
 fn is_own(address: SocketAddr) -> bool {
     let any: SocketAddr =
         if address.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };

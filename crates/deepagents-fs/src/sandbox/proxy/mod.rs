@@ -3,12 +3,11 @@
 //! The sandbox's helper listens on the loopback of the command's network and hands that socket out to the program.
 //! So this proxy, outside, takes connections from inside, and nothing has to run in the sandbox for it. It answers
 //! `CONNECT` for TLS and whole addresses for plain HTTP, resolves names itself and connects to the very addresses it
-//! has judged.
+//! has checked.
 
 mod address;
+mod exchange;
 mod refusal;
-mod relay;
-mod request;
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -91,7 +90,7 @@ async fn serve(listener: TcpListener, gate: Arc<Gate>) -> std::io::Result<()> {
             Ok((client, _)) => {
                 let gate = Arc::clone(&gate);
                 tokio::spawn(async move {
-                    relay::exchange(client, &gate).await;
+                    exchange::exchange(client, &gate).await;
                     drop(place);
                 });
             }

@@ -1,5 +1,12 @@
 //! Requests that the proxy does not fulfil.
 
+use bytes::Bytes;
+use http_body_util::{Either, Full};
+use hyper::ext::ReasonPhrase;
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
+use hyper::{Response, StatusCode};
+
+use super::exchange::Answer;
 use crate::sandbox::hosts::Target;
 
 /// Why a request is refused; the text is for whoever wrote the command.
@@ -15,33 +22,23 @@ pub(super) enum Refusal {
     Unreachable { target: Target, reason: String },
     #[error("the proxy does not understand the request: {0}")]
     Bad(&'static str),
-    #[error("the head of the request is longer than the proxy takes")]
-    TooLong,
-    #[error("the request did not come in time")]
-    Late,
-    /// Nobody is there to be answered.
-    #[error("the connection is closed")]
-    Gone,
 }
 
 impl Refusal {
-    fn status(&self) -> u16 {
-        match self {
-            Self::NotListed(_) | Self::NotPublic(_) => 403,
-            Self::Unreachable { .. } => 502,
-            Self::Bad(_) | Self::Gone => 400,
-            Self::TooLong => 431,
-            Self::Late => 408,
-        }
-    }
-
     /// The answer. The text is in the status line as well, since of a refused tunnel many programs show that alone.
-    pub(super) fn answer(&self) -> String {
+    pub(super) fn answer(&self) -> Answer {
         let text: String = self.to_string().chars().map(|c| if (' '..='~').contains(&c) { c } else { '?' }).collect();
-        format!(
-            "HTTP/1.1 {} {text}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}\n",
-            self.status(),
-            text.len() + 1
-        )
+        let mut answer = Response::new(Either::Left(Full::new(Bytes::from(format!("{text}\n")))));
+        *answer.status_mut() = match self {
+            Self::NotListed(_) | Self::NotPublic(_) => StatusCode::FORBIDDEN,
+            Self::Unreachable { .. } => StatusCode::BAD_GATEWAY,
+            Self::Bad(_) => StatusCode::BAD_REQUEST,
+        };
+        answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        if let Ok(reason) = ReasonPhrase::try_from(text) {
+            answer.extensions_mut().insert(reason);
+        }
+        answer
     }
 }

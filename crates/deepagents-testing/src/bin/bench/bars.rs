@@ -6,7 +6,23 @@ use serde_json::{Map, Value, json};
 #[derive(Default)]
 pub(crate) struct Bars(Vec<Value>);
 
+/// How many times wider bars of time are: the variable `BENCH_SLACK`, 1 without it, more where this program is not
+/// optimised.
+fn slack() -> f64 {
+    std::env::var("BENCH_SLACK").ok().and_then(|slack| slack.parse().ok()).unwrap_or(1.0)
+}
+
 impl Bars {
+    /// A time, or a time measured against that of another program, that may be at most so much when optimised.
+    pub(crate) fn takes_at_most(&mut self, name: &str, figure: Option<f64>, limit: f64) {
+        self.at_most(name, figure, limit * slack());
+    }
+
+    /// A time measured against another of this program, which is no less noisy where there is slack.
+    pub(crate) fn ratio_at_most(&mut self, name: &str, figure: Option<f64>, limit: f64) {
+        self.at_most(name, figure, limit * slack().min(2.0));
+    }
+
     /// A figure that may be at most so much; one that could not be had is told as skipped.
     pub(crate) fn at_most(&mut self, name: &str, figure: Option<f64>, limit: f64) {
         let pass = figure.map_or(json!("skipped"), |figure| json!(figure <= limit));

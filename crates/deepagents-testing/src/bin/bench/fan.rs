@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use deepagents::{Message, Stop};
+use deepagents::{FinishReason, Message};
 use serde_json::{Map, Value, json};
 
 use crate::bars::Bars;
@@ -21,7 +21,7 @@ impl Bench {
         let (started, cpu) = (Instant::now(), usage::cpu());
         let outcome = agent.invoke("go").await?;
         let (seconds, cpu) = (started.elapsed(), usage::cpu().saturating_sub(cpu));
-        ensure!(outcome.stop == Stop::Done, "the run ended with {:?}", outcome.stop);
+        ensure!(outcome.stop == FinishReason::Done, "the run ended with {:?}", outcome.stop);
         let messages = outcome.messages();
         let done = messages.iter().filter(|m| matches!(&***m, Message::Tool(result) if !result.is_error)).count();
         ensure!(done == tasks, "{done} of {tasks} tasks were done");
@@ -30,7 +30,7 @@ impl Bench {
         out.insert("delays_s".to_owned(), json!(delays));
         let mut bars = Bars::default();
         if delay > 0 {
-            bars.at_most("seconds", Some(seconds.as_secs_f64()), delays * FACTOR);
+            bars.takes_at_most("seconds", Some(seconds.as_secs_f64()), delays * FACTOR);
         }
         out.insert("bars".to_owned(), bars.into_value());
         Ok(out)

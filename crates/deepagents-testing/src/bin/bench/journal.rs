@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use deepagents_core::agent::Agent;
 use deepagents_core::journal::{Appended, Journal, JournalError};
-use deepagents_core::middleware::{Go, Step, after_model};
+use deepagents_core::middleware::{HookOutput, JumpTo, after_model};
 use deepagents_core::run::{Context, RunInput};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use deepagents_persist::{Sqlite, Synchronous};
@@ -35,7 +35,7 @@ impl Bench {
         let normal = rounds(&path, true, steps, bytes, Synchronous::Normal).await?;
         let mut out = timed(started.elapsed() / ROUNDS as u32, usage::cpu().saturating_sub(cpu) / ROUNDS as u32);
         let full = rounds(&path, false, steps, bytes, Synchronous::Full).await?;
-        let double = Figures::of(&beside(&path)?, steps * 2, bytes, Synchronous::Normal).await?;
+        let double = Figures::measure(&beside(&path)?, steps * 2, bytes, Synchronous::Normal).await?;
         remove(&beside(&path)?)?;
         let growth = double.mb / normal.mb;
         for (name, value) in [
@@ -53,12 +53,12 @@ impl Bench {
         }
         let mut bars = Bars::default();
         bars.at_most("bytes of twice the steps to bytes", Some(growth), 2.3);
-        bars.at_most("last fifth of the steps to first", Some(normal.last_to_first), 1.5);
+        bars.ratio_at_most("last fifth of the steps to first", Some(normal.last_to_first), 1.5);
         if (steps, bytes) == (STEPS, BYTES) {
             bars.at_most("mb with the WAL", Some(normal.mb), 12.0);
-            bars.at_most("append p50 in ms, NORMAL", Some(normal.p50), 0.15);
-            bars.at_most("append p50 in ms, FULL", Some(full.p50), 1.5);
-            bars.at_most("cold load in ms", Some(normal.load), 15.0);
+            bars.takes_at_most("append p50 in ms, NORMAL", Some(normal.p50), 0.15);
+            bars.takes_at_most("append p50 in ms, FULL", Some(full.p50), 1.5);
+            bars.takes_at_most("cold load in ms", Some(normal.load), 15.0);
         }
         out.insert("bars".to_owned(), bars.into_value());
         Ok(out)
@@ -82,7 +82,7 @@ async fn rounds(path: &Path, keep: bool, steps: usize, bytes: usize, synchronous
     let mut all = Vec::new();
     for round in 0..ROUNDS {
         let at = if keep && round == 0 { path.to_owned() } else { beside(path)? };
-        all.push(Figures::of(&at, steps, bytes, synchronous).await?);
+        all.push(Figures::measure(&at, steps, bytes, synchronous).await?);
         if at != path {
             remove(&at)?;
         }
@@ -105,7 +105,7 @@ async fn rounds(path: &Path, keep: bool, steps: usize, bytes: usize, synchronous
 
 impl Figures {
     /// One run on a new database, and a load of what it left by another connection.
-    async fn of(path: &Path, steps: usize, bytes: usize, synchronous: Synchronous) -> Result<Self> {
+    async fn measure(path: &Path, steps: usize, bytes: usize, synchronous: Synchronous) -> Result<Self> {
         let open = || Sqlite::options().synchronous(synchronous).open(path);
         let database = open().await?;
         ensure!(database.threads().get("t").await?.is_none(), "{} has been used before; name another", path.display());
@@ -158,9 +158,9 @@ fn remove(path: &Path) -> Result<()> {
 fn agent(journal: Arc<dyn Journal>, steps: usize, bytes: usize) -> Result<Agent> {
     let model = ScriptedModel::rules().always(Turn::with(move |_| Turn::text(words(bytes)))).build();
     let again = after_model(move |cx: Context| async move {
-        Ok(if cx.messages().len() <= steps { Step::go(Go::Model) } else { Step::next() })
+        Ok(if cx.messages().len() <= steps { HookOutput::go(JumpTo::Model) } else { HookOutput::next() })
     });
-    Ok(Agent::builder(model).middleware(again).dyn_journal(journal).build()?)
+    Ok(Agent::builder(model).middleware(again).journal(journal).build()?)
 }
 
 /// Text that repeats nothing.

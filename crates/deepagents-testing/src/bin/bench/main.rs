@@ -7,7 +7,7 @@
 //! bench URL fan K D                      one run of K tasks in one turn, the model taking D ms
 //! bench journal N B PATH                 runs of N steps of B bytes on a database at PATH
 //! bench - idle K                         memory of K agents that are built and do nothing
-//! bench - files [--files N] [--dir DIR]  searching, reading and editing on disk, beside `rg` and `find`
+//! bench - files [--files N] [--megabytes N] [--dir DIR]  searching, reading and editing on disk, beside `rg` and `find`
 //! ```
 //!
 //! The model's name is the server's script. One JSON line comes out:
@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use deepagents::middleware::todo::TodoPolicy;
 use deepagents::models::{ModelConfig, Registry};
-use deepagents::{DeepAgent, Journal, MemoryJournal, RunInput, Stop, tool_fn};
+use deepagents::{DeepAgent, FinishReason, Journal, MemoryJournal, RunInput, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -54,7 +54,7 @@ usage:
   bench URL fan K D                      one run of K tasks in one turn, the model taking D ms
   bench journal N B PATH                 runs of N steps of B bytes on a database at PATH
   bench - idle K                         memory of K agents that are built and do nothing
-  bench - files [--files N] [--dir DIR]  searching, reading and editing on disk";
+  bench - files [--files N] [--megabytes N] [--dir DIR]  searching, reading and editing on disk";
 
 fn main() -> ExitCode {
     match measure() {
@@ -125,14 +125,14 @@ impl Bench {
             .system_prompt("You are a careful assistant.")
             .tool(weather);
         if let Some(journal) = journal {
-            builder = builder.dyn_journal(journal);
+            builder = builder.journal(journal);
         }
         Ok(builder.build()?)
     }
 
     async fn cold(&self) -> Result<Map<String, Value>> {
         let outcome = self.agent("answer", None)?.invoke("hi").await?;
-        ensure!(outcome.stop == Stop::Done, "the run ended with {:?}", outcome.stop);
+        ensure!(outcome.stop == FinishReason::Done, "the run ended with {:?}", outcome.stop);
         Ok(timed(self.started.elapsed(), usage::cpu()))
     }
 
@@ -176,7 +176,7 @@ impl Bench {
         let outcome = run.outcome().await?;
         let (seconds, cpu) = (started.elapsed(), usage::cpu().saturating_sub(cpu));
         ensure!(
-            outcome.stop == Stop::Done && outcome.model_calls == turns + 1,
+            outcome.stop == FinishReason::Done && outcome.model_calls == turns + 1,
             "the run ended early: {:?}",
             outcome.stop
         );
@@ -205,7 +205,7 @@ impl Bench {
             tasks.spawn(async move { agent.invoke(format!("go {n}")).await });
         }
         while let Some(outcome) = tasks.join_next().await {
-            ensure!(outcome??.stop == Stop::Done, "a run ended early");
+            ensure!(outcome??.stop == FinishReason::Done, "a run ended early");
         }
         let (seconds, cpu) = (started.elapsed(), usage::cpu().saturating_sub(cpu));
         let mut out = timed(seconds, cpu);

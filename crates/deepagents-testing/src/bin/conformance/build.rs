@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use deepagents::channels::Files;
 use deepagents::core::state::ChannelSpec;
 use deepagents::core::store::MemoryStore;
@@ -13,14 +13,11 @@ use deepagents::fs::permissions::Permissions;
 use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents::fs::{Backend, CompositeBackend, Content, FileData, LocalBackend, StateBackend, StoreBackend};
 use deepagents::middleware::filesystem::FilesystemOptions;
-use deepagents::middleware::subagents::SubAgentSpec;
-use deepagents::middleware::summarization::{PrefixReuse, Size, SummarizationOptions, Trigger, TruncateArgs};
+use deepagents::middleware::summarization::{CacheReuse, Size, SummarizationOptions, Trigger, TruncateArgs};
 use deepagents::middleware::todo::TodoPolicy;
 use deepagents::models::{ModelConfig, Registry};
-use deepagents::{
-    Approvals, AskBefore, DecisionKind, DeepAgent, MemoryJournal, Middleware, ResponseFormat, ToolError, Update,
-    json_tool,
-};
+use deepagents::subagents::SubAgentSpec;
+use deepagents::{DeepAgent, MemoryJournal, Middleware, ResponseFormat, ToolError, Update, json_tool};
 use serde_json::Value;
 
 use crate::scenario::{BackendSpec, Scenario, SummarizationSpec, ToolSpec};
@@ -45,7 +42,7 @@ pub(crate) async fn agent(scenario: &Scenario, url: &str, journal: Arc<MemoryJou
     let mut files = FilesystemOptions { read_before_edit: false, ..FilesystemOptions::default() };
     files.result_tokens = spec.evict.or(files.result_tokens);
     let mut builder = DeepAgent::builder()
-        .dyn_journal(journal)
+        .journal(journal)
         .todos(TodoPolicy::off())
         .summarization(summarization(spec.summarization.as_ref())?)
         .files(files);
@@ -58,13 +55,9 @@ pub(crate) async fn agent(scenario: &Scenario, url: &str, journal: Arc<MemoryJou
     let model_named = |name: &str| Registry::new().model_with(&format!("{}:{name}", scenario.provider), config.clone());
     builder = builder.model(model_named(spec.model.as_deref().unwrap_or(model))?);
     for entry in &spec.subagents {
-        if let Some(part) = entry.other.keys().next() {
-            bail!("unsupported: subagents.{part}");
-        }
-        let mut sub = SubAgentSpec::new(&entry.name, &entry.description).skills(entry.skills.clone());
-        if let Some(text) = &entry.system_prompt {
-            sub = sub.system_prompt(text.as_str());
-        }
+        let described = Value::Object(entry.spec.clone());
+        let mut sub: SubAgentSpec =
+            serde_json::from_value(described).map_err(|error| anyhow!("unsupported: subagents: {error}"))?;
         if let Some(name) = &entry.model {
             // Names of another scenario format carry their provider.
             sub = sub.model(model_named(name.split_once(':').map_or(name.as_str(), |(_, model)| model))?);
@@ -72,12 +65,6 @@ pub(crate) async fn agent(scenario: &Scenario, url: &str, journal: Arc<MemoryJou
         if let Some(names) = &entry.tools {
             let tools = spec.tools.iter().filter(|tool| names.contains(&tool.name));
             sub = sub.tools(tools.map(|tool| Arc::new(scripted_tool(tool.clone())) as Arc<dyn DynTool>));
-        }
-        if let Some(rules) = &entry.permissions {
-            sub = sub.permissions(Permissions::new(rules.clone())?);
-        }
-        if let Some(asked) = &entry.interrupt_on {
-            sub = sub.interrupt_on(approvals(asked)?);
         }
         if let Some(schema) = &entry.response_format {
             sub = sub.response_format(shape(schema));
@@ -88,7 +75,7 @@ pub(crate) async fn agent(scenario: &Scenario, url: &str, journal: Arc<MemoryJou
         builder = builder.system_prompt(text.as_str());
     }
     if let Some(asked) = &spec.interrupt_on {
-        builder = builder.interrupt_on(approvals(asked)?);
+        builder = builder.interrupt_on(asked.clone());
     }
     if let Some(limit) = spec.recursion_limit {
         builder = builder.max_model_calls(limit);
@@ -123,17 +110,17 @@ pub(crate) async fn agent(scenario: &Scenario, url: &str, journal: Arc<MemoryJou
     } else {
         let mut files = BTreeMap::new();
         for (path, text) in &scenario.files {
-            let file = FileData::new(Content::of(text.as_bytes()));
+            let file = FileData::new(Content::from_bytes(text.as_bytes()));
             files.insert(path.parse()?, Some(Arc::new(file)));
         }
         if !files.is_empty() {
-            initial = Update::of::<Files>(files);
+            initial = Update::new::<Files>(files);
             if !backend.has_state() {
                 builder = builder.middleware(StateFiles);
             }
         }
     }
-    builder = builder.dyn_backend(make_backend(backend, root.path(), &store)?);
+    builder = builder.backend(make_backend(backend, root.path(), &store)?);
     Ok(Built { agent: builder.build()?, initial, root, on_disk: backend.is_on_disk(), store })
 }
 
@@ -146,7 +133,7 @@ impl Middleware for StateFiles {
     }
 
     fn channels(&self) -> Vec<ChannelSpec> {
-        vec![ChannelSpec::of::<Files>()]
+        vec![ChannelSpec::new::<Files>()]
     }
 }
 
@@ -175,22 +162,6 @@ fn make_backend(spec: &BackendSpec, root: &Path, store: &Arc<MemoryStore>) -> Re
     })
 }
 
-/// `true` for any decision, `false` for no question, or the decisions that are allowed.
-fn approvals(asked: &BTreeMap<String, Value>) -> Result<Approvals> {
-    let mut out = Approvals::new();
-    for (tool, rule) in asked {
-        match rule {
-            Value::Bool(false) => out = out.never(tool),
-            Value::Bool(true) => out = out.before(tool, AskBefore::any()),
-            rule => {
-                let allowed: Vec<DecisionKind> = serde_json::from_value(rule["allowed_decisions"].clone())?;
-                out = out.before(tool, AskBefore::only(allowed));
-            }
-        }
-    }
-    Ok(out)
-}
-
 fn shape(schema: &Value) -> ResponseFormat {
     ResponseFormat::json(schema.get("title").and_then(Value::as_str).unwrap_or("response"), schema.clone())
 }
@@ -200,7 +171,7 @@ fn shape(schema: &Value) -> ResponseFormat {
 fn summarization(spec: Option<&SummarizationSpec>) -> Result<SummarizationOptions> {
     let size = |size: &Option<(String, Value)>| size.as_ref().map(|(kind, n)| Size::parse(kind, n)).transpose();
     let keep = |given: &Option<(String, Value)>| Ok::<_, anyhow::Error>(size(given)?.unwrap_or(Size::Messages(20)));
-    let options = SummarizationOptions::default().prefix(PrefixReuse::Never);
+    let options = SummarizationOptions::default().prefix(CacheReuse::Never);
     let Some(spec) = spec else { return Ok(options) };
     let trigger = size(&spec.trigger)?.map_or_else(Trigger::never, Trigger::at);
     let options = options.trigger(trigger).keep(keep(&spec.keep)?);
@@ -251,7 +222,7 @@ mod tests {
             let spec: SummarizationSpec = serde_json::from_value(spec).unwrap();
             format!("{:?}", summarization(Some(&spec)).unwrap())
         };
-        let usual = |given: SummarizationOptions| format!("{:?}", given.prefix(PrefixReuse::Never));
+        let usual = |given: SummarizationOptions| format!("{:?}", given.prefix(CacheReuse::Never));
         let twenty = || SummarizationOptions::default().keep(Size::Messages(20));
         let whole = |trigger| usual(twenty().trigger(trigger).truncate_args(None));
         assert_eq!(told(json!({"trigger": ["messages", 30]})), whole(Trigger::messages(30)));

@@ -20,8 +20,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use deepagents::core::ask::Questions;
-use deepagents::{Interrupt, MemoryJournal, Question, RunInput, State, Stop};
+use deepagents::core::interrupt::ActionRequests;
+use deepagents::{ActionRequest, FinishReason, Interrupt, MemoryJournal, RunInput, State};
 use serde_json::{Value, json};
 
 use build::Built;
@@ -135,7 +135,7 @@ async fn run(scenario: &Scenario, server: &Server, source: &[u8]) -> Result<Valu
                 let error = match input {
                     Err(error) => Some(error),
                     Ok(input) => match built.agent.invoke(input).await {
-                        Ok(outcome) if outcome.stop == Stop::StepLimit => Some("step_limit".to_owned()),
+                        Ok(outcome) if outcome.stop == FinishReason::StepLimit => Some("step_limit".to_owned()),
                         Ok(_) => None,
                         Err(error) => Some(format!("{}: {error}", error.kind())),
                     },
@@ -149,8 +149,8 @@ async fn run(scenario: &Scenario, server: &Server, source: &[u8]) -> Result<Valu
     Ok(json!({"requests": server.log().await?, "steps": steps}))
 }
 
-fn open(state: &State) -> Vec<Question> {
-    let asked = state.get::<Questions>().cloned().unwrap_or_default();
+fn open(state: &State) -> Vec<ActionRequest> {
+    let asked = state.get::<ActionRequests>().cloned().unwrap_or_default();
     asked.into_values().filter(|asked| asked.answer.is_none()).map(|asked| asked.question).collect()
 }
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail};
 use deepagents::core::message::{AssistantMessage, ToolMessage};
 use deepagents::fs::permissions::Rule;
-use deepagents::{Block, Message};
+use deepagents::{Block, InterruptPolicy, Message};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 #[derive(Deserialize)]
 pub(crate) struct Scenario {
@@ -37,7 +37,7 @@ pub(crate) struct AgentSpec {
     pub(crate) response_format: Option<Value>,
     pub(crate) memory: Option<Vec<String>>,
     pub(crate) skills: Option<Vec<String>>,
-    pub(crate) interrupt_on: Option<BTreeMap<String, Value>>,
+    pub(crate) interrupt_on: Option<InterruptPolicy>,
     #[serde(default)]
     pub(crate) permissions: Vec<Rule>,
     pub(crate) evict: Option<usize>,
@@ -85,21 +85,16 @@ pub(crate) struct ToolSpec {
     pub(crate) subagent_only: bool,
 }
 
+/// A sub-agent: what differs from the form that the library reads, and the rest as it is.
 #[derive(Deserialize)]
 pub(crate) struct SubAgentEntry {
-    pub(crate) name: String,
-    pub(crate) description: String,
-    pub(crate) system_prompt: Option<String>,
+    /// Names of the scenario's tools, beside which it has those of the stack.
     pub(crate) tools: Option<Vec<String>>,
+    /// A model of the scenario's provider.
     pub(crate) model: Option<String>,
-    #[serde(default)]
-    pub(crate) skills: Vec<String>,
     pub(crate) response_format: Option<Value>,
-    pub(crate) interrupt_on: Option<BTreeMap<String, Value>>,
-    pub(crate) permissions: Option<Vec<Rule>>,
-    /// Parts of a sub-agent that this runner does not know yet.
     #[serde(flatten)]
-    pub(crate) other: BTreeMap<String, Value>,
+    pub(crate) spec: Map<String, Value>,
 }
 
 #[derive(Deserialize)]
@@ -186,7 +181,7 @@ pub(crate) fn messages(specs: &[MessageSpec]) -> Result<Vec<Message>> {
                 "assistant" | "ai" => {
                     let text = (!text.is_empty()).then(|| Block::text(text));
                     let calls = spec.tool_calls.iter().map(|c| Block::call(&c.id, &c.name, c.args.clone()));
-                    Message::Assistant(AssistantMessage::of(text.into_iter().chain(calls).collect()))
+                    Message::Assistant(AssistantMessage::new(text.into_iter().chain(calls).collect()))
                 }
                 "tool" => {
                     let id = spec.tool_call_id.as_deref().context("a tool message without tool_call_id")?;

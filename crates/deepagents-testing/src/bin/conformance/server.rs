@@ -29,6 +29,8 @@ impl Server {
         let out = child.stdout.take().context("no output of the model server")?;
         let line = BufReader::new(out).lines().next_line().await?.context("the model server said nothing")?;
         let url = line.strip_prefix("listening ").context("the model server did not say where it listens")?;
+        // A client is not made without one, also if it never meets TLS; another may be installed already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().build()?;
         Ok(Self { url: url.to_owned(), http, _child: child })
     }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use deepagents::channels::{Files, StructuredResponse, Todos};
 use deepagents::core::store::{Item, Query, Store};
 use deepagents::fs::FileData;
-use deepagents::{Interrupt, Message, Question, State};
+use deepagents::{ActionRequest, Interrupt, Message, State};
 use serde_json::{Map, Value, json};
 
 use crate::build::Built;
@@ -23,7 +23,7 @@ fn bare(interrupt: &Interrupt) -> Value {
 pub(crate) async fn step(
     state: &State,
     built: &Built,
-    questions: Vec<Question>,
+    questions: Vec<ActionRequest>,
     error: Option<String>,
 ) -> Result<Value> {
     let messages: Vec<Value> = state.messages().iter().map(|m| message(m)).collect();

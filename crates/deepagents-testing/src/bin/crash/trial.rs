@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use deepagents_core::agent::Agent;
-use deepagents_core::journal::{Journal, Record, Status};
+use deepagents_core::journal::{Journal, Record, RunStatus};
 use deepagents_core::message::Block;
-use deepagents_core::run::{RunInput, Stop};
+use deepagents_core::run::{FinishReason, RunInput};
 use deepagents_core::state::State;
 use deepagents_core::tool::{Effect, ToolContext, json_tool};
 use deepagents_models::scripted::{ScriptedModel, Turn};
@@ -28,12 +28,12 @@ const CALLS: usize = 5;
 /// Goes on with a thread until it is done, as the process that will be killed does it.
 pub(crate) async fn run(place: &Place, thread: &str, folder: &Path, lease: Duration) -> Result<()> {
     let inner = place.open().await?;
-    let begun = inner.threads().get(thread).await?.is_some_and(|info| info.status != Status::Empty);
+    let begun = inner.threads().get(thread).await?.is_some_and(|info| info.status != RunStatus::Empty);
     let acknowledged = append_to(&folder.join(format!("{thread}.acknowledged")))?;
     let journal = Arc::new(Watched::new(inner, Acknowledged(acknowledged)));
     let input = if begun { RunInput::resume(thread) } else { RunInput::new("go").thread(thread) };
     let outcome = agent(journal, folder)?.invoke(input.take_over().lease(lease)).await?;
-    ensure!(outcome.stop == Stop::Done, "the run ended with {:?}", outcome.stop);
+    ensure!(outcome.stop == FinishReason::Done, "the run ended with {:?}", outcome.stop);
     Ok(())
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn agent(journal: Arc<dyn Journal>, folder: &Path) -> Result<Agent> {
     let schema = json!({"type": "object"});
     let read = json_tool("read", "Reads.", schema.clone(), move |_, cx| count(reads.clone(), cx)).effect(Effect::Read);
     let send = json_tool("send", "Sends.", schema, move |_, cx| count(sends.clone(), cx));
-    Ok(Agent::builder(model).tool(read).tool(send).dyn_journal(journal).build()?)
+    Ok(Agent::builder(model).tool(read).tool(send).journal(journal).build()?)
 }
 
 /// Notes in a file that the call ran, somewhere in a moment of work.
@@ -212,12 +212,12 @@ impl Trial {
         ensure!(state.messages().len() == messages, "{thread} has {} messages, not {messages}", state.messages().len());
         deepagents_models::scripted::check_history(state.messages())?;
         let open = journal.threads().get(thread).await?.map(|info| info.status);
-        ensure!(open == Some(Status::Ended), "{thread} is {open:?}");
+        ensure!(open == Some(RunStatus::Ended), "{thread} is {open:?}");
         ensure!(known.finished.len() == TURNS * CALLS, "{} calls have results", known.finished.len());
         let pruned = format!("{thread}-pruned");
         journal.threads().copy(thread, &pruned, None).await?;
         let agent = agent(journal.clone(), &self.folder)?;
-        agent.prune(&pruned, &deepagents_core::journal::Keep::Latest).await?;
+        agent.prune(&pruned, &deepagents_core::journal::RetentionPolicy::Latest).await?;
         let text = |state: &State| anyhow::Ok(serde_json::to_string(&state.to_json(true)?)?);
         let (whole, kept) = (text(&state)?, text(&agent.state(&pruned).await?)?);
         ensure!(whole == kept, "pruning changed the state of {thread}");

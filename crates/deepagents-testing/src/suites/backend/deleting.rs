@@ -20,7 +20,7 @@ pub async fn a_directory_goes_with_what_it_holds_and_nothing_beside_it(mut files
 pub async fn the_root_stays(mut files: Files) {
     files.write("/a/b", "x").await.unwrap();
     for root in ["/", "", ".", "//"] {
-        assert_eq!(files.delete(root).await.unwrap_err(), FsError::Fixed { path: p("/") });
+        assert_eq!(files.delete(root).await.unwrap_err(), FsError::Fixed(p("/")));
     }
     assert_eq!(files.read("/a/b").await.unwrap(), b"x");
 }
@@ -29,9 +29,9 @@ pub async fn the_root_stays(mut files: Files) {
 pub async fn what_is_missing_is_not_deleted(mut files: Files) {
     files.write("/d/f", "x").await.unwrap();
     for path in ["/none", "/no/ne", "/d/none"] {
-        assert_eq!(files.delete(path).await.unwrap_err(), FsError::NotFound { path: p(path) });
+        assert_eq!(files.delete(path).await.unwrap_err(), FsError::NotFound(p(path)));
     }
-    assert_eq!(files.delete("/d/f/g").await.unwrap_err(), FsError::NotADirectory { path: p("/d/f") });
+    assert_eq!(files.delete("/d/f/g").await.unwrap_err(), FsError::NotADirectory(p("/d/f")));
     assert_eq!(files.read("/d/f").await.unwrap(), b"x");
 }
 

@@ -73,7 +73,7 @@ pub async fn a_miss_shows_the_closest_lines(mut files: Files) {
 pub async fn an_empty_old_text_is_refused(mut files: Files) {
     files.write("/f", "x").await.unwrap();
     assert!(matches!(files.edit("/f", &[Edit::new("", "y")]).await, Err(EditError::EmptyOld { index: 0, .. })));
-    assert!(matches!(files.edit("/f", &[]).await, Err(EditError::NoEdits { .. })));
+    assert!(matches!(files.edit("/f", &[]).await, Err(EditError::NoEdits(_))));
 }
 
 /// Each sees what those before it left.
@@ -93,7 +93,7 @@ pub async fn an_edit_of_another_version_is_refused(mut files: Files) {
     files.write("/f", "1 and more").await.unwrap();
     for stale in [first, Version::new("stale")] {
         let late = edit::edit(&*files.backend, &files.state, &p("/f"), &[Edit::new("1", "2")], Some(&stale)).await;
-        assert_eq!(late.unwrap_err(), EditError::Fs(FsError::Changed { path: p("/f") }));
+        assert_eq!(late.unwrap_err(), EditError::Fs(FsError::Changed(p("/f"))));
     }
     assert_eq!(files.read("/f").await.unwrap(), b"1 and more");
 }
@@ -102,7 +102,7 @@ pub async fn an_edit_of_another_version_is_refused(mut files: Files) {
 pub async fn what_is_not_text_is_not_edited(mut files: Files) {
     for content in [&b"a\xff"[..], b"a\0b"] {
         files.write("/f", content.to_vec()).await.unwrap();
-        assert!(matches!(files.edit("/f", &[Edit::new("a", "b")]).await, Err(EditError::Binary { .. })));
+        assert!(matches!(files.edit("/f", &[Edit::new("a", "b")]).await, Err(EditError::Binary(_))));
         assert_eq!(files.read("/f").await.unwrap(), content);
     }
 }
@@ -111,9 +111,9 @@ pub async fn what_is_not_text_is_not_edited(mut files: Files) {
 pub async fn what_is_missing_or_a_directory_is_not_edited(mut files: Files) {
     files.write("/d/f", "x").await.unwrap();
     let edits = [Edit::new("a", "b")];
-    let missing = FsError::NotFound { path: p("/none") };
+    let missing = FsError::NotFound(p("/none"));
     assert_eq!(files.edit("/none", &edits).await.unwrap_err(), EditError::Fs(missing));
-    let directory = FsError::IsDirectory { path: p("/d") };
+    let directory = FsError::IsDirectory(p("/d"));
     assert_eq!(files.edit("/d", &edits).await.unwrap_err(), EditError::Fs(directory));
 }
 

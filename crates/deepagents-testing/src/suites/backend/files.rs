@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use deepagents_core::state::{Schema, State};
-use deepagents_fs::edit::{self, Edit, EditError, Edited};
+use deepagents_fs::edit::{self, Edit, EditError, EditResult};
 use deepagents_fs::lines::{LineRange, LineWindow};
 use deepagents_fs::search::{GlobOutcome, GlobQuery, GrepOutcome, GrepQuery};
 use deepagents_fs::{Backend, ByteRange, Entry, FsError, Kind, VPath, Version, WriteMode};
@@ -109,7 +109,7 @@ impl Files {
     ///
     /// # Errors
     /// As editing has it.
-    pub async fn edit(&mut self, path: &str, edits: &[Edit]) -> Result<Edited, EditError> {
+    pub async fn edit(&mut self, path: &str, edits: &[Edit]) -> Result<EditResult, EditError> {
         let edited = edit::edit(&*self.writer, &self.state, &p(path), edits, None).await?;
         self.state.apply(&edited.update).unwrap();
         Ok(edited)
@@ -163,7 +163,7 @@ impl Files {
     /// The files that a pattern finds below a path, all of them.
     pub async fn found(&self, path: &str, pattern: &str) -> Vec<String> {
         let out = self.glob(&GlobQuery::new(pattern, p(path)).unwrap()).await.unwrap();
-        assert_eq!((out.stopped, out.problems.count), (None, 0));
+        assert_eq!((out.truncation, out.errors.count), (None, 0));
         out.files.iter().map(ToString::to_string).collect()
     }
 

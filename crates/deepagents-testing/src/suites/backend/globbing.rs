@@ -1,7 +1,7 @@
 //! Finding files by name.
 
 use deepagents_fs::FsError;
-use deepagents_fs::search::{GlobQuery, Stopped};
+use deepagents_fs::search::{GlobQuery, Truncation};
 
 use super::{Files, p};
 
@@ -83,7 +83,7 @@ pub async fn patterns_that_climb_or_stand_for_too_many_are_refused(_: Files) {
 pub async fn a_search_of_what_is_missing_is_an_error(files: Files) {
     let files = tree(files).await;
     let none = files.glob(&GlobQuery::new("*", p("/none")).unwrap()).await.unwrap_err();
-    assert_eq!(none, FsError::NotFound { path: p("/none") });
+    assert_eq!(none, FsError::NotFound(p("/none")));
 }
 
 /// Exactly as many as allowed are all.
@@ -98,7 +98,7 @@ pub async fn a_limit_keeps_the_first_and_says_that_there_is_more(mut files: File
             files.glob(&GlobQuery { max_files: Some(max), ..GlobQuery::new("*", p("/")).unwrap() }).await.unwrap();
         let found: Vec<String> = out.files.iter().map(ToString::to_string).collect();
         assert_eq!(found, names[..max.min(50)]);
-        assert_eq!(out.stopped, (max < 50).then_some(Stopped::Limit));
+        assert_eq!(out.truncation, (max < 50).then_some(Truncation::Limit));
     }
 }
 

@@ -35,7 +35,7 @@ pub async fn names_that_begin_alike_are_kept_apart(mut files: Files) {
 /// An error, not an empty listing.
 pub async fn what_is_missing_or_a_file_is_not_listed(mut files: Files) {
     files.write("/d/f", "x").await.unwrap();
-    assert_eq!(files.list("/none").await.unwrap_err(), FsError::NotFound { path: p("/none") });
-    assert_eq!(files.list("/d/none").await.unwrap_err(), FsError::NotFound { path: p("/d/none") });
-    assert_eq!(files.list("/d/f").await.unwrap_err(), FsError::NotADirectory { path: p("/d/f") });
+    assert_eq!(files.list("/none").await.unwrap_err(), FsError::NotFound(p("/none")));
+    assert_eq!(files.list("/d/none").await.unwrap_err(), FsError::NotFound(p("/d/none")));
+    assert_eq!(files.list("/d/f").await.unwrap_err(), FsError::NotADirectory(p("/d/f")));
 }

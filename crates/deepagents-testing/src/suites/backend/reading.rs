@@ -94,7 +94,7 @@ pub async fn bytes_that_are_not_text_are_replaced_in_lines_alone(mut files: File
 /// Whole lines as long as they fit.
 pub async fn a_window_ends_before_the_line_that_would_go_over(mut files: Files) {
     files.write("/f", format!("short\n{}\nlast\n", "x".repeat(500))).await.unwrap();
-    let window = files.window("/f", LineRange::new(0, 9).max_bytes(100)).await.unwrap();
+    let window = files.window("/f", LineRange { max_bytes: 100, ..LineRange::new(0, 9) }).await.unwrap();
     assert_eq!((window.lines, window.next, window.cut), (vec!["short".to_owned()], Some(1), false));
 }
 
@@ -102,7 +102,7 @@ pub async fn a_window_ends_before_the_line_that_would_go_over(mut files: Files) 
 pub async fn a_first_line_that_is_too_long_is_cut_at_a_character(mut files: Files) {
     let content = "first\nxé🦀🦀\nlast\n";
     files.write("/f", content).await.unwrap();
-    let window = files.window("/f", LineRange::new(1, 9).max_bytes(9)).await.unwrap();
+    let window = files.window("/f", LineRange { max_bytes: 9, ..LineRange::new(1, 9) }).await.unwrap();
     assert_eq!((window.lines, window.cut, window.lossy), (vec!["xé🦀".to_owned()], true, false));
     assert_eq!(window.next, Some(2));
     let end = usize::try_from(window.end).unwrap();
@@ -115,7 +115,7 @@ pub async fn a_long_line_goes_on_where_it_was_cut(mut files: Files) {
     files.write("/f", format!("first\n{line}\nlast\n")).await.unwrap();
     let (mut column, mut whole) = (0, String::new());
     loop {
-        let window = files.window("/f", LineRange::new(1, 1).max_bytes(100).column(column)).await.unwrap();
+        let window = files.window("/f", LineRange { max_bytes: 100, column, ..LineRange::new(1, 1) }).await.unwrap();
         whole += &window.lines[0];
         column += window.lines[0].chars().count() as u64;
         if !window.cut {
@@ -124,9 +124,9 @@ pub async fn a_long_line_goes_on_where_it_was_cut(mut files: Files) {
         assert_eq!(window.offset, 1);
     }
     assert_eq!(whole, line);
-    let window = files.window("/f", LineRange::new(1, 2).column(699)).await.unwrap();
+    let window = files.window("/f", LineRange { column: 699, ..LineRange::new(1, 2) }).await.unwrap();
     assert_eq!(window.lines, [line.chars().last().unwrap().to_string(), "last".to_owned()]);
-    let past = files.window("/f", LineRange::new(0, 1).column(99)).await.unwrap();
+    let past = files.window("/f", LineRange { column: 99, ..LineRange::new(0, 1) }).await.unwrap();
     assert_eq!((past.lines, past.total), (vec![String::new()], Some(3)));
 }
 
@@ -134,13 +134,13 @@ pub async fn a_long_line_goes_on_where_it_was_cut(mut files: Files) {
 pub async fn what_is_missing_and_what_is_a_directory_are_told_apart(mut files: Files) {
     files.write("/d/f", "x").await.unwrap();
     for path in ["/none", "/no/ne", "/d/none"] {
-        let missing = FsError::NotFound { path: p(path) };
+        let missing = FsError::NotFound(p(path));
         assert_eq!(files.read(path).await.unwrap_err(), missing);
         assert_eq!(files.lines(path, 0, 1).await.unwrap_err(), missing);
         assert_eq!(files.backend.stat(&files.state, &p(path)).await.unwrap_err(), missing);
     }
     for path in ["/d", "/"] {
-        let directory = FsError::IsDirectory { path: p(path) };
+        let directory = FsError::IsDirectory(p(path));
         assert_eq!(files.read(path).await.unwrap_err(), directory);
         assert_eq!(files.lines(path, 0, 1).await.unwrap_err(), directory);
         assert_eq!(files.backend.stat(&files.state, &p(path)).await.unwrap().kind, Kind::Directory);
@@ -151,7 +151,7 @@ pub async fn what_is_missing_and_what_is_a_directory_are_told_apart(mut files: F
 pub async fn below_a_file_the_error_names_the_file(mut files: Files) {
     files.write("/d/f", "x").await.unwrap();
     for path in ["/d/f/g", "/d/f/g/h"] {
-        let in_the_way = FsError::NotADirectory { path: p("/d/f") };
+        let in_the_way = FsError::NotADirectory(p("/d/f"));
         assert_eq!(files.read(path).await.unwrap_err(), in_the_way, "{path}");
         assert_eq!(files.lines(path, 0, 1).await.unwrap_err(), in_the_way, "{path}");
         assert_eq!(files.list(path).await.unwrap_err(), in_the_way, "{path}");

@@ -26,12 +26,12 @@ pub async fn every_write_is_another_version(mut files: Files) {
 /// Whichever was there first stays.
 pub async fn a_path_is_a_file_or_a_directory(mut files: Files) {
     files.fill(&[("/a", "x"), ("/d/f", "x")]).await;
-    let in_the_way = FsError::NotADirectory { path: p("/a") };
+    let in_the_way = FsError::NotADirectory(p("/a"));
     assert_eq!(files.write("/a/b", "x").await.unwrap_err(), in_the_way);
     assert_eq!(files.write("/a/b/c", "x").await.unwrap_err(), in_the_way);
-    assert_eq!(files.write("/d", "x").await.unwrap_err(), FsError::IsDirectory { path: p("/d") });
+    assert_eq!(files.write("/d", "x").await.unwrap_err(), FsError::IsDirectory(p("/d")));
     let new = files.write_mode("/d", "x", WriteMode::Create).await.unwrap_err();
-    assert_eq!(new, FsError::IsDirectory { path: p("/d") });
+    assert_eq!(new, FsError::IsDirectory(p("/d")));
     assert_eq!(files.read("/a").await.unwrap(), b"x");
     assert_eq!(files.list("/").await.unwrap(), ["/a", "/d/"]);
 }
@@ -40,7 +40,7 @@ pub async fn a_path_is_a_file_or_a_directory(mut files: Files) {
 pub async fn the_root_is_no_file(mut files: Files) {
     files.write("/a", "x").await.unwrap();
     for root in ["/", "", ".", "//"] {
-        assert_eq!(files.write(root, "x").await.unwrap_err(), FsError::IsDirectory { path: p("/") });
+        assert_eq!(files.write(root, "x").await.unwrap_err(), FsError::IsDirectory(p("/")));
     }
     assert_eq!(files.backend.stat(&files.state, &p("/")).await.unwrap().kind, Kind::Directory);
     assert_eq!(files.list("/").await.unwrap(), ["/a"]);
@@ -50,7 +50,7 @@ pub async fn the_root_is_no_file(mut files: Files) {
 pub async fn a_file_is_created_only_where_none_is(mut files: Files) {
     files.write_mode("/f", "1", WriteMode::Create).await.unwrap();
     let taken = files.write_mode("/f", "2", WriteMode::Create).await.unwrap_err();
-    assert_eq!(taken, FsError::AlreadyExists { path: p("/f") });
+    assert_eq!(taken, FsError::AlreadyExists(p("/f")));
     assert_eq!(files.read("/f").await.unwrap(), b"1");
 }
 
@@ -60,10 +60,10 @@ pub async fn a_write_under_a_version_needs_that_version(mut files: Files) {
     let second = files.write_mode("/f", "2", WriteMode::IfVersion(first.clone())).await.unwrap();
     assert_ne!(first, second);
     let late = files.write_mode("/f", "3", WriteMode::IfVersion(first)).await.unwrap_err();
-    assert_eq!(late, FsError::Changed { path: p("/f") });
+    assert_eq!(late, FsError::Changed(p("/f")));
     assert_eq!(files.read("/f").await.unwrap(), b"2");
     files.delete("/f").await.unwrap();
     let gone = files.write_mode("/f", "3", WriteMode::IfVersion(second)).await.unwrap_err();
-    assert_eq!(gone, FsError::Changed { path: p("/f") });
+    assert_eq!(gone, FsError::Changed(p("/f")));
     assert!(files.list("/").await.unwrap().is_empty());
 }

@@ -1,6 +1,6 @@
 //! Copies and forks.
 
-use deepagents_core::journal::{JournalError, Keep, encode, load, prune};
+use deepagents_core::journal::{JournalError, RetentionPolicy, encode, load, prune};
 use serde_json::json;
 
 use super::{Any, live, minute, notes, own, says, schema, state, states, write};
@@ -48,7 +48,7 @@ pub async fn a_copy_up_to_a_position_ends_there(journal: Any, _: TestClock) {
         assert_eq!(states(&journal, &name).await, wanted.clone().into_iter().filter(|(p, _)| *p <= at).collect());
     }
     let error = journal.threads().copy("t", "late", Some(16)).await.unwrap_err();
-    assert!(matches!(error, JournalError::Position { position: 16, .. }), "{error:?}");
+    assert!(matches!(error, JournalError::NoState { position: 16, .. }), "{error:?}");
     assert!(journal.threads().get("late").await.unwrap().is_none());
 }
 
@@ -96,12 +96,12 @@ pub async fn copying_nothing_or_over_something_is_refused(journal: Any, _: TestC
 /// A copy never depends on what was pruned.
 pub async fn a_copy_of_a_pruned_thread_has_the_same_state(journal: Any, _: TestClock) {
     live(&journal, "t", 4).await;
-    prune(&*journal, "t", schema(), &Keep::From(12)).await.unwrap();
+    prune(&*journal, "t", schema(), &RetentionPolicy::From(12)).await.unwrap();
     write(&journal, "t", vec![says("late", "x")]).await;
     journal.threads().copy("t", "u", None).await.unwrap();
     journal.threads().copy("t", "v", Some(14)).await.unwrap();
     let error = journal.threads().copy("t", "w", Some(5)).await.unwrap_err();
-    assert!(matches!(error, JournalError::Position { position: 5, .. }), "{error:?}");
+    assert!(matches!(error, JournalError::NoState { position: 5, .. }), "{error:?}");
     let source = states(&journal, "t").await;
     journal.threads().delete("t").await.unwrap();
     assert_eq!(states(&journal, "u").await, source);
@@ -117,7 +117,7 @@ pub async fn large_values_survive_the_deletion_of_a_copy(journal: Any, _: TestCl
     let wanted = state(&journal, "t", None).await;
     journal.threads().delete("t").await.unwrap();
     assert_eq!(state(&journal, "u", None).await, wanted);
-    prune(&*journal, "u", schema(), &Keep::Latest).await.unwrap();
+    prune(&*journal, "u", schema(), &RetentionPolicy::Latest).await.unwrap();
     assert_eq!(state(&journal, "u", None).await, wanted);
     journal.threads().delete("u").await.unwrap();
     assert!(state(&journal, "v", None).await.contains(&large));

@@ -1,7 +1,8 @@
 //! Checkpoints, branches, pruning, open turns.
 
 use deepagents_core::journal::{
-    JournalError, Keep, Origin, Position, Record, RecordUpdate, checkpoints, encode, load, prune,
+    CheckpointSource, JournalError, LogPosition, Record, RecordUpdate, RetentionPolicy, checkpoints, encode, load,
+    prune,
 };
 use deepagents_core::message::{Message, MessageOp};
 use deepagents_core::state::{MessagesChannel, Update};
@@ -10,8 +11,8 @@ use serde_json::{Value, json};
 use super::{Any, calls, ended, live, minute, notes, own, result, says, schema, started, state, states, step, write};
 use crate::suites::TestClock;
 
-fn back(to: Position) -> Record {
-    Record::Rewound { to, turn: 50 }
+fn back(to: LogPosition) -> Record {
+    Record::Rewind { to, turn: 50 }
 }
 
 /// All of a thread's, whatever made them.
@@ -28,11 +29,11 @@ pub async fn checkpoints_are_newest_first_with_parents_and_runs(journal: Any, cl
     assert_eq!(
         shown,
         [
-            (10, Some(8), Some("r2"), Origin::Input),
-            (8, Some(5), Some("r1"), Origin::Rewind),
-            (7, Some(5), Some("r1"), Origin::Update),
-            (5, Some(3), Some("r1"), Origin::Step),
-            (3, None, Some("r1"), Origin::Input),
+            (10, Some(8), Some("r2"), CheckpointSource::Input),
+            (8, Some(5), Some("r1"), CheckpointSource::Rewind),
+            (7, Some(5), Some("r1"), CheckpointSource::Update),
+            (5, Some(3), Some("r1"), CheckpointSource::Step),
+            (3, None, Some("r1"), CheckpointSource::Input),
         ]
     );
     assert_eq!((found[0].at, found[4].at), (clock.now(), clock.now() - minute()));
@@ -80,7 +81,7 @@ pub async fn a_change_of_one_channel_leaves_the_others_at_every_position(journal
 
 /// Replacing a message, removing one, removing all: records like any other, and what was there before can be loaded.
 pub async fn replacing_and_removing_messages_rewrites_no_history(journal: Any, _: TestClock) {
-    let ops = |ops: Vec<MessageOp>| Record::Update { update: RecordUpdate::Live(Update::of::<MessagesChannel>(ops)) };
+    let ops = |ops: Vec<MessageOp>| Record::Update { update: RecordUpdate::Live(Update::new::<MessagesChannel>(ops)) };
     write(&journal, "t", vec![says("a", "one"), says("b", "two"), says("c", "three")]).await;
     let before = states(&journal, "t").await;
     let mut other = Message::user("other");
@@ -99,7 +100,7 @@ pub async fn replacing_and_removing_messages_rewrites_no_history(journal: Any, _
     assert_eq!(texts(7).await, ["again"]);
     let now = states(&journal, "t").await;
     assert!(before.iter().all(|(at, state)| now.get(at) == Some(state)), "what was before is as it was");
-    prune(&*journal, "t", schema(), &Keep::Latest).await.unwrap();
+    prune(&*journal, "t", schema(), &RetentionPolicy::Latest).await.unwrap();
     assert_eq!(texts(7).await, ["again"]);
 }
 
@@ -129,7 +130,7 @@ pub async fn going_back_twice_and_across_a_snapshot_is_followed(journal: Any, _:
     for position in [5, 8, 9, 12] {
         // A snapshot is made where it stands for, as a run does it.
         journal.threads().copy("t", &format!("at-{position}"), Some(position)).await.unwrap();
-        prune(&*journal, &format!("at-{position}"), schema(), &Keep::Latest).await.unwrap();
+        prune(&*journal, &format!("at-{position}"), schema(), &RetentionPolicy::Latest).await.unwrap();
         let snapshot = journal.load(&format!("at-{position}"), None).await.unwrap().snapshot.unwrap();
         journal.put_snapshot("t", fence, snapshot).await.unwrap();
         assert_eq!(states(&journal, "t").await, wanted, "with a snapshot at {position}");
@@ -142,12 +143,12 @@ pub async fn pruning_to_the_latest_keeps_the_state_byte_for_byte(journal: Any, _
     live(&journal, "u", 1).await;
     let others = states(&journal, "u").await;
     let before = state(&journal, "t", None).await;
-    prune(&*journal, "t", schema(), &Keep::Latest).await.unwrap();
-    let kept: Vec<Position> = states(&journal, "t").await.into_keys().collect();
+    prune(&*journal, "t", schema(), &RetentionPolicy::Latest).await.unwrap();
+    let kept: Vec<LogPosition> = states(&journal, "t").await.into_keys().collect();
     assert_eq!(kept, [0, end], "nothing is known between");
     assert_eq!(state(&journal, "t", None).await, before);
     assert!(journal.read("t", 0..99).await.unwrap().is_empty());
-    prune(&*journal, "t", schema(), &Keep::Latest).await.unwrap();
+    prune(&*journal, "t", schema(), &RetentionPolicy::Latest).await.unwrap();
     assert_eq!(state(&journal, "t", None).await, before);
     assert_eq!(write(&journal, "t", vec![says("more", "x")]).await, end + 1);
     assert_eq!(states(&journal, "u").await, others);
@@ -158,7 +159,7 @@ pub async fn pruning_from_a_position_keeps_every_later_state(journal: Any, _: Te
     live(&journal, "t", 5).await;
     let before = states(&journal, "t").await;
     for from in [3, 10, 24] {
-        prune(&*journal, "t", schema(), &Keep::From(from)).await.unwrap();
+        prune(&*journal, "t", schema(), &RetentionPolicy::From(from)).await.unwrap();
         assert_eq!(
             states(&journal, "t").await,
             before.clone().into_iter().filter(|(at, _)| *at >= from || *at == 0).collect()
@@ -174,10 +175,10 @@ pub async fn pruning_by_time_keeps_what_is_younger(journal: Any, clock: TestCloc
     let time = clock.now();
     write(&journal, "t", vec![says("young", "x"), step(9)]).await;
     let before = states(&journal, "t").await;
-    prune(&*journal, "t", schema(), &Keep::Since(time)).await.unwrap();
+    prune(&*journal, "t", schema(), &RetentionPolicy::Since(time)).await.unwrap();
     assert_eq!(states(&journal, "t").await, before.into_iter().filter(|(at, _)| *at >= 10 || *at == 0).collect());
     clock.pass(minute());
-    prune(&*journal, "t", schema(), &Keep::Since(clock.now())).await.unwrap();
+    prune(&*journal, "t", schema(), &RetentionPolicy::Since(clock.now())).await.unwrap();
     assert!(state(&journal, "t", None).await.contains("young"));
 }
 
@@ -185,17 +186,17 @@ pub async fn pruning_by_time_keeps_what_is_younger(journal: Any, clock: TestCloc
 pub async fn pruning_runs_keeps_the_states_outside_them(journal: Any, _: TestClock) {
     let end = live(&journal, "t", 5).await;
     let before = states(&journal, "t").await;
-    let without = |runs: &[&str]| Keep::NotRuns(runs.iter().map(|run| (*run).to_owned()).collect());
+    let without = |runs: &[&str]| RetentionPolicy::NotRuns(runs.iter().map(|run| (*run).to_owned()).collect());
     prune(&*journal, "t", schema(), &without(&[])).await.unwrap();
     prune(&*journal, "t", schema(), &without(&["run_9"])).await.unwrap();
     assert_eq!(states(&journal, "t").await, before);
     prune(&*journal, "t", schema(), &without(&["run_1", "run_3"])).await.unwrap();
-    let outside = |at: &Position| !(6..10).contains(at) && !(16..20).contains(at);
+    let outside = |at: &LogPosition| !(6..10).contains(at) && !(16..20).contains(at);
     assert_eq!(states(&journal, "t").await, before.clone().into_iter().filter(|(at, _)| outside(at)).collect());
     prune(&*journal, "t", schema(), &without(&["run_0", "run_4"])).await.unwrap();
     assert_eq!(state(&journal, "t", None).await, before[&end]);
     assert_eq!(state(&journal, "t", Some(13)).await, before[&13]);
-    let left: Vec<Position> = journal.read("t", 0..99).await.unwrap().iter().map(|entry| entry.position).collect();
+    let left: Vec<LogPosition> = journal.read("t", 0..99).await.unwrap().iter().map(|entry| entry.position).collect();
     assert!(left.iter().all(|at| (10..15).contains(at)), "their records are gone: {left:?}");
 }
 
@@ -204,7 +205,7 @@ pub async fn pruning_keeps_the_results_of_an_open_turn(journal: Any, _: TestCloc
     write(&journal, "t", [vec![started("r"), says("m", "x"), step(1)], calls(3), vec![result(2)]].concat()).await;
     let before = state(&journal, "t", None).await;
     assert!(before.contains("result 2"), "{before}");
-    prune(&*journal, "t", schema(), &Keep::Latest).await.unwrap();
+    prune(&*journal, "t", schema(), &RetentionPolicy::Latest).await.unwrap();
     assert_eq!(state(&journal, "t", None).await, before);
     let folded = load(&*journal, "t", schema(), None).await.unwrap();
     assert_eq!(folded.in_doubt.len(), 2);
@@ -220,7 +221,7 @@ pub async fn pruning_keeps_what_goes_back_to_what_was_pruned(journal: Any, _: Te
     live(&journal, "t", 2).await;
     write(&journal, "t", vec![back(3), says("x", "branch"), back(7), says("y", "other")]).await;
     let before = states(&journal, "t").await;
-    prune(&*journal, "t", schema(), &Keep::From(8)).await.unwrap();
+    prune(&*journal, "t", schema(), &RetentionPolicy::From(8)).await.unwrap();
     assert_eq!(states(&journal, "t").await, before.into_iter().filter(|(at, _)| *at >= 8 || *at == 0).collect());
 }
 
@@ -229,20 +230,23 @@ pub async fn pruning_a_thread_that_is_worked_on_or_unknown_is_refused(journal: A
     live(&journal, "t", 2).await;
     let before = states(&journal, "t").await;
     let fence = own(&journal, "t").await;
-    assert!(matches!(prune(&*journal, "t", schema(), &Keep::Latest).await, Err(JournalError::Busy { .. })));
+    assert!(matches!(prune(&*journal, "t", schema(), &RetentionPolicy::Latest).await, Err(JournalError::Busy { .. })));
     journal.release("t", fence).await.unwrap();
     assert_eq!(states(&journal, "t").await, before);
-    assert!(matches!(prune(&*journal, "u", schema(), &Keep::Latest).await, Err(JournalError::NotFound { .. })));
+    assert!(matches!(
+        prune(&*journal, "u", schema(), &RetentionPolicy::Latest).await,
+        Err(JournalError::NotFound { .. })
+    ));
     assert!(journal.threads().get("u").await.unwrap().is_none());
 }
 
 /// An error, not another state.
 pub async fn what_was_pruned_cannot_be_loaded(journal: Any, _: TestClock) {
     live(&journal, "t", 2).await;
-    prune(&*journal, "t", schema(), &Keep::From(6)).await.unwrap();
+    prune(&*journal, "t", schema(), &RetentionPolicy::From(6)).await.unwrap();
     for at in 1..6 {
         let error = load(&*journal, "t", schema(), Some(at)).await.unwrap_err();
-        assert!(matches!(error, JournalError::Position { position, .. } if position == at), "{error:?}");
+        assert!(matches!(error, JournalError::NoState { position, .. } if position == at), "{error:?}");
     }
 }
 

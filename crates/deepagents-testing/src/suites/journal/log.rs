@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use deepagents_core::journal::{JournalError, Record, encode};
 use deepagents_core::message::ToolMessage;
-use deepagents_core::run::Stop;
+use deepagents_core::run::FinishReason;
 use deepagents_core::tool::CallId;
 use serde_json::{Value, json};
 
 use super::{Any, notes, own, says, schema, started, state, step, write};
 use crate::suites::TestClock;
 
-fn texts(entries: &[deepagents_core::journal::Entry]) -> Vec<String> {
+fn texts(entries: &[deepagents_core::journal::LogEntry]) -> Vec<String> {
     entries.iter().map(|entry| encode(&entry.record).unwrap()).collect()
 }
 
@@ -70,7 +70,7 @@ pub async fn an_append_of_nothing_leaves_the_end(journal: Any, _: TestClock) {
 pub async fn entries_are_read_by_position(journal: Any, _: TestClock) {
     write(&journal, "t", (0..10).map(step).collect()).await;
     let positions =
-        |entries: Vec<deepagents_core::journal::Entry>| entries.iter().map(|e| e.position).collect::<Vec<_>>();
+        |entries: Vec<deepagents_core::journal::LogEntry>| entries.iter().map(|e| e.position).collect::<Vec<_>>();
     assert_eq!(positions(journal.read("t", 3..6).await.unwrap()), [3, 4, 5]);
     assert_eq!(positions(journal.read("t", 8..99).await.unwrap()), [8, 9]);
     assert!(journal.read("t", 4..4).await.unwrap().is_empty());
@@ -85,7 +85,7 @@ pub async fn a_log_is_loaded_up_to_any_position(journal: Any, _: TestClock) {
         assert_eq!((loaded.entries.len() as u64, loaded.end), (at, 5));
     }
     let error = deepagents_core::journal::load(&*journal, "t", schema(), Some(6)).await.unwrap_err();
-    assert!(matches!(error, JournalError::Position { position: 6, .. }), "{error:?}");
+    assert!(matches!(error, JournalError::NoState { position: 6, .. }), "{error:?}");
 }
 
 /// What is written to one is not in another, whatever they are called.
@@ -171,7 +171,7 @@ pub async fn entries_have_the_time_of_their_append(journal: Any, clock: TestCloc
     let first = clock.now();
     write(&journal, "t", vec![step(1)]).await;
     clock.pass(super::minute());
-    write(&journal, "t", vec![Record::Rewound { to: 0, turn: 1 }]).await;
+    write(&journal, "t", vec![Record::Rewind { to: 0, turn: 1 }]).await;
     let entries = journal.read("t", 0..2).await.unwrap();
     assert_eq!(entries.iter().map(|entry| entry.at).collect::<Vec<_>>(), [first, clock.now()]);
 }
@@ -188,15 +188,20 @@ pub async fn every_kind_of_record_comes_back(journal: Any, _: TestClock) {
         Record::RunResumed { run: "s".to_owned(), at: "2027-01-01T00:00:00.123456789Z".to_owned() },
         says("m", "x"),
         Record::StateUpdated { update },
-        Record::ToolStarted { call: below.clone(), wire_id: "w".to_owned(), name: "n".to_owned(), repeatable: true },
-        Record::ToolAsked { call: below.clone() },
+        Record::ToolStarted {
+            call: below.clone(),
+            provider_call_id: "w".to_owned(),
+            name: "n".to_owned(),
+            repeatable: true,
+        },
+        Record::ToolInterrupted { call: below.clone() },
         Record::ToolFinished { call: below.clone(), message: failed.into(), update: more },
         Record::ToolsCommitted { calls: vec![super::call(3), below] },
         step(9),
-        Record::Rewound { to: 2, turn: 11 },
+        Record::Rewind { to: 2, turn: 11 },
         stopped(None),
-        stopped(Some(Stop::Waiting)),
-        stopped(Some(Stop::Done)),
+        stopped(Some(FinishReason::Interrupted)),
+        stopped(Some(FinishReason::Done)),
     ];
     let wanted: Vec<String> = records.iter().map(|record| encode(record).unwrap()).collect();
     write(&journal, "t", records).await;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deepagents_core::journal::{Claim, Fence, Journal, Position, Record, RecordUpdate, load};
+use deepagents_core::journal::{Claim, Fence, Journal, LogPosition, Record, RecordUpdate, load};
 use deepagents_core::message::{Message, MessageOp, ToolMessage};
 use deepagents_core::run::Machine;
 use deepagents_core::state::{Channel, ChannelError, ChannelSpec, MessagesChannel, Schema, Update};
@@ -38,7 +38,7 @@ impl Channel for Notes {
 }
 
 pub(crate) fn schema() -> Arc<Schema> {
-    Arc::new(Schema::new([ChannelSpec::of::<MessagesChannel>(), ChannelSpec::of::<Notes>()]).unwrap())
+    Arc::new(Schema::new([ChannelSpec::new::<MessagesChannel>(), ChannelSpec::new::<Notes>()]).unwrap())
 }
 
 pub(crate) fn minute() -> Duration {
@@ -50,7 +50,7 @@ pub(crate) async fn own(journal: &Any, thread: &str) -> Fence {
 }
 
 /// Appends at the end and lets go; gives the new end.
-pub(crate) async fn write(journal: &Any, thread: &str, records: Vec<Record>) -> Position {
+pub(crate) async fn write(journal: &Any, thread: &str, records: Vec<Record>) -> LogPosition {
     let fence = own(journal, thread).await;
     let end = journal.load(thread, None).await.unwrap().end;
     let appended = journal.append(thread, fence, end, records).await.unwrap();
@@ -63,7 +63,7 @@ pub(crate) fn started(run: &str) -> Record {
 }
 
 pub(crate) fn ended(run: &str) -> Record {
-    Record::RunFinished { run: run.to_owned(), stop: Some(deepagents_core::run::Stop::Done) }
+    Record::RunFinished { run: run.to_owned(), stop: Some(deepagents_core::run::FinishReason::Done) }
 }
 
 pub(crate) fn step(turn: u32) -> Record {
@@ -73,13 +73,13 @@ pub(crate) fn step(turn: u32) -> Record {
 pub(crate) fn says(id: &str, text: &str) -> Record {
     let mut message = Message::user(text);
     message.set_id(id.to_owned());
-    Record::Update { update: RecordUpdate::Live(Update::of::<MessagesChannel>(vec![MessageOp::put(message)])) }
+    Record::Update { update: RecordUpdate::Live(Update::new::<MessagesChannel>(vec![MessageOp::put(message)])) }
 }
 
 pub(crate) fn notes(notes: Value) -> Record {
     let Value::Object(notes) = notes else { panic!("an object") };
     let notes = notes.into_iter().collect();
-    Record::Update { update: RecordUpdate::Live(Update::of::<Notes>(notes)) }
+    Record::Update { update: RecordUpdate::Live(Update::new::<Notes>(notes)) }
 }
 
 pub(crate) fn call(index: u32) -> CallId {
@@ -89,14 +89,14 @@ pub(crate) fn call(index: u32) -> CallId {
 /// A turn of calls that has begun.
 pub(crate) fn calls(count: u32) -> Vec<Record> {
     let blocks = (0..count).map(|n| deepagents_core::message::Block::call(format!("c{n}"), "work", json!({"n": n})));
-    let mut answer = Message::Assistant(deepagents_core::message::AssistantMessage::of(blocks.collect()));
+    let mut answer = Message::Assistant(deepagents_core::message::AssistantMessage::new(blocks.collect()));
     answer.set_id("answer".to_owned());
     let mut records = vec![Record::Update {
-        update: RecordUpdate::Live(Update::of::<MessagesChannel>(vec![MessageOp::put(answer)])),
+        update: RecordUpdate::Live(Update::new::<MessagesChannel>(vec![MessageOp::put(answer)])),
     }];
     records.extend((0..count).map(|n| Record::ToolStarted {
         call: call(n),
-        wire_id: format!("c{n}"),
+        provider_call_id: format!("c{n}"),
         name: "work".to_owned(),
         repeatable: n == 0,
     }));
@@ -111,18 +111,18 @@ pub(crate) fn result(index: u32) -> Record {
         content: vec![deepagents_core::message::Block::text(format!("result {index}"))],
         ..ToolMessage::default()
     };
-    let update = Update::of::<Notes>([(format!("n{index}"), json!(index))].into_iter().collect());
+    let update = Update::new::<Notes>([(format!("n{index}"), json!(index))].into_iter().collect());
     Record::ToolFinished { call: call(index), message: Arc::new(message), update: RecordUpdate::Live(update) }
 }
 
 /// The state at a position, as text.
-pub(crate) async fn state(journal: &Any, thread: &str, at: Option<Position>) -> String {
+pub(crate) async fn state(journal: &Any, thread: &str, at: Option<LogPosition>) -> String {
     let folded = load(&**journal, thread, schema(), at).await.unwrap();
     Value::Object(folded.state.to_json(true).unwrap()).to_string()
 }
 
 /// The states at all positions that can be loaded.
-pub(crate) async fn states(journal: &Any, thread: &str) -> BTreeMap<Position, String> {
+pub(crate) async fn states(journal: &Any, thread: &str) -> BTreeMap<LogPosition, String> {
     let mut states = BTreeMap::new();
     for at in 0..=journal.load(thread, None).await.unwrap().end {
         if let Ok(folded) = load(&**journal, thread, schema(), Some(at)).await {
@@ -133,7 +133,7 @@ pub(crate) async fn states(journal: &Any, thread: &str) -> BTreeMap<Position, St
 }
 
 /// Some runs: 4 records each, and one that overwrites and removes.
-pub(crate) async fn live(journal: &Any, thread: &str, runs: u32) -> Position {
+pub(crate) async fn live(journal: &Any, thread: &str, runs: u32) -> LogPosition {
     let mut end = 0;
     for run in 0..runs {
         let name = format!("run_{run}");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use deepagents_core::journal::{JournalError, Keep, Snapshot, prune};
+use deepagents_core::journal::{JournalError, RetentionPolicy, Snapshot, prune};
 use deepagents_core::state::{ChannelSpec, MessagesChannel, Schema};
 use serde_json::json;
 
@@ -46,7 +46,7 @@ pub async fn a_snapshot_beyond_the_end_is_refused(journal: Any, _: TestClock) {
     write(&journal, "t", vec![step(1)]).await;
     let fence = own(&journal, "t").await;
     let error = journal.put_snapshot("t", fence, at(2, "{}")).await.unwrap_err();
-    assert!(matches!(error, JournalError::Position { position: 2, .. }), "{error:?}");
+    assert!(matches!(error, JournalError::NoState { position: 2, .. }), "{error:?}");
 }
 
 /// Megabytes.
@@ -67,7 +67,7 @@ pub async fn records_are_removed_only_where_a_snapshot_stands_for_them(journal: 
     journal.put_snapshot("t", fence, at(3, "three")).await.unwrap();
     for end in [2, 4] {
         let error = journal.threads().remove("t", 0..end).await.unwrap_err();
-        assert!(matches!(error, JournalError::Position { position, .. } if position == end), "{error:?}");
+        assert!(matches!(error, JournalError::NoState { position, .. } if position == end), "{error:?}");
     }
     assert!(journal.threads().remove("nobody", 0..1).await.is_err());
     journal.threads().remove("t", 0..3).await.unwrap();
@@ -77,14 +77,14 @@ pub async fn records_are_removed_only_where_a_snapshot_stands_for_them(journal: 
 
 /// An agent that lacks a channel neither loses nor needs its values, even where it prunes.
 pub async fn a_snapshot_keeps_what_another_agent_knows(journal: Any, _: TestClock) {
-    let bare = || Arc::new(Schema::new([ChannelSpec::of::<MessagesChannel>()]).unwrap());
+    let bare = || Arc::new(Schema::new([ChannelSpec::new::<MessagesChannel>()]).unwrap());
     write(&journal, "t", vec![says("m1", "one"), notes(json!({"a": 1, "b": 2}))]).await;
-    prune(&*journal, "t", bare(), &Keep::Latest).await.unwrap();
+    prune(&*journal, "t", bare(), &RetentionPolicy::Latest).await.unwrap();
     write(&journal, "t", vec![notes(json!({"a": 3})), notes(json!({"b": null}))]).await;
-    prune(&*journal, "t", schema(), &Keep::Latest).await.unwrap();
+    prune(&*journal, "t", schema(), &RetentionPolicy::Latest).await.unwrap();
     write(&journal, "t", vec![notes(json!({"c": 4})), says("m2", "two")]).await;
     let before = state(&journal, "t", None).await;
-    prune(&*journal, "t", bare(), &Keep::Latest).await.unwrap();
+    prune(&*journal, "t", bare(), &RetentionPolicy::Latest).await.unwrap();
     assert_eq!(state(&journal, "t", None).await, before);
     assert!(before.contains(r#""notes":{"a":3,"c":4}"#), "{before}");
 }

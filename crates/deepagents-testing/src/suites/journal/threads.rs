@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use deepagents_core::env::Clock;
-use deepagents_core::journal::{Claim, JournalError, Record, Status, ThreadQuery};
-use deepagents_core::run::Stop;
+use deepagents_core::journal::{Claim, JournalError, Record, RunStatus, ThreadQuery};
+use deepagents_core::run::FinishReason;
 use serde_json::{Map, Value, json};
 
 use super::{Any, ended, live, minute, own, says, started, step, write};
@@ -82,10 +82,10 @@ pub async fn threads_are_found_by_status_and_prefix(journal: Any, clock: TestClo
         write(&journal, thread, records).await;
     }
     let query = ThreadQuery::default;
-    assert_eq!(ids(&journal, query().status(Status::Open)).await, ["p_1"]);
-    assert_eq!(ids(&journal, query().status(Status::Ended)).await, ["p%2"]);
-    assert_eq!(ids(&journal, query().status(Status::Failed)).await, ["q"]);
-    assert_eq!(ids(&journal, query().status(Status::Empty)).await, ["P"]);
+    assert_eq!(ids(&journal, query().status(RunStatus::Open)).await, ["p_1"]);
+    assert_eq!(ids(&journal, query().status(RunStatus::Ended)).await, ["p%2"]);
+    assert_eq!(ids(&journal, query().status(RunStatus::Failed)).await, ["q"]);
+    assert_eq!(ids(&journal, query().status(RunStatus::Empty)).await, ["P"]);
     assert_eq!(ids(&journal, query().prefix("p")).await, ["p%2", "p_1"]);
     assert_eq!(ids(&journal, query().prefix("p_")).await, ["p_1"]);
     assert_eq!(ids(&journal, query().prefix("p%")).await, ["p%2"]);
@@ -130,13 +130,16 @@ pub async fn a_thread_may_begin_with_metadata(journal: Any, _: TestClock) {
 pub async fn the_status_follows_the_runs(journal: Any, _: TestClock) {
     let resumed = Record::RunResumed { run: "s".to_owned(), at: String::new() };
     for (records, status) in [
-        (vec![says("m", "x")], Status::Empty),
-        (vec![started("r"), step(1)], Status::Open),
-        (vec![Record::RunFinished { run: "r".to_owned(), stop: None }], Status::Failed),
-        (vec![resumed], Status::Open),
-        (vec![ended("s")], Status::Ended),
-        (vec![says("n", "y")], Status::Ended),
-        (vec![started("v"), Record::RunFinished { run: "v".to_owned(), stop: Some(Stop::Waiting) }], Status::Waiting),
+        (vec![says("m", "x")], RunStatus::Empty),
+        (vec![started("r"), step(1)], RunStatus::Open),
+        (vec![Record::RunFinished { run: "r".to_owned(), stop: None }], RunStatus::Failed),
+        (vec![resumed], RunStatus::Open),
+        (vec![ended("s")], RunStatus::Ended),
+        (vec![says("n", "y")], RunStatus::Ended),
+        (
+            vec![started("v"), Record::RunFinished { run: "v".to_owned(), stop: Some(FinishReason::Interrupted) }],
+            RunStatus::Interrupted,
+        ),
     ] {
         write(&journal, "t", records).await;
         assert_eq!(journal.threads().get("t").await.unwrap().unwrap().status, status);

@@ -1,6 +1,5 @@
 //! Delegation that is not waited for: sub-agents that work while the conversation goes on.
 
-mod agent;
 mod task;
 mod tasks;
 mod tools;
@@ -10,19 +9,20 @@ use std::sync::Arc;
 use deepagents_core::agent::BuildError;
 use deepagents_core::error::Result;
 use deepagents_core::message::Message;
-use deepagents_core::middleware::{Go, Middleware, Step};
+use deepagents_core::middleware::{HookOutput, JumpTo, Middleware};
 use deepagents_core::model::ModelRequest;
-use deepagents_core::run::{Context, Stop};
+use deepagents_core::run::{Context, FinishReason};
 use deepagents_core::state::Update;
 use deepagents_core::tool::DynTool;
 
-use crate::roster::{ListingTool, Roster};
+use crate::subagents::{DynSubAgent, ListingTool, Registry};
 use tasks::Tasks;
 
-pub use agent::BackgroundAgent;
 pub use task::TaskStatus;
 
 const START: &str = "start_async_task";
+/// How deep sub-agents may delegate unless told otherwise.
+const DEPTH: usize = 4;
 
 /// How much may go on in the background.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Default for BackgroundLimits {
 /// back with its result. A task spends from the budget of the run that started it, its time included, also when that run
 /// has ended; one that goes on with something said to it, from that of the run that said it.
 ///
-/// A task whose agent waits for a person's decision is [`Waiting`](TaskStatus::Waiting), and told so. When it is checked,
+/// A task whose agent waits for a person's decision is [`Waiting`](TaskStatus::Interrupted), and told so. When it is checked,
 /// the run that checks waits in its place: its questions are those of the task, and the answers go to the task.
 pub struct BackgroundAgents {
     tasks: Arc<Tasks>,
@@ -60,18 +60,17 @@ pub struct BackgroundAgents {
 }
 
 impl BackgroundAgents {
-    /// Agents under limits.
+    /// Sub-agents under limits. They may delegate in turn four deep.
     ///
     /// # Errors
     /// When there is none, two have one name, or a limit is 0.
-    pub fn new(agents: Vec<BackgroundAgent>, limits: BackgroundLimits) -> Result<Self, BuildError> {
-        Self::on(Roster::fixed(agents), limits)
+    pub fn new(agents: Vec<Arc<dyn DynSubAgent>>, limits: BackgroundLimits) -> Result<Self, BuildError> {
+        Self::on(Arc::new(Registry::fixed(agents)?), DEPTH, limits)
     }
 
-    /// Agents that may be defined elsewhere as well.
-    pub(crate) fn on(roster: Roster<BackgroundAgent>, limits: BackgroundLimits) -> Result<Self, BuildError> {
-        let given = roster.given();
-        if given.is_empty() && roster.is_fixed() {
+    /// Sub-agents that may be defined elsewhere as well, and may delegate so deep.
+    pub(crate) fn on(registry: Arc<Registry>, depth: usize, limits: BackgroundLimits) -> Result<Self, BuildError> {
+        if registry.given().is_empty() && registry.is_fixed() {
             return Err(BuildError::Option(
                 "there is no sub-agent to run in the background; describe one with `.sub_agent(...)`".to_owned(),
             ));
@@ -79,12 +78,8 @@ impl BackgroundAgents {
         if limits.at_once == 0 || limits.remembered == 0 || limits.in_all == 0 {
             return Err(BuildError::Option("`at_once`, `remembered` and `in_all` must be at least 1".to_owned()));
         }
-        let mut names = std::collections::HashSet::new();
-        if let Some(twice) = given.iter().find(|agent| !names.insert(&*agent.name)) {
-            return Err(BuildError::Option(format!("two background agents are named `{}`", twice.name)));
-        }
-        let listing = ListingTool::new(START, include_str!("../../prompts/background.md"), given);
-        let tasks = Arc::new(Tasks::new(roster, limits));
+        let listing = ListingTool::new(START, include_str!("../../prompts/background.md"), registry.given());
+        let tasks = Arc::new(Tasks::new(registry, depth, limits));
         Ok(Self { tools: tools::all(&tasks, &listing), tasks, listing })
     }
 }
@@ -99,17 +94,17 @@ impl Middleware for BackgroundAgents {
     }
 
     async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
-        self.listing.list(&mut request, &self.tasks.roster, cx.state());
+        self.listing.list(&mut request, &self.tasks.registry, cx.state());
         Ok(request)
     }
 
-    async fn before_model(&self, cx: &Context) -> Result<Step> {
+    async fn before_model(&self, cx: &Context) -> Result<HookOutput> {
         let mut state = cx.state().clone();
         let mut update = Update::none();
         for news in self.tasks.news(&tasks::owner(cx)) {
             let mut text = news.text;
-            if let Some(handback) = news.handback {
-                let (joined, conflicts) = state.join(&handback.given, &handback.left)?;
+            if let Some(child_state) = news.child_state {
+                let (joined, conflicts) = state.join(&child_state.given, &child_state.left)?;
                 state.apply(&joined)?;
                 update = update.and(joined);
                 text.extend(conflicts.iter().map(|conflict| format!("\n[not kept: {conflict}]")));
@@ -117,13 +112,17 @@ impl Middleware for BackgroundAgents {
             state.apply(&news.update)?;
             update = update.and(news.update).and(Update::message(Message::harness(text)));
         }
-        Ok(Step::update(update))
+        Ok(HookOutput::update(update))
     }
 
-    async fn after_agent(&self, cx: &Context) -> Result<Step> {
+    async fn after_agent(&self, cx: &Context) -> Result<HookOutput> {
         // What has ended meanwhile is told before the run ends; what still runs is not waited for.
-        let by_itself = matches!(cx.stop(), Some(Stop::Done | Stop::Empty));
-        Ok(if by_itself && self.tasks.has_news(&tasks::owner(cx)) { Step::go(Go::Model) } else { Step::next() })
+        let by_itself = matches!(cx.stop(), Some(FinishReason::Done | FinishReason::Empty));
+        Ok(if by_itself && self.tasks.has_news(&tasks::owner(cx)) {
+            HookOutput::go(JumpTo::Model)
+        } else {
+            HookOutput::next()
+        })
     }
 }
 

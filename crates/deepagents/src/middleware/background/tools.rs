@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use deepagents_core::tool::{DynTool, ToolOutput, tool_fn};
+use deepagents_core::tool::{DynTool, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::START;
 use super::task::TaskStatus;
 use super::tasks::{Tasks, owner};
-use crate::roster::ListingTool;
+use crate::subagents::ListingTool;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -49,7 +49,8 @@ struct List {
 enum Filter {
     All,
     Running,
-    Waiting,
+    #[serde(rename = "waiting")]
+    Interrupted,
     Success,
     Error,
     Cancelled,
@@ -60,7 +61,7 @@ impl Filter {
         match self {
             Self::All => None,
             Self::Running => Some(TaskStatus::Running),
-            Self::Waiting => Some(TaskStatus::Waiting),
+            Self::Interrupted => Some(TaskStatus::Interrupted),
             Self::Success => Some(TaskStatus::Success),
             Self::Error => Some(TaskStatus::Error),
             Self::Cancelled => Some(TaskStatus::Cancelled),
@@ -71,7 +72,7 @@ impl Filter {
 pub(super) fn all(tasks: &Arc<Tasks>, listing: &ListingTool) -> Vec<Arc<dyn DynTool>> {
     let t = tasks.clone();
     let start = tool_fn(START, listing.description(), move |args: Start, cx| {
-        let id = t.start(&args.subagent_type, &args.description, &cx);
+        let id = t.start(&args.subagent_type, args.description, &cx);
         async move { id.map(|id| format!("Started. task_id: {id}")) }
     });
     let t = tasks.clone();
@@ -85,15 +86,10 @@ pub(super) fn all(tasks: &Arc<Tasks>, listing: &ListingTool) -> Vec<Arc<dyn DynT
                 let (owner, id) = (owner(&cx), args.task_id);
                 // Where nothing is kept, nobody can be asked.
                 if let Some(open) = t.waits_for(&owner, &id)?.filter(|open| open.is_empty() || cx.thread().is_some()) {
-                    let decisions = cx.ask_for(&open)?;
+                    let decisions = cx.interrupt_for(&open)?;
                     t.answer(&owner, &id, open.into_iter().map(|q| q.id).zip(decisions).collect())?;
                 }
-                let news = t.check(&owner, &id)?;
-                let output = ToolOutput::text(news.text).with_update(news.update);
-                Ok(match news.handback {
-                    Some(handback) => output.with_handback(handback),
-                    None => output,
-                })
+                t.check(&owner, &id)
             }
         },
     );
@@ -111,8 +107,8 @@ pub(super) fn all(tasks: &Arc<Tasks>, listing: &ListingTool) -> Vec<Arc<dyn DynT
         let was = t.cancel(&owner(&cx), &args.task_id);
         async move {
             Ok(match was? {
-                TaskStatus::Running | TaskStatus::Waiting => "Cancelled.".to_owned(),
-                ended => format!("Nothing to cancel: it has ended with {}.", ended.word()),
+                TaskStatus::Running | TaskStatus::Interrupted => "Cancelled.".to_owned(),
+                ended => format!("Nothing to cancel: it has ended with {}.", ended.as_str()),
             })
         }
     });

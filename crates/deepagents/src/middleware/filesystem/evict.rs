@@ -24,7 +24,7 @@ const NAME_BYTES: usize = 128;
 /// Puts a result of more than `limit` characters into a file and leaves a preview. What cannot be stored is cut, and
 /// the model is told.
 pub(super) async fn evict(
-    response: ToolResponse,
+    mut response: ToolResponse,
     limit: usize,
     backend: &dyn Backend,
     cx: &ToolContext,
@@ -35,30 +35,25 @@ pub(super) async fn evict(
     if chars <= limit || BOUNDED.contains(&cx.tool_name()) {
         return response;
     }
-    let lines = text.lines().count();
-    let (head, update) = match store(&text, &response.update, backend, cx).await {
+    let (call, tool, lines) = (cx.provider_call_id(), cx.tool_name(), text.lines().count());
+    let (event, data, end, update) = match store(&text, &response.update, backend, cx).await {
         Ok((path, update)) => {
-            cx.custom("large_result_stored", json!({"call": cx.wire_id(), "path": path, "chars": chars})).await;
-            let head = format!(
-                "The result of {} is too large to show ({chars} characters, {lines} lines). It is in {path}; read it in parts with read_file and its offset and limit, or search it with grep. Its beginning and end:",
-                cx.tool_name()
+            let end = format!(
+                ". It is in {path}; read it in parts with read_file and its offset and limit, or search it with grep"
             );
-            (head, update)
+            ("large_result_stored", json!({"call": call, "path": path, "chars": chars}), end, update)
         }
         Err(error) => {
-            let data = json!({"call": cx.wire_id(), "chars": chars, "error": error.to_string()});
-            cx.custom("large_result_lost", data).await;
-            let head = format!(
-                "The result of {} is too large to show ({chars} characters, {lines} lines) and could not be stored: {error}. What is not shown here is lost; ask for less. Its beginning and end:",
-                cx.tool_name()
-            );
-            (head, Update::none())
+            let data = json!({"call": call, "chars": chars, "error": error.to_string()});
+            let end = format!(" and could not be stored: {error}. What is not shown here is lost; ask for less");
+            ("large_result_lost", data, end, Update::none())
         }
     };
-    let mut content = vec![Block::text(format!("{head}\n\n{}", preview(&text)))];
-    let mut response = response;
-    content.extend(response.content.into_iter().filter(|block| block.as_text().is_none()));
-    response.content = content;
+    cx.custom(event, data).await;
+    let head = format!("The result of {tool} is too large to show ({chars} characters, {lines} lines){end}.");
+    let shown = Block::text(format!("{head} Its beginning and end:\n\n{}", preview(&text)));
+    response.content.retain(|block| block.as_text().is_none());
+    response.content.insert(0, shown);
     response.update = response.update.and(update);
     response
 }
@@ -81,16 +76,16 @@ async fn store(
         let path = VPath::parse(&format!("{FOLDER}/{name}")).unwrap_or_default();
         match backend.write(state, &path, text.to_owned().into(), WriteMode::Create).await {
             Ok(written) => return Ok((path, written.update)),
-            Err(FsError::AlreadyExists { .. }) => {}
+            Err(FsError::AlreadyExists(_)) => {}
             Err(error) => return Err(error),
         }
     }
-    Err(FsError::AlreadyExists { path: VPath::root() })
+    Err(FsError::AlreadyExists(VPath::root()))
 }
 
 /// A name for the file of a call. Calls of one turn, which do not see each other's files, never share one.
 fn file_name(cx: &ToolContext) -> String {
-    let id = cx.wire_id();
+    let id = cx.provider_call_id();
     let name = readable(id);
     let turn = cx.state().messages().iter().rev().find_map(|message| message.as_assistant());
     let shared = |other: &str| other != id && readable(other) == name;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use deepagents_core::error::{Error, Result};
 use deepagents_core::message::{Author, Block, Message, MessageId, UserMessage};
-use deepagents_core::middleware::Step;
+use deepagents_core::middleware::HookOutput;
 use deepagents_core::model::ModelRequest;
 use deepagents_core::run::Context;
 use deepagents_core::state::{Channel, ChannelError, Update};
@@ -35,21 +35,23 @@ impl Channel for LongMessages {
 
 /// Stores the last message if a person wrote it and it has more than `limit` characters. Where it cannot be stored it is
 /// sent whole, and the application is told.
-pub(super) async fn store(limit: usize, backend: &dyn Backend, cx: &Context) -> Result<Step> {
-    let Some(last) = cx.messages().last() else { return Ok(Step::next()) };
-    let Some(UserMessage { id, author: Author::Human, .. }) = last.as_user() else { return Ok(Step::next()) };
+pub(super) async fn store(limit: usize, backend: &dyn Backend, cx: &Context) -> Result<HookOutput> {
+    let Some(last) = cx.messages().last() else { return Ok(HookOutput::next()) };
+    let Some(UserMessage { id, author: Author::Human, .. }) = last.as_user() else { return Ok(HookOutput::next()) };
     let text = last.text();
     let known = cx.state().get::<LongMessages>().is_some_and(|known| known.contains_key(id));
     if known || text.chars().count() <= limit {
-        return Ok(Step::next());
+        return Ok(HookOutput::next());
     }
     // Apart from what summaries leave out: an id may be what a thread is called.
     let path = VPath::parse(&format!("{FOLDER}/messages/{}.md", name_of(id))).map_err(Error::other)?;
     match backend.write(cx.state(), &path, text.into(), WriteMode::Overwrite).await {
-        Ok(written) => Ok(Step::update(written.update.and(Update::of::<LongMessages>(vec![(id.clone(), path)])))),
+        Ok(written) => {
+            Ok(HookOutput::update(written.update.and(Update::new::<LongMessages>(vec![(id.clone(), path)]))))
+        }
         Err(error) => {
             cx.custom("long_message_kept", json!({"message": id, "reason": error.to_string()})).await;
-            Ok(Step::next())
+            Ok(HookOutput::next())
         }
     }
 }

@@ -12,17 +12,16 @@ use std::sync::Arc;
 
 use deepagents_core::agent::BuildError;
 use deepagents_core::error::Result;
-use deepagents_core::middleware::{Middleware, Step, ToolNext, ToolRequest, ToolResponse};
+use deepagents_core::middleware::{HookOutput, Middleware, ToolNext, ToolRequest, ToolResponse};
 use deepagents_core::model::ModelRequest;
 use deepagents_core::run::Context;
 use deepagents_core::state::{ChannelSpec, Update};
 use deepagents_core::tool::DynTool;
 use deepagents_fs::{Backend, StateBackend, VPath};
 
-use crate::described::Described;
+use crate::description_override::DescriptionOverride;
 use crate::workspace::Workspace;
 use long::LongMessages;
-use tools::{Delete, EditFile, Execute, Glob, Grep, Ls, ReadFile, WriteFile};
 
 pub use seen::SeenFiles;
 
@@ -31,10 +30,10 @@ pub use seen::SeenFiles;
 /// ```
 /// use deepagents::middleware::filesystem::{Filesystem, FilesystemOptions};
 /// let in_state = Filesystem::default();
-/// let lenient = Filesystem::new(deepagents_fs::StateBackend::new())
+/// let coerce = Filesystem::new(deepagents_fs::StateBackend::new())
 ///     .options(FilesystemOptions { read_before_edit: false, ..Default::default() });
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Filesystem {
     workspace: Workspace,
     options: FilesystemOptions,
@@ -111,17 +110,7 @@ pub enum ReadFormat {
 impl Filesystem {
     /// Files on a backend.
     pub fn new(backend: impl Backend) -> Self {
-        Self::on(Workspace::One(Arc::new(backend)))
-    }
-
-    /// Files on a backend chosen at run time.
-    pub fn shared(backend: Arc<dyn Backend>) -> Self {
-        Self::on(Workspace::One(backend))
-    }
-
-    /// Files on a backend made for each run from its context: one per user, one per tenant.
-    pub fn per_run(make: impl Fn(&Context) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {
-        Self::on(Workspace::PerRun(Arc::new(make)))
+        Self::on(Workspace::one(backend))
     }
 
     pub(crate) fn on(workspace: Workspace) -> Self {
@@ -149,44 +138,32 @@ impl Middleware for Filesystem {
     }
 
     fn channels(&self) -> Vec<ChannelSpec> {
-        let own = [ChannelSpec::of::<SeenFiles>(), ChannelSpec::of::<LongMessages>()];
+        let own = [ChannelSpec::new::<SeenFiles>(), ChannelSpec::new::<LongMessages>()];
         self.workspace.channels().into_iter().chain(own).collect()
     }
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
-        let files = Arc::new(self.clone());
-        let mut tools: Vec<Arc<dyn DynTool>> = vec![
-            Arc::new(Ls(files.clone())),
-            Arc::new(ReadFile(files.clone())),
-            Arc::new(WriteFile(files.clone())),
-            Arc::new(EditFile(files.clone())),
-            Arc::new(Delete(files.clone())),
-            Arc::new(Glob(files.clone())),
-            Arc::new(Grep(files.clone())),
-        ];
-        if self.workspace.may_run_commands() {
-            tools.push(Arc::new(Execute(files)));
-        }
+        let tools = tools::all(&Arc::new(self.clone()));
         let wanted = |name: &str| self.options.tools.as_ref().is_none_or(|tools| tools.iter().any(|tool| tool == name));
         let tools = tools.into_iter().filter(|tool| wanted(&tool.spec().name));
-        tools.map(|tool| Described::by(&self.options.descriptions, tool)).collect()
+        tools.map(|tool| DescriptionOverride::by(&self.options.descriptions, tool)).collect()
     }
 
-    async fn before_agent(&self, cx: &Context) -> Result<Step> {
-        Ok(Step::update(begin(cx)))
+    async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
+        Ok(HookOutput::update(begin(cx)))
     }
 
-    async fn before_model(&self, cx: &Context) -> Result<Step> {
+    async fn before_model(&self, cx: &Context) -> Result<HookOutput> {
         let step = match self.options.message_tokens {
-            Some(tokens) => long::store(tokens.saturating_mul(4), &*self.workspace.of(cx), cx).await?,
-            None => Step::next(),
+            Some(tokens) => long::store(tokens.saturating_mul(4), &*self.workspace.backend_for(cx), cx).await?,
+            None => HookOutput::next(),
         };
         // A run that goes on with what a copied thread left unfinished has no other beginning.
-        Ok(Step { update: begin(cx).and(step.update), ..step })
+        Ok(HookOutput { update: begin(cx).and(step.update), ..step })
     }
 
     async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
-        if self.workspace.of(cx).shell().is_none() {
+        if self.workspace.backend_for(cx).shell().is_none() {
             request.tools.retain(|tool| tool.name != "execute");
         }
         Ok(long::shorten(request, cx))
@@ -196,23 +173,20 @@ impl Middleware for Filesystem {
         let cx = request.cx.clone();
         let response = next.run(request).await?;
         match self.budget() {
-            Some(limit) => Ok(evict::evict(response, limit, &*self.workspace.of(&cx), &cx).await),
+            Some(limit) => Ok(evict::evict(response, limit, &*self.workspace.backend_for(&cx), &cx).await),
             None => Ok(response),
         }
     }
 }
 
-/// Tells the state which thread it is of, where the backend keeps what is changed.
+/// Tells the state which thread it is of, where the backend records what is changed.
+#[cfg(all(unix, feature = "undo"))]
 fn begin(cx: &Context) -> Update {
-    #[cfg(unix)]
-    let begun = cx.thread().and_then(|thread| deepagents_fs::KeptFiles::begin(cx.state(), thread, cx.run_id()));
-    #[cfg(not(unix))]
-    let begun = None;
+    let begun = cx.thread().and_then(|thread| deepagents_fs::FileUndo::begin(cx.state(), thread, cx.run_id()));
     begun.unwrap_or_default()
 }
 
-impl std::fmt::Debug for Filesystem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Filesystem").field("options", &self.options).finish_non_exhaustive()
-    }
+#[cfg(not(all(unix, feature = "undo")))]
+fn begin(_: &Context) -> Update {
+    Update::none()
 }

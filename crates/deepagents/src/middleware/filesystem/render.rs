@@ -24,7 +24,7 @@ pub(super) struct Shown {
 /// A window of lines as text, with notes on what is not shown.
 pub(super) fn window(window: &LineWindow, shown: Shown) -> String {
     let Shown { format, budget, column, notices: mut notes } = shown;
-    let fitting = Fitting::of(window, format, budget.unwrap_or(usize::MAX));
+    let fitting = Fitting::new(window, format, budget.unwrap_or(usize::MAX));
     let last = window.offset + fitting.lines.len() as u64;
     let cut = fitting.cut_at.map(|chars| Cut { line: last, from: column, to: column + chars as u64 });
     let more = fitting.lines.len() < window.lines.len() || window.next.is_some();
@@ -89,7 +89,7 @@ struct Fitting {
 }
 
 impl Fitting {
-    fn of(window: &LineWindow, format: ReadFormat, budget: usize) -> Self {
+    fn new(window: &LineWindow, format: ReadFormat, budget: usize) -> Self {
         let mut lines = Vec::with_capacity(window.lines.len());
         let mut left = budget;
         for (number, text) in (window.offset + 1..).zip(&window.lines) {

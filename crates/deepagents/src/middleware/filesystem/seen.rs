@@ -31,11 +31,10 @@ pub(super) fn version<'a>(cx: &'a ToolContext, path: &VPath) -> Option<&'a Versi
 
 /// Refuses a change to a file that the thread does not know as it is.
 pub(super) fn check(cx: &ToolContext, path: &VPath, now: &Version) -> Result<(), ToolError> {
-    match version(cx, path) {
-        Some(version) if version == now => Ok(()),
-        Some(_) => {
-            Err(failed(format!("{path} has changed since you last read it. Read it again, then make the change.")))
-        }
-        None => Err(failed(format!("{path} exists and you have not read it. Read it first, then make the change."))),
-    }
+    let why = match version(cx, path) {
+        Some(version) if version == now => return Ok(()),
+        Some(_) => "has changed since you last read it. Read it again",
+        None => "exists and you have not read it. Read it first",
+    };
+    Err(failed(format!("{path} {why}, then make the change.")))
 }

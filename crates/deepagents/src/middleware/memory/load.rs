@@ -50,10 +50,13 @@ async fn one(
     max_chars: usize,
 ) -> Option<MemoryFile> {
     let problem = |problem: String| MemoryFile { problem: Some(problem), ..MemoryFile::default() };
+    let failed = |error: FsError| match error {
+        FsError::NotFound { .. } => None,
+        error => Some(problem(error.to_string())),
+    };
     let stat = match backend.stat(state, path).await {
         Ok(stat) => stat,
-        Err(FsError::NotFound { .. }) => return None,
-        Err(error) => return Some(problem(error.to_string())),
+        Err(error) => return failed(error),
     };
     if stat.kind != Kind::File {
         return Some(problem(format!("{path} is not a file")));
@@ -61,23 +64,19 @@ async fn one(
     if let Some(known) = known.filter(|known| known.version.as_ref() == Some(&stat.version)) {
         return Some(known.clone());
     }
-    match backend.read(state, path, ByteRange::first(READ_LIMIT)).await {
-        Err(FsError::NotFound { .. }) => None,
-        Err(error) => Some(problem(error.to_string())),
-        Ok(read) => {
-            let whole = read.bytes.len() as u64 >= read.stat.size;
-            let version = Some(read.stat.version);
-            Some(match decode(&read.bytes, whole) {
-                None => MemoryFile { version, ..problem(format!("{path} is not UTF-8 text")) },
-                Some(text) => {
-                    let text = without_comments(text, whole);
-                    let kept = cut(text.trim_end(), max_chars);
-                    let cut = !whole || kept.len() < text.trim_end().len();
-                    MemoryFile { version, text: kept.to_owned(), cut, problem: None }
-                }
-            })
-        }
-    }
+    let read = match backend.read(state, path, ByteRange::first(READ_LIMIT)).await {
+        Ok(read) => read,
+        Err(error) => return failed(error),
+    };
+    let whole = read.bytes.len() as u64 >= read.stat.size;
+    let version = Some(read.stat.version);
+    let Some(text) = decode(&read.bytes, whole) else {
+        return Some(MemoryFile { version, ..problem(format!("{path} is not UTF-8 text")) });
+    };
+    let text = without_comments(text, whole);
+    let kept = cut(text.trim_end(), max_chars);
+    let cut = !whole || kept.len() < text.trim_end().len();
+    Some(MemoryFile { version, text: kept.to_owned(), cut, problem: None })
 }
 
 /// Text, of which the last character may be missing a part when the bytes are only the beginning.
@@ -98,14 +97,10 @@ fn without_comments(text: &str, whole: bool) -> String {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(COMMENT) {
         match after.split_once(COMMENT_END) {
-            Some((_, after)) => {
-                out.push_str(before);
-                rest = after;
-            }
             None if whole => break,
-            None => {
+            closed => {
                 out.push_str(before);
-                rest = "";
+                rest = closed.map_or("", |(_, after)| after);
             }
         }
     }

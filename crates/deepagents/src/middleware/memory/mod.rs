@@ -5,7 +5,7 @@ mod render;
 
 use deepagents_core::agent::BuildError;
 use deepagents_core::error::Result;
-use deepagents_core::middleware::{Middleware, Step};
+use deepagents_core::middleware::{HookOutput, Middleware};
 use deepagents_core::model::{ModelRequest, SystemBlock};
 use deepagents_core::run::Context;
 use deepagents_core::state::ChannelSpec;
@@ -31,7 +31,7 @@ const PLACEHOLDER: &str = "{agent_memory}";
 /// let memory = Memory::new(StateBackend::new(), ["/AGENTS.md", "/team/AGENTS.md"])?.max_file_chars(8_000);
 /// # Ok::<(), deepagents::BuildError>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Memory {
     workspace: Workspace,
     paths: Vec<VPath>,
@@ -46,7 +46,7 @@ impl Memory {
     /// # Errors
     /// When a path is not one.
     pub fn new<P: AsRef<str>>(backend: impl Backend, paths: impl IntoIterator<Item = P>) -> Result<Self, BuildError> {
-        Self::on(Workspace::One(std::sync::Arc::new(backend)), paths)
+        Self::on(Workspace::one(backend), paths)
     }
 
     pub(crate) fn on<P: AsRef<str>>(
@@ -64,19 +64,14 @@ impl Memory {
         Ok(Self { workspace, paths: known, max_file_chars: 32_000, max_total_chars: 64_000, template: None })
     }
 
-    /// How many characters of one file are shown, 32 000 unless told otherwise. A longer one is cut at the end of a
-    /// line, with a note of where the rest is.
-    #[must_use]
-    pub fn max_file_chars(mut self, chars: usize) -> Self {
-        self.max_file_chars = chars;
-        self
-    }
+    crate::shared::setters! {
+        /// How many characters of one file are shown, 32 000 unless told otherwise. A longer one is cut at the end of a
+        /// line, with a note of where the rest is.
+        max_file_chars(chars: usize) => max_file_chars = chars;
 
-    /// How many characters of all files together are shown, 64 000 unless told otherwise. The first files have them first.
-    #[must_use]
-    pub fn max_total_chars(mut self, chars: usize) -> Self {
-        self.max_total_chars = chars;
-        self
+        /// How many characters of all files together are shown, 64 000 unless told otherwise. The first files have them
+        /// first.
+        max_total_chars(chars: usize) => max_total_chars = chars;
     }
 
     /// Another text around the notes; `{agent_memory}` stands for them. With an empty template the files are loaded and
@@ -117,16 +112,16 @@ impl Middleware for Memory {
     }
 
     fn channels(&self) -> Vec<ChannelSpec> {
-        self.workspace.channels().into_iter().chain([ChannelSpec::of::<MemoryContents>()]).collect()
+        self.workspace.channels().into_iter().chain([ChannelSpec::new::<MemoryContents>()]).collect()
     }
 
-    async fn before_agent(&self, cx: &Context) -> Result<Step> {
+    async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
         let known = cx.get::<MemoryContents>();
-        let backend = self.workspace.of(cx);
+        let backend = self.workspace.backend_for(cx);
         let found = load::all(&*backend, cx.state(), &self.paths, &known, self.max_file_chars).await;
         let changes = load::changes(known, found);
         if changes.is_empty() {
-            return Ok(Step::next());
+            return Ok(HookOutput::next());
         }
         let files: Vec<_> = changes
             .iter()
@@ -137,7 +132,7 @@ impl Middleware for Memory {
             })
             .collect();
         cx.custom("memory_loaded", json!({"files": files})).await;
-        Ok(Step::set::<MemoryContents>(changes))
+        Ok(HookOutput::set::<MemoryContents>(changes))
     }
 
     async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
@@ -146,11 +141,5 @@ impl Middleware for Memory {
         let can_write = request.tools.iter().any(|tool| tool.name == "edit_file" || tool.name == "write_file");
         request.system.extend(self.section(files, can_write).map(SystemBlock::new));
         Ok(request)
-    }
-}
-
-impl std::fmt::Debug for Memory {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Memory").field("paths", &self.paths).finish_non_exhaustive()
     }
 }

@@ -8,7 +8,6 @@ use super::load::cut;
 use crate::channels::MemoryFile;
 
 const NONE: &str = "(No memory loaded)";
-const TAG: &str = "memory";
 
 /// The files in order, each under its path, within a number of characters for all; then what is missing.
 pub(super) fn notes(paths: &[VPath], files: &BTreeMap<VPath, MemoryFile>, max_chars: usize) -> String {
@@ -32,18 +31,12 @@ pub(super) fn notes(paths: &[VPath], files: &BTreeMap<VPath, MemoryFile>, max_ch
             _ => {}
         }
     }
-    let mut out = format!("<{TAG}>\n");
-    out.push_str(&if sections.is_empty() { NONE.to_owned() } else { sections.join("\n\n") });
-    out.push_str(&format!("\n</{TAG}>"));
-    for problem in problems {
-        out.push('\n');
-        out.push_str(&problem);
-    }
+    let notes = if sections.is_empty() { NONE.to_owned() } else { sections.join("\n\n") };
     let absent: Vec<&str> = paths.iter().filter(|path| !files.contains_key(*path)).map(VPath::as_str).collect();
     if !absent.is_empty() {
-        out.push_str(&format!("\n[not written yet: {}]", absent.join(", ")));
+        problems.push(format!("[not written yet: {}]", absent.join(", ")));
     }
-    out
+    [vec![format!("<memory>\n{notes}\n</memory>")], problems].concat().join("\n")
 }
 
 /// Notes cannot end the tags they stand in.

@@ -5,7 +5,7 @@ mod repair;
 
 use deepagents_core::error::Result;
 use deepagents_core::message::MessageOp;
-use deepagents_core::middleware::{Middleware, Step};
+use deepagents_core::middleware::{HookOutput, Middleware};
 use deepagents_core::run::Context;
 use deepagents_core::state::MessagesChannel;
 use serde_json::json;
@@ -28,12 +28,12 @@ impl Middleware for PatchToolCalls {
         "PatchToolCalls"
     }
 
-    async fn before_agent(&self, cx: &Context) -> Result<Step> {
-        let Some(repaired) = repair::repair(cx.messages()) else { return Ok(Step::next()) };
+    async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
+        let Some(repaired) = repair::repair(cx.messages()) else { return Ok(HookOutput::next()) };
         let Repair { messages, answered, moved, dropped, renamed } = repaired;
         let data = json!({"answered": answered, "moved": moved, "dropped": dropped, "renamed": renamed});
         cx.custom("history_repaired", data).await;
         let ops = std::iter::once(MessageOp::RemoveAll).chain(messages.into_iter().map(MessageOp::Put));
-        Ok(Step::set::<MessagesChannel>(ops.collect()))
+        Ok(HookOutput::set::<MessagesChannel>(ops.collect()))
     }
 }

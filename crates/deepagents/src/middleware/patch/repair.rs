@@ -49,7 +49,11 @@ fn is_whole(messages: &Messages) -> bool {
 }
 
 fn mend(messages: &Messages) -> Option<Repair> {
-    let mut late = results_by_id(messages);
+    // Positions of the results, by the id of their call.
+    let mut late: HashMap<&str, VecDeque<usize>> = HashMap::new();
+    for (at, result) in messages.iter().enumerate().filter_map(|(at, message)| Some((at, message.as_tool()?))) {
+        late.entry(&result.call_id).or_default().push_back(at);
+    }
     let mut out = Repair { messages: Vec::with_capacity(messages.len()), ..Repair::default() };
     let mut kept: HashSet<usize> = HashSet::new();
     let list: Vec<&Arc<Message>> = messages.iter().collect();
@@ -61,27 +65,32 @@ fn mend(messages: &Messages) -> Option<Repair> {
                 let renamed = rename(answer);
                 out.renamed += usize::from(renamed.is_some());
                 let new_ids: Vec<String> = renamed.as_ref().unwrap_or(answer).call_ids().map(str::to_owned).collect();
-                let calls: Vec<(String, String, bool)> = calls(answer);
                 out.messages.push(renamed.map_or_else(|| (*message).clone(), |m| Arc::new(Message::Assistant(m))));
-                for ((id, name, valid), new_id) in calls.into_iter().zip(new_ids) {
+                for ((id, name, valid), new_id) in calls(answer).zip(new_ids) {
                     // Its result is the first one after it with its id that no earlier call has taken.
-                    let result = late.get_mut(&id).and_then(|found| {
+                    let result = late.get_mut(id).and_then(|found| {
                         while found.front().is_some_and(|&i| i < at) {
                             found.pop_front();
                         }
                         found.pop_front()
                     });
-                    match result.and_then(|i| Some((i, list.get(i)?.as_tool()?))) {
-                        Some((i, result)) => {
+                    let result = result.and_then(|i| Some((i, list.get(i)?, list.get(i)?.as_tool()?)));
+                    out.messages.push(match result {
+                        Some((i, message, result)) => {
                             kept.insert(i);
-                            out.moved += usize::from(out_of_place(&list, at, i));
-                            out.messages.push(with_id(list.get(i), result, &new_id));
+                            // Only results may stand between an answer and its results.
+                            let between = list.iter().take(i).skip(at + 1).any(|m| m.as_tool().is_none());
+                            out.moved += usize::from(between);
+                            match result.call_id == new_id {
+                                true => (*message).clone(),
+                                false => Arc::new(Message::Tool(ToolMessage { call_id: new_id, ..result.clone() })),
+                            }
                         }
                         None => {
                             out.answered += 1;
-                            out.messages.push(Arc::new(Message::Tool(answer_for(&new_id, &name, valid))));
+                            Arc::new(Message::Tool(answer_for(&new_id, name, valid)))
                         }
-                    }
+                    });
                 }
             }
             _ => out.messages.push((*message).clone()),
@@ -90,25 +99,13 @@ fn mend(messages: &Messages) -> Option<Repair> {
     (out.answered + out.moved + out.dropped + out.renamed > 0).then_some(out)
 }
 
-/// Positions of the results, by the id of their call.
-fn results_by_id(messages: &Messages) -> HashMap<String, VecDeque<usize>> {
-    let mut found: HashMap<String, VecDeque<usize>> = HashMap::new();
-    for (at, message) in messages.iter().enumerate() {
-        if let Some(result) = message.as_tool() {
-            found.entry(result.call_id.clone()).or_default().push_back(at);
-        }
-    }
-    found
-}
-
 /// Id, tool and well-formedness of each call, in order.
-fn calls(answer: &AssistantMessage) -> Vec<(String, String, bool)> {
-    let call = |block: &Block| match block {
-        Block::ToolCall(call) => Some((call.id.clone(), call.name.clone(), true)),
-        Block::InvalidToolCall(call) => Some((call.id.clone(), call.name.clone(), false)),
+fn calls(answer: &AssistantMessage) -> impl Iterator<Item = (&str, &str, bool)> {
+    answer.content.iter().filter_map(|block| match block {
+        Block::ToolCall(call) => Some((&*call.id, &*call.name, true)),
+        Block::InvalidToolCall(call) => Some((&*call.id, &*call.name, false)),
         _ => None,
-    };
-    answer.content.iter().filter_map(call).collect()
+    })
 }
 
 /// The answer with legal ids, each once; nothing if it has them. Ids that a provider gave stay as they are, since
@@ -142,18 +139,6 @@ fn rename(answer: &AssistantMessage) -> Option<AssistantMessage> {
     Some(renamed)
 }
 
-/// Whether anything but results stands between a call's answer and its result.
-fn out_of_place(list: &[&Arc<Message>], answer: usize, result: usize) -> bool {
-    list.iter().take(result).skip(answer + 1).any(|m| m.as_tool().is_none())
-}
-
-fn with_id(message: Option<&&Arc<Message>>, result: &ToolMessage, id: &str) -> Arc<Message> {
-    match message {
-        Some(message) if result.call_id == id => (*message).clone(),
-        _ => Arc::new(Message::Tool(ToolMessage { call_id: id.to_owned(), ..result.clone() })),
-    }
-}
-
 fn answer_for(id: &str, name: &str, valid: bool) -> ToolMessage {
     let name = if name.is_empty() { "unknown" } else { name };
     let what = if valid {
@@ -175,7 +160,7 @@ mod tests {
         let id = || prop_oneof![Just("a"), Just("b"), Just("c"), Just("not.legal")];
         let answer = |ids: Vec<&str>| {
             let calls = ids.into_iter().map(|id| Block::call(id, "ls", json!({}))).collect();
-            Message::Assistant(AssistantMessage::of(calls))
+            Message::Assistant(AssistantMessage::new(calls))
         };
         let result = |id: &str| Message::Tool(ToolMessage { call_id: id.into(), ..ToolMessage::default() });
         prop_oneof![

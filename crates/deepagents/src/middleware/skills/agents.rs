@@ -3,20 +3,20 @@
 use deepagents_fs::VPath;
 use serde_json::Value;
 
-use crate::definition::{self, AgentDefinition};
+use crate::subagents::{self, SubAgentSpec};
 
 /// Sub-agents as a list of records, or as a mapping from name to record; and what is wrong with the others.
-pub(super) fn read(given: Value, path: &VPath) -> (Vec<AgentDefinition>, Vec<String>) {
+pub(super) fn read(given: Value, path: &VPath) -> (Vec<SubAgentSpec>, Vec<String>) {
     let records: Vec<(Option<String>, Value)> = match given {
         Value::Null => Vec::new(),
         Value::Array(items) => items.into_iter().map(|item| (None, item)).collect(),
         Value::Object(entries) => entries.into_iter().map(|(name, record)| (Some(name), record)).collect(),
         _ => return (Vec::new(), vec![format!("{path}: sub-agents are given as a list or as a mapping by name")]),
     };
-    let mut agents: Vec<AgentDefinition> = Vec::new();
+    let mut agents: Vec<SubAgentSpec> = Vec::new();
     let mut warnings = Vec::new();
     for (at, (name, record)) in records.into_iter().enumerate() {
-        match definition::read(record, name.as_deref()) {
+        match subagents::read(record, name.as_deref()) {
             Ok((agent, _)) if agents.iter().any(|known| known.name == agent.name) => {
                 warnings.push(format!("{path}: the sub-agent `{}` is defined twice; the first is used", agent.name));
             }

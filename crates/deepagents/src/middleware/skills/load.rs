@@ -3,22 +3,20 @@
 use std::collections::BTreeMap;
 
 use deepagents_core::state::State;
-use deepagents_fs::{Backend, FsError, Kind, VPath, Version};
+use deepagents_fs::{Backend, Kind, VPath};
 use futures_util::future::{join, join_all};
 use futures_util::{StreamExt, stream};
 
 use super::source::Source;
 use super::{agents, parse};
-use crate::channels::{Skill, SkillCatalogue, SkillStamp};
-use crate::front_matter;
-use crate::workspace::whole_text;
+use crate::channels::{Skill, SkillCatalogue, SkillFingerprint};
+use crate::front_matter::{self, Texts};
+use crate::workspace::{AT_ONCE, version_of, versions_of, whole_text};
 
 /// Bytes that a skill's file may have.
 pub(super) const MAX_BYTES: u64 = 10 * 1024 * 1024;
 /// Bytes that a file with a skill's sub-agents may have.
 const MAX_AGENTS_BYTES: u64 = 256 * 1024;
-/// Directories looked into at once.
-const AT_ONCE: usize = 16;
 
 /// A directory that may hold a skill.
 struct Candidate {
@@ -30,7 +28,7 @@ struct Candidate {
 /// What is there, by names and versions alone.
 struct Survey {
     candidates: Vec<Candidate>,
-    stamp: SkillStamp,
+    fingerprint: SkillFingerprint,
     warnings: Vec<String>,
 }
 
@@ -42,7 +40,7 @@ pub(super) async fn refreshed(
     known: Option<&SkillCatalogue>,
 ) -> Option<SkillCatalogue> {
     let survey = survey(backend, state, sources).await;
-    if known.is_some_and(|known| known.stamp.as_ref() == Some(&survey.stamp)) {
+    if known.is_some_and(|known| known.fingerprint.as_ref() == Some(&survey.fingerprint)) {
         return None;
     }
     Some(read(backend, state, survey).await)
@@ -59,33 +57,19 @@ async fn survey(backend: &dyn Backend, state: &State, sources: &[Source]) -> Sur
                 let directories = listing.entries.into_iter().filter(|entry| entry.kind == Kind::Directory);
                 candidates.extend(directories.filter_map(|entry| candidate(&entry.path)));
             }
-            // A source may be a place where skills will be.
-            Err(FsError::NotFound { .. }) => {}
             Err(error) => {
+                // A source may be a place where skills will be.
+                let Some(version) = version_of(&error) else { continue };
                 warnings.push(format!("Cannot load skills from '{}': {error}", source.path));
-                versions.insert(source.path.clone(), failed(&error));
+                versions.insert(source.path.clone(), version);
             }
         }
     }
-    let looks = candidates.iter().map(|candidate| {
-        let (skill, agents) = (candidate.skill.clone(), candidate.agents.clone());
-        async move {
-            let (of_skill, of_agents) = join(backend.stat(state, &skill), backend.stat(state, &agents)).await;
-            [(skill, of_skill), (agents, of_agents)]
-        }
-    });
-    let looks: Vec<_> = looks.collect();
-    let found: Vec<_> = stream::iter(looks).buffered(AT_ONCE).collect().await;
-    for (path, stat) in found.into_iter().flatten() {
-        match stat {
-            Ok(stat) => drop(versions.insert(path, stat.version)),
-            Err(FsError::NotFound { .. }) => {}
-            Err(error) => drop(versions.insert(path, failed(&error))),
-        }
-    }
+    let paths = candidates.iter().flat_map(|candidate| [candidate.skill.clone(), candidate.agents.clone()]).collect();
+    versions.extend(versions_of(backend, state, paths).await);
     candidates.retain(|candidate| versions.contains_key(&candidate.skill));
     let sources = sources.iter().map(|source| source.path.clone()).collect();
-    Survey { candidates, stamp: SkillStamp { sources, versions }, warnings }
+    Survey { candidates, fingerprint: SkillFingerprint { sources, versions }, warnings }
 }
 
 fn candidate(directory: &VPath) -> Option<Candidate> {
@@ -96,14 +80,9 @@ fn candidate(directory: &VPath) -> Option<Candidate> {
     })
 }
 
-/// What cannot be looked at has the error for a version, so that another error is a change.
-fn failed(error: &FsError) -> Version {
-    Version::new(format!("failed: {error}"))
-}
-
 async fn read(backend: &dyn Backend, state: &State, survey: Survey) -> SkillCatalogue {
-    let Survey { candidates, stamp, mut warnings } = survey;
-    let versions = &stamp.versions;
+    let Survey { candidates, fingerprint, mut warnings } = survey;
+    let versions = &fingerprint.versions;
     let reads = candidates.iter().map(|candidate| async move {
         let agents = async {
             if versions.contains_key(&candidate.agents) {
@@ -136,7 +115,7 @@ async fn read(backend: &dyn Backend, state: &State, survey: Survey) -> SkillCata
             free
         });
     }
-    SkillCatalogue { skills, warnings, stamp: Some(stamp) }
+    SkillCatalogue { skills, warnings, fingerprint: Some(fingerprint) }
 }
 
 fn understand(
@@ -153,7 +132,7 @@ fn understand(
         Err(why) => return (None, vec![why]),
     };
     let path = &candidate.agents;
-    match agents.map(|text| front_matter::json(&text?).map_err(|error| error.to_string())) {
+    match agents.map(|text| front_matter::yaml(&text?, Texts::ByKey).map_err(|error| error.to_string())) {
         None => {}
         Some(Err(why)) => warnings.push(format!("Skipped {path}: {why}")),
         Some(Ok(given)) => {

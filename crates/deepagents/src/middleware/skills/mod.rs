@@ -5,12 +5,12 @@
 //! these are loaded, and of them only what tells the model whether to read on is part of every request.
 
 mod agents;
-mod disclosure;
 mod load;
 mod parse;
 mod pins;
 mod render;
 mod source;
+mod tool_gating;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +18,9 @@ use std::sync::Arc;
 use deepagents_core::agent::BuildError;
 use deepagents_core::error::Result;
 use deepagents_core::message::MessageOp;
-use deepagents_core::middleware::{Middleware, ModelNext, ModelResponse, Step, ToolNext, ToolRequest, ToolResponse};
+use deepagents_core::middleware::{
+    HookOutput, Middleware, ModelNext, ModelResponse, ToolNext, ToolRequest, ToolResponse,
+};
 use deepagents_core::model::{ModelRequest, SystemBlock};
 use deepagents_core::run::Context;
 use deepagents_core::state::{ChannelSpec, MessagesChannel, Update};
@@ -26,10 +28,11 @@ use deepagents_core::tool::DynTool;
 use deepagents_fs::Backend;
 use serde_json::json;
 
-use crate::channels::{PinUpdate, PinnedSkills, SkillCatalogue, SkillsMetadata};
+use crate::channels::{PinnedSkills, SkillCatalogue, SkillPin, SkillsMetadata};
+use crate::shared::Shared;
 use crate::workspace::Workspace;
-use disclosure::{ReadsUpdate, SkillReads};
 use source::Source;
+use tool_gating::{ReadsUpdate, SkillReads};
 
 pub use source::SkillSource;
 
@@ -45,12 +48,12 @@ pub use source::SkillSource;
 /// let skills = Skills::new(StateBackend::new(), ["/skills/user", "/skills/project"])?;
 /// # Ok::<(), deepagents::BuildError>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Skills {
     workspace: Workspace,
     sources: Vec<Source>,
     template: Arc<str>,
-    tools: Vec<Arc<dyn DynTool>>,
+    tools: Vec<Shared<dyn DynTool>>,
     tool_names: BTreeSet<String>,
 }
 
@@ -63,7 +66,7 @@ impl Skills {
         backend: impl Backend,
         sources: impl IntoIterator<Item = S>,
     ) -> Result<Self, BuildError> {
-        Self::on(Workspace::One(Arc::new(backend)), sources)
+        Self::on(Workspace::one(backend), sources)
     }
 
     pub(crate) fn on<S: Into<SkillSource>>(
@@ -93,15 +96,9 @@ impl Skills {
     /// Adds a skill tool: it is neither offered nor run until the model has read a skill that names it, under `tools` or
     /// under `include_tools` in its metadata, and while that reading is in what the model sees.
     #[must_use]
-    pub fn tool(self, tool: impl DynTool) -> Self {
-        self.dyn_tool(Arc::new(tool))
-    }
-
-    /// Adds a skill tool chosen at run time.
-    #[must_use]
-    pub fn dyn_tool(mut self, tool: Arc<dyn DynTool>) -> Self {
+    pub fn tool(mut self, tool: impl DynTool) -> Self {
         self.tool_names.insert(tool.spec().name);
-        self.tools.push(tool);
+        self.tools.push(Shared(Arc::new(tool)));
         self
     }
 }
@@ -116,30 +113,33 @@ impl Middleware for Skills {
     }
 
     fn channels(&self) -> Vec<ChannelSpec> {
-        let own =
-            [ChannelSpec::of::<SkillsMetadata>(), ChannelSpec::of::<PinnedSkills>(), ChannelSpec::of::<SkillReads>()];
+        let own = [
+            ChannelSpec::new::<SkillsMetadata>(),
+            ChannelSpec::new::<PinnedSkills>(),
+            ChannelSpec::new::<SkillReads>(),
+        ];
         self.workspace.channels().into_iter().chain(own).collect()
     }
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
-        self.tools.clone()
+        self.tools.iter().map(|tool| tool.0.clone()).collect()
     }
 
-    async fn before_agent(&self, cx: &Context) -> Result<Step> {
+    async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
         let known = catalogue(cx);
-        if known.is_some_and(|known| known.stamp.is_none()) {
-            return Ok(Step::next());
+        if known.is_some_and(|known| known.fingerprint.is_none()) {
+            return Ok(HookOutput::next());
         }
-        let backend = self.workspace.of(cx);
+        let backend = self.workspace.backend_for(cx);
         let Some(found) = load::refreshed(&*backend, cx.state(), &self.sources, known).await else {
-            return Ok(Step::next());
+            return Ok(HookOutput::next());
         };
         let names: Vec<&str> = found.skills.iter().map(|skill| skill.name.as_str()).collect();
         cx.custom("skills_loaded", json!({"skills": names, "warnings": found.warnings})).await;
-        Ok(Step::set::<SkillsMetadata>(Some(found)))
+        Ok(HookOutput::set::<SkillsMetadata>(Some(found)))
     }
 
-    async fn before_model(&self, cx: &Context) -> Result<Step> {
+    async fn before_model(&self, cx: &Context) -> Result<HookOutput> {
         let mut update = Update::none();
         if let (false, Some(catalogue)) = (self.tools.is_empty(), catalogue(cx))
             && let Some(scanned) = cx.get::<SkillReads>().scan(cx.messages(), catalogue)
@@ -147,19 +147,19 @@ impl Middleware for Skills {
             update = update.with::<SkillReads>(scanned);
         }
         if cx.state().get::<PinnedSkills>().is_none_or(Vec::is_empty) {
-            return Ok(Step::update(update));
+            return Ok(HookOutput::update(update));
         }
-        let pins = pins::take(cx, &*self.workspace.of(cx)).await;
+        let pins = pins::take(cx, &*self.workspace.backend_for(cx)).await;
         if !pins.skipped.is_empty() {
             cx.custom("pinned_skills_skipped", json!({"warnings": pins.skipped})).await;
         }
-        update = update.with::<PinnedSkills>(PinUpdate::Shown { shown: pins.names });
+        update = update.with::<PinnedSkills>(SkillPin::Shown { shown: pins.names });
         if !self.tools.is_empty() {
             let read = pins.shown.iter().map(|(skill, message)| (skill.path.clone(), message.id().to_owned()));
             update = update.with::<SkillReads>(ReadsUpdate::Pinned(read.collect()));
         }
         let messages = pins.shown.into_iter().map(|(_, message)| MessageOp::put(message)).collect();
-        Ok(Step::update(update.with::<MessagesChannel>(messages)))
+        Ok(HookOutput::update(update.with::<MessagesChannel>(messages)))
     }
 
     async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
@@ -179,16 +179,16 @@ impl Middleware for Skills {
         let reads = cx.get::<SkillReads>();
         let none = SkillCatalogue::default();
         let catalogue = catalogue(&cx).unwrap_or(&none);
-        let disclosed: BTreeSet<String> = reads
-            .disclosed(&request.messages, catalogue)
+        let unlocked: BTreeSet<String> = reads
+            .unlocked(&request.messages, catalogue)
             .filter(|name| self.tool_names.contains(*name))
             .map(str::to_owned)
             .collect();
-        request.tools.retain(|tool| !self.tool_names.contains(&tool.name) || disclosed.contains(&tool.name));
+        request.tools.retain(|tool| !self.tool_names.contains(&tool.name) || unlocked.contains(&tool.name));
         let mut response = next.run(request).await?;
-        if disclosed != reads.offered {
-            cx.custom("skill_tools_offered", json!({"tools": disclosed})).await;
-            response.update = response.update.with::<SkillReads>(ReadsUpdate::Offered(disclosed));
+        if unlocked != reads.offered {
+            cx.custom("skill_tools_offered", json!({"tools": unlocked})).await;
+            response.update = response.update.with::<SkillReads>(ReadsUpdate::Offered(unlocked));
         }
         Ok(response)
     }
@@ -204,14 +204,5 @@ impl Middleware for Skills {
             Some(skill) => format!("Error: {name} comes with the skill {}; read {} first.", skill.name, skill.path),
             None => format!("Error: {name} is not a tool you have."),
         }))
-    }
-}
-
-impl std::fmt::Debug for Skills {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Skills")
-            .field("sources", &self.sources)
-            .field("tools", &self.tool_names)
-            .finish_non_exhaustive()
     }
 }

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::agents;
 use crate::channels::Skill;
-use crate::definition::{MAX_NAME, one_line, shorten};
-use crate::front_matter::{self, Node};
+use crate::front_matter::{self, Texts};
+use crate::subagents::{MAX_NAME, one_line, shorten};
 
 const MAX_DESCRIPTION: usize = 1024;
 const MAX_COMPATIBILITY: usize = 500;
@@ -17,11 +17,8 @@ const MAX_COMPATIBILITY: usize = 500;
 pub(super) fn skill(text: &str, path: &VPath, directory: &str) -> Result<(Skill, Vec<String>), String> {
     let skipped = |why: &dyn std::fmt::Display| format!("Skipped {path}: {why}");
     let (head, _) = front_matter::parse(text).map_err(|error| skipped(&error))?;
-    let written = front_matter::split(text).map_or("", |(head, _)| head);
-    let wanted = |key: &str| {
-        let text = head.get(key).and_then(Node::text).map(one_line);
-        text.filter(|text| !text.is_empty()).ok_or_else(|| skipped(&format!("it has no `{key}`")))
-    };
+    let text_of = |key: &str| head.get(key).and_then(front_matter::text).map(one_line);
+    let wanted = |key: &str| text_of(key).ok_or_else(|| skipped(&format!("it has no `{key}`")));
     let (name, description) = (wanted("name")?, wanted("description")?);
     let mut warnings = Vec::new();
     let mut warn = |what: String| warnings.push(format!("{path}: {what}"));
@@ -36,11 +33,10 @@ pub(super) fn skill(text: &str, path: &VPath, directory: &str) -> Result<(Skill,
         short
     };
     let description = limited("description", description, MAX_DESCRIPTION);
-    let text = |key: &str| head.get(key).and_then(Node::text).map(one_line);
-    let compatibility = text("compatibility").map(|text| limited("compatibility", text, MAX_COMPATIBILITY));
+    let compatibility = text_of("compatibility").map(|text| limited("compatibility", text, MAX_COMPATIBILITY));
     let mut words = |key: &str| {
-        let Some(node) = head.get(key) else { return Vec::new() };
-        node.words().unwrap_or_else(|| {
+        let Some(value) = head.get(key) else { return Vec::new() };
+        front_matter::words(value).unwrap_or_else(|| {
             warn(format!("`{key}` is neither a text nor a list of texts and was ignored"));
             Vec::new()
         })
@@ -52,23 +48,29 @@ pub(super) fn skill(text: &str, path: &VPath, directory: &str) -> Result<(Skill,
             tools.push(tool.to_owned());
         }
     }
-    let either = |key: &str| text(key).or_else(|| metadata.get(key).cloned());
-    let (version, author) = (either("version"), either("author"));
-    let (agents, odd) = match head.get("agents").map(|_| front_matter::json(written)) {
+    let either = |key: &str| text_of(key).or_else(|| metadata.get(key).cloned());
+    let typed = || front_matter::yaml(front_matter::split(text)?.0, Texts::ByKey);
+    let (agents, odd) = match head.get("agents").map(|_| typed()) {
         Some(Ok(mut head)) => agents::read(head.get_mut("agents").map(Value::take).unwrap_or_default(), path),
         Some(Err(error)) => (Vec::new(), vec![format!("{path}: its sub-agents cannot be read: {error}")]),
         None => (Vec::new(), Vec::new()),
     };
     warnings.extend(odd);
-    let mut skill = Skill::new(name, description, path.clone());
-    skill.license = text("license");
-    skill.compatibility = compatibility;
-    skill.version = version;
-    skill.author = author;
-    skill.metadata = metadata;
-    skill.allowed_tools = allowed_tools;
-    skill.tools = tools;
-    skill.agents = agents;
+    let (version, author, license) = (either("version"), either("author"), text_of("license"));
+    let path = path.clone();
+    let skill = Skill {
+        name,
+        description,
+        path,
+        license,
+        compatibility,
+        version,
+        author,
+        metadata,
+        allowed_tools,
+        tools,
+        agents,
+    };
     Ok((skill, warnings))
 }
 
@@ -89,10 +91,9 @@ fn check_name(name: &str, directory: &str) -> Result<(), String> {
 }
 
 /// The entries whose values are texts.
-fn metadata(node: Option<&Node>) -> BTreeMap<String, String> {
-    let Some(Node::Map(entries)) = node else { return BTreeMap::new() };
-    let texts = entries.iter().filter_map(|(key, value)| Some((key.clone(), value.text()?.to_owned())));
-    texts.collect()
+fn metadata(value: Option<&Value>) -> BTreeMap<String, String> {
+    let entries = value.and_then(Value::as_object).into_iter().flatten();
+    entries.filter_map(|(key, value)| Some((key.clone(), front_matter::text(value)?.to_owned()))).collect()
 }
 
 #[cfg(test)]

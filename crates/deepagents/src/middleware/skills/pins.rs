@@ -5,8 +5,8 @@ use deepagents_core::run::Context;
 use deepagents_fs::Backend;
 
 use crate::channels::{PinnedSkills, Skill, SkillsMetadata};
-use crate::definition::shorten;
 use crate::front_matter;
+use crate::subagents::shorten;
 use crate::workspace::whole_text;
 
 use super::load::MAX_BYTES;

@@ -1,7 +1,7 @@
 //! The skills as the model sees them: what they are for and where they are, not what they say.
 
 use crate::channels::{Skill, SkillCatalogue};
-use crate::definition::shorten;
+use crate::subagents::shorten;
 
 use super::source::Source;
 

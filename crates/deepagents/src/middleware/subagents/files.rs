@@ -6,13 +6,14 @@ use std::sync::Arc;
 use deepagents_core::agent::BuildError;
 use deepagents_core::run::Context;
 use deepagents_core::state::{ChannelSpec, State};
-use deepagents_fs::{Backend, FsError, Kind, VPath, Version};
+use deepagents_fs::{Backend, Kind, VPath, Version};
 use futures_util::{StreamExt, stream};
 
-use crate::channels::{AgentCatalogue, AgentOrigin, AgentStamp, ListedAgent, SkillsMetadata};
-use crate::definition::{self, AgentDefinition};
-use crate::front_matter;
-use crate::workspace::{Workspace, whole_text};
+use crate::channels::{AgentCatalogue, AgentFingerprint, AgentOrigin, ListedAgent, SkillsMetadata};
+use crate::front_matter::{self, Texts};
+use crate::shared::Shared;
+use crate::subagents::{self, SubAgentSpec};
+use crate::workspace::{AT_ONCE, Workspace, version_of, versions_of, whole_text};
 
 /// Bytes that a file may have.
 const MAX_BYTES: u64 = 256 * 1024;
@@ -20,8 +21,6 @@ const MAX_BYTES: u64 = 256 * 1024;
 const MAX_AGENTS: usize = 100;
 /// Files and directories of a source that are looked into.
 const MAX_FILES: usize = 500;
-/// Files looked at at once.
-const AT_ONCE: usize = 16;
 
 /// A directory of files that define sub-agents: `<name>.md`, and `AGENTS.md` in directories `<name>`.
 ///
@@ -31,16 +30,16 @@ const AT_ONCE: usize = 16;
 /// let project: AgentSource = "/.deepagents/agents".into();
 /// let elsewhere = AgentSource::on("/agents", StateBackend::new());
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct AgentSource {
     path: String,
-    backend: Option<Arc<dyn Backend>>,
+    backend: Option<Shared<dyn Backend>>,
 }
 
 impl AgentSource {
     /// A directory of another backend than the agent's.
     pub fn on(path: impl Into<String>, backend: impl Backend) -> Self {
-        Self { path: path.into(), backend: Some(Arc::new(backend)) }
+        Self { path: path.into(), backend: Some(Shared(Arc::new(backend))) }
     }
 }
 
@@ -56,16 +55,10 @@ impl From<String> for AgentSource {
     }
 }
 
-impl std::fmt::Debug for AgentSource {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AgentSource").field("path", &self.path).finish_non_exhaustive()
-    }
-}
-
 /// Where sub-agents are defined.
 pub(crate) struct AgentFiles {
     workspace: Workspace,
-    sources: Vec<(VPath, Option<Arc<dyn Backend>>)>,
+    sources: Vec<(VPath, Option<Shared<dyn Backend>>)>,
 }
 
 /// A file that may define a sub-agent.
@@ -101,8 +94,11 @@ impl AgentFiles {
         let backends: Vec<Arc<dyn Backend>> = match self.sources.is_empty() {
             true => Vec::new(),
             false => {
-                let own = self.workspace.of(cx);
-                self.sources.iter().map(|(_, backend)| backend.clone().unwrap_or_else(|| own.clone())).collect()
+                let own = self.workspace.backend_for(cx);
+                self.sources
+                    .iter()
+                    .map(|(_, backend)| backend.as_ref().map_or(&own, |backend| &backend.0).clone())
+                    .collect()
             }
         };
         let mut warnings = Vec::new();
@@ -114,8 +110,9 @@ impl AgentFiles {
             sources.push((path.clone(), versions));
         }
         let skills = of_skills(state).map(|(name, agents)| (name.to_owned(), agents.to_vec())).collect();
-        let stamp = AgentStamp { sources, skills };
-        let unchanged = known.map_or(stamp == AgentStamp::default(), |known| known.stamp == stamp);
+        let fingerprint = AgentFingerprint { sources, skills };
+        let unchanged =
+            known.map_or(fingerprint == AgentFingerprint::default(), |known| known.fingerprint == fingerprint);
         if unchanged {
             return None;
         }
@@ -143,8 +140,8 @@ impl AgentFiles {
             }
         }
         let of_files = found.into_iter().map(|(_, listed)| listed);
-        let of_skills = stamp.skills.iter().flat_map(|(skill, agents)| {
-            let listed = |definition: &AgentDefinition| ListedAgent {
+        let of_skills = fingerprint.skills.iter().flat_map(|(skill, agents)| {
+            let listed = |definition: &SubAgentSpec| ListedAgent {
                 origin: AgentOrigin::Skill(skill.clone()),
                 definition: definition.clone(),
             };
@@ -166,12 +163,12 @@ impl AgentFiles {
                 None => agents.push(listed),
             }
         }
-        Some(AgentCatalogue { agents, warnings, stamp })
+        Some(AgentCatalogue { agents, warnings, fingerprint })
     }
 }
 
 /// What skills define, with their names.
-fn of_skills(state: &State) -> impl Iterator<Item = (&str, &[AgentDefinition])> {
+fn of_skills(state: &State) -> impl Iterator<Item = (&str, &[SubAgentSpec])> {
     let skills = state.get::<SkillsMetadata>().and_then(Option::as_ref);
     let skills = skills.into_iter().flat_map(|catalogue| &catalogue.skills).filter(|skill| !skill.agents.is_empty());
     skills.map(|skill| (skill.name.as_str(), skill.agents.as_slice()))
@@ -179,7 +176,7 @@ fn of_skills(state: &State) -> impl Iterator<Item = (&str, &[AgentDefinition])> 
 
 /// Whether skills define something else than what is known.
 pub(super) fn skills_changed(state: &State, known: Option<&AgentCatalogue>) -> bool {
-    let known = known.into_iter().flat_map(|known| &known.stamp.skills);
+    let known = known.into_iter().flat_map(|known| &known.fingerprint.skills);
     !of_skills(state).eq(known.map(|(name, agents)| (name.as_str(), agents.as_slice())))
 }
 
@@ -214,11 +211,11 @@ async fn survey(
 ) -> (Vec<Candidate>, BTreeMap<VPath, Version>) {
     let listing = match backend.list(state, path).await {
         Ok(listing) => listing,
-        // A source may be a place where sub-agents will be.
-        Err(FsError::NotFound { .. }) => return Default::default(),
         Err(error) => {
+            // A source may be a place where sub-agents will be.
+            let Some(version) = version_of(&error) else { return Default::default() };
             warnings.push(format!("Cannot load sub-agents from '{path}': {error}"));
-            return (Vec::new(), BTreeMap::from([(path.clone(), failed(&error))]));
+            return (Vec::new(), BTreeMap::from([(path.clone(), version)]));
         }
     };
     let candidates = listing.entries.into_iter().filter_map(|entry| {
@@ -236,38 +233,17 @@ async fn survey(
         ));
         candidates.truncate(MAX_FILES);
     }
-    let looks: Vec<_> = candidates
-        .into_iter()
-        .map(|candidate| async move {
-            let stat = backend.stat(state, &candidate.path).await;
-            (candidate, stat)
-        })
-        .collect();
-    let looked: Vec<_> = stream::iter(looks).buffered(AT_ONCE).collect().await;
-    let mut versions = BTreeMap::new();
-    let mut found = Vec::new();
-    for (candidate, stat) in looked {
-        let version = match stat {
-            Ok(stat) if stat.kind == Kind::File => stat.version,
-            Ok(_) | Err(FsError::NotFound { .. }) => continue,
-            Err(error) => failed(&error),
-        };
-        versions.insert(candidate.path.clone(), version);
-        found.push(candidate);
-    }
-    (found, versions)
-}
-
-/// What cannot be looked at has the error for a version, so that another error is a change.
-fn failed(error: &FsError) -> Version {
-    Version::new(format!("failed: {error}"))
+    let paths = candidates.iter().map(|candidate| candidate.path.clone()).collect();
+    let versions = versions_of(backend, state, paths).await;
+    candidates.retain(|candidate| versions.contains_key(&candidate.path));
+    (candidates, versions)
 }
 
 /// From a file to a definition: the front matter, and the prompt below it.
-fn define(text: &str, name: &str) -> Result<(AgentDefinition, Option<String>), String> {
+fn define(text: &str, name: &str) -> Result<(SubAgentSpec, Option<String>), String> {
     let (head, body) = front_matter::split(text).map_err(|error| error.to_string())?;
-    let head = front_matter::json(head).map_err(|error| error.to_string())?;
-    let (mut definition, odd) = definition::read(head, Some(name))?;
+    let head = front_matter::yaml(head, Texts::ByKey).map_err(|error| error.to_string())?;
+    let (mut definition, odd) = subagents::read(head, Some(name))?;
     let body = body.trim();
     if !body.is_empty() {
         if definition.system_prompt.is_some() {

@@ -1,17 +1,13 @@
 //! Delegation: the tool `task` hands work to sub-agents.
 
-mod agent;
 mod files;
-mod selection;
-mod spec;
 mod task;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use deepagents_core::agent::BuildError;
 use deepagents_core::error::Result;
-use deepagents_core::middleware::{Middleware, Step};
+use deepagents_core::middleware::{HookOutput, Middleware};
 use deepagents_core::model::ModelRequest;
 use deepagents_core::run::Context;
 use deepagents_core::state::ChannelSpec;
@@ -20,17 +16,12 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use crate::channels::AgentsMetadata;
-use crate::roster::{ListingTool, Roster};
+use crate::subagents::{DynSubAgent, ListingTool, Registry};
 use task::{TASK, TaskTool};
 
-pub use crate::definition::Mode;
-pub use agent::{AgentSubAgent, ClosureSubAgent, Delegation, DynSubAgent, Report, SubAgent, sub_agent_fn};
 pub use files::AgentSource;
-pub use spec::SubAgentSpec;
 
-pub(crate) use agent::described;
 pub(crate) use files::AgentFiles;
-pub(crate) use selection::ToolSelection;
 
 /// The sub-agent that is there unless switched off.
 pub const GENERAL_PURPOSE: &str = "general-purpose";
@@ -70,28 +61,21 @@ impl SubAgents {
         if agents.is_empty() {
             return Err(BuildError::Option("delegation needs at least one sub-agent".to_owned()));
         }
-        Self::on(Roster::fixed(agents), limits, None)
+        Self::on(Arc::new(Registry::fixed(agents)?), limits, None)
     }
 
     /// Sub-agents that may be defined elsewhere as well.
     pub(crate) fn on(
-        roster: Roster<Arc<dyn DynSubAgent>>,
+        registry: Arc<Registry>,
         limits: DelegationLimits,
         files: Option<AgentFiles>,
     ) -> Result<Self, BuildError> {
         if limits.at_once == 0 {
             return Err(BuildError::Option("`at_once` must be at least 1".to_owned()));
         }
-        let mut names = HashSet::new();
-        if let Some(twice) = roster.given().iter().find(|agent| !names.insert(agent.name())) {
-            return Err(BuildError::Option(format!(
-                "two sub-agents are named `{}`; give each a name of its own",
-                twice.name()
-            )));
-        }
-        let gate = Semaphore::new(limits.at_once.min(Semaphore::MAX_PERMITS));
-        let listing = ListingTool::new(TASK, include_str!("../../prompts/task.md"), roster.given());
-        Ok(Self { tool: Arc::new(TaskTool { roster, limits, gate, listing }), files })
+        let permits = Semaphore::new(limits.at_once.min(Semaphore::MAX_PERMITS));
+        let listing = ListingTool::new(TASK, include_str!("../../prompts/task.md"), registry.given());
+        Ok(Self { tool: Arc::new(TaskTool { registry, limits, permits, listing }), files })
     }
 
     /// Describes the tool `task` in other words; `{available_agents}` in them becomes the list of sub-agents.
@@ -99,25 +83,25 @@ impl SubAgents {
     pub fn task_description(mut self, text: &str) -> Self {
         // Nobody else has the tool before the middleware is part of an agent.
         if let Some(tool) = Arc::get_mut(&mut self.tool) {
-            tool.listing = ListingTool::new(TASK, text, tool.roster.given());
+            tool.listing = ListingTool::new(TASK, text, tool.registry.given());
         }
         self
     }
 
     /// Names of the sub-agents it was given.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.tool.roster.given().iter().map(|agent| agent.name())
+        self.tool.registry.given().iter().map(|agent| agent.name())
     }
 
     /// Finds what files and skills define.
-    async fn load(&self, cx: &Context) -> Result<Step> {
-        let Some(files) = &self.files else { return Ok(Step::next()) };
+    async fn load(&self, cx: &Context) -> Result<HookOutput> {
+        let Some(files) = &self.files else { return Ok(HookOutput::next()) };
         let known = cx.state().get::<AgentsMetadata>().and_then(Option::as_ref);
-        let admit = |listed: &_| self.tool.roster.admit(listed).map(drop);
-        let Some(found) = files.refreshed(cx, known, admit).await else { return Ok(Step::next()) };
+        let admit = |listed: &_| self.tool.registry.admit(listed).map(drop);
+        let Some(found) = files.refreshed(cx, known, admit).await else { return Ok(HookOutput::next()) };
         let names: Vec<&str> = found.agents.iter().map(|listed| listed.definition.name.as_str()).collect();
         cx.custom("sub_agents_loaded", json!({"agents": names, "warnings": found.warnings})).await;
-        Ok(Step::set::<AgentsMetadata>(Some(found)))
+        Ok(HookOutput::set::<AgentsMetadata>(Some(found)))
     }
 }
 
@@ -128,26 +112,26 @@ impl Middleware for SubAgents {
 
     fn channels(&self) -> Vec<ChannelSpec> {
         let Some(files) = &self.files else { return Vec::new() };
-        files.channels().into_iter().chain([ChannelSpec::of::<AgentsMetadata>()]).collect()
+        files.channels().into_iter().chain([ChannelSpec::new::<AgentsMetadata>()]).collect()
     }
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
         vec![self.tool.clone()]
     }
 
-    async fn before_agent(&self, cx: &Context) -> Result<Step> {
+    async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
         self.load(cx).await
     }
 
-    async fn before_model(&self, cx: &Context) -> Result<Step> {
+    async fn before_model(&self, cx: &Context) -> Result<HookOutput> {
         // Skills of a middleware that comes after this one are found later.
         let known = cx.state().get::<AgentsMetadata>().and_then(Option::as_ref);
         let changed = self.files.is_some() && files::skills_changed(cx.state(), known);
-        if changed { self.load(cx).await } else { Ok(Step::next()) }
+        if changed { self.load(cx).await } else { Ok(HookOutput::next()) }
     }
 
     async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
-        self.tool.listing.list(&mut request, &self.tool.roster, cx.state());
+        self.tool.listing.list(&mut request, &self.tool.registry, cx.state());
         Ok(request)
     }
 }

@@ -60,7 +60,7 @@ impl<'a> Archive<'a> {
             let guard = self.backend.lock(&path).await;
             let (before, mode) = match self.backend.read(&self.state, &path, ByteRange::ALL).await {
                 Ok(file) => (file.bytes, WriteMode::IfVersion(file.stat.version)),
-                Err(FsError::NotFound { .. }) => (Bytes::new(), WriteMode::Create),
+                Err(FsError::NotFound(_)) => (Bytes::new(), WriteMode::Create),
                 Err(error) => return Err(error.into()),
             };
             if before.ends_with(body.as_bytes()) {
@@ -70,14 +70,12 @@ impl<'a> Archive<'a> {
                 part += 1;
                 continue;
             }
-            let mut data = before.to_vec();
-            data.extend_from_slice(head.as_bytes());
-            data.extend_from_slice(body.as_bytes());
+            let data = [before.as_ref(), head.as_bytes(), body.as_bytes()].concat();
             let written = self.add(&path, data.into(), mode, before.len() as u64).await;
             drop(guard);
             match written {
                 Ok(()) => return Ok((path, part)),
-                Err(ArchiveError::Fs(FsError::Changed { .. } | FsError::AlreadyExists { .. })) if tries < TRIES => {
+                Err(ArchiveError::Fs(FsError::Changed(_) | FsError::AlreadyExists(_))) if tries < TRIES => {
                     tries += 1;
                 }
                 Err(error) => return Err(error),
@@ -101,34 +99,27 @@ impl<'a> Archive<'a> {
                 };
                 // What is not base64 after all is stored as it came.
                 let data = STANDARD.decode(text.trim()).unwrap_or_else(|_| text.as_bytes().to_vec());
-                stored.insert((place, at), self.medium(data, &media.mime).await?);
+                let name = format!("{FOLDER}/media/{}.{}", hash(&data, 8), extension(&media.mime));
+                stored.insert((place, at), self.create(&name, data.into()).await?);
             }
         }
         Ok(stored)
     }
 
-    async fn medium(&mut self, data: Vec<u8>, mime: &str) -> Result<VPath, ArchiveError> {
-        let hash: String = Sha256::digest(&data).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        let path = VPath::parse(&format!("{FOLDER}/media/{hash}.{}", extension(mime)))?;
-        self.create(&path, data.into()).await?;
-        Ok(path)
-    }
-
     /// Stores a whole result, under a name made of its message's id.
     pub(super) async fn result(&mut self, id: &str, text: &str) -> Result<VPath, ArchiveError> {
-        let path = VPath::parse(&format!("{RESULTS}/{}", safe(id)))?;
-        self.create(&path, text.to_owned().into()).await?;
-        Ok(path)
+        self.create(&format!("{RESULTS}/{}", safe(id)), text.to_owned().into()).await
     }
 
     /// Writes a file whose name says what is in it; one that is there already is looked at.
-    async fn create(&mut self, path: &VPath, data: Bytes) -> Result<(), ArchiveError> {
-        match self.write(path, data.clone(), WriteMode::Create).await {
-            Ok(()) | Err(ArchiveError::Fs(FsError::AlreadyExists { .. })) => {}
+    async fn create(&mut self, path: &str, data: Bytes) -> Result<VPath, ArchiveError> {
+        let path = VPath::parse(path)?;
+        match self.write(&path, data.clone(), WriteMode::Create).await {
+            Ok(()) | Err(ArchiveError::Fs(FsError::AlreadyExists(_))) => {}
             Err(error) => return Err(error),
         }
-        let there = self.backend.read(&self.state, path, ByteRange::ALL).await?;
-        if there.bytes == data { Ok(()) } else { Err(ArchiveError::Unverified(path.clone())) }
+        let there = self.backend.read(&self.state, &path, ByteRange::ALL).await?;
+        if there.bytes == data { Ok(path) } else { Err(ArchiveError::Unverified(path)) }
     }
 
     /// Writes a file anew with more at its end, and reads back what was added from an offset on. Another process may have
@@ -162,22 +153,20 @@ fn safe(text: &str) -> String {
     if kept == text && !text.is_empty() {
         return kept;
     }
-    let hash: String = Sha256::digest(text.as_bytes()).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    format!("{}-{hash}", kept.chars().take(60).collect::<String>())
+    format!("{}-{}", kept.chars().take(60).collect::<String>(), hash(text.as_bytes(), 4))
+}
+
+/// The first bytes of a hash, in hexadecimal.
+fn hash(data: &[u8], bytes: usize) -> String {
+    Sha256::digest(data).iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn extension(mime: &str) -> String {
-    match mime {
-        "image/jpeg" => "jpg".to_owned(),
-        "audio/mpeg" => "mp3".to_owned(),
-        "text/plain" => "txt".to_owned(),
-        "image/svg+xml" => "svg".to_owned(),
-        other => {
-            let kind = other.rsplit('/').next().unwrap_or_default();
-            let plain: String = kind.chars().filter(char::is_ascii_alphanumeric).take(12).collect();
-            if plain.is_empty() { "bin".to_owned() } else { plain.to_ascii_lowercase() }
-        }
-    }
+    let known = [("image/jpeg", "jpg"), ("audio/mpeg", "mp3"), ("text/plain", "txt"), ("image/svg+xml", "svg")];
+    let known = known.into_iter().find(|(kind, _)| *kind == mime).map(|(_, extension)| extension);
+    let kind = known.unwrap_or_else(|| mime.rsplit('/').next().unwrap_or_default());
+    let plain: String = kind.chars().filter(char::is_ascii_alphanumeric).take(12).collect();
+    if plain.is_empty() { "bin".to_owned() } else { plain.to_ascii_lowercase() }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::event::ViewEvent;
+use super::event::CompactionEvent;
 use super::view::Lens;
 use super::work::{Work, unstored};
 use super::{count, notice};
@@ -57,7 +57,7 @@ impl Work<'_> {
             return false;
         }
         let (results, before) = (shown.len(), self.count.tokens);
-        self.apply(ViewEvent::ResultsClipped { shown, made_at: thread.len() });
+        self.apply(CompactionEvent::ResultsClipped { shown, made_at: thread.len() });
         let data = json!({"results": results, "tokens_before": before, "tokens_after": self.count.tokens});
         self.cx.custom("results_clipped", data).await;
         true

@@ -1,9 +1,10 @@
 //! How many tokens a request has: what the provider reported where it did, and an estimate for the rest.
 
-use std::io;
 use std::sync::Arc;
 
-use deepagents_core::message::{Block, Mark, Media, MediaKind, MediaSource, Message, Messages, Origin, Usage};
+use deepagents_core::message::{
+    Block, HistoryVersion, Media, MediaKind, MediaSource, Message, Messages, Origin, Usage,
+};
 use deepagents_core::model::ModelRequest;
 use deepagents_core::tool::ToolSpec;
 
@@ -17,25 +18,18 @@ const CORRECTION: std::ops::RangeInclusive<u64> = 700..=2_500;
 /// About how many tokens a text has: four plain characters make one, letters beyond them half a token, ideographs a
 /// whole one.
 pub(super) fn of_text(text: &str) -> u64 {
-    quarters(text).div_ceil(4)
-}
-
-fn quarters(text: &str) -> u64 {
-    if text.is_ascii() {
-        return text.len() as u64;
-    }
     let weight = |c: char| match c {
         c if c.is_ascii() => 1,
         c if c < '\u{2E80}' => 2,
         _ => 4,
     };
-    text.chars().map(weight).sum()
+    let quarters = if text.is_ascii() { text.len() as u64 } else { text.chars().map(weight).sum() };
+    quarters.div_ceil(4)
 }
 
 /// About how many tokens a message has.
 pub(super) fn of_message(message: &Message) -> u64 {
-    let blocks: u64 = message.content().iter().map(of_block).sum();
-    FRAME + blocks
+    FRAME + message.content().iter().map(of_block).sum::<u64>()
 }
 
 fn of_block(block: &Block) -> u64 {
@@ -45,40 +39,22 @@ fn of_block(block: &Block) -> u64 {
         Block::ToolCall(call) => of_text(&call.name) + of_json(&call.args) + FRAME,
         Block::InvalidToolCall(call) => of_text(&call.name) + of_text(&call.raw) + FRAME,
         Block::Media(media) => of_media(media),
-        Block::Opaque(item) => of_json(item.native.value()),
+        Block::ProviderItem(item) => of_json(item.native.value()),
         _ => FRAME,
     }
 }
 
 fn of_media(media: &Media) -> u64 {
-    match (&media.kind, &media.source) {
-        (MediaKind::Image, _) | (_, MediaSource::Url(_) | MediaSource::FileId(_)) => IMAGE,
+    match &media.source {
         // A page of a document, or a second of sound, is some tens of kilobytes.
-        (_, MediaSource::Base64(data)) => (data.len() as u64 / 40).max(IMAGE),
+        MediaSource::Base64(data) if media.kind != MediaKind::Image => (data.len() as u64 / 40).max(IMAGE),
         _ => IMAGE,
     }
 }
 
-/// Counts what is written to it.
-struct Counter(u64);
-
-impl io::Write for Counter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // The bytes of UTF-8 weigh about what `quarters` says of their characters.
-        self.0 += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 fn of_json(value: &serde_json::Value) -> u64 {
-    let mut counter = Counter(0);
-    match serde_json::to_writer(&mut counter, value) {
-        Ok(()) => counter.0.div_ceil(4),
-        Err(_) => 0,
-    }
+    // The bytes of UTF-8 weigh about what `of_text` says of their characters.
+    (value.to_string().len() as u64).div_ceil(4)
 }
 
 fn of_tool(tool: &ToolSpec) -> u64 {
@@ -88,7 +64,7 @@ fn of_tool(tool: &ToolSpec) -> u64 {
 /// Counts the requests of one run; what was counted is not counted again.
 #[derive(Default)]
 pub(super) struct Tally {
-    mark: Option<Mark>,
+    mark: Option<HistoryVersion>,
     /// Tokens of the messages up to and with each.
     sums: Vec<u64>,
     tools: Vec<Arc<ToolSpec>>,
@@ -132,21 +108,15 @@ impl Tally {
         let system: u64 = request.system.iter().map(|block| of_text(&block.text)).sum();
         let fixed = system + self.tools(&request.tools);
         let all = self.upto(request.messages.len());
-        let mut correction = self.last.correction;
-        let mut count = match reported(request, thread, changed_at, model) {
-            Some((at, usage)) => {
-                let estimate = fixed + self.upto(at);
-                let ratio = usage.input.saturating_mul(1000) / estimate.max(1);
-                correction = ratio.clamp(*CORRECTION.start(), *CORRECTION.end());
-                let since = all - self.upto(at + 1);
-                let tokens = usage.total() + since.saturating_mul(correction) / 1000;
-                Count { tokens, fixed, correction, reported: Some(usage) }
-            }
-            None => {
-                let tokens = (fixed + all).saturating_mul(correction) / 1000;
-                Count { tokens, fixed, correction, reported: None }
-            }
-        };
+        let mut count = Count { correction: self.last.correction, ..Count::default() };
+        if let Some((at, usage)) = reported(request, thread, changed_at, model) {
+            let ratio = usage.input.saturating_mul(1000) / (fixed + self.upto(at)).max(1);
+            count.correction = ratio.clamp(*CORRECTION.start(), *CORRECTION.end());
+            count.tokens = usage.total() + count.corrected(all - self.upto(at + 1));
+            count.reported = Some(usage);
+        } else {
+            count.tokens = count.corrected(fixed + all);
+        }
         count.fixed = count.corrected(fixed);
         self.last = count;
         count
@@ -229,7 +199,11 @@ mod tests {
 
     fn answer(usage: u64, text: &str) -> Message {
         let usage = (usage > 0).then_some(Usage { input: usage, output: 10, ..Usage::default() });
-        Message::Assistant(AssistantMessage { id: text.into(), usage, ..AssistantMessage::of(vec![Block::text(text)]) })
+        Message::Assistant(AssistantMessage {
+            id: text.into(),
+            usage,
+            ..AssistantMessage::new(vec![Block::text(text)])
+        })
     }
 
     #[test]

@@ -76,7 +76,7 @@ mod tests {
                 calls => {
                     let count: usize = calls.trim_start_matches('A').parse().unwrap();
                     let calls = (0..count).map(|n| Block::call(id(n), "ls", json!({}))).collect();
-                    out.push(Message::Assistant(AssistantMessage::of(calls)));
+                    out.push(Message::Assistant(AssistantMessage::new(calls)));
                     out.extend((0..count).map(|n| result(id(n))));
                 }
             }

@@ -18,10 +18,10 @@ impl Channel for Compactions {
     const NAME: &'static str = "compactions";
     const PRIVATE: bool = true;
     const CONCURRENT: Concurrent = Concurrent::Refuse;
-    type Value = ViewState;
-    type Update = Vec<ViewEvent>;
+    type Value = CompactionState;
+    type Update = Vec<CompactionEvent>;
 
-    fn reduce(value: &mut ViewState, update: Vec<ViewEvent>) -> Result<(), ChannelError> {
+    fn reduce(value: &mut CompactionState, update: Vec<CompactionEvent>) -> Result<(), ChannelError> {
         for event in update {
             value.apply(event);
         }
@@ -33,13 +33,13 @@ impl Channel for Compactions {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum ViewEvent {
+pub enum CompactionEvent {
     /// The beginning of the conversation was replaced by a summary.
     Compacted(Box<Compaction>),
     /// Long arguments of calls before this place are cut from now on.
     ArgsTruncated {
         /// Where they stay whole.
-        before: Place,
+        before: CutPoint,
         /// Messages in the thread at that time.
         made_at: usize,
     },
@@ -64,7 +64,7 @@ pub enum ViewEvent {
 
 /// A place between two messages of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct CutPoint {
     /// Position of the message after it.
     pub index: usize,
     /// Id of the message before it.
@@ -78,7 +78,7 @@ pub struct Place {
 #[non_exhaustive]
 pub struct Compaction {
     /// Where the messages that stay begin.
-    pub cut: Place,
+    pub cut: CutPoint,
     /// What the summary says.
     pub summary: SummaryText,
     /// The message that stands for what was evicted.
@@ -97,7 +97,7 @@ pub struct Compaction {
 /// What the view is computed from, beside the messages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct ViewState {
+pub struct CompactionState {
     /// Counts the events.
     pub events: u64,
     /// Counts the compactions.
@@ -107,7 +107,7 @@ pub struct ViewState {
     pub last: Option<Arc<Compaction>>,
     /// Calls before this have their long arguments cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub truncated_before: Option<Place>,
+    pub truncated_before: Option<CutPoint>,
     /// Results shown in part.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub clipped: BTreeMap<MessageId, Arc<str>>,
@@ -121,26 +121,26 @@ pub struct ViewState {
     pub refused: Option<u64>,
 }
 
-impl ViewState {
-    pub(super) fn apply(&mut self, event: ViewEvent) {
+impl CompactionState {
+    pub(super) fn apply(&mut self, event: CompactionEvent) {
         self.events += 1;
         match event {
-            ViewEvent::Compacted(compaction) => {
+            CompactionEvent::Compacted(compaction) => {
                 self.compactions += 1;
                 self.changed_at = compaction.made_at;
                 self.failed_at = None;
                 self.last = Some(Arc::from(compaction));
             }
-            ViewEvent::ArgsTruncated { before, made_at } => {
+            CompactionEvent::ArgsTruncated { before, made_at } => {
                 self.truncated_before = Some(before);
                 self.changed_at = made_at;
             }
-            ViewEvent::ResultsClipped { shown, made_at } => {
+            CompactionEvent::ResultsClipped { shown, made_at } => {
                 self.clipped.extend(shown);
                 self.changed_at = made_at;
             }
-            ViewEvent::Failed { at } => self.failed_at = Some(at),
-            ViewEvent::Refused { tokens } => {
+            CompactionEvent::Failed { at } => self.failed_at = Some(at),
+            CompactionEvent::Refused { tokens } => {
                 self.refused = Some(self.refused.map_or(tokens, |known| known.min(tokens)))
             }
         }
@@ -152,7 +152,7 @@ impl ViewState {
     }
 }
 
-impl Place {
+impl CutPoint {
     /// The place before the message at a position.
     pub(super) fn at(messages: &Messages, index: usize) -> Self {
         let id = |at: Option<usize>| at.and_then(|at| messages.get(at)).map(|m| m.id().to_owned()).unwrap_or_default();
@@ -166,12 +166,8 @@ impl Place {
         if is(self.index, &self.after) || self.index.checked_sub(1).is_some_and(|before| is(before, &self.before)) {
             return Some(self.index);
         }
-        let position = |id: &str| messages.iter().position(|m| !id.is_empty() && m.id() == id);
-        let known = |id: &str| messages.by_id(id).is_some();
-        match (known(&self.after), known(&self.before)) {
-            (true, _) => position(&self.after),
-            (_, true) => position(&self.before).map(|before| before + 1),
-            _ => None,
-        }
+        let known = |id: &str| !id.is_empty() && messages.by_id(id).is_some();
+        let position = |id: &str| known(id).then(|| messages.iter().position(|m| m.id() == id)).flatten();
+        position(&self.after).or_else(|| position(&self.before).map(|before| before + 1))
     }
 }

@@ -35,7 +35,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use deepagents_core::agent::BuildError;
 use deepagents_core::error::{Error, Result};
-use deepagents_core::middleware::{Middleware, ModelNext, ModelResponse, Step};
+use deepagents_core::middleware::{HookOutput, Middleware, ModelNext, ModelResponse};
 use deepagents_core::model::{ChatModel, ErrorInfo, ModelError, ModelRequest};
 use deepagents_core::run::Context;
 use deepagents_core::state::ChannelSpec;
@@ -46,12 +46,11 @@ use crate::workspace::Workspace;
 use archive::Archive;
 use count::Tally;
 use options::Settled;
-use tool::CompactConversation;
 use view::ViewCache;
 use work::Work;
 
-pub use event::{Compaction, Compactions, Place, ViewEvent, ViewState};
-pub use options::{PrefixReuse, SummarizationOptions, TruncateArgs};
+pub use event::{Compaction, CompactionEvent, CompactionState, Compactions, CutPoint};
+pub use options::{CacheReuse, SummarizationOptions, TruncateArgs};
 pub use sections::SummaryText;
 pub use threshold::{Size, Trigger};
 
@@ -81,12 +80,12 @@ struct Inner {
     model: Arc<dyn ChatModel>,
     compact_tool: bool,
     /// Oldest first, by run and path.
-    ledgers: Mutex<VecDeque<(String, Ledger)>>,
+    ledgers: Mutex<VecDeque<(String, BudgetState)>>,
 }
 
 /// What is remembered between the requests of a run, so that each costs what it adds.
 #[derive(Default)]
-struct Ledger {
+struct BudgetState {
     view: ViewCache,
     tally: Tally,
     /// Messages of the thread without arguments that are still to be cut.
@@ -103,7 +102,7 @@ impl Summarization {
         backend: impl Backend,
         options: SummarizationOptions,
     ) -> Result<Self, BuildError> {
-        Self::on(Workspace::One(Arc::new(backend)), model, options)
+        Self::on(Workspace::one(backend), model, options)
     }
 
     pub(crate) fn on(
@@ -119,19 +118,19 @@ impl Summarization {
 }
 
 impl Inner {
-    fn state(&self, cx: &Context) -> ViewState {
+    fn state(&self, cx: &Context) -> CompactionState {
         cx.get::<Compactions>()
     }
 
     /// The ledger of a run, taken out so that no lock is held while it is used.
-    fn take(&self, cx: &Context) -> Ledger {
+    fn take(&self, cx: &Context) -> BudgetState {
         let key = key(cx);
         let mut ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
         let at = ledgers.iter().position(|(known, _)| *known == key);
         at.and_then(|at| ledgers.remove(at)).map(|(_, ledger)| ledger).unwrap_or_default()
     }
 
-    fn put(&self, cx: &Context, ledger: Ledger) {
+    fn put(&self, cx: &Context, ledger: BudgetState) {
         let mut ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
         if ledgers.len() >= LEDGERS {
             ledgers.pop_front();
@@ -145,7 +144,7 @@ impl Inner {
         cx: &'a Context,
         backend: &'a dyn Backend,
         model: Arc<dyn ChatModel>,
-        ledger: Ledger,
+        ledger: BudgetState,
     ) -> Work<'a> {
         Work {
             cx,
@@ -205,11 +204,11 @@ impl Middleware for Summarization {
     }
 
     fn channels(&self) -> Vec<ChannelSpec> {
-        self.inner.workspace.channels().into_iter().chain([ChannelSpec::of::<Compactions>()]).collect()
+        self.inner.workspace.channels().into_iter().chain([ChannelSpec::new::<Compactions>()]).collect()
     }
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
-        if self.inner.compact_tool { vec![Arc::new(CompactConversation(self.inner.clone()))] } else { Vec::new() }
+        self.inner.compact_tool.then(|| tool::compact_conversation(&self.inner)).into_iter().collect()
     }
 
     async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
@@ -223,14 +222,14 @@ impl Middleware for Summarization {
     async fn wrap_model_call(&self, request: ModelRequest, next: ModelNext) -> Result<ModelResponse> {
         let inner = &*self.inner;
         let cx = next.cx().clone();
-        let backend = inner.workspace.of(&cx);
+        let backend = inner.workspace.backend_for(&cx);
         let ledger = inner.take(&cx);
         let mut work = inner.work(request, &cx, &*backend, next.model().clone(), ledger);
         inner.prepare(&mut work).await?;
         let mut answer = next.run(work.request.clone()).await;
         if matches!(&answer, Err(error) if matches!(error.as_model(), Some(ModelError::ContextLength(_)))) {
             let tokens = work.count.tokens;
-            work.note(ViewEvent::Refused { tokens });
+            work.note(CompactionEvent::Refused { tokens });
             let half = tokens / 2;
             if work.shrink(work.budget().map_or(half, |budget| budget.min(half))).await {
                 answer = next.run(work.request.clone()).await;
@@ -242,9 +241,9 @@ impl Middleware for Summarization {
         Ok(response)
     }
 
-    async fn after_agent(&self, cx: &Context) -> Result<Step> {
+    async fn after_agent(&self, cx: &Context) -> Result<HookOutput> {
         drop(self.inner.take(cx));
-        Ok(Step::next())
+        Ok(HookOutput::next())
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) fn summary(summary: &SummaryText, messages: usize, file: &VPath, cx: 
     if !todos.is_empty() {
         out.push_str("\n\nThe todo list at this point:");
         for todo in &todos {
-            out.push_str(&format!("\n- [{}] {}", todo.status.word(), todo.content));
+            out.push_str(&format!("\n- [{}] {}", todo.status.as_str(), todo.content));
         }
     }
     out

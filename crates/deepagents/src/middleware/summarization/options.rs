@@ -1,12 +1,12 @@
 //! How the conversation is compacted.
 
-use std::fmt;
 use std::sync::Arc;
 
 use deepagents_core::agent::BuildError;
 use deepagents_core::model::ChatModel;
 
 use super::threshold::{Size, Trigger};
+use crate::shared::Shared;
 
 /// Tokens after which the conversation is compacted where the model's window is unknown.
 const TOKENS: u64 = 170_000;
@@ -29,14 +29,14 @@ const KEPT: f64 = 0.10;
 ///     .keep(Size::Messages(12))
 ///     .compact_tool(true);
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct SummarizationOptions {
     pub(super) trigger: Option<Trigger>,
     pub(super) keep: Option<Size>,
     pub(super) truncate_args: Option<TruncateArgs>,
     pub(super) context_window: Option<u64>,
-    pub(super) model: Option<Arc<dyn ChatModel>>,
-    pub(super) prefix: PrefixReuse,
+    pub(super) model: Option<Shared<dyn ChatModel>>,
+    pub(super) prefix: CacheReuse,
     pub(super) prompt: Option<Arc<str>>,
     pub(super) max_summary_tokens: u64,
     pub(super) compact_tool: bool,
@@ -45,7 +45,7 @@ pub struct SummarizationOptions {
 /// Whether the request for a summary begins like the requests before it, so that what the provider has cached serves it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum PrefixReuse {
+pub enum CacheReuse {
     /// Where the provider's last answer shows that it caches, and it comes out cheaper than sending the evicted messages
     /// alone.
     #[default]
@@ -84,7 +84,7 @@ impl Default for SummarizationOptions {
             truncate_args: Some(TruncateArgs::default()),
             context_window: None,
             model: None,
-            prefix: PrefixReuse::default(),
+            prefix: CacheReuse::default(),
             prompt: None,
             max_summary_tokens: 8_000,
             compact_tool: false,
@@ -93,18 +93,13 @@ impl Default for SummarizationOptions {
 }
 
 impl SummarizationOptions {
-    /// When the conversation is compacted. Whatever is set here, it also is when a request would not fit the window.
-    #[must_use]
-    pub fn trigger(mut self, trigger: Trigger) -> Self {
-        self.trigger = Some(trigger);
-        self
-    }
+    crate::shared::setters! {
+        /// When the conversation is compacted. Whatever is set here, it also is when a request would not fit the
+        /// window.
+        trigger(trigger: Trigger) => trigger = Some(trigger);
 
-    /// How much of the conversation's end stays as it is.
-    #[must_use]
-    pub fn keep(mut self, size: Size) -> Self {
-        self.keep = Some(size);
-        self
+        /// How much of the conversation's end stays as it is.
+        keep(size: Size) => keep = Some(size);
     }
 
     /// Another spelling of a [`trigger`](Self::trigger) by tokens.
@@ -119,60 +114,29 @@ impl SummarizationOptions {
         self.keep(Size::Messages(messages))
     }
 
-    /// How long arguments are cut; `None` leaves them whole.
-    #[must_use]
-    pub fn truncate_args(mut self, truncation: impl Into<Option<TruncateArgs>>) -> Self {
-        self.truncate_args = truncation.into();
-        self
-    }
+    crate::shared::setters! {
+        /// How long arguments are cut; `None` leaves them whole.
+        truncate_args(truncation: impl Into<Option<TruncateArgs>>) => truncate_args = truncation.into();
 
-    /// Tokens of the model's window, for a model whose profile does not say it or says too much.
-    #[must_use]
-    pub fn context_window(mut self, tokens: u64) -> Self {
-        self.context_window = Some(tokens);
-        self
-    }
+        /// Tokens of the model's window, for a model whose profile does not say it or says too much.
+        context_window(tokens: u64) => context_window = Some(tokens);
 
-    /// Another model for the summaries, such as a lighter one. Where it fails, the model of the conversation writes them.
-    #[must_use]
-    pub fn model(self, model: impl ChatModel) -> Self {
-        self.dyn_model(Arc::new(model))
-    }
+        /// Another model for the summaries, such as a lighter one. Where it fails, the model of the conversation writes
+        /// them.
+        model(model: impl ChatModel) => model = Some(Shared(Arc::new(model)));
 
-    /// Another model for the summaries, chosen at run time.
-    #[must_use]
-    pub fn dyn_model(mut self, model: Arc<dyn ChatModel>) -> Self {
-        self.model = Some(model);
-        self
-    }
+        /// Whether requests for summaries reuse the cached prefix.
+        prefix(reuse: CacheReuse) => prefix = reuse;
 
-    /// Whether requests for summaries reuse the cached prefix.
-    #[must_use]
-    pub fn prefix(mut self, reuse: PrefixReuse) -> Self {
-        self.prefix = reuse;
-        self
-    }
+        /// Another prompt for the summaries. The sections `## Goal`, `## Instructions`, `## Decisions` and `## Paths`
+        /// are kept from one summary to the next even where a later answer leaves them out.
+        prompt(prompt: impl Into<Arc<str>>) => prompt = Some(prompt.into());
 
-    /// Another prompt for the summaries. The sections `## Goal`, `## Instructions`, `## Decisions` and `## Paths` are kept
-    /// from one summary to the next even where a later answer leaves them out.
-    #[must_use]
-    pub fn prompt(mut self, prompt: impl Into<Arc<str>>) -> Self {
-        self.prompt = Some(prompt.into());
-        self
-    }
+        /// Tokens that a summary may have, 8000 unless told otherwise.
+        max_summary_tokens(tokens: u64) => max_summary_tokens = tokens;
 
-    /// Tokens that a summary may have, 8000 unless told otherwise.
-    #[must_use]
-    pub fn max_summary_tokens(mut self, tokens: u64) -> Self {
-        self.max_summary_tokens = tokens;
-        self
-    }
-
-    /// Offers the model the tool `compact_conversation`; off unless told otherwise.
-    #[must_use]
-    pub fn compact_tool(mut self, on: bool) -> Self {
-        self.compact_tool = on;
-        self
+        /// Offers the model the tool `compact_conversation`; off unless told otherwise.
+        compact_tool(on: bool) => compact_tool = on;
     }
 
     pub(super) fn settle(self, window: Option<u64>) -> Result<Settled, BuildError> {
@@ -217,8 +181,8 @@ pub(super) struct Settled {
     pub(super) keep: Size,
     pub(super) args: Option<SettledArgs>,
     pub(super) context_window: Option<u64>,
-    pub(super) model: Option<Arc<dyn ChatModel>>,
-    pub(super) prefix: PrefixReuse,
+    pub(super) model: Option<Shared<dyn ChatModel>>,
+    pub(super) prefix: CacheReuse,
     pub(super) prompt: Arc<str>,
     pub(super) max_summary_tokens: u64,
 }
@@ -228,18 +192,4 @@ pub(super) struct SettledArgs {
     pub(super) keep: Size,
     pub(super) max_length: usize,
     pub(super) text: Arc<str>,
-}
-
-impl fmt::Debug for SummarizationOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SummarizationOptions")
-            .field("trigger", &self.trigger)
-            .field("keep", &self.keep)
-            .field("truncate_args", &self.truncate_args)
-            .field("context_window", &self.context_window)
-            .field("model", &self.model.as_ref().map(|m| m.name().to_owned()))
-            .field("prefix", &self.prefix)
-            .field("compact_tool", &self.compact_tool)
-            .finish_non_exhaustive()
-    }
 }

@@ -32,7 +32,7 @@ pub(super) fn message(message: &Message, number: usize, place: usize, stored: &S
                 let _ = write!(out, "malformed call {} ({}): {}", call.name, call.id, call.raw);
             }
             Block::Media(media) => out.push_str(&tag(media, stored.get(&(place, at)))),
-            Block::Opaque(item) => {
+            Block::ProviderItem(item) => {
                 let item = item.native.value();
                 let kind = item.get("type").and_then(serde_json::Value::as_str).unwrap_or("item");
                 if !kind.contains("thinking") && !kind.contains("reasoning") {

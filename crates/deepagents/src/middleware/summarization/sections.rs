@@ -55,17 +55,10 @@ impl SummaryText {
 
     /// The text.
     pub(super) fn render(&self) -> String {
-        let mut parts = Vec::new();
-        if !self.preamble.is_empty() {
-            parts.push(self.preamble.clone());
-        }
-        parts.extend(
-            self.sections
-                .iter()
-                .filter(|(_, body)| !says_nothing(body))
-                .map(|(title, body)| format!("## {title}\n{body}")),
-        );
-        parts.join("\n\n")
+        let preamble = Some(&self.preamble).filter(|text| !text.is_empty()).cloned();
+        let sections = self.sections.iter().filter(|(_, body)| !says_nothing(body));
+        let sections = sections.map(|(title, body)| format!("## {title}\n{body}"));
+        preamble.into_iter().chain(sections).collect::<Vec<_>>().join("\n\n")
     }
 }
 

@@ -35,14 +35,14 @@ impl Summariser<'_> {
     /// The summary; over the cached prefix where a request for that is given and answered.
     pub(super) async fn run(self, inline: Option<ModelRequest>) -> Result<SummaryText, String> {
         if let Some(request) = inline
-            && let Ok(answer) = self.cx.ask(self.main, request).await
+            && let Ok(answer) = self.cx.invoke_model(self.main, request).await
             && !answer.message.has_calls()
             && let Ok(summary) = self.read(&answer, self.earlier)
         {
             return Ok(summary);
         }
         let mut problem = None;
-        for model in self.options.model.iter().chain([self.main]) {
+        for model in self.options.model.iter().map(|model| &model.0).chain([self.main]) {
             match self.write(model).await {
                 Ok(summary) => return Ok(summary),
                 Err(error) => {
@@ -90,7 +90,7 @@ impl Summariser<'_> {
             let taken = fits.count().max(1);
             let part: Vec<String> = left.iter().take(taken).map(|text| shortened(text, budget)).collect();
             let request = self.request(summary.as_ref(), &part, room);
-            match self.cx.ask(model, request).await {
+            match self.cx.invoke_model(model, request).await {
                 Ok(answer) => {
                     summary = Some(self.read(&answer, summary.as_ref())?);
                     left.drain(..taken);

@@ -155,12 +155,8 @@ impl Trigger {
         self.met_by(length, 1.0)
     }
 
-    /// Whether it is half way there.
-    pub(super) fn half_met(&self, length: Length) -> bool {
-        self.met_by(length, 0.5)
-    }
-
-    fn met_by(&self, length: Length, part: f64) -> bool {
+    /// Whether this part of the way is gone.
+    pub(super) fn met_by(&self, length: Length, part: f64) -> bool {
         self.clauses.iter().any(|sizes| sizes.iter().all(|size| size.reached(length, part)))
     }
 

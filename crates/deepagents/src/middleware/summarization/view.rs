@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use deepagents_core::message::{AssistantMessage, Block, Mark, Message, Messages, Text};
+use deepagents_core::message::{AssistantMessage, Block, HistoryVersion, Message, Messages, Text};
 use serde_json::Value;
 
-use super::event::ViewState;
+use super::event::CompactionState;
 use super::options::SettledArgs;
 
 /// Tools whose long arguments are cut: what they wrote is in a file.
@@ -17,7 +17,7 @@ const BOUND: [&str; 4] = ["thinking", "redacted_thinking", "reasoning", "reasoni
 
 /// How single messages are shown.
 pub(super) struct Lens<'a> {
-    state: &'a ViewState,
+    state: &'a CompactionState,
     args: Option<&'a SettledArgs>,
     /// Where the part that stays begins.
     pub(super) base: usize,
@@ -28,7 +28,7 @@ pub(super) struct Lens<'a> {
 }
 
 impl<'a> Lens<'a> {
-    pub(super) fn new(state: &'a ViewState, thread: &Messages, args: Option<&'a SettledArgs>) -> Self {
+    pub(super) fn new(state: &'a CompactionState, thread: &Messages, args: Option<&'a SettledArgs>) -> Self {
         // A thread that was replaced as a whole has nothing to do with its old summary.
         let base = state.last.as_ref().and_then(|last| last.cut.find(thread));
         let truncated = state.truncated_before.as_ref().filter(|_| args.is_some()).and_then(|place| place.find(thread));
@@ -52,9 +52,8 @@ impl<'a> Lens<'a> {
         match &**message {
             Message::Assistant(answer) => {
                 let truncate = self.args.filter(|args| index < self.truncated_before && has_long_args(answer, args));
-                let unbind = self.summarised
-                    && self.state.last.as_ref().is_some_and(|last| index < last.made_at)
-                    && answer.content.iter().any(|block| is_bound(answer, block));
+                let before = self.summarised && self.state.last.as_ref().is_some_and(|last| index < last.made_at);
+                let unbind = before && binds(answer) && answer.content.iter().any(is_bound);
                 if truncate.is_none() && !unbind {
                     return message.clone();
                 }
@@ -63,9 +62,7 @@ impl<'a> Lens<'a> {
                     truncate_args(&mut answer, args);
                 }
                 if unbind {
-                    let bound: Vec<bool> = answer.content.iter().map(|block| is_bound(&answer, block)).collect();
-                    let mut bound = bound.into_iter();
-                    answer.content.retain(|_| !bound.next().unwrap_or(false));
+                    answer.content.retain(|block| !is_bound(block));
                     if answer.content.is_empty() {
                         return message.clone();
                     }
@@ -90,29 +87,25 @@ impl<'a> Lens<'a> {
 #[derive(Default)]
 pub(super) struct ViewCache {
     events: u64,
-    mark: Option<Mark>,
+    mark: Option<HistoryVersion>,
     view: Messages,
 }
 
 impl ViewCache {
     /// What the model is shown of a thread.
-    pub(super) fn view(&mut self, thread: &Messages, state: &ViewState, args: Option<&SettledArgs>) -> Messages {
+    pub(super) fn view(&mut self, thread: &Messages, state: &CompactionState, args: Option<&SettledArgs>) -> Messages {
         if state.is_plain() {
             return thread.clone();
         }
-        let known =
-            self.mark.as_ref().filter(|_| self.events == state.events).map_or(0, |mark| thread.shared_with(mark));
-        if known == 0 {
-            let lens = Lens::new(state, thread, args);
-            self.view = lens.head().cloned().collect();
-            for (index, message) in (lens.base..).zip(thread.tail(lens.base)) {
-                self.view.put(lens.show(message, index));
+        let mark = self.mark.as_ref().filter(|_| self.events == state.events);
+        match mark.map_or(0, |mark| thread.shared_with(mark)) {
+            0 => {
+                let lens = Lens::new(state, thread, args);
+                let shown = (lens.base..).zip(thread.tail(lens.base)).map(|(index, m)| lens.show(m, index));
+                self.view = lens.head().cloned().chain(shown).collect();
             }
-        } else {
             // What is added after a change of the view is shown as it is.
-            for message in thread.tail(known) {
-                self.view.put(message.clone());
-            }
+            known => thread.tail(known).for_each(|message| self.view.put(message.clone())),
         }
         self.events = state.events;
         self.mark = Some(thread.mark());
@@ -150,17 +143,20 @@ fn truncate_args(answer: &mut AssistantMessage, args: &SettledArgs) {
     }
 }
 
-/// Whether a block is a model's thought that its provider ties to the messages before it, which are gone.
-fn is_bound(answer: &AssistantMessage, block: &Block) -> bool {
-    let ties = answer.origin.as_ref().is_none_or(|origin| {
+/// Whether the provider of an answer ties the model's thoughts to the messages before them.
+fn binds(answer: &AssistantMessage) -> bool {
+    answer.origin.as_ref().is_none_or(|origin| {
         let of = |word| origin.api.contains(word) || origin.provider.contains(word);
         of("anthropic") || (of("bedrock") && origin.model.contains("claude"))
-    });
+    })
+}
+
+/// Whether a block is a model's thought.
+fn is_bound(block: &Block) -> bool {
     match block {
-        Block::Reasoning(_) => ties,
-        Block::Opaque(item) => {
-            let kind = item.native.value().get("type").and_then(Value::as_str);
-            ties && kind.is_some_and(|kind| BOUND.contains(&kind))
+        Block::Reasoning(_) => true,
+        Block::ProviderItem(item) => {
+            item.native.value().get("type").and_then(Value::as_str).is_some_and(|kind| BOUND.contains(&kind))
         }
         _ => false,
     }

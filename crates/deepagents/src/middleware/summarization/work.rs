@@ -12,12 +12,12 @@ use serde_json::json;
 use super::archive::{self, Archive};
 use super::count::{self, Count};
 use super::cut::{cut, suffix};
-use super::event::{Compaction, Compactions, Place, ViewEvent, ViewState};
-use super::options::{PrefixReuse, Settled};
+use super::event::{Compaction, CompactionEvent, CompactionState, Compactions, CutPoint};
+use super::options::{CacheReuse, Settled};
 use super::summary::{self, Summariser};
 use super::threshold::{Length, Size};
 use super::view::{Lens, has_long_args};
-use super::{Ledger, notice, render};
+use super::{BudgetState, notice, render};
 
 /// Messages that must come after a failed summary before another one is tried, unless the window is full.
 const PAUSE: usize = 10;
@@ -29,9 +29,9 @@ pub(super) struct Work<'a> {
     pub(super) model: Arc<dyn ChatModel>,
     pub(super) archive: Archive<'a>,
     pub(super) request: ModelRequest,
-    pub(super) state: ViewState,
-    pub(super) events: Vec<ViewEvent>,
-    pub(super) ledger: Ledger,
+    pub(super) state: CompactionState,
+    pub(super) events: Vec<CompactionEvent>,
+    pub(super) ledger: BudgetState,
     pub(super) count: Count,
     pub(super) window: Option<u64>,
     /// Why something could not be done, for the error if nothing else helps.
@@ -82,23 +82,22 @@ impl Work<'_> {
     }
 
     /// Takes an event in and shows the request anew.
-    pub(super) fn apply(&mut self, event: ViewEvent) {
+    pub(super) fn apply(&mut self, event: CompactionEvent) {
         let before = self.state.clone();
-        self.state.apply(event.clone());
-        self.events.push(event);
+        self.note(event);
         self.reshow(&before);
         self.measure();
     }
 
     /// Notes that something was refused or failed; the view stays.
-    pub(super) fn note(&mut self, event: ViewEvent) {
+    pub(super) fn note(&mut self, event: CompactionEvent) {
         self.state.apply(event.clone());
         self.events.push(event);
     }
 
     /// Brings the request from one state of the view to the present one. What other middlewares did to single messages
     /// stays done.
-    fn reshow(&mut self, before: &ViewState) {
+    fn reshow(&mut self, before: &CompactionState) {
         let thread = self.cx.messages();
         let old = Lens::new(before, thread, self.options.args.as_ref());
         let new = Lens::new(&self.state, thread, self.options.args.as_ref());
@@ -110,18 +109,14 @@ impl Work<'_> {
         for message in self.request.messages.iter() {
             let index = at.get(message.id()).copied();
             let leaves = gone.contains(&message.id()) || index.is_some_and(|index| index < new.base);
-            if leaves {
-                moved.push(None);
-                continue;
+            moved.push((!leaves).then_some(messages.len()));
+            if !leaves {
+                messages.put(index.map_or_else(|| message.clone(), |index| new.show(message, index)));
             }
-            moved.push(Some(messages.len()));
-            messages.put(index.map_or_else(|| message.clone(), |index| new.show(message, index)));
         }
         self.request.messages = messages;
-        let marks = std::mem::take(&mut self.request.cache.messages);
         let place = |index: usize| moved.get(index).copied().flatten();
-        self.request.cache.messages =
-            marks.into_iter().filter_map(|(index, ttl)| place(index).map(|index| (index, ttl))).collect();
+        self.request.cache.messages.retain_mut(|(at, _)| place(*at).map(|to| *at = to).is_some());
     }
 
     /// Whether arguments of calls that are shown have been cut: those that have grown old since are treated alike.
@@ -140,10 +135,7 @@ impl Work<'_> {
         let boundary = match keep {
             None => thread.len().checked_sub(1),
             Some(Size::Messages(kept)) => thread.len().checked_sub(kept),
-            Some(size) => match size.tokens(self.window) {
-                Some(budget) => suffix(thread, lens.base, budget, tokens),
-                None => None,
-            },
+            Some(size) => size.tokens(self.window).and_then(|budget| suffix(thread, lens.base, budget, tokens)),
         };
         let from = lens.truncated_before.max(lens.base).max(self.ledger.cut_upto);
         let Some(boundary) = boundary.filter(|at| *at > from) else { return false };
@@ -156,7 +148,7 @@ impl Work<'_> {
             return false;
         }
         let before = self.count.tokens;
-        self.apply(ViewEvent::ArgsTruncated { before: Place::at(thread, boundary), made_at: thread.len() });
+        self.apply(CompactionEvent::ArgsTruncated { before: CutPoint::at(thread, boundary), made_at: thread.len() });
         let data = json!({"turns": turns, "tokens_before": before, "tokens_after": self.count.tokens});
         self.cx.custom("arguments_truncated", data).await;
         true
@@ -192,24 +184,20 @@ impl Work<'_> {
 
         let stored = self.archive.media(&evicted).await.map_err(unstored)?;
         let numbered = || evicted.iter().enumerate();
-        let mut body = String::new();
-        for (place, message) in numbered() {
-            body.push_str(&render::message(message, base + place + 1, place, &stored));
-            body.push('\n');
-        }
+        let text = |place, message: &Message| render::message(message, base + place + 1, place, &stored);
+        let body: String = numbered().map(|(place, m)| text(place, m) + "\n").collect();
         let head = format!("\n## Summarized at {}\n\n", self.cx.clock().now());
         let name = archive::history_name(self.cx);
         let part = self.state.last.as_ref().map_or(1, |last| last.part);
         let (file, part) = self.archive.append(&name, part, &head, &body).await.map_err(unstored)?;
 
-        let texts = numbered().map(|(place, m)| render::message(&as_shown(m), base + place + 1, place, &stored));
         let earlier = self.state.last.clone().filter(|_| base > 0);
         let summariser = Summariser {
             cx: self.cx,
             options: self.options,
             main: &self.model,
             earlier: earlier.as_ref().map(|last| &last.summary),
-            texts: texts.collect(),
+            texts: numbered().map(|(place, m)| text(place, &as_shown(m))).collect(),
             correction: self.count.correction,
         };
         let inline = self.reuses_prefix(tokens_evicted).then(|| summary::inline(&self.request, self.options));
@@ -221,8 +209,8 @@ impl Work<'_> {
         let mut message = Message::harness(text);
         message.set_id(format!("summary_{}", self.state.compactions + 1));
         let before = self.count.tokens;
-        self.apply(ViewEvent::Compacted(Box::new(Compaction {
-            cut: Place::at(thread, at),
+        self.apply(CompactionEvent::Compacted(Box::new(Compaction {
+            cut: CutPoint::at(thread, at),
             summary,
             message: Arc::new(message),
             pinned,
@@ -248,7 +236,7 @@ impl Work<'_> {
             Ok(done) => done.is_some(),
             Err(error) => {
                 self.cx.custom("compaction_failed", json!({"error": error})).await;
-                self.note(ViewEvent::Failed { at: self.cx.messages().len() });
+                self.note(CompactionEvent::Failed { at: self.cx.messages().len() });
                 self.problem = Some(error);
                 false
             }
@@ -258,10 +246,8 @@ impl Work<'_> {
     /// Whether the summary is asked for over the cached prefix.
     fn reuses_prefix(&self, evicted: u64) -> bool {
         let request = &self.request;
-        let fits = match self.window {
-            Some(window) => self.count.tokens + self.options.max_summary_tokens + 1_000 <= window,
-            None => true,
-        };
+        let needed = self.count.tokens + self.options.max_summary_tokens + 1_000;
+        let fits = self.window.is_none_or(|window| needed <= window);
         // An answer in a shape, or one that must be a call, is no summary.
         let free =
             request.output_schema.is_none() && matches!(request.tool_choice, ToolChoice::Auto | ToolChoice::None);
@@ -269,9 +255,9 @@ impl Work<'_> {
             return false;
         }
         match self.options.prefix {
-            PrefixReuse::Never => false,
-            PrefixReuse::Always => true,
-            PrefixReuse::WhereCheaper => self.count.reported.is_some_and(|usage| {
+            CacheReuse::Never => false,
+            CacheReuse::Always => true,
+            CacheReuse::WhereCheaper => self.count.reported.is_some_and(|usage| {
                 let cached = usage.cache_read.saturating_add(usage.cache_write);
                 // What is read from a cache costs about a tenth.
                 cached > 0 && cached / 10 + self.count.tokens.saturating_sub(cached) < evicted

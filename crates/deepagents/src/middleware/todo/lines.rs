@@ -7,14 +7,14 @@ const CODE: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     /// An item of a list.
-    Item { indent: usize, mark: Mark, text: &'a str },
+    Item { indent: usize, mark: ListMarker, text: &'a str },
     /// Anything else with words in it.
     Text { indent: usize, text: &'a str },
 }
 
 /// What an item begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(super) enum ListMarker {
     Number(usize),
     Bullet,
 }
@@ -56,15 +56,15 @@ fn indent(line: &str) -> usize {
 }
 
 /// The mark and the words of an item.
-fn item(line: &str) -> Option<(Mark, &str)> {
+fn item(line: &str) -> Option<(ListMarker, &str)> {
     if let Some(rest) = line.strip_prefix(['-', '*', '+', '•']) {
-        return rest.starts_with(char::is_whitespace).then(|| (Mark::Bullet, rest.trim_start()));
+        return rest.starts_with(char::is_whitespace).then(|| (ListMarker::Bullet, rest.trim_start()));
     }
     let bracket = line.strip_prefix(['(', '（']);
     let digits = bracket.unwrap_or(line);
     let rest = digits.trim_start_matches(|c: char| c.is_ascii_digit());
     let number = digits.strip_suffix(rest).filter(|digits| (1..=3).contains(&digits.len()))?;
-    let mark = Mark::Number(number.parse().ok()?);
+    let mark = ListMarker::Number(number.parse().ok()?);
     let text = match bracket {
         Some(_) => rest.strip_prefix([')', '）'])?,
         None => match rest.strip_prefix(['、', '．', '）']) {

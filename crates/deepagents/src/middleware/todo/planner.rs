@@ -1,19 +1,17 @@
 //! Plans that are made in code, before the model is asked for the first time.
 
 use std::future::Future;
+use std::sync::Arc;
 
 use deepagents_core::error::{BoxError, Result};
 use deepagents_core::message::{Author, Message};
-use deepagents_core::middleware::Step;
+use deepagents_core::middleware::HookOutput;
 use deepagents_core::run::Context;
 use deepagents_core::state::Update;
 use futures_util::future::BoxFuture;
 use serde_json::json;
 
 use crate::channels::{Todo, TodoStatus, TodoUpdate, Todos};
-
-/// Told to the application when a planner fails, with the `error` in its data.
-const FAILED: &str = "planning_failed";
 
 /// Lays out the todo list of a task in code.
 ///
@@ -52,9 +50,14 @@ impl<P: Planner> DynPlanner for P {
     }
 }
 
-/// A planner made of a closure; see [`planner_fn`].
-#[derive(Clone)]
-pub struct PlannerFn<F>(F);
+/// So that a list takes a planner and a shared one alike.
+impl<P: DynPlanner + ?Sized> DynPlanner for Arc<P> {
+    fn plan<'a>(&'a self, task: &'a str, cx: &'a Context) -> BoxFuture<'a, Result<Vec<String>, BoxError>> {
+        (**self).plan(task, cx)
+    }
+}
+
+struct PlannerFn<F>(F);
 
 /// Makes a planner of a closure, which is given the task and the context of the run.
 ///
@@ -62,7 +65,7 @@ pub struct PlannerFn<F>(F);
 /// use deepagents::middleware::todo::planner_fn;
 /// let lines = planner_fn(|task, _cx| async move { Ok(task.lines().map(str::to_owned).collect()) });
 /// ```
-pub fn planner_fn<F, Fut>(plan: F) -> PlannerFn<F>
+pub fn planner_fn<F, Fut>(plan: F) -> impl Planner
 where
     F: Fn(String, Context) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Vec<String>, BoxError>> + Send + 'static,
@@ -75,39 +78,33 @@ where
     F: Fn(String, Context) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Vec<String>, BoxError>> + Send + 'static,
 {
-    fn plan(&self, task: &str, cx: &Context) -> impl Future<Output = Result<Vec<String>, BoxError>> + Send {
-        (self.0)(task.to_owned(), cx.clone())
-    }
-}
-
-impl<F> std::fmt::Debug for PlannerFn<F> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PlannerFn").finish_non_exhaustive()
+    async fn plan(&self, task: &str, cx: &Context) -> Result<Vec<String>, BoxError> {
+        (self.0)(task.to_owned(), cx.clone()).await
     }
 }
 
 /// What a planner makes of the task that a run begins with.
-pub(super) async fn lay_out(planner: &dyn DynPlanner, cx: &Context) -> Step {
+pub(super) async fn lay_out(planner: &dyn DynPlanner, cx: &Context) -> HookOutput {
     // A run that is taken up again ends in an answer or a result; it has been planned for.
-    let Some(Message::User(task)) = cx.messages().last().map(|message| &**message) else { return Step::next() };
+    let Some(Message::User(task)) = cx.messages().last().map(|message| &**message) else { return HookOutput::next() };
     if task.author != Author::Human || cx.state().get::<Todos>().is_some_and(|todos| !todos.is_empty()) {
-        return Step::next();
+        return HookOutput::next();
     }
     let task = Message::User(task.clone()).text();
-    let blank = |items: &Vec<String>| items.iter().position(|item| item.trim().is_empty());
     let error = match planner.plan(&task, cx).await {
-        Ok(items) if items.is_empty() => return Step::next(),
-        Ok(items) => match blank(&items) {
+        Ok(items) if items.is_empty() => return HookOutput::next(),
+        Ok(items) => match items.iter().position(|item| item.trim().is_empty()) {
             None => return planned(&items, cx),
             Some(at) => format!("item {} of the plan has no words", at + 1),
         },
         Err(error) => error.to_string(),
     };
-    cx.custom(FAILED, json!({ "error": error })).await;
-    Step::next()
+    // For the application.
+    cx.custom("planning_failed", json!({ "error": error })).await;
+    HookOutput::next()
 }
 
-fn planned(items: &[String], cx: &Context) -> Step {
+fn planned(items: &[String], cx: &Context) -> HookOutput {
     let now = cx.clock().now().to_string();
     let todo = |(at, item): (usize, &String)| Todo {
         id: (at + 1).to_string(),
@@ -121,5 +118,5 @@ fn planned(items: &[String], cx: &Context) -> Step {
         "The todo list has been laid out from the task, all items pending:\n{}\nKeep it up to date while you work; change it where it does not fit.",
         lines.join("\n")
     ));
-    Step::update(Update::message(note).with::<Todos>(TodoUpdate::between(&[], &list)))
+    HookOutput::update(Update::message(note).with::<Todos>(TodoUpdate::between(&[], &list)))
 }

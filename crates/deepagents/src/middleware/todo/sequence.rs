@@ -2,37 +2,11 @@
 
 use super::lines::Line;
 
-/// What the first sentence begins with.
-const FIRST: [&str; 6] = ["first of all", "firstly", "first", "to begin with", "首先", "第一步"];
+/// What the first sentence begins with, one of these between bars.
+const FIRST: &str = "first of all|firstly|first|to begin with|首先|第一步";
 /// What a later one begins with; longer ones before those that they begin with.
-const LATER: [&str; 26] = [
-    "secondly",
-    "second",
-    "thirdly",
-    "third",
-    "fourth",
-    "fifth",
-    "then",
-    "next",
-    "after that",
-    "afterwards",
-    "finally",
-    "lastly",
-    "其次",
-    "然后",
-    "接着",
-    "接下来",
-    "之后",
-    "随后",
-    "最后",
-    "第二步",
-    "第三步",
-    "第四步",
-    "第五步",
-    "第六步",
-    "第七步",
-    "第八步",
-];
+const LATER: &str = "secondly|second|thirdly|third|fourth|fifth|then|next|after that|afterwards|finally|lastly|其次|然后|接着\
+                     |接下来|之后|随后|最后|第二步|第三步|第四步|第五步|第六步|第七步|第八步";
 /// After these words, "next" tells a time.
 const TIMES: [&str; 5] = ["day", "week", "month", "year", "time"];
 /// Characters that are looked at to tell what a sentence begins with.
@@ -44,13 +18,13 @@ pub(super) fn items(lines: &[Line<'_>]) -> Vec<String> {
     for line in lines {
         let Line::Text { text, .. } = line else { continue };
         for sentence in sentences(text) {
-            if let Some(rest) = after(&sentence, &FIRST) {
+            if let Some(rest) = after(&sentence, FIRST) {
                 // Two beginnings are not one sequence.
                 if !items.is_empty() {
                     return Vec::new();
                 }
                 items.push(capital(rest));
-            } else if let (false, Some(rest)) = (items.is_empty(), after(&sentence, &LATER)) {
+            } else if let (false, Some(rest)) = (items.is_empty(), after(&sentence, LATER)) {
                 items.push(capital(rest));
             }
         }
@@ -59,9 +33,9 @@ pub(super) fn items(lines: &[Line<'_>]) -> Vec<String> {
 }
 
 /// What follows one of the words at the beginning of a sentence.
-fn after<'a>(sentence: &'a str, words: &[&str]) -> Option<&'a str> {
+fn after<'a>(sentence: &'a str, words: &str) -> Option<&'a str> {
     let sentence = sentence.trim_start();
-    words.iter().find_map(|word| {
+    words.split('|').find_map(|word| {
         let rest = match word.is_ascii() {
             true => {
                 let (head, rest) = sentence.split_at_checked(word.len())?;
@@ -88,7 +62,7 @@ fn sentences(line: &str) -> Vec<String> {
     for (at, c) in chars.iter().enumerate() {
         let ahead: String = chars.iter().skip(at + 1).take(AHEAD).collect();
         let next = ahead.trim_start();
-        let goes_on = || after(next, &FIRST).is_some() || after(next, &LATER).is_some();
+        let goes_on = || after(next, FIRST).is_some() || after(next, LATER).is_some();
         let ends = match c {
             '。' | '！' | '？' | '；' => true,
             '.' | '!' | '?' | ';' => {

@@ -176,9 +176,9 @@ async fn tools_reach_what_is_allowed_and_nothing_through_links() {
 
 #[tokio::test]
 async fn grep_without_a_path_looks_into_what_may_be_read() {
-    use deepagents::fs::permissions::{Mode, Permissions, Rule};
+    use deepagents::fs::permissions::{AccessMode, Permissions, Rule};
     let folder = folder(&[("open/a.txt", "hit\n"), ("other/b.txt", "hit\n")]);
-    let rules = [Rule::new(Mode::Allow, ["/open/**"]), Rule::new(Mode::Deny, ["/**"])];
+    let rules = [Rule::new(AccessMode::Allow, ["/open/**"]), Rule::new(AccessMode::Deny, ["/**"])];
     let backend = LocalBackend::open(folder.path()).unwrap();
     let script = [
         Turn::calls([
@@ -199,11 +199,11 @@ async fn grep_without_a_path_looks_into_what_may_be_read() {
 
 #[tokio::test]
 async fn what_may_be_written_and_not_read_is_written() {
-    use deepagents::fs::permissions::{Mode, Operation, Permissions, Rule};
+    use deepagents::fs::permissions::{AccessMode, Operation, Permissions, Rule};
     let folder = folder(&[("drop/.keep", "")]);
-    let rules = Permissions::new([Rule::new(Mode::Deny, ["/drop/**"]).only([Operation::Read])]).unwrap();
+    let rules = Permissions::new([Rule::new(AccessMode::Deny, ["/drop/**"]).only([Operation::Read])]).unwrap();
     let backend = LocalBackend::open(folder.path()).unwrap();
-    let lenient = FilesystemOptions { read_before_edit: false, ..FilesystemOptions::default() };
+    let coerce = FilesystemOptions { read_before_edit: false, ..FilesystemOptions::default() };
     let script = [
         Turn::calls([
             ("write_file", json!({"file_path": "/drop/new", "content": "x"})),
@@ -211,7 +211,7 @@ async fn what_may_be_written_and_not_read_is_written() {
         ]),
         Turn::text("Done."),
     ];
-    let (outcome, _) = play(script, |b| b.backend(backend).files(lenient).permissions(rules)).await;
+    let (outcome, _) = play(script, |b| b.backend(backend).files(coerce).permissions(rules)).await;
     let results = results(&outcome);
     assert_eq!(results[0], ("Wrote /drop/new".to_owned(), false));
     assert_eq!(results[1], ("Error: permission denied for read on /drop/new".to_owned(), true));
@@ -219,9 +219,9 @@ async fn what_may_be_written_and_not_read_is_written() {
 
 #[tokio::test]
 async fn what_may_be_written_and_not_read_is_changed_by_the_thread_that_wrote_it() {
-    use deepagents::fs::permissions::{Mode, Operation, Permissions, Rule};
+    use deepagents::fs::permissions::{AccessMode, Operation, Permissions, Rule};
     let folder = folder(&[("drop/theirs", "y")]);
-    let rules = Permissions::new([Rule::new(Mode::Deny, ["/drop/**"]).only([Operation::Read])]).unwrap();
+    let rules = Permissions::new([Rule::new(AccessMode::Deny, ["/drop/**"]).only([Operation::Read])]).unwrap();
     let backend = LocalBackend::open(folder.path()).unwrap();
     let write = |path: &str, text: &str| Turn::call("write_file", json!({"file_path": path, "content": text}));
     let edit = |path: &str, old: &str| {

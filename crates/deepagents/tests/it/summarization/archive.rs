@@ -7,8 +7,8 @@ use deepagents::core::state::{State, Update};
 use deepagents::fs::{
     Backend, ByteRange, FileRead, FsError, Listing, LocalBackend, Stat, StateBackend, VPath, WriteMode, Written,
 };
-use deepagents::middleware::subagents::SubAgentSpec;
 use deepagents::models::scripted::Turn;
+use deepagents::subagents::SubAgentSpec;
 use deepagents::{Block, BoxError, DeepAgent, DeepAgentBuilder, MemoryJournal, Message, ModelError, RunInput};
 use futures_util::future::BoxFuture;
 
@@ -241,7 +241,7 @@ async fn what_was_stored_before_a_failure_is_not_stored_twice() {
         let model = model([Turn::text("A SUMMARY")], [answer]);
         let agent = DeepAgent::builder()
             .model(model)
-            .dyn_journal(journal.clone())
+            .journal(journal.clone())
             .backend(LocalBackend::open(dir.path()).unwrap())
             .summarization(by_messages(5, 2))
             .build()

@@ -47,7 +47,7 @@ fn conversation(words: &str) -> Vec<Message> {
                 let count: usize = calls.trim_start_matches('A').parse().unwrap();
                 let calls: Vec<Block> =
                     (0..count).map(|n| Block::call(format!("c{at}_{n}"), "ls", json!({"path": "/"}))).collect();
-                let answer = AssistantMessage::of(calls);
+                let answer = AssistantMessage::new(calls);
                 let results: Vec<Message> =
                     answer.tool_calls().map(|call| Message::tool(call, format!("listing {}", call.id))).collect();
                 out.push(Message::Assistant(answer));

@@ -183,7 +183,7 @@ async fn what_another_provider_reported_for_the_thread_is_not_counted() {
     use deepagents::core::message::{AssistantMessage, Origin};
     for (name, summaries) in [("house:small", 1), ("elsewhere:large", 0)] {
         let origin = Origin { api: "house-chat".into(), provider: "house".into(), model: "small".into() };
-        let answer = AssistantMessage::of(vec![deepagents::Block::text("Hm.")]);
+        let answer = AssistantMessage::new(vec![deepagents::Block::text("Hm.")]);
         let answer = AssistantMessage { origin: Some(origin), usage: Some(usage(9_500, 10)), ..answer };
         let mut history = long_history(4, 1_000);
         history.insert(4, Message::Assistant(answer));

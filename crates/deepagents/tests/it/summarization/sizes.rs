@@ -70,7 +70,7 @@ async fn edits(args: TruncateArgs) -> Vec<usize> {
     let mut messages = vec![Message::user("Edit.")];
     for n in 0..5 {
         let edit = json!({"file_path": format!("/{n}"), "old_string": "o", "new_string": long});
-        let answer = AssistantMessage::of(vec![Block::call(format!("c{n}"), "edit_file", edit)]);
+        let answer = AssistantMessage::new(vec![Block::call(format!("c{n}"), "edit_file", edit)]);
         messages.extend(answer.tool_calls().map(|call| Message::tool(call, "done")).collect::<Vec<_>>());
         messages.insert(messages.len() - 1, Message::Assistant(answer));
     }

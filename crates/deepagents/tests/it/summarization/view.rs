@@ -1,7 +1,7 @@
 //! What the model is shown instead of what was evicted.
 
 use deepagents::core::message::{AssistantMessage, Origin, Reasoning};
-use deepagents::middleware::summarization::{Compactions, PrefixReuse, SummarizationOptions, Trigger, TruncateArgs};
+use deepagents::middleware::summarization::{CacheReuse, Compactions, SummarizationOptions, Trigger, TruncateArgs};
 use deepagents::middleware::todo::TodoPolicy;
 use deepagents::models::scripted::Turn;
 use deepagents::{Block, DeepAgent, EventKind, MemoryJournal, Message, RunInput};
@@ -127,7 +127,7 @@ async fn a_thread_that_goes_on_in_another_process_is_shown_in_the_same_way() {
         let model = talker();
         let agent = DeepAgent::builder()
             .model(model.clone())
-            .dyn_journal(journal.clone())
+            .journal(journal.clone())
             .summarization(by_messages(5, 2))
             .build()
             .unwrap();
@@ -147,7 +147,7 @@ async fn long_arguments_of_old_writes_are_cut_and_the_thread_keeps_them() {
     let exact = "e".repeat(2000);
     let long = "w".repeat(2001);
     let call = |id: &str, name: &str, args| Block::call(id, name, args);
-    let answer = AssistantMessage::of(vec![
+    let answer = AssistantMessage::new(vec![
         call("c1", "write_file", json!({"file_path": "/a", "content": long})),
         call("c2", "write_file", json!({"file_path": "/b", "content": exact})),
         call("c3", "execute", json!({"command": long})),
@@ -179,7 +179,7 @@ async fn thoughts_tied_to_evicted_messages_are_not_replayed_and_later_ones_are()
         let thought = Block::Reasoning(Reasoning { text: "hm".into(), native: None });
         let origin = Origin { api: "anthropic-messages".into(), provider: "anthropic".into(), model: "m".into() };
         let content = vec![thought, Block::text(text)];
-        Message::Assistant(AssistantMessage { origin: Some(origin), ..AssistantMessage::of(content) })
+        Message::Assistant(AssistantMessage { origin: Some(origin), ..AssistantMessage::new(content) })
     };
     let history = vec![
         Message::user("question 0"),
@@ -236,7 +236,7 @@ async fn the_request_for_a_summary_can_begin_like_the_conversation_itself() {
     let model = deepagents::models::scripted::ScriptedModel::new(turns);
     let agent = DeepAgent::builder()
         .model(model.clone())
-        .summarization(by_messages(5, 2).prefix(PrefixReuse::Always))
+        .summarization(by_messages(5, 2).prefix(CacheReuse::Always))
         .build()
         .unwrap();
     agent.invoke(RunInput::messages(conversation("H A H A H"))).await.unwrap();
@@ -278,7 +278,7 @@ async fn an_answer_with_calls_is_no_summary_and_the_evicted_messages_alone_are_s
     let model = deepagents::models::scripted::ScriptedModel::new(turns);
     let agent = DeepAgent::builder()
         .model(model.clone())
-        .summarization(by_messages(5, 2).prefix(PrefixReuse::Always))
+        .summarization(by_messages(5, 2).prefix(CacheReuse::Always))
         .build()
         .unwrap();
     let outcome = agent.invoke(RunInput::messages(conversation("H A H A H"))).await.unwrap();
@@ -299,7 +299,8 @@ async fn a_thread_that_was_replaced_has_nothing_to_do_with_its_old_summary() {
         .build()
         .unwrap();
     agent.invoke(RunInput::messages(conversation("H A H A H")).thread("t1")).await.unwrap();
-    let anew = deepagents::Update::of::<MessagesChannel>(vec![MessageOp::RemoveAll, MessageOp::put("Something else.")]);
+    let anew =
+        deepagents::Update::new::<MessagesChannel>(vec![MessageOp::RemoveAll, MessageOp::put("Something else.")]);
     agent.invoke(RunInput::messages([]).update(anew).thread("t1")).await.unwrap();
     assert_eq!(texts(model.requests().last().unwrap()), ["Something else."]);
 }

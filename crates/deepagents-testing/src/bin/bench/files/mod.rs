@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use deepagents::State;
 use deepagents::fs::edit::{Edit, edit};
 use deepagents::fs::lines::LineRange;
-use deepagents::fs::permissions::{Mode, Operation, Permissions, Rule};
+use deepagents::fs::permissions::{AccessMode, Operation, Permissions, Rule};
 use deepagents::fs::search::{GlobQuery, GrepQuery};
 use deepagents::fs::{Backend, LocalBackend, VPath};
 use serde_json::{Map, Value, json};
@@ -22,22 +22,24 @@ use crate::{Bench, timed, usage};
 
 /// Runs of each measurement, of which the median counts; one more comes first, to warm up.
 const RUNS: usize = 7;
-const GIB: u64 = 1 << 30;
 const EDITED: u64 = 50_000_000;
 
 struct Options {
     files: usize,
+    /// Size of the text that is read.
+    megabytes: u64,
     scratch: PathBuf,
 }
 
 impl Options {
-    fn of(args: &[String]) -> Result<Self> {
-        let mut options = Self { files: 100_000, scratch: PathBuf::from("target/bench-files") };
+    fn from_args(args: &[String]) -> Result<Self> {
+        let mut options = Self { files: 100_000, megabytes: 1024, scratch: PathBuf::from("target/bench-files") };
         let mut args = args.iter();
         while let Some(name) = args.next() {
             let value = args.next().with_context(|| format!("{name} needs a value"))?;
             match name.as_str() {
                 "--files" => options.files = value.parse().context("--files is a number")?,
+                "--megabytes" => options.megabytes = value.parse().context("--megabytes is a number")?,
                 "--dir" => options.scratch = PathBuf::from(value),
                 other => bail!("there is no option `{other}`"),
             }
@@ -64,18 +66,24 @@ impl Figures {
         self.put(name, figure);
         self.bars.at_most(name, figure, limit);
     }
+
+    /// The same for a time.
+    fn takes_at_most(&mut self, name: &str, figure: Option<f64>, limit: f64) {
+        self.put(name, figure);
+        self.bars.takes_at_most(name, figure, limit);
+    }
 }
 
 impl Bench {
-    /// `files [--files N] [--dir DIR]`: what is made for it stays in the directory, except for the large texts.
+    /// `files [--files N] [--megabytes N] [--dir DIR]`: what is made for it stays in the directory, except for the large texts.
     pub(crate) async fn files(&self) -> Result<Map<String, Value>> {
-        let options = Options::of(&self.args)?;
+        let options = Options::from_args(&self.args)?;
         fs::create_dir_all(&options.scratch)?;
         let tree = tree::tree(&options.scratch, options.files)?;
         let texts = tempfile::tempdir_in(&options.scratch)?;
         let (started, cpu) = (Instant::now(), usage::cpu());
         let mut figures = Figures::default();
-        windows(texts.path(), &mut figures).await?;
+        windows(texts.path(), options.megabytes, &mut figures).await?;
         edits(texts.path(), &mut figures).await?;
         drop(texts);
         grep(&tree, options.files, &mut figures).await?;
@@ -88,10 +96,10 @@ impl Bench {
     }
 }
 
-/// Pages of a text of 1 GiB.
-async fn windows(directory: &Path, figures: &mut Figures) -> Result<()> {
+/// Pages of a text of so many megabytes.
+async fn windows(directory: &Path, megabytes: u64, figures: &mut Figures) -> Result<()> {
     let path = directory.join("large.txt");
-    let lines = tree::text(&path, GIB)?;
+    let lines = tree::text(&path, megabytes << 20)?;
     let files = LocalBackend::open(directory)?;
     let (state, name) = (State::default(), VPath::parse("/large.txt")?);
     for (what, offset, count) in [("lines_100_to_200", 99, 101), ("last_lines", lines - 100, 100)] {
@@ -113,11 +121,11 @@ async fn windows(directory: &Path, figures: &mut Figures) -> Result<()> {
         figures.put(&format!("{what}_ms"), Some(ms));
         figures.at_most(&format!("{what}_mb"), Some(memory), 5.0);
         if scans.is_empty() {
-            figures.bars.at_most(&format!("{what}_ms"), Some(ms), 5.0);
+            figures.bars.takes_at_most(&format!("{what}_ms"), Some(ms), 5.0);
         } else {
             let scan = median(scans);
             figures.put("scan_ms", Some(scan));
-            figures.at_most("last_lines_to_scan", Some(ms / scan), 1.2);
+            figures.takes_at_most("last_lines_to_scan", Some(ms / scan), 1.2);
         }
     }
     Ok(())
@@ -160,7 +168,7 @@ async fn edits(directory: &Path, figures: &mut Figures) -> Result<()> {
         times.push(started.elapsed());
         ensure!(edited.replaced == [1], "the edit was not made");
     }
-    figures.at_most("edit_50_mb_ms", Some(median(times)), 150.0);
+    figures.takes_at_most("edit_50_mb_ms", Some(median(times)), 150.0);
     Ok(())
 }
 
@@ -175,13 +183,13 @@ async fn grep(tree: &Path, count: usize, figures: &mut Figures) -> Result<()> {
         let started = Instant::now();
         let found = files.grep(&state, &query).await?;
         ours.push(started.elapsed());
-        ensure!(found.stopped.is_none() && found.files.len() == expected, "{} files found", found.files.len());
+        ensure!(found.truncation.is_none() && found.files.len() == expected, "{} files found", found.files.len());
         theirs.extend(tool(tree, "rg", &["--no-ignore", "-nF", tree::RARE, "."], expected)?);
     }
     let ours = median(ours);
     figures.put("grep_ms", Some(ours));
     let rg = figures.put("grep_rg_ms", some_median(theirs));
-    figures.at_most("grep_to_rg", rg.map(|rg| ours / rg), 1.3);
+    figures.takes_at_most("grep_to_rg", rg.map(|rg| ours / rg), 1.3);
     Ok(())
 }
 
@@ -195,7 +203,7 @@ async fn glob(tree: &Path, count: usize, figures: &mut Figures) -> Result<()> {
         let started = Instant::now();
         let found = files.glob(&state, &query).await?;
         ours.push(started.elapsed());
-        ensure!(found.stopped.is_none() && found.files.len() == expected, "{} files found", found.files.len());
+        ensure!(found.truncation.is_none() && found.files.len() == expected, "{} files found", found.files.len());
         by_rg.extend(tool(tree, "rg", &["--no-ignore", "--files", "-g", "*.rs", "."], expected)?);
         by_find.extend(tool(tree, "find", &[".", "-type", "f", "-name", "*.rs"], expected)?);
     }
@@ -203,7 +211,7 @@ async fn glob(tree: &Path, count: usize, figures: &mut Figures) -> Result<()> {
     figures.put("glob_ms", Some(ours));
     let rg = figures.put("glob_rg_ms", some_median(by_rg));
     figures.put("glob_find_ms", some_median(by_find));
-    figures.at_most("glob_to_rg", rg.map(|rg| ours / rg), 2.0);
+    figures.takes_at_most("glob_to_rg", rg.map(|rg| ours / rg), 2.0);
     Ok(())
 }
 
@@ -221,17 +229,17 @@ fn filter(figures: &mut Figures) -> Result<()> {
         "/tmp/*",
         "/w/[a-c]*/**",
     ];
-    let rules = Permissions::new(patterns.map(|pattern| Rule::new(Mode::Deny, [pattern])))?;
+    let rules = Permissions::new(patterns.map(|pattern| Rule::new(AccessMode::Deny, [pattern])))?;
     let paths = (0..20_000).map(|n| VPath::parse(&format!("/src/module{}/sub{}/file{n}.rs", n % 100, n % 7)));
     let paths = paths.collect::<Result<Vec<_>, _>>()?;
     let mut times = Vec::new();
     for _ in 0..=RUNS {
         let started = Instant::now();
-        let allowed = paths.iter().filter(|path| rules.decide(Operation::Read, path).mode == Mode::Allow).count();
+        let allowed = paths.iter().filter(|path| rules.decide(Operation::Read, path).mode == AccessMode::Allow).count();
         times.push(started.elapsed());
         ensure!(allowed == paths.len(), "{allowed} paths were allowed");
     }
-    figures.at_most("filter_20000_ms", Some(median(times)), 50.0);
+    figures.takes_at_most("filter_20000_ms", Some(median(times)), 50.0);
     Ok(())
 }
 

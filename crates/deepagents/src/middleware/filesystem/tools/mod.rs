@@ -5,18 +5,21 @@ mod execute;
 mod read;
 mod search;
 
-use deepagents_core::tool::{Effect, ToolContext, ToolError, ToolOutput};
+use std::future::Future;
+use std::sync::Arc;
+
+use deepagents_core::tool::{DynTool, Effect, Tool, ToolContext, ToolError, ToolOutput};
 use deepagents_fs::{FsError, VPath};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 
 use super::Filesystem;
 use super::evict::KEPT;
 
-pub(super) use change::{Delete, EditFile, WriteFile};
-pub(super) use execute::Execute;
-pub(super) use read::{Ls, ReadFile};
-pub(super) use search::{Glob, Grep};
-
 const CHARS_PER_TOKEN: usize = 4;
+
+/// What a call gives.
+type Answered = Result<ToolOutput, ToolError>;
 
 /// Characters of an error at most: what it quotes came from the model, which may have sent a lot.
 const LONGEST_ERROR: usize = 4_000;
@@ -38,9 +41,9 @@ fn failed_at<E: std::fmt::Display>(path: &VPath) -> impl FnOnce(E) -> ToolError 
 }
 
 /// The answer where there is no place to look in: nothing was found, and why.
-fn no_place(what: &str, error: FsError) -> Result<ToolOutput, ToolError> {
+fn no_place(what: &str, error: FsError) -> Answered {
     match error {
-        FsError::NotFound { .. } | FsError::NotADirectory { .. } => Ok(format!("No {what} found: {error}").into()),
+        FsError::NotFound(_) | FsError::NotADirectory(_) => Ok(format!("No {what} found: {error}").into()),
         error => Err(failed(error)),
     }
 }
@@ -56,7 +59,7 @@ enum AtLink {
     /// It goes where the link leads.
     Follows,
     /// It is about the link itself.
-    Stays,
+    NoFollow,
 }
 
 impl Filesystem {
@@ -111,9 +114,9 @@ impl Filesystem {
 
     /// Where a path leads.
     async fn place(&self, path: &VPath, at_link: AtLink, cx: &ToolContext) -> Result<VPath, ToolError> {
-        let backend = self.workspace.of(cx);
+        let backend = self.workspace.backend_for(cx);
         let (from, name) = match (at_link, path.parent(), path.name()) {
-            (AtLink::Stays, Some(parent), Some(name)) => (parent, Some(name)),
+            (AtLink::NoFollow, Some(parent), Some(name)) => (parent, Some(name)),
             _ => (path.clone(), None),
         };
         let place = match backend.resolve(cx.state(), &from).await {
@@ -131,6 +134,94 @@ fn writes(path: &str) -> Effect {
     VPath::parse(path).map_or(Effect::Read, |path| Effect::write(path.as_str()))
 }
 
+/// What the model is told of a tool: its name, and what it does.
+type Told = (&'static str, &'static str);
+
+const LS: Told = ("ls", "Lists a directory, one absolute path a line; directories end with /.");
+const READ_FILE: Told = (
+    "read_file",
+    "Reads a file. Text comes with line numbers and a tab before each line, which are not part of the file; a part of a file ends with where to go on. What is not text is attached, such as pictures and PDF. Read several files in one turn.",
+);
+const WRITE_FILE: Told = (
+    "write_file",
+    "Writes a whole file, with the directories above it; what was there is replaced. To change a part of a file use edit_file.",
+);
+const EDIT_FILE: Told = (
+    "edit_file",
+    "Replaces text in a file that you have read. The old text must occur exactly once unless replace_all is set.",
+);
+const DELETE: Told = ("delete", "Deletes a file, or a directory with everything in it. There is no way back.");
+const GLOB: Told = (
+    "glob",
+    "Finds files by name, one absolute path a line, sorted. Names that begin with a dot are found only where the pattern or path says so.",
+);
+const GREP: Told = (
+    "grep",
+    "Searches the lines of files. Gives the paths of files with a match, the matching lines with their numbers (content), or how many there are in each file (count).",
+);
+const EXECUTE: Told = (
+    "execute",
+    "Runs a shell command in the workspace and gives its output and exit code. Each command runs in a shell of its own, without input; what it leaves running is ended. For reading, writing and searching files the file tools are better.",
+);
+
+/// A tool on files.
+struct FileTool<A, F> {
+    files: Arc<Filesystem>,
+    told: Told,
+    effect: fn(&A) -> Effect,
+    call: F,
+}
+
+impl<A, F, Fut> Tool for FileTool<A, F>
+where
+    A: DeserializeOwned + JsonSchema + Send + 'static,
+    F: Fn(Arc<Filesystem>, A, ToolContext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Answered> + Send + 'static,
+{
+    type Args = A;
+
+    fn name(&self) -> &str {
+        self.told.0
+    }
+
+    fn description(&self) -> &str {
+        self.told.1
+    }
+
+    fn effect(&self, args: &A) -> Effect {
+        (self.effect)(args)
+    }
+
+    async fn call(&self, args: A, cx: ToolContext) -> Answered {
+        (self.call)(self.files.clone(), args, cx).await
+    }
+}
+
+/// All the tools on these files; `execute` only where commands may be run.
+pub(super) fn all(files: &Arc<Filesystem>) -> Vec<Arc<dyn DynTool>> {
+    fn tool<A, F, Fut>(files: &Arc<Filesystem>, told: Told, effect: fn(&A) -> Effect, call: F) -> Arc<dyn DynTool>
+    where
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+        F: Fn(Arc<Filesystem>, A, ToolContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Answered> + Send + 'static,
+    {
+        Arc::new(FileTool { files: files.clone(), told, effect, call })
+    }
+    let mut tools = vec![
+        tool(files, LS, |_| Effect::Read, read::ls),
+        tool(files, READ_FILE, |_| Effect::Read, read::read_file),
+        tool(files, WRITE_FILE, |args: &change::WriteArgs| writes(&args.file_path), change::write_file),
+        tool(files, EDIT_FILE, |args: &change::EditArgs| writes(&args.file_path), change::edit_file),
+        tool(files, DELETE, |args: &change::DeleteArgs| writes(&args.file_path), change::delete),
+        tool(files, GLOB, |_| Effect::Read, search::glob),
+        tool(files, GREP, |_| Effect::Read, search::grep),
+    ];
+    if files.workspace.may_run_commands() {
+        tools.push(tool(files, EXECUTE, |_| Effect::External, execute::execute));
+    }
+    tools
+}
+
 impl Filesystem {
     /// Characters that a result may have, if there is a limit.
     pub(super) fn budget(&self) -> Option<usize> {
@@ -140,22 +231,15 @@ impl Filesystem {
     /// Lines as one text within the budget of listings, with notes on what is left out.
     fn bounded(&self, lines: &[String], notes: &[String]) -> String {
         let budget = chars(self.options.listing_tokens).unwrap_or(usize::MAX);
-        let mut out = String::new();
         let mut chars = 0;
-        for (shown, line) in lines.iter().enumerate() {
+        let fits = |line: &&String| {
             chars += line.chars().count() + 1;
-            if chars > budget {
-                out += &format!("[{} more lines are not shown; ask for less]\n", lines.len() - shown);
-                break;
-            }
-            out += line;
-            out.push('\n');
-        }
-        for note in notes {
-            out += note;
-            out.push('\n');
-        }
-        out.pop();
-        out
+            chars <= budget
+        };
+        let mut out: Vec<&str> = lines.iter().take_while(fits).map(String::as_str).collect();
+        let more = lines.len() - out.len();
+        let more = (more > 0).then(|| format!("[{more} more lines are not shown; ask for less]"));
+        out.extend(more.iter().chain(notes).map(String::as_str));
+        out.join("\n")
     }
 }

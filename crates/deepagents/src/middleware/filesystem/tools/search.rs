@@ -4,78 +4,53 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use deepagents_core::tool::{Effect, Tool, ToolContext, ToolError, ToolOutput};
+use deepagents_core::tool::ToolContext;
 use deepagents_fs::VPath;
-use deepagents_fs::search::{GlobQuery, GrepFile, GrepOutcome, GrepQuery, Problems, Stopped};
+use deepagents_fs::search::{GlobQuery, GrepFile, GrepQuery, Truncation, WalkErrors};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{failed, no_place};
+use super::{Answered, failed, no_place};
 use crate::middleware::filesystem::Filesystem;
 
 /// Matches that `grep` gives unless told otherwise.
 const DEFAULT_MATCHES: usize = 1_000;
 
 /// Notes on what a search did not see.
-fn notes(stopped: Option<Stopped>, problems: &Problems) -> Vec<String> {
-    let mut notes = Vec::new();
-    match stopped {
-        Some(Stopped::Deadline) => {
-            notes.push("[the time was up; narrow the path or the pattern for the rest]".to_owned())
-        }
-        Some(_) => notes.push("[there is more; narrow the path or the pattern, or raise max_count]".to_owned()),
-        None => {}
-    }
-    if let Some(first) = problems.errors.first() {
-        notes.push(format!("[{} places could not be searched, the first: {first}]", problems.count));
-    }
-    notes
+fn notes(stopped: Option<Truncation>, errors: &WalkErrors) -> Vec<String> {
+    let stopped = stopped.map(|stopped| match stopped {
+        Truncation::Deadline => "[the time was up; narrow the path or the pattern for the rest]".to_owned(),
+        _ => "[there is more; narrow the path or the pattern, or raise max_count]".to_owned(),
+    });
+    let first = errors.errors.first();
+    let unseen = first.map(|first| format!("[{} places could not be searched, the first: {first}]", errors.count));
+    stopped.into_iter().chain(unseen).collect()
 }
 
-pub(in crate::middleware::filesystem) struct Glob(pub(in crate::middleware::filesystem) Arc<Filesystem>);
-
 #[derive(Deserialize, JsonSchema)]
-pub(in crate::middleware::filesystem) struct GlobArgs {
+pub(super) struct GlobArgs {
     /// Such as *.rs (at any depth), src/**/*.rs or *.{md,txt}.
     pattern: String,
     /// Directory to search; everything if left out.
     path: Option<String>,
 }
 
-impl Tool for Glob {
-    type Args = GlobArgs;
-
-    fn name(&self) -> &str {
-        "glob"
+pub(super) async fn glob(files: Arc<Filesystem>, args: GlobArgs, cx: ToolContext) -> Answered {
+    let place = files.reach_to_search(args.path.as_deref(), &cx).await?;
+    let query = GlobQuery::new(&args.pattern, place).map_err(failed)?;
+    let found = match files.workspace.backend_for(&cx).glob(cx.state(), &query).await {
+        Ok(found) => found,
+        Err(error) => return no_place("files", error),
+    };
+    let mut lines: Vec<String> = found.files.iter().map(ToString::to_string).collect();
+    if lines.is_empty() {
+        lines.push("No files found".to_owned());
     }
-
-    fn description(&self) -> &str {
-        "Finds files by name, one absolute path a line, sorted. Names that begin with a dot are found only where the pattern or path says so."
-    }
-
-    fn effect(&self, _args: &GlobArgs) -> Effect {
-        Effect::Read
-    }
-
-    async fn call(&self, args: GlobArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let place = self.0.reach_to_search(args.path.as_deref(), &cx).await?;
-        let query = GlobQuery::new(&args.pattern, place).map_err(failed)?;
-        let found = match self.0.workspace.of(&cx).glob(cx.state(), &query).await {
-            Ok(found) => found,
-            Err(error) => return no_place("files", error),
-        };
-        let mut lines: Vec<String> = found.files.iter().map(ToString::to_string).collect();
-        if lines.is_empty() {
-            lines.push("No files found".to_owned());
-        }
-        Ok(self.0.bounded(&lines, &notes(found.stopped, &found.problems)).into())
-    }
+    Ok(files.bounded(&lines, &notes(found.truncation, &found.errors)).into())
 }
 
-pub(in crate::middleware::filesystem) struct Grep(pub(in crate::middleware::filesystem) Arc<Filesystem>);
-
 #[derive(Deserialize, JsonSchema)]
-pub(in crate::middleware::filesystem) struct GrepArgs {
+pub(super) struct GrepArgs {
     /// What to look for in each line; text as it stands unless regex is set.
     pattern: String,
     /// The pattern is a regular expression.
@@ -103,59 +78,41 @@ enum OutputMode {
     Count,
 }
 
-impl Tool for Grep {
-    type Args = GrepArgs;
-
-    fn name(&self) -> &str {
-        "grep"
+pub(super) async fn grep(files: Arc<Filesystem>, args: GrepArgs, cx: ToolContext) -> Answered {
+    let place = files.reach_to_search(args.path.as_deref(), &cx).await?;
+    let backend = files.workspace.backend_for(&cx);
+    if args.path.is_some() && place.is_root() {
+        // Without a path, what may be read is searched; a place that is named must be open to reading itself.
+        backend.resolve(cx.state(), &place).await.map_err(failed)?;
     }
-
-    fn description(&self) -> &str {
-        "Searches the lines of files. Gives the paths of files with a match, the matching lines with their numbers (content), or how many there are in each file (count)."
+    let mut query = GrepQuery::new(args.pattern.clone(), place);
+    // Models leave an optional argument out by giving an empty one.
+    if let Some(glob) = args.glob.as_deref().filter(|glob| !glob.is_empty()) {
+        query = query.only(glob).map_err(failed)?;
     }
-
-    fn effect(&self, _args: &GrepArgs) -> Effect {
-        Effect::Read
-    }
-
-    async fn call(&self, args: GrepArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let place = self.0.reach_to_search(args.path.as_deref(), &cx).await?;
-        let backend = self.0.workspace.of(&cx);
-        if args.path.is_some() && place.is_root() {
-            // Without a path, what may be read is searched; a place that is named must be open to reading itself.
-            backend.resolve(cx.state(), &place).await.map_err(failed)?;
+    query.regex = args.regex;
+    query.context = if args.output_mode == OutputMode::Content { args.context } else { 0 };
+    query.max_count = Some(args.max_count.map_or(DEFAULT_MATCHES, NonZeroUsize::get));
+    let found = match backend.grep(cx.state(), &query).await {
+        Ok(found) => found,
+        Err(error) => return no_place("matches", error),
+    };
+    let mut notes = notes(found.truncation, &found.errors);
+    let mut lines: Vec<String> = match args.output_mode {
+        OutputMode::FilesWithMatches => {
+            let paths: BTreeSet<&VPath> = found.files.iter().map(|file| &file.path).collect();
+            paths.into_iter().map(ToString::to_string).collect()
         }
-        let mut query = GrepQuery::new(args.pattern.clone(), place);
-        // Models leave an optional argument out by giving an empty one.
-        if let Some(glob) = args.glob.as_deref().filter(|glob| !glob.is_empty()) {
-            query = query.only(glob).map_err(failed)?;
+        OutputMode::Content => found.files.iter().flat_map(content).collect(),
+        OutputMode::Count => found.files.iter().map(count).collect(),
+    };
+    if lines.is_empty() {
+        lines.push("No matches found".to_owned());
+        if !args.regex && looks_like_regex(&args.pattern) {
+            notes.push("[the pattern was taken as text; set regex to search for a regular expression]".to_owned());
         }
-        query.regex = args.regex;
-        query.context = if args.output_mode == OutputMode::Content { args.context } else { 0 };
-        query.max_count = Some(args.max_count.map_or(DEFAULT_MATCHES, NonZeroUsize::get));
-        let found = match backend.grep(cx.state(), &query).await {
-            Ok(found) => found,
-            Err(error) => return no_place("matches", error),
-        };
-        let mut notes = notes(found.stopped, &found.problems);
-        let mut lines = match args.output_mode {
-            OutputMode::FilesWithMatches => files(&found),
-            OutputMode::Content => found.files.iter().flat_map(content).collect(),
-            OutputMode::Count => found.files.iter().map(count).collect(),
-        };
-        if lines.is_empty() {
-            lines.push("No matches found".to_owned());
-            if !args.regex && looks_like_regex(&args.pattern) {
-                notes.push("[the pattern was taken as text; set regex to search for a regular expression]".to_owned());
-            }
-        }
-        Ok(self.0.bounded(&lines, &notes).into())
     }
-}
-
-fn files(found: &GrepOutcome) -> Vec<String> {
-    let paths: BTreeSet<&VPath> = found.files.iter().map(|file| &file.path).collect();
-    paths.into_iter().map(ToString::to_string).collect()
+    Ok(files.bounded(&lines, &notes).into())
 }
 
 fn count(file: &GrepFile) -> String {
@@ -181,11 +138,8 @@ fn content(file: &GrepFile) -> Vec<String> {
 
 /// Whether text that was not found is likelier meant as a regular expression.
 fn looks_like_regex(pattern: &str) -> bool {
-    let escapes = ["\\.", "\\w", "\\W", "\\d", "\\D", "\\s", "\\S", "\\b", "\\B", "\\(", "\\)", "\\{", "\\["];
-    pattern.contains('|')
-        || pattern.contains(".*")
-        || pattern.contains(".+")
-        || escapes.iter().any(|e| pattern.contains(e))
+    let signs = "| .* .+ \\. \\w \\W \\d \\D \\s \\S \\b \\B \\( \\) \\{ \\[";
+    signs.split(' ').any(|sign| pattern.contains(sign))
 }
 
 #[cfg(test)]

@@ -1,0 +1,65 @@
+# To be sourced: chooses where builds go, so that dependencies are built once and not once a run.
+#
+# CI_CACHE names the folder, ~/.cache/deepagents-ci otherwise. Below it there is one target directory for each lock file,
+# compiler and profile; the last two are kept. It holds dependencies only: what is made of this checkout is removed when
+# a run begins and when it ends, for a checkout's files may be older than what another checkout left. A run that finds the
+# directory in use, or no place for it, builds in target/ of the checkout and is merely slower.
+
+CI_CACHE=${CI_CACHE:-${XDG_CACHE_HOME:-${HOME:-/nowhere}/.cache}/deepagents-ci}
+cache_place=
+
+# Compiled dependencies: place, size, time of the last change.
+cache_list() {
+    (cd "$cache_place/target" && find . \( -path '*/deps/*' -o -path '*/build/*/out/*' \) -type f \
+        \( -name '*.rlib' -o -name '*.rmeta' -o -name '*.so' -o -name '*.a' \) ! -name 'libdeepagents*' \
+        -printf '%p %s %T@\n' | LC_ALL=C sort)
+}
+
+cache_open() {
+    if ! mkdir -p "$CI_CACHE" 2>/dev/null || [ ! -w "$CI_CACHE" ]; then
+        echo "cache: none, $CI_CACHE cannot be written"
+        return
+    fi
+    local key
+    key=$({ rustc -vV; cat Cargo.lock; sed -n '/^\[profile/,$p' Cargo.toml; env | LC_ALL=C sort | grep -E '^(CARGO_(PROFILE|ENCODED)|RUSTFLAGS)' || true; } |
+        sha256sum | cut -c 1-16)
+    # The lock is beside the directory: it outlives a directory that is removed.
+    exec 9>>"$CI_CACHE/$key.lock"
+    if ! flock -n 9; then
+        exec 9>&-
+        echo "cache: in use by another run; building in target/"
+        return
+    fi
+    touch "$CI_CACHE/$key.lock"
+    cache_place=$CI_CACHE/$key
+    if [ -e "$cache_place/target" ] &&
+        { [ ! -s "$cache_place/list" ] || cache_list | LC_ALL=C comm -13 - "$cache_place/list" | grep -q .; }; then
+        echo "cache: what is in $cache_place is not what was left there; made again"
+        rm -rf "$cache_place/target"
+    fi
+    mkdir -p "$cache_place/target"
+    export CARGO_TARGET_DIR=$cache_place/target
+    cargo clean -q --workspace --locked
+    echo "cache: $cache_place ($(du -sh "$CARGO_TARGET_DIR" | cut -f 1))"
+}
+
+# Leaves dependencies alone, and no more than two target directories of at most 4 GB.
+cache_close() {
+    [ -n "$cache_place" ] || return 0
+    echo "cache: left for the next run in $cache_place"
+    cargo clean -q --workspace --locked || rm -rf "$CARGO_TARGET_DIR"
+    rm -rf "$CARGO_TARGET_DIR/doc" "$CARGO_TARGET_DIR/tmp"
+    if [ -d "$CARGO_TARGET_DIR" ] && [ "$(du -sm "$CARGO_TARGET_DIR" | cut -f 1)" -gt 4096 ]; then
+        rm -rf "$CARGO_TARGET_DIR"
+    fi
+    if [ -d "$CARGO_TARGET_DIR" ]; then
+        cache_list >"$cache_place/list.new" && mv "$cache_place/list.new" "$cache_place/list"
+    fi
+    local lock
+    find "$CI_CACHE" -maxdepth 1 -name '*.lock' -printf '%T@ %p\n' | sort -rn | tail -n +3 | cut -d ' ' -f 2- |
+        while read -r lock; do
+            # What is in use stays.
+            (flock -n 8 && rm -rf "${lock%.lock}") 8>>"$lock" || true
+        done
+    exec 9>&-
+}

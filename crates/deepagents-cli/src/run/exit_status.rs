@@ -1,0 +1,193 @@
+//! What a run came to, in an exit code and a line.
+
+use std::time::Duration;
+
+use deepagents::core::run::{Budget, BudgetKind, BudgetUsage};
+use deepagents::{FinishReason, ModelError, RunError, RunInput};
+
+use super::recording::Recording;
+use crate::exit::Exit;
+use crate::render::style::{count, first_line, grouped};
+use crate::render::{Ending, Tally};
+use crate::{duration, model_choice, money};
+
+/// Options of a run that goes on where another has ended.
+const NEXT: &str = "--continue \"Go on\"";
+/// Options of a run that goes on with what another has left unfinished.
+const REST: &str = "--continue";
+/// Characters of an error of a provider that are shown.
+const SHOWN: usize = 600;
+
+/// What a run may take, and what its errors may refer to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Limits {
+    /// Calls of models.
+    pub(crate) turns: Option<u32>,
+    /// Tokens of prompts and answers.
+    pub(crate) tokens: Option<u64>,
+    /// US dollars.
+    pub(crate) cost: Option<f64>,
+    /// Time.
+    pub(crate) time: Option<Duration>,
+    /// Where the key came from.
+    pub(crate) key_variable: Option<&'static str>,
+    /// The thread, where it is kept.
+    pub(crate) thread: Option<String>,
+    /// What stands between the run and the world.
+    pub(crate) recording: Recording,
+}
+
+impl Limits {
+    /// The input with what is left of the limits after so much time.
+    pub(super) fn apply(&self, input: RunInput, elapsed: Duration) -> RunInput {
+        let mut budget = Budget::default();
+        if let Some(turns) = self.turns {
+            budget = budget.model_calls(turns.into());
+        }
+        if let Some(tokens) = self.tokens {
+            budget = budget.tokens(tokens);
+        }
+        if let Some(cost) = self.cost {
+            budget = budget.cost(cost);
+        }
+        if let Some(time) = self.time {
+            budget = budget.time(time.saturating_sub(elapsed));
+        }
+        self.recording.attach(input).budget(budget)
+    }
+}
+
+/// The exit code, and what to say unless everything is done.
+pub(super) fn from_ending(ending: &Ending, limits: &Limits) -> (Exit, Option<String>) {
+    let outcome = match &ending.result {
+        Ok(outcome) => outcome,
+        Err(error) => return (Exit::Failed, Some(failure(error, limits))),
+    };
+    let so_far = so_far(&ending.tally);
+    let (exit, words) = match &outcome.stop {
+        FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended => return (Exit::Done, None),
+        FinishReason::StepLimit => {
+            let turns = limits.turns.map_or(outcome.spent.model_calls, u64::from);
+            (Exit::Failed, spent(&count(turns, "model call"), "", "--max-turns", limits))
+        }
+        FinishReason::Budget(kind) => (Exit::Failed, budget(*kind, &outcome.spent, limits)),
+        FinishReason::TokenLimit => (
+            Exit::Failed,
+            "the last answer was cut off by its token limit; the task may be unfinished. Raise it with \
+             --max-answer-tokens"
+                .to_owned(),
+        ),
+        FinishReason::Empty => (Exit::Failed, "the model ended without an answer".to_owned()),
+        FinishReason::Refused => (Exit::Failed, "the model or its provider declined the task".to_owned()),
+        FinishReason::Interrupted => waiting(ending, outcome.questions().len(), limits),
+        FinishReason::Cancelled => (Exit::Interrupted, then(format!("interrupted {so_far}"), NEXT, limits)),
+        FinishReason::Deadline => {
+            let limit = limits.time.map(|time| format!(" of {}", duration::show(time))).unwrap_or_default();
+            (Exit::TimeUp, raise(format!("the time{limit} was up {so_far}"), "--timeout", limits))
+        }
+        other => (Exit::Failed, format!("the run ended early: {}", other.reason())),
+    };
+    (exit, Some(words))
+}
+
+/// A run that has spent what it may.
+fn budget(kind: BudgetKind, so_far: &BudgetUsage, limits: &Limits) -> String {
+    match (kind, limits.tokens, limits.cost) {
+        (BudgetKind::Tokens, Some(most), _) => {
+            let taken = format!(" with {} spent", grouped(so_far.usage.total()));
+            spent(&count(most, "token"), &taken, "--max-tokens", limits)
+        }
+        (BudgetKind::Cost, _, Some(most)) => {
+            let taken = format!(" with {} spent", money::show(so_far.cost));
+            spent(&money::show(most), &taken, "--max-cost", limits)
+        }
+        // That of an unfinished run that is gone on with, or of a recorded one.
+        _ => {
+            let words = format!(
+                "stopped because {}, with {} and {} spent; the task may be unfinished",
+                FinishReason::Budget(kind).reason(),
+                count(so_far.usage.total(), "token"),
+                count(so_far.tool_calls, "tool call"),
+            );
+            then(words, NEXT, limits)
+        }
+    }
+}
+
+/// What to say at a limit that an option sets.
+fn spent(limit: &str, taken: &str, option: &str, limits: &Limits) -> String {
+    raise(format!("stopped at its limit of {limit}{taken}; the task may be unfinished"), option, limits)
+}
+
+/// How to go on from a limit that an option sets.
+fn raise(words: String, option: &str, limits: &Limits) -> String {
+    match &limits.thread {
+        Some(_) => format!("{}, or raise it with {option}", then(words, NEXT, limits)),
+        None => format!("{words}. Raise it with {option}"),
+    }
+}
+
+/// How to go on, where the conversation is kept.
+fn then(words: String, how: &str, limits: &Limits) -> String {
+    if limits.thread.is_none() {
+        return words;
+    }
+    let stop = if words.ends_with('?') { "" } else { "." };
+    format!("{words}{stop} Go on with `deepagents run {how}`")
+}
+
+/// A run that nobody is left to decide for.
+fn waiting(ending: &Ending, calls: usize, limits: &Limits) -> (Exit, String) {
+    let calls = count(calls as u64, "call");
+    let kept = match &limits.thread {
+        Some(thread) => format!("go on with `deepagents run --resume {thread} --approve ask`"),
+        None => "nothing of it is kept".to_owned(),
+    };
+    if ending.interrupted {
+        return (Exit::Interrupted, format!("interrupted before {calls} had been decided on; {kept}"));
+    }
+    (Exit::Failed, format!("the input ended before {calls} had been decided on; {kept}"))
+}
+
+/// How far the run came.
+fn so_far(tally: &Tally) -> String {
+    let calls = count(tally.model_calls, "model call");
+    let tools = count(tally.tools_done, "tool call");
+    let stays = if tally.tools_done > 0 { "; what was written stays" } else { "" };
+    format!("after {calls} and {tools}{stays}")
+}
+
+fn failure(error: &RunError, limits: &Limits) -> String {
+    let Some(model) = error.error.as_model() else { return error.to_string() };
+    let said = one_line(&model.to_string());
+    let words = match model {
+        // These say themselves what could not be reached.
+        ModelError::Transport(info) => one_line(&info.to_string()),
+        ModelError::Auth(info) => match limits.key_variable {
+            Some(variable) => format!("{said}; {}", about_key(variable, info.status)),
+            None => said,
+        },
+        ModelError::Invalid(info) if matches!(info.status, Some(404 | 405 | 501)) => {
+            format!("{said}; check the model's name and the address")
+        }
+        ModelError::RateLimited(_) | ModelError::Overloaded(_) | ModelError::Truncated(_) => said,
+        // It would be the same again.
+        _ => return said,
+    };
+    then(words, REST, limits)
+}
+
+/// What to do about a key that was not accepted.
+fn about_key(variable: &str, status: Option<u16>) -> String {
+    match status {
+        _ if model_choice::env(variable).is_none() => format!("set the key in {variable}"),
+        Some(402 | 429) => format!("check the account of the key in {variable}"),
+        Some(403) => format!("check what the key in {variable} may be used for"),
+        _ => format!("check the key in {variable}"),
+    }
+}
+
+/// The words of a provider in a line that fits a terminal.
+fn one_line(text: &str) -> String {
+    first_line(&text.split_whitespace().collect::<Vec<_>>().join(" "), SHOWN)
+}

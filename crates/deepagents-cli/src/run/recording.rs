@@ -1,0 +1,103 @@
+//! Writing a run down, and playing it again.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow};
+use deepagents::core::run::RunObserver;
+use deepagents::recording::{Completeness, RecordingError, Replay, RunRecorder};
+use deepagents::{Event, FinishReason, RunInput};
+
+use super::exit_status::{self, Limits};
+use crate::exit::Exit;
+use crate::render::{Ending, Renderer};
+
+/// Whether a run is recorded or played.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Recording {
+    /// Neither.
+    #[default]
+    None,
+    /// All is written down.
+    Record(Arc<RunRecorder>),
+    /// All is played.
+    Replay(Arc<Replay>),
+}
+
+impl Recording {
+    /// Begins a recording, with what it takes to make the agent again.
+    pub(super) async fn record(file: &Path, options: serde_json::Value) -> Result<Self> {
+        let shown = file.display();
+        let recorder = RunRecorder::create_with(file, options).await.map_err(|error| match error {
+            RecordingError::Open { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
+                anyhow!("`{shown}` exists already and is not overwritten; give --record another file")
+            }
+            RecordingError::Open { source, .. } => anyhow!("the recording `{shown}` cannot be created: {source}"),
+            other => anyhow!("{other}"),
+        })?;
+        Ok(Self::Record(recorder))
+    }
+
+    /// The input of a run that is recorded or played.
+    pub(super) fn attach(&self, input: RunInput) -> RunInput {
+        let tap: Arc<dyn RunObserver> = match self {
+            Self::None => return input,
+            Self::Record(recorder) => recorder.clone(),
+            Self::Replay(replay) => replay.clone(),
+        };
+        input.observer(tap)
+    }
+
+    /// Waits until all is written.
+    pub(super) async fn finish(&self) -> Result<(), RecordingError> {
+        match self {
+            Self::Record(recorder) => recorder.finish().await,
+            Self::None | Self::Replay(_) => Ok(()),
+        }
+    }
+
+    /// The exit code, and what to say unless everything is done.
+    pub(super) fn exit_status(&self, ending: &Ending, limits: &Limits) -> (Exit, Option<String>) {
+        let Self::Replay(replay) = self else { return exit_status::from_ending(ending, limits) };
+        if let Err(divergence) = replay.finish() {
+            return (Exit::Failed, Some(format!("the replay diverges from the recording: {divergence}")));
+        }
+        match replay.recording().completeness() {
+            Completeness::Halted(FinishReason::Deadline) => {
+                (Exit::TimeUp, Some("here the time of the recorded run was up".to_owned()))
+            }
+            Completeness::Halted(_) => (Exit::Interrupted, Some("here the recorded run was interrupted".to_owned())),
+            Completeness::Unfinished => {
+                (Exit::Failed, Some("the recording ends here, before its run came to an end".to_owned()))
+            }
+            _ => exit_status::from_ending(ending, limits),
+        }
+    }
+}
+
+/// Shows a replay as the recorded run was shown: what comes only because the recording ends is left out, and how it ended
+/// comes from the recording.
+pub(super) struct Played<'a> {
+    pub(super) replay: &'a Replay,
+    pub(super) renderer: &'a mut dyn Renderer,
+}
+
+impl Renderer for Played<'_> {
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        if self.replay.has(event) { self.renderer.event(event) } else { Ok(()) }
+    }
+
+    fn notice(&mut self, text: &str) -> io::Result<()> {
+        self.renderer.notice(text)
+    }
+
+    fn end(&mut self, ending: &Ending) -> io::Result<()> {
+        if self.replay.divergence().is_none() {
+            for event in self.replay.unplayed() {
+                self.renderer.event(&event)?;
+            }
+        }
+        self.renderer.end(ending)
+    }
+}

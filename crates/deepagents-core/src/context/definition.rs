@@ -1,0 +1,86 @@
+//! What an agent is made of.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::env::{Clock, Ids};
+use crate::error::Result;
+use crate::journal::Journal;
+use crate::machine::Budget;
+use crate::middleware::DynMiddleware;
+use crate::model::{ChatModel, ModelSettings, SystemBlock, ToolSpec};
+use crate::state::Schema;
+use crate::store::Store;
+use crate::structured::ResponseFormat;
+use crate::tool::DynTool;
+
+/// What an agent is made of.
+pub struct AgentDefinition {
+    pub(crate) name: String,
+    pub(crate) model: Arc<dyn ChatModel>,
+    pub(crate) stack: Arc<[Arc<dyn DynMiddleware>]>,
+    pub(crate) tools: BTreeMap<String, Arc<dyn DynTool>>,
+    /// By name, so that the prefix sent to a model is the same from run to run.
+    pub(crate) specs: Vec<Arc<ToolSpec>>,
+    pub(crate) system: Vec<SystemBlock>,
+    pub(crate) schema: Arc<Schema>,
+    pub(crate) settings: ModelSettings,
+    pub(crate) format: Option<ResponseFormat>,
+    pub(crate) max_model_calls: u32,
+    pub(crate) budget: Budget,
+    pub(crate) journal: Option<Arc<dyn Journal>>,
+    pub(crate) store: Option<Arc<dyn Store>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn Ids>,
+}
+
+impl AgentDefinition {
+    /// The agent's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Arc<dyn ChatModel> {
+        &self.model
+    }
+
+    /// The middlewares in their final order.
+    pub fn middlewares(&self) -> impl Iterator<Item = &Arc<dyn DynMiddleware>> {
+        self.stack.iter()
+    }
+
+    /// The tools on offer, by name.
+    pub fn tools(&self) -> &[Arc<ToolSpec>] {
+        &self.specs
+    }
+
+    /// The static part of the system prompt.
+    pub fn system(&self) -> &[SystemBlock] {
+        &self.system
+    }
+
+    /// The channels of the state.
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    pub(crate) fn journal(&self) -> Result<&Arc<dyn Journal>> {
+        self.journal.as_ref().ok_or_else(|| {
+            crate::error::Error::Input(
+                "threads need a journal; give the builder one with `.journal(...)`, such as `MemoryJournal`".to_owned(),
+            )
+        })
+    }
+}
+
+impl std::fmt::Debug for AgentDefinition {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Agent")
+            .field("name", &self.name)
+            .field("model", &self.model.name())
+            .field("middlewares", &self.stack.iter().map(|m| m.name()).collect::<Vec<_>>())
+            .field("tools", &self.tools.keys().collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}

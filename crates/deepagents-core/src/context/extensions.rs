@@ -1,0 +1,35 @@
+//! Values that the application gives to hooks and tools.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Values found by their type.
+#[derive(Clone, Default)]
+pub(crate) struct Extensions {
+    values: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
+}
+
+impl Extensions {
+    pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
+        self.values.insert(TypeId::of::<T>(), Arc::new(value));
+    }
+
+    /// These, and of the others those that these do not have.
+    pub(crate) fn over(mut self, others: &Self) -> Self {
+        for (key, value) in &others.values {
+            self.values.entry(*key).or_insert_with(|| value.clone());
+        }
+        self
+    }
+
+    pub(crate) fn get<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.values.get(&TypeId::of::<T>())?.downcast_ref()
+    }
+}
+
+impl std::fmt::Debug for Extensions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Extensions").field("len", &self.values.len()).finish()
+    }
+}

@@ -1,0 +1,205 @@
+//! What hooks and tools know of the run.
+
+mod budget_tracker;
+mod definition;
+mod emitter;
+mod extensions;
+mod model_call;
+mod observer;
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::env::{Clock, Ids};
+use crate::error::Result;
+use crate::event::EventKind;
+use crate::ids::CallId;
+use crate::machine::BudgetUsage;
+use crate::message::{self, HistoryVersion, Messages, PendingCall, ToolCall};
+use crate::model::{ChatModel, ModelOutput, ModelRequest};
+use crate::state::{Channel, State};
+use crate::status::FinishReason;
+use crate::store::Store;
+use crate::tool::{DynTool, coerce_call};
+
+pub(crate) use budget_tracker::BudgetTracker;
+pub use definition::AgentDefinition;
+pub(crate) use emitter::Emitter;
+pub(crate) use extensions::Extensions;
+pub(crate) use model_call::call_model;
+pub(crate) use observer::SharedObserver;
+pub use observer::{InputRecord, ModelCall, RunObserver, RunStart};
+
+/// What hooks and tools know of the run: a version of the state, and how to reach the rest. Owned and `Clone`.
+///
+/// The state is that of the moment the hook or call began. It changes by what is returned, never in place.
+///
+/// ```
+/// use deepagents_core::middleware::{HookOutput, before_model};
+/// let watched = before_model(|cx| async move {
+///     cx.custom("turn", serde_json::json!({"agent": cx.agent_name(), "messages": cx.messages().len()})).await;
+///     Ok(HookOutput::next())
+/// });
+/// ```
+#[derive(Clone)]
+pub struct Context {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) state: State,
+    /// The turn that streamed pieces of an answer belong to.
+    pub(crate) turn: u32,
+    pub(crate) stop: Option<FinishReason>,
+}
+
+/// What all contexts of one agent's run have in common.
+pub(crate) struct Shared {
+    pub(crate) agent: Arc<AgentDefinition>,
+    pub(crate) run: Arc<str>,
+    pub(crate) thread: Option<String>,
+    pub(crate) path: Arc<[String]>,
+    pub(crate) events: Emitter,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) budget: Arc<BudgetTracker>,
+    pub(crate) extensions: Extensions,
+    pub(crate) observer: Option<SharedObserver>,
+    /// Counts the tries of the current turn, so that pieces of a failed one can be told apart.
+    pub(crate) attempt: std::sync::atomic::AtomicU32,
+    /// The last history that was found fit for a provider.
+    pub(crate) passed: std::sync::Mutex<Option<HistoryVersion>>,
+}
+
+impl Context {
+    /// The state.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The value of a channel; empty if no middleware declares it.
+    pub fn get<C: Channel>(&self) -> C::Value {
+        self.state.get::<C>().cloned().unwrap_or_default()
+    }
+
+    /// The conversation.
+    pub fn messages(&self) -> &Messages {
+        self.state.messages()
+    }
+
+    /// The agent's name.
+    pub fn agent_name(&self) -> &str {
+        &self.shared.agent.name
+    }
+
+    /// Names of the agent's tools, sorted.
+    pub fn tool_names(&self) -> Vec<&str> {
+        self.shared.agent.tools.keys().map(String::as_str).collect()
+    }
+
+    /// The run.
+    pub fn run_id(&self) -> &str {
+        &self.shared.run
+    }
+
+    /// The thread, when there is one.
+    pub fn thread(&self) -> Option<&str> {
+        self.shared.thread.as_deref()
+    }
+
+    /// Where the agent is in the tree: empty for the main one.
+    pub fn path(&self) -> &[String] {
+        &self.shared.path
+    }
+
+    /// The long-term store, when the agent has one.
+    pub fn store(&self) -> Option<&Arc<dyn Store>> {
+        self.shared.agent.store.as_ref()
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.shared.agent.clock
+    }
+
+    /// The maker of ids.
+    pub fn ids(&self) -> &Arc<dyn Ids> {
+        &self.shared.agent.ids
+    }
+
+    /// A tool of the agent.
+    pub fn tool(&self, name: &str) -> Option<&Arc<dyn DynTool>> {
+        self.shared.agent.tools.get(name)
+    }
+
+    /// The well-formed calls of the last answer that have no result, in `after_model` hooks, with the arguments that
+    /// their tools will see.
+    pub fn open_calls(&self) -> Vec<(CallId, ToolCall)> {
+        // The answer that made them has been counted already.
+        let turn = self.turn.saturating_sub(1);
+        let open = message::pending(self.messages()).into_iter().filter_map(|open| {
+            let tool = self.tool(open.call.name());
+            match coerce_call(open.call, tool) {
+                PendingCall::Valid(call) => Some((open.index, call)),
+                PendingCall::Invalid(_) => None,
+            }
+        });
+        open.map(|(index, call)| (CallId { path: self.path().to_vec(), turn, index }, call)).collect()
+    }
+
+    /// A value that the application gave with [`RunInput::with`](crate::run::RunInput::with).
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.shared.extensions.get()
+    }
+
+    /// How many blocks of the system prompt are the same for every request of this agent; they come first.
+    pub fn static_system_blocks(&self) -> usize {
+        self.shared.agent.system.len()
+    }
+
+    /// What the agent and those below it have spent in this run.
+    pub fn spent(&self) -> BudgetUsage {
+        self.shared.budget.spent()
+    }
+
+    /// Why the run is about to end, in `after_agent` hooks; nothing elsewhere.
+    pub fn stop(&self) -> Option<&FinishReason> {
+        self.stop.as_ref()
+    }
+
+    /// Is cancelled when the run is; long work watches it.
+    pub fn cancellation(&self) -> &CancellationToken {
+        &self.shared.cancel
+    }
+
+    /// Tells the application something. Waits while nobody reads the events of the run.
+    pub async fn custom(&self, name: impl Into<String>, data: serde_json::Value) {
+        let name = name.into();
+        self.emit(|| EventKind::Custom { name, data }).await;
+    }
+
+    /// Asks a model something beside the conversation, such as for a summary. Its tokens count; its words are neither told
+    /// as the agent's nor stored.
+    ///
+    /// # Errors
+    /// When the model fails, or the request holds a history that providers refuse.
+    pub async fn invoke_model(&self, model: &Arc<dyn ChatModel>, request: ModelRequest) -> Result<ModelOutput> {
+        model_call::invoke_aside(self, model, request).await
+    }
+
+    pub(crate) async fn emit(&self, kind: impl FnOnce() -> EventKind) {
+        self.shared.events.emit(&self.shared.path, kind).await;
+    }
+
+    pub(crate) fn at(shared: &Arc<Shared>, state: &State, turn: u32) -> Self {
+        Self { shared: shared.clone(), state: state.clone(), turn, stop: None }
+    }
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context")
+            .field("agent", &self.agent_name())
+            .field("run", &self.run_id())
+            .field("thread", &self.thread())
+            .field("path", &self.path())
+            .finish_non_exhaustive()
+    }
+}

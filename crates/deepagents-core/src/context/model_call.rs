@@ -1,0 +1,76 @@
+//! One call of a model: the innermost part of the stack around model calls.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use futures_util::StreamExt;
+
+use super::{Context, observer};
+use crate::error::Result;
+use crate::event::EventKind;
+use crate::message::{self, Messages};
+use crate::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelRequest};
+
+/// Checks what has been added since the last call; a history that was changed otherwise is checked as a whole.
+fn check_history(cx: &Context, messages: &Messages) -> Result<()> {
+    let passed = cx.shared.passed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    message::check(messages, passed.map_or(0, |mark| messages.shared_with(&mark)))?;
+    *cx.shared.passed.lock().unwrap_or_else(PoisonError::into_inner) = Some(messages.mark());
+    Ok(())
+}
+
+/// Asks the model and tells the run's events what comes. Gives the answer and the attempt it came with.
+pub(crate) async fn call_model(
+    cx: &Context,
+    model: &Arc<dyn ChatModel>,
+    request: ModelRequest,
+) -> Result<(ModelOutput, u32)> {
+    check_history(cx, &request.messages)?;
+    cx.shared.budget.begin_model_call(&**model)?;
+    let turn = cx.turn;
+    let mut attempt = cx.shared.attempt.fetch_add(1, Ordering::Relaxed);
+    cx.emit(|| EventKind::ModelStarted { model: model.name().to_owned(), turn, attempt }).await;
+    let mut events = observer::through(cx, model, false).stream(request);
+    let failure = loop {
+        let kind = match events.next().await {
+            Some(Ok(ModelEvent::Finished(output))) => {
+                cx.shared.budget.end_model_call(&cx.shared.agent.name, &**model, output.usage);
+                return Ok((*output, attempt));
+            }
+            Some(Ok(ModelEvent::Text { delta, .. })) => EventKind::TextDelta { turn, attempt, text: delta },
+            Some(Ok(ModelEvent::Reasoning { delta, .. })) => EventKind::ReasoningDelta { turn, attempt, text: delta },
+            Some(Ok(ModelEvent::ToolCall { block, name, .. })) => {
+                EventKind::ToolCallDelta { turn, attempt, block, name: Some(name), args: String::new() }
+            }
+            Some(Ok(ModelEvent::ToolArgs { block, delta })) => {
+                EventKind::ToolCallDelta { turn, attempt, block, name: None, args: delta }
+            }
+            Some(Ok(ModelEvent::Retry { error, after })) => {
+                let retry_after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+                let discarded =
+                    EventKind::AttemptDiscarded { turn, attempt, reason: error.to_string(), retry_after_ms };
+                attempt = cx.shared.attempt.fetch_add(1, Ordering::Relaxed);
+                discarded
+            }
+            Some(Err(error)) => break error,
+            None => break ModelError::truncated("the stream ended before the answer was complete"),
+        };
+        cx.emit(|| kind).await;
+    };
+    let reason = failure.to_string();
+    cx.emit(|| EventKind::AttemptDiscarded { turn, attempt, reason, retry_after_ms: 0 }).await;
+    Err(failure.into())
+}
+
+/// Asks a model beside the conversation: counted like any call, but no piece of the answer is told as the agent's.
+pub(super) async fn invoke_aside(
+    cx: &Context,
+    model: &Arc<dyn ChatModel>,
+    request: ModelRequest,
+) -> Result<ModelOutput> {
+    message::check(&request.messages, 0)?;
+    cx.shared.budget.begin_model_call(&**model)?;
+    let output = observer::through(cx, model, true).invoke(request).await?;
+    cx.shared.budget.end_model_call(&cx.shared.agent.name, &**model, output.usage);
+    Ok(output)
+}

@@ -1,0 +1,133 @@
+//! What may stand between a run and the world: recorders, and what plays recordings.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_core::future::BoxFuture;
+use futures_core::stream::BoxStream;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::{AgentDefinition, Context};
+use crate::error::Result;
+use crate::event::Event;
+use crate::interrupt::Decision;
+use crate::machine::Budget;
+use crate::message::Message;
+use crate::middleware::{ToolNext, ToolRequest, ToolResponse};
+use crate::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest};
+
+/// Stands between a run, its sub-agents included, and what is outside of it: every model call and every tool call passes
+/// through it, and it sees every event. Given with [`RunInput::observer`](crate::run::RunInput::observer); runs that a tool starts on its own, such as those
+/// in the background, have none.
+pub trait RunObserver: Send + Sync + 'static {
+    /// A run begins or goes on; an error ends it.
+    ///
+    /// # Errors
+    /// When the run is none that the tap can be part of.
+    fn begin(&self, beginning: RunStart<'_>) -> Result<()>;
+
+    /// Makes a model call, or answers in the model's place.
+    fn model(
+        self: Arc<Self>,
+        call: ModelCall,
+        model: &Arc<dyn ChatModel>,
+        request: ModelRequest,
+    ) -> BoxStream<'static, Result<ModelEvent, ModelError>>;
+
+    /// Makes a tool call with everything around it, or answers in its place.
+    fn tool(self: Arc<Self>, request: ToolRequest, next: ToolNext) -> BoxFuture<'static, Result<ToolResponse>>;
+
+    /// Something happened. Called in the order of the events, before anybody can read them; it must not block.
+    fn event(&self, event: &Event);
+}
+
+/// A run that begins or goes on.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct RunStart<'a> {
+    /// The main agent.
+    pub agent: &'a AgentDefinition,
+    /// What the run is given.
+    pub input: InputRecord,
+    /// Whether nothing was said in its thread before.
+    pub fresh: bool,
+    /// Whether it begins from an earlier position of its thread.
+    pub rewinds: bool,
+    /// Ends the run.
+    pub cancel: CancellationToken,
+}
+
+/// A model call about to be made.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ModelCall {
+    /// The agent that asks.
+    pub path: Arc<[String]>,
+    /// Count of model answers in the agent's thread.
+    pub turn: u32,
+    /// Whether it is asked beside the conversation, with [`Context::invoke_model`].
+    pub aside: bool,
+}
+
+/// What a run is given, as data. Values for hooks and tools, the time limit and the lease are not part of it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct InputRecord {
+    /// Messages to begin with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<Message>,
+    /// Changes to the state, channel by channel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub update: Vec<(String, Value)>,
+    /// The thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
+    /// What it may spend beside time.
+    #[serde(default, skip_serializing_if = "Budget::is_unlimited")]
+    pub budget: Budget,
+    /// Whether an unfinished run is gone on with.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub resume: bool,
+    /// Answers to questions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<(String, Decision)>,
+}
+
+#[derive(Clone)]
+pub(crate) struct SharedObserver(pub(crate) Arc<dyn RunObserver>);
+
+impl fmt::Debug for SharedObserver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RunObserver")
+    }
+}
+
+/// A model as it is asked through a tap.
+struct ObservedModel {
+    observer: Arc<dyn RunObserver>,
+    call: ModelCall,
+    model: Arc<dyn ChatModel>,
+}
+
+impl ChatModel for ObservedModel {
+    fn name(&self) -> &str {
+        self.model.name()
+    }
+
+    fn profile(&self) -> ModelProfile {
+        self.model.profile()
+    }
+
+    fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        self.observer.clone().model(self.call.clone(), &self.model, request)
+    }
+}
+
+/// The model as the run asks it.
+pub(crate) fn through(cx: &Context, model: &Arc<dyn ChatModel>, aside: bool) -> Arc<dyn ChatModel> {
+    let Some(SharedObserver(observer)) = &cx.shared.observer else { return model.clone() };
+    let call = ModelCall { path: cx.shared.path.clone(), turn: cx.turn, aside };
+    Arc::new(ObservedModel { observer: observer.clone(), call, model: model.clone() })
+}

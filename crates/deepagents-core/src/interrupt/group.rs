@@ -1,0 +1,60 @@
+//! Questions of one turn as one pause, in the shape that clients of other implementations know.
+
+use serde_json::{Value, json};
+
+use super::{ActionRequest, Decision, DecisionError};
+
+/// The open questions of one turn of one agent.
+///
+/// ```
+/// use deepagents_core::interrupt::Interrupt;
+/// # fn f(outcome: deepagents_core::run::Outcome) {
+/// for interrupt in Interrupt::group(outcome.questions()) {
+///     println!("{}", interrupt.to_json());
+/// }
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interrupt {
+    /// The questions, in order of their calls.
+    pub questions: Vec<ActionRequest>,
+}
+
+impl Interrupt {
+    /// Groups open questions by agent and turn.
+    pub fn group(mut questions: Vec<ActionRequest>) -> Vec<Self> {
+        questions.sort_by(|a, b| (&a.call, &a.id).cmp(&(&b.call, &b.id)));
+        let mut out: Vec<Self> = Vec::new();
+        for question in questions {
+            let same = |last: &Self| {
+                last.questions
+                    .last()
+                    .is_some_and(|q| q.call.path == question.call.path && q.call.turn == question.call.turn)
+            };
+            match out.last_mut() {
+                Some(last) if same(last) => last.questions.push(question),
+                _ => out.push(Self { questions: vec![question] }),
+            }
+        }
+        out
+    }
+
+    /// `{"action_requests":[{"name","args","description"}],"review_configs":[{"action_name","allowed_decisions"}]}`.
+    pub fn to_json(&self) -> Value {
+        let requests = self.questions.iter().map(|q| json!({"name": q.tool, "args": q.args, "description": q.text}));
+        let configs = self.questions.iter().map(|q| json!({"action_name": q.tool, "allowed_decisions": q.allowed}));
+        json!({"action_requests": requests.collect::<Vec<_>>(), "review_configs": configs.collect::<Vec<_>>()})
+    }
+
+    /// Reads decisions given in the order of the questions.
+    ///
+    /// # Errors
+    /// When there are more or fewer than questions, or one is no decision.
+    pub fn decisions(&self, given: Vec<Value>) -> Result<Vec<(String, Decision)>, DecisionError> {
+        if given.len() != self.questions.len() {
+            return Err(DecisionError::Count { given: given.len(), open: self.questions.len() });
+        }
+        let pairs = self.questions.iter().zip(given);
+        pairs.map(|(question, value)| Ok((question.id.clone(), Decision::from_json(value, &question.tool)?))).collect()
+    }
+}

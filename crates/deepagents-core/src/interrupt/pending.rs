@@ -1,0 +1,123 @@
+//! Open interrupts of a state: reading, answering, forgetting them.
+
+use super::{
+    ActionRequest, ActionRequestChange, ActionRequests, ActionReview, Decision, DecisionError, PausedChange,
+    PausedChild, PausedChildren,
+};
+use crate::env::Timestamp;
+use crate::ids::CallId;
+use crate::machine::{Machine, Open};
+use crate::state::{ChannelError, State, Update};
+
+/// Why a call did not end: it waits for answers.
+#[derive(Debug)]
+pub struct PendingInterrupt {
+    pub(crate) questions: Vec<ActionRequest>,
+    /// The sub-agent that asks, if the call runs one.
+    pub(crate) child: Option<Box<PausedChild>>,
+}
+
+impl PendingInterrupt {
+    /// What the call asks, itself or below it.
+    pub fn questions(&self) -> &[ActionRequest] {
+        &self.questions
+    }
+
+    /// A sub-agent waits: `place` is the call that runs it, what that call names it, and its path.
+    pub(crate) fn child(
+        place: (CallId, String, Vec<String>),
+        state: &State,
+        given: &State,
+        (machine, open): (Machine, Open),
+    ) -> Result<Self, ChannelError> {
+        let (call, label, path) = place;
+        let (given, left) = (given.to_json(true)?, state.to_json(true)?);
+        let child = PausedChild { call, label, path, given, state: left, machine, open };
+        Ok(Self { questions: open_questions(state).cloned().collect(), child: Some(Box::new(child)) })
+    }
+}
+
+/// The turn that waits gets another number, and so do its calls and what is asked about them.
+pub(crate) fn renumber(state: &mut State, turn: u32) -> Result<(), ChannelError> {
+    let asked = state.get::<ActionRequests>().cloned().unwrap_or_default();
+    let paused = state.get::<PausedChildren>().cloned().unwrap_or_default();
+    let mut update = Update::none();
+    if !asked.is_empty() {
+        let mut changes = vec![ActionRequestChange::Clear];
+        for ActionReview { mut question, answer } in asked.into_values() {
+            // Where a sub-agent is in the tree does not change.
+            if question.call.path.is_empty() {
+                let rest = question.id.strip_prefix(&question.call.to_string()).unwrap_or_default().to_owned();
+                question.call.turn = turn;
+                question.id = format!("{}{rest}", question.call);
+            }
+            let answer = answer.map(|answer| ActionRequestChange::Decide(question.id.clone(), answer));
+            changes.push(ActionRequestChange::Request(Box::new(question)));
+            changes.extend(answer);
+        }
+        update = update.with::<ActionRequests>(changes);
+    }
+    if !paused.is_empty() {
+        let again = paused.into_values().map(|mut child| {
+            child.call.turn = turn;
+            PausedChange::Put(Box::new(child))
+        });
+        update = update.with::<PausedChildren>([PausedChange::Clear].into_iter().chain(again).collect());
+    }
+    state.apply(&update)
+}
+
+/// The questions of a state that have no answer.
+pub(crate) fn open_questions(state: &State) -> impl Iterator<Item = &ActionRequest> {
+    let asked = state.get::<ActionRequests>().into_iter().flat_map(|asked| asked.values());
+    asked.filter(|asked| asked.answer.is_none()).map(|asked| &asked.question)
+}
+
+/// The answers that a state holds for a part of the tree, as changes for the sub-agent there.
+pub(crate) fn answers_below(state: &State, path: &[String]) -> Vec<ActionRequestChange> {
+    let asked = state.get::<ActionRequests>().into_iter().flat_map(|asked| asked.values());
+    asked
+        .filter(|asked| asked.question.call.path.starts_with(path))
+        .filter_map(|ActionReview { question, answer }| {
+            Some(ActionRequestChange::Decide(question.id.clone(), answer.clone()?))
+        })
+        .collect()
+}
+
+/// Answers as changes, every one of them or none, with those that time has given.
+pub(crate) fn answers_to(
+    state: &State,
+    answers: Vec<(String, Decision)>,
+    now: Timestamp,
+) -> Result<Vec<ActionRequestChange>, DecisionError> {
+    let asked = state.get::<ActionRequests>().cloned().unwrap_or_default();
+    let mut changes = Vec::new();
+    for (id, decision) in answers {
+        let Some(ActionReview { question, answer }) = asked.get(&id) else {
+            let open = open_questions(state).map(|q| q.id.clone()).collect();
+            return Err(DecisionError::Unknown { id, open });
+        };
+        let twice = changes.iter().any(|c| matches!(c, ActionRequestChange::Decide(other, _) if *other == id));
+        if answer.is_some() || twice {
+            return Err(DecisionError::Answered { id });
+        }
+        question.check(&decision, now)?;
+        changes.push(ActionRequestChange::Decide(id, decision));
+    }
+    for question in open_questions(state).filter(|q| q.is_expired(now)) {
+        let message = Some("nobody decided in time".to_owned());
+        changes.push(ActionRequestChange::Decide(question.id.clone(), Decision::Reject { message }));
+    }
+    Ok(changes)
+}
+
+/// Forgets what is asked, for a state that another run begins with.
+pub(crate) fn forget_asked(state: &mut State) -> Result<(), ChannelError> {
+    if state.get::<ActionRequests>().is_some_and(|asked| !asked.is_empty()) {
+        state.apply(&Update::new::<ActionRequests>(vec![ActionRequestChange::Clear]))?;
+    }
+    if state.get::<PausedChildren>().is_some_and(|paused| !paused.is_empty()) {
+        state.apply(&Update::new::<PausedChildren>(vec![PausedChange::Clear]))?;
+    }
+    Ok(())
+}

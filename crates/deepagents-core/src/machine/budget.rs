@@ -1,0 +1,168 @@
+//! What a run may spend.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::message::Usage;
+use crate::status::{BudgetKind, FinishReason};
+
+/// What a run and all agents below it may spend together; what is not set is not limited.
+///
+/// Every request to a model counts: those of sub-agents, those of agents in the background that the run has started,
+/// those for summaries, and those whose answer a middleware threw away; one that the model's client repeats by itself
+/// after a failure counts once. Tokens are those that the providers report. The budget is looked at before a request is
+/// sent and before a tool is called. What is under way then is finished, so tokens and cost may come out above their
+/// limit by what was under way. A run whose budget is spent ends through its `after_agent` hooks, with a [`FinishReason`] that
+/// names the budget; its state is kept and its history whole.
+///
+/// A sub-agent may have a budget of its own beside the one it shares. A run that is resumed goes on with what its budget
+/// had left, except that its time begins anew; what a process that was killed had spent since the last step of the main
+/// agent is not known.
+///
+/// ```
+/// use std::time::Duration;
+/// use deepagents_core::run::{Budget, RunInput};
+/// let budget = Budget::default().tokens(500_000).tool_calls(200).time(Duration::from_secs(600));
+/// let input = RunInput::new("Tidy up.").budget(budget);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Budget {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) time: Option<Duration>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) model_calls: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tool_calls: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) input_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) output_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cost: Option<f64>,
+}
+
+impl Budget {
+    /// Ends the run after this time, with [`FinishReason::Deadline`]. What is under way then is cancelled.
+    #[must_use]
+    pub fn time(mut self, time: Duration) -> Self {
+        self.time = Some(time);
+        self
+    }
+
+    /// Ends the run after so many requests to models, with [`FinishReason::StepLimit`].
+    #[must_use]
+    pub fn model_calls(mut self, calls: u64) -> Self {
+        self.model_calls = Some(calls);
+        self
+    }
+
+    /// Makes so many calls of tools and no more: further ones are answered with an error, and the agent that made them
+    /// ends with [`BudgetKind::ToolCalls`].
+    #[must_use]
+    pub fn tool_calls(mut self, calls: u64) -> Self {
+        self.tool_calls = Some(calls);
+        self
+    }
+
+    /// Ends the run after so many prompt tokens, cached or not.
+    #[must_use]
+    pub fn input_tokens(mut self, tokens: u64) -> Self {
+        self.input_tokens = Some(tokens);
+        self
+    }
+
+    /// Ends the run after so many tokens of answers.
+    #[must_use]
+    pub fn output_tokens(mut self, tokens: u64) -> Self {
+        self.output_tokens = Some(tokens);
+        self
+    }
+
+    /// Ends the run after so many tokens of prompts and answers together.
+    #[must_use]
+    pub fn tokens(mut self, tokens: u64) -> Self {
+        self.tokens = Some(tokens);
+        self
+    }
+
+    /// Ends the run once its model calls have cost so much, in the currency of the models'
+    /// [prices](crate::model::ModelProfile::price). A model without a price is an error then.
+    #[must_use]
+    pub fn cost(mut self, cost: f64) -> Self {
+        self.cost = Some(cost);
+        self
+    }
+
+    /// Whether nothing is limited.
+    pub fn is_unlimited(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// This, and of the other what this does not say.
+    pub(crate) fn or(self, other: &Self) -> Self {
+        Self {
+            time: self.time.or(other.time),
+            model_calls: self.model_calls.or(other.model_calls),
+            tool_calls: self.tool_calls.or(other.tool_calls),
+            input_tokens: self.input_tokens.or(other.input_tokens),
+            output_tokens: self.output_tokens.or(other.output_tokens),
+            tokens: self.tokens.or(other.tokens),
+            cost: self.cost.or(other.cost),
+        }
+    }
+
+    /// Refuses what makes no sense.
+    pub(crate) fn check(&self) -> Result<(), BudgetError> {
+        match self.cost {
+            Some(cost) if !cost.is_finite() || cost < 0.0 => Err(BudgetError(cost)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Why no further request may be sent, after so much.
+    pub(crate) fn spent(&self, spent: &BudgetUsage) -> Option<FinishReason> {
+        let reached = |limit: Option<u64>, spent: u64| limit.is_some_and(|limit| spent >= limit);
+        if reached(self.model_calls, spent.model_calls) {
+            return Some(FinishReason::StepLimit);
+        }
+        let kind = match spent.usage {
+            usage if reached(self.input_tokens, usage.input) => BudgetKind::InputTokens,
+            usage if reached(self.output_tokens, usage.output) => BudgetKind::OutputTokens,
+            usage if reached(self.tokens, usage.total()) => BudgetKind::Tokens,
+            _ if self.cost.is_some_and(|limit| spent.cost >= limit) => BudgetKind::Cost,
+            _ => return None,
+        };
+        Some(FinishReason::Budget(kind))
+    }
+}
+
+/// A budget that makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error("a budget's cost must be a number of 0 or more, got {0}")]
+pub struct BudgetError(f64);
+
+/// What a run and all agents below it have spent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct BudgetUsage {
+    /// Requests to models.
+    pub model_calls: u64,
+    /// Calls of tools that were made.
+    pub tool_calls: u64,
+    /// Tokens.
+    pub usage: Usage,
+    /// Cost of the calls of models whose price is known.
+    pub cost: f64,
+}
+
+/// A budget and what was spent of it, to be kept with a thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct BudgetState {
+    pub(crate) budget: Budget,
+    pub(crate) spent: BudgetUsage,
+}

@@ -1,0 +1,443 @@
+//! What a run does next: decisions without waiting, clocks or I/O, so that they can be stored and tested alone.
+
+mod budget;
+mod open_turn;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::StopReason;
+use crate::status::FinishReason;
+
+pub(crate) use budget::BudgetState;
+pub use budget::{Budget, BudgetError, BudgetUsage};
+pub(crate) use open_turn::{Open, committed};
+
+/// The decisions of a run so far. Serialisable: a stored machine and the state it was stored with go on together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    phase: Phase,
+    /// Model answers in the thread so far; numbers the turns.
+    turn: u32,
+    /// Model calls of this run so far.
+    calls: u32,
+    /// Model calls this run may make.
+    limit: u32,
+    /// Ways to the model since it was last asked: hooks that lead in circles without asking it are ended too.
+    #[serde(default)]
+    idle: u32,
+    /// Why the run is about to end.
+    stop: FinishReason,
+    /// What the run may spend and has spent, where that is limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ledger: Option<Box<BudgetState>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Phase {
+    BeforeAgent,
+    BeforeModel,
+    Model,
+    AfterModel,
+    Tools,
+    AfterAgent,
+    Finished,
+}
+
+/// Where a run goes after a hook. Anything but `Continue` skips the hooks of the phase that have not run.
+///
+/// ```
+/// use deepagents_core::middleware::{HookOutput, JumpTo, after_agent};
+/// use deepagents_core::message::Message;
+/// /// Asks once more where the answer is short.
+/// let longer = after_agent(|cx| async move {
+///     let short = cx.messages().len() < 4 && cx.messages().last().is_some_and(|answer| answer.text().len() < 80);
+///     Ok(if short { HookOutput::message(Message::harness("Say more.")).and_go(JumpTo::Model) } else { HookOutput::next() })
+/// });
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JumpTo {
+    /// On, as if nothing had been said.
+    #[default]
+    Continue,
+    /// To the next model call, `before_model` hooks first.
+    Model,
+    /// To the calls of the last answer that have no result.
+    Tools,
+    /// To the end, `after_agent` hooks first; from `after_agent`, straight out.
+    End,
+}
+
+impl JumpTo {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Continue => "continue",
+            Self::Model => "model",
+            Self::Tools => "tools",
+            Self::End => "end",
+        }
+    }
+}
+
+/// A hook asked for a way that the run cannot go.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{from} asked for `{jump_to}`, but {reason}")]
+pub struct RouteError {
+    /// The phase of the hook.
+    pub from: &'static str,
+    /// Where it wanted to go.
+    pub jump_to: &'static str,
+    /// Why not.
+    pub reason: &'static str,
+}
+
+/// What a change of the state by an application stands for: the run goes on with what follows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Node {
+    /// The input of a run: the model is asked next, after the hooks at the beginning.
+    Input,
+    /// An answer of the model: the hooks after it follow, with the questions that they ask, and its calls are made.
+    Model,
+    /// The results of calls: the model is asked next.
+    Tools,
+    /// The end: there is nothing left to go on with.
+    End,
+}
+
+/// What the driver has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NextStep {
+    /// Run the `before_agent` hooks.
+    BeforeAgent,
+    /// Run the `before_model` hooks.
+    BeforeModel,
+    /// Ask the model; the answer gets this turn number.
+    Model {
+        /// The turn.
+        turn: u32,
+    },
+    /// Run the `after_model` hooks.
+    AfterModel,
+    /// Run the calls without a result of the last answer.
+    Tools {
+        /// The turn the calls belong to.
+        turn: u32,
+    },
+    /// Run the `after_agent` hooks.
+    AfterAgent,
+    /// End.
+    Finish(FinishReason),
+}
+
+/// What the driver sees after a phase.
+#[derive(Clone, Debug, Default)]
+pub struct StepInput {
+    /// Calls of the last answer that have no result.
+    pub pending: usize,
+    /// Whether the last answer had calls at all.
+    pub had_calls: bool,
+    /// Whether the last answer said nothing.
+    pub empty: bool,
+    /// Why the model stopped.
+    pub stop: StopReason,
+    /// Whether an answer in a given shape is wanted and still missing.
+    pub shape_missing: bool,
+    /// Whether somebody has something to say at the next model call.
+    pub steered: bool,
+}
+
+impl Machine {
+    /// A run that begins, on a thread with so many model answers.
+    pub fn new(turn: u32, limit: u32) -> Self {
+        Self { phase: Phase::BeforeAgent, turn, calls: 0, limit, idle: 0, stop: FinishReason::Done, ledger: None }
+    }
+
+    /// A run that goes on as if a part of it had just been done, on a thread with so many model answers.
+    pub(crate) fn after(node: Node, turn: u32, limit: u32) -> Self {
+        let phase = match node {
+            Node::Input => Phase::BeforeAgent,
+            Node::Model => Phase::AfterModel,
+            Node::Tools => Phase::BeforeModel,
+            Node::End => Phase::Finished,
+        };
+        Self {
+            phase,
+            stop: if node == Node::End { FinishReason::Ended } else { FinishReason::Done },
+            ..Self::new(turn, limit)
+        }
+    }
+
+    /// Model answers in the thread so far.
+    pub fn turn(&self) -> u32 {
+        self.turn
+    }
+
+    /// Model calls of this run so far.
+    pub fn calls(&self) -> u32 {
+        self.calls
+    }
+
+    /// Why the run is about to end; meaningful in `after_agent` and later.
+    pub(crate) fn stop(&self) -> &FinishReason {
+        &self.stop
+    }
+
+    /// The input holds so many answers of a model.
+    pub(crate) fn turns_given(&mut self, turns: u32) {
+        self.turn = self.turn.saturating_add(turns);
+    }
+
+    /// The next turn gets this number.
+    pub(crate) fn set_turn(&mut self, turn: u32) {
+        self.turn = turn;
+    }
+
+    /// The run may make so many model calls in all.
+    pub(crate) fn set_limit(&mut self, limit: u32) {
+        self.limit = limit;
+    }
+
+    /// What the run has spent so far.
+    pub(crate) fn keep(&mut self, ledger: Option<BudgetState>) {
+        self.ledger = ledger.map(Box::new);
+    }
+
+    /// What an earlier part of the run has left to spend.
+    pub(crate) fn ledger(&self) -> Option<&BudgetState> {
+        self.ledger.as_deref()
+    }
+
+    /// What to do.
+    pub fn next(&self) -> NextStep {
+        match self.phase {
+            Phase::BeforeAgent => NextStep::BeforeAgent,
+            Phase::BeforeModel => NextStep::BeforeModel,
+            Phase::Model => NextStep::Model { turn: self.turn },
+            Phase::AfterModel => NextStep::AfterModel,
+            // The answer that made the calls has been counted already.
+            Phase::Tools => NextStep::Tools { turn: self.turn.saturating_sub(1) },
+            Phase::AfterAgent => NextStep::AfterAgent,
+            Phase::Finished => NextStep::Finish(self.stop.clone()),
+        }
+    }
+
+    /// The hooks of the current phase have run, and the first that did not say `Continue` said `go`.
+    ///
+    /// # Errors
+    /// When the run cannot go there.
+    pub fn hooks_done(&mut self, go: JumpTo, facts: &StepInput) -> Result<(), RouteError> {
+        match (self.phase, go) {
+            // A run at its limit ends, whatever a hook wishes.
+            (Phase::AfterAgent, _) if matches!(self.stop, FinishReason::StepLimit | FinishReason::Budget(_)) => {
+                self.phase = Phase::Finished;
+            }
+            (from, JumpTo::Tools) => {
+                if facts.pending == 0 {
+                    return Err(RouteError {
+                        from: from.as_str(),
+                        jump_to: go.as_str(),
+                        reason: "no call of the last answer waits for a result",
+                    });
+                }
+                self.phase = Phase::Tools;
+            }
+            (Phase::BeforeAgent, JumpTo::Continue | JumpTo::Model) => self.go_to_model(),
+            (Phase::BeforeModel, JumpTo::Continue | JumpTo::Model) => self.phase = Phase::Model,
+            (Phase::AfterModel, JumpTo::Continue) => self.after_answer(facts),
+            (Phase::AfterModel, JumpTo::Model) => self.go_to_model(),
+            (Phase::AfterAgent, JumpTo::Continue | JumpTo::End) => self.phase = Phase::Finished,
+            (Phase::AfterAgent, JumpTo::Model) => self.go_to_model(),
+            (_, JumpTo::End) => self.end(FinishReason::Ended),
+            (Phase::Model | Phase::Tools | Phase::Finished, JumpTo::Continue | JumpTo::Model) => {}
+        }
+        Ok(())
+    }
+
+    /// The model has been asked; counted before the answer is there, so that a failing model cannot ask for ever.
+    pub fn model_asked(&mut self) {
+        self.calls = self.calls.saturating_add(1);
+        self.idle = 0;
+    }
+
+    /// The model has answered.
+    pub fn model_answered(&mut self) {
+        self.turn = self.turn.saturating_add(1);
+        self.phase = Phase::AfterModel;
+    }
+
+    /// The calls of the turn have their results: `direct` if all of them are the run's answer, `shaped` if one of them
+    /// was the answer in the shape that was asked for.
+    pub fn tools_done(&mut self, direct: bool, shaped: bool) {
+        if shaped {
+            self.end(FinishReason::Done);
+        } else if direct {
+            self.end(FinishReason::ReturnDirect);
+        } else {
+            self.go_to_model();
+        }
+    }
+
+    /// A run that has finished by itself goes on, because somebody has something to say. Returns whether it does.
+    pub fn prolong(&mut self) -> bool {
+        let by_itself = matches!(
+            self.stop,
+            FinishReason::Done
+                | FinishReason::ReturnDirect
+                | FinishReason::TokenLimit
+                | FinishReason::Empty
+                | FinishReason::Refused
+        );
+        let goes_on = self.phase == Phase::Finished && by_itself && self.calls < self.limit;
+        if goes_on {
+            self.go_to_model();
+        }
+        goes_on
+    }
+
+    /// The budget of the run is spent: it ends through the `after_agent` hooks, or where these have failed for it, now.
+    pub(crate) fn spent(&mut self, stop: FinishReason) {
+        if self.phase == Phase::AfterAgent { self.abort(stop) } else { self.end(stop) }
+    }
+
+    /// The run ends now, without further hooks.
+    pub fn abort(&mut self, stop: FinishReason) {
+        self.stop = stop;
+        self.phase = Phase::Finished;
+    }
+
+    fn after_answer(&mut self, facts: &StepInput) {
+        if facts.pending > 0 {
+            self.phase = Phase::Tools;
+        } else if facts.had_calls || facts.steered || facts.stop == StopReason::Pause {
+            self.go_to_model();
+        } else {
+            match facts.stop {
+                StopReason::MaxTokens | StopReason::ContextWindow => self.end(FinishReason::TokenLimit),
+                StopReason::Refusal => self.end(FinishReason::Refused),
+                _ if facts.shape_missing => self.go_to_model(),
+                _ if facts.empty => self.end(FinishReason::Empty),
+                _ => self.end(FinishReason::Done),
+            }
+        }
+    }
+
+    fn go_to_model(&mut self) {
+        if self.calls >= self.limit || self.idle > self.limit {
+            self.end(FinishReason::StepLimit);
+        } else {
+            self.idle = self.idle.saturating_add(1);
+            self.phase = Phase::BeforeModel;
+        }
+    }
+
+    fn end(&mut self, stop: FinishReason) {
+        self.stop = stop;
+        self.phase = Phase::AfterAgent;
+    }
+}
+
+impl Phase {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::BeforeAgent => "before_agent",
+            Self::BeforeModel => "before_model",
+            Self::Model => "model",
+            Self::AfterModel => "after_model",
+            Self::Tools => "tools",
+            Self::AfterAgent => "after_agent",
+            Self::Finished => "finished",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at_answer(limit: u32) -> Machine {
+        let mut machine = Machine::new(0, limit);
+        machine.hooks_done(JumpTo::Continue, &StepInput::default()).unwrap();
+        machine.hooks_done(JumpTo::Continue, &StepInput::default()).unwrap();
+        machine.model_asked();
+        machine.model_answered();
+        machine
+    }
+
+    fn after(facts: &StepInput) -> NextStep {
+        let mut machine = at_answer(10);
+        machine.hooks_done(JumpTo::Continue, facts).unwrap();
+        machine.next()
+    }
+
+    #[test]
+    fn calls_without_a_result_are_run() {
+        assert_eq!(
+            after(&StepInput { pending: 2, had_calls: true, ..StepInput::default() }),
+            NextStep::Tools { turn: 0 }
+        );
+    }
+
+    #[test]
+    fn calls_that_hooks_have_answered_lead_back_to_the_model() {
+        assert_eq!(after(&StepInput { had_calls: true, ..StepInput::default() }), NextStep::BeforeModel);
+    }
+
+    #[test]
+    fn a_paused_answer_is_continued() {
+        assert_eq!(after(&StepInput { stop: StopReason::Pause, ..StepInput::default() }), NextStep::BeforeModel);
+    }
+
+    #[test]
+    fn a_run_at_its_limit_ends_through_the_after_agent_hooks_and_cannot_be_prolonged() {
+        let mut machine = at_answer(1);
+        machine.hooks_done(JumpTo::Model, &StepInput::default()).unwrap();
+        assert_eq!(machine.next(), NextStep::AfterAgent);
+        machine.hooks_done(JumpTo::Model, &StepInput::default()).unwrap();
+        assert_eq!(machine.next(), NextStep::Finish(FinishReason::StepLimit));
+    }
+
+    #[test]
+    fn hooks_that_lead_in_circles_without_asking_the_model_are_ended_too() {
+        let mut machine = Machine::new(0, 3);
+        let mut rounds = 0;
+        while !matches!(machine.next(), NextStep::Finish(_)) {
+            let go = if machine.next() == NextStep::BeforeModel { JumpTo::End } else { JumpTo::Model };
+            machine.hooks_done(go, &StepInput::default()).unwrap();
+            rounds += 1;
+            assert!(rounds < 100, "the machine does not end");
+        }
+        assert_eq!(machine.next(), NextStep::Finish(FinishReason::StepLimit));
+    }
+
+    #[test]
+    fn a_finished_run_goes_on_when_prolonged_unless_a_hook_ended_it() {
+        let mut machine = at_answer(5);
+        machine.hooks_done(JumpTo::Continue, &StepInput::default()).unwrap();
+        assert!(!machine.prolong(), "it has not finished yet");
+        machine.hooks_done(JumpTo::Continue, &StepInput::default()).unwrap();
+        assert!(machine.prolong());
+        assert_eq!(machine.next(), NextStep::BeforeModel);
+        machine.hooks_done(JumpTo::End, &StepInput::default()).unwrap();
+        machine.hooks_done(JumpTo::Continue, &StepInput::default()).unwrap();
+        assert!(!machine.prolong());
+    }
+
+    #[test]
+    fn going_to_tools_without_calls_is_an_error_that_names_the_phase() {
+        let mut machine = Machine::new(0, 1);
+        let error = machine.hooks_done(JumpTo::Tools, &StepInput::default()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "before_agent asked for `tools`, but no call of the last answer waits for a result"
+        );
+    }
+
+    #[test]
+    fn a_stored_machine_goes_on_where_it_was() {
+        let machine = at_answer(3);
+        let json = serde_json::to_string(&machine).unwrap();
+        assert_eq!(serde_json::from_str::<Machine>(&json).unwrap(), machine);
+    }
+}

@@ -1,0 +1,59 @@
+//! Calls of a turn that is under way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::CallId;
+use crate::message::{Message, MessageOp, ToolMessage};
+use crate::state::{MessagesChannel, Update};
+
+/// A turn of calls under way.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Open {
+    /// Calls that began and have no result.
+    #[serde(default, with = "pairs", skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) in_doubt: BTreeMap<CallId, (String, String, bool)>,
+    /// Results that are not yet part of the conversation, and the messages that the tools added.
+    #[serde(default, with = "pairs", skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) finished: BTreeMap<CallId, (Arc<ToolMessage>, Vec<MessageOp>)>,
+    /// Channels that finished calls have changed.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) changed: BTreeSet<String>,
+}
+
+/// The results of a turn as one update: first all results, then whatever messages the tools added.
+pub(crate) fn committed(results: impl IntoIterator<Item = (Arc<ToolMessage>, Vec<MessageOp>)>) -> Update {
+    let mut ops = Vec::new();
+    let mut added = Vec::new();
+    for (message, more) in results {
+        ops.push(MessageOp::put(Message::Tool((*message).clone())));
+        added.extend(more);
+    }
+    ops.extend(added);
+    if ops.is_empty() { Update::none() } else { Update::new::<MessagesChannel>(ops) }
+}
+
+/// Maps whose keys are no strings, as lists of pairs.
+mod pairs {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<K: Serialize, V: Serialize, S: Serializer>(
+        map: &BTreeMap<K, V>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(map.iter())
+    }
+
+    pub(super) fn deserialize<'de, K, V, D>(deserializer: D) -> Result<BTreeMap<K, V>, D::Error>
+    where
+        K: Deserialize<'de> + Ord,
+        V: Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        Ok(Vec::<(K, V)>::deserialize(deserializer)?.into_iter().collect())
+    }
+}

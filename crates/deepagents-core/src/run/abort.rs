@@ -1,0 +1,77 @@
+//! What ends a run before its end.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+use tokio::time::Instant;
+
+use super::driver::Driver;
+use crate::error::{Error, Result};
+use crate::status::FinishReason;
+
+/// A run came to a halt from outside.
+pub(super) struct Halt(pub(super) FinishReason);
+
+/// Ends a step: a halt is no failure.
+pub(super) enum Break {
+    Halt(Halt),
+    /// A call waits for a decision.
+    Wait,
+    Fail(Error),
+}
+
+impl<E: Into<Error>> From<E> for Break {
+    fn from(error: E) -> Self {
+        Self::Fail(error.into())
+    }
+}
+
+impl Driver {
+    /// Waits for something, unless the run is halted first.
+    pub(super) async fn guard<T>(&self, work: impl Future<Output = T>) -> Result<T, Halt> {
+        tokio::select! {
+            biased;
+            stop = self.halted() => Err(Halt(stop)),
+            value = work => Ok(value),
+        }
+    }
+
+    /// Waits for code that is not ours: a panic in it fails the run like any other error.
+    pub(super) async fn guard_foreign<T>(&self, work: impl Future<Output = Result<T>>) -> Result<Result<T>, Halt> {
+        let work = AssertUnwindSafe(work).catch_unwind();
+        let caught = |panic: Box<dyn Any + Send>| Error::other(format!("it panicked: {}", panic_text(&*panic)));
+        self.guard(async { work.await.unwrap_or_else(|panic| Err(caught(panic))) }).await
+    }
+
+    /// Ends when the run is halted from outside.
+    pub(super) async fn halted(&self) -> FinishReason {
+        let deadline = async {
+            match self.shared.budget.deadline() {
+                // The timer ticks in milliseconds; a deadline that has passed is known at once.
+                Some(deadline) if deadline <= Instant::now() => {}
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.shared.cancel.cancelled() => {
+                // A run above may have noticed first that the time is up.
+                let late = self.shared.budget.deadline().is_some_and(|deadline| deadline <= Instant::now());
+                if late { FinishReason::Deadline } else { FinishReason::Cancelled }
+            }
+            () = deadline => FinishReason::Deadline,
+        }
+    }
+}
+
+/// What a panic said.
+pub(super) fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => text,
+        (_, Some(text)) => text,
+        _ => "it gave no reason",
+    }
+}

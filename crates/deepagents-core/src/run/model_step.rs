@@ -1,0 +1,272 @@
+//! What a model answers becomes part of the conversation, and every call keeps exactly one result.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::abort::Break;
+use super::driver::Driver;
+use super::hooks::Phase;
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::event::EventKind;
+use crate::machine::JumpTo;
+use crate::message::{self, AssistantMessage, Block, Message, MessageOp, Pending, PendingCall, ToolMessage};
+use crate::middleware::ModelNext;
+use crate::model::{ModelOutput, ModelRequest, StopReason, ToolChoice};
+use crate::state::{MessagesChannel, StructuredResponse, Update};
+
+impl Driver {
+    pub(super) async fn model(&mut self, turn: u32) -> Result<(), Break> {
+        // What was said to the model must be in the log before the model is asked.
+        self.forget_shape()?;
+        if self.log.is_waiting() || self.log.is_snapshot_due() {
+            self.log_step();
+        }
+        self.flush().await?;
+        self.log.snapshot_if_due(&self.shared.run, &self.state, &self.machine).await?;
+        let shared = self.shared.clone();
+        let parts = &shared.agent;
+        shared.attempt.store(0, Ordering::Relaxed);
+        let cx = Context::at(&shared, &self.state, turn);
+        let mut request = self.request();
+        for middleware in parts.stack.iter() {
+            let failed = |source| Error::Hook {
+                middleware: middleware.name().to_owned(),
+                hook: "modify_request",
+                source: Box::new(source),
+            };
+            let hook = async { middleware.modify_request(request, &cx).await };
+            request = self.guard_foreign(hook).await.map_err(Break::Halt)?.map_err(failed)?;
+        }
+        self.machine.model_asked();
+        let next = ModelNext::new(parts.stack.clone(), parts.model.clone(), cx);
+        let response = self.guard_foreign(next.run(request)).await.map_err(Break::Halt)??;
+        self.take_answer(turn, response.output, response.attempt)?;
+        let update = self.fit_after_answer(response.update, JumpTo::Continue)?;
+        self.update(update)?;
+        self.machine.model_answered();
+        Ok(())
+    }
+
+    fn request(&self) -> ModelRequest {
+        let parts = &self.shared.agent;
+        let mut request = ModelRequest::new(self.state.messages().clone());
+        request.system.clone_from(&parts.system);
+        request.tools.clone_from(&parts.specs);
+        request.settings.clone_from(&parts.settings);
+        if let Some(format) = &parts.format {
+            if self.shape_by_tool {
+                let spec = format.tool_spec();
+                let at = request.tools.partition_point(|t| t.name < spec.name);
+                request.tools.insert(at, Arc::new(spec));
+                request.tool_choice = ToolChoice::Any;
+            } else {
+                request.output_schema = Some(format.output_schema());
+            }
+        }
+        request
+    }
+
+    /// Makes an answer part of the conversation.
+    fn take_answer(&mut self, turn: u32, output: ModelOutput, attempt: Option<u32>) -> Result<()> {
+        let ModelOutput { mut message, usage, stop } = output;
+        let known = |id: &str| id.is_empty() || self.state.messages().by_id(id).is_some();
+        if known(&message.id) {
+            message.id = self.shared.agent.ids.next("msg");
+        }
+        distinguish_calls(&mut message.content, turn);
+        message.usage = Some(usage);
+        self.last_stop = stop.clone();
+        let shape = match &self.shared.agent.format {
+            Some(format) if !self.shape_by_tool && !message.has_calls() => format.parse(&message.text()).ok(),
+            _ => None,
+        };
+        let id = message.id.clone();
+        // An answer that a wrap made itself follows whatever was tried before.
+        let attempt = attempt.unwrap_or_else(|| self.shared.attempt.load(Ordering::Relaxed).saturating_sub(1));
+        self.update(Update::message(Message::Assistant(message)))?;
+        self.queue_event(|| EventKind::ModelFinished { turn, attempt, message: id, usage, stop });
+        if shape.is_some() {
+            self.update(Update::new::<StructuredResponse>(shape))?;
+        }
+        Ok(())
+    }
+
+    /// The answer in a wanted shape is of the last model answer only.
+    pub(super) fn forget_shape(&mut self) -> Result<()> {
+        if self.state.get::<StructuredResponse>().is_some_and(Option::is_some) {
+            self.update(Update::new::<StructuredResponse>(None))?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the history whole where a hook leads away from calls, and asks again where a wanted shape is missing.
+    pub(super) fn after_answer(&mut self, go: JumpTo) -> Result<()> {
+        if matches!(go, JumpTo::Model | JumpTo::End) {
+            return self.answer_pending(not_made);
+        }
+        let facts = self.facts(Phase::AfterModel, go);
+        let asked = facts.pending == 0 && !facts.had_calls && facts.shape_missing;
+        let cut = |stop: &StopReason| {
+            matches!(stop, StopReason::MaxTokens | StopReason::ContextWindow | StopReason::Refusal | StopReason::Pause)
+        };
+        if !asked || cut(&facts.stop) {
+            return Ok(());
+        }
+        let Some(format) = self.shared.agent.format.clone() else { return Ok(()) };
+        let text = self.state.messages().last().map(|m| m.text()).unwrap_or_default();
+        let (reason, advice) = if self.shape_by_tool {
+            ("it did not use the tool".to_owned(), format!("Give your answer by calling the tool `{}`.", format.name()))
+        } else {
+            let problem = format.parse(&text).err().unwrap_or_default();
+            let advice =
+                format!("Your answer does not fit `{}`: {problem}. Answer again, with the JSON alone.", format.name());
+            (problem, advice)
+        };
+        self.shape_refused(reason)?;
+        self.update(Update::message(Message::harness(advice)))
+    }
+
+    /// Makes a change right after an answer leave calls and results together: where the run goes elsewhere, the open
+    /// calls are answered before what the change adds.
+    pub(super) fn fit_after_answer(&self, update: Update, go: JumpTo) -> Result<Update> {
+        let Some(at) = self.state.messages().last_assistant() else { return Ok(update) };
+        let ops: Vec<MessageOp> = update.get::<MessagesChannel>().flatten().cloned().collect();
+        if ops.is_empty() || !ops.iter().all(|op| matches!(op, MessageOp::Put(_))) {
+            return Ok(update);
+        }
+        let with = |ops: Vec<MessageOp>| {
+            let mut after = self.state.messages().clone();
+            after.apply(ops);
+            after
+        };
+        let after = with(ops.clone());
+        let open = if matches!(go, JumpTo::Model | JumpTo::End) { message::pending_at(&after, at) } else { Vec::new() };
+        if open.is_empty() {
+            message::check_results(&after, at)?;
+            return Ok(update);
+        }
+        let answers = answers(&open, not_made);
+        message::check_results(&with([answers.clone(), ops].concat()), at)?;
+        Ok(Update::new::<MessagesChannel>(answers).and(update))
+    }
+
+    /// Counts a wrong answer to a wanted shape.
+    pub(super) fn shape_refused(&mut self, reason: String) -> Result<()> {
+        self.shape_tries += 1;
+        match &self.shared.agent.format {
+            Some(format) if self.shape_tries > format.max_retries() => {
+                Err(Error::Structured { name: format.name().to_owned(), tries: self.shape_tries, reason })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Answers every open call of the last answer with an error.
+    pub(super) fn answer_pending(&mut self, text: impl Fn(&PendingCall) -> String) -> Result<()> {
+        let ops = answers(&message::pending(self.state.messages()), text);
+        if ops.is_empty() { Ok(()) } else { self.update(Update::new::<MessagesChannel>(ops)) }
+    }
+
+    /// Answers the calls that an earlier process left open, in the order of the calls: the results it had come after
+    /// those of earlier calls. Results that are given for open calls are taken; what its tools said beside theirs comes
+    /// last.
+    pub(super) fn complete_turn(
+        &mut self,
+        in_doubt: &HashSet<String>,
+        why: &str,
+        late: Vec<MessageOp>,
+        given: &mut Vec<Message>,
+    ) -> Result<()> {
+        let messages = self.state.messages();
+        let open = message::pending(messages);
+        let (Some(at), false) = (messages.last_assistant(), open.is_empty()) else { return Ok(()) };
+        let mut results: Vec<(u32, MessageOp)> = Vec::new();
+        let mut ops = Vec::new();
+        for (index, message) in message::results_at(messages, at) {
+            ops.push(MessageOp::Remove(message.id().to_owned()));
+            results.push((index, MessageOp::Put(message)));
+        }
+        let text = |call: &PendingCall| {
+            if in_doubt.contains(call.provider_call_id()) {
+                unknown_outcome(call.name())
+            } else {
+                format!("The call of {} was never made: {why}.", call.name())
+            }
+        };
+        for Pending { index, call } in &open {
+            let result = take_result(given, call).unwrap_or_else(|| error_result(call, text(call)));
+            results.push((*index, MessageOp::put(Message::Tool(result))));
+        }
+        results.sort_by_key(|(index, _)| *index);
+        ops.extend(results.into_iter().map(|(_, op)| op));
+        ops.extend(late);
+        self.update(Update::new::<MessagesChannel>(ops))
+    }
+}
+
+/// Takes the result of a call out of what a run is given, before any answer there.
+fn take_result(given: &mut Vec<Message>, call: &PendingCall) -> Option<ToolMessage> {
+    let mut before_answers = given.iter().take_while(|message| message.as_assistant().is_none());
+    let at =
+        before_answers.position(|m| m.as_tool().is_some_and(|result| result.call_id == call.provider_call_id()))?;
+    match given.remove(at) {
+        Message::Tool(result) if result.name.is_empty() => Some(ToolMessage { name: call.name().to_owned(), ..result }),
+        Message::Tool(result) => Some(result),
+        _ => None,
+    }
+}
+
+/// What the model is told of a call that began in another process and did not end there.
+pub(super) fn unknown_outcome(name: &str) -> String {
+    format!("The call of {name} was running when the process ended; whether it took effect is unknown.")
+}
+
+fn not_made(call: &PendingCall) -> String {
+    format!("The call of {} was not made: the turn was ended before it.", call.name())
+}
+
+/// Error results for open calls.
+fn answers(open: &[Pending], text: impl Fn(&PendingCall) -> String) -> Vec<MessageOp> {
+    open.iter().map(|open| MessageOp::put(Message::Tool(error_result(&open.call, text(&open.call))))).collect()
+}
+
+fn error_result(call: &PendingCall, text: String) -> ToolMessage {
+    ToolMessage::error(call.provider_call_id(), call.name(), text)
+}
+
+pub(super) fn says_nothing(answer: &AssistantMessage) -> bool {
+    answer.text().trim().is_empty() && !answer.content.iter().any(|block| matches!(block, Block::Media(_)))
+}
+
+/// Gives calls without an id, or with one that an earlier call of the turn has, an id of their own.
+fn distinguish_calls(content: &mut [Block], turn: u32) {
+    // The first call with an id keeps it; fresh ids avoid those of all calls.
+    let ids = content.iter().filter_map(|block| match block {
+        Block::ToolCall(call) => Some(call.id.clone()),
+        Block::InvalidToolCall(call) => Some(call.id.clone()),
+        _ => None,
+    });
+    let mut taken: HashSet<String> = ids.collect();
+    let mut seen: HashSet<String> = HashSet::new();
+    for (index, block) in content.iter_mut().enumerate() {
+        let (id, native) = match block {
+            Block::ToolCall(call) => (&mut call.id, Some(&mut call.native)),
+            Block::InvalidToolCall(call) => (&mut call.id, None),
+            _ => continue,
+        };
+        if id.is_empty() || seen.contains(id) {
+            let mut fresh = format!("call_{turn}_{index}");
+            while !taken.insert(fresh.clone()) {
+                fresh.push('_');
+            }
+            *id = fresh;
+            // The provider's own item carries the id that does not distinguish.
+            if let Some(native) = native {
+                *native = None;
+            }
+        }
+        seen.insert(id.clone());
+    }
+}

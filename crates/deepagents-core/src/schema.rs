@@ -1,0 +1,111 @@
+//! JSON schemas: of Rust types, as short as models need them, and checks of values against them.
+
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+/// Schemas made so far: agents are built often, types are few.
+static MADE: Mutex<Option<HashMap<TypeId, Arc<Value>>>> = Mutex::new(None);
+
+/// The JSON schema of a type: subschemas inlined, without titles, number formats and null defaults, since every token
+/// of a schema is paid on every call.
+pub fn schema_of<T: JsonSchema + 'static>() -> Arc<Value> {
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    made.get_or_insert_default().entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(make::<T>())).clone()
+}
+
+fn make<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|s| {
+        s.inline_subschemas = true;
+        s.meta_schema = None;
+    });
+    let mut value = settings.into_generator().into_root_schema_for::<T>().to_value();
+    let description = value.get("description").cloned();
+    shorten(&mut value);
+    if let Value::Object(map) = &mut value {
+        map.remove("$schema");
+        // The type's own doc comment describes the Rust type, not the arguments.
+        if description.is_some() {
+            map.remove("description");
+        }
+        if !map.contains_key("properties") {
+            map.insert("type".into(), "object".into());
+            map.insert("properties".into(), Value::Object(serde_json::Map::new()));
+        }
+    }
+    value
+}
+
+fn shorten(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            if let Some(enum_values) = map.get("oneOf").and_then(enum_values) {
+                map.remove("oneOf");
+                map.insert("type".into(), "string".into());
+                map.insert("enum".into(), enum_values);
+            }
+            if map.get("title").is_some_and(Value::is_string) {
+                map.remove("title");
+            }
+            if map
+                .get("format")
+                .and_then(Value::as_str)
+                .is_some_and(|f| f.starts_with("uint") || f.starts_with("int") || f == "float" || f == "double")
+            {
+                map.remove("format");
+            }
+            if map.get("default").is_some_and(Value::is_null) {
+                map.remove("default");
+            }
+            map.values_mut().for_each(shorten);
+        }
+        Value::Array(items) => items.iter_mut().for_each(shorten),
+        _ => {}
+    }
+}
+
+/// The words of an enum whose variants are documented, which comes as one schema a variant.
+fn enum_values(variants: &Value) -> Option<Value> {
+    let word = |v: &Value| v.get("const").filter(|c| c.is_string()).cloned();
+    variants.as_array()?.iter().map(word).collect::<Option<Vec<_>>>().map(Value::Array)
+}
+
+/// A JSON schema, compiled at its first use.
+#[derive(Debug)]
+pub struct SchemaCheck {
+    schema: Arc<Value>,
+    compiled: OnceLock<Result<jsonschema::Validator, String>>,
+}
+
+impl SchemaCheck {
+    /// Holds a schema.
+    pub fn new(schema: Arc<Value>) -> Self {
+        Self { schema, compiled: OnceLock::new() }
+    }
+
+    /// The schema.
+    pub fn schema(&self) -> &Arc<Value> {
+        &self.schema
+    }
+
+    /// Checks a value.
+    ///
+    /// # Errors
+    /// What is wrong with it, every problem with its place; or that the schema itself is not one.
+    pub fn check(&self, value: &Value) -> Result<(), String> {
+        let compiled = self.compiled.get_or_init(|| jsonschema::validator_for(&self.schema).map_err(|e| e.to_string()));
+        let validator = compiled.as_ref().map_err(|e| format!("the schema is not valid: {e}"))?;
+        let problems: Vec<String> = validator
+            .iter_errors(value)
+            .map(|e| {
+                let at = e.instance_path().to_string();
+                if at.is_empty() { e.to_string() } else { format!("{e} at `{at}`") }
+            })
+            .collect();
+        if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
+    }
+}

@@ -1,0 +1,311 @@
+//! Recording what is about to be changed.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::sync::Arc;
+
+use deepagents_core::state::{State, Update};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, readlinkat, statat};
+use rustix::io::Errno;
+
+use super::Root;
+use super::open::{At, DIRECTORY, SAFE, failed, version_of};
+use super::resolve::{Last, real_of};
+use super::walk::Base;
+use super::write::Target;
+use crate::path::is_component;
+use crate::undo::{Actor, Change, Database, FileVersion, ThreadLog, Tx, UndoError, UndoStore, hash_of, hash_stream};
+use crate::{FsError, VPath, Version, WriteMode, Written};
+
+/// How often a change is begun anew when somebody changes the file in between.
+const MAX_RACES: usize = 16;
+
+/// Where the changes in a directory are recorded.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    pub(super) database: Database,
+    /// Names the directory there.
+    pub(super) directory: String,
+    sync: bool,
+}
+
+/// Where the changes of a thread in a directory are recorded.
+#[derive(Debug)]
+pub(super) struct ThreadRecorder {
+    recorder: Arc<Recorder>,
+    log: ThreadLog,
+}
+
+/// What was found at a place, the mark of that very version, and its content where it is to be stored.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) version: FileVersion,
+    pub(super) host: Option<Version>,
+    pub(super) content: Vec<u8>,
+}
+
+impl From<UndoError> for FsError {
+    fn from(error: UndoError) -> Self {
+        let reason = format!("what it held cannot be kept ({error}), so it was not changed");
+        Self::io(&VPath::root(), io::ErrorKind::Other, reason)
+    }
+}
+
+/// A change by the agent.
+fn by_agent(path: VPath, before: FileVersion, after: FileVersion) -> Change {
+    Change::new(Actor::Agent, path, before, after)
+}
+
+impl Recorder {
+    pub(super) fn open(root: &Path, store: &UndoStore, sync: bool) -> io::Result<Self> {
+        let database = Database::new(store)?;
+        if database.options.file.starts_with(root) {
+            let inside = "what is changed in it would be kept inside of it; keep it elsewhere";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, inside));
+        }
+        let directory = hash_of(root.as_os_str().as_encoded_bytes()).chars().take(16).collect();
+        Ok(Self { database, directory, sync })
+    }
+
+    /// Records the changes of the thread of a state.
+    pub(super) fn thread_recorder(self: &Arc<Self>, state: &State) -> Option<ThreadRecorder> {
+        let log = ThreadLog::in_state(state, &self.directory)?;
+        Some(ThreadRecorder { recorder: self.clone(), log })
+    }
+}
+
+impl ThreadRecorder {
+    /// Records changes before they are made.
+    fn announce(
+        &self,
+        path: &VPath,
+        changes: impl FnOnce(&Tx<'_>) -> Result<Vec<Change>, FsError>,
+    ) -> Result<RangeInclusive<u64>, FsError> {
+        let Recorder { database, sync, .. } = &*self.recorder;
+        let done = database.write(*sync, |tx| Ok(tx.append(&self.log, &changes(tx)?)?));
+        // The database knows of no path.
+        done.map_err(|error: FsError| if error.path().is_root() { error.map_path(|_| path.clone()) } else { error })
+    }
+
+    /// Records what became of them. What fails here is worked out from the files when it is needed.
+    fn settle(&self, changes: &RangeInclusive<u64>, done: bool) {
+        let _ = self.recorder.database.write(false, |tx| tx.settle(&self.log, changes, done));
+    }
+
+    fn max_file(&self) -> u64 {
+        self.recorder.database.options.max_file
+    }
+}
+
+impl Root {
+    /// Writes a file and records what it held.
+    pub(super) fn write_recorded(
+        &self,
+        path: &VPath,
+        data: &[u8],
+        mode: &WriteMode,
+        recorder: &ThreadRecorder,
+    ) -> Result<Written, FsError> {
+        let is_directory = || FsError::IsDirectory(path.clone());
+        for _ in 0..MAX_RACES {
+            let place = self.walk(path, Last::Follow)?;
+            let real = real_of(path, &place)?;
+            let name = place.name.as_deref().ok_or_else(is_directory)?;
+            let seen = if place.missing() == 0 {
+                look(path, &place.directory, name, recorder.max_file())?
+            } else {
+                Seen::new(FileVersion::Absent)
+            };
+            match &seen.version {
+                FileVersion::Directory { .. } => return Err(is_directory()),
+                FileVersion::Link { .. } => continue,
+                _ => mode.check(path, seen.host.as_ref())?,
+            }
+            let mut made: Vec<VPath> = real.ancestors().take(place.missing()).collect();
+            made.reverse();
+            let after = new_version(data, &seen.version, recorder.max_file());
+            let noted = recorder.announce(path, |tx| {
+                tx.put(&seen.version, &seen.content)?;
+                tx.put(&after, data)?;
+                let directory = FileVersion::Directory { mode: None };
+                let made = made.into_iter().map(|at| by_agent(at, FileVersion::Absent, directory.clone()));
+                Ok(made.chain([by_agent(real.clone(), seen.version, after)]).collect())
+            })?;
+            let place = if place.missing() == 0 { Ok(place) } else { self.locate(path, Last::Create) };
+            let written = place.and_then(|place| {
+                if real_of(path, &place)? != real {
+                    return Err(FsError::Changed(path.clone()));
+                }
+                let name = place.name.as_deref().ok_or_else(is_directory)?;
+                let target = Target { path, directory: &place.directory, name };
+                self.replace(&target, data, mode, Some(&seen.host), None)
+            });
+            match written {
+                Ok(version) => {
+                    recorder.settle(&noted, true);
+                    return Ok(Written { update: recorder.log.advance(*noted.end()), version });
+                }
+                Err(error) => {
+                    let changed = matches!(error, FsError::Changed(_));
+                    // Where the disk is waited for, it may have failed with the file in its place.
+                    if changed || !self.options.sync {
+                        recorder.settle(&noted, false);
+                    }
+                    // What it is to be based on may hold for the new version as well.
+                    if !changed || matches!(mode, WriteMode::IfVersion(_)) {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Err(FsError::Changed(path.clone()))
+    }
+
+    /// Deletes, and records what is deleted.
+    pub(super) fn remove_recorded(&self, path: &VPath, recorder: &ThreadRecorder) -> Result<Update, FsError> {
+        for _ in 0..MAX_RACES {
+            let place = self.locate(path, Last::NoFollow)?;
+            let Some(name) = &place.name else { return Err(FsError::Fixed(path.clone())) };
+            let real = real_of(path, &place)?;
+            let seen = look(path, &place.directory, name, recorder.max_file())?;
+            let host = seen.host.clone();
+            let top = match &seen.version {
+                FileVersion::Absent => return Err(FsError::NotFound(path.clone())),
+                FileVersion::Directory { .. } => match openat(&place.directory, name, DIRECTORY, Mode::empty()) {
+                    Err(Errno::LOOP | Errno::NOTDIR | Errno::NOENT) => continue,
+                    top => Some(top.at(path)?),
+                },
+                _ => None,
+            };
+            let noted = recorder.announce(path, |tx| {
+                tx.put(&seen.version, &seen.content)?;
+                let own = by_agent(real, seen.version, FileVersion::Absent);
+                let Some(fd) = top else { return Ok(vec![own]) };
+                let base = Base { fd, path: own.path.clone(), kernel: self.options.kernel_resolution };
+                record_tree(own, &base, tx, &recorder.recorder.database.options)
+            })?;
+            match self.remove_at(path, &place, host.as_ref()) {
+                Ok(()) => {
+                    recorder.settle(&noted, true);
+                    return Ok(recorder.log.advance(*noted.end()));
+                }
+                Err(FsError::Changed(_)) => recorder.settle(&noted, false),
+                // Of a directory a part may be gone.
+                Err(error) => return Err(error),
+            }
+        }
+        Err(FsError::Changed(path.clone()))
+    }
+}
+
+impl Seen {
+    fn new(version: FileVersion) -> Self {
+        Self { version, host: None, content: Vec::new() }
+    }
+}
+
+/// What is at a place; contents up to a limit are to be stored.
+pub(super) fn look(path: &VPath, directory: impl AsFd, name: &OsStr, limit: u64) -> Result<Seen, FsError> {
+    let host = match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(host) => host,
+        Err(Errno::NOENT) => return Ok(Seen::new(FileVersion::Absent)),
+        Err(errno) => return Err(failed(path, errno)),
+    };
+    let version = match FileType::from_raw_mode(host.st_mode) {
+        FileType::Directory => FileVersion::Directory { mode: Some(host.st_mode & 0o7777) },
+        FileType::Symlink => match readlinkat(&directory, name, Vec::new()).at(path)?.into_string() {
+            Ok(target) => FileVersion::Link { target },
+            Err(_) => FileVersion::unrecorded("it is a link whose target is no text"),
+        },
+        FileType::RegularFile => {
+            match openat(&directory, name, OFlags::RDONLY | OFlags::NOFOLLOW | SAFE, Mode::empty()) {
+                Ok(fd) => return look_into(path, fd, limit),
+                Err(Errno::ACCESS) => FileVersion::unrecorded("it cannot be read"),
+                Err(Errno::NOENT) => return Ok(Seen::new(FileVersion::Absent)),
+                Err(errno) => return Err(failed(path, errno)),
+            }
+        }
+        _ => FileVersion::unrecorded("it is neither a file nor a directory"),
+    };
+    Ok(Seen { host: Some(version_of(&host)), ..Seen::new(version) })
+}
+
+fn look_into(path: &VPath, fd: OwnedFd, limit: u64) -> Result<Seen, FsError> {
+    let before = fstat(&fd).at(path)?;
+    let (mut file, mut content) = (File::from(fd), Vec::new());
+    if u64::try_from(before.st_size).unwrap_or(0) <= limit {
+        (&mut file).take(limit.saturating_add(1)).read_to_end(&mut content).at(path)?;
+    }
+    // Nothing is left to read where all of it was.
+    let (hash, size) = hash_stream(content.as_slice().chain(&mut file)).at(path)?;
+    // One that was written to meanwhile is not what was read: its mark fits nothing.
+    let after = fstat(&file).at(path)?;
+    let (bits, before, after) = (before.st_mode & 0o7777, version_of(&before), version_of(&after));
+    let host = if before == after { after } else { Version::new("changed while it was read") };
+    let stored = size == content.len() as u64 && size <= limit;
+    Ok(Seen { version: FileVersion::File { hash, size, mode: bits, stored }, host: Some(host), content })
+}
+
+/// A content that is about to be written.
+fn new_version(data: &[u8], before: &FileVersion, limit: u64) -> FileVersion {
+    let size = data.len() as u64;
+    let mode = match before {
+        FileVersion::File { mode, .. } => *mode,
+        _ => 0o644,
+    };
+    FileVersion::File { hash: hash_of(data), size, mode, stored: size <= limit }
+}
+
+/// All that is about to be deleted with a directory; the directory's own change comes last.
+fn record_tree(mut own: Change, base: &Base, tx: &Tx<'_>, limits: &UndoStore) -> Result<Vec<Change>, FsError> {
+    let (mut bytes, mut files) = (limits.max_tree, limits.max_tree_files);
+    let (mut found, mut left_out) = (Vec::new(), false);
+    let mut todo = vec![String::new()];
+    while let Some(relative) = todo.pop() {
+        let directory = match base.open(&relative, OFlags::RDONLY | OFlags::DIRECTORY) {
+            Ok(directory) => directory,
+            Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => continue,
+            Err(errno) => return Err(failed(&own.path, errno)),
+        };
+        for entry in Dir::read_from(&directory).at(&own.path)? {
+            let entry = entry.at(&own.path)?;
+            let raw = entry.file_name();
+            if matches!(raw.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            if files == 0 {
+                left_out = true;
+                break;
+            }
+            files -= 1;
+            let below = base.vpath(&relative);
+            let Some(name) = raw.to_str().ok().filter(|name| is_component(name)) else {
+                let child = below.child(&raw.to_string_lossy().replace(['/', '\\'], "_"));
+                let version = FileVersion::unrecorded("its name cannot be kept");
+                found.push(by_agent(child, version, FileVersion::Absent));
+                continue;
+            };
+            let child = below.child(name);
+            let limit = limits.max_file.min(bytes);
+            let seen = look(&child, &directory, OsStr::new(name), limit)?;
+            match &seen.version {
+                FileVersion::Absent => continue,
+                FileVersion::File { size, stored: true, .. } => bytes = bytes.saturating_sub(*size),
+                FileVersion::Directory { .. } if relative.is_empty() => todo.push(name.to_owned()),
+                FileVersion::Directory { .. } => todo.push(format!("{relative}/{name}")),
+                _ => {}
+            }
+            tx.put(&seen.version, &seen.content)?;
+            found.push(by_agent(child, seen.version, FileVersion::Absent));
+        }
+    }
+    if left_out {
+        own.before = FileVersion::unrecorded(format!("it held more than {} files", limits.max_tree_files));
+    }
+    found.push(own);
+    Ok(found)
+}

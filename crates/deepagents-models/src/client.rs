@@ -1,0 +1,63 @@
+//! A model behind HTTP, whatever its wire.
+
+use std::sync::Arc;
+
+use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest};
+use futures_core::stream::BoxStream;
+
+use crate::decoded::Decoded;
+use crate::http::{Endpoint, Wire, call, decode_recorded};
+
+/// A model behind HTTP: [`Anthropic`](crate::Anthropic) or [`OpenAiChat`](crate::OpenAiChat).
+#[derive(Debug)]
+pub struct HttpModel<W> {
+    pub(crate) name: String,
+    pub(crate) endpoint: Arc<Endpoint>,
+    pub(crate) wire: Arc<W>,
+    pub(crate) profile: ModelProfile,
+}
+
+impl<W> Clone for HttpModel<W> {
+    fn clone(&self) -> Self {
+        let Self { name, endpoint, wire, profile } = self;
+        Self { name: name.clone(), endpoint: endpoint.clone(), wire: wire.clone(), profile: profile.clone() }
+    }
+}
+
+#[allow(private_bounds, reason = "the wires are those of this crate")]
+impl<W: Wire> HttpModel<W> {
+    /// The body that a request is sent with.
+    ///
+    /// # Errors
+    /// [`ModelError::Invalid`] for what the provider could not take: too many cache marks, media it does not know.
+    pub fn request_body(&self, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
+        self.wire.encode(request, self.endpoint.streaming)
+    }
+
+    /// Reads a recorded answer, plain or streamed, exactly as a live one is read.
+    ///
+    /// # Errors
+    /// What a live call would fail with, retries aside.
+    pub fn decode(
+        &self,
+        status: u16,
+        headers: &reqwest::header::HeaderMap,
+        body: &[u8],
+    ) -> Result<Decoded, ModelError> {
+        decode_recorded(&*self.wire, status, headers, body)
+    }
+}
+
+impl<W: Wire> ChatModel for HttpModel<W> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn profile(&self) -> ModelProfile {
+        self.profile.clone()
+    }
+
+    fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        call(Arc::clone(&self.endpoint), Arc::clone(&self.wire) as Arc<dyn Wire>, request)
+    }
+}

@@ -1,0 +1,166 @@
+//! What the model said, as the service takes it back.
+
+use std::borrow::Cow;
+
+use deepagents_core::message::Block;
+use serde::Serialize;
+use serde::ser::Serializer;
+use serde_json::Value;
+
+use super::call_id::conform;
+use super::dialect::{Dialect, ReasoningForm};
+use super::items::{Content, Part, joined};
+use super::part::thinking_item;
+use crate::parts::TextPart;
+
+/// What the model said, as the service takes it back.
+#[derive(Serialize)]
+pub(super) struct Assistant<'a> {
+    role: &'static str,
+    content: Content<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refusal: Option<&'a str>,
+    /// What only the service itself understands: reasoning, and fields that we do not know.
+    #[serde(flatten)]
+    own: OwnFields<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<Call<'a>>,
+}
+
+impl<'a> Assistant<'a> {
+    /// The message, if it says something; `own` says whether it is this service's.
+    pub(super) fn new(blocks: &'a [Block], own: bool, dialect: &'a Dialect) -> Option<Self> {
+        let says_something = blocks.iter().any(|block| match block {
+            Block::Text(text) => !text.text.is_empty(),
+            Block::ToolCall(_) | Block::InvalidToolCall(_) => true,
+            Block::Reasoning(_) => own && dialect.reasoning != ReasoningForm::Hidden,
+            _ => false,
+        });
+        if !says_something {
+            return None;
+        }
+        let refusal =
+            |block: &&Block| own && block.native().is_some_and(|native| native.value().get("refusal").is_some());
+        let in_place = own
+            && dialect.reasoning == ReasoningForm::Content
+            && blocks.iter().any(|block| matches!(block, Block::Reasoning(_)) || content_item(block).is_some());
+        let tool_calls: Vec<_> = blocks.iter().filter_map(|block| call(block, own, dialect)).collect();
+        let texts = blocks.iter().filter(|b| b.as_text().is_some_and(|text| !text.is_empty()) && !refusal(b));
+        let text = joined(texts);
+        let refusal = blocks.iter().filter(refusal).find_map(Block::as_text);
+        let content = match text {
+            _ if in_place => Content::Parts(blocks.iter().filter_map(part).collect()),
+            text if text.is_empty() && (refusal.is_some() || !tool_calls.is_empty()) => Content::Null,
+            text => Content::Text(text),
+        };
+        let own = if own { own_fields(blocks, dialect) } else { OwnFields(Vec::new()) };
+        Some(Self { role: "assistant", content, refusal, own, tool_calls })
+    }
+}
+
+/// An item of a content array that only the service understands.
+fn content_item(block: &Block) -> Option<&Value> {
+    match block {
+        Block::ProviderItem(opaque) => Some(opaque.native.value()).filter(|item| item.get("type").is_some()),
+        _ => None,
+    }
+}
+
+/// A block as an item of a content array.
+fn part(block: &Block) -> Option<Part<'_>> {
+    match block {
+        Block::Text(text) if !text.text.is_empty() => Some(Part::Text(TextPart::new(&text.text, None))),
+        Block::Reasoning(thought) => Some(Part::Verbatim(match &thought.native {
+            Some(native) => Cow::Borrowed(native.value()),
+            None => Cow::Owned(thinking_item(&thought.text)),
+        })),
+        _ => content_item(block).map(|item| Part::Verbatim(Cow::Borrowed(item))),
+    }
+}
+
+struct OwnFields<'a>(Vec<(&'a str, OwnField<'a>)>);
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum OwnField<'a> {
+    Text(&'a str),
+    Verbatim(&'a Value),
+}
+
+impl Serialize for OwnFields<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+fn own_fields<'a>(blocks: &'a [Block], dialect: &Dialect) -> OwnFields<'a> {
+    let mut fields = Vec::new();
+    let verbatim = |value: &'a Value| {
+        let object = value.as_object().into_iter().flatten();
+        object.map(|(name, value)| (name.as_str(), OwnField::Verbatim(value)))
+    };
+    let thought = blocks.iter().find_map(|block| if let Block::Reasoning(b) = block { Some(b) } else { None });
+    if let (Some(thought), ReasoningForm::Field(field)) = (thought, dialect.reasoning) {
+        match &thought.native {
+            Some(native) if native.value().is_object() => fields.extend(verbatim(native.value())),
+            _ => fields.push((field, OwnField::Text(&thought.text))),
+        }
+    }
+    for block in blocks.iter().filter(|_| dialect.unknown_fields) {
+        if let (Block::ProviderItem(opaque), None) = (block, content_item(block)) {
+            fields.extend(verbatim(opaque.native.value()));
+        }
+    }
+    OwnFields(fields)
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Call<'a> {
+    Verbatim(&'a Value),
+    Made { id: Cow<'a, str>, r#type: &'static str, function: Function<'a> },
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    arguments: Arguments<'a>,
+}
+
+/// Arguments travel as JSON within a text.
+enum Arguments<'a> {
+    Value(&'a Value),
+    Raw(&'a str),
+}
+
+impl Serialize for Arguments<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Value(args) => serializer.collect_str(args),
+            Self::Raw(raw) => serializer.serialize_str(raw),
+        }
+    }
+}
+
+fn call<'a>(block: &'a Block, own: bool, dialect: &Dialect) -> Option<Call<'a>> {
+    let made = |id, name, arguments| {
+        let id = provider_call_id(id, own, dialect);
+        Some(Call::Made { id, r#type: "function", function: Function { name, arguments } })
+    };
+    match block {
+        Block::ToolCall(call) => match call.native.as_ref().filter(|_| own) {
+            Some(native) => Some(Call::Verbatim(native.value())),
+            None => made(&call.id, &call.name, Arguments::Value(&call.args)),
+        },
+        Block::InvalidToolCall(call) => {
+            let raw = if own && dialect.malformed_arguments { call.raw.as_str() } else { "{}" };
+            made(&call.id, if call.name.is_empty() { "unnamed" } else { call.name.as_str() }, Arguments::Raw(raw))
+        }
+        _ => None,
+    }
+}
+
+/// Ids that the service gave itself stay as they are; those of others are brought into its form.
+pub(super) fn provider_call_id<'a>(id: &'a str, own: bool, dialect: &Dialect) -> Cow<'a, str> {
+    if own { Cow::Borrowed(id) } else { conform(dialect.call_ids, id) }
+}

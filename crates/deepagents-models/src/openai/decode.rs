@@ -1,0 +1,289 @@
+//! Answers of Chat Completions, in one piece and streamed: a whole message is read as one large delta.
+
+use deepagents_core::message::{Block, Origin, ProviderBlock, ProviderItem};
+use deepagents_core::model::{ModelError, ModelEvent, StopReason};
+use serde_json::{Map, Value};
+
+use super::dialect::{Dialect, ReasoningForm};
+use super::part::{Part, Thought, Whole};
+use super::read::{is_empty, merge_detail, usage};
+use crate::decoded::Decoded;
+use crate::http::{AnswerDecoder, Flow, from_stream, merge_delta, parse_json};
+
+/// An answer that came in one piece.
+pub(super) fn whole(origin: &Origin, dialect: &Dialect, body: &[u8]) -> Result<Decoded, ModelError> {
+    let value = parse_json("the answer", body)?;
+    if !value.get("choices").is_some_and(Value::is_array) && value.get("error").is_none() {
+        return Err(ModelError::protocol("the answer has no choices"));
+    }
+    let mut answer = MessageDecoder::new(origin.clone(), dialect.clone());
+    answer.plain = true;
+    answer.chunk(value, &mut Vec::new())?;
+    if !answer.started {
+        return Err(ModelError::protocol("the answer has no choice with a message"));
+    }
+    answer.done = true;
+    answer.finish()
+}
+
+/// Folds a streamed answer.
+pub(super) struct MessageDecoder {
+    origin: Origin,
+    dialect: Dialect,
+    id: String,
+    pub(super) parts: Vec<Part>,
+    /// Fields of the message that we do not know.
+    fields: Map<String, Value>,
+    usage: Value,
+    stop: Option<String>,
+    started: bool,
+    done: bool,
+    /// Whether the answer came in one piece, where positions of calls are what counts.
+    pub(super) plain: bool,
+}
+
+/// The fields of a message in which reasoning comes as text.
+const REASONING_FIELDS: [&str; 2] = ["reasoning_content", "reasoning"];
+
+impl MessageDecoder {
+    pub(super) fn new(origin: Origin, dialect: Dialect) -> Self {
+        Self {
+            origin,
+            dialect,
+            id: String::new(),
+            parts: Vec::new(),
+            fields: Map::new(),
+            usage: Value::Null,
+            stop: None,
+            started: false,
+            done: false,
+            plain: false,
+        }
+    }
+
+    fn chunk(&mut self, mut chunk: Value, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        if chunk.get("error").is_some_and(|error| !error.is_null()) {
+            return Err(from_stream(&chunk));
+        }
+        if let Some(id) = chunk.get("id").and_then(Value::as_str).filter(|_| self.id.is_empty()) {
+            id.clone_into(&mut self.id);
+        }
+        let usage = chunk.get_mut("x_groq").and_then(|more| more.get_mut("usage")).map(Value::take);
+        for usage in [usage, chunk.get_mut("usage").map(Value::take)].into_iter().flatten() {
+            if usage.is_object() {
+                self.usage = usage;
+            }
+        }
+        let Some(choices) = chunk.get_mut("choices").and_then(Value::as_array_mut) else { return Ok(()) };
+        // One answer is asked for; more come only where an extra field asks for them.
+        let first = choices.iter_mut().find(|c| c.get("index").and_then(Value::as_u64).unwrap_or_default() == 0);
+        let Some(Value::Object(choice)) = first else { return Ok(()) };
+        if choice.get("error").is_some_and(|error| !error.is_null()) {
+            return Err(from_stream(&Value::Object(std::mem::take(choice))));
+        }
+        for key in ["delta", "message"] {
+            if let Some(Value::Object(delta)) = choice.remove(key) {
+                self.started = true;
+                self.delta(delta, out);
+            }
+        }
+        if let Some(stop) = choice.get("finish_reason").and_then(Value::as_str).filter(|stop| !stop.is_empty()) {
+            self.stop = Some(stop.to_owned());
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, mut delta: Map<String, Value>, out: &mut Vec<ModelEvent>) {
+        self.reasoning(&mut delta, out);
+        match delta.remove("content") {
+            Some(Value::String(text)) => self.text(text, out),
+            Some(Value::Array(items)) => items.into_iter().for_each(|item| self.item(item, out)),
+            _ => {}
+        }
+        if let Some(Value::String(text)) = delta.remove("refusal") {
+            self.refusal(text, out);
+        }
+        if let Some(Value::Array(calls)) = delta.remove("tool_calls") {
+            for (position, call) in calls.into_iter().enumerate() {
+                if let Value::Object(call) = call {
+                    self.call(position, call, out);
+                }
+            }
+        }
+        if let Some(Value::Object(function)) = delta.remove("function_call") {
+            // The predecessor of tool calls: one a message, without an id.
+            let mut call = Map::new();
+            call.insert("index".to_owned(), 0.into());
+            call.insert("function".to_owned(), Value::Object(function));
+            self.call(0, call, out);
+        }
+        delta.remove("role");
+        for (key, value) in delta.into_iter().filter(|(_, value)| !is_empty(value)) {
+            merge_delta(self.fields.entry(key).or_insert(Value::Null), value);
+        }
+    }
+
+    fn reasoning(&mut self, delta: &mut Map<String, Value>, out: &mut Vec<ModelEvent>) {
+        let usual = match self.dialect.reasoning {
+            ReasoningForm::Field(field) => Some(field),
+            _ => None,
+        };
+        // Some servers say the same thing in both fields.
+        let mut text = None;
+        for field in usual.into_iter().chain(REASONING_FIELDS) {
+            if let Some(Value::String(more)) = delta.remove(field)
+                && !more.is_empty()
+                && text.is_none()
+            {
+                text = Some((field, more));
+            }
+        }
+        let first = |parts: &[Part]| parts.iter().position(|part| matches!(part, Part::Reasoning(_)));
+        if let Some((field, more)) = text {
+            let block = self.thought(first(&self.parts), |thought| {
+                thought.field.get_or_insert(field);
+                thought.text.push_str(&more);
+            });
+            out.push(ModelEvent::Reasoning { block, delta: more });
+        }
+        if let Some(Value::Array(details)) = delta.remove("reasoning_details")
+            && !details.is_empty()
+        {
+            self.thought(first(&self.parts), |thought| {
+                details.into_iter().for_each(|detail| merge_detail(&mut thought.details, detail));
+            });
+        }
+    }
+
+    /// Adds to the thought at a position, or to a new one at the end.
+    fn thought(&mut self, at: Option<usize>, add: impl FnOnce(&mut Thought)) -> usize {
+        let block = at.unwrap_or_else(|| {
+            self.parts.push(Part::Reasoning(Thought::default()));
+            self.parts.len() - 1
+        });
+        if let Some(Part::Reasoning(thought)) = self.parts.get_mut(block) {
+            add(thought);
+        }
+        block
+    }
+
+    fn text(&mut self, more: String, out: &mut Vec<ModelEvent>) {
+        let is_text = |part: &Part| matches!(part, Part::Text(_));
+        let at = match self.dialect.reasoning {
+            // Items of a content array are in order, so text after a thought is another text.
+            ReasoningForm::Content => {
+                self.parts.len().checked_sub(1).filter(|_| self.parts.last().is_some_and(is_text))
+            }
+            _ => self.parts.iter().position(is_text),
+        };
+        self.more_text(at, more, Part::Text, out);
+    }
+
+    fn refusal(&mut self, more: String, out: &mut Vec<ModelEvent>) {
+        let at = self.parts.iter().position(|part| matches!(part, Part::Refusal(_)));
+        self.more_text(at, more, Part::Refusal, out);
+    }
+
+    /// Adds to the text at a position, or a new one at the end.
+    fn more_text(
+        &mut self,
+        at: Option<usize>,
+        more: String,
+        new: impl FnOnce(String) -> Part,
+        out: &mut Vec<ModelEvent>,
+    ) {
+        if more.is_empty() {
+            return;
+        }
+        let block = at.unwrap_or(self.parts.len());
+        match self.parts.get_mut(block) {
+            Some(Part::Text(text) | Part::Refusal(text)) => text.push_str(&more),
+            _ => self.parts.push(new(more.clone())),
+        }
+        out.push(ModelEvent::Text { block, delta: more });
+    }
+
+    /// An item of a content array.
+    fn item(&mut self, item: Value, out: &mut Vec<ModelEvent>) {
+        let Value::Object(mut item) = item else { return };
+        let kind = item.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+        match (kind.as_str(), item.remove(kind.as_str())) {
+            ("text", Some(Value::String(text))) => self.text(text, out),
+            ("refusal", Some(Value::String(text))) => self.refusal(text, out),
+            ("thinking", Some(thinking)) => {
+                let more = match thinking {
+                    Value::String(text) => text,
+                    Value::Array(list) => list.iter().filter_map(|t| t.get("text")?.as_str()).collect(),
+                    _ => String::new(),
+                };
+                item.remove("type");
+                let add = |thought: &mut Thought| {
+                    thought.text.push_str(&more);
+                    thought.item.extend(item.into_iter().filter(|(_, value)| !is_empty(value)));
+                };
+                let goes_on = matches!(self.parts.last(), Some(Part::Reasoning(_)));
+                let block = self.thought(self.parts.len().checked_sub(1).filter(|_| goes_on), add);
+                if !more.is_empty() {
+                    out.push(ModelEvent::Reasoning { block, delta: more });
+                }
+            }
+            (_, value) => {
+                if let Some(value) = value {
+                    item.insert(kind, value);
+                }
+                self.parts.push(Part::Item(Value::Object(item)));
+            }
+        }
+    }
+
+    fn stop_reason(&self) -> StopReason {
+        let calls = self.parts.iter().any(|part| matches!(part, Part::Call(_)));
+        let refused = self.parts.iter().any(|part| matches!(part, Part::Refusal(_)));
+        match self.stop.as_deref() {
+            Some("length" | "model_length" | "max_tokens") => StopReason::MaxTokens,
+            Some("content_filter" | "refusal") => StopReason::Refusal,
+            Some("tool_calls" | "function_call") => StopReason::ToolCalls,
+            Some("stop" | "eos" | "end_turn") | None if calls => StopReason::ToolCalls,
+            Some("stop" | "eos" | "end_turn") | None if refused => StopReason::Refusal,
+            Some("stop" | "eos" | "end_turn") | None => StopReason::End,
+            Some(other) => StopReason::Other(other.to_owned()),
+        }
+    }
+}
+
+impl AnswerDecoder for MessageDecoder {
+    fn event(&mut self, _name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
+        match data.trim() {
+            "" => return Ok(Flow::More),
+            "[DONE]" => {
+                self.done = true;
+                return Ok(Flow::Complete);
+            }
+            _ => {}
+        }
+        self.chunk(parse_json("a piece of the answer", data.as_bytes())?, out)?;
+        Ok(Flow::More)
+    }
+
+    fn finish(&mut self) -> Result<Decoded, ModelError> {
+        if !self.started || !(self.done || self.stop.is_some()) {
+            return Err(ModelError::truncated("the stream ended before the answer did"));
+        }
+        let reason = self.stop_reason();
+        let parts = std::mem::take(&mut self.parts);
+        let cut = if reason == StopReason::MaxTokens {
+            parts.iter().rposition(|part| matches!(part, Part::Call(_)))
+        } else {
+            None
+        };
+        let whole = Whole { dialect: &self.dialect, answer: &self.id, cut };
+        let mut content: Vec<Block> =
+            parts.into_iter().enumerate().map(|(at, part)| part.into_block(at, &whole)).collect();
+        let fields = std::mem::take(&mut self.fields);
+        if !fields.is_empty() {
+            content.push(Block::ProviderItem(ProviderBlock { native: ProviderItem::new(Value::Object(fields)) }));
+        }
+        let (id, origin) = (std::mem::take(&mut self.id), self.origin.clone());
+        Ok(Decoded::new(id, origin, content, usage(&self.usage), reason, self.stop.take(), self.usage.take()))
+    }
+}

@@ -1,0 +1,174 @@
+//! Requests: written by what is new in them, compared by their digests.
+
+use std::sync::Arc;
+
+use deepagents_core::model::ModelRequest;
+use serde_json::{Map, Value, json};
+
+use super::{Difference, first_difference};
+
+/// What a model is shown, as JSON: what no model sees, such as ids of messages, is left out. Requests that begin with the
+/// same messages share them.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// All but the messages.
+    fields: Arc<Map<String, Value>>,
+    messages: Vec<Arc<Hashed>>,
+    digest: String,
+}
+
+#[derive(Debug, PartialEq)]
+struct Hashed {
+    hash: String,
+    value: Value,
+}
+
+impl Hashed {
+    fn new(value: Value) -> Arc<Self> {
+        Arc::new(Self { hash: fingerprint(&value), value })
+    }
+}
+
+fn is_set(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        _ => true,
+    }
+}
+
+impl From<&ModelRequest> for Request {
+    fn from(request: &ModelRequest) -> Self {
+        let mut value = json!({
+            "system": request.system,
+            "messages": request.messages,
+            "tools": request.tools,
+            "tool_choice": request.tool_choice,
+            "parallel_tool_calls": request.parallel_tool_calls,
+            "output_schema": request.output_schema,
+            "settings": request.settings,
+            "cache": request.cache,
+        });
+        if let Some(settings) = value.get_mut("settings").and_then(Value::as_object_mut) {
+            settings.shift_remove("timeout");
+        }
+        for message in value.get_mut("messages").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(message) = message.as_object_mut() {
+                message.retain(|name, _| !matches!(name.as_str(), "id" | "usage" | "artifact"));
+            }
+        }
+        Self::from_json(value)
+    }
+}
+
+impl Request {
+    /// Reads a request as it was recorded in one piece.
+    pub(super) fn from_json(mut request: Value) -> Self {
+        let mut fields = request.as_object_mut().map(std::mem::take).unwrap_or_default();
+        let messages = match fields.shift_remove("messages") {
+            Some(Value::Array(messages)) => messages.into_iter().map(Hashed::new).collect(),
+            _ => Vec::new(),
+        };
+        // What is not set is left out, so that an option that is new to this program makes no difference unless it is used.
+        for group in ["settings", "cache"] {
+            if let Some(Value::Object(options)) = fields.get_mut(group) {
+                options.retain(|_, value| is_set(value));
+            }
+        }
+        fields.retain(|_, value| is_set(value));
+        Self::new(Arc::new(fields), messages)
+    }
+
+    fn new(fields: Arc<Map<String, Value>>, messages: Vec<Arc<Hashed>>) -> Self {
+        let hashes = messages.iter().map(|message| Value::from(message.hash.as_str())).collect();
+        let digest = fingerprint(&Value::Array(vec![fingerprint(&Value::Object((*fields).clone())).into(), hashes]));
+        Self { fields, messages, digest }
+    }
+
+    /// Says with 16 hexadecimal digits whether two requests are the same.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// What it has that the one before did not: how many messages are the same, those that follow, and the other fields
+    /// that changed, null for those that are gone.
+    pub(super) fn after(&self, before: Option<&Self>) -> (usize, Vec<Value>, Map<String, Value>) {
+        let same = before.map_or(0, |before| self.shared_messages(before));
+        let messages = self.messages.iter().skip(same).map(|message| message.value.clone()).collect();
+        let mut changed = (*self.fields).clone();
+        if let Some(before) = before {
+            changed.retain(|name, value| before.fields.get(name) != Some(value));
+            let gone = before.fields.keys().filter(|name| !self.fields.contains_key(*name));
+            changed.extend(gone.map(|name| (name.clone(), Value::Null)));
+        }
+        (same, messages, changed)
+    }
+
+    /// The request that has this in addition to the one before; nothing where that one is shorter than it must be.
+    pub(super) fn from_delta(
+        before: Option<&Self>,
+        kept: usize,
+        messages: Vec<Value>,
+        changed: Map<String, Value>,
+    ) -> Option<Self> {
+        let mut all = before.map(|before| before.messages.as_slice()).unwrap_or_default().get(..kept)?.to_vec();
+        all.extend(messages.into_iter().map(Hashed::new));
+        let mut fields = before.map(|before| before.fields.clone()).unwrap_or_default();
+        if !changed.is_empty() {
+            let fields = Arc::make_mut(&mut fields);
+            fields.extend(changed);
+            fields.retain(|_, value| !value.is_null());
+        }
+        Some(Self::new(fields, all))
+    }
+
+    /// Where another request differs.
+    pub(super) fn difference(&self, other: &Self) -> Option<Difference> {
+        first_difference(&self.to_value(), &other.to_value())
+    }
+
+    /// With how many messages both begin.
+    pub(super) fn shared_messages(&self, other: &Self) -> usize {
+        self.messages.iter().zip(&other.messages).take_while(|(a, b)| Arc::ptr_eq(a, b) || a == b).count()
+    }
+
+    fn to_value(&self) -> Value {
+        let mut fields = (*self.fields).clone();
+        fields.insert("messages".to_owned(), self.messages.iter().map(|message| message.value.clone()).collect());
+        Value::Object(fields)
+    }
+}
+
+/// A hash of a value in 16 hexadecimal digits (FNV-1a over the value with its keys sorted): the same on every machine and
+/// in every version of this program.
+pub(super) fn fingerprint(value: &Value) -> String {
+    let mut hash = 0xcbf2_9ce4_8422_2325;
+    hash_value(&mut hash, value);
+    format!("{hash:016x}")
+}
+
+fn hash_text(hash: &mut u64, text: &str) {
+    *hash = text.bytes().fold(*hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+}
+
+fn hash_value(hash: &mut u64, value: &Value) {
+    match value {
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_unstable_by_key(|(key, _)| *key);
+            hash_text(hash, "{");
+            for (key, value) in fields {
+                hash_value(hash, &Value::from(key.as_str()));
+                hash_value(hash, value);
+            }
+            hash_text(hash, "}");
+        }
+        Value::Array(items) => {
+            hash_text(hash, "[");
+            items.iter().for_each(|item| hash_value(hash, item));
+            hash_text(hash, "]");
+        }
+        other => hash_text(hash, &format!("{other},")),
+    }
+}

@@ -1,0 +1,172 @@
+//! A database as a journal and a store: each call as work on a connection.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deepagents_core::journal::{
+    Appended, Claim, Fence, Journal, JournalError, Loaded, LogEntry, LogPosition, Record, Snapshot, ThreadInfo,
+    ThreadQuery, Threads,
+};
+use deepagents_core::store::{Item, KeyInfo, KeyQuery, Namespace, Query, Store, StoreError, Write};
+use futures_core::future::BoxFuture;
+use serde_json::{Map, Value};
+
+use crate::executor::{Access, Engine};
+use crate::namespace_key::encode;
+use crate::{log, store, threads};
+
+pub(crate) type JournalFuture<'a, T> = BoxFuture<'a, Result<T, JournalError>>;
+type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+
+/// Threads and long-term memory in a database: [`Sqlite`](crate::Sqlite) or [`Postgres`](crate::Postgres). A clone is
+/// the same database.
+#[derive(Debug)]
+pub struct Database<E> {
+    pub(crate) engine: Arc<E>,
+}
+
+impl<E> Clone for Database<E> {
+    fn clone(&self) -> Self {
+        Self { engine: self.engine.clone() }
+    }
+}
+
+impl<E: Engine> Journal for Database<E> {
+    fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> JournalFuture<'a, Fence> {
+        let thread = thread.to_owned();
+        self.engine.run(Access::Transaction, move |db| Box::pin(async move { log::claim(db, &thread, &claim).await }))
+    }
+
+    fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> JournalFuture<'a, ()> {
+        let thread = thread.to_owned();
+        self.engine
+            .run(Access::Statement, move |db| Box::pin(async move { log::renew(db, &thread, fence, lease).await }))
+    }
+
+    fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> JournalFuture<'a, ()> {
+        let thread = thread.to_owned();
+        self.engine.run(Access::Statement, move |db| Box::pin(async move { log::release(db, &thread, fence).await }))
+    }
+
+    fn append<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        expected: LogPosition,
+        records: Vec<Record>,
+    ) -> JournalFuture<'a, Appended> {
+        self.engine.append(log::Append { thread: thread.to_owned(), fence, expected, records })
+    }
+
+    fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> JournalFuture<'a, Loaded> {
+        let thread = thread.to_owned();
+        self.engine.run(Access::Snapshot, move |db| Box::pin(async move { log::load(db, &thread, at).await }))
+    }
+
+    fn read<'a>(&'a self, thread: &'a str, positions: Range<LogPosition>) -> JournalFuture<'a, Vec<LogEntry>> {
+        let thread = thread.to_owned();
+        self.engine.run(Access::Snapshot, move |db| Box::pin(async move { log::read(db, &thread, &positions).await }))
+    }
+
+    fn put_snapshot<'a>(&'a self, thread: &'a str, fence: Fence, snapshot: Snapshot) -> JournalFuture<'a, u64> {
+        let thread = thread.to_owned();
+        self.engine.run(Access::Transaction, move |db| {
+            Box::pin(async move { log::put_snapshot(db, &thread, fence, snapshot).await })
+        })
+    }
+
+    fn threads(&self) -> &dyn Threads {
+        self
+    }
+}
+
+impl<E: Engine> Threads for Database<E> {
+    fn get<'a>(&'a self, thread: &'a str) -> JournalFuture<'a, Option<ThreadInfo>> {
+        let thread = thread.to_owned();
+        self.engine.run(Access::Query, move |db| Box::pin(async move { threads::get(db, &thread).await }))
+    }
+
+    fn list<'a>(&'a self, query: &'a ThreadQuery) -> JournalFuture<'a, Vec<ThreadInfo>> {
+        let query = query.clone();
+        self.engine.run(Access::Snapshot, move |db| Box::pin(async move { threads::list(db, &query).await }))
+    }
+
+    fn set_metadata<'a>(&'a self, thread: &'a str, metadata: Map<String, Value>) -> JournalFuture<'a, ()> {
+        let thread = thread.to_owned();
+        self.engine.run(Access::Transaction, move |db| {
+            Box::pin(async move { threads::set_metadata(db, &thread, metadata).await })
+        })
+    }
+
+    fn set_ttl<'a>(&'a self, thread: &'a str, ttl: Option<Duration>) -> JournalFuture<'a, ()> {
+        let thread = thread.to_owned();
+        self.engine.run(Access::Statement, move |db| Box::pin(async move { threads::set_ttl(db, &thread, ttl).await }))
+    }
+
+    fn copy<'a>(&'a self, from: &'a str, to: &'a str, until: Option<LogPosition>) -> JournalFuture<'a, ()> {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        self.engine
+            .run(Access::Transaction, move |db| Box::pin(async move { threads::copy(db, &from, &to, until).await }))
+    }
+
+    fn delete<'a>(&'a self, thread: &'a str) -> JournalFuture<'a, bool> {
+        let thread = thread.to_owned();
+        self.engine.run(Access::Transaction, move |db| Box::pin(async move { threads::delete(db, &thread).await }))
+    }
+
+    fn remove<'a>(&'a self, thread: &'a str, positions: Range<LogPosition>) -> JournalFuture<'a, ()> {
+        let thread = thread.to_owned();
+        self.engine
+            .run(Access::Transaction, move |db| Box::pin(async move { threads::remove(db, &thread, &positions).await }))
+    }
+
+    fn sweep(&self) -> JournalFuture<'_, u64> {
+        self.engine.run(Access::Transaction, move |db| Box::pin(async move { threads::sweep(db).await }))
+    }
+}
+
+impl<E: Engine> Store for Database<E> {
+    fn get<'a>(&'a self, namespace: &'a [String], key: &'a str) -> StoreFuture<'a, Option<Item>> {
+        let (namespace, key) = (encode(namespace), key.to_owned());
+        self.engine.run(Access::Query, move |db| Box::pin(async move { store::get(db, &namespace, &key).await }))
+    }
+
+    fn get_many<'a>(&'a self, namespace: &'a [String], keys: &'a [&'a str]) -> StoreFuture<'a, Vec<Item>> {
+        let namespace = encode(namespace);
+        let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+        self.engine.run(Access::Query, move |db| Box::pin(async move { store::get_many(db, &namespace, &keys).await }))
+    }
+
+    fn write<'a>(&'a self, namespace: &'a [String], key: &'a str, value: Value, write: Write) -> StoreFuture<'a, Item> {
+        let (namespace, key) = (namespace.to_vec(), key.to_owned());
+        self.engine.run(Access::Transaction, move |db| {
+            Box::pin(async move { store::write(db, namespace, key, value, write).await })
+        })
+    }
+
+    fn delete<'a>(&'a self, namespace: &'a [String], key: &'a str) -> StoreFuture<'a, bool> {
+        let (namespace, key) = (encode(namespace), key.to_owned());
+        self.engine.run(Access::Statement, move |db| Box::pin(async move { store::delete(db, &namespace, &key).await }))
+    }
+
+    fn search<'a>(&'a self, prefix: &'a [String], query: &'a Query) -> StoreFuture<'a, Vec<Item>> {
+        let (prefix, query) = (encode(prefix), query.clone());
+        self.engine.run(Access::Snapshot, move |db| Box::pin(async move { store::search(db, &prefix, &query).await }))
+    }
+
+    fn list_keys<'a>(&'a self, namespace: &'a [String], query: &'a KeyQuery) -> StoreFuture<'a, Vec<KeyInfo>> {
+        let (namespace, query) = (encode(namespace), query.clone());
+        self.engine
+            .run(Access::Snapshot, move |db| Box::pin(async move { store::list_keys(db, &namespace, &query).await }))
+    }
+
+    fn namespaces<'a>(&'a self, prefix: &'a [String]) -> StoreFuture<'a, Vec<Namespace>> {
+        let prefix = encode(prefix);
+        self.engine.run(Access::Query, move |db| Box::pin(async move { store::namespaces(db, &prefix).await }))
+    }
+
+    fn sweep(&self) -> StoreFuture<'_, u64> {
+        self.engine.run(Access::Statement, move |db| Box::pin(async move { store::sweep(db).await }))
+    }
+}

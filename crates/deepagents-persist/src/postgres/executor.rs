@@ -1,0 +1,111 @@
+//! Statements on a connection to Postgres.
+
+use std::sync::Arc;
+
+use deadpool_postgres::{Object, Transaction};
+use tokio_postgres::types::{ToSql, Type};
+
+use super::error::explain;
+use crate::error::DatabaseError;
+use crate::executor::{Executor, Param, Params, StatementFuture, Visit};
+use crate::row::{Row, Value};
+use crate::statement::Statement;
+
+/// So many rows are read at once while they are visited.
+const PAGE: i32 = 200;
+
+/// A connection, in a transaction or without one.
+pub(super) enum Connection<'a> {
+    Single(&'a Object),
+    Transaction(Transaction<'a>),
+}
+
+pub(super) struct PostgresExecutor<'a> {
+    pub(super) connection: Connection<'a>,
+    pub(super) database: &'a Arc<str>,
+    /// The injected time.
+    pub(super) now: Option<i64>,
+}
+
+impl PostgresExecutor<'_> {
+    fn rows(&self, rows: &[tokio_postgres::Row]) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let values = |row| (0..tokio_postgres::Row::len(row)).map(|at| value(row, at)).collect::<Result<_, _>>();
+        rows.iter().map(|row| Ok(Row::new(values(row)?, self.database.clone()))).collect()
+    }
+
+    async fn query_rows(&self, statement: &Statement, params: Params<'_>) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let (sql, params) = (statement.postgres(), to_sql(params));
+        let rows = match &self.connection {
+            Connection::Single(client) => client.query(&client.prepare_cached(sql).await?, &params).await,
+            Connection::Transaction(change) => change.query(&change.prepare_cached(sql).await?, &params).await,
+        };
+        self.rows(&rows?)
+    }
+
+    async fn execute_statement(&self, statement: &Statement, params: Params<'_>) -> Result<u64, tokio_postgres::Error> {
+        let (sql, params) = (statement.postgres(), to_sql(params));
+        match &self.connection {
+            Connection::Single(client) => client.execute(&client.prepare_cached(sql).await?, &params).await,
+            Connection::Transaction(change) => change.execute(&change.prepare_cached(sql).await?, &params).await,
+        }
+    }
+}
+
+impl Executor for PostgresExecutor<'_> {
+    fn now(&self) -> Option<i64> {
+        self.now
+    }
+
+    fn execute<'a>(&'a self, statement: &'a Statement, params: Params<'a>) -> StatementFuture<'a, u64> {
+        Box::pin(async move {
+            let changed = self.execute_statement(statement, params).await;
+            changed.map_err(|error| explain(self.database, &error))
+        })
+    }
+
+    fn query<'a>(&'a self, statement: &'a Statement, params: Params<'a>) -> StatementFuture<'a, Vec<Row>> {
+        Box::pin(async move {
+            let rows = self.query_rows(statement, params).await;
+            rows.map_err(|error| explain(self.database, &error))
+        })
+    }
+
+    fn scan<'a>(&'a self, statement: &'a Statement, params: Params<'a>, visit: Visit<'a>) -> StatementFuture<'a, ()> {
+        let explain = |error| explain(self.database, &error);
+        Box::pin(async move {
+            let Connection::Transaction(change) = &self.connection else {
+                return Err(self.damaged("rows are read page by page only in a transaction".to_owned()));
+            };
+            let prepared = change.prepare_cached(statement.postgres()).await.map_err(explain)?;
+            let portal = change.bind(&prepared, &to_sql(params)).await.map_err(explain)?;
+            loop {
+                let page = change.query_portal(&portal, PAGE).await.map_err(explain)?;
+                if page.is_empty() {
+                    return Ok(());
+                }
+                for row in self.rows(&page).map_err(explain)? {
+                    if visit(row)?.is_break() {
+                        return Ok(());
+                    }
+                }
+            }
+        })
+    }
+
+    fn damaged(&self, reason: String) -> DatabaseError {
+        DatabaseError::Damaged { database: self.database.to_string(), reason }
+    }
+}
+
+fn to_sql<'a>(params: &[&'a dyn Param]) -> Vec<&'a (dyn ToSql + Sync)> {
+    params.iter().map(|param| *param as &(dyn ToSql + Sync)).collect()
+}
+
+fn value(row: &tokio_postgres::Row, at: usize) -> Result<Value, tokio_postgres::Error> {
+    let value = match row.columns().get(at).map(tokio_postgres::Column::type_) {
+        Some(&Type::INT8) => row.try_get::<_, Option<i64>>(at)?.map(Value::Int),
+        Some(&Type::BYTEA) => row.try_get::<_, Option<Vec<u8>>>(at)?.map(Value::Bytes),
+        _ => row.try_get::<_, Option<String>>(at)?.map(Value::Text),
+    };
+    Ok(value.unwrap_or_default())
+}

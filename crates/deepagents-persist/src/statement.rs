@@ -1,0 +1,87 @@
+//! Statements, written once for both databases.
+
+use std::sync::OnceLock;
+
+/// A statement with the parameters `$1`, `$2`, …; where the databases differ, it has words of [`WORDS`].
+#[derive(Debug)]
+pub(crate) struct Statement {
+    sqlite: Text,
+    postgres: Text,
+}
+
+#[derive(Debug)]
+struct Text {
+    template: &'static str,
+    expanded: OnceLock<String>,
+}
+
+type Word = (&'static str, &'static str, &'static str);
+
+/// Each word, and what it stands for on SQLite and on Postgres. It may hold words that come after it.
+const WORDS: [Word; 9] = [
+    ("{thread}", THREAD, THREAD),
+    ("{item}", ITEM, ITEM),
+    // A name may be longer than an index of Postgres takes.
+    ("{this item}", "namespace = $2 AND name = $3", "namespace = $2 AND md5(name) = md5($3) AND name = $3"),
+    ("{item key}", "(namespace, name)", "(namespace, md5(name))"),
+    ("{live}", LIVE, LIVE),
+    ("{bytes}", BYTES, BYTES),
+    ("{for update}", "", "FOR UPDATE"),
+    // The server's time, unless another is given.
+    ("{now}", "$1", "coalesce(CAST($1 AS bigint), (extract(epoch FROM clock_timestamp()) * 1000)::bigint)"),
+    ("$", "?", "$"),
+];
+
+const THREAD: &str = "key, id, head, status, epoch, owner, lease_until, metadata, created_at, updated_at, expires_at, \
+                      bytes, {now}";
+const ITEM: &str = "item.namespace, item.name, item.value, item.version, item.created_at, item.updated_at, \
+                    item.expires_at, item.size";
+const LIVE: &str = "(expires_at IS NULL OR expires_at > {now})";
+const BYTES: &str = "CAST(coalesce(sum(bytes), 0) AS bigint)";
+
+impl Statement {
+    pub(crate) const fn new(template: &'static str) -> Self {
+        Self::per_database(template, template)
+    }
+
+    /// A statement that each database says in its own way. SQLite may leave out the last parameters, and all if there
+    /// is nothing to be done.
+    pub(crate) const fn per_database(sqlite: &'static str, postgres: &'static str) -> Self {
+        Self { sqlite: Text::new(sqlite), postgres: Text::new(postgres) }
+    }
+
+    pub(crate) fn sqlite(&self) -> &str {
+        self.sqlite.expanded(|word| word.1)
+    }
+
+    pub(crate) fn postgres(&self) -> &str {
+        self.postgres.expanded(|word| word.2)
+    }
+}
+
+impl Text {
+    const fn new(template: &'static str) -> Self {
+        Self { template, expanded: OnceLock::new() }
+    }
+
+    fn expanded(&self, meaning: fn(&Word) -> &'static str) -> &str {
+        let expand = || WORDS.iter().fold(self.template.to_owned(), |text, word| text.replace(word.0, meaning(word)));
+        self.expanded.get_or_init(expand)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_has_the_placeholders_and_words_of_each_database() {
+        let statement = Statement::new("DELETE FROM item WHERE {this item} AND {live} {for update}");
+        assert_eq!(
+            statement.sqlite(),
+            "DELETE FROM item WHERE namespace = ?2 AND name = ?3 AND (expires_at IS NULL OR expires_at > ?1) "
+        );
+        assert!(statement.postgres().contains("md5($3)") && statement.postgres().ends_with("FOR UPDATE"));
+        assert!(!statement.postgres().contains(['{', '?']));
+    }
+}

@@ -1,0 +1,176 @@
+//! Long-term memory: what the calls of a store do with the rows.
+
+use std::ops::ControlFlow;
+
+use deepagents_core::env::Timestamp;
+use deepagents_core::store::{Item, KeyInfo, KeyQuery, Namespace, Query, StoreError, Write, check_place};
+use serde_json::Value;
+
+use crate::convert::{Page, millis, signed, time};
+use crate::error::DatabaseError;
+use crate::executor::{Executor, ItemTime, Param};
+use crate::namespace_key;
+use crate::row::Row;
+use crate::statement::Statement;
+
+static FIND: Statement = Statement::new("SELECT {item} FROM item WHERE {this item} AND {live}");
+static FIND_MANY: Statement = Statement::per_database(
+    "SELECT {item} FROM json_each($3) AS wanted JOIN item ON namespace = $2 AND name = wanted.value
+     WHERE {live} ORDER BY wanted.key",
+    "SELECT {item} FROM json_array_elements_text(CAST(CAST($3 AS text) AS json)) WITH ORDINALITY AS wanted (value, nth)
+     JOIN item ON namespace = $2 AND md5(name) = md5(wanted.value) AND name = wanted.value
+     WHERE {live} ORDER BY wanted.nth",
+);
+/// Writers of one item take turns, also where there is none yet that could be locked. Returns the time.
+static LOCK: Statement = Statement::per_database(
+    "SELECT {now}",
+    "SELECT {now} FROM (SELECT pg_advisory_xact_lock(hashtextextended($3, hashtextextended(encode($2, 'hex'), 0)))
+     OFFSET 0) AS locked",
+);
+static WRITE: Statement = Statement::new(
+    "INSERT INTO item (namespace, name, value, version, created_at, updated_at, expires_at, size)
+     VALUES ($1, $2, $3, $4, $5, $5, $6, $7)
+     ON CONFLICT {item key} DO UPDATE SET value = excluded.value, version = excluded.version,
+        created_at = CASE WHEN excluded.version = 1 THEN excluded.created_at ELSE item.created_at END,
+        updated_at = excluded.updated_at, expires_at = excluded.expires_at, size = excluded.size",
+);
+static DELETE: Statement = Statement::new("DELETE FROM item WHERE {this item} AND {live}");
+static SEARCH: Statement = Statement::new(
+    "SELECT {item} FROM item WHERE namespace >= $2 AND (CAST($3 AS bytea) IS NULL OR namespace < $3) AND {live}
+        AND name >= $4 AND substr(name, 1, length(CAST($4 AS text))) = $4 ORDER BY namespace, name",
+);
+/// The index of SQLite has all that is asked for. That of Postgres has only how keys begin: where they do alike, the
+/// database sorts by the rest.
+static KEYS: Statement = Statement::per_database(
+    "SELECT name, version, size, updated_at FROM item WHERE namespace = $2 AND name >= $3 AND {live} ORDER BY name",
+    "SELECT name, version, size, updated_at FROM item
+     WHERE namespace = $2 AND left(name, 64) BETWEEN left($3, 64) AND left($4, 64) AND name >= $3
+        AND starts_with(name, $5) AND {live} ORDER BY left(name, 64), name LIMIT $6",
+);
+static NAMESPACES: Statement = Statement::new(
+    "SELECT DISTINCT namespace FROM item WHERE namespace >= $2
+        AND (CAST($3 AS bytea) IS NULL OR namespace < $3) AND {live} ORDER BY namespace",
+);
+static DELETE_EXPIRED: Statement = Statement::new("DELETE FROM item WHERE expires_at <= {now}");
+
+pub(crate) async fn get(db: &dyn Executor, namespace: &[u8], key: &str) -> Result<Option<Item>, StoreError> {
+    if key.contains('\0') {
+        return Ok(None);
+    }
+    let row = db.query(&FIND, &[&db.now(), &namespace, &key]).await?.pop();
+    Ok(row.map(|row| item(db, row)).transpose()?)
+}
+
+pub(crate) async fn get_many(db: &dyn Executor, namespace: &[u8], keys: &[String]) -> Result<Vec<Item>, StoreError> {
+    let keys: Value = keys.iter().filter(|key| !key.contains('\0')).map(String::as_str).collect();
+    let rows = db.query(&FIND_MANY, &[&db.now(), &namespace, &keys.to_string()]).await?;
+    Ok(rows.into_iter().map(|row| item(db, row)).collect::<Result<_, DatabaseError>>()?)
+}
+
+pub(crate) async fn write(
+    db: &dyn Executor,
+    namespace: Namespace,
+    key: String,
+    value: Value,
+    write: Write,
+) -> Result<Item, StoreError> {
+    check_place(&namespace, &key)?;
+    let place = namespace_key::encode(&namespace);
+    let now: i64 = db.query_one(&LOCK, &[&db.now(), &place, &key]).await?.take(0)?;
+    let old = get(db, &place, &key).await?;
+    if !write.expected.allows(old.as_ref().map(|item| item.version)) {
+        return Err(StoreError::Conflict { namespace, key });
+    }
+    let expires = write.ttl.map(|ttl| now + millis(ttl));
+    let (updated_at, text) = (time(now).to_string(), value.to_string());
+    let item = Item {
+        namespace,
+        key,
+        value,
+        size: write.size.unwrap_or(text.len() as u64),
+        version: old.as_ref().map_or(1, |item| item.version + 1),
+        created_at: old.map_or_else(|| updated_at.clone(), |item| item.created_at),
+        updated_at,
+        expires_at: expires.map(expiry),
+    };
+    let (version, size) = (signed(item.version), signed(item.size));
+    let values: [&dyn Param; 7] = [&place, &item.key, &text, &version, &ItemTime(now), &expires, &size];
+    db.execute(&WRITE, &values).await?;
+    Ok(item)
+}
+
+pub(crate) async fn delete(db: &dyn Executor, namespace: &[u8], key: &str) -> Result<bool, StoreError> {
+    Ok(!key.contains('\0') && db.execute(&DELETE, &[&db.now(), &namespace, &key]).await? > 0)
+}
+
+pub(crate) async fn search(db: &dyn Executor, prefix: &[u8], query: &Query) -> Result<Vec<Item>, StoreError> {
+    let mut page = Page::new(query.offset, query.limit);
+    if query.key_prefix.contains('\0') {
+        return Ok(page.items);
+    }
+    let mut visit = |row| -> Result<_, DatabaseError> {
+        let item = item(db, row)?;
+        Ok(if query.matches(&item.key, &item.value) { page.push(item) } else { ControlFlow::Continue(()) })
+    };
+    let values: [&dyn Param; 4] = [&db.now(), &prefix, &namespace_key::after(prefix), &query.key_prefix];
+    db.scan(&SEARCH, &values, &mut visit).await?;
+    Ok(page.items)
+}
+
+pub(crate) async fn list_keys(
+    db: &dyn Executor,
+    namespace: &[u8],
+    query: &KeyQuery,
+) -> Result<Vec<KeyInfo>, StoreError> {
+    let mut page = Page::new(0, query.limit);
+    if query.prefix.contains('\0') {
+        return Ok(page.items);
+    }
+    // No key has a NUL: what comes after a text with one comes after or is the part before it.
+    let start = query.start().split('\0').next().unwrap_or_default();
+    // No key with this prefix begins with more than the last character there is, over and over.
+    let last = format!("{}{}", query.prefix, char::MAX.to_string().repeat(64));
+    // The first may be the one after which the page begins.
+    let limit = i64::try_from(query.limit).unwrap_or(i64::MAX).saturating_add(1);
+    let mut visit = |mut row: Row| -> Result<_, DatabaseError> {
+        let (key, version, size): (String, _, _) = (row.take(0)?, row.take(1)?, row.take(2)?);
+        if !key.starts_with(&query.prefix) {
+            return Ok(ControlFlow::Break(()));
+        }
+        if !query.matches(&key) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        Ok(page.push(KeyInfo { key, version, size, updated_at: row.take_item_time(3)? }))
+    };
+    let values: [&dyn Param; 6] = [&db.now(), &namespace, &start, &last, &query.prefix, &limit];
+    db.scan(&KEYS, &values, &mut visit).await?;
+    Ok(page.items)
+}
+
+pub(crate) async fn namespaces(db: &dyn Executor, prefix: &[u8]) -> Result<Vec<Namespace>, StoreError> {
+    let rows = db.query(&NAMESPACES, &[&db.now(), &prefix, &namespace_key::after(prefix)]).await?;
+    let decode = |mut row: Row| Ok(namespace_key::decode(&row.take::<Vec<u8>>(0)?));
+    rows.into_iter().map(decode).collect()
+}
+
+pub(crate) async fn sweep(db: &dyn Executor) -> Result<u64, StoreError> {
+    Ok(db.execute(&DELETE_EXPIRED, &[&db.now()]).await?)
+}
+
+fn item(db: &dyn Executor, mut row: Row) -> Result<Item, DatabaseError> {
+    let text: String = row.take(2)?;
+    Ok(Item {
+        namespace: namespace_key::decode(&row.take::<Vec<u8>>(0)?),
+        key: row.take(1)?,
+        value: serde_json::from_str(&text).map_err(|error| db.damaged(error.to_string()))?,
+        version: row.take(3)?,
+        created_at: row.take_item_time(4)?,
+        updated_at: row.take_item_time(5)?,
+        expires_at: row.take::<Option<i64>>(6)?.map(expiry),
+        size: row.take(7)?,
+    })
+}
+
+fn expiry(ms: i64) -> String {
+    Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MAX).to_string()
+}

@@ -1,0 +1,96 @@
+//! Rows of threads.
+
+use deepagents_core::journal::{Fence, JournalError, RunStatus, ThreadInfo, check_thread};
+
+use crate::blobs::delete_unused;
+use crate::convert::{time, unsigned};
+use crate::error::DatabaseError;
+use crate::executor::Executor;
+use crate::row::Row;
+use crate::statement::Statement;
+
+static FIND: Statement = Statement::new("SELECT {thread} FROM thread WHERE id = $2 AND {live}");
+static FIND_LOCKED: Statement = Statement::new("SELECT {thread} FROM thread WHERE id = $2 AND {live} {for update}");
+static DELETE_EXPIRED: Statement = Statement::new("DELETE FROM thread WHERE id = $2 AND expires_at <= {now}");
+static INSERT: Statement = Statement::new(
+    "INSERT INTO thread (id, created_at, updated_at) VALUES ($2, {now}, {now}) ON CONFLICT (id) DO NOTHING",
+);
+
+/// A thread's row, and the time at which it was read.
+pub(crate) struct ThreadRow {
+    pub(crate) key: i64,
+    pub(crate) epoch: i64,
+    pub(crate) owner: Option<String>,
+    pub(crate) lease_until: i64,
+    pub(crate) now: i64,
+    pub(crate) info: ThreadInfo,
+}
+
+impl ThreadRow {
+    /// From the columns `{thread}`.
+    pub(crate) fn read(db: &dyn Executor, mut row: Row) -> Result<Self, DatabaseError> {
+        let mut info = ThreadInfo::new(row.take::<String>(1)?, time(row.take(8)?));
+        info.end = row.take(2)?;
+        let (status, metadata): (String, String) = (row.take(3)?, row.take(7)?);
+        info.status = RunStatus::from_word(&status).ok_or_else(|| {
+            let known = RunStatus::ALL.map(RunStatus::as_str).join(", ");
+            db.damaged(format!("thread `{}` has the status `{status}`, which is none of {known}", info.id))
+        })?;
+        info.metadata = serde_json::from_str(&metadata).map_err(|error| {
+            db.damaged(format!("thread `{}` has metadata that is no JSON object: {error}", info.id))
+        })?;
+        info.updated_at = time(row.take(9)?);
+        info.expires_at = row.take::<Option<i64>>(10)?.map(time);
+        info.bytes = row.take(11)?;
+        let (key, epoch, owner) = (row.take(0)?, row.take(4)?, row.take(5)?);
+        Ok(Self { key, epoch, owner, lease_until: row.take(6)?, now: row.take(12)?, info })
+    }
+
+    /// What is told of the thread.
+    pub(crate) fn info(self) -> ThreadInfo {
+        let owner = self.owner.filter(|_| self.lease_until > self.now);
+        let mut info = self.info;
+        info.owner = owner;
+        info
+    }
+}
+
+/// A thread that is not over.
+pub(crate) async fn find(db: &dyn Executor, thread: &str) -> Result<Option<ThreadRow>, DatabaseError> {
+    find_with(db, &FIND, thread).await
+}
+
+/// A thread that is not over; nobody else changes it before the transaction ends.
+pub(crate) async fn find_locked(db: &dyn Executor, thread: &str) -> Result<Option<ThreadRow>, DatabaseError> {
+    find_with(db, &FIND_LOCKED, thread).await
+}
+
+async fn find_with(db: &dyn Executor, statement: &Statement, thread: &str) -> Result<Option<ThreadRow>, DatabaseError> {
+    // No thread is named so, and no text of Postgres can be.
+    if thread.contains('\0') {
+        return Ok(None);
+    }
+    let row = db.query(statement, &[&db.now(), &thread]).await?.pop();
+    row.map(|row| ThreadRow::read(db, row)).transpose()
+}
+
+/// A thread that is not over, or a new one in its place; locked.
+pub(crate) async fn find_or_insert(db: &dyn Executor, thread: &str) -> Result<ThreadRow, JournalError> {
+    check_thread(thread)?;
+    loop {
+        if let Some(row) = find_locked(db, thread).await? {
+            return Ok(row);
+        }
+        if db.execute(&DELETE_EXPIRED, &[&db.now(), &thread]).await? > 0 {
+            delete_unused(db).await?;
+        }
+        db.execute(&INSERT, &[&db.now(), &thread]).await?;
+    }
+}
+
+/// A thread, for its owner alone; locked.
+pub(crate) async fn find_owned(db: &dyn Executor, thread: &str, fence: Fence) -> Result<ThreadRow, JournalError> {
+    let row = find_locked(db, thread).await?;
+    let owned = |row: &ThreadRow| unsigned(row.epoch) == fence.epoch() && row.lease_until > row.now;
+    row.filter(owned).ok_or_else(|| JournalError::Fenced { thread: thread.to_owned() })
+}

@@ -1,0 +1,177 @@
+//! Threads as a whole.
+
+use std::ops::{ControlFlow, Range};
+use std::time::Duration;
+
+use deepagents_core::journal::{JournalError, LogPosition, RunStatus, ThreadInfo, ThreadQuery, check_thread};
+use serde_json::{Map, Value};
+
+use crate::blobs::delete_unused;
+use crate::convert::{Page, millis, signed};
+use crate::error::DatabaseError;
+use crate::executor::{Executor, Param};
+use crate::log::delete_snapshots;
+use crate::statement::Statement;
+use crate::thread_row::{ThreadRow, find, find_locked, find_or_insert};
+
+static LIST: Statement = Statement::new(
+    "SELECT {thread} FROM thread WHERE {live} AND (CAST($2 AS text) IS NULL OR status = $2)
+        AND substr(id, 1, length(CAST($3 AS text))) = $3 ORDER BY updated_at DESC, id",
+);
+static SET_METADATA: Statement =
+    Statement::new("UPDATE thread SET metadata = $2, updated_at = $3, expires_at = $3 + ttl WHERE key = $1");
+static SET_TTL: Statement =
+    Statement::new("UPDATE thread SET ttl = $3, expires_at = updated_at + $3 WHERE id = $2 AND {live}");
+static DELETE: Statement = Statement::new("DELETE FROM thread WHERE id = $2 AND {live}");
+static DELETE_ALL_EXPIRED: Statement = Statement::new("DELETE FROM thread WHERE expires_at <= {now}");
+static STATE_AT: Statement = Statement::new(
+    "WITH base AS (SELECT coalesce(max(position), 0) AS at FROM snapshot WHERE thread = $1 AND position <= $2)
+     SELECT base.at, (SELECT count(*) FROM event WHERE thread = $1 AND position >= base.at AND position < $2) FROM base",
+);
+static STATUS_AT: Statement = Statement::new(
+    "SELECT status FROM event WHERE thread = $1 AND position < $2 AND status IS NOT NULL
+     ORDER BY position DESC LIMIT 1",
+);
+static COPY: [Statement; 3] = [
+    Statement::new(
+        "INSERT INTO event (thread, position, at, status, bytes, how, body)
+            SELECT $3, position, at, status, bytes, how, body FROM event WHERE thread = $1 AND position < $2
+            ORDER BY position",
+    ),
+    Statement::new(
+        "INSERT INTO snapshot (thread, position, bytes, how, body)
+            SELECT $3, position, bytes, how, body FROM snapshot WHERE thread = $1 AND position <= $2",
+    ),
+    Statement::new(
+        "INSERT INTO blob_ref (thread, position, snapshot, hash)
+            SELECT $3, position, snapshot, hash FROM blob_ref
+            WHERE thread = $1 AND (position < $2 OR (snapshot AND position = $2))",
+    ),
+];
+static FINISH_COPY: Statement = Statement::new(
+    "UPDATE thread SET head = $2, status = $3, metadata = (SELECT metadata FROM thread WHERE key = $4),
+        bytes = (SELECT {bytes} FROM event WHERE thread = $1) + (SELECT {bytes} FROM snapshot WHERE thread = $1)
+     WHERE key = $1",
+);
+static HAS_SNAPSHOT: Statement = Statement::new("SELECT position FROM snapshot WHERE thread = $1 AND position = $2");
+static DELETE_EVENTS: [Statement; 3] = [
+    Statement::new(
+        "UPDATE thread SET bytes = bytes - (SELECT {bytes} FROM event
+            WHERE thread = $1 AND position >= $2 AND position < $3) WHERE key = $1",
+    ),
+    Statement::new("DELETE FROM event WHERE thread = $1 AND position >= $2 AND position < $3"),
+    Statement::new("DELETE FROM blob_ref WHERE thread = $1 AND position >= $2 AND position < $3 AND NOT snapshot"),
+];
+
+pub(crate) async fn get(db: &dyn Executor, thread: &str) -> Result<Option<ThreadInfo>, JournalError> {
+    Ok(find(db, thread).await?.map(ThreadRow::info))
+}
+
+pub(crate) async fn list(db: &dyn Executor, query: &ThreadQuery) -> Result<Vec<ThreadInfo>, JournalError> {
+    let mut page = Page::new(query.offset, query.limit);
+    if query.prefix.contains('\0') {
+        return Ok(page.items);
+    }
+    let values: [&dyn Param; 3] = [&db.now(), &query.status.map(RunStatus::as_str), &query.prefix];
+    let mut visit = |row| -> Result<_, DatabaseError> {
+        let info = ThreadRow::read(db, row)?.info();
+        Ok(if query.matches(&info) { page.push(info) } else { ControlFlow::Continue(()) })
+    };
+    db.scan(&LIST, &values, &mut visit).await?;
+    Ok(page.items)
+}
+
+pub(crate) async fn set_metadata(
+    db: &dyn Executor,
+    thread: &str,
+    metadata: Map<String, Value>,
+) -> Result<(), JournalError> {
+    let row = find_or_insert(db, thread).await?;
+    let mut all = row.info.metadata;
+    all.extend(metadata);
+    all.retain(|_, value| !value.is_null());
+    db.execute(&SET_METADATA, &[&row.key, &Value::Object(all).to_string(), &row.now]).await?;
+    Ok(())
+}
+
+pub(crate) async fn set_ttl(db: &dyn Executor, thread: &str, ttl: Option<Duration>) -> Result<(), JournalError> {
+    match db.execute(&SET_TTL, &[&db.now(), &thread, &ttl.map(millis)]).await? {
+        0 => Err(JournalError::NotFound { thread: thread.to_owned() }),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) async fn copy(
+    db: &dyn Executor,
+    from: &str,
+    to: &str,
+    until: Option<LogPosition>,
+) -> Result<(), JournalError> {
+    check_thread(to)?;
+    let Some(source) = find_locked(db, from).await? else {
+        return Err(JournalError::NotFound { thread: from.to_owned() });
+    };
+    if find(db, to).await?.is_some() {
+        return Err(JournalError::Exists { thread: to.to_owned() });
+    }
+    let position = until.unwrap_or(source.info.end);
+    let no_state = |reason| JournalError::NoState { thread: from.to_owned(), position, reason };
+    if position > source.info.end {
+        return Err(no_state("the log ends before it"));
+    }
+    let end = signed(position);
+    let mut found = db.query_one(&STATE_AT, &[&source.key, &end]).await?;
+    let (base, events): (i64, i64) = (found.take(0)?, found.take(1)?);
+    if events != end - base {
+        return Err(no_state("it was pruned"));
+    }
+    let status: String = if position == source.info.end {
+        source.info.status.as_str().to_owned()
+    } else {
+        match db.query(&STATUS_AT, &[&source.key, &end]).await?.pop() {
+            Some(mut row) => row.take(0)?,
+            None => if base == 0 { RunStatus::Empty } else { RunStatus::Ended }.as_str().to_owned(),
+        }
+    };
+    let copy = find_or_insert(db, to).await?.key;
+    for statement in &COPY {
+        db.execute(statement, &[&source.key, &end, &copy]).await?;
+    }
+    db.execute(&FINISH_COPY, &[&copy, &end, &status, &source.key]).await?;
+    Ok(())
+}
+
+pub(crate) async fn delete(db: &dyn Executor, thread: &str) -> Result<bool, JournalError> {
+    // What is in the row does not matter: a damaged thread can be deleted too.
+    if thread.contains('\0') || db.execute(&DELETE, &[&db.now(), &thread]).await? == 0 {
+        return Ok(false);
+    }
+    delete_unused(db).await?;
+    Ok(true)
+}
+
+pub(crate) async fn remove(
+    db: &dyn Executor,
+    thread: &str,
+    positions: &Range<LogPosition>,
+) -> Result<(), JournalError> {
+    let (from, until) = (signed(positions.start), signed(positions.end));
+    let key = match find_locked(db, thread).await? {
+        Some(row) if !db.query(&HAS_SNAPSHOT, &[&row.key, &until]).await?.is_empty() => row.key,
+        _ => {
+            let reason = "there is no snapshot that could stand for what is before it";
+            return Err(JournalError::NoState { thread: thread.to_owned(), position: positions.end, reason });
+        }
+    };
+    delete_snapshots(db, key, from..until).await?;
+    for statement in &DELETE_EVENTS {
+        db.execute(statement, &[&key, &from, &until]).await?;
+    }
+    Ok(delete_unused(db).await?)
+}
+
+pub(crate) async fn sweep(db: &dyn Executor) -> Result<u64, JournalError> {
+    let expired = db.execute(&DELETE_ALL_EXPIRED, &[&db.now()]).await?;
+    delete_unused(db).await?;
+    Ok(expired)
+}

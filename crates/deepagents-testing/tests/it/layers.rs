@@ -1,0 +1,70 @@
+//! The layers inside `deepagents-core`: modules from the bottom up, and arrows that may only point down.
+
+use std::collections::BTreeSet;
+
+use crate::source::{module, paths, root, sources};
+
+/// Groups of modules at the top of the crate, from the bottom up. A module may use its own group and those before it.
+const GROUPS: [&[&str]; 9] = [
+    &["message", "env", "ids", "status"],
+    &["state", "store", "schema", "model", "structured"],
+    &["machine"],
+    &["interrupt"],
+    &["journal"],
+    &["event", "error"],
+    &["tool", "context", "middleware"],
+    &["run"],
+    &["agent"],
+];
+
+/// Arrows that point up and are known to, as `from -> to`; one that is gone must be removed from here.
+const KNOWN: [&str; 0] = [];
+
+fn group(module: &str) -> Option<usize> {
+    GROUPS.iter().position(|group| group.contains(&module))
+}
+
+/// The arrows of the crate that point up, as `from -> to`, each with where it is.
+fn upward() -> Vec<(String, String)> {
+    let folder = root().join("crates/deepagents-core/src");
+    let modules: Vec<String> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
+        .filter(|name| name != "lib")
+        .collect();
+    for module in &modules {
+        assert!(
+            group(module).is_some(),
+            "the module `{module}` of deepagents-core has no group; give it one in GROUPS"
+        );
+    }
+    let mut arrows = Vec::new();
+    for file in sources(&folder) {
+        let inside = file.strip_prefix(&folder).unwrap();
+        let own = module(inside);
+        let Some(from) = own.first() else { continue };
+        for (path, line) in paths(&std::fs::read_to_string(&file).unwrap(), &own) {
+            // What is exported at the top, and macros, are no modules.
+            let Some(to) = path.first().filter(|name| modules.contains(name)) else { continue };
+            if group(to) > group(from) {
+                arrows.push((
+                    format!("{from} -> {to}"),
+                    format!("crates/deepagents-core/src/{}:{line}", inside.display()),
+                ));
+            }
+        }
+    }
+    arrows
+}
+
+#[test]
+fn modules_of_the_core_use_only_what_is_below_them() {
+    let arrows = upward();
+    let found: BTreeSet<&str> = arrows.iter().map(|(arrow, _)| arrow.as_str()).collect();
+    for known in KNOWN {
+        assert!(found.contains(known), "{known} is gone: take it off the list of known arrows");
+    }
+    let wrong = arrows.iter().filter(|(arrow, _)| !KNOWN.contains(&arrow.as_str()));
+    let lines: Vec<String> = wrong.map(|(arrow, place)| format!("{place}: {arrow}")).collect();
+    assert!(lines.is_empty(), "{} arrows point up:\n{}", lines.len(), lines.join("\n"));
+}

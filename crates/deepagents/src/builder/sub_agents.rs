@@ -1,0 +1,260 @@
+//! From descriptions of sub-agents to agents.
+
+use std::sync::Arc;
+
+use deepagents_core::agent::{AgentOptions, BuildError};
+use deepagents_core::model::{ChatModel, ModelSettings};
+use deepagents_core::run::Budget;
+use deepagents_fs::permissions::Permissions;
+
+use super::{DeepAgentBuilder, FILESYSTEM, HUMAN, STANDARD, UNBOUND};
+use crate::middleware::ToolFilter;
+use crate::middleware::skills::SkillSource;
+use crate::middleware::subagents::{
+    AgentFiles, DelegationLimits, GENERAL_PURPOSE, GENERAL_PURPOSE_DESCRIPTION, SubAgents,
+};
+use crate::permission_interrupts;
+use crate::profile::{GeneralPurpose, HarnessProfile, ProfileConfig};
+use crate::subagents::{AgentSubAgent, DynSubAgent, Mode, Registry, SubAgentResult, SubAgentSpec, sub_agent_fn};
+
+/// The name of the middleware that lists skills.
+const SKILLS: &str = "Skills";
+/// Standard middlewares that sub-agents do not take over from the agent above.
+const NOT_INHERITED: [&str; 2] = ["SubAgents", "BackgroundAgents"];
+
+/// The standard `general-purpose`, as a profile wants it.
+fn general_purpose(said: &GeneralPurpose) -> SubAgentSpec {
+    let description = said.description.as_deref().unwrap_or(GENERAL_PURPOSE_DESCRIPTION);
+    let prompt = said.system_prompt.as_deref().unwrap_or(include_str!("../prompts/general_purpose.md"));
+    let mut spec = SubAgentSpec::new(GENERAL_PURPOSE, description).system_prompt(prompt.trim_end());
+    spec.code.inherits_skills = true;
+    spec.code.without_base = said.system_prompt.is_some();
+    spec
+}
+
+/// A model and its settings, as far as they are known.
+type ModelChoice = (Option<Arc<dyn ChatModel>>, Option<ModelSettings>);
+
+impl DeepAgentBuilder {
+    /// The sub-agents, `general-purpose` first unless it is switched off or described by the user; and the middleware
+    /// that delegates to them, where there are or may be any.
+    pub(super) fn delegation(
+        &self,
+        profile: &HarnessProfile,
+    ) -> Result<(Arc<Registry>, Option<SubAgents>), BuildError> {
+        let said = profile.config.general_purpose_subagent.clone().unwrap_or_default();
+        let wanted = !self.no_general_purpose && said.enabled != Some(false);
+        let standard = wanted && !self.sub_agents.iter().any(|spec| spec.name == GENERAL_PURPOSE);
+        let mut parent = Self { gives_way: standard || self.gives_way, ..self.clone() };
+        if standard {
+            parent.sub_agents.insert(0, general_purpose(&said));
+        }
+        let given = parent.sub_agents.iter().map(|spec| parent.make(spec, false)).collect::<Result<Vec<_>, _>>()?;
+        // Skills may define sub-agents, now or once they are written.
+        let has_skills = self.skills.is_some() || self.has_own(SKILLS);
+        let (registry, files) = if !self.agent_sources.is_empty() || (has_skills && !self.is_leaf) {
+            let files = AgentFiles::new(self.guarded_workspace(), self.agent_sources.clone())?;
+            let replaceable = parent.gives_way.then_some(GENERAL_PURPOSE);
+            let make = move |spec: &SubAgentSpec| parent.make(spec, true).map_err(|error| error.to_string());
+            (Arc::new(Registry::open(given, replaceable, make)?), Some(files))
+        } else if given.is_empty() {
+            return Ok((Arc::new(Registry::fixed(given)?), None));
+        } else {
+            (Arc::new(Registry::fixed(given)?), None)
+        };
+        let sub_agents = SubAgents::on(registry.clone(), self.limits.clone(), files)?;
+        let sub_agents = match self.task_description.as_ref().or_else(|| profile.task_description()) {
+            Some(text) => sub_agents.task_description(text),
+            None => sub_agents,
+        };
+        Ok((registry, Some(sub_agents)))
+    }
+
+    /// The sub-agent of a description. A bound one is allowed no more than this agent.
+    fn make(&self, spec: &SubAgentSpec, bound: bool) -> Result<Arc<dyn DynSubAgent>, BuildError> {
+        self.try_make(spec, bound).map_err(|why| BuildError::Option(format!("sub-agent `{}`: {why}", spec.name)))
+    }
+
+    fn try_make(&self, spec: &SubAgentSpec, bound: bool) -> Result<Arc<dyn DynSubAgent>, String> {
+        if (spec.runnable.is_some() || spec.code.agent.is_some())
+            && let Some(key) = spec.beside_runnable()
+        {
+            return Err(format!("`{key}` cannot be given beside `runnable`, which is built already"));
+        }
+        if let Some(agent) = &spec.code.agent {
+            return Ok(agent.0.clone());
+        }
+        if let Some(name) = &spec.runnable {
+            let agent = self.runnables.get(name);
+            let agent = agent.ok_or_else(|| format!("no agent `{name}` was given with `.runnable(...)`"))?;
+            return Ok(Arc::new(AgentSubAgent::new(&spec.name, &spec.description, agent).mode(spec.mode)));
+        }
+        let mut builder = match spec.mode {
+            Mode::Fork => self.forked(spec, bound)?,
+            Mode::Isolated => self.isolated(spec, bound)?,
+        };
+        if spec.permissions.as_ref().is_some_and(|rules| !rules.is_empty()) && builder.has_own(FILESYSTEM) {
+            return Err(UNBOUND.to_owned());
+        }
+        if let Some(names) = &spec.tool_names {
+            // The answer in a shape may be a tool of its own.
+            let shape = builder.options.format.iter().map(|format| format.name().to_owned());
+            builder.own.push(Arc::new(ToolFilter::only(names.iter().cloned().chain(shape))));
+        }
+        let agent = builder.build().map_err(|error| error.to_string())?;
+        let has = |name: &String| agent.tools().iter().any(|tool| tool.name == *name);
+        if let Some(missing) = spec.tool_names.iter().flatten().find(|name| !has(name)) {
+            let own = self.tools.iter().map(|tool| tool.spec().name);
+            let mut known: Vec<String> = agent.tools().iter().map(|tool| tool.name.clone()).chain(own).collect();
+            known.sort_unstable();
+            known.dedup();
+            return Err(format!("there is no tool `{missing}` for it; there are {}", known.join(", ")));
+        }
+        let instructions = spec.system_prompt.clone().filter(|_| spec.mode == Mode::Fork);
+        let made = AgentSubAgent::new(&spec.name, &spec.description, &agent).mode(spec.mode);
+        Ok(Arc::new(made.instructions(instructions)))
+    }
+
+    /// The model of a sub-agent, and its settings.
+    fn model_for(&self, spec: &SubAgentSpec, bound: bool) -> Result<ModelChoice, String> {
+        let mut model = self.model.clone();
+        let mut settings = None;
+        if let Some(given) = &spec.model {
+            if bound && !given.extra.is_empty() {
+                return Err(
+                    "`extra` of a model can be given in code alone, as it reaches beyond this agent's tools".to_owned()
+                );
+            }
+            let above = self.model.as_ref().map(|model| model.name());
+            if let Some(name) = given.full_name().filter(|name| Some(name.as_str()) != above) {
+                model = Some(self.model_named(&name)?);
+            }
+            settings = given.settings()?;
+        }
+        let code = &spec.code;
+        Ok((code.model.as_ref().map(|model| model.0.clone()).or(model), code.settings.clone().or(settings)))
+    }
+
+    #[cfg(feature = "models")]
+    fn model_named(&self, name: &str) -> Result<Arc<dyn ChatModel>, String> {
+        let models = self.models.as_ref().ok_or_else(|| {
+            format!("the model `{name}` is not that of the agent above; say with `.models(...)` where it comes from")
+        })?;
+        models.model(name).map_err(|error| error.to_string())
+    }
+
+    #[cfg(not(feature = "models"))]
+    fn model_named(&self, name: &str) -> Result<Arc<dyn ChatModel>, String> {
+        Err(format!("the model `{name}` is not that of the agent above, and the feature `models` is left out"))
+    }
+
+    /// What every sub-agent has in common with this agent.
+    fn below(&self, spec: &SubAgentSpec, bound: bool) -> Result<Self, String> {
+        let (model, settings) = self.model_for(spec, bound)?;
+        let mut tools = match &spec.code.tools {
+            Some(tools) => tools.iter().map(|tool| tool.0.clone()).collect(),
+            None => self.tools.clone(),
+        };
+        if let Some(names) = &spec.tool_names {
+            tools.retain(|tool| names.contains(&tool.spec().name));
+        }
+        let mut below = Self {
+            model,
+            tools,
+            sub_agents: Vec::new(),
+            agent_sources: Vec::new(),
+            no_general_purpose: true,
+            background: false,
+            is_sub_agent: true,
+            is_leaf: true,
+            options: AgentOptions {
+                name: Some(spec.name.clone()),
+                settings: settings.unwrap_or_else(|| self.options.settings.clone()),
+                format: spec.format()?,
+                // A thread is the main agent's; what its sub-agents do is part of the call that runs them.
+                journal: None,
+                // They share what the run of this agent may spend.
+                budget: Budget::default(),
+                ..self.options.clone()
+            },
+            ..self.clone()
+        };
+        let rules = spec.permissions.clone().map(Permissions::new).transpose().map_err(|error| error.to_string())?;
+        if bound {
+            let mut asked = spec.interrupt_on.clone().unwrap_or_default().asking();
+            if let Some(rules) = rules.filter(|rules| !rules.is_empty()) {
+                asked = asked.and(permission_interrupts::approvals(&rules));
+                below.workspace = below.workspace.guarded(rules);
+            }
+            if !asked.is_empty() && self.options.journal.is_none() && !self.is_sub_agent {
+                return Err("it asks about calls, and the agent has no journal to keep questions in".to_owned());
+            }
+            below.approvals = below.approvals.and(asked);
+        } else {
+            below.permissions = rules.unwrap_or(below.permissions);
+            below.approvals = spec.interrupt_on.clone().unwrap_or(below.approvals);
+        }
+        below.approvals = below.approvals.and(spec.code.more_approvals.clone());
+        if let Some(summarization) = &spec.summarization {
+            below.summarization = summarization.over(below.summarization).map_err(|error| error.to_string())?;
+        }
+        Ok(below)
+    }
+
+    fn isolated(&self, spec: &SubAgentSpec, bound: bool) -> Result<Self, String> {
+        let code = &spec.code;
+        let skills = match spec.skills.as_slice() {
+            [] if code.inherits_skills => self.skills.clone(),
+            [] => None,
+            sources => Some(sources.iter().map(|source| SkillSource::from(source.as_str())).collect()),
+        };
+        // What the user has put in the place of a standard part narrows or widens what the agent may do, and so holds
+        // below as well; the user's other middlewares are the main agent's own.
+        let standard = |name: &str| STANDARD.contains(&name) && !NOT_INHERITED.contains(&name);
+        // What asks in the user's way gives way to what the sub-agent says it is asked about, unless that only adds to it.
+        let asks = !bound && (spec.interrupt_on.is_some() || !code.more_approvals.is_empty());
+        let inherits = |name: &str| standard(name) && !(asks && name == HUMAN) && !replaces(spec, name);
+        let inherited = self.own.iter().filter(|m| inherits(m.name())).cloned();
+        let own = inherited.chain(code.middlewares.iter().map(|m| m.0.clone())).collect();
+        // An unknown name is refused where the main agent's stack is made.
+        let leaves_out = |name: &&String| standard(name) && !["Memory", SKILLS].contains(&name.as_str());
+        let without_base = || ProfileConfig { base_system_prompt: Some(String::new()), ..ProfileConfig::default() };
+        Ok(Self {
+            system_prompt: spec.system_prompt.as_deref().map(Into::into),
+            memory: None,
+            skill_tools: if skills.is_some() { self.skill_tools.clone() } else { Vec::new() },
+            skills,
+            profile: code.without_base.then(|| without_base().into()),
+            own,
+            without: self.without.iter().filter(leaves_out).cloned().collect(),
+            ..self.below(spec, bound)?
+        })
+    }
+
+    /// The same agent once more, so that what its provider has cached serves the sub-agent too; it may not delegate.
+    fn forked(&self, spec: &SubAgentSpec, bound: bool) -> Result<Self, String> {
+        if !spec.skills.is_empty() {
+            return Err("it shares the conversation and with it the skills; it cannot have its own".to_owned());
+        }
+        let refusing = self.sub_agents.iter().map(|other| {
+            let refuse = |_, _| async { Ok(SubAgentResult::text("Do this work yourself.")) };
+            SubAgentSpec::from(sub_agent_fn(&other.name, other.listed_description(), refuse))
+        });
+        let mut builder = Self {
+            limits: DelegationLimits { depth: 0, ..self.limits.clone() },
+            sub_agents: refusing.collect(),
+            // It lists the same sub-agents, wherever they are defined.
+            agent_sources: self.agent_sources.clone(),
+            is_leaf: self.is_leaf,
+            ..self.below(spec, bound)?
+        };
+        builder.own.retain(|m| !replaces(spec, m.name()));
+        builder.own.extend(spec.code.middlewares.iter().map(|m| m.0.clone()));
+        Ok(builder)
+    }
+}
+
+/// Whether a sub-agent has a middleware of its own under a name.
+fn replaces(spec: &SubAgentSpec, name: &str) -> bool {
+    spec.code.middlewares.iter().any(|own| own.name() == name)
+}

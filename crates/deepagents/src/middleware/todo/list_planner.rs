@@ -1,0 +1,160 @@
+//! Lists that a task spells out.
+
+use deepagents_core::error::BoxError;
+use deepagents_core::run::Context;
+
+use super::Planner;
+use super::lines::{Line, ListMarker, lines};
+use super::sequence;
+
+/// Fewer items are no list.
+const FEWEST: usize = 2;
+/// More are data to work on rather than a plan.
+const MOST: usize = 50;
+/// Characters of an item; the task has the rest.
+const LONGEST: usize = 200;
+
+/// Words before a list that make it a list of things to do, whatever else stands there.
+const TASKS: &str = "task tasks step steps todo todos do plan please 任务 步骤 请 待办 计划";
+/// Words before a list that make it a list of things to know.
+const FACTS: &str = "background context note notes fact facts constraint constraints rule rules requirement requirements \
+                     criteria preference preferences assumption assumptions information info example examples reference \
+                     references remember mind option options know known is are was were have has had include includes \
+                     背景 注意 说明 事实 要求 规则 约束 例如 比如 信息 包括 已知";
+
+/// The planner that comes with the library: it turns a list that the task spells out into items, and does nothing
+/// otherwise.
+///
+/// * A numbered list, `1.`, `1)`, `(1)` or `1、`, counted from one.
+/// * A list with `-`, `*`, `+` or `•`, where the task begins with it, or a line that ends with a colon or a heading
+///   introduces it. Items ticked off, `[x]`, are left out.
+/// * Sentences that begin with first, then, next, finally and the like, or with 首先, 然后, 最后 and the like, the first
+///   of them with a word for the first.
+///
+/// What lies in a code fence, is quoted or indented like code, and what is below an item is passed over. So are lists
+/// that a line such as "Constraints:" or "The services are:" introduces, and tasks with two lists, with a single item
+/// or with more than fifty: they are rather things to know or to work on than a plan.
+///
+/// ```
+/// use deepagents::middleware::todo::ListPlanner;
+/// let items = ListPlanner::items("Please:\n1. Read the report\n2. List its errors\n3. Mend them");
+/// assert_eq!(items, ["Read the report", "List its errors", "Mend them"]);
+/// assert!(ListPlanner::items("Read the report and mend its errors.").is_empty());
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ListPlanner;
+
+impl ListPlanner {
+    /// The items that a task spells out; none where it does not.
+    pub fn items(task: &str) -> Vec<String> {
+        let lines = lines(task);
+        let mut lists: Vec<List> = lists(&lines).into_iter().filter(List::is_plan).collect();
+        let items = match (lists.pop(), lists.is_empty()) {
+            (Some(list), true) => list.items,
+            // Nobody can tell which of two is the plan.
+            (Some(_), false) => return Vec::new(),
+            (None, _) => sequence::items(&lines),
+        };
+        let items: Vec<String> = items.iter().filter_map(|item| tidy(item)).collect();
+        if (FEWEST..=MOST).contains(&items.len()) { items } else { Vec::new() }
+    }
+}
+
+impl Planner for ListPlanner {
+    async fn plan(&self, task: &str, _cx: &Context) -> Result<Vec<String>, BoxError> {
+        Ok(Self::items(task))
+    }
+}
+
+/// A list in a task.
+struct List {
+    numbered: bool,
+    indent: usize,
+    items: Vec<String>,
+    /// The line before it; nothing at the beginning of the task.
+    intro: Option<String>,
+}
+
+impl List {
+    fn is_plan(&self) -> bool {
+        let Some(intro) = &self.intro else { return self.items.len() >= FEWEST };
+        let lower = intro.to_lowercase();
+        let says = |words: &str| {
+            words.split_whitespace().any(|word| match word.is_ascii() {
+                true => lower.split(|c: char| !c.is_ascii_alphanumeric()).any(|part| part == word),
+                false => lower.contains(word),
+            })
+        };
+        let facts = says(FACTS) && !says(TASKS);
+        self.items.len() >= FEWEST && !facts && (self.numbered || introduces(intro))
+    }
+
+    /// Whether an item goes on with this list.
+    fn takes(&self, mark: ListMarker) -> bool {
+        match mark {
+            ListMarker::Number(n) => self.numbered && n == self.items.len() + 1,
+            ListMarker::Bullet => !self.numbered,
+        }
+    }
+}
+
+/// Whether a line announces what follows.
+fn introduces(line: &str) -> bool {
+    let bare = line.trim_end_matches(['*', '_', ' ']);
+    line.starts_with('#') || bare.ends_with([':', '：'])
+}
+
+fn lists(lines: &[Line<'_>]) -> Vec<List> {
+    let mut lists: Vec<List> = Vec::new();
+    let mut open: Option<List> = None;
+    let mut intro: Option<String> = None;
+    for line in lines {
+        match (*line, &mut open) {
+            (Line::Item { indent, mark, text }, Some(list)) if list.takes(mark) && indent <= list.indent + 1 => {
+                list.items.push(text.to_owned());
+            }
+            // What is indented, and bullets among numbers, belong to an item.
+            (Line::Item { indent, mark, .. }, Some(list))
+                if indent > list.indent + 1 || (list.numbered && mark == ListMarker::Bullet) => {}
+            (Line::Item { indent, mark, text }, _) => {
+                lists.extend(open.take());
+                if mark != ListMarker::Bullet && mark != ListMarker::Number(1) {
+                    continue;
+                }
+                let (numbered, items) = (mark != ListMarker::Bullet, vec![text.to_owned()]);
+                // Only the first list can begin the task.
+                let before = intro.replace(String::new());
+                open = Some(List { numbered, indent, items, intro: before });
+            }
+            (Line::Text { indent, text }, list) => {
+                let ends = |list: &List| indent <= list.indent && (!list.numbered || introduces(text));
+                if list.as_ref().is_some_and(ends) {
+                    lists.extend(list.take());
+                }
+                intro = Some(text.to_owned());
+            }
+        }
+    }
+    lists.extend(open);
+    lists
+}
+
+/// An item as it stands on the list: one line, without the marks around it. Nothing where no words are left, or where it
+/// is ticked off.
+fn tidy(item: &str) -> Option<String> {
+    let item = item.trim();
+    if item.starts_with("[x]") || item.starts_with("[X]") {
+        return None;
+    }
+    let item = item.strip_prefix("[ ]").unwrap_or(item);
+    let words: Vec<&str> = item.split_whitespace().collect();
+    let item = words.join(" ");
+    let item = item.trim_end_matches(['.', '。', ';', '；', ',', '，', ' ']);
+    if !item.chars().any(char::is_alphanumeric) {
+        return None;
+    }
+    if item.chars().count() <= LONGEST {
+        return Some(item.to_owned());
+    }
+    Some(item.chars().take(LONGEST - 1).chain(['…']).collect())
+}

@@ -1,0 +1,52 @@
+//! Agents that have some tools only.
+
+use std::collections::BTreeSet;
+
+use deepagents_core::error::Result;
+use deepagents_core::middleware::{Middleware, ToolNext, ToolRequest, ToolResponse};
+use deepagents_core::model::ModelRequest;
+use deepagents_core::run::Context;
+
+/// Takes tools out of every request, and answers a call of one with an error.
+#[derive(Clone, Debug)]
+pub struct ToolFilter {
+    names: BTreeSet<String>,
+    /// Whether those named are kept, and not left out.
+    keeps: bool,
+}
+
+impl ToolFilter {
+    /// Leaves out these tools.
+    pub fn exclude<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Self {
+        Self { names: names.into_iter().map(Into::into).collect(), keeps: false }
+    }
+
+    /// Leaves out all other tools.
+    pub fn only<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Self {
+        Self { keeps: true, ..Self::exclude(names) }
+    }
+
+    fn has(&self, tool: &str) -> bool {
+        self.names.contains(tool) == self.keeps
+    }
+}
+
+impl Middleware for ToolFilter {
+    fn name(&self) -> &str {
+        if self.keeps { "ToolSelection" } else { "ToolExclusion" }
+    }
+
+    async fn modify_request(&self, mut request: ModelRequest, _cx: &Context) -> Result<ModelRequest> {
+        request.tools.retain(|tool| self.has(&tool.name));
+        Ok(request)
+    }
+
+    async fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
+        let name = &request.call.name;
+        if self.has(name) {
+            return next.run(request).await;
+        }
+        let what = if self.keeps { "not a tool you have" } else { "not available" };
+        Ok(ToolResponse::error(format!("Error: {name} is {what}.")))
+    }
+}

@@ -1,0 +1,102 @@
+//! How far a recording has been played.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use deepagents_core::interrupt::ActionRequest;
+use deepagents_core::tool::CallId;
+use deepagents_models::recording::{Exchange, first_difference};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::events::{Compared, Lane, Scrub, kind};
+use super::line::ToolLine;
+use super::{Divergence, RunRecording};
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) lanes: HashMap<Lane, Expected>,
+    /// Events still to come.
+    pub(super) left: usize,
+    /// What was not asked yet.
+    pub(super) exchanges: HashMap<Vec<String>, Vec<Exchange>>,
+    pub(super) calls: HashMap<CallId, VecDeque<ToolLine>>,
+    /// What calls have asked so far, to be asked again each time they are made again.
+    pub(super) asked: HashMap<CallId, Vec<ActionRequest>>,
+    pub(super) divergence: Option<Divergence>,
+    pub(super) cancel: Option<CancellationToken>,
+    /// Whether all is played of a recording that ends before its run.
+    pub(super) is_over: bool,
+    /// Events of the present run that the recording does not have, since it ends before them.
+    pub(super) beyond: HashSet<u64>,
+}
+
+/// The events of a lane.
+#[derive(Default)]
+pub(super) struct Expected {
+    pub(super) events: Vec<Value>,
+    pub(super) at: usize,
+    pub(super) scrub: Scrub,
+}
+
+impl Expected {
+    pub(super) fn rest(&self) -> impl Iterator<Item = &Value> {
+        self.events.iter().skip(self.at)
+    }
+}
+
+impl State {
+    /// All of a recording, before any of it is played.
+    pub(super) fn new(recording: &RunRecording) -> Self {
+        let mut lanes: HashMap<Lane, Expected> = HashMap::new();
+        let mut left = 0;
+        for event in recording.split_events().0 {
+            let Some(Compared { lane, mut value }) = Compared::from_event(event) else { continue };
+            let lane = lanes.entry(lane).or_default();
+            lane.scrub.scrub(&mut value);
+            lane.events.push(value);
+            left += 1;
+        }
+        // What happens again is numbered from the beginning.
+        lanes.values_mut().for_each(|lane| lane.scrub = Scrub::default());
+        let (exchanges, calls) = (recording.models.exchanges.clone(), recording.calls.clone());
+        Self { lanes, left, exchanges, calls, ..Self::default() }
+    }
+
+    /// The first event that has not come; that of the agent highest up.
+    pub(super) fn missing(&self) -> Option<Divergence> {
+        let open = self.lanes.iter().filter_map(|(lane, expected)| Some((lane, expected, expected.rest().next()?)));
+        let (lane, expected, event) = open.min_by_key(|(lane, ..)| *lane)?;
+        Some(Divergence::MissingEvent { path: lane.path.clone(), at: expected.at, kind: kind(event).to_owned() })
+    }
+
+    /// A request that was not made.
+    pub(super) fn unasked(&self) -> Option<Divergence> {
+        let unplayed = self.exchanges.iter().flat_map(|(path, all)| all.iter().map(move |exchange| (path, exchange)));
+        let (path, exchange) = unplayed.min_by_key(|(path, exchange)| (path.len(), exchange.turn))?;
+        Some(Divergence::NoLongerAsked { path: path.clone(), turn: exchange.turn })
+    }
+
+    /// Compares what happens with what was recorded; says whether the recording has it.
+    pub(super) fn compare(&mut self, compared: Compared) -> Result<bool, Divergence> {
+        let Compared { lane, mut value } = compared;
+        let path = lane.path.clone();
+        let expected = self.lanes.entry(lane).or_default();
+        expected.scrub.scrub(&mut value);
+        let Some(event) = expected.events.get(expected.at) else { return Ok(false) };
+        // A field that is new to events says nothing that was recorded.
+        if let (Some(fields), Some(known)) = (value.as_object_mut(), event.as_object()) {
+            fields.retain(|name, _| known.contains_key(name));
+        }
+        if let Some(difference) = first_difference(event, &value) {
+            return Err(Divergence::Event {
+                path,
+                at: expected.at,
+                kind: kind(event).to_owned(),
+                difference: Box::new(difference),
+            });
+        }
+        expected.at += 1;
+        self.left -= 1;
+        Ok(true)
+    }
+}

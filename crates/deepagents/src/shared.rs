@@ -1,0 +1,48 @@
+//! Parts that only code can give, inside types that are data otherwise; and what builders have in common.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A part given in code, such as a tool or a closure. A clone is the same part, and a part equals itself alone.
+pub(crate) struct Shared<T: ?Sized>(pub(crate) Arc<T>);
+
+impl<T: ?Sized> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T: ?Sized> PartialEq for Shared<T> {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl<T: ?Sized> Deref for Shared<T> {
+    type Target = Arc<T>;
+
+    fn deref(&self) -> &Arc<T> {
+        &self.0
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for Shared<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(given in code)")
+    }
+}
+
+/// Methods of a builder that each set one field.
+macro_rules! setters {
+    ($($(#[$meta:meta])* $name:ident($given:ident: $kind:ty) => $field:ident = $value:expr;)*) => {$(
+        $(#[$meta])*
+        #[must_use]
+        #[allow(clippy::double_must_use, reason = "some of the types are so themselves")]
+        pub fn $name(mut self, $given: $kind) -> Self {
+            self.$field = $value;
+            self
+        }
+    )*};
+}
+pub(crate) use setters;

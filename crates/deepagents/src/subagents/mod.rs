@@ -1,0 +1,26 @@
+//! Sub-agents: what describes one, what does the work, and which an agent has.
+//!
+//! A [`SubAgentSpec`] is the one description, whether it comes from a file, from JSON, from a skill or from code.
+//! Anything else that can do work is a [`SubAgent`]: a built agent, a closure, a type of one's own. The middlewares
+//! [`SubAgents`](crate::middleware::SubAgents) and [`BackgroundAgents`](crate::middleware::BackgroundAgents) delegate to
+//! both.
+
+mod agent;
+mod closure;
+mod model;
+mod read;
+mod registry;
+mod result;
+mod spec;
+mod summarization;
+
+pub use agent::{AgentSubAgent, DynSubAgent, SubAgent, SubAgentResult, SubAgentTask};
+pub use closure::sub_agent_fn;
+pub use model::ModelSpec;
+pub use spec::{Mode, SubAgentSpec};
+pub use summarization::SummarizationSpec;
+
+pub(crate) use agent::Depth;
+pub(crate) use read::{MAX_NAME, one_line, read, shorten};
+pub(crate) use registry::{ListingTool, Registry};
+pub(crate) use result::result_text;

@@ -1,0 +1,108 @@
+//! Descriptions of sub-agents as people write them, in YAML.
+
+use serde_json::Value;
+
+use super::SubAgentSpec;
+
+/// Characters of the longest name.
+pub(crate) const MAX_NAME: usize = 64;
+/// Characters of a description; what is longer is cut.
+const MAX_DESCRIPTION: usize = 1024;
+
+/// A description, and what is odd about it. `name` is its name unless it gives another.
+pub(crate) fn read(given: Value, name: Option<&str>) -> Result<(SubAgentSpec, Option<String>), String> {
+    let Value::Object(mut map) = given else { return Err("it is not a mapping".to_owned()) };
+    // A key without a value is one that was left out.
+    map.retain(|_, value| !value.is_null());
+    for key in ["name", "description"] {
+        if let Some(Value::String(text)) = map.get_mut(key) {
+            *text = one_line(text);
+        }
+        if map.get(key).and_then(Value::as_str) == Some("") {
+            map.remove(key);
+        }
+    }
+    if let (None, Some(name)) = (map.get("name"), name) {
+        map.insert("name".to_owned(), name.into());
+    }
+    if let Some(missing) = ["name", "description"].into_iter().find(|key| !map.contains_key(*key)) {
+        return Err(format!("it has no `{missing}`"));
+    }
+    let mut spec: SubAgentSpec = serde_path_to_error::deserialize(Value::Object(map)).map_err(|error| told(&error))?;
+    check_name(&spec.name)?;
+    let short = shorten(&spec.description, MAX_DESCRIPTION);
+    let odd = (short.len() < spec.description.len())
+        .then(|| format!("`description` is longer than {MAX_DESCRIPTION} characters and was cut"));
+    spec.description = short;
+    Ok((spec, odd))
+}
+
+/// What is wrong, with its place unless the words name it.
+fn told(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
+    let (place, why) = (error.path().to_string(), error.inner().to_string());
+    if place == "." || why.contains(&format!("`{place}`")) { why } else { format!("{place}: {why}") }
+}
+
+/// Letters and digits of any script, `-` and `_`, so that a model spells it without quotes.
+fn check_name(name: &str) -> Result<(), String> {
+    let legal = |c: char| c == '-' || c == '_' || c.is_alphanumeric();
+    if name.chars().nth(MAX_NAME).is_some() {
+        Err(format!("the name `{}` is longer than {MAX_NAME} characters", shorten(name, MAX_NAME)))
+    } else if !name.chars().all(legal) {
+        Err(format!("the name `{name}` holds other characters than letters, digits, `-` and `_`"))
+    } else {
+        Ok(())
+    }
+}
+
+/// A text in one line, since it becomes a part of a list.
+pub(crate) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The first characters of a text.
+pub(crate) fn shorten(text: &str, max: usize) -> String {
+    text.chars().take(max).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn why(given: Value) -> String {
+        read(given, None).unwrap_err()
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_definition_is_said_with_its_place() {
+        assert_eq!(why(json!("text")), "it is not a mapping");
+        assert_eq!(why(json!({"description": "d"})), "it has no `name`");
+        assert_eq!(why(json!({"name": "x", "description": " \n"})), "it has no `description`");
+        assert!(why(json!({"name": "a b", "description": "d"})).contains("other characters"));
+        assert!(why(json!({"name": "x".repeat(65), "description": "d"})).contains("longer than 64"));
+        let with = |key: &str, value: Value| {
+            let mut map = json!({"name": "x", "description": "d"});
+            map[key] = value;
+            why(map)
+        };
+        assert!(with("colour", json!("red")).contains("unknown field `colour`, expected one of `name`"));
+        assert!(with("permissions", json!([{"operations": ["fly"]}])).contains("permissions[0].operations[0]"));
+        assert!(with("mode", json!("clone")).contains("mode: unknown variant `clone`"));
+        assert!(with("model", json!({"temprature": 1})).contains("unknown field `temprature`"));
+        assert!(with("model", json!({"api_key": "k"})).contains("`api_key` belongs to the registry"));
+        assert!(with("interrupt_on", json!({"x": "yes"})).contains("interrupt_on.x: write true, false"));
+        assert!(with("tools", json!({"a": 1})).contains("a list of names"));
+    }
+
+    #[test]
+    fn names_default_descriptions_are_cut_and_keys_without_a_value_are_left_out() {
+        let given = json!({"description": "d ".repeat(600), "model": null, "tools": "ls, grep"});
+        let (spec, odd) = read(given, Some("given")).unwrap();
+        assert_eq!((spec.name.as_str(), spec.model), ("given", None));
+        assert_eq!(spec.description.chars().count(), 1024);
+        assert_eq!(spec.tool_names.unwrap(), ["ls", "grep"]);
+        assert!(odd.unwrap().contains("longer than 1024"));
+    }
+}

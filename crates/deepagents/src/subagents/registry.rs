@@ -1,0 +1,166 @@
+//! The sub-agents that an agent has: those it was given, and those that files and skills define.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deepagents_core::agent::BuildError;
+use deepagents_core::model::ModelRequest;
+use deepagents_core::state::State;
+use deepagents_core::tool::{ToolError, ToolSpec};
+
+use super::{DynSubAgent, SubAgentSpec};
+use crate::channels::{AgentOrigin, AgentsMetadata, ListedAgent};
+
+/// Descriptions whose sub-agents are remembered.
+const REMEMBERED: usize = 1024;
+
+type Agent = Arc<dyn DynSubAgent>;
+type Make = dyn Fn(&SubAgentSpec) -> Result<Agent, String> + Send + Sync;
+
+/// The sub-agents that an agent has.
+pub(crate) struct Registry {
+    given: Vec<Agent>,
+    /// One of those given that a file may replace.
+    replaceable: Option<&'static str>,
+    make: Option<Box<Make>>,
+    /// What was made of descriptions, or why nothing could be.
+    made: Mutex<BTreeMap<String, Result<Agent, String>>>,
+}
+
+impl Registry {
+    /// Those given, and no others.
+    ///
+    /// # Errors
+    /// When two have one name.
+    pub(crate) fn fixed(given: Vec<Agent>) -> Result<Self, BuildError> {
+        let mut names = HashSet::new();
+        if let Some(twice) = given.iter().find(|agent| !names.insert(agent.name())) {
+            let name = twice.name();
+            return Err(BuildError::Option(format!("two sub-agents are named `{name}`; give each a name of its own")));
+        }
+        Ok(Self { given, replaceable: None, make: None, made: Mutex::default() })
+    }
+
+    /// Those given, and those made of what files and skills describe.
+    ///
+    /// # Errors
+    /// When two of those given have one name.
+    pub(crate) fn open(
+        given: Vec<Agent>,
+        replaceable: Option<&'static str>,
+        make: impl Fn(&SubAgentSpec) -> Result<Agent, String> + Send + Sync + 'static,
+    ) -> Result<Self, BuildError> {
+        Ok(Self { replaceable, make: Some(Box::new(make)), ..Self::fixed(given)? })
+    }
+
+    /// Those given.
+    pub(crate) fn given(&self) -> &[Agent] {
+        &self.given
+    }
+
+    /// Whether there are only those given.
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.make.is_none()
+    }
+
+    /// All of them, in the order in which they are listed.
+    pub(crate) fn all(&self, state: &State) -> Vec<Agent> {
+        let catalogue = state.get::<AgentsMetadata>().and_then(Option::as_ref).filter(|_| !self.is_fixed());
+        let listed = catalogue.into_iter().flat_map(|catalogue| &catalogue.agents);
+        let mut all = self.given.clone();
+        for agent in listed.filter_map(|listed| self.admit(listed).ok()) {
+            match all.iter_mut().find(|known| known.name() == agent.name()) {
+                Some(known) => *known = agent,
+                None => all.push(agent),
+            }
+        }
+        all
+    }
+
+    /// The one of a name.
+    ///
+    /// # Errors
+    /// When there is none; the error is for the model and names those there are.
+    pub(crate) fn find(&self, state: &State, name: &str) -> Result<Agent, ToolError> {
+        let all = self.all(state);
+        all.iter().find(|agent| agent.name() == name).cloned().ok_or_else(|| {
+            let known: Vec<&str> = all.iter().map(|agent| agent.name()).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            ToolError::model(format!("Error: there is no sub-agent {name}; there are {known}."))
+        })
+    }
+
+    /// The sub-agent of a description, or why it is left out.
+    pub(crate) fn admit(&self, listed: &ListedAgent) -> Result<Agent, String> {
+        let spec = &listed.definition;
+        let Some(make) = &self.make else { return Err("this agent has those it was given alone".to_owned()) };
+        if self.given.iter().any(|given| given.name() == spec.name) {
+            let may = self.replaceable == Some(spec.name.as_str()) && matches!(listed.origin, AgentOrigin::File(_));
+            if !may {
+                return Err("the agent was given another of that name".to_owned());
+            }
+        }
+        let key = serde_json::to_string(spec).map_err(|error| error.to_string())?;
+        if let Some(made) = self.made.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return made.clone();
+        }
+        let made = make(spec);
+        let mut known = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(key, made.clone());
+        made
+    }
+}
+
+/// A tool whose description lists the sub-agents there are.
+pub(crate) struct ListingTool {
+    name: &'static str,
+    /// With `{available_agents}` where the list goes.
+    template: String,
+    /// With the list of those given.
+    description: String,
+    /// The tool as it was last listed, so that the same list is the same bytes in the same place.
+    last: Mutex<Option<Arc<ToolSpec>>>,
+}
+
+impl ListingTool {
+    pub(crate) fn new(name: &'static str, template: &str, given: &[Agent]) -> Self {
+        let description = listing(template, given);
+        Self { name, template: template.to_owned(), description, last: Mutex::default() }
+    }
+
+    /// The description with the list of those given.
+    pub(crate) fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// Lists in a request those that there are now; without any, the tool is not offered.
+    pub(crate) fn list(&self, request: &mut ModelRequest, registry: &Registry, state: &State) {
+        if registry.is_fixed() {
+            return;
+        }
+        // A tool of that name that is not ours is left alone.
+        let ours = |spec: &Arc<ToolSpec>| spec.name == self.name && spec.description == self.description;
+        let Some(at) = request.tools.iter().position(ours) else { return };
+        let all = registry.all(state);
+        if all.is_empty() {
+            request.tools.remove(at);
+            return;
+        }
+        let description = listing(&self.template, &all);
+        let Some(spec) = request.tools.get_mut(at).filter(|spec| spec.description != description) else { return };
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        *spec = match &*last {
+            Some(last) if last.description == description => last.clone(),
+            _ => last.insert(Arc::new(ToolSpec { description, ..(**spec).clone() })).clone(),
+        };
+    }
+}
+
+/// A template with the list of sub-agents in the place of `{available_agents}`.
+fn listing(template: &str, agents: &[Agent]) -> String {
+    let lines: Vec<String> = agents.iter().map(|a| format!("- {}: {}", a.name(), a.description())).collect();
+    template.trim_end().replace("{available_agents}", &lines.join("\n"))
+}

@@ -1,0 +1,253 @@
+//! The one description of a sub-agent.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use deepagents_core::middleware::{DynMiddleware, Middleware};
+use deepagents_core::model::{ChatModel, ModelSettings};
+use deepagents_core::structured::ResponseFormat;
+use deepagents_core::tool::DynTool;
+use deepagents_fs::permissions::Rule;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use super::agent::{DynSubAgent, SubAgent, listed_description};
+use super::{ModelSpec, SummarizationSpec};
+use crate::approvals::InterruptPolicy;
+use crate::middleware::HumanInTheLoop;
+use crate::shared::Shared;
+
+/// Describes a sub-agent, in code, JSON or a file. What is not said is inherited from the agent that has it.
+///
+/// As JSON an object of the public fields. `prompt` is read as `system_prompt`, `graph` as `runnable`, `tools` and `skills`
+/// may be one text of names, and a key that is none of these is an error. Code can also give what has no JSON form: tools,
+/// middlewares, a model, or a [`SubAgent`] that does the work by itself. Those parts are not written to JSON.
+///
+/// ```
+/// use deepagents::subagents::SubAgentSpec;
+/// let researcher = SubAgentSpec::new("researcher", "Finds things out.").system_prompt("You cite your sources.");
+///
+/// let reviewer: SubAgentSpec = serde_json::from_value(serde_json::json!({
+///     "name": "reviewer",
+///     "description": "Reads a change and says what is wrong with it.",
+///     "prompt": "You review code.",
+///     "tools": ["read_file", "grep"],
+///     "model": {"model": "anthropic:claude-haiku-4-5", "temperature": 0.0},
+/// }))?;
+/// assert_eq!(reviewer.system_prompt.as_deref(), Some("You review code."));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct SubAgentSpec {
+    /// The name it is called by.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// What it is told to be and do.
+    #[serde(default, alias = "prompt", skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<String>,
+    /// Names of all the tools it has, those of the standard middlewares too; none stands for what a sub-agent has anyway.
+    #[serde(default, rename = "tools", deserialize_with = "words", skip_serializing_if = "Option::is_none")]
+    pub tool_names: Option<Vec<String>>,
+    /// Its model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelSpec>,
+    /// Sources of its own skills.
+    #[serde(default, deserialize_with = "some_words", skip_serializing_if = "Vec::is_empty")]
+    pub skills: Vec<String>,
+    /// What it may do with which files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permissions: Option<Vec<Rule>>,
+    /// What a person is asked about, by tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupt_on: Option<InterruptPolicy>,
+    /// The shape of its result: a JSON schema, or `{"name", "schema"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_format: Option<Value>,
+    /// What it sees of the conversation.
+    #[serde(default, skip_serializing_if = "Mode::is_isolated")]
+    pub mode: Mode,
+    /// How its conversation is compacted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summarization: Option<SummarizationSpec>,
+    /// The name of a built agent that does the work, registered with
+    /// [`runnable`](crate::DeepAgentBuilder::runnable). Only `name`, `description` and `mode` go with it.
+    #[serde(default, alias = "graph", skip_serializing_if = "Option::is_none")]
+    pub runnable: Option<String>,
+    #[serde(skip)]
+    pub(crate) code: CodeParts,
+}
+
+/// Parts of a description that have no JSON form.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct CodeParts {
+    /// Does the work in the place of an agent that is built from the description.
+    pub(crate) agent: Option<Shared<dyn DynSubAgent>>,
+    pub(crate) model: Option<Shared<dyn ChatModel>>,
+    pub(crate) settings: Option<ModelSettings>,
+    pub(crate) tools: Option<Vec<Shared<dyn DynTool>>>,
+    pub(crate) middlewares: Vec<Shared<dyn DynMiddleware>>,
+    pub(crate) response_format: Option<Shared<ResponseFormat>>,
+    /// Approvals beside those of `interrupt_on`, inherited or not.
+    pub(crate) more_approvals: InterruptPolicy,
+    /// Without skills of its own it has those of the agent above.
+    pub(crate) inherits_skills: bool,
+    /// Its prompt stands in the place of the base prompt, the library's or a profile's.
+    pub(crate) without_base: bool,
+}
+
+/// What a sub-agent sees of the conversation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Mode {
+    /// The task alone.
+    #[default]
+    Isolated,
+    /// The whole conversation, and then the task.
+    Fork,
+}
+
+impl Mode {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+    fn is_isolated(&self) -> bool {
+        *self == Self::Isolated
+    }
+}
+
+impl SubAgentSpec {
+    /// A sub-agent with a name and what it is for.
+    pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
+        Self { name: name.into(), description: description.into(), ..Self::default() }
+    }
+
+    /// What it is told to be and do. One that shares the conversation is told so with its task, since its system prompt is
+    /// that of the agent above.
+    #[must_use]
+    pub fn system_prompt(mut self, text: impl Into<String>) -> Self {
+        self.system_prompt = Some(text.into());
+        self
+    }
+
+    /// A model of its own.
+    #[must_use]
+    pub fn model(mut self, model: impl ChatModel) -> Self {
+        self.code.model = Some(Shared(Arc::new(model)));
+        self
+    }
+
+    /// Sampling and the like, in place of the settings of the agent above.
+    #[must_use]
+    pub fn settings(mut self, settings: ModelSettings) -> Self {
+        self.code.settings = Some(settings);
+        self
+    }
+
+    /// Tools in place of those given to the agent above; file tools come with its stack anyway, unless
+    /// [`tool_names`](Self::tool_names) says otherwise.
+    #[must_use]
+    pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn DynTool>>) -> Self {
+        self.code.tools = Some(tools.into_iter().map(Shared).collect());
+        self
+    }
+
+    /// A middleware of its own. What a [`HumanInTheLoop`] asks about is added to what the sub-agent is asked about
+    /// anyway.
+    #[must_use]
+    pub fn middleware(mut self, middleware: impl Middleware) -> Self {
+        if let Some(human) = (&middleware as &dyn Any).downcast_ref::<HumanInTheLoop>() {
+            self.code.more_approvals = self.code.more_approvals.and(human.approvals().clone());
+            return self;
+        }
+        self.code.middlewares.push(Shared(Arc::new(middleware)));
+        self
+    }
+
+    crate::shared::setters! {
+        /// Folders of skills.
+        skills(sources: impl IntoIterator<Item = impl Into<String>>)
+            => skills = sources.into_iter().map(Into::into).collect();
+
+        /// What it may do with which files, in place of the rules of the agent above.
+        permissions(rules: impl IntoIterator<Item = Rule>) => permissions = Some(rules.into_iter().collect());
+
+        /// What a person is asked about, in place of what the agent above has; `InterruptPolicy::new()` for nothing.
+        interrupt_on(approvals: InterruptPolicy) => interrupt_on = Some(approvals);
+    }
+
+    /// The shape of its result.
+    #[must_use]
+    pub fn response_format(mut self, format: ResponseFormat) -> Self {
+        self.code.response_format = Some(Shared(Arc::new(format)));
+        self
+    }
+
+    /// Says whether it sees the conversation.
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// The description that the model reads.
+    pub(crate) fn listed_description(&self) -> String {
+        listed_description(&self.description, self.mode)
+    }
+
+    /// The shape of its result, if it says so.
+    pub(crate) fn format(&self) -> Result<Option<ResponseFormat>, String> {
+        if let Some(format) = &self.code.response_format {
+            return Ok(Some(ResponseFormat::clone(format)));
+        }
+        let Some(given) = &self.response_format else { return Ok(None) };
+        let (name, schema) = match given.get("schema") {
+            Some(schema) if given.get("type").is_none() => (given.get("name"), schema),
+            _ => (given.get("title"), given),
+        };
+        if schema.get("type").and_then(Value::as_str) != Some("object") {
+            return Err("`response_format` is not a JSON schema of type object".to_owned());
+        }
+        let name = name.and_then(Value::as_str).unwrap_or("report");
+        Ok(Some(ResponseFormat::json(name, schema.clone())))
+    }
+
+    /// The key of something that cannot go with an agent that is built already, if there is one.
+    pub(crate) fn beside_runnable(&self) -> Option<String> {
+        let Ok(Value::Object(given)) = serde_json::to_value(self) else { return Some("interrupt_on".to_owned()) };
+        given.into_iter().map(|(key, _)| key).find(|key| !["name", "description", "mode", "runnable"].contains(&&**key))
+    }
+}
+
+impl<A: SubAgent> From<A> for SubAgentSpec {
+    /// Describes what does its work by itself: a built agent, a closure, a type of one's own.
+    fn from(agent: A) -> Self {
+        let mut spec = Self::new(SubAgent::name(&agent), SubAgent::description(&agent));
+        spec.code.agent = Some(Shared(Arc::new(agent)));
+        spec
+    }
+}
+
+/// A list of names, or one text of names between blanks and commas.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a list of names, or one text of them")]
+enum Words {
+    List(Vec<String>),
+    Text(String),
+}
+
+fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+    let given = Option::<Words>::deserialize(deserializer)?;
+    Ok(given.map(|words| match words {
+        Words::List(list) => list,
+        Words::Text(text) => {
+            let names = text.split(|c: char| c.is_whitespace() || c == ',').filter(|name| !name.is_empty());
+            names.map(str::to_owned).collect()
+        }
+    }))
+}
+
+fn some_words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    words(deserializer).map(Option::unwrap_or_default)
+}

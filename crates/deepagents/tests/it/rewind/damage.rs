@@ -1,0 +1,178 @@
+//! Processes that ended in the middle, and databases that are damaged or not ours.
+
+use super::*;
+
+/// Never gives the result of a call back.
+struct Hangs(Arc<Notify>);
+
+impl Middleware for Hangs {
+    fn name(&self) -> &str {
+        "Hangs"
+    }
+
+    async fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
+        let response = next.run(request).await?;
+        self.0.notify_one();
+        std::future::pending::<()>().await;
+        Ok(response)
+    }
+}
+
+#[tokio::test]
+async fn what_was_written_before_a_crash_lost_its_result_is_told_and_put_back() {
+    let world = World::new().await;
+    let first = world.play("t", [write("/a.txt", "one")]).await;
+    let written = Arc::new(Notify::new());
+    let agent = world.builder([write("/a.txt", "two")]).middleware(Hangs(written.clone())).build().unwrap();
+    tokio::select! {
+        _ = agent.invoke(RunInput::new("Go.").thread("t")) => panic!("it hangs"),
+        () = written.notified() => {}
+    }
+    assert_eq!(world.read("a.txt").as_deref(), Some("two"));
+    let plan = world.back("t", first).plan().await.unwrap();
+    assert_eq!(paths(&plan.unrecorded), ["/a.txt"], "{plan:?}");
+    assert!(plan.conflicts.is_empty(), "{plan:?}");
+    let done = world.go_back("t", first, OnConflict::Refuse).await.unwrap();
+    assert_eq!(world.read("a.txt").as_deref(), Some("one"));
+    world.go_back("t", done.left, OnConflict::Refuse).await.unwrap();
+    assert_eq!(world.read("a.txt").as_deref(), Some("two"));
+}
+
+#[tokio::test]
+async fn a_change_that_was_only_announced_when_the_process_ended_is_known_not_to_be_made() {
+    let world = World::new().await;
+    let first = world.play("t", [write("/a.txt", "one")]).await;
+    world.play("t", [write("/a.txt", "two")]).await;
+    // As if the process had ended between the row and the change.
+    let undone = world.undo_db().execute("UPDATE change SET done = 0 WHERE seq = 2", []).unwrap();
+    assert_eq!(undone, 1);
+    world.put("a.txt", "one");
+    assert!(world.back("t", first).plan().await.unwrap().is_empty());
+    // With the file as announced, the change was made.
+    world.put("a.txt", "two");
+    let plan = world.back("t", first).plan().await.unwrap();
+    assert!(plan.conflicts.is_empty() && plan.changes.len() == 1, "{plan:?}");
+    // The row is in nobody's way.
+    world.play("t", [write("/a.txt", "three")]).await;
+    world.go_back("t", first, OnConflict::Refuse).await.unwrap();
+    assert_eq!(world.read("a.txt").as_deref(), Some("one"));
+}
+
+#[tokio::test]
+async fn a_content_that_is_damaged_is_not_put_back() {
+    let world = World::new().await;
+    let first = world.play("t", [write("/a.txt", "one"), write("/b.txt", "b1")]).await;
+    world.play("t", [write("/a.txt", "two"), write("/b.txt", "b2")]).await;
+    world.undo_db().execute("UPDATE content SET body = x'6f6e6f' WHERE body = x'6f6e65'", []).unwrap();
+    let plan = world.back("t", first).plan().await.unwrap();
+    assert_eq!(paths(plan.skipped.iter().map(|skipped| &skipped.path)), ["/a.txt"]);
+    assert_eq!(plan.skipped[0].reason, "its content is no longer kept");
+    world.go_back("t", first, OnConflict::Refuse).await.unwrap();
+    assert_eq!((world.read("a.txt").as_deref(), world.read("b.txt").as_deref()), (Some("two"), Some("b1")));
+}
+
+#[tokio::test]
+async fn a_damaged_database_is_told_and_no_file_is_touched() {
+    let world = World::new().await;
+    let first = world.play("t", [write("/a.txt", "one"), write("/a.txt", "two")]).await;
+    let (before, head) = (world.tree(), world.head("t").await);
+    let another = || {
+        LocalBackend::open_with(world.dir.path(), LocalOptions { undo: Some(world.store()), ..LocalOptions::default() })
+            .unwrap()
+    };
+    let whole = std::fs::read(world.undo_file()).unwrap();
+    let mut torn = whole.clone();
+    torn[100..].fill(0x5a);
+    for (damage, why) in [(b"This is a note of somebody.".to_vec(), "file is not a database"), (torn, "malformed")] {
+        // Another file at the same path: what is open has to notice.
+        for suffix in ["", "-wal", "-shm"] {
+            let _ = std::fs::remove_file(format!("{}{suffix}", world.undo_file().display()));
+        }
+        std::fs::write(world.undo_file(), &damage).unwrap();
+        for files in [world.files.clone(), another()] {
+            let back = Rewind::new(&world.agent([]), &files, "t", 0);
+            let told = back.plan().await.unwrap_err();
+            assert!(
+                matches!(told, RewindError::Files(RestoreError::Undo(_))) && told.to_string().contains(why),
+                "{told}"
+            );
+            assert!(!told.to_string().contains(&*world.beside.path().to_string_lossy()), "{told}");
+        }
+        let collected = world.store().gc(|_| true).unwrap_err();
+        assert!(collected.to_string().contains(why), "{collected}");
+        // What cannot be recorded is not changed.
+        let outcome = world.agent([write("/a.txt", "three"), delete("/a.txt")]);
+        let outcome = outcome.invoke(RunInput::new("Go.").thread(why)).await.unwrap();
+        let refused: Vec<_> = outcome.messages().iter().filter_map(|message| message.as_tool()).collect();
+        assert!(refused.len() == 2 && refused.iter().all(|result| result.is_error), "{refused:?}");
+        assert!(format!("{refused:?}").contains("so it was not changed"), "{refused:?}");
+        assert_eq!(std::fs::read(world.undo_file()).unwrap(), damage, "nothing is written over it");
+    }
+    assert_eq!((world.tree(), world.head("t").await), (before, head));
+    // The conversation can go back without the files.
+    world.agent([]).rewind("t", first).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_database_of_another_program_or_a_newer_version_is_left_alone() {
+    let world = World::new().await;
+    std::fs::create_dir(world.undo_file().parent().unwrap()).unwrap();
+    world.undo_db().execute_batch("CREATE TABLE mine (a); INSERT INTO mine VALUES (1);").unwrap();
+    let before = std::fs::read(world.undo_file()).unwrap();
+    world.agent([write("/a.txt", "1")]).invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    assert_eq!((world.read("a.txt"), std::fs::read(world.undo_file()).unwrap()), (None, before));
+    let foreign = world.store().gc(|_| true).unwrap_err();
+    assert!(foreign.to_string().contains("it is of another program"), "{foreign}");
+
+    let world = World::new().await;
+    world.play("t", [write("/a.txt", "1")]).await;
+    world.undo_db().pragma_update(None, "application_id", 0x6461_6702).unwrap();
+    let newer = world.store().gc(|_| true).unwrap_err();
+    assert!(newer.to_string().contains("newer version"), "{newer}");
+}
+
+#[tokio::test]
+async fn what_an_earlier_version_has_recorded_is_told_and_skipped() {
+    let world = World::new().await;
+    world.play("t", [write("/a.txt", "one")]).await;
+    // The thread's journal as an earlier version would have left it.
+    let agent = world.agent([]);
+    let directory = |log: &rusqlite::Connection| log.query_row("SELECT directory FROM log", [], |row| row.get(0));
+    let root: String = directory(&world.undo_db()).unwrap();
+    let begin = r#"[{"begin":{"thread":"old","line":"an id"}},{"reached":{"root":"ROOT","seq":1}}]"#;
+    let update: Vec<UndoUpdate> = serde_json::from_str(&begin.replace("ROOT", &root)).unwrap();
+    world.play("old", []).await;
+    let first = world.head("old").await;
+    let update = deepagents::Update::new::<FileUndo>(update);
+    agent.update_state("old", update).await.unwrap();
+    let plan = world.back("old", first).plan().await.unwrap();
+    assert_eq!(paths(plan.skipped.iter().map(|skipped| &skipped.path)), ["/"]);
+    assert!(plan.skipped[0].reason.contains("an earlier version"), "{plan:?}");
+    // What is changed from now on goes back.
+    let upgraded = world.head("old").await;
+    world.play("old", [write("/a.txt", "two")]).await;
+    let done = world.go_back("old", upgraded, OnConflict::Refuse).await.unwrap();
+    assert_eq!((paths(&done.restored), world.read("a.txt").as_deref()), (vec!["/a.txt"], Some("one")));
+    world.go_back("old", first, OnConflict::Refuse).await.unwrap();
+    assert_eq!(world.read("a.txt").as_deref(), Some("one"));
+    // As does its snapshot.
+    let value = r#"{"line":"an id","thread":"old","earlier":["older"],"reached":{"ROOT":3}}"#;
+    let value: deepagents::fs::UndoCursor = serde_json::from_str(value).unwrap();
+    let again = serde_json::to_value(&value).unwrap();
+    assert_eq!(again, json!({"line": "an id", "thread": "old", "copied_from": ["older"], "reached": {"ROOT": 3}}));
+}
+
+#[tokio::test]
+async fn a_rewind_whose_process_ended_after_the_files_is_done_again() {
+    let world = World::new().await;
+    let first = world.play("t", [write("/a.txt", "1")]).await;
+    world.play("t", [write("/a.txt", "2"), write("/b.txt", "2")]).await;
+    let agent = world.agent([]);
+    let (here, there) = (agent.state("t").await.unwrap(), agent.state_at("t", first).await.unwrap());
+    let plan = world.files.plan_restore("t", &here, &there).await.unwrap();
+    world.files.restore("t", &here, &there, &plan, OnConflict::Refuse).await.unwrap();
+    assert_eq!(agent.state("t").await.unwrap().messages().len(), 10, "the conversation is where it was");
+    assert!(world.back("t", first).plan().await.unwrap().is_empty());
+    world.go_back("t", first, OnConflict::Refuse).await.unwrap();
+    assert_eq!((world.read("a.txt").as_deref(), world.read("b.txt")), (Some("1"), None));
+}
