@@ -4,17 +4,24 @@
 
 // ANCHOR: example
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{DeepAgent, EventKind, MemoryJournal, RunInput};
+use deepagents::{DeepAgent, EventKind, MemoryJournal, ModelRequest, RunInput};
 use futures_util::StreamExt;
 use serde_json::json;
 
+/// Whether the last message of a request is this one.
+fn asks(request: &ModelRequest, text: &str) -> bool {
+    request.messages.last().is_some_and(|message| message.text() == text)
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let model = ScriptedModel::new([
-        Turn::call("write_file", json!({"file_path": "/plan.md", "content": "1. rest\n"})),
-        Turn::text("A plan is written, and nothing is before noon."),
-        Turn::text("You asked for a plan; it says: rest."),
-    ]);
+    let write = Turn::call("write_file", json!({"file_path": "/plan.md", "content": "1. rest\n"}));
+    // What is said on the way may come before or after the second answer, so that answer is there for both.
+    let model = ScriptedModel::rules()
+        .when(|request| request.messages.len() == 1, [write])
+        .when(|request| asks(request, "What did I ask for?"), [Turn::text("You asked for a plan; it says: rest.")])
+        .always(Turn::text("A plan is written, and nothing is before noon."))
+        .build();
     let agent = DeepAgent::builder().model(model).journal(MemoryJournal::new()).build()?;
 
     let mut run = agent.run(RunInput::new("Write a plan.").thread("holiday"));

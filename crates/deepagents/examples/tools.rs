@@ -41,7 +41,7 @@ impl Tool for PlaceOrder {
         Effect::External
     }
 
-    fn idempotent(&self) -> bool {
+    fn idempotent(&self, _args: &Self::Args) -> bool {
         true
     }
 

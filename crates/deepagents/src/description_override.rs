@@ -23,8 +23,8 @@ impl DynTool for DescriptionOverride {
     fn coerced(&self, args: &Value) -> Option<Value> {
         self.tool.coerced(args)
     }
-    fn idempotent(&self) -> bool {
-        self.tool.idempotent()
+    fn idempotent(&self, args: &Value) -> bool {
+        self.tool.idempotent(args)
     }
     fn return_direct(&self) -> bool {
         self.tool.return_direct()

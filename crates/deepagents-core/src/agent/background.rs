@@ -10,16 +10,16 @@ use tokio_util::sync::CancellationToken;
 use super::Agent;
 use crate::context::{Emitter, Shared};
 use crate::error::Error;
-use crate::interrupt::{
-    ActionRequest, ActionRequests, Decision, DecisionError, answers_to, forget_asked, open_questions,
-};
+use crate::ids::ThreadId;
+use crate::interrupt::{ActionRequest, Decision, DecisionError, answers_to, forget_asked, open_questions};
+use crate::journal::{Journal, MemoryJournal};
 use crate::message::{Message, Usage};
-use crate::run::{Driver, Left, Outcome, RunError, RunInput, Setting};
+use crate::run::{Driver, Outcome, Place, RunError, RunInput, Setting};
 use crate::state::{ChannelError, State, Update};
 use crate::status::FinishReason;
 use crate::tool::ToolContext;
 
-type Driven = (Result<Outcome, Box<RunError>>, Left);
+type Driven = (Result<Outcome, Box<RunError>>, Vec<Message>);
 
 /// A run that belongs to no other. It tells no events and keeps no thread; dropping it cancels it.
 ///
@@ -46,6 +46,7 @@ pub struct BackgroundRun {
     agent: Agent,
     path: Arc<[String]>,
     base: RunInput,
+    log: PrivateLog,
     steer: mpsc::UnboundedSender<Message>,
     cancel: CancellationToken,
     /// Taken by `ended`.
@@ -57,8 +58,17 @@ pub struct Paused {
     agent: Agent,
     path: Arc<[String]>,
     base: RunInput,
+    log: PrivateLog,
     state: State,
-    left: Left,
+    /// Said to it after its model was last asked.
+    undelivered: Vec<Message>,
+}
+
+/// Where a run beside others keeps what it does, so that it can wait.
+#[derive(Clone)]
+struct PrivateLog {
+    journal: Arc<dyn Journal>,
+    thread: ThreadId,
 }
 
 impl Agent {
@@ -78,7 +88,9 @@ impl Agent {
         let base =
             RunInput { messages: Vec::new(), update: Update::none(), thread: None, observer: None, ..input.clone() };
         let input = RunInput { thread: None, observer: None, ..input };
-        Ok(BackgroundRun::start(self.clone(), Arc::from([label.into()]), base, input, state, None))
+        let thread = self.definition.ids.next("run");
+        let log = PrivateLog { journal: Arc::new(MemoryJournal::new()), thread };
+        Ok(BackgroundRun::start(self.clone(), Arc::from([label.into()]), base, log, input, state, &[]))
     }
 }
 
@@ -87,22 +99,24 @@ impl BackgroundRun {
         agent: Agent,
         path: Arc<[String]>,
         base: RunInput,
+        log: PrivateLog,
         input: RunInput,
         state: State,
-        paused: Option<&Left>,
+        undelivered: &[Message],
     ) -> Self {
         let run: Arc<str> = agent.definition.ids.next("run").into();
         let (steer, inbox) = mpsc::unbounded_channel();
-        for message in paused.into_iter().flat_map(|left| &left.undelivered) {
+        for message in undelivered {
             let _ = steer.send(message.clone());
         }
         let cancel = CancellationToken::new();
-        let mut setting = Setting::main(run.clone(), Emitter::silent(run), cancel.clone());
-        setting.path = path.clone();
-        setting.state = Some(state);
-        setting.paused = paused.map(|left| (left.machine.clone(), left.open.clone()));
+        let PrivateLog { journal, thread } = log.clone();
+        let label = path.join("/");
+        let place = Place::Beside { journal, thread, label, state };
+        let setting =
+            Setting { path: path.clone(), place, ..Setting::main(run.clone(), Emitter::silent(run), cancel.clone()) };
         let driver = tokio::spawn(Driver::run_to_end(agent.definition.clone(), input, setting, Some(inbox)));
-        Self { agent, path, base, steer, cancel, driver: Some(driver) }
+        Self { agent, path, base, log, steer, cancel, driver: Some(driver) }
     }
 
     /// Says something to the model, as [`Run::steer`](crate::run::Run::steer) does. What comes when the model is asked no more
@@ -133,14 +147,15 @@ impl BackgroundRun {
         };
         let ended = driver.await;
         self.driver = None;
-        let (result, left) = ended.map_err(|error| lost(Error::other(error)))?;
+        let (result, undelivered) = ended.map_err(|error| lost(Error::other(error)))?;
         let outcome = result?;
         let paused = (outcome.stop == FinishReason::Interrupted).then(|| Paused {
             agent: self.agent.clone(),
             path: self.path.clone(),
             base: self.base.clone(),
+            log: self.log.clone(),
             state: outcome.state.clone(),
-            left,
+            undelivered,
         });
         Ok((outcome, paused))
     }
@@ -173,13 +188,11 @@ impl Paused {
     /// # Errors
     /// When an answer cannot be taken. The questions are open as before then.
     pub fn answer(&self, answers: Vec<(String, Decision)>) -> Result<BackgroundRun, DecisionError> {
-        let changes = answers_to(&self.state, answers, self.agent.definition.clock.now())?;
-        let mut state = self.state.clone();
-        state
-            .apply(&Update::new::<ActionRequests>(changes))
-            .map_err(|error| DecisionError::Shape(error.to_string()))?;
-        let (agent, path) = (self.agent.clone(), self.path.clone());
-        Ok(BackgroundRun::start(agent, path, self.base.clone(), self.base.clone(), state, Some(&self.left)))
+        // A wrong answer is refused here, and leaves everything as it is.
+        answers_to(&self.state, answers.clone(), self.agent.definition.clock.now())?;
+        let (agent, path, base, log) = (self.agent.clone(), self.path.clone(), self.base.clone(), self.log.clone());
+        let input = RunInput { resume: true, answers, ..base.clone() };
+        Ok(BackgroundRun::start(agent, path, base, log, input, self.state.clone(), &self.undelivered))
     }
 }
 
@@ -208,6 +221,7 @@ impl ToolContext {
             observer: None,
             attempt: std::sync::atomic::AtomicU32::new(0),
             passed: std::sync::Mutex::new(None),
+            log: std::sync::OnceLock::new(),
         });
         self.in_context(cx)
     }

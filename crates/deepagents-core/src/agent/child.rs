@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::Agent;
-use crate::interrupt::{ActionRequests, PausedChild, PausedChildren, PendingInterrupt, answers_below, forget_asked};
-use crate::run::{Driver, Outcome, RunError, RunInput, Setting};
-use crate::state::{State, Update};
+use crate::interrupt::{PendingInterrupt, answers_below, forget_asked};
+use crate::journal::ChildLog;
+use crate::run::{Below, Driver, Outcome, Place, RunError, RunInput, Setting};
+use crate::state::State;
 use crate::status::FinishReason;
 use crate::tool::{ChildState, ToolContext, ToolError};
 
@@ -21,14 +22,16 @@ pub struct ChildOutcome {
 impl ToolContext {
     /// Runs another agent as part of this call: its events carry this agent's path and one step more, made of `label`
     /// and the call, such as `task:3.0`; its tokens count here, and it is cancelled with this run. It begins with
-    /// `state`, which [`State::fork`] makes, and keeps no thread of its own.
+    /// `state`, which [`State::fork`] makes. What it does is written to the run's thread under its path.
     ///
-    /// A call that is made again after a decision goes on where the sub-agent of that label was; `state` and `input` do
-    /// not matter then. Several sub-agents of one call need labels of their own, and those of them that had ended run
-    /// again when the call is made again.
+    /// A call that is made again, after a decision or in another process, goes on where the sub-agent of that label was,
+    /// and gets the outcome of one that had ended; `state` and the messages of `input` do not matter then. A call is made
+    /// again in another process if its tool is [idempotent](crate::tool::Tool::idempotent). Several sub-agents of one
+    /// call need labels of their own.
     ///
     /// # Errors
-    /// [`ToolError::Interrupted`] when the sub-agent waits for a decision: hand it on with `?`.
+    /// [`ToolError::Interrupted`] when the sub-agent waits for a decision: hand it on with `?`. When what an earlier
+    /// process left of it cannot be read.
     pub async fn run_child(
         &self,
         agent: &Agent,
@@ -43,41 +46,41 @@ impl ToolContext {
         input.observer.clone_from(&shared.observer);
         let (label, call) = (label.into(), self.call_id().clone());
         let segment = format!("{label}:{}.{}", call.turn, call.index);
-        let path: Arc<[String]> = shared.path.iter().cloned().chain([segment]).collect();
+        let mut path: Arc<[String]> = shared.path.iter().cloned().chain([segment]).collect();
         // A fork of this agent has nothing to do with what is asked here.
-        let mut state = state;
-        forget_asked(&mut state)?;
-        let mut setting = Setting {
+        let mut given = state;
+        forget_asked(&mut given)?;
+        let mut resumed = None;
+        if let Some(left) = self.take_left(&label).filter(ChildLog::has_begun) {
+            path = left.path.clone().into();
+            let (uncounted, thread) = (left.uncounted(), shared.thread.as_deref().unwrap_or_default());
+            let (replay, began_with) = left.replay(thread, agent.schema().clone()).map_err(ToolError::fatal)?;
+            resumed = Some((replay, uncounted));
+            given = began_with;
+        }
+        let below = Below {
+            call,
+            label,
+            base: self.state().clone(),
+            given: given.clone(),
+            resumed,
+            answers: answers_below(self.state(), &path),
+            log: shared.log.get().cloned(),
+        };
+        let setting = Setting {
             run: shared.run.clone(),
             path,
             events: shared.events.clone(),
             cancel: shared.cancel.child_token(),
             above: Some(shared.budget.clone()),
-            state: Some(state.clone()),
-            paused: None,
+            place: Place::Below(Box::new(below)),
         };
-        let mut given = state;
-        let paused = self.state().get::<PausedChildren>();
-        if let Some(paused) = paused.and_then(|paused| paused.get(&PausedChild::key(&call, &label))).cloned() {
-            setting.path = paused.path.into();
-            given = State::from_json(agent.schema().clone(), paused.given)?;
-            let mut state = State::from_json(agent.schema().clone(), paused.state)?;
-            state.apply(&Update::new::<ActionRequests>(answers_below(self.state(), &setting.path)))?;
-            setting.state = Some(state);
-            setting.paused = Some((paused.machine, paused.open));
-        }
-        let place = (call, label, setting.path.to_vec());
         let _running = self.with_child();
         // Boxed, since a tool of the child may run a child of its own.
-        let (result, was) = Box::pin(Driver::run_to_end(agent.definition.clone(), input, setting, None)).await;
+        let (result, _unheard) = Box::pin(Driver::run_to_end(agent.definition.clone(), input, setting, None)).await;
         let left = match &result {
             Ok(outcome) if outcome.stop == FinishReason::Interrupted => {
-                return Err(ToolError::Interrupted(Box::new(PendingInterrupt::child(
-                    place,
-                    &outcome.state,
-                    &given,
-                    (was.machine, was.open),
-                )?)));
+                return Err(ToolError::Interrupted(Box::new(PendingInterrupt::child(given, outcome.state.clone()))));
             }
             Ok(outcome) => outcome.state.clone(),
             Err(error) => error.state.clone(),

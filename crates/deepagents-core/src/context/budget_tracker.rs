@@ -51,10 +51,31 @@ impl BudgetTracker {
         book.spent = ledger.spent;
     }
 
+    /// Goes on as [`go_on`](Self::go_on) does, below an agent that has counted all but the last of what was spent.
+    pub(crate) fn go_on_below(&self, ledger: Option<&BudgetState>, uncounted: &BudgetUsage) {
+        self.go_on(ledger);
+        if let Some(above) = &self.above {
+            above.count(uncounted);
+        }
+    }
+
+    /// Counts what an earlier process had spent, here and above.
+    pub(crate) fn count(&self, spent: &BudgetUsage) {
+        self.lock().spent += spent;
+        if let Some(above) = &self.above {
+            above.count(spent);
+        }
+    }
+
+    /// Whether anything is limited, here or above.
+    fn is_limited(&self) -> bool {
+        !self.lock().budget.is_unlimited() || self.above.as_ref().is_some_and(|above| above.is_limited())
+    }
+
     /// What a later part of the run goes on from, if anything is limited.
     pub(crate) fn ledger(&self) -> Option<BudgetState> {
+        let limited = self.is_limited();
         let book = self.lock();
-        let limited = !book.budget.is_unlimited();
         limited.then(|| BudgetState { budget: book.budget.clone(), spent: book.spent })
     }
 

@@ -15,6 +15,7 @@ use crate::env::{Clock, Ids};
 use crate::error::Result;
 use crate::event::EventKind;
 use crate::ids::CallId;
+use crate::journal::LogWriter;
 use crate::machine::BudgetUsage;
 use crate::message::{self, HistoryVersion, Messages, PendingCall, ToolCall};
 use crate::model::{ChatModel, ModelOutput, ModelRequest};
@@ -64,6 +65,8 @@ pub(crate) struct Shared {
     pub(crate) observer: Option<SharedObserver>,
     /// Counts the tries of the current turn, so that pieces of a failed one can be told apart.
     pub(crate) attempt: std::sync::atomic::AtomicU32,
+    /// Writes to the run's thread, once that is open.
+    pub(crate) log: std::sync::OnceLock<LogWriter>,
     /// The last history that was found fit for a provider.
     pub(crate) passed: std::sync::Mutex<Option<HistoryVersion>>,
 }

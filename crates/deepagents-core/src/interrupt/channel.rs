@@ -68,7 +68,8 @@ impl Channel for ActionRequests {
     }
 }
 
-/// Sub-agents that wait for answers, by the call that runs them and what the call names them.
+/// Sub-agents that wait for answers, by the call that runs them and what the call names them: as logs were written
+/// before sub-agents had records of their own. Still read, never written.
 #[derive(Debug)]
 pub(crate) struct PausedChildren;
 

@@ -2,19 +2,17 @@
 
 use super::{
     ActionRequest, ActionRequestChange, ActionRequests, ActionReview, Decision, DecisionError, PausedChange,
-    PausedChild, PausedChildren,
+    PausedChildren,
 };
 use crate::env::Timestamp;
-use crate::ids::CallId;
-use crate::machine::{Machine, Open};
 use crate::state::{ChannelError, State, Update};
 
 /// Why a call did not end: it waits for answers.
 #[derive(Debug)]
 pub struct PendingInterrupt {
     pub(crate) questions: Vec<ActionRequest>,
-    /// The sub-agent that asks, if the call runs one.
-    pub(crate) child: Option<Box<PausedChild>>,
+    /// What the sub-agent that asks was given and has come to, if the call runs one.
+    pub(crate) child: Option<Box<(State, State)>>,
 }
 
 impl PendingInterrupt {
@@ -23,17 +21,9 @@ impl PendingInterrupt {
         &self.questions
     }
 
-    /// A sub-agent waits: `place` is the call that runs it, what that call names it, and its path.
-    pub(crate) fn child(
-        place: (CallId, String, Vec<String>),
-        state: &State,
-        given: &State,
-        (machine, open): (Machine, Open),
-    ) -> Result<Self, ChannelError> {
-        let (call, label, path) = place;
-        let (given, left) = (given.to_json(true)?, state.to_json(true)?);
-        let child = PausedChild { call, label, path, given, state: left, machine, open };
-        Ok(Self { questions: open_questions(state).cloned().collect(), child: Some(Box::new(child)) })
+    /// A sub-agent waits, with what it was given and what it has come to.
+    pub(crate) fn child(given: State, left: State) -> Self {
+        Self { questions: open_questions(&left).cloned().collect(), child: Some(Box::new((given, left))) }
     }
 }
 

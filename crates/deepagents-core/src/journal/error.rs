@@ -92,3 +92,19 @@ pub enum JournalError {
     #[error("the journal's storage failed: {0}")]
     Storage(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
+
+impl JournalError {
+    /// The same error for somebody else whom it concerns.
+    pub(super) fn duplicate(&self) -> Self {
+        match self {
+            Self::Conflict { thread, expected, found } => {
+                Self::Conflict { thread: thread.clone(), expected: *expected, found: *found }
+            }
+            Self::Fenced { thread } => Self::Fenced { thread: thread.clone() },
+            Self::NotFound { thread } => Self::NotFound { thread: thread.clone() },
+            Self::Name { thread, reason } => Self::Name { thread: thread.clone(), reason },
+            Self::Storage(source) => Self::Storage(source.to_string().into()),
+            other => Self::Storage(other.to_string().into()),
+        }
+    }
+}

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Claim, Fence, Journal, JournalError};
@@ -28,8 +29,10 @@ impl Lease {
         lost: CancellationToken,
     ) -> Result<Self, JournalError> {
         let lease = claim.lease;
+        let claimed = Instant::now();
         let fence = journal.claim(&thread, claim).await?;
-        let heartbeat = tokio::spawn(beat(journal.clone(), thread.clone(), fence, lease, lost));
+        let heartbeat = Heartbeat { journal: journal.clone(), thread: thread.clone(), fence, lease };
+        let heartbeat = tokio::spawn(heartbeat.beat(claimed, lost));
         Ok(Self { journal, thread, fence, heartbeat, held: true })
     }
 
@@ -70,14 +73,32 @@ impl Drop for Lease {
     }
 }
 
-async fn beat(journal: Arc<dyn Journal>, thread: ThreadId, fence: Fence, lease: Duration, lost: CancellationToken) {
-    let pause = (lease / 3).max(Duration::from_millis(1));
-    loop {
-        tokio::time::sleep(pause).await;
-        // A storage that fails for a moment is asked again; the lease outlasts two beats.
-        if let Err(JournalError::Fenced { .. }) = journal.renew(&thread, fence, lease).await {
-            lost.cancel();
-            return;
+/// Keeps a thread while its owner works.
+struct Heartbeat {
+    journal: Arc<dyn Journal>,
+    thread: ThreadId,
+    fence: Fence,
+    lease: Duration,
+}
+
+impl Heartbeat {
+    /// Renews the lease until it is lost: somebody else has claimed the thread, or may have, since the lease ran out
+    /// while no renewal was answered.
+    async fn beat(self, claimed: Instant, lost: CancellationToken) {
+        let pause = (self.lease / 3).max(Duration::from_millis(1));
+        let mut ends = claimed + self.lease;
+        loop {
+            tokio::time::sleep(pause).await;
+            let asked = Instant::now();
+            let renewal = self.journal.renew(&self.thread, self.fence, self.lease);
+            match tokio::time::timeout_at(ends.max(asked), renewal).await {
+                Ok(Ok(())) => ends = asked + self.lease,
+                Ok(Err(error)) if !matches!(error, JournalError::Fenced { .. }) && Instant::now() < ends => {}
+                _ => {
+                    lost.cancel();
+                    return;
+                }
+            }
         }
     }
 }

@@ -98,5 +98,6 @@ pub(crate) async fn load_replay(
             }
         }
     }
+    fold.adopt_paused();
     Ok(LoadedReplay { fold, rule, head })
 }

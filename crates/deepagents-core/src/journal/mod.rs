@@ -9,6 +9,7 @@
 //! means beyond [`encode`] and [`decode`].
 
 mod checkpoint;
+mod child_log;
 mod codec;
 mod contract;
 mod error;
@@ -20,8 +21,10 @@ mod record;
 mod replay;
 mod snapshot;
 mod threads;
+mod writer;
 
 pub use checkpoint::{Checkpoint, CheckpointSource, checkpoints};
+pub(crate) use child_log::ChildLog;
 pub use codec::{RECORD_VERSION, decode, encode};
 pub use contract::{Appended, Claim, Fence, Journal, Loaded, LogEntry, Snapshot};
 pub use error::JournalError;
@@ -35,6 +38,7 @@ pub(crate) use replay::{LastRun, Replay, UnknownChannels};
 pub use replay::{ReplayedState, fold};
 pub(crate) use snapshot::SnapshotRule;
 pub use threads::{ThreadInfo, ThreadQuery, Threads, check_thread};
+pub(crate) use writer::LogWriter;
 
 pub use crate::ids::{LogPosition, ThreadId};
 pub use crate::status::RunStatus;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::ids::{CallId, LogPosition};
 use crate::machine::Machine;
 use crate::message::ToolMessage;
-use crate::state::{ChannelError, Schema, Update};
+use crate::state::{ChannelError, Inheritance, Schema, Update};
 use crate::status::FinishReason;
 
 /// One entry of a thread's log.
@@ -92,6 +92,34 @@ pub enum Record {
         /// Why; `None` when it failed.
         stop: Option<FinishReason>,
     },
+    /// An agent that another one started begins: the first of its own records.
+    AgentStarted {
+        /// Its path.
+        path: Vec<String>,
+        /// The call that runs it; none where it runs beside the other.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<CallId>,
+        /// What tells it from others of the call.
+        label: String,
+        /// Its name.
+        agent: String,
+        /// How its state was made of the one that the other agent had when the call began.
+        #[serde(default)]
+        inheritance: Inheritance,
+        /// Values that its state has beside.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        values: Vec<(String, Value)>,
+    },
+    /// A record of a sub-agent, which shares the log of the agent above it.
+    Child {
+        /// The sub-agent.
+        path: Vec<String>,
+        /// What it wrote.
+        entry: Box<Record>,
+    },
+    /// A record of a kind that this version does not know; it is passed over.
+    #[serde(other)]
+    Unknown,
 }
 
 /// An update in a record: live in the process that made it, JSON when read back.

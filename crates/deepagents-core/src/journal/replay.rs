@@ -6,13 +6,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{JournalError, Record, RecordUpdate, Snapshot};
+use super::{ChildLog, JournalError, Record, RecordUpdate, Snapshot};
 use crate::ids::{CallId, LogPosition};
-use crate::machine::Machine;
+use crate::interrupt::PausedChildren;
 use crate::machine::Open;
 use crate::machine::committed;
+use crate::machine::{BudgetUsage, Machine};
 use crate::message::{MessageOp, pending};
-use crate::state::{ChannelError, MessagesChannel, Schema, State, Update};
+use crate::state::{ChannelError, Inheritance, MessagesChannel, Schema, State, Update};
 use crate::status::FinishReason;
 
 /// What a log amounts to.
@@ -51,7 +52,19 @@ pub fn fold(thread: &str, schema: Arc<Schema>, records: Vec<Record>) -> Result<R
 /// What records amount to so far, with a turn that is under way kept apart.
 #[derive(Clone, Debug)]
 pub(crate) struct Replay {
+    /// The agent whose records these are.
+    pub(crate) path: Vec<String>,
     pub(crate) state: State,
+    /// What it began with.
+    pub(crate) given: State,
+    /// What the agent above had when it began.
+    pub(crate) base: Option<State>,
+    /// The state with which each call began that has not ended.
+    pub(crate) call_states: BTreeMap<CallId, State>,
+    /// Sub-agents of calls that have not ended, by path.
+    pub(crate) children: BTreeMap<Vec<String>, ChildLog>,
+    /// What sub-agents whose calls have ended since the last step had spent.
+    pub(crate) spent_below: BudgetUsage,
     pub(crate) kept: UnknownChannels,
     pub(crate) machine: Option<Machine>,
     pub(crate) run: Option<LastRun>,
@@ -80,8 +93,15 @@ pub(crate) struct LastRun {
 
 impl Replay {
     pub(crate) fn new(schema: Arc<Schema>) -> Self {
+        let state = State::new(schema);
         Self {
-            state: State::new(schema),
+            path: Vec::new(),
+            given: state.clone(),
+            base: None,
+            call_states: BTreeMap::new(),
+            children: BTreeMap::new(),
+            spent_below: BudgetUsage::default(),
+            state,
             kept: UnknownChannels::default(),
             machine: None,
             run: None,
@@ -93,7 +113,7 @@ impl Replay {
 
     /// Goes on from a snapshot.
     pub(crate) fn restore(thread: &str, schema: Arc<Schema>, snapshot: &Snapshot) -> Result<Self, JournalError> {
-        super::snapshot::restore(thread, schema, snapshot)
+        super::snapshot::restore(thread, &schema, snapshot)
     }
 
     /// Takes the next record in.
@@ -109,7 +129,7 @@ impl Replay {
                 // A new run begins: whatever an unfinished turn left behind belongs to the conversation before it.
                 // What is late follows in the updates of the new run.
                 self.settle()?;
-                self.open = Open::default();
+                self.close_turn();
                 self.machine = None;
                 self.run = Some(LastRun { run, ended: None });
             }
@@ -121,6 +141,7 @@ impl Replay {
             }
             Record::ToolStarted { call, provider_call_id, name, repeatable } => {
                 self.turns = self.turns.max(call.turn.saturating_add(1));
+                self.call_states.insert(call.clone(), self.state.clone());
                 self.open.in_doubt.insert(call, (provider_call_id, name, repeatable));
             }
             Record::ToolInterrupted { call } => {
@@ -129,6 +150,10 @@ impl Replay {
             Record::ToolFinished { call, message, update } => {
                 let (messages, rest) = self.known(update)?.split::<MessagesChannel>();
                 self.state.apply(&rest)?;
+                self.call_states.remove(&call);
+                for (_, child) in self.children.extract_if(.., |_, child| child.call == call) {
+                    self.spent_below += &child.uncounted();
+                }
                 self.open.in_doubt.remove(&call);
                 self.open.changed.extend(rest.channels().map(str::to_owned));
                 self.open.finished.insert(call, (message, messages.concat()));
@@ -136,12 +161,17 @@ impl Replay {
             Record::ToolsCommitted { calls } => {
                 let results = calls.iter().filter_map(|call| self.open.finished.remove(call)).collect::<Vec<_>>();
                 self.state.apply(&committed(results))?;
-                self.open = Open::default();
+                self.close_turn();
             }
             Record::Step { machine } => {
                 self.turns = self.turns.max(machine.turn());
                 self.machine = Some(machine);
+                self.children.values_mut().for_each(ChildLog::count);
+                self.spent_below = BudgetUsage::default();
             }
+            Record::AgentStarted { path, inheritance, values, .. } => self.begin(path, inheritance, values)?,
+            Record::Child { path, entry } => self.take_child(path, *entry),
+            Record::Unknown => {}
             // Where a log goes back, what comes after is folded from there, see `load_replay`.
             Record::Rewind { to, .. } => {
                 return Err(ChannelError::Refused {
@@ -151,6 +181,61 @@ impl Replay {
             }
         }
         Ok(())
+    }
+
+    /// Begins the log of an agent that another one started.
+    fn begin(
+        &mut self,
+        path: Vec<String>,
+        inheritance: Inheritance,
+        values: Vec<(String, Value)>,
+    ) -> Result<(), ChannelError> {
+        let schema = self.state.schema().clone();
+        self.path = path;
+        self.state = match &self.base {
+            Some(base) => base.inherit(inheritance, schema)?,
+            None => State::new(schema),
+        };
+        let (known, unknown): (Vec<_>, Vec<_>) =
+            values.into_iter().partition(|(name, _)| self.state.schema().by_name(name).is_some());
+        self.state.set_json(known)?;
+        self.kept.values.extend(unknown);
+        self.given = self.state.clone();
+        Ok(())
+    }
+
+    /// Takes in a record of an agent below.
+    fn take_child(&mut self, path: Vec<String>, record: Record) {
+        let depth = self.path.len() + 1;
+        let Some(own) = path.get(..depth).map(<[String]>::to_vec) else { return };
+        let record = if path.len() == depth { record } else { Record::Child { path, entry: Box::new(record) } };
+        if let Record::AgentStarted { call: Some(call), label, .. } = &record {
+            let base = self.call_states.get(call).cloned();
+            let mut child = ChildLog::begin(call.clone(), label.clone(), own.clone(), base);
+            child.push(record);
+            self.children.insert(own, child);
+        } else {
+            self.adopt_paused();
+            // Without its beginning it cannot be gone on with: its call has ended, or what came before was pruned.
+            if let Some(child) = self.children.get_mut(&own) {
+                child.push(record);
+            }
+        }
+    }
+
+    /// Takes in the sub-agents that wait in the form of older logs.
+    pub(crate) fn adopt_paused(&mut self) {
+        let paused = self.state.get::<PausedChildren>().into_iter().flat_map(BTreeMap::values);
+        for child in paused.filter(|child| !self.open.finished.contains_key(&child.call)) {
+            self.children.entry(child.path.clone()).or_insert_with(|| ChildLog::of_paused(child.clone()));
+        }
+    }
+
+    /// The calls of the turn have all ended, or will not.
+    fn close_turn(&mut self) {
+        self.open = Open::default();
+        self.call_states.clear();
+        self.children.clear();
     }
 
     /// The thread goes on from here with turns of new numbers, after a record that says so at `position`.
@@ -163,6 +248,10 @@ impl Replay {
             changed: std::mem::take(&mut self.open.changed),
             ..Open::default()
         };
+        for child in self.children.values_mut() {
+            child.call.turn = turn.saturating_sub(1);
+        }
+        self.call_states.clear();
         let renumbered = crate::interrupt::renumber(&mut self.state, turn.saturating_sub(1));
         debug_assert!(renumbered.is_ok(), "channels that have a value take one");
         if let Some(machine) = &mut self.machine {

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::LastRun;
-use super::{JournalError, Replay, Snapshot, UnknownChannels};
-use crate::machine::{Machine, Open};
+use super::child_log::{ChildLog, Spent};
+use super::{JournalError, LastRun, Record, Replay, Snapshot, UnknownChannels};
+use crate::ids::CallId;
+use crate::interrupt::PausedChild;
+use crate::machine::{BudgetUsage, Machine, Open};
 use crate::state::{ChannelError, Schema, State, Update};
 
 /// Version of the JSON form of snapshots.
@@ -51,6 +53,48 @@ struct Body {
     #[serde(default)]
     open: Open,
     turns: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    path: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    call_states: Vec<(CallId, Map<String, Value>)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    children: Vec<ChildBody>,
+    #[serde(default)]
+    spent_below: BudgetUsage,
+}
+
+/// A sub-agent whose call has not ended.
+#[derive(Serialize, Deserialize)]
+struct ChildBody {
+    call: CallId,
+    label: String,
+    path: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    base: Option<Map<String, Value>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    paused: Option<Box<PausedChild>>,
+    records: Vec<Record>,
+    spent: Spent,
+}
+
+impl ChildBody {
+    fn of(child: &ChildLog) -> Result<Self, ChannelError> {
+        Ok(Self {
+            call: child.call.clone(),
+            label: child.label.clone(),
+            path: child.path.clone(),
+            base: child.base.as_ref().map(|base| base.to_json(true)).transpose()?,
+            paused: child.paused.clone(),
+            records: child.records.clone(),
+            spent: child.spent,
+        })
+    }
+
+    fn restore(self, schema: &Arc<Schema>) -> Result<ChildLog, ChannelError> {
+        let base = self.base.map(|base| State::from_json(schema.clone(), base)).transpose()?;
+        let Self { call, label, path, paused, records, spent, .. } = self;
+        Ok(ChildLog { call, label, path, base, paused, records, spent })
+    }
 }
 
 impl Replay {
@@ -58,7 +102,10 @@ impl Replay {
     pub(crate) fn snapshot(&self, thread: &str) -> Result<Snapshot, JournalError> {
         let fail = |reason: String| JournalError::Damaged { thread: thread.to_owned(), position: self.end, reason };
         let mut values = self.kept.values.clone();
-        values.extend(self.state.to_json(true).map_err(|error| fail(error.to_string()))?);
+        let failed = |error: ChannelError| fail(error.to_string());
+        values.extend(self.state.to_json(true).map_err(failed)?);
+        let call_states = self.call_states.iter().map(|(call, state)| Ok((call.clone(), state.to_json(true)?)));
+        let children = self.children.values().map(ChildBody::of);
         let body = Body {
             v: SNAPSHOT_VERSION,
             values,
@@ -67,13 +114,17 @@ impl Replay {
             run: self.run.clone(),
             open: self.open.clone(),
             turns: self.turns,
+            path: self.path.clone(),
+            call_states: call_states.collect::<Result<_, _>>().map_err(failed)?,
+            children: children.collect::<Result<_, _>>().map_err(failed)?,
+            spent_below: self.spent_below,
         };
         let body = serde_json::to_string(&body).map_err(|error| fail(error.to_string()))?;
         Ok(Snapshot { position: self.end, body })
     }
 }
 
-pub(super) fn restore(thread: &str, schema: Arc<Schema>, snapshot: &Snapshot) -> Result<Replay, JournalError> {
+pub(super) fn restore(thread: &str, schema: &Arc<Schema>, snapshot: &Snapshot) -> Result<Replay, JournalError> {
     let position = snapshot.position;
     let damaged = |reason: String| JournalError::Damaged { thread: thread.to_owned(), position, reason };
     let body: Body = serde_json::from_str(&snapshot.body).map_err(|error| damaged(error.to_string()))?;
@@ -83,7 +134,7 @@ pub(super) fn restore(thread: &str, schema: Arc<Schema>, snapshot: &Snapshot) ->
     let (known, unknown): (Map<_, _>, Map<_, _>) =
         body.values.into_iter().partition(|(channel, _)| schema.by_name(channel).is_some());
     let failed = |error: ChannelError| damaged(error.to_string());
-    let mut state = State::from_json(schema, known).map_err(failed)?;
+    let mut state = State::from_json(schema.clone(), known).map_err(failed)?;
     let mut kept = UnknownChannels { values: unknown, changes: Vec::new() };
     for (channel, change) in body.changes {
         if state.schema().by_name(&channel).is_some() {
@@ -94,5 +145,13 @@ pub(super) fn restore(thread: &str, schema: Arc<Schema>, snapshot: &Snapshot) ->
             kept.changes.push((channel, change));
         }
     }
-    Ok(Replay { state, kept, machine: body.machine, run: body.run, open: body.open, turns: body.turns, end: position })
+    let mut replay = Replay::new(schema.clone());
+    for (call, state) in body.call_states {
+        replay.call_states.insert(call, State::from_json(schema.clone(), state).map_err(failed)?);
+    }
+    for child in body.children {
+        replay.children.insert(child.path.clone(), child.restore(schema).map_err(failed)?);
+    }
+    let Body { path, machine, run, open, turns, spent_below, .. } = body;
+    Ok(Replay { path, spent_below, state, kept, machine, run, open, turns, end: position, ..replay })
 }

@@ -160,6 +160,34 @@ pub struct BudgetUsage {
     pub cost: f64,
 }
 
+impl BudgetUsage {
+    /// What came after an earlier moment.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let (a, b) = (&self.usage, &earlier.usage);
+        Self {
+            model_calls: self.model_calls.saturating_sub(earlier.model_calls),
+            tool_calls: self.tool_calls.saturating_sub(earlier.tool_calls),
+            usage: Usage {
+                input: a.input.saturating_sub(b.input),
+                output: a.output.saturating_sub(b.output),
+                cache_read: a.cache_read.saturating_sub(b.cache_read),
+                cache_write: a.cache_write.saturating_sub(b.cache_write),
+                reasoning: a.reasoning.saturating_sub(b.reasoning),
+            },
+            cost: (self.cost - earlier.cost).max(0.0),
+        }
+    }
+}
+
+impl std::ops::AddAssign<&Self> for BudgetUsage {
+    fn add_assign(&mut self, more: &Self) {
+        self.model_calls = self.model_calls.saturating_add(more.model_calls);
+        self.tool_calls = self.tool_calls.saturating_add(more.tool_calls);
+        self.usage += more.usage;
+        self.cost += more.cost;
+    }
+}
+
 /// A budget and what was spent of it, to be kept with a thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct BudgetState {

@@ -1,5 +1,6 @@
 //! The driver: it waits for models, tools and the journal, and does what the machine decides.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
@@ -14,12 +15,15 @@ use crate::context::AgentDefinition;
 use crate::context::{BudgetTracker, Emitter, Shared};
 use crate::error::Result;
 use crate::event::EventKind;
-use crate::journal::{Record, RecordUpdate};
-use crate::machine::{Machine, NextStep, Open};
+use crate::ids::CallId;
+use crate::interrupt::ActionRequestChange;
+use crate::journal::{ChildLog, Journal, LogWriter, Record, RecordUpdate, Replay};
+use crate::machine::{BudgetUsage, Machine, NextStep, Open};
 use crate::message::Message;
 use crate::model::StopReason;
 use crate::state::{MessagesChannel, State, Update};
 use crate::status::FinishReason;
+use crate::tool::ChildState;
 
 pub(crate) struct Driver {
     pub(super) shared: Arc<Shared>,
@@ -28,6 +32,12 @@ pub(crate) struct Driver {
     pub(super) log: Log,
     /// The turn that the run goes on with when it is resumed in the middle of one.
     pub(super) open: Open,
+    /// Sub-agents of that turn, as an earlier process left them.
+    pub(super) children: BTreeMap<Vec<String>, ChildLog>,
+    /// Sub-agents of the present turn that wait for decisions.
+    pub(super) paused: Vec<(CallId, ChildState)>,
+    /// Whether the agent shares the thread of one above it.
+    pub(super) is_below: bool,
     /// The step that the log was told of last.
     pub(super) logged_step: Option<Machine>,
     /// Told once the log has what they tell of.
@@ -42,14 +52,6 @@ pub(crate) struct Driver {
     pub(super) shape_by_tool: bool,
 }
 
-/// Where a run was in the end, for one that waits.
-pub(crate) struct Left {
-    pub(crate) machine: Machine,
-    pub(crate) open: Open,
-    /// What was said to it after it was last asked.
-    pub(crate) undelivered: Vec<Message>,
-}
-
 /// Where a run takes place.
 pub(crate) struct Setting {
     pub(crate) run: Arc<str>,
@@ -59,16 +61,45 @@ pub(crate) struct Setting {
     pub(crate) cancel: CancellationToken,
     /// What the run above spends and may spend.
     pub(crate) above: Option<Arc<BudgetTracker>>,
-    /// What it begins with where it has no thread.
-    pub(crate) state: Option<State>,
-    /// Where it was when it began to wait for a decision, if it goes on from there.
-    pub(crate) paused: Option<(Machine, Open)>,
+    pub(crate) place: Place,
+}
+
+/// Where a run keeps what it does, and what it begins with.
+pub(crate) enum Place {
+    /// The thread of its input, if there is one.
+    Main,
+    /// The thread of the run above.
+    Below(Box<Below>),
+    /// A thread of its own beside another run.
+    Beside {
+        journal: Arc<dyn Journal>,
+        thread: String,
+        /// What tells it from others beside that run.
+        label: String,
+        /// What it begins with where the thread is new.
+        state: State,
+    },
+}
+
+/// What a run below another is given by the call that runs it.
+pub(crate) struct Below {
+    pub(crate) call: CallId,
+    pub(crate) label: String,
+    /// What the agent above had when the call began.
+    pub(crate) base: State,
+    /// What it begins with.
+    pub(crate) given: State,
+    /// What it goes on from, with the part of what it has spent that the agent above has not counted.
+    pub(crate) resumed: Option<(Replay, BudgetUsage)>,
+    /// The answers that it waits for.
+    pub(crate) answers: Vec<ActionRequestChange>,
+    pub(crate) log: Option<LogWriter>,
 }
 
 impl Setting {
     /// A run of its own.
     pub(crate) fn main(run: Arc<str>, events: Emitter, cancel: CancellationToken) -> Self {
-        Self { run, path: Arc::from([]), events, cancel, above: None, state: None, paused: None }
+        Self { run, path: Arc::from([]), events, cancel, above: None, place: Place::Main }
     }
 }
 
@@ -82,13 +113,13 @@ impl Driver {
         Self::run_to_end(agent, input, setting, inbox).await.0
     }
 
-    /// Runs, and says where it was in the end.
+    /// Runs, and gives what was said to it after its model was last asked.
     pub(crate) async fn run_to_end(
         agent: Arc<AgentDefinition>,
         input: RunInput,
         setting: Setting,
         inbox: Option<mpsc::UnboundedReceiver<Message>>,
-    ) -> (Result<Outcome, Box<RunError>>, Left) {
+    ) -> (Result<Outcome, Box<RunError>>, Vec<Message>) {
         let parts = agent;
         let above = setting.above.or_else(|| input.above.clone());
         let budget = BudgetTracker::new(above, input.budget.clone(), &parts.budget);
@@ -104,13 +135,17 @@ impl Driver {
             observer: input.observer.clone(),
             attempt: std::sync::atomic::AtomicU32::new(0),
             passed: std::sync::Mutex::new(None),
+            log: std::sync::OnceLock::new(),
         });
         let limit = own_limit(&input).unwrap_or(parts.max_model_calls);
         let mut driver = Self {
-            state: setting.state.unwrap_or_else(|| State::new(parts.schema.clone())),
+            state: State::new(parts.schema.clone()),
             machine: Machine::new(0, limit),
-            log: Log::none(),
+            log: Log::default(),
             open: Open::default(),
+            children: BTreeMap::new(),
+            paused: Vec::new(),
+            is_below: matches!(setting.place, Place::Below(_)),
             logged_step: None,
             queued_events: Vec::new(),
             inbox,
@@ -120,12 +155,10 @@ impl Driver {
             shape_by_tool: parts.format.as_ref().is_some_and(|f| f.by_tool(&parts.model.profile())),
             shared,
         };
-        let began = match setting.paused {
-            Some(paused) => driver.go_on_paused(paused).await,
-            None => match input.check() {
-                Ok(()) => driver.begin(input, limit).await,
-                Err(error) => Err(error),
-            },
+        let began = match (input.check(), setting.place) {
+            (Err(error), _) => Err(error),
+            (Ok(()), Place::Below(below)) => driver.begin_below(*below, input, limit).await,
+            (Ok(()), place) => driver.begin(input, limit, place).await,
         };
         let result = match began {
             Ok(None) => driver.drive().await,
@@ -136,8 +169,7 @@ impl Driver {
         driver.close_inbox();
         driver.poll_inbox();
         let undelivered = std::mem::take(&mut driver.undelivered);
-        let left = Left { machine: driver.machine.clone(), open: driver.open.clone(), undelivered };
-        (driver.finish(result).await, left)
+        (driver.finish(result).await, undelivered)
     }
 
     async fn drive(&mut self) -> Result<FinishReason> {

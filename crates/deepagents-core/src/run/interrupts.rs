@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
-
 use super::driver::Driver;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
@@ -14,8 +12,9 @@ use crate::interrupt::open_questions;
 use crate::interrupt::{
     ActionRequest, ActionRequestChange, ActionRequests, Decision, EditedAction, PausedChange, PausedChildren,
 };
+use crate::journal::ChildLog;
 use crate::message;
-use crate::state::{State, Update};
+use crate::state::Update;
 use crate::tool::ChildState;
 
 impl Driver {
@@ -26,9 +25,8 @@ impl Driver {
 
     /// Whether a call waits for an answer, to itself or to a sub-agent that it runs.
     pub(super) fn is_asking(&self, call: &CallId) -> bool {
-        let paused = self.state.get::<PausedChildren>();
         let below = |path: &[String]| {
-            let mut children = paused.into_iter().flat_map(|paused| paused.values());
+            let mut children = self.children.values();
             children.any(|child| child.call == *call && path.starts_with(&child.path))
         };
         open_questions(&self.state).any(|question| question.call == *call || below(&question.call.path))
@@ -60,22 +58,22 @@ impl Driver {
     }
 
     /// Keeps what a call asks. Needs a thread, or a run above that has one.
-    pub(super) fn record_interrupt(&mut self, pause: PendingInterrupt) -> Result<()> {
-        let mut update = Update::none();
+    pub(super) fn record_interrupt(&mut self, call: &CallId, pause: PendingInterrupt) -> Result<()> {
         if let Some(child) = pause.child {
-            update = update.with::<PausedChildren>(vec![PausedChange::Put(child)]);
+            let (given, left) = *child;
+            self.paused.push((call.clone(), ChildState { given, left }));
         }
         let ask = |question: ActionRequest| ActionRequestChange::Request(Box::new(question));
-        self.update(update.with::<ActionRequests>(pause.questions.into_iter().map(ask).collect()))
+        self.update(Update::new::<ActionRequests>(pause.questions.into_iter().map(ask).collect()))
     }
 
     /// Tells what is asked, and refuses to wait where nobody could ever answer.
     pub(super) fn wait(&mut self) -> Result<()> {
-        // The run of the main agent tells the questions of all.
-        if !self.shared.path.is_empty() {
+        // The run above tells the questions of all.
+        if self.is_below {
             return Ok(());
         }
-        if self.shared.thread.is_none() {
+        if !self.log.is_kept() {
             return Err(Error::Input(
                 "a call waits for a decision, but the run has no thread to keep it in: give the agent a journal and the run a thread"
                     .to_owned(),
@@ -88,31 +86,52 @@ impl Driver {
         Ok(())
     }
 
-    /// Forgets what was asked, since the thread goes on without answers, and says whether anything was. What sub-agents
-    /// had changed before they began to wait is kept.
+    /// Forgets what was asked, since the thread goes on without answers, and says whether anything was.
     pub(super) fn drop_questions(&mut self) -> Result<bool> {
-        if self.state.get::<ActionRequests>().is_none_or(BTreeMap::is_empty) {
-            return Ok(false);
-        }
-        let calls: Vec<CallId> =
-            self.state.get::<PausedChildren>().into_iter().flatten().map(|(_, c)| c.call.clone()).collect();
-        for call in calls {
-            if let Some(ChildState { given, left }) = self.left_by_paused(&call)? {
-                let (joined, _conflicts) = self.state.join(&given, &left)?;
-                self.update(joined)?;
-            }
-        }
+        let asked = self.state.get::<ActionRequests>().is_some_and(|asked| !asked.is_empty());
         self.forget_questions()?;
-        Ok(true)
+        Ok(asked)
     }
 
-    /// What a sub-agent that waits has changed so far.
-    pub(super) fn left_by_paused(&self, call: &CallId) -> Result<Option<ChildState>> {
-        let mut paused = self.state.get::<PausedChildren>().into_iter().flat_map(|paused| paused.values());
-        let Some(child) = paused.find(|child| child.call == *call) else { return Ok(None) };
-        // Channels that this agent does not have are none of its business.
-        let read = |values: &Map<String, Value>| State::from_json(self.state.schema().clone(), values.clone());
-        Ok(Some(ChildState { given: read(&child.given)?, left: read(&child.state)? }))
+    /// Keeps what sub-agents had changed before the process ended or they began to wait: the thread goes on without
+    /// them.
+    pub(super) fn join_children(&mut self, children: impl IntoIterator<Item = ChildLog>) -> Result<()> {
+        for child in children {
+            let ChildState { given, left } = self.left_by(child)?;
+            let (joined, _conflicts) = self.state.join(&given, &left)?;
+            self.update(joined)?;
+        }
+        Ok(())
+    }
+
+    /// What a sub-agent was given and had come to, as its log says. Channels that this agent does not have are none of
+    /// its business.
+    fn left_by(&self, child: ChildLog) -> Result<ChildState> {
+        let thread = self.shared.thread.as_deref().unwrap_or_default();
+        let (given, left) = child.left(thread, self.state.schema())?;
+        Ok(ChildState { given, left })
+    }
+
+    /// What sub-agents of a call that does not end have changed so far: those that wait, and those that an earlier
+    /// process left and that this one has not gone on with.
+    pub(super) fn left_below(&mut self, call: &CallId, untaken: Vec<ChildLog>) -> Result<Vec<ChildState>> {
+        let mut left = Vec::new();
+        self.paused.retain(|(of, state)| {
+            if of == call {
+                left.push(state.clone());
+            }
+            of != call
+        });
+        for child in untaken.into_iter().chain(self.take_children(call)) {
+            left.push(self.left_by(child)?);
+        }
+        Ok(left)
+    }
+
+    /// The logs of a call's sub-agents that an earlier process left.
+    pub(super) fn take_children(&mut self, call: &CallId) -> Vec<ChildLog> {
+        let of_call = self.children.extract_if(.., |_, child| child.call == *call);
+        of_call.map(|(_, child)| child).collect()
     }
 
     /// Forgets questions about calls that a hook has answered after they were asked.
@@ -129,7 +148,10 @@ impl Driver {
         if self.state.get::<ActionRequests>().is_none_or(BTreeMap::is_empty) {
             return Ok(());
         }
-        let none = Update::new::<ActionRequests>(vec![ActionRequestChange::Clear]);
-        self.update(none.with::<PausedChildren>(vec![PausedChange::Clear]))
+        let mut none = Update::new::<ActionRequests>(vec![ActionRequestChange::Clear]);
+        if self.state.get::<PausedChildren>().is_some_and(|paused| !paused.is_empty()) {
+            none = none.with::<PausedChildren>(vec![PausedChange::Clear]);
+        }
+        self.update(none)
     }
 }

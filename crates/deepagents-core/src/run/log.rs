@@ -1,34 +1,60 @@
-//! The run's end of its thread's log.
+//! An agent's end of its thread's log.
+
+use std::sync::Arc;
 
 use crate::ids::LogPosition;
-use crate::journal::{JournalError, LastRun, Lease, Record, Replay, SnapshotRule, UnknownChannels};
-use crate::machine::{Machine, Open};
+use crate::journal::{JournalError, LastRun, Lease, LogWriter, Record, Replay, SnapshotRule, UnknownChannels};
+use crate::machine::Machine;
 use crate::state::State;
 
-/// Collects records and appends them together.
+/// Collects the records of an agent and appends them together.
+#[derive(Default)]
 pub(crate) struct Log {
-    to: Option<Lease>,
+    /// For the agent that owns the thread.
+    lease: Option<Lease>,
+    to: Option<LogWriter>,
+    /// The agent below another one whose records these are.
+    path: Option<Arc<[String]>>,
     end: LogPosition,
     waiting: Vec<Record>,
     rule: SnapshotRule,
+    /// Bytes of the log that the rule knows of.
+    counted: u64,
     /// What channels that the agent does not have hold.
     kept: UnknownChannels,
 }
 
 impl Log {
-    /// For runs that nothing is kept of.
-    pub(crate) fn none() -> Self {
-        Self { to: None, end: 0, waiting: Vec::new(), rule: SnapshotRule::default(), kept: UnknownChannels::default() }
+    /// The log of a thread that is owned.
+    pub(crate) fn own(lease: Lease, end: LogPosition, rule: SnapshotRule, kept: UnknownChannels) -> Self {
+        let writer = LogWriter::start(lease.journal().clone(), lease.thread().to_owned(), lease.fence(), end);
+        Self { lease: Some(lease), to: Some(writer), end, rule, kept, ..Self::default() }
     }
 
-    pub(crate) fn new(lease: Lease, end: LogPosition, rule: SnapshotRule, kept: UnknownChannels) -> Self {
-        Self { to: Some(lease), end, waiting: Vec::new(), rule, kept }
+    /// The part of a log that an agent below has.
+    pub(crate) fn below(writer: Option<LogWriter>, path: Arc<[String]>) -> Self {
+        Self { to: writer, path: Some(path), ..Self::default() }
+    }
+
+    /// What agents below write with.
+    pub(crate) fn writer(&self) -> Option<&LogWriter> {
+        self.to.as_ref()
     }
 
     pub(crate) fn push(&mut self, record: impl FnOnce() -> Record) {
-        if self.to.is_some() {
-            self.waiting.push(record());
+        if self.to.is_none() {
+            return;
         }
+        let record = record();
+        self.waiting.push(match &self.path {
+            Some(path) => Record::Child { path: path.to_vec(), entry: Box::new(record) },
+            None => record,
+        });
+    }
+
+    /// Whether what is written is kept.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.to.is_some()
     }
 
     /// Whether something waits to be appended.
@@ -38,20 +64,21 @@ impl Log {
 
     /// Whether the next snapshot is due.
     pub(crate) fn is_snapshot_due(&self) -> bool {
-        self.to.is_some() && self.rule.is_due()
+        self.lease.is_some() && self.rule.is_due()
     }
 
-    /// Appends what has been collected. Not to be dropped half way: the end of the log would be unknown then.
+    /// Appends what has been collected.
     ///
     /// After a failure nothing more is written: what follows would lack what was lost. The next run of the thread
     /// finds the log as a crash would have left it.
     pub(crate) async fn flush(&mut self) -> Result<(), JournalError> {
-        let (Some(lease), false) = (&self.to, self.waiting.is_empty()) else { return Ok(()) };
-        let records = std::mem::take(&mut self.waiting);
-        match lease.journal().append(lease.thread(), lease.fence(), self.end, records).await {
-            Ok(appended) => {
-                self.end = appended.end;
-                self.rule.appended(appended.bytes);
+        let (Some(writer), false) = (&self.to, self.waiting.is_empty()) else { return Ok(()) };
+        match writer.append(std::mem::take(&mut self.waiting)).await {
+            Ok(end) => {
+                self.end = end;
+                let bytes = writer.bytes();
+                self.rule.appended(bytes.saturating_sub(self.counted));
+                self.counted = bytes;
                 Ok(())
             }
             Err(error) => {
@@ -68,17 +95,17 @@ impl Log {
         state: &State,
         machine: &Machine,
     ) -> Result<(), JournalError> {
-        let (Some(lease), true) = (&self.to, self.rule.is_due()) else { return Ok(()) };
-        let fold = Replay {
+        let (Some(lease), true) = (&self.lease, self.is_snapshot_due()) else { return Ok(()) };
+        let replay = Replay {
             state: state.clone(),
             kept: self.kept.clone(),
             machine: Some(machine.clone()),
             run: Some(LastRun { run: run.to_owned(), ended: None }),
-            open: Open::default(),
             turns: machine.turn(),
             end: self.end,
+            ..Replay::new(state.schema().clone())
         };
-        let snapshot = fold.snapshot(lease.thread())?;
+        let snapshot = replay.snapshot(lease.thread())?;
         let bytes = lease.journal().put_snapshot(lease.thread(), lease.fence(), snapshot).await?;
         self.rule.taken(bytes);
         Ok(())
@@ -87,7 +114,8 @@ impl Log {
     /// Gives the thread up. Nothing is written after this.
     pub(crate) async fn close(&mut self) -> Result<(), JournalError> {
         self.waiting.clear();
-        match self.to.take() {
+        self.to = None;
+        match self.lease.take() {
             Some(lease) => lease.release().await,
             None => Ok(()),
         }

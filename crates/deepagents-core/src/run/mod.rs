@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::event::{Event, EventKind};
 use crate::message::Message;
 use crate::state::State;
-pub(crate) use driver::{Driver, Left, Setting};
+pub(crate) use driver::{Below, Driver, Place, Setting};
 
 pub use input::RunInput;
 pub use outcome::{Outcome, RunError};

@@ -1,29 +1,65 @@
 //! How a run begins: with its input, or with what an earlier one left.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::RunInput;
-use super::driver::Driver;
+use super::driver::{Below, Driver, Place};
 use super::log::Log;
 use crate::context::RunStart;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::ids::LogPosition;
-use crate::interrupt::DecisionError;
-use crate::journal::{Claim, Lease, Record, Replay, load_replay};
-use crate::machine::{Machine, NextStep, Open};
+use crate::interrupt::{ActionRequests, DecisionError};
+use crate::journal::{Claim, Journal, Lease, Record, Replay, load_replay};
+use crate::machine::{Machine, NextStep};
 use crate::message::{Message, MessageOp, check_last_results};
 use crate::state::{MessagesChannel, Update};
 use crate::status::FinishReason;
 
 impl Driver {
-    /// Goes on below a run whose call is made again after a decision.
-    pub(super) async fn go_on_paused(&mut self, (machine, open): (Machine, Open)) -> Result<Option<FinishReason>> {
-        (self.machine, self.open) = (machine, open);
-        self.shared.budget.go_on(self.machine.ledger());
-        self.queue_begun();
-        self.flush().await?;
-        Ok(None)
+    /// Begins below another run, or goes on where an earlier process left the sub-agent.
+    pub(super) async fn begin_below(
+        &mut self,
+        below: Below,
+        input: RunInput,
+        limit: u32,
+    ) -> Result<Option<FinishReason>> {
+        self.keep_log(Log::below(below.log, self.shared.path.clone()));
+        let Some((left, uncounted)) = below.resumed else {
+            if self.log.is_kept() {
+                let (inheritance, values) = below.given.inherited_from(&below.base)?;
+                let (path, agent) = (self.shared.path.to_vec(), self.shared.agent.name.clone());
+                let (call, label) = (Some(below.call), below.label);
+                self.log.push(|| Record::AgentStarted { path, call, label, agent, inheritance, values });
+            }
+            self.state = below.given;
+            self.start(None, input, limit).await?;
+            return Ok(None);
+        };
+        let ledger = left.machine.as_ref().and_then(Machine::ledger);
+        self.shared.budget.go_on_below(ledger, &uncounted);
+        self.shared.budget.count(&left.spent_below);
+        let ended = left.run.as_ref().and_then(|run| run.ended.clone()).flatten();
+        if let Some(stop) = ended.filter(|stop| *stop != FinishReason::Interrupted) {
+            self.machine = left.machine.unwrap_or_else(|| Machine::new(left.turns, limit));
+            self.state = left.state;
+            return Ok(Some(stop));
+        }
+        self.state = left.state.clone();
+        if !below.answers.is_empty() {
+            self.update(Update::new::<ActionRequests>(below.answers))?;
+        }
+        self.continue_from(left, own_limit(&input), Vec::new(), Update::none(), limit).await
+    }
+
+    /// Writes to a log from now on.
+    fn keep_log(&mut self, log: Log) {
+        if let Some(writer) = log.writer() {
+            // Set once: a run has one log.
+            let _ = self.shared.log.set(writer.clone());
+        }
+        self.log = log;
     }
 
     /// Whether this is the run of the main agent.
@@ -32,17 +68,30 @@ impl Driver {
     }
 
     /// Loads the thread and takes the input in. Gives the reason why there is nothing to do, if so.
-    pub(super) async fn begin(&mut self, input: RunInput, limit: u32) -> Result<Option<FinishReason>> {
+    pub(super) async fn begin(&mut self, input: RunInput, limit: u32, place: Place) -> Result<Option<FinishReason>> {
         let tap = match self.shared.observer.clone().filter(|_| self.is_main()) {
             Some(tap) => Some((tap, input.record()?)),
             None => None,
         };
-        let left = match self.shared.thread.clone() {
-            Some(thread) => Some(self.open_thread(thread, &input).await?),
-            None if input.at.is_some() => {
+        let left = match (place, self.shared.thread.clone()) {
+            (Place::Beside { journal, thread, label, state }, _) => {
+                let mut left = self.open_thread(journal, thread, &input).await?;
+                if left.end == 0 {
+                    let (inheritance, values) = state.inherited_from(&state)?;
+                    let (path, agent) = (self.shared.path.to_vec(), self.shared.agent.name.clone());
+                    self.log.push(|| Record::AgentStarted { path, call: None, label, agent, inheritance, values });
+                    left.state = state;
+                }
+                Some(left)
+            }
+            (_, Some(thread)) => {
+                let journal = self.shared.agent.journal()?.clone();
+                Some(self.open_thread(journal, thread, &input).await?)
+            }
+            (_, None) if input.at.is_some() => {
                 return Err(Error::Input("a position to begin from needs a thread; name it".to_owned()));
             }
-            None => None,
+            (_, None) => None,
         };
         if let Some((tap, record)) = tap {
             let agent = &*self.shared.agent;
@@ -64,9 +113,8 @@ impl Driver {
     }
 
     /// Becomes the owner of a thread and loads it.
-    async fn open_thread(&mut self, thread: String, input: &RunInput) -> Result<Replay> {
+    async fn open_thread(&mut self, journal: Arc<dyn Journal>, thread: String, input: &RunInput) -> Result<Replay> {
         let parts = self.shared.agent.clone();
-        let journal = parts.journal()?.clone();
         let mut claim = Claim::new(&*self.shared.run, input.lease);
         claim.take_over = input.take_over;
         let lease = Lease::claim(journal.clone(), thread.clone(), claim, self.shared.cancel.clone()).await?;
@@ -76,7 +124,7 @@ impl Driver {
         if let Some(to) = back {
             fold = load_replay(&*journal, &thread, parts.schema.clone(), Some(to)).await?.fold;
         }
-        self.log = Log::new(lease, head, loaded.rule, fold.kept.clone());
+        self.keep_log(Log::own(lease, head, loaded.rule, fold.kept.clone()));
         if let Some(to) = back {
             self.go_back(&mut fold, to, turns.saturating_add(1), head);
         }
@@ -144,6 +192,21 @@ impl Driver {
                 return Err(error);
             }
         };
+        let ledger = left.machine.as_ref().and_then(Machine::ledger);
+        self.shared.budget.go_on(ledger);
+        self.shared.budget.count(&left.spent_below);
+        self.continue_from(left, own, answered, input.update, limit).await
+    }
+
+    /// Goes on from where an earlier process left the agent. The state has been taken over.
+    async fn continue_from(
+        &mut self,
+        left: Replay,
+        own_limit: Option<u32>,
+        answered: Vec<EventKind>,
+        update: Update,
+        limit: u32,
+    ) -> Result<Option<FinishReason>> {
         let (run, at) = self.run_and_time();
         self.log.push(|| Record::RunResumed { run, at });
         self.queue_begun();
@@ -152,16 +215,15 @@ impl Driver {
         }
         self.logged_step.clone_from(&left.machine);
         self.machine = left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, limit));
-        self.shared.budget.go_on(self.machine.ledger());
-        if let Some(limit) = own {
+        if let Some(limit) = own_limit {
             self.machine.set_limit(limit);
         }
         if matches!(self.machine.next(), NextStep::Tools { .. } | NextStep::AfterModel) {
-            self.open = left.open;
+            (self.open, self.children) = (left.open, left.children);
         } else {
             self.answer_left(left, &mut Vec::new())?;
         }
-        self.update(input.update)?;
+        self.update(update)?;
         check_last_results(self.state.messages())?;
         self.flush().await?;
         Ok(None)
@@ -172,6 +234,7 @@ impl Driver {
     fn answer_left(&mut self, mut left: Replay, given: &mut Vec<Message>) -> Result<()> {
         let late = left.settle()?;
         self.state = left.state;
+        self.join_children(left.children.into_values())?;
         let why = if self.drop_questions()? {
             "the conversation went on before it was decided on"
         } else {

@@ -92,7 +92,8 @@ impl Driver {
             let made = edited.map_or(tool.as_ref(), |edited| tools.get(&edited.name));
             if let (PendingCall::Valid(call), Some(made)) = (&call, made) {
                 let effect = effect(made, edited.map_or(&call.args, |edited| &edited.args));
-                repeatable = effect == Effect::Read || made.idempotent();
+                repeatable =
+                    effect == Effect::Read || idempotent(made, edited.map_or(&call.args, |edited| &edited.args));
                 if let Effect::Write { paths } = effect {
                     waits_for.extend(writes.iter().filter(|(_, earlier)| overlap(earlier, &paths)).map(|(at, _)| *at));
                     writes.push((at, paths));
@@ -134,6 +135,11 @@ impl Driver {
 fn effect(tool: &Arc<dyn DynTool>, args: &Value) -> Effect {
     let said = std::panic::catch_unwind(AssertUnwindSafe(|| tool.effect(args)));
     said.unwrap_or(Effect::Write { paths: Vec::new() })
+}
+
+/// Whether a call may be made again, as its tool says; not, if it cannot say.
+fn idempotent(tool: &Arc<dyn DynTool>, args: &Value) -> bool {
+    std::panic::catch_unwind(AssertUnwindSafe(|| tool.idempotent(args))).unwrap_or(false)
 }
 
 /// Whether two writes touch the same path, or one a path below the other's. A write without paths touches all.

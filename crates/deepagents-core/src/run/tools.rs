@@ -1,8 +1,8 @@
 //! The calls of one turn: at once where they may, in order where they must.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -16,13 +16,13 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::ids::CallId;
-use crate::journal::{Record, RecordUpdate};
+use crate::journal::{ChildLog, Record, RecordUpdate};
 use crate::machine::{Open, committed};
 use crate::message::{Block, Message, MessageOp, PendingCall, ToolMessage};
 use crate::middleware::{ToolNext, ToolRequest, ToolResponse};
 use crate::state::{Concurrent, MessagesChannel, StructuredResponse, Update};
 use crate::status::FinishReason;
-use crate::tool::{CallInfo, ToolContext};
+use crate::tool::{CallInfo, ChildState, ToolContext};
 
 /// How long aborted tools may take to let go.
 const ABORT_GRACE: Duration = Duration::from_secs(1);
@@ -101,9 +101,10 @@ impl Driver {
             if repeatable || !matches!(planned.state, Progress::Pending) {
                 continue;
             }
-            let text = unknown_outcome(planned.call.name());
+            let (call, text) = (planned.id.clone(), unknown_outcome(planned.call.name()));
             self.queue_started(turn, at);
-            self.finished(turn, at, ToolResponse::error(text)).await?;
+            let child_state = self.joined_below(&call, Vec::new())?;
+            self.finished(turn, at, ToolResponse { child_state, ..ToolResponse::error(text) }).await?;
         }
         Ok(())
     }
@@ -209,6 +210,7 @@ impl Driver {
         self.flush().await?;
         for at in ready {
             let Some(planned) = turn.calls.get_mut(at) else { continue };
+            let left = self.take_children(&planned.id);
             let PendingCall::Valid(call) = &planned.call else { continue };
             let info = CallInfo {
                 id: planned.id.clone(),
@@ -217,6 +219,7 @@ impl Driver {
                 args: call.args.clone(),
                 asked: AtomicU32::new(0),
                 children: AtomicU32::new(0),
+                left: Mutex::new(left),
             };
             let info = Arc::new(info);
             let cx = Context::at(&self.shared, &self.state, planned.id.turn);
@@ -242,7 +245,7 @@ impl Driver {
                 planned.state = Progress::Interrupted;
                 self.shared.budget.take_back_tool_call();
                 let call = planned.id.clone();
-                self.record_interrupt(*pause)?;
+                self.record_interrupt(&call, *pause)?;
                 self.log.push(|| Record::ToolInterrupted { call });
                 return self.flush().await;
             }
@@ -356,7 +359,8 @@ impl Driver {
             }
             let text = format!("The call of {} was not completed: {why}.", planned.call.name());
             // What a sub-agent had changed before it began to wait is kept.
-            let child_state = self.left_by_paused(&planned.id)?;
+            let untaken = turn.by_task.values().find(|task| task.at == at).map(|task| task.info.take_left(None));
+            let child_state = self.joined_below(&planned.id, untaken.unwrap_or_default())?;
             kept = kept.and(self.finished(turn, at, ToolResponse { child_state, ..ToolResponse::error(text) }).await);
         }
         kept
@@ -380,6 +384,17 @@ impl Driver {
             }
         }
         kept
+    }
+
+    /// What the sub-agents of a call that does not end have changed, to be joined with its result.
+    fn joined_below(&mut self, call: &CallId, untaken: Vec<ChildLog>) -> Result<Option<ChildState>> {
+        let mut left = self.left_below(call, untaken)?;
+        let last = left.pop();
+        for ChildState { given, left } in left {
+            let (joined, _conflicts) = self.state.join(&given, &left)?;
+            self.update(joined)?;
+        }
+        Ok(last)
     }
 
     fn queue_started(&mut self, turn: &Turn, at: usize) {

@@ -14,4 +14,4 @@ pub use builtin::{MessagesChannel, StructuredResponse};
 pub use channel::{Channel, ChannelError, ChannelSpec, Concurrent, Merge};
 pub use schema::{Schema, SchemaError};
 pub use update::{Update, UpdateEntry};
-pub use view::State;
+pub use view::{Inheritance, State};

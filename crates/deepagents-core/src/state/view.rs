@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::channel::AnyValue;
@@ -22,13 +23,37 @@ use crate::message::Messages;
 pub struct State {
     schema: Arc<Schema>,
     slots: Vec<AnyValue>,
+    origin: Option<Arc<Origin>>,
+}
+
+/// How the state of a sub-agent was made of its parent's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Inheritance {
+    /// It was not.
+    #[default]
+    Nothing,
+    /// With [`State::fork`].
+    Fork,
+    /// With [`State::project`].
+    Project,
+}
+
+/// Which state another was made of, so that a log can say so instead of holding it once more.
+struct Origin {
+    inheritance: Inheritance,
+    /// The other state's values.
+    parent: Vec<AnyValue>,
+    /// What was made of them.
+    made: Vec<AnyValue>,
 }
 
 impl State {
     /// The empty state of a schema.
     pub fn new(schema: Arc<Schema>) -> Self {
         let slots = schema.channels().iter().map(super::ChannelSpec::empty).collect();
-        Self { schema, slots }
+        Self { schema, slots, origin: None }
     }
 
     /// The channels.
@@ -87,13 +112,54 @@ impl State {
     /// When a value is not of its channel's type.
     pub fn from_json(schema: Arc<Schema>, values: Map<String, Value>) -> Result<Self, ChannelError> {
         let mut state = Self::new(schema);
+        state.set_json(values)?;
+        Ok(state)
+    }
+
+    /// Replaces the values of channels; names without a channel are left out.
+    pub(crate) fn set_json(&mut self, values: impl IntoIterator<Item = (String, Value)>) -> Result<(), ChannelError> {
         for (name, value) in values {
-            let Some(at) = state.schema.position(&name) else { continue };
-            if let (Some(spec), Some(slot)) = (state.schema.channels().get(at), state.slots.get_mut(at)) {
+            let Some(at) = self.schema.position(&name) else { continue };
+            if let (Some(spec), Some(slot)) = (self.schema.channels().get(at), self.slots.get_mut(at)) {
                 *slot = spec.value_from_json(value)?;
             }
         }
-        Ok(state)
+        Ok(())
+    }
+
+    /// How this state was made of another one, and the values that it has beside: together they give it again. The
+    /// values of a state that was not made of the other are all that are not empty.
+    pub(crate) fn inherited_from(&self, parent: &Self) -> Result<(Inheritance, Vec<(String, Value)>), ChannelError> {
+        let origin = self.origin.as_deref().filter(|origin| {
+            let mut pairs = origin.parent.iter().zip(&parent.slots);
+            origin.parent.len() == parent.slots.len() && pairs.all(|(a, b)| is_same(a, b))
+        });
+        let mut values = Vec::new();
+        for (at, (spec, slot)) in self.schema.channels().iter().zip(&self.slots).enumerate() {
+            if origin.and_then(|origin| origin.made.get(at)).is_some_and(|made| is_same(made, slot)) {
+                continue;
+            }
+            let value = spec.value_to_json(slot)?;
+            if origin.is_some() || spec.value_to_json(&spec.empty())? != value {
+                values.push((spec.name().to_owned(), value));
+            }
+        }
+        Ok((origin.map(|origin| origin.inheritance).unwrap_or_default(), values))
+    }
+
+    /// A state that was made of this one in a way, see [`inherited_from`](Self::inherited_from).
+    pub(crate) fn inherit(&self, inheritance: Inheritance, schema: Arc<Schema>) -> Result<Self, ChannelError> {
+        match inheritance {
+            Inheritance::Nothing => Ok(Self::new(schema)),
+            Inheritance::Fork => self.fork(schema),
+            Inheritance::Project => self.project(schema),
+        }
+    }
+
+    fn made_of(mut self, parent: &Self, inheritance: Inheritance) -> Self {
+        let origin = Origin { inheritance, parent: parent.slots.clone(), made: self.slots.clone() };
+        self.origin = Some(Arc::new(origin));
+        self
     }
 
     /// What a sub-agent with this schema starts with: each shared channel's fork.
@@ -111,7 +177,7 @@ impl State {
                 *slot = spec.fork(value)?;
             }
         }
-        Ok(child)
+        Ok(child.made_of(self, Inheritance::Fork))
     }
 
     /// This state under another schema: every channel that both have, private ones too.
@@ -129,7 +195,7 @@ impl State {
                 slot.clone_from(value);
             }
         }
-        Ok(other)
+        Ok(other.made_of(self, Inheritance::Project))
     }
 
     /// What a finished sub-agent changes here: `given` is what it started with, `child` what it left. The conflicts
@@ -154,6 +220,11 @@ impl State {
         }
         Ok((update, conflicts))
     }
+}
+
+/// Whether two values are one and the same.
+fn is_same(a: &AnyValue, b: &AnyValue) -> bool {
+    std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(b))
 }
 
 impl Default for State {

@@ -47,9 +47,10 @@ pub trait Tool: Send + Sync + 'static {
         Effect::External
     }
 
-    /// Whether a call may be made again after a crash that left its outcome unknown. The call's
-    /// [`key`](ToolContext::key) is the same then.
-    fn idempotent(&self) -> bool {
+    /// Whether a call with these arguments may be made again after a crash that left its outcome unknown. The call's
+    /// [`key`](ToolContext::key) is the same then, and the sub-agents that it [runs](ToolContext::run_child) go on where
+    /// they were.
+    fn idempotent(&self, _args: &Self::Args) -> bool {
         false
     }
 

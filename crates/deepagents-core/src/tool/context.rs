@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
@@ -13,6 +13,7 @@ use crate::event::EventKind;
 use crate::ids::CallId;
 use crate::interrupt::PendingInterrupt;
 use crate::interrupt::{ActionRequest, ActionRequests, Decision, DecisionKind};
+use crate::journal::ChildLog;
 
 /// What a tool is given beside its arguments: the run's [`Context`] and its own call.
 ///
@@ -41,6 +42,16 @@ pub(crate) struct CallInfo {
     pub(crate) asked: AtomicU32,
     /// Sub-agents that it runs now.
     pub(crate) children: AtomicU32,
+    /// Sub-agents that it ran in an earlier process and has not gone on with yet.
+    pub(crate) left: Mutex<Vec<ChildLog>>,
+}
+
+impl CallInfo {
+    /// Takes what an earlier process left of the sub-agents that the call ran; of one of them, if it is named.
+    pub(crate) fn take_left(&self, label: Option<&str>) -> Vec<ChildLog> {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        left.extract_if(.., |child| label.is_none_or(|label| child.label == label)).collect()
+    }
 }
 
 impl ToolContext {
@@ -132,6 +143,11 @@ impl ToolContext {
     /// The same call in another context.
     pub(crate) fn in_context(&self, context: Context) -> Self {
         Self { context, call: self.call.clone() }
+    }
+
+    /// What an earlier process left of a sub-agent of the call.
+    pub(crate) fn take_left(&self, label: &str) -> Option<ChildLog> {
+        self.call.take_left(Some(label)).into_iter().next()
     }
 
     /// A sub-agent of the call runs until this is dropped.

@@ -29,7 +29,8 @@ pub trait DynTool: Send + Sync + 'static {
     }
 
     /// See [`Tool::idempotent`].
-    fn idempotent(&self) -> bool {
+    fn idempotent(&self, args: &Value) -> bool {
+        let _ = args;
         false
     }
 
@@ -63,8 +64,8 @@ impl<T: Tool> DynTool for T {
         coerced(&schema_of::<T::Args>(), args).filter(|args| T::Args::deserialize(args).is_ok())
     }
 
-    fn idempotent(&self) -> bool {
-        Tool::idempotent(self)
+    fn idempotent(&self, args: &Value) -> bool {
+        read_args::<T::Args>(args).is_ok_and(|args| Tool::idempotent(self, &args))
     }
 
     fn return_direct(&self) -> bool {
@@ -93,8 +94,8 @@ impl<T: DynTool + ?Sized> DynTool for Arc<T> {
         (**self).coerced(args)
     }
 
-    fn idempotent(&self) -> bool {
-        (**self).idempotent()
+    fn idempotent(&self, args: &Value) -> bool {
+        (**self).idempotent(args)
     }
 
     fn return_direct(&self) -> bool {

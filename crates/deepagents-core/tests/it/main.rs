@@ -16,6 +16,7 @@ mod channels;
 mod children;
 mod crash;
 mod deadline;
+mod durable_children;
 mod events;
 mod failing_tools;
 mod going;

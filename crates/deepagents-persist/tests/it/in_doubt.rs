@@ -37,7 +37,7 @@ impl Tool for Works {
         self.effect.clone()
     }
 
-    fn idempotent(&self) -> bool {
+    fn idempotent(&self, _args: &Value) -> bool {
         self.idempotent
     }
 

@@ -36,6 +36,12 @@ pub trait SubAgent: Send + Sync + 'static {
     /// What it is for, for the model.
     fn description(&self) -> &str;
 
+    /// Whether the work may be begun again after a crash that left its outcome unknown: the agents that it
+    /// [runs](ToolContext::run_child) go on where they were then, and whatever else it does is done once more.
+    fn idempotent(&self) -> bool {
+        false
+    }
+
     /// Does the work.
     fn run(
         &self,
@@ -50,6 +56,8 @@ pub trait DynSubAgent: Any + Send + Sync {
     fn name(&self) -> &str;
     /// See [`SubAgent::description`].
     fn description(&self) -> &str;
+    /// See [`SubAgent::idempotent`].
+    fn idempotent(&self) -> bool;
     /// See [`SubAgent::run`].
     fn run(&self, work: SubAgentTask, cx: ToolContext) -> BoxFuture<'_, Result<SubAgentResult, ToolError>>;
 }
@@ -60,6 +68,9 @@ impl<S: SubAgent> DynSubAgent for S {
     }
     fn description(&self) -> &str {
         SubAgent::description(self)
+    }
+    fn idempotent(&self) -> bool {
+        SubAgent::idempotent(self)
     }
     fn run(&self, work: SubAgentTask, cx: ToolContext) -> BoxFuture<'_, Result<SubAgentResult, ToolError>> {
         Box::pin(SubAgent::run(self, work, cx))
@@ -183,6 +194,10 @@ impl SubAgent for AgentSubAgent {
 
     fn description(&self) -> &str {
         &self.description
+    }
+
+    fn idempotent(&self) -> bool {
+        true
     }
 
     async fn run(&self, work: SubAgentTask, cx: ToolContext) -> Result<SubAgentResult, ToolError> {

@@ -58,6 +58,11 @@ impl Registry {
         &self.given
     }
 
+    /// Whether the work of the one of a name may be begun again; files and skills describe only such.
+    pub(crate) fn is_idempotent(&self, name: &str) -> bool {
+        self.given.iter().find(|agent| agent.name() == name).is_none_or(|agent| agent.idempotent())
+    }
+
     /// Whether there are only those given.
     pub(crate) fn is_fixed(&self) -> bool {
         self.make.is_none()

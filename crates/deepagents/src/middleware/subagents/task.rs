@@ -46,6 +46,10 @@ impl Tool for TaskTool {
         Effect::External
     }
 
+    fn idempotent(&self, args: &TaskArgs) -> bool {
+        self.registry.is_idempotent(&args.subagent_type)
+    }
+
     async fn call(&self, args: TaskArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let agent = self.registry.find(cx.state(), &args.subagent_type)?;
         // The limit of an agent above holds below it too.

@@ -1,0 +1,113 @@
+//! The logs of sub-agents whose calls have not ended: what a call that is made again goes on from.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{JournalError, Record, Replay};
+use crate::ids::CallId;
+use crate::interrupt::PausedChild;
+use crate::machine::BudgetUsage;
+use crate::state::{ChannelError, Schema, State};
+
+/// The log of one sub-agent, its own sub-agents included.
+#[derive(Clone, Debug)]
+pub(crate) struct ChildLog {
+    /// The call that runs it.
+    pub(crate) call: CallId,
+    /// What tells it from others of the call.
+    pub(crate) label: String,
+    /// Where it is in the tree; stays the same where its call is given another number.
+    pub(crate) path: Vec<String>,
+    /// What the agent above had when the call began.
+    pub(super) base: Option<State>,
+    /// Where it was, in the form of older logs; in place of the beginning of its records.
+    pub(super) paused: Option<Box<PausedChild>>,
+    pub(super) records: Vec<Record>,
+    pub(super) spent: Spent,
+}
+
+/// What a sub-agent had spent at its last step, and what of it the last step of the agent above includes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Spent {
+    pub(crate) total: BudgetUsage,
+    pub(crate) counted: BudgetUsage,
+}
+
+impl ChildLog {
+    pub(super) fn begin(call: CallId, label: String, path: Vec<String>, base: Option<State>) -> Self {
+        Self { call, label, path, base, paused: None, records: Vec::new(), spent: Spent::default() }
+    }
+
+    pub(super) fn of_paused(paused: PausedChild) -> Self {
+        let (call, label, path) = (paused.call.clone(), paused.label.clone(), paused.path.clone());
+        Self { paused: Some(Box::new(paused)), ..Self::begin(call, label, path, None) }
+    }
+
+    /// Takes a record in, the sub-agent's own or one of those below it.
+    pub(super) fn push(&mut self, record: Record) {
+        if let Record::Step { machine } = &record
+            && let Some(ledger) = machine.ledger()
+        {
+            self.spent.total = ledger.spent;
+        }
+        self.records.push(record);
+    }
+
+    /// What the agent above has spent includes all of it.
+    pub(super) fn count(&mut self) {
+        self.spent.counted = self.spent.total;
+    }
+
+    /// Whether it got as far as a step that can be gone on from.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.paused.is_some() || self.records.iter().any(|record| matches!(record, Record::Step { .. }))
+    }
+
+    /// What it had spent that the last step of the agent above does not include.
+    pub(crate) fn uncounted(&self) -> BudgetUsage {
+        self.spent.total.since(&self.spent.counted)
+    }
+
+    /// What the records amount to, for an agent with these channels, and what it was given.
+    pub(crate) fn replay(self, thread: &str, schema: Arc<Schema>) -> Result<(Replay, State), JournalError> {
+        let damaged = |error: ChannelError| JournalError::Damaged {
+            thread: thread.to_owned(),
+            position: 0,
+            reason: format!("sub-agent {}: {error}", self.path.join("/")),
+        };
+        let mut replay = Replay::new(schema.clone());
+        replay.path.clone_from(&self.path);
+        replay.base = self.base;
+        if let Some(paused) = self.paused {
+            replay.given = State::from_json(schema.clone(), paused.given).map_err(damaged)?;
+            replay.state = State::from_json(schema, paused.state).map_err(damaged)?;
+            replay.machine = Some(paused.machine);
+            replay.open = paused.open;
+        }
+        for record in self.records {
+            replay.take(thread, record)?;
+        }
+        replay.adopt_paused();
+        let given = replay.given.clone();
+        Ok((replay, given))
+    }
+
+    /// What it was given and has come to with all below it, seen with these channels.
+    pub(crate) fn left(self, thread: &str, schema: &Arc<Schema>) -> Result<(State, State), JournalError> {
+        let damaged = |error: ChannelError| JournalError::Damaged {
+            thread: thread.to_owned(),
+            position: 0,
+            reason: error.to_string(),
+        };
+        let (mut replay, given) = self.replay(thread, schema.clone())?;
+        replay.settle().map_err(damaged)?;
+        let mut left = replay.state;
+        for child in replay.children.into_values() {
+            let (given, below) = child.left(thread, schema)?;
+            let (joined, _conflicts) = left.join(&given, &below).map_err(damaged)?;
+            left.apply(&joined).map_err(damaged)?;
+        }
+        Ok((given, left))
+    }
+}

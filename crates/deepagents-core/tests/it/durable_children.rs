@@ -1,0 +1,335 @@
+//! Sub-agents whose process ended: what they had finished stays, and they go on where they were.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use deepagents_core::agent::Agent;
+use deepagents_core::env::RandomIds;
+use deepagents_core::interrupt::{Decision, DecisionKind};
+use deepagents_core::journal::{
+    Appended, Fence, Journal, JournalError, LogPosition, MemoryJournal, Record, RetentionPolicy,
+};
+use deepagents_core::model::ModelRequest;
+use deepagents_core::run::{Budget, Outcome, RunInput};
+use deepagents_core::state::{Channel, ChannelError, ChannelSpec, Merge, Update};
+use deepagents_core::tool::{CallId, Tool, ToolContext, ToolError, ToolOutput};
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use futures_core::future::BoxFuture;
+use serde_json::{Value, json};
+
+use crate::support::{Notes, agent, assert_sound, lines, records, tool};
+
+/// What agents have done, as a list that is handed down and back.
+struct Done;
+
+impl Channel for Done {
+    const NAME: &'static str = "done";
+    type Value = Vec<String>;
+    type Update = Vec<String>;
+
+    fn reduce(value: &mut Vec<String>, update: Vec<String>) -> Result<(), ChannelError> {
+        value.extend(update);
+        Ok(())
+    }
+
+    fn fork(value: &Vec<String>) -> Vec<String> {
+        value.clone()
+    }
+
+    fn join(_parent: &Vec<String>, given: &Vec<String>, child: &Vec<String>) -> Merge<Vec<String>> {
+        Merge { update: child.get(given.len()..).map(<[String]>::to_vec), conflicts: Vec::new() }
+    }
+}
+
+/// A journal that notes where each append ended: a process can end between two appends, not within one.
+#[derive(Default)]
+struct Appends {
+    inner: MemoryJournal,
+    ends: Mutex<Vec<usize>>,
+}
+
+impl Appends {
+    fn cuts(&self) -> Vec<usize> {
+        let mut ends = self.ends.lock().unwrap().clone();
+        ends.pop();
+        ends
+    }
+}
+
+impl Journal for Appends {
+    crate::support::as_inner!();
+
+    fn append<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        expected: LogPosition,
+        records: Vec<Record>,
+    ) -> BoxFuture<'a, Result<Appended, JournalError>> {
+        Box::pin(async move {
+            let appended = self.inner.append(thread, fence, expected, records).await?;
+            if thread == "t" {
+                self.ends.lock().unwrap().push(appended.end as usize);
+            }
+            Ok(appended)
+        })
+    }
+}
+
+/// Declares the channel.
+struct Keeps;
+
+impl deepagents_core::middleware::Middleware for Keeps {
+    fn name(&self) -> &str {
+        "Keeps"
+    }
+
+    fn channels(&self) -> Vec<ChannelSpec> {
+        vec![ChannelSpec::new::<Done>()]
+    }
+}
+
+/// Hands a task to the agent below.
+struct Task(Agent);
+
+impl Tool for Task {
+    type Args = Value;
+
+    fn name(&self) -> &str {
+        "task"
+    }
+
+    fn description(&self) -> &str {
+        "Delegates."
+    }
+
+    fn idempotent(&self, _args: &Value) -> bool {
+        true
+    }
+
+    async fn call(&self, _args: Value, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let given = cx.state().fork(self.0.schema().clone())?;
+        let ended = cx.run_child(&self.0, "task", given, "do it").await?;
+        let text = ended.result?.text();
+        Ok(ToolOutput::text(text).with_child_state(ended.child_state))
+    }
+}
+
+/// The calls of each turn, and in the end a text; whatever was answered before.
+fn model(turns: Vec<Vec<(&'static str, Value)>>) -> ScriptedModel {
+    let asked = move |request: &ModelRequest| {
+        let turn = request.messages.iter().filter(|message| message.as_assistant().is_some()).count();
+        match turns.get(turn) {
+            Some(calls) => Turn::calls(calls.clone()),
+            None => Turn::text("done"),
+        }
+        .usage(deepagents_core::message::Usage { input: 10, output: 1, ..Default::default() })
+    };
+    ScriptedModel::rules().always(Turn::with(asked)).build()
+}
+
+/// An agent `depth` levels above the last; each works, delegates twice at once, and works again.
+fn tree(depth: usize, notes: &Notes, journal: Option<&Arc<Appends>>) -> Agent {
+    let noted = notes.clone();
+    let work = tool("work", move |_, cx| {
+        noted.add(cx.call_id().to_string());
+        async move {
+            let done = Update::new::<Done>(vec![cx.call_id().to_string()]);
+            Ok(ToolOutput::text("worked").with_update(done))
+        }
+    });
+    let work_twice = vec![("work", json!({})), ("work", json!({}))];
+    let built = if depth == 0 {
+        agent(model(vec![work_twice.clone(), work_twice]))
+    } else {
+        let tasks = vec![("task", json!({})), ("task", json!({})), ("work", json!({}))];
+        let below = tree(depth - 1, notes, None);
+        agent(model(vec![work_twice.clone(), tasks, work_twice])).tool(Task(below))
+    };
+    let built = built.name(format!("level{depth}")).ids(RandomIds).middleware(Keeps).tool(work);
+    match journal {
+        Some(journal) => built.journal(journal.clone()).build().unwrap(),
+        None => built.build().unwrap(),
+    }
+}
+
+/// The calls of `work` that a log says began, and those that it says ended.
+fn worked(records: &[Record]) -> (BTreeSet<CallId>, BTreeSet<CallId>) {
+    let (mut started, mut finished) = (BTreeSet::new(), BTreeSet::new());
+    for record in records {
+        let mut record = record;
+        while let Record::Child { entry, .. } = record {
+            record = entry;
+        }
+        match record {
+            Record::ToolStarted { call, name, .. } if name == "work" => started.insert(call.clone()),
+            Record::ToolFinished { call, message, .. } if message.name == "work" => finished.insert(call.clone()),
+            _ => continue,
+        };
+    }
+    (started, finished)
+}
+
+fn calls(calls: &BTreeSet<CallId>) -> BTreeSet<String> {
+    calls.iter().map(ToString::to_string).collect()
+}
+
+fn done(outcome: &Outcome) -> BTreeSet<String> {
+    let list = outcome.state.get::<Done>().unwrap().clone();
+    let set: BTreeSet<String> = list.iter().cloned().collect();
+    assert_eq!(set.len(), list.len(), "what was done is handed back once: {list:?}");
+    set
+}
+
+#[tokio::test]
+async fn a_log_cut_anywhere_goes_on_inside_every_sub_agent_and_repeats_and_loses_nothing() {
+    for depth in [1, 2] {
+        let journal = Arc::new(Appends::default());
+        let notes = Notes::default();
+        let whole = tree(depth, &notes, Some(&journal)).invoke(RunInput::new("go").thread("t")).await.unwrap();
+        let all: BTreeSet<String> = notes.list().into_iter().collect();
+        assert_eq!(all.len(), if depth == 1 { 13 } else { 31 }, "depth {depth}");
+        assert_eq!(done(&whole), all, "everything comes back to the main agent");
+        let log = records(&*journal, "t").await;
+        for cut in journal.cuts() {
+            let thread = format!("t{cut}");
+            journal.threads().copy("t", &thread, Some(cut as u64)).await.unwrap();
+            let (started, finished) = worked(&log[..cut]);
+            let notes = Notes::default();
+            let agent = tree(depth, &notes, Some(&journal));
+            let outcome = agent.invoke(RunInput::resume(thread.as_str())).await.unwrap();
+            assert_sound(outcome.messages());
+            assert_eq!(outcome.text(), "done", "cut at {cut} of depth {depth}");
+            let again: BTreeSet<String> = notes.list().into_iter().collect();
+            assert_eq!(again.len(), notes.list().len(), "no call is made twice, cut at {cut}");
+            let began = calls(&started);
+            assert!(again.is_disjoint(&began), "what had begun is not made again, cut at {cut}");
+            let made: BTreeSet<String> = again.union(&began).cloned().collect();
+            assert_eq!(made, all, "every call is made, cut at {cut} of depth {depth}");
+            // What was in doubt left no result; all else is handed back.
+            let in_doubt: BTreeSet<String> = calls(&started.difference(&finished).cloned().collect());
+            let expected: BTreeSet<String> = all.difference(&in_doubt).cloned().collect();
+            assert_eq!(done(&outcome), expected, "cut at {cut} of depth {depth}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_thread_that_goes_on_with_something_else_keeps_what_its_sub_agents_had_finished() {
+    let journal = Arc::new(Appends::default());
+    let notes = Notes::default();
+    tree(2, &notes, Some(&journal)).invoke(RunInput::new("go").thread("t")).await.unwrap();
+    let log = records(&*journal, "t").await;
+    for cut in journal.cuts() {
+        let thread = format!("t{cut}");
+        journal.threads().copy("t", &thread, Some(cut as u64)).await.unwrap();
+        let (_, finished) = worked(&log[..cut]);
+        let agent = tree(0, &Notes::default(), Some(&journal));
+        let outcome = agent.invoke(RunInput::new("something else").thread(thread.as_str())).await.unwrap();
+        assert_sound(outcome.messages());
+        let before: BTreeSet<String> = calls(&finished);
+        assert!(done(&outcome).is_superset(&before), "cut at {cut}: {:?} of {before:?}", done(&outcome));
+    }
+}
+
+#[tokio::test]
+async fn history_may_be_removed_while_sub_agents_are_in_the_middle_of_their_work() {
+    let journal = Arc::new(Appends::default());
+    let notes = Notes::default();
+    tree(2, &notes, Some(&journal)).invoke(RunInput::new("go").thread("t")).await.unwrap();
+    let all: BTreeSet<String> = notes.list().into_iter().collect();
+    let log = records(&*journal, "t").await;
+    for cut in journal.cuts() {
+        let thread = format!("t{cut}");
+        journal.threads().copy("t", &thread, Some(cut as u64)).await.unwrap();
+        let (started, _) = worked(&log[..cut]);
+        let notes = Notes::default();
+        let agent = tree(2, &notes, Some(&journal));
+        agent.prune(&thread, &RetentionPolicy::Latest).await.unwrap();
+        let outcome = agent.invoke(RunInput::resume(thread.as_str())).await.unwrap();
+        assert_eq!(outcome.text(), "done");
+        let again: BTreeSet<String> = notes.list().into_iter().collect();
+        let made: BTreeSet<String> = again.union(&calls(&started)).cloned().collect();
+        assert!(again.is_disjoint(&calls(&started)) && made == all, "cut at {cut}");
+    }
+}
+
+#[tokio::test]
+async fn what_sub_agents_have_spent_counts_once_however_often_the_process_ends() {
+    let journal = Arc::new(Appends::default());
+    let limited = || RunInput::new("go").thread("t").budget(Budget::default().tokens(1_000_000));
+    let whole = tree(2, &Notes::default(), Some(&journal)).invoke(limited()).await.unwrap();
+    for cut in journal.cuts() {
+        let thread = format!("t{cut}");
+        journal.threads().copy("t", &thread, Some(cut as u64)).await.unwrap();
+        let agent = tree(2, &Notes::default(), Some(&journal));
+        let outcome = agent.invoke(RunInput::resume(thread.as_str())).await.unwrap();
+        let (spent, expected) = (outcome.spent.usage.total(), whole.spent.usage.total());
+        // An answer that was not in the log yet is asked for again: at most one for each agent that was at work.
+        assert!(spent <= expected && spent + 3 * 2 * 11 >= expected, "cut at {cut}: {spent} of {expected}");
+    }
+}
+
+/// Sub-agents that ask before they work.
+fn asking(notes: &Notes, journal: &Arc<Appends>) -> Agent {
+    let noted = notes.clone();
+    let asks = tool("asks", move |_, cx| {
+        let noted = noted.clone();
+        async move {
+            let decision = cx.interrupt("May I?", [DecisionKind::Approve, DecisionKind::Reject])?;
+            noted.add(format!("{} {decision:?}", cx.call_id()));
+            Ok("asked")
+        }
+    });
+    let noted = notes.clone();
+    let work = tool("work", move |_, cx| {
+        noted.add(cx.call_id().to_string());
+        async { Ok("worked") }
+    });
+    let turns =
+        vec![vec![("work", json!({}))], vec![("asks", json!({})), ("work", json!({}))], vec![("asks", json!({}))]];
+    let below = agent(model(turns)).name("below").ids(RandomIds).tool(asks).tool(work).build().unwrap();
+    let tasks = vec![("task", json!({})), ("task", json!({}))];
+    let above = agent(model(vec![tasks])).ids(RandomIds).middleware(Keeps).tool(Task(below));
+    above.journal(journal.clone()).build().unwrap()
+}
+
+async fn answered(agent: &Agent, thread: &str) -> Outcome {
+    let mut outcome = agent.invoke(RunInput::resume(thread)).await.unwrap();
+    for _ in 0..20 {
+        let Some(question) = outcome.questions().pop() else { return outcome };
+        outcome = agent.invoke(RunInput::resume(thread).answer(question.id, Decision::Approve)).await.unwrap();
+    }
+    panic!("the questions do not end");
+}
+
+#[tokio::test]
+async fn a_sub_agent_that_waits_or_was_answered_goes_on_after_a_cut_anywhere() {
+    let journal = Arc::new(Appends::default());
+    let notes = Notes::default();
+    let agent = asking(&notes, &journal);
+    agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+    answered(&agent, "t").await;
+    let all: BTreeSet<String> = notes.list().into_iter().collect();
+    assert_eq!((all.len(), notes.list().len()), (8, 8), "{all:?}");
+    let log = records(&*journal, "t").await;
+    for cut in journal.cuts() {
+        let thread = format!("t{cut}");
+        journal.threads().copy("t", &thread, Some(cut as u64)).await.unwrap();
+        let notes = Notes::default();
+        let outcome = answered(&asking(&notes, &journal), &thread).await;
+        assert_sound(outcome.messages());
+        assert_eq!(lines(outcome.messages())[2..], ["result: done", "result: done", "assistant: done"], "cut at {cut}");
+        let again: BTreeSet<String> = notes.list().into_iter().collect();
+        let (started, finished) = worked(&log[..cut]);
+        assert!(again.is_disjoint(&calls(&started)), "cut at {cut}");
+        assert_eq!(again.len(), notes.list().len(), "cut at {cut}");
+        let missing = all.iter().filter(|call| !again.contains(*call)).count();
+        let asked = log[..cut].iter().filter(|record| {
+            let Record::Child { entry, .. } = record else { return false };
+            matches!(&**entry, Record::ToolFinished { message, .. } if message.name == "asks")
+        });
+        let doubtful = started.difference(&finished).count();
+        assert!(missing <= finished.len() + asked.count() + doubtful + 2, "cut at {cut}: {missing} missing");
+    }
+}
