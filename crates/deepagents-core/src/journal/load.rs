@@ -86,7 +86,7 @@ pub(crate) async fn load_replay(
         };
     };
     let mut fold = match base {
-        Some(snapshot) => Replay::restore(thread, schema, &snapshot)?,
+        Some(snapshot) => Replay::restore(thread, &schema, &snapshot)?,
         None => Replay::new(schema),
     };
     for entry in pieces.into_iter().rev().flatten() {

@@ -112,8 +112,8 @@ impl Replay {
     }
 
     /// Goes on from a snapshot.
-    pub(crate) fn restore(thread: &str, schema: Arc<Schema>, snapshot: &Snapshot) -> Result<Self, JournalError> {
-        super::snapshot::restore(thread, &schema, snapshot)
+    pub(crate) fn restore(thread: &str, schema: &Arc<Schema>, snapshot: &Snapshot) -> Result<Self, JournalError> {
+        super::snapshot::restore(thread, schema, snapshot)
     }
 
     /// Takes the next record in.
