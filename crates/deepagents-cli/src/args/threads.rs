@@ -11,6 +11,7 @@ const EXAMPLES: &str = "\
 Examples:
   deepagents threads list
   deepagents threads show 4f1c09a2 --history
+  deepagents threads show 4f1c09a2 --path task:2.0
   deepagents threads rewind 4f1c09a2 12
   deepagents threads fork 4f1c09a2 --at 12 && deepagents run --continue \"Try it another way\"
   deepagents threads prune --all --older-than 30d
@@ -71,6 +72,9 @@ pub(crate) enum ThreadsCommand {
         /// The positions that the thread can go back to, instead of the conversation
         #[arg(long, conflicts_with = "at")]
         history: bool,
+        /// The conversation of this sub-agent, as in task:2.0, or task:2.0/task:1.0 for one below it
+        #[arg(long, value_name = "PATH", conflicts_with_all = ["at", "history"])]
+        path: Option<String>,
         /// Print JSON
         #[arg(long)]
         json: bool,

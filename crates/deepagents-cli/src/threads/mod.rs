@@ -51,11 +51,13 @@ async fn run(database: Arc<Sqlite>, store: Option<&UndoStore>, command: &Threads
     };
     match command {
         ThreadsCommand::List { limit, json } => list::list(&*database, *limit, *json).await,
-        ThreadsCommand::Show { thread, at, history, json } => {
+        ThreadsCommand::Show { thread, at, history, path, json } => {
             let info = find(thread).await?;
             let agent = agent(database.clone())?;
             if *history {
                 history::history(&agent, &*database, &info, *json).await
+            } else if let Some(path) = path {
+                show::sub_agent(&agent, &info, path, *json).await
             } else {
                 show::show(&agent, &info, *at, *json).await
             }

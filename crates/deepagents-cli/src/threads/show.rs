@@ -1,7 +1,7 @@
 //! `deepagents threads show` and `export`.
 
-use anyhow::Result;
-use deepagents::core::journal::{Journal, ThreadInfo, encode};
+use anyhow::{Result, bail};
+use deepagents::core::journal::{Journal, SubAgentInfo, ThreadInfo, encode};
 use deepagents::core::message::Author;
 use deepagents::{Block, DeepAgent, Message, State};
 use serde_json::{Value, json};
@@ -16,14 +16,49 @@ pub(super) async fn show(agent: &DeepAgent, info: &ThreadInfo, at: Option<u64>, 
         Some(position) => agent.state_at(&info.id, position).await?,
         None => agent.state(&info.id).await?,
     };
+    let sub_agents = agent.sub_agents(&info.id).await?;
     if as_json {
-        return Ok(serde_json::to_string_pretty(&json!({"thread": list::info(info), "state": state.to_json(false)?}))?);
+        let sub_agents: Vec<Value> = sub_agents.iter().map(described).collect();
+        let document = json!({"thread": list::info(info), "state": state.to_json(false)?, "sub_agents": sub_agents});
+        return Ok(serde_json::to_string_pretty(&document)?);
     }
     let mut out = format!("thread {} · {} · {} records\n", info.id, list::standing(info), info.end);
-    for message in state.messages().iter() {
-        out += &said(message, &state);
+    out += &conversation(&state);
+    if !sub_agents.is_empty() {
+        out += "\nsub-agents (show one with --path):\n";
+        for SubAgentInfo { path, agent, status, .. } in &sub_agents {
+            out += &format!("  {}  {agent}  {}\n", path.join("/"), status.as_str());
+        }
     }
     Ok(printable(out.trim_end()).into_owned())
+}
+
+/// The conversation of a sub-agent, as text or as JSON.
+pub(super) async fn sub_agent(agent: &DeepAgent, info: &ThreadInfo, path: &str, as_json: bool) -> Result<String> {
+    let path: Vec<String> = path.split('/').map(str::to_owned).collect();
+    let all = agent.sub_agents(&info.id).await?;
+    let Some(found) = all.iter().find(|known| known.path == path) else {
+        let known: Vec<String> = all.iter().map(|known| known.path.join("/")).collect();
+        let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
+        bail!("thread {} has no sub-agent {}: {known}", info.id, path.join("/"));
+    };
+    let state = agent.sub_agent_state(&info.id, &path).await?;
+    if as_json {
+        let document =
+            json!({"thread": list::info(info), "sub_agent": described(found), "state": state.to_json(false)?});
+        return Ok(serde_json::to_string_pretty(&document)?);
+    }
+    let (place, status) = (path.join("/"), found.status.as_str());
+    let out = format!("thread {} · {place} · {} · {status}\n{}", info.id, found.agent, conversation(&state));
+    Ok(printable(out.trim_end()).into_owned())
+}
+
+fn described(agent: &SubAgentInfo) -> Value {
+    json!({"path": agent.path, "agent": agent.agent, "status": agent.status.as_str(), "start": agent.start})
+}
+
+fn conversation(state: &State) -> String {
+    state.messages().iter().map(|message| said(message, state)).collect()
 }
 
 /// A message as a person reads it. The result of a call is shown with the call.

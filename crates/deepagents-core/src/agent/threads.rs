@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::Agent;
 use crate::error::{Error, Result};
 use crate::ids::{LogPosition, ThreadId};
-use crate::journal::{self, Checkpoint, Claim, Lease, Record, RecordUpdate, RetentionPolicy};
+use crate::journal::{self, Checkpoint, Claim, Lease, Record, RecordUpdate, RetentionPolicy, SubAgentInfo};
 use crate::machine::{Machine, Node};
 use crate::message::{MessageOp, check_last_results, pending};
 use crate::run::{Run, RunInput};
@@ -58,6 +58,23 @@ impl Agent {
     pub async fn state_at(&self, thread: &str, position: LogPosition) -> Result<State> {
         let journal = self.definition.journal()?;
         Ok(journal::load(&**journal, thread, self.definition.schema.clone(), Some(position)).await?.state)
+    }
+
+    /// The sub-agents that ran as part of a thread, in order of their beginning.
+    ///
+    /// # Errors
+    /// When the agent has no journal or the log cannot be read.
+    pub async fn sub_agents(&self, thread: &str) -> Result<Vec<SubAgentInfo>> {
+        Ok(journal::sub_agents(&**self.definition.journal()?, thread).await?)
+    }
+
+    /// What a sub-agent of a thread has come to, seen with the channels of this agent.
+    ///
+    /// # Errors
+    /// When there is none at that path, or the log cannot be read.
+    pub async fn sub_agent_state(&self, thread: &str, path: &[String]) -> Result<State> {
+        let (journal, schema) = (self.definition.journal()?, self.definition.schema.clone());
+        Ok(journal::load_sub_agent(&**journal, thread, schema, path, None).await?.state)
     }
 
     /// The checkpoints of a thread, newest first: those before a position, at most so many.

@@ -65,6 +65,14 @@ pub enum JournalError {
         /// Why.
         reason: &'static str,
     },
+    /// There was no such sub-agent, or the records of its beginning were pruned.
+    #[error("thread `{thread}` has no sub-agent `{path}`; `sub_agents` lists those it has")]
+    NoAgent {
+        /// The thread.
+        thread: ThreadId,
+        /// Its path, with `/` between the parts.
+        path: String,
+    },
     /// A record cannot be understood.
     #[error("record {position} of thread `{thread}` cannot be read: {reason}")]
     Damaged {

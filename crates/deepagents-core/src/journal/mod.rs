@@ -8,6 +8,7 @@
 //! [`MemoryJournal`] keeps logs in memory; databases implement [`Journal`], and need know nothing of what a record
 //! means beyond [`encode`] and [`decode`].
 
+mod agents;
 mod checkpoint;
 mod child_log;
 mod codec;
@@ -23,6 +24,7 @@ mod snapshot;
 mod threads;
 mod writer;
 
+pub use agents::{SubAgentInfo, load_sub_agent, sub_agents};
 pub use checkpoint::{Checkpoint, CheckpointSource, checkpoints};
 pub(crate) use child_log::ChildLog;
 pub use codec::{RECORD_VERSION, decode, encode};

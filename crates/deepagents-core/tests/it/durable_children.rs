@@ -7,7 +7,7 @@ use deepagents_core::agent::Agent;
 use deepagents_core::env::RandomIds;
 use deepagents_core::interrupt::{Decision, DecisionKind};
 use deepagents_core::journal::{
-    Appended, Fence, Journal, JournalError, LogPosition, MemoryJournal, Record, RetentionPolicy,
+    Appended, Fence, Journal, JournalError, LogPosition, MemoryJournal, Record, RetentionPolicy, RunStatus,
 };
 use deepagents_core::model::ModelRequest;
 use deepagents_core::run::{Budget, Outcome, RunInput};
@@ -252,6 +252,28 @@ async fn history_may_be_removed_while_sub_agents_are_in_the_middle_of_their_work
         let made: BTreeSet<String> = again.union(&calls(&started)).cloned().collect();
         assert!(again.is_disjoint(&calls(&started)) && made == all, "cut at {cut}");
     }
+}
+
+#[tokio::test]
+async fn the_conversation_of_every_sub_agent_can_be_read_at_any_depth() {
+    let journal = Arc::new(Appends::default());
+    let agent = tree(2, &Notes::default(), Some(&journal));
+    agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+    let all = agent.sub_agents("t").await.unwrap();
+    assert_eq!(all.len(), 6);
+    for info in &all {
+        let depth = info.path.len();
+        assert_eq!((info.agent.as_str(), info.status), (["level1", "level0"][depth - 1], RunStatus::Ended));
+        let state = agent.sub_agent_state("t", &info.path).await.unwrap();
+        assert_sound(state.messages());
+        let lines = lines(state.messages());
+        assert_eq!((lines[0].as_str(), lines.last().unwrap().as_str()), ("user: do it", "assistant: done"));
+        assert_eq!(lines.iter().filter(|line| *line == "result: worked").count(), [5, 4][depth - 1]);
+        let own = format!("{}/0.0", info.path.join("/"));
+        assert!(state.get::<Done>().unwrap().contains(&own), "what it was handed and what it did are there");
+    }
+    let unknown = agent.sub_agent_state("t", &["task:9.9".to_owned()]).await.unwrap_err();
+    assert_eq!(unknown.to_string(), "thread `t` has no sub-agent `task:9.9`; `sub_agents` lists those it has");
 }
 
 #[tokio::test]

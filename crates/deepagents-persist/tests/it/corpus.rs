@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use deepagents_core::journal::{JournalError, RECORD_VERSION, decode, encode, fold};
+use deepagents_core::journal::{JournalError, RECORD_VERSION, Record, decode, encode, fold};
 use deepagents_core::message::Message;
 use deepagents_core::state::ChannelSpec;
 use deepagents_core::state::{MessagesChannel, Schema};
@@ -57,7 +57,9 @@ fn what_is_written_now_has_the_present_version() {
 fn a_newer_version_and_what_is_no_record_are_typed_errors() {
     let newer = decode("t", 7, r#"{"v":99,"record":"wonder"}"#).unwrap_err();
     assert!(matches!(newer, JournalError::Newer { position: 7, version: 99, .. }), "{newer:?}");
-    for bad in ["", "{}", "[]", r#"{"v":1,"record":"nonsense"}"#, r#"{"v":1,"record":"step"}"#, r#"{"v":"x"}"#] {
+    let unknown = decode("t", 3, r#"{"v":2,"record":"wonder","of":"the world"}"#).unwrap();
+    assert!(matches!(unknown, Record::Unknown), "a kind of a later version is passed over: {unknown:?}");
+    for bad in ["", "{}", "[]", r#"{"v":1,"record":"step"}"#, r#"{"v":"x"}"#] {
         let error = decode("t", 3, bad).unwrap_err();
         assert!(matches!(error, JournalError::Damaged { position: 3, .. }), "{bad}: {error:?}");
     }

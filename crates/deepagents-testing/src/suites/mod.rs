@@ -80,6 +80,11 @@ macro_rules! journal_suite {
                 a_thread_that_is_over_begins_anew
                 a_time_to_live_can_be_taken_back
             }
+            sub_agents {
+                sub_agents_go_on_where_they_were
+                sub_agents_have_conversations_of_their_own
+                sub_agents_go_on_after_history_was_removed
+            }
             children {
                 children_are_listed_by_their_parent
                 a_thread_may_begin_as_a_child

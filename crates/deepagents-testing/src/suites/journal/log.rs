@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use deepagents_core::journal::{JournalError, Record, encode};
 use deepagents_core::message::ToolMessage;
 use deepagents_core::run::FinishReason;
+use deepagents_core::state::Inheritance;
 use deepagents_core::tool::CallId;
 use serde_json::{Value, json};
 
@@ -182,6 +183,14 @@ pub async fn every_kind_of_record_comes_back(journal: Any, _: TestClock) {
     let Record::Update { update } = notes(json!({"by": "hand"})) else { panic!("an update") };
     let Record::ToolFinished { message, update: more, .. } = super::result(4) else { panic!("a result") };
     let failed = ToolMessage { is_error: true, artifact: Some(json!({"code": 7})), ..(*message).clone() };
+    let begun = Record::AgentStarted {
+        path: below.path.clone(),
+        call: Some(super::call(3)),
+        label: "task".to_owned(),
+        agent: "helper".to_owned(),
+        inheritance: Inheritance::Fork,
+        values: vec![("notes".to_owned(), json!({"handed": "down"}))],
+    };
     let stopped = |stop| Record::RunFinished { run: "r".to_owned(), stop };
     let records = vec![
         started("r"),
@@ -196,12 +205,14 @@ pub async fn every_kind_of_record_comes_back(journal: Any, _: TestClock) {
         },
         Record::ToolInterrupted { call: below.clone() },
         Record::ToolFinished { call: below.clone(), message: failed.into(), update: more },
-        Record::ToolsCommitted { calls: vec![super::call(3), below] },
+        Record::ToolsCommitted { calls: vec![super::call(3), below.clone()] },
         step(9),
         Record::Rewind { to: 2, turn: 11 },
         stopped(None),
         stopped(Some(FinishReason::Interrupted)),
         stopped(Some(FinishReason::Done)),
+        Record::Child { path: below.path.clone(), entry: Box::new(begun) },
+        Record::Child { path: below.path, entry: Box::new(says("n", "x")) },
     ];
     let wanted: Vec<String> = records.iter().map(|record| encode(record).unwrap()).collect();
     write(&journal, "t", records).await;

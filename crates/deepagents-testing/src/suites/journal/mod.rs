@@ -9,6 +9,7 @@ pub mod history;
 pub mod lease;
 pub mod log;
 pub mod snapshots;
+pub mod sub_agents;
 pub mod threads;
 
 use std::collections::BTreeMap;

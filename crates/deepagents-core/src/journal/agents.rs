@@ -1,0 +1,153 @@
+//! The sub-agents of a thread: which there were, and what each has come to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{ChildLog, Journal, JournalError, LogEntry, Record, Replay, ReplayedState, load_replay};
+use crate::ids::LogPosition;
+use crate::state::Schema;
+use crate::status::RunStatus;
+
+/// How many entries are read at once.
+const PAGE: u64 = 1_000;
+
+/// A sub-agent of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SubAgentInfo {
+    /// Where it is in the tree.
+    pub path: Vec<String>,
+    /// Its name.
+    pub agent: String,
+    /// How it stands.
+    pub status: RunStatus,
+    /// The position of its first record.
+    pub start: LogPosition,
+}
+
+/// The sub-agents that ran as part of a thread, in order of their beginning; those whose beginning was pruned are not
+/// among them, nor are agents in the background, which have threads of their own.
+///
+/// # Errors
+/// When the log cannot be read.
+pub async fn sub_agents(journal: &dyn Journal, thread: &str) -> Result<Vec<SubAgentInfo>, JournalError> {
+    let mut found: BTreeMap<Vec<String>, SubAgentInfo> = BTreeMap::new();
+    let mut pages = Pages::new(journal, thread, 0).await?;
+    while let Some(entries) = pages.next().await? {
+        for LogEntry { position, record, .. } in entries {
+            let Record::Child { path, entry } = record else { continue };
+            match &*entry {
+                Record::AgentStarted { agent, .. } => {
+                    let (agent, status) = (agent.clone(), RunStatus::Open);
+                    found.insert(path.clone(), SubAgentInfo { path, agent, status, start: position });
+                }
+                record => {
+                    if let Some(info) = found.get_mut(&path) {
+                        info.status = info.status.after([record]);
+                    }
+                }
+            }
+        }
+    }
+    let mut found: Vec<SubAgentInfo> = found.into_values().collect();
+    found.sort_by_key(|info| info.start);
+    Ok(found)
+}
+
+/// What a sub-agent of a thread has come to, by default at the end of the log. Channels that the schema does not have
+/// are left out.
+///
+/// # Errors
+/// [`JournalError::NoAgent`] when the log has none at that path; otherwise when it cannot be read.
+pub async fn load_sub_agent(
+    journal: &dyn Journal,
+    thread: &str,
+    schema: Arc<Schema>,
+    path: &[String],
+    at: Option<LogPosition>,
+) -> Result<ReplayedState, JournalError> {
+    let missing = || JournalError::NoAgent { thread: thread.to_owned(), path: path.join("/") };
+    let Some((first, deeper)) = path.split_first() else { return Err(missing()) };
+    let mut start = None;
+    let mut pages = Pages::new(journal, thread, 0).await?;
+    let mut records: Vec<(LogPosition, Record)> = Vec::new();
+    while let Some(entries) = pages.next().await? {
+        for LogEntry { position, record, .. } in entries {
+            if at.is_some_and(|at| position >= at) {
+                break;
+            }
+            match record {
+                Record::Child { path, entry } if path.first() == Some(first) => {
+                    if path.len() == 1 && matches!(*entry, Record::AgentStarted { .. }) {
+                        start = Some(position);
+                        records.clear();
+                    } else if path.len() == 1 {
+                        records.push((position, *entry));
+                    } else {
+                        records.push((position, Record::Child { path, entry }));
+                    }
+                }
+                // What follows comes after the position that the log went back to.
+                Record::Rewind { to, .. } => records.retain(|(position, _)| *position < to),
+                _ => {}
+            }
+        }
+    }
+    let start = start.ok_or_else(missing)?;
+    let mut above = load_replay(journal, thread, schema.clone(), Some(start + 1)).await?.fold;
+    let mut child = above.children.remove(&vec![first.clone()]).ok_or_else(missing)?;
+    records.into_iter().for_each(|(_, record)| child.push(record));
+    for depth in 0..deeper.len() {
+        let below = path.get(..depth + 2).unwrap_or_default();
+        child = child.below(thread, schema.clone(), below)?.ok_or_else(missing)?;
+    }
+    child.replay(thread, schema)?.0.settled(thread)
+}
+
+impl ChildLog {
+    /// The log of a sub-agent of this one.
+    fn below(mut self, thread: &str, schema: Arc<Schema>, path: &[String]) -> Result<Option<Self>, JournalError> {
+        let is_start = |record: &Record| {
+            matches!(record, Record::Child { path: own, entry }
+                if own == path && matches!(**entry, Record::AgentStarted { .. }))
+        };
+        let Some(start) = self.records.iter().rposition(is_start) else { return Ok(None) };
+        let later = self.records.split_off(start + 1);
+        let mut replay: Replay = self.replay(thread, schema)?.0;
+        let Some(mut child) = replay.children.remove(path) else { return Ok(None) };
+        for record in later {
+            match record {
+                Record::Child { path: own, entry } if own == path => child.push(*entry),
+                Record::Child { path: own, entry } if own.starts_with(path) => {
+                    child.push(Record::Child { path: own, entry });
+                }
+                _ => {}
+            }
+        }
+        Ok(Some(child))
+    }
+}
+
+/// A log, read page by page.
+struct Pages<'a> {
+    journal: &'a dyn Journal,
+    thread: &'a str,
+    next: LogPosition,
+    end: LogPosition,
+}
+
+impl<'a> Pages<'a> {
+    async fn new(journal: &'a dyn Journal, thread: &'a str, next: LogPosition) -> Result<Self, JournalError> {
+        let end = journal.threads().get(thread).await?.map_or(0, |info| info.end);
+        Ok(Self { journal, thread, next, end })
+    }
+
+    async fn next(&mut self) -> Result<Option<Vec<LogEntry>>, JournalError> {
+        if self.next >= self.end {
+            return Ok(None);
+        }
+        let page = self.next..self.end.min(self.next + PAGE);
+        self.next = page.end;
+        self.journal.read(self.thread, page).await.map(Some)
+    }
+}
