@@ -20,6 +20,7 @@ mod machine;
 pub mod message;
 pub mod middleware;
 pub mod model;
+mod panics;
 pub mod run;
 mod schema;
 pub mod state;

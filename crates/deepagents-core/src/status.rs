@@ -42,6 +42,12 @@ pub enum FinishReason {
 }
 
 impl FinishReason {
+    /// Whether the run was ended from outside or by a limit, with its task as it was: it can be
+    /// [resumed](crate::run::RunInput::resume).
+    pub fn is_from_outside(&self) -> bool {
+        matches!(self, Self::StepLimit | Self::Cancelled | Self::Deadline | Self::Budget(_))
+    }
+
     /// Why the run ended, in words.
     pub fn reason(&self) -> &'static str {
         match self {

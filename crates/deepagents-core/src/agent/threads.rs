@@ -244,7 +244,7 @@ impl Agent {
     /// # Errors
     /// When somebody works on the thread, or there is none.
     pub async fn prune(&self, thread: &str, keep: &RetentionPolicy) -> Result<()> {
-        Ok(journal::prune(&**self.definition.journal()?, thread, self.definition.schema.clone(), keep).await?)
+        Ok(journal::prune(self.definition.journal()?, thread, self.definition.schema.clone(), keep).await?)
     }
 }
 

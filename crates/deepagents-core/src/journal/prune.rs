@@ -4,7 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Claim, Fence, Journal, JournalError, LogEntry, Record, load_replay};
+use tokio_util::sync::CancellationToken;
+
+use super::{Claim, Fence, Journal, JournalError, Lease, LogEntry, Record, load_replay};
 use crate::env::Timestamp;
 use crate::ids::LogPosition;
 use crate::state::Schema;
@@ -12,8 +14,8 @@ use crate::state::Schema;
 /// How many entries are read at once.
 const PAGE: u64 = 1_000;
 
-/// How long pruning may own a thread.
-const LEASE: Duration = Duration::from_secs(600);
+/// How long a thread stays owned if the process ends while it is pruned.
+const LEASE: Duration = Duration::from_secs(60);
 
 /// What of a thread's history is kept. The state at every position that is kept stays the same.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,10 +35,11 @@ pub enum RetentionPolicy {
 /// state that is kept depends on it; positions within it can no longer be gone back to.
 ///
 /// # Errors
-/// [`JournalError::Busy`] when somebody works on the thread, [`JournalError::NotFound`] when there is none; otherwise
+/// [`JournalError::Busy`] when somebody works on the thread, [`JournalError::Fenced`] when somebody
+/// took it over meanwhile, [`JournalError::NotFound`] when there is none; otherwise
 /// when the log cannot be read or written.
 pub async fn prune(
-    journal: &dyn Journal,
+    journal: &Arc<dyn Journal>,
     thread: &str,
     schema: Arc<Schema>,
     keep: &RetentionPolicy,
@@ -44,9 +47,14 @@ pub async fn prune(
     if journal.threads().get(thread).await?.is_none() {
         return Err(JournalError::NotFound { thread: thread.to_owned() });
     }
-    let fence = journal.claim(thread, Claim::new("prune", LEASE)).await?;
-    let pruned = replace(journal, thread, &schema, keep, fence).await;
-    journal.release(thread, fence).await.and(pruned)
+    let lost = CancellationToken::new();
+    let lease = Lease::claim(journal.clone(), thread.to_owned(), Claim::new("prune", LEASE), lost.clone()).await?;
+    let pruned = tokio::select! {
+        biased;
+        () = lost.cancelled() => Err(JournalError::Fenced { thread: thread.to_owned() }),
+        pruned = replace(&**journal, thread, &schema, keep, lease.fence()) => pruned,
+    };
+    lease.release().await.and(pruned)
 }
 
 async fn replace(

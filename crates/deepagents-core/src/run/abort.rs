@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::driver::Driver;
 use crate::error::{Error, Result};
+use crate::panics::panic_text;
 use crate::status::FinishReason;
 
 /// A run came to a halt from outside.
@@ -64,14 +65,5 @@ impl Driver {
             }
             () = deadline => FinishReason::Deadline,
         }
-    }
-}
-
-/// What a panic said.
-pub(super) fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-        (Some(text), _) => text,
-        (_, Some(text)) => text,
-        _ => "it gave no reason",
     }
 }

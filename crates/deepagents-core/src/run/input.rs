@@ -75,7 +75,9 @@ impl RunInput {
 
     /// Goes on with the run of a thread that was killed or failed, from its last step, whatever process it ran in. Calls
     /// that had finished are not made again. A call that had begun is made again if its tool says that this is safe, and
-    /// answered as unknown otherwise. Where the last run had ended by itself, nothing happens. Takes no messages.
+    /// answered as unknown otherwise. A run that was cancelled or came to a limit goes on too, with what was left of its
+    /// budget unless it is given more; its time begins anew. Where the last run had ended by itself, nothing happens.
+    /// Takes no messages.
     ///
     /// ```no_run
     /// # async fn f(agent: deepagents_core::agent::Agent) -> Result<(), Box<dyn std::error::Error>> {

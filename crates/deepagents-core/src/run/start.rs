@@ -10,9 +10,9 @@ use crate::context::RunStart;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::ids::LogPosition;
-use crate::interrupt::{ActionRequests, DecisionError};
+use crate::interrupt::{ActionRequests, DecisionError, answers_to};
 use crate::journal::{Claim, Journal, Lease, Record, Replay, load_replay};
-use crate::machine::{Machine, NextStep};
+use crate::machine::{Machine, NextStep, Node};
 use crate::message::{Message, MessageOp, check_last_results};
 use crate::state::{MessagesChannel, Update};
 use crate::status::FinishReason;
@@ -115,6 +115,11 @@ impl Driver {
     /// Becomes the owner of a thread and loads it.
     async fn open_thread(&mut self, journal: Arc<dyn Journal>, thread: String, input: &RunInput) -> Result<Replay> {
         let parts = self.shared.agent.clone();
+        if input.resume && input.take_over && !input.answers.is_empty() {
+            // A wrong answer must not end the run that works on the thread.
+            let loaded = load_replay(&*journal, &thread, parts.schema.clone(), None).await?;
+            answers_to(&loaded.fold.state, input.answers.clone(), parts.clock.now())?;
+        }
         let mut claim = Claim::new(&*self.shared.run, input.lease);
         claim.take_over = input.take_over;
         let lease = Lease::claim(journal.clone(), thread.clone(), claim, self.shared.cancel.clone()).await?;
@@ -173,11 +178,24 @@ impl Driver {
             let thread = self.shared.thread.as_deref().unwrap_or_default();
             return Err(Error::Input(format!("thread `{thread}` has no run to resume; give it a message instead")));
         };
+        let mut left = left;
         if let Some(Some(stop)) = last.ended.filter(|stop| *stop != Some(FinishReason::Interrupted)) {
-            self.give_up_thread().await;
-            if let Some((id, _)) = input.answers.into_iter().next() {
+            if let Some((id, _)) = input.answers.first().cloned() {
+                self.give_up_thread().await;
                 return Err(DecisionError::Unknown { id, open: Vec::new() }.into());
             }
+            if stop.is_from_outside() {
+                let ledger = left.machine.as_ref().and_then(Machine::ledger).cloned();
+                let answered = left.state.messages().last().is_some_and(|message| message.as_assistant().is_some());
+                let after = if answered { Node::Model } else { Node::Tools };
+                let mut machine = Machine::after(after, left.turns, limit);
+                machine.keep(ledger.clone());
+                left.machine = Some(machine);
+                self.state = left.state.clone();
+                self.shared.budget.go_on(ledger.as_ref());
+                return self.continue_from(left, own_limit(&input), Vec::new(), input.update, limit).await;
+            }
+            self.give_up_thread().await;
             self.machine = left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, limit));
             self.answer_left(left, &mut Vec::new())?;
             return Ok(Some(stop));

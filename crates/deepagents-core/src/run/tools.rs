@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::task::{Id, JoinError};
 
-use super::abort::{Break, Halt, panic_text};
+use super::abort::{Break, Halt};
 use super::driver::Driver;
 use super::model_step::unknown_outcome;
 use super::tool_batch::{Progress, Running, Turn};
@@ -20,6 +20,7 @@ use crate::journal::{ChildLog, Record, RecordUpdate};
 use crate::machine::{Open, committed};
 use crate::message::{Block, Message, MessageOp, PendingCall, ToolMessage};
 use crate::middleware::{ToolNext, ToolRequest, ToolResponse};
+use crate::panics::panic_text;
 use crate::state::{Concurrent, MessagesChannel, StructuredResponse, Update};
 use crate::status::FinishReason;
 use crate::tool::{CallInfo, ChildState, ToolContext};

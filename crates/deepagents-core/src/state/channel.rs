@@ -2,11 +2,14 @@
 
 use std::any::{Any, TypeId};
 use std::marker::PhantomData;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+use crate::panics::panic_text;
 
 /// A named, typed part of the state. Implemented by a zero-sized key type.
 ///
@@ -248,11 +251,11 @@ impl ChannelSpec {
     }
 
     pub(super) fn reduce(&self, value: AnyValue, update: &AnyUpdate) -> JsonResult<AnyValue> {
-        (self.table.reduce)(value, update)
+        self.guarded(|| (self.table.reduce)(value, update))
     }
 
     pub(super) fn value_to_json(&self, value: &AnyValue) -> JsonResult<Value> {
-        (self.table.value_to_json)(value)
+        self.guarded(|| (self.table.value_to_json)(value))
     }
 
     pub(super) fn value_from_json(&self, json: Value) -> JsonResult<AnyValue> {
@@ -260,7 +263,7 @@ impl ChannelSpec {
     }
 
     pub(super) fn update_to_json(&self, update: &AnyUpdate) -> JsonResult<Value> {
-        (self.table.update_to_json)(update)
+        self.guarded(|| (self.table.update_to_json)(update))
     }
 
     pub(super) fn update_from_json(&self, json: Value) -> JsonResult<AnyUpdate> {
@@ -268,11 +271,19 @@ impl ChannelSpec {
     }
 
     pub(super) fn fork(&self, value: &AnyValue) -> JsonResult<AnyValue> {
-        (self.table.fork)(value)
+        self.guarded(|| (self.table.fork)(value))
     }
 
     pub(super) fn join(&self, parent: &AnyValue, given: &AnyValue, child: &AnyValue) -> JsonResult<AnyJoin> {
-        (self.table.join)(parent, given, child)
+        self.guarded(|| (self.table.join)(parent, given, child))
+    }
+
+    /// Runs code of the channel's author: a panic in it refuses the update like any other error.
+    fn guarded<T>(&self, work: impl FnOnce() -> JsonResult<T>) -> JsonResult<T> {
+        std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+            let reason = format!("it panicked: {}", panic_text(&*panic));
+            Err(ChannelError::Refused { channel: self.name(), reason })
+        })
     }
 }
 

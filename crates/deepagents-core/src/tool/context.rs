@@ -95,17 +95,29 @@ impl ToolContext {
         text: impl Into<String>,
         allowed: impl Into<Vec<DecisionKind>>,
     ) -> Result<Decision, ToolError> {
-        let id = format!("{}?{}", self.call.id, self.call.asked.fetch_add(1, Ordering::Relaxed));
-        if let Some(answer) = self.state().get::<ActionRequests>().and_then(|asked| asked.get(&id)?.answer.clone()) {
-            return Ok(answer);
-        }
-        let now = self.clock().now().to_string();
-        let args = self.call.args.clone();
+        let (args, now) = (self.call.args.clone(), self.clock().now().to_string());
         let question = ActionRequest::about(&self.call.id, &self.call.name, args, now).text(text).allowed(allowed);
-        Err(ToolError::Interrupted(Box::new(PendingInterrupt {
-            questions: vec![ActionRequest { id, ..question }],
-            child: None,
-        })))
+        let (question, answer) = self.asked(question);
+        let waits = || PendingInterrupt { questions: vec![question], child: None };
+        answer.ok_or_else(|| ToolError::Interrupted(Box::new(waits())))
+    }
+
+    /// A question of this call under its id, with its answer. An answer goes with what was asked, not with its place:
+    /// a call that is made again may ask something else first.
+    fn asked(&self, question: ActionRequest) -> (ActionRequest, Option<Decision>) {
+        let state = self.state().get::<ActionRequests>();
+        loop {
+            let id = format!("{}?{}", self.call.id, self.call.asked.fetch_add(1, Ordering::Relaxed));
+            let known = state.and_then(|asked| asked.get(&id));
+            let same = |known: &ActionRequest| {
+                (&known.tool, &known.args, &known.text, &known.allowed)
+                    == (&question.tool, &question.args, &question.text, &question.allowed)
+            };
+            if known.is_none_or(|known| same(&known.question)) {
+                let answer = known.and_then(|known| known.answer.clone());
+                return (ActionRequest { id, ..question }, answer);
+            }
+        }
     }
 
     /// Asks what others want to know, all of it at once, as [`interrupt`](Self::interrupt) does. A person sees their calls and not this
@@ -114,23 +126,12 @@ impl ToolContext {
     /// # Errors
     /// [`ToolError::Interrupted`] while an answer is missing.
     pub fn interrupt_for(&self, others: &[ActionRequest]) -> Result<Vec<Decision>, ToolError> {
-        let state = self.state().get::<ActionRequests>();
         let mut decisions = Vec::new();
         let mut open = Vec::new();
         for other in others {
-            let question = loop {
-                let id = format!("{}?{}", self.call.id, self.call.asked.fetch_add(1, Ordering::Relaxed));
-                let question = ActionRequest { id, call: self.call.id.clone(), ..other.clone() };
-                // An answer goes with what was asked, not with its place.
-                let asked = state.and_then(|asked| asked.get(&question.id)).map(|asked| &asked.question);
-                if asked.is_none_or(|q| (&q.tool, &q.args, &q.text) == (&question.tool, &question.args, &question.text))
-                {
-                    break question;
-                }
-            };
-            match state.and_then(|asked| asked.get(&question.id)?.answer.clone()) {
-                Some(answer) => decisions.push(answer),
-                None => open.push(question),
+            match self.asked(ActionRequest { call: self.call.id.clone(), ..other.clone() }) {
+                (_, Some(answer)) => decisions.push(answer),
+                (question, None) => open.push(question),
             }
         }
         if open.is_empty() {

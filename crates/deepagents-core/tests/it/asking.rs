@@ -1,6 +1,7 @@
 //! Calls that ask by themselves.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use deepagents_core::agent::Agent;
 use deepagents_core::env::RandomIds;
@@ -247,4 +248,57 @@ async fn answers_without_resuming_and_messages_with_it_are_refused_and_leave_wha
     assert_eq!(journal.threads().get("t").await.unwrap().unwrap().end, end, "nothing is written");
     let second = answer(&agent, &ids(&waits)[0]).await;
     assert_eq!(answer(&agent, &ids(&second)[0]).await.text(), "done");
+}
+
+#[tokio::test]
+async fn an_answer_goes_with_what_was_asked_and_not_with_its_place() {
+    let (notes, calls) = (Notes::default(), Arc::new(AtomicUsize::new(0)));
+    let (noted, made) = (notes.clone(), calls.clone());
+    // What there is to delete is another thing when the call is made again.
+    let delete = tool("delete", move |_, cx| {
+        let (notes, file) = (noted.clone(), made.fetch_add(1, Ordering::Relaxed).min(1));
+        async move {
+            let decision =
+                cx.interrupt(format!("Delete file-{file}?"), [DecisionKind::Approve, DecisionKind::Reject])?;
+            notes.add(format!("file-{file} {decision:?}"));
+            Ok("deleted")
+        }
+    });
+    let model = ScriptedModel::new([Turn::call("delete", json!({})), Turn::text("done")]);
+    let agent = agent(model).tool(delete).journal(MemoryJournal::new()).build().unwrap();
+    let waits = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+    assert_eq!(waits.questions()[0].text, "Delete file-0?");
+    let again = answer(&agent, &ids(&waits)[0]).await;
+    assert_eq!(again.questions().len(), 1);
+    assert_eq!(again.questions()[0].text, "Delete file-1?", "it is asked about what it is about now");
+    assert!(notes.list().is_empty());
+    assert_eq!(answer(&agent, &ids(&again)[0]).await.text(), "done");
+    assert_eq!(notes.list(), ["file-1 Approve"]);
+}
+
+#[tokio::test]
+async fn a_wrong_answer_that_takes_the_thread_over_leaves_the_run_that_works_on_it_alone() {
+    let notes = Notes::default();
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let (entered, open) = (Arc::new(tokio::sync::Notify::new()), gate.clone());
+    let inside = entered.clone();
+    let waits = tool("slow", move |_, _| {
+        let (open, inside) = (open.clone(), inside.clone());
+        async move {
+            inside.notify_one();
+            let _permit = open.acquire().await.unwrap();
+            Ok("slow")
+        }
+    });
+    let model = ScriptedModel::new([Turn::call("asks", json!({})), Turn::call("slow", json!({})), Turn::text("done")]);
+    let agent =
+        agent(model).ids(RandomIds).tool(asks(&notes)).tool(waits).journal(MemoryJournal::new()).build().unwrap();
+    let first = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+    let second = agent.invoke(RunInput::resume("t").answer(&ids(&first)[0], YES)).await.unwrap();
+    let live = agent.run(RunInput::resume("t").answer(&ids(&second)[0], YES));
+    entered.notified().await;
+    let wrong = agent.invoke(RunInput::resume("t").take_over().answer(&ids(&second)[0], YES)).await.unwrap_err();
+    assert_eq!(wrong.kind(), "answer", "{wrong}");
+    gate.add_permits(1);
+    assert_eq!(live.outcome().await.unwrap().text(), "done");
 }

@@ -12,7 +12,7 @@ use deepagents_core::tool::{Effect, ToolOutput, json_tool};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::{Map, Value, json};
 
-use crate::support::{agent, assert_sound, lines};
+use crate::support::{agent, assert_sound, lines, tool};
 
 /// Adds up, and refuses to go below zero.
 struct Counter;
@@ -277,4 +277,39 @@ fn an_inherited_channel_goes_to_sub_agents_and_comes_back_and_callers_do_not_see
     parent.apply(&parent.join(&given, &child).unwrap().0).unwrap();
     assert_eq!((given.get::<Marks>(), parent.get::<Marks>()), (Some(&3), Some(&5)));
     assert!(parent.to_json(false).unwrap().is_empty());
+}
+
+/// Refuses to count to three.
+struct Fragile;
+
+impl Channel for Fragile {
+    const NAME: &'static str = "fragile";
+    type Value = u32;
+    type Update = u32;
+    fn reduce(value: &mut u32, update: u32) -> Result<(), ChannelError> {
+        *value += update;
+        assert!(*value < 3, "three is too much");
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_panic_in_a_reducer_refuses_the_result_of_its_call_and_spoils_nothing_else() {
+    struct Declares;
+    impl deepagents_core::middleware::Middleware for Declares {
+        fn name(&self) -> &str {
+            "Declares"
+        }
+        fn channels(&self) -> Vec<ChannelSpec> {
+            vec![ChannelSpec::new::<Fragile>()]
+        }
+    }
+    let adds = tool("adds", |_, _| async { Ok(ToolOutput::text("added").with_update(Update::new::<Fragile>(2))) });
+    let model = ScriptedModel::new([Turn::calls([("adds", json!({})), ("adds", json!({}))]), Turn::text("done")]);
+    let agent = agent(model).middleware(Declares).tool(adds).build().unwrap();
+    let outcome = agent.invoke("go").await.unwrap();
+    assert_eq!(outcome.state.get::<Fragile>(), Some(&2));
+    let lines = lines(outcome.messages());
+    let refused = "error: Error: the result of adds was not kept: channel `fragile`: it panicked: three is too much.";
+    assert_eq!(lines[2..], ["result: added", refused, "assistant: done"]);
 }

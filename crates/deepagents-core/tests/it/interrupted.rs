@@ -1,7 +1,10 @@
 //! Runs that are dropped or cancelled while they write, and hooks around broken input.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use deepagents_core::env::RandomIds;
+use deepagents_core::event::EventKind;
 use deepagents_core::journal::{Appended, Fence, Journal, JournalError, LogPosition, MemoryJournal, Record};
 use deepagents_core::run::{FinishReason, RunInput};
 use deepagents_models::scripted::{ScriptedModel, Turn};
@@ -9,7 +12,7 @@ use futures_core::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::support::{agent, assert_sound, echo, lines, tool};
+use crate::support::{agent, assert_sound, echo, lines, tool, until};
 
 /// A journal that says when an append begins and needs a permit for each.
 struct Slow {
@@ -120,5 +123,36 @@ async fn many_runs_of_one_agent_on_many_threads_do_not_disturb_each_other() {
         assert_eq!(outcome.text(), "12");
         let results = (0..10).map(|n| format!("result: {{\"n\":{n}}}")).collect::<Vec<_>>();
         assert_eq!(lines(outcome.messages())[2..12], results);
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_was_stopped_from_outside_goes_on_when_it_is_resumed() {
+    let forever = Duration::from_secs(3600);
+    let echoes = || Turn::call("echo", json!({}));
+    let stopped: [(Vec<Turn>, fn(RunInput) -> RunInput, FinishReason); 3] = [
+        (vec![echoes(), Turn::text("never").delay(forever)], |input| input, FinishReason::Cancelled),
+        (
+            vec![echoes(), Turn::text("never").delay(forever)],
+            |input| input.timeout(Duration::from_millis(50)),
+            FinishReason::Deadline,
+        ),
+        (vec![echoes(), echoes()], |input| input.max_model_calls(2), FinishReason::StepLimit),
+    ];
+    for (turns, limit, stop) in stopped {
+        let journal = Arc::new(MemoryJournal::new());
+        let first = agent(ScriptedModel::new(turns)).tool(echo()).journal(journal.clone()).build().unwrap();
+        let mut run = first.run(limit(RunInput::new("go").thread("t")));
+        if stop == FinishReason::Cancelled {
+            until(&mut run, |kind| matches!(kind, EventKind::ModelStarted { turn: 1, .. })).await;
+            run.cancel();
+        }
+        let outcome = run.outcome().await.unwrap();
+        assert_eq!(outcome.stop, stop);
+        let more = agent(ScriptedModel::new([Turn::text("done")])).ids(RandomIds).tool(echo()).journal(journal);
+        let resumed = more.build().unwrap().invoke(RunInput::resume("t").max_model_calls(9)).await.unwrap();
+        assert_eq!((resumed.text().as_str(), &resumed.stop), ("done", &FinishReason::Done), "after {stop:?}");
+        assert_eq!(resumed.messages().len(), outcome.messages().len() + 1, "after {stop:?}");
+        assert_sound(resumed.messages());
     }
 }

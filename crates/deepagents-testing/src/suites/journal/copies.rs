@@ -96,7 +96,7 @@ pub async fn copying_nothing_or_over_something_is_refused(journal: Any, _: TestC
 /// A copy never depends on what was pruned.
 pub async fn a_copy_of_a_pruned_thread_has_the_same_state(journal: Any, _: TestClock) {
     live(&journal, "t", 4).await;
-    prune(&*journal, "t", schema(), &RetentionPolicy::From(12)).await.unwrap();
+    prune(&journal, "t", schema(), &RetentionPolicy::From(12)).await.unwrap();
     write(&journal, "t", vec![says("late", "x")]).await;
     journal.threads().copy("t", "u", None).await.unwrap();
     journal.threads().copy("t", "v", Some(14)).await.unwrap();
@@ -117,7 +117,7 @@ pub async fn large_values_survive_the_deletion_of_a_copy(journal: Any, _: TestCl
     let wanted = state(&journal, "t", None).await;
     journal.threads().delete("t").await.unwrap();
     assert_eq!(state(&journal, "u", None).await, wanted);
-    prune(&*journal, "u", schema(), &RetentionPolicy::Latest).await.unwrap();
+    prune(&journal, "u", schema(), &RetentionPolicy::Latest).await.unwrap();
     assert_eq!(state(&journal, "u", None).await, wanted);
     journal.threads().delete("u").await.unwrap();
     assert!(state(&journal, "v", None).await.contains(&large));

@@ -100,7 +100,7 @@ pub async fn replacing_and_removing_messages_rewrites_no_history(journal: Any, _
     assert_eq!(texts(7).await, ["again"]);
     let now = states(&journal, "t").await;
     assert!(before.iter().all(|(at, state)| now.get(at) == Some(state)), "what was before is as it was");
-    prune(&*journal, "t", schema(), &RetentionPolicy::Latest).await.unwrap();
+    prune(&journal, "t", schema(), &RetentionPolicy::Latest).await.unwrap();
     assert_eq!(texts(7).await, ["again"]);
 }
 
@@ -130,7 +130,7 @@ pub async fn going_back_twice_and_across_a_snapshot_is_followed(journal: Any, _:
     for position in [5, 8, 9, 12] {
         // A snapshot is made where it stands for, as a run does it.
         journal.threads().copy("t", &format!("at-{position}"), Some(position)).await.unwrap();
-        prune(&*journal, &format!("at-{position}"), schema(), &RetentionPolicy::Latest).await.unwrap();
+        prune(&journal, &format!("at-{position}"), schema(), &RetentionPolicy::Latest).await.unwrap();
         let snapshot = journal.load(&format!("at-{position}"), None).await.unwrap().snapshot.unwrap();
         journal.put_snapshot("t", fence, snapshot).await.unwrap();
         assert_eq!(states(&journal, "t").await, wanted, "with a snapshot at {position}");
@@ -143,12 +143,12 @@ pub async fn pruning_to_the_latest_keeps_the_state_byte_for_byte(journal: Any, _
     live(&journal, "u", 1).await;
     let others = states(&journal, "u").await;
     let before = state(&journal, "t", None).await;
-    prune(&*journal, "t", schema(), &RetentionPolicy::Latest).await.unwrap();
+    prune(&journal, "t", schema(), &RetentionPolicy::Latest).await.unwrap();
     let kept: Vec<LogPosition> = states(&journal, "t").await.into_keys().collect();
     assert_eq!(kept, [0, end], "nothing is known between");
     assert_eq!(state(&journal, "t", None).await, before);
     assert!(journal.read("t", 0..99).await.unwrap().is_empty());
-    prune(&*journal, "t", schema(), &RetentionPolicy::Latest).await.unwrap();
+    prune(&journal, "t", schema(), &RetentionPolicy::Latest).await.unwrap();
     assert_eq!(state(&journal, "t", None).await, before);
     assert_eq!(write(&journal, "t", vec![says("more", "x")]).await, end + 1);
     assert_eq!(states(&journal, "u").await, others);
@@ -159,7 +159,7 @@ pub async fn pruning_from_a_position_keeps_every_later_state(journal: Any, _: Te
     live(&journal, "t", 5).await;
     let before = states(&journal, "t").await;
     for from in [3, 10, 24] {
-        prune(&*journal, "t", schema(), &RetentionPolicy::From(from)).await.unwrap();
+        prune(&journal, "t", schema(), &RetentionPolicy::From(from)).await.unwrap();
         assert_eq!(
             states(&journal, "t").await,
             before.clone().into_iter().filter(|(at, _)| *at >= from || *at == 0).collect()
@@ -175,10 +175,10 @@ pub async fn pruning_by_time_keeps_what_is_younger(journal: Any, clock: TestCloc
     let time = clock.now();
     write(&journal, "t", vec![says("young", "x"), step(9)]).await;
     let before = states(&journal, "t").await;
-    prune(&*journal, "t", schema(), &RetentionPolicy::Since(time)).await.unwrap();
+    prune(&journal, "t", schema(), &RetentionPolicy::Since(time)).await.unwrap();
     assert_eq!(states(&journal, "t").await, before.into_iter().filter(|(at, _)| *at >= 10 || *at == 0).collect());
     clock.pass(minute());
-    prune(&*journal, "t", schema(), &RetentionPolicy::Since(clock.now())).await.unwrap();
+    prune(&journal, "t", schema(), &RetentionPolicy::Since(clock.now())).await.unwrap();
     assert!(state(&journal, "t", None).await.contains("young"));
 }
 
@@ -187,13 +187,13 @@ pub async fn pruning_runs_keeps_the_states_outside_them(journal: Any, _: TestClo
     let end = live(&journal, "t", 5).await;
     let before = states(&journal, "t").await;
     let without = |runs: &[&str]| RetentionPolicy::NotRuns(runs.iter().map(|run| (*run).to_owned()).collect());
-    prune(&*journal, "t", schema(), &without(&[])).await.unwrap();
-    prune(&*journal, "t", schema(), &without(&["run_9"])).await.unwrap();
+    prune(&journal, "t", schema(), &without(&[])).await.unwrap();
+    prune(&journal, "t", schema(), &without(&["run_9"])).await.unwrap();
     assert_eq!(states(&journal, "t").await, before);
-    prune(&*journal, "t", schema(), &without(&["run_1", "run_3"])).await.unwrap();
+    prune(&journal, "t", schema(), &without(&["run_1", "run_3"])).await.unwrap();
     let outside = |at: &LogPosition| !(6..10).contains(at) && !(16..20).contains(at);
     assert_eq!(states(&journal, "t").await, before.clone().into_iter().filter(|(at, _)| outside(at)).collect());
-    prune(&*journal, "t", schema(), &without(&["run_0", "run_4"])).await.unwrap();
+    prune(&journal, "t", schema(), &without(&["run_0", "run_4"])).await.unwrap();
     assert_eq!(state(&journal, "t", None).await, before[&end]);
     assert_eq!(state(&journal, "t", Some(13)).await, before[&13]);
     let left: Vec<LogPosition> = journal.read("t", 0..99).await.unwrap().iter().map(|entry| entry.position).collect();
@@ -205,7 +205,7 @@ pub async fn pruning_keeps_the_results_of_an_open_turn(journal: Any, _: TestCloc
     write(&journal, "t", [vec![started("r"), says("m", "x"), step(1)], calls(3), vec![result(2)]].concat()).await;
     let before = state(&journal, "t", None).await;
     assert!(before.contains("result 2"), "{before}");
-    prune(&*journal, "t", schema(), &RetentionPolicy::Latest).await.unwrap();
+    prune(&journal, "t", schema(), &RetentionPolicy::Latest).await.unwrap();
     assert_eq!(state(&journal, "t", None).await, before);
     let folded = load(&*journal, "t", schema(), None).await.unwrap();
     assert_eq!(folded.in_doubt.len(), 2);
@@ -221,7 +221,7 @@ pub async fn pruning_keeps_what_goes_back_to_what_was_pruned(journal: Any, _: Te
     live(&journal, "t", 2).await;
     write(&journal, "t", vec![back(3), says("x", "branch"), back(7), says("y", "other")]).await;
     let before = states(&journal, "t").await;
-    prune(&*journal, "t", schema(), &RetentionPolicy::From(8)).await.unwrap();
+    prune(&journal, "t", schema(), &RetentionPolicy::From(8)).await.unwrap();
     assert_eq!(states(&journal, "t").await, before.into_iter().filter(|(at, _)| *at >= 8 || *at == 0).collect());
 }
 
@@ -230,11 +230,11 @@ pub async fn pruning_a_thread_that_is_worked_on_or_unknown_is_refused(journal: A
     live(&journal, "t", 2).await;
     let before = states(&journal, "t").await;
     let fence = own(&journal, "t").await;
-    assert!(matches!(prune(&*journal, "t", schema(), &RetentionPolicy::Latest).await, Err(JournalError::Busy { .. })));
+    assert!(matches!(prune(&journal, "t", schema(), &RetentionPolicy::Latest).await, Err(JournalError::Busy { .. })));
     journal.release("t", fence).await.unwrap();
     assert_eq!(states(&journal, "t").await, before);
     assert!(matches!(
-        prune(&*journal, "u", schema(), &RetentionPolicy::Latest).await,
+        prune(&journal, "u", schema(), &RetentionPolicy::Latest).await,
         Err(JournalError::NotFound { .. })
     ));
     assert!(journal.threads().get("u").await.unwrap().is_none());
@@ -243,7 +243,7 @@ pub async fn pruning_a_thread_that_is_worked_on_or_unknown_is_refused(journal: A
 /// An error, not another state.
 pub async fn what_was_pruned_cannot_be_loaded(journal: Any, _: TestClock) {
     live(&journal, "t", 2).await;
-    prune(&*journal, "t", schema(), &RetentionPolicy::From(6)).await.unwrap();
+    prune(&journal, "t", schema(), &RetentionPolicy::From(6)).await.unwrap();
     for at in 1..6 {
         let error = load(&*journal, "t", schema(), Some(at)).await.unwrap_err();
         assert!(matches!(error, JournalError::NoState { position, .. } if position == at), "{error:?}");

@@ -79,12 +79,12 @@ pub async fn records_are_removed_only_where_a_snapshot_stands_for_them(journal: 
 pub async fn a_snapshot_keeps_what_another_agent_knows(journal: Any, _: TestClock) {
     let bare = || Arc::new(Schema::new([ChannelSpec::new::<MessagesChannel>()]).unwrap());
     write(&journal, "t", vec![says("m1", "one"), notes(json!({"a": 1, "b": 2}))]).await;
-    prune(&*journal, "t", bare(), &RetentionPolicy::Latest).await.unwrap();
+    prune(&journal, "t", bare(), &RetentionPolicy::Latest).await.unwrap();
     write(&journal, "t", vec![notes(json!({"a": 3})), notes(json!({"b": null}))]).await;
-    prune(&*journal, "t", schema(), &RetentionPolicy::Latest).await.unwrap();
+    prune(&journal, "t", schema(), &RetentionPolicy::Latest).await.unwrap();
     write(&journal, "t", vec![notes(json!({"c": 4})), says("m2", "two")]).await;
     let before = state(&journal, "t", None).await;
-    prune(&*journal, "t", bare(), &RetentionPolicy::Latest).await.unwrap();
+    prune(&journal, "t", bare(), &RetentionPolicy::Latest).await.unwrap();
     assert_eq!(state(&journal, "t", None).await, before);
     assert!(before.contains(r#""notes":{"a":3,"c":4}"#), "{before}");
 }
