@@ -4,8 +4,9 @@
 
 // ANCHOR: example
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{DeepAgent, EventKind, MemoryJournal, RunInput};
+use deepagents::{DeepAgent, EventKind, MemoryJournal, RunInput, Subscribe};
 use futures_util::StreamExt;
+use futures_util::future::ready;
 use serde_json::json;
 
 #[tokio::main]
@@ -32,8 +33,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     run.outcome().await?;
 
-    let outcome = agent.invoke(RunInput::new("What did I ask for?").thread("holiday")).await?;
+    // A host holds a run without owning it; it goes on although nobody reads.
+    let held = agent.run(RunInput::new("What did I ask for?").thread("holiday")).detach();
+    let outcome = held.outcome().await?;
     println!("{} ({} messages)", outcome.text(), outcome.messages().len());
+    let seen: Vec<_> = held.subscribe(Subscribe::Start).filter(|e| ready(e.kind.is_durable())).collect().await;
+    println!("{} durable events, also for those who come late", seen.len());
     Ok(())
 }
 // ANCHOR_END: example

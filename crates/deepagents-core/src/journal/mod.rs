@@ -21,7 +21,7 @@ mod replay;
 mod snapshot;
 mod threads;
 
-pub use checkpoint::{Checkpoint, CheckpointSource, checkpoints};
+pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointSource, checkpoints};
 pub use codec::{RECORD_VERSION, decode, encode};
 pub use contract::{Appended, Claim, Fence, Journal, Loaded, LogEntry, Snapshot};
 pub use error::JournalError;
@@ -34,7 +34,7 @@ pub use record::{Record, RecordUpdate};
 pub(crate) use replay::{LastRun, Replay, UnknownChannels};
 pub use replay::{ReplayedState, fold};
 pub(crate) use snapshot::SnapshotRule;
-pub use threads::{ThreadInfo, ThreadQuery, Threads, check_thread};
+pub use threads::{THREAD_INFO_VERSION, ThreadInfo, ThreadQuery, Threads, check_thread};
 
 pub use crate::ids::{LogPosition, ThreadId};
 pub use crate::status::RunStatus;
