@@ -31,12 +31,12 @@ if [ $quick = yes ]; then
     programs=${BENCH_PROGRAMS:?the folder of the programs}
     export BENCH_SLACK=${BENCH_SLACK:-25}
     ours=("cold" "loop 200" "loop 200 sqlite" "many 100 5 20" "fan 50 100")
-    alone=("idle 2000" "files --files 2000 --megabytes 32 --dir $scratch/files")
+    alone=("idle 2000" "watchers 1000" "files --files 2000 --megabytes 32 --dir $scratch/files")
     journal="journal 200 2048"
 else
     programs=target/release
     ours=("cold" "loop 400" "loop 1000" "loop 400 sqlite" "many 1000 10 100" "fan 100 100")
-    alone=("idle 10000" "files")
+    alone=("idle 10000" "watchers 1000" "files")
     journal="journal 1000 2048"
     theirs=("cold" "loop 100" "loop 400" "many 50 10 100")
     # What is compared is run by both.

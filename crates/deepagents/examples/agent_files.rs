@@ -6,7 +6,7 @@
 use deepagents::fs::LocalBackend;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::subagents::SubAgentSpec;
-use deepagents::{DeepAgent, EventKind};
+use deepagents::{DeepAgent, EventKind, MiddlewareEvent};
 use futures_util::StreamExt;
 use serde_json::json;
 
@@ -55,7 +55,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut run = agent.run("Look at the letter.");
     while let Some(event) = run.next().await {
         match event.kind {
-            EventKind::Custom { name, data } if name == "sub_agents_loaded" => println!("{name}: {data}"),
+            EventKind::Middleware(MiddlewareEvent::SubAgentsLoaded { agents, warnings }) => {
+                println!("loaded: {agents:?}, wrong: {warnings:?}");
+            }
             EventKind::ToolFinished { name, text, .. } if name == "task" => println!("{text}"),
             _ => {}
         }

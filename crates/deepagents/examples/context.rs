@@ -5,7 +5,7 @@
 // ANCHOR: example
 use deepagents::middleware::summarization::{SummarizationOptions, Trigger};
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{DeepAgent, EventKind, MemoryJournal, RunInput};
+use deepagents::{DeepAgent, EventKind, MemoryJournal, MiddlewareEvent, RunInput};
 use futures_util::StreamExt;
 
 #[tokio::main]
@@ -20,8 +20,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for n in 1..=6 {
         let mut run = agent.run(RunInput::new(format!("Note this: item {n}.")).thread("list"));
         while let Some(event) = run.next().await {
-            if let EventKind::Custom { name, .. } = event.kind {
-                println!("{name}");
+            if let EventKind::Middleware(MiddlewareEvent::ConversationCompacted { evicted, .. }) = event.kind {
+                println!("a summary stands for {evicted} messages");
             }
         }
         let outcome = run.outcome().await?;

@@ -4,8 +4,9 @@
 
 // ANCHOR: example
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{DeepAgent, EventKind, MemoryJournal, ModelRequest, RunInput};
+use deepagents::{DeepAgent, EventKind, MemoryJournal, ModelRequest, RunInput, Subscribe};
 use futures_util::StreamExt;
+use futures_util::future::ready;
 use serde_json::json;
 
 /// Whether the last message of a request is this one.
@@ -30,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             EventKind::TextDelta { text, .. } => print!("{text}"),
             EventKind::ToolStarted { name, .. } => {
                 println!("[{name}]");
-                // Joins the conversation before the model is asked again.
+                // Joins the conversation before the model is asked again, or at the latest when it has answered.
                 run.steer("Nothing before noon, please.");
             }
             EventKind::RunFinished { usage, .. } => println!("\n({} tokens)", usage.total()),
@@ -39,8 +40,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     run.outcome().await?;
 
-    let outcome = agent.invoke(RunInput::new("What did I ask for?").thread("holiday")).await?;
+    // A host holds a run without owning it; it goes on although nobody reads.
+    let held = agent.run(RunInput::new("What did I ask for?").thread("holiday")).detach();
+    let outcome = held.outcome().await?;
     println!("{} ({} messages)", outcome.text(), outcome.messages().len());
+    let seen: Vec<_> = held.subscribe(Subscribe::Start).filter(|e| ready(e.kind.is_durable())).collect().await;
+    println!("{} durable events, also for those who come late", seen.len());
     Ok(())
 }
 // ANCHOR_END: example

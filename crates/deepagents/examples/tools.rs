@@ -50,7 +50,7 @@ impl Tool for PlaceOrder {
         if args.article > 100 {
             return Err(ToolError::model("articles are numbered from 1 to 100"));
         }
-        cx.progress("asking the warehouse").await;
+        cx.progress("asking the warehouse");
         let receipt = json!({"key": cx.key()});
         let said = format!("{} times article {} for {}", args.amount, args.article, user.0);
         Ok(ToolOutput::text(said).with_artifact(receipt))

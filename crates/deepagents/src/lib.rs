@@ -43,7 +43,7 @@ pub use approvals::{InterruptOn, InterruptPolicy};
 pub use builder::{DeepAgent, DeepAgentBuilder, Preset};
 pub use deepagents_core::agent::BuildError;
 pub use deepagents_core::error::{BoxError, Error, Result};
-pub use deepagents_core::event::{Event, EventKind};
+pub use deepagents_core::event::{Event, EventKind, EventStream, MiddlewareEvent, Subscribe};
 pub use deepagents_core::interrupt::{ActionRequest, Decision, DecisionKind, Interrupt};
 pub use deepagents_core::journal::{Journal, MemoryJournal};
 pub use deepagents_core::message::{Block, Message, Usage};
@@ -52,7 +52,9 @@ pub use deepagents_core::middleware::{
     after_model, before_agent, before_model, modify_request, wrap_model_call, wrap_tool_call,
 };
 pub use deepagents_core::model::{ChatModel, ModelError, ModelRequest, ModelSettings};
-pub use deepagents_core::run::{Budget, BudgetKind, Context, FinishReason, Outcome, Run, RunError, RunInput};
+pub use deepagents_core::run::{
+    Budget, BudgetKind, Context, FinishReason, Outcome, Run, RunError, RunHandle, RunInput,
+};
 pub use deepagents_core::state::{Channel, State, Update};
 pub use deepagents_core::structured::ResponseFormat;
 pub use deepagents_core::tool::{Effect, Tool, ToolContext, ToolError, ToolOutput, json_tool, tool_fn};

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use deepagents::channels::{AgentsMetadata, MemoryContents, SkillsMetadata};
-use deepagents::{Event, EventKind, State};
-use serde_json::Value;
+use deepagents::core::event::LoadedFile;
+use deepagents::{Event, EventKind, MiddlewareEvent, State};
 
 use super::style::printable;
 
@@ -35,28 +35,34 @@ impl Loaded {
 
     /// Takes note of an event of the main agent; gives what is wrong with files, if it is one about these.
     pub(crate) fn take(&mut self, event: &Event) -> Option<Vec<String>> {
-        let EventKind::Custom { name, data } = &event.kind else { return None };
+        let EventKind::Middleware(told) = &event.kind else { return None };
         if !event.path.is_empty() {
             return None;
         }
-        match name.as_str() {
-            "memory_loaded" => return Some(self.take_memory(data)),
-            "skills_loaded" => self.skills = texts(data, "skills"),
-            "sub_agents_loaded" => self.agents = texts(data, "agents"),
-            _ => return None,
+        match told {
+            MiddlewareEvent::MemoryLoaded { files } => Some(self.take_memory(files)),
+            MiddlewareEvent::SkillsLoaded { skills, warnings } => {
+                self.skills.clone_from(skills);
+                Some(warnings.clone())
+            }
+            MiddlewareEvent::SubAgentsLoaded { agents, warnings } => {
+                self.agents.clone_from(agents);
+                Some(warnings.clone())
+            }
+            _ => None,
         }
-        Some(texts(data, "warnings"))
     }
 
-    fn take_memory(&mut self, data: &Value) -> Vec<String> {
+    fn take_memory(&mut self, files: &[LoadedFile]) -> Vec<String> {
         let mut problems = Vec::new();
-        for file in data.get("files").and_then(Value::as_array).into_iter().flatten() {
-            let Some(path) = file.get("path").and_then(Value::as_str) else { continue };
-            self.memory.retain(|known| known != path);
-            match file.get("problem").and_then(Value::as_str) {
-                Some(problem) => problems.push(format!("{path} could not be read: {problem}")),
-                None if file.get("chars").is_some() => self.memory.push(path.to_owned()),
-                None => {}
+        for file in files {
+            self.memory.retain(|known| known != file.path());
+            match file {
+                LoadedFile::Read { path, .. } => self.memory.push(path.clone()),
+                LoadedFile::Unreadable { path, problem } => {
+                    problems.push(format!("{path} could not be read: {problem}"));
+                }
+                _ => {}
             }
         }
         problems
@@ -81,9 +87,4 @@ pub(crate) fn several(names: &[String]) -> String {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
     }
-}
-
-fn texts(data: &Value, key: &str) -> Vec<String> {
-    let texts = data.get(key).and_then(Value::as_array).into_iter().flatten();
-    texts.filter_map(Value::as_str).map(str::to_owned).collect()
 }

@@ -226,7 +226,7 @@ impl Renderer for Live {
                 self.turn_to(Shown::Todos)?;
                 lines.iter().try_for_each(|line| self.screen.line(line))
             }
-            EventKind::Custom { .. } => {
+            EventKind::Middleware(_) => {
                 let problems = self.loaded.as_mut().and_then(|loaded| loaded.take(event)).unwrap_or_default();
                 problems.iter().try_for_each(|problem| self.screen.note(&first_line(problem, WARNING)))
             }

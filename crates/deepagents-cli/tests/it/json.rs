@@ -51,10 +51,12 @@ fn a_failure_is_an_event_and_a_message() {
 #[test]
 fn every_kind_of_event_is_documented() {
     let page = include_str!("../../../../docs/events.md");
-    let source = include_str!("../../../deepagents-core/src/event.rs");
-    let kinds = source.split("pub enum EventKind {").nth(1).unwrap();
+    let kinds = include_str!("../../../deepagents-core/src/event/kind.rs").split("pub enum EventKind {").nth(1);
+    let middlewares =
+        include_str!("../../../deepagents-core/src/event/middleware.rs").split("pub enum MiddlewareEvent {").nth(1);
+    let variants = [kinds, middlewares].map(|source| source.unwrap().split("\n}\n").next().unwrap()).join("\n");
     let (mut seen, mut renamed) = (0, None);
-    for line in kinds.lines().filter_map(|line| line.strip_prefix("    ")) {
+    for line in variants.lines().filter_map(|line| line.strip_prefix("    ")) {
         if let Some(name) = line.strip_prefix("#[serde(rename = \"") {
             renamed = name.strip_suffix("\")]").map(str::to_owned);
             continue;
@@ -70,5 +72,5 @@ fn every_kind_of_event_is_documented() {
         assert!(page.contains(&format!("`{word}`")), "docs/events.md does not tell of {word}");
         seen += 1;
     }
-    assert!(seen > 10, "the kinds were not found");
+    assert!(seen > 30, "the kinds were not found");
 }

@@ -30,6 +30,7 @@ fn events(finished: &Finished) -> Vec<Value> {
     for event in &mut events {
         let fields = event.as_object_mut().unwrap();
         fields.remove("run");
+        fields.remove("time");
         fields.remove("message");
         if let Some(question) = fields.get_mut("question").and_then(Value::as_object_mut) {
             question.remove("asked_at");

@@ -141,7 +141,7 @@ impl BackgroundRun {
     /// # Errors
     /// When the run fails; the error holds what it had finished. When it is called once more after it has given something.
     pub async fn ended(&mut self) -> Result<(Outcome, Option<Paused>), Box<RunError>> {
-        let lost = |error: Error| Box::new(RunError { error, state: State::default(), usage: Usage::default() });
+        let lost = |error: Error| Box::new(RunError::new(error, State::default(), Usage::default()));
         let Some(driver) = &mut self.driver else {
             return Err(lost(Error::Input("the end of the run was given before".to_owned())));
         };

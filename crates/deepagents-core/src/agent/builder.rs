@@ -243,6 +243,7 @@ impl AgentBuilder {
                 clock: options.clock.unwrap_or_else(|| Arc::new(SystemClock)),
                 ids: options.ids.unwrap_or_else(|| Arc::new(RandomIds)),
             }),
+            live: Arc::default(),
         })
     }
 

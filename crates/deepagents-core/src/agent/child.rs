@@ -79,7 +79,7 @@ impl ToolContext {
         // Boxed, since a tool of the child may run a child of its own.
         let (result, _unheard) = Box::pin(Driver::run_to_end(agent.definition.clone(), input, setting, None)).await;
         let left = match &result {
-            Ok(outcome) if outcome.stop == FinishReason::Interrupted => {
+            Ok(outcome) if matches!(outcome.stop, FinishReason::Interrupted | FinishReason::Suspended) => {
                 return Err(ToolError::Interrupted(Box::new(PendingInterrupt::child(given, outcome.state.clone()))));
             }
             Ok(outcome) => outcome.state.clone(),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::model::ChatModel;
-use crate::run::{Outcome, Run, RunError, RunInput};
+use crate::run::{LiveRuns, Outcome, Run, RunError, RunInput};
 
 pub use background::{BackgroundRun, Paused};
 
@@ -25,6 +25,8 @@ pub use crate::context::AgentDefinition;
 #[derive(Clone, Debug)]
 pub struct Agent {
     pub(crate) definition: Arc<AgentDefinition>,
+    /// Its runs that are found by their ids.
+    pub(crate) live: Arc<LiveRuns>,
 }
 
 impl Agent {
@@ -33,9 +35,10 @@ impl Agent {
         AgentBuilder::new(Arc::new(model))
     }
 
-    /// Starts a run on the current Tokio runtime. Dropping the handle cancels it.
+    /// Starts a run on the current Tokio runtime. Dropping it cancels it. Where a run with the
+    /// [id](RunInput::id) of the input is under way on this agent, this gives another owner of that one.
     pub fn run(&self, input: impl Into<RunInput>) -> Run {
-        Run::start(self.definition.clone(), input.into())
+        self.live.start(self.definition.clone(), input.into())
     }
 
     /// Runs to the end, without events. Dropping the future stops the run where it is.
@@ -43,7 +46,12 @@ impl Agent {
     /// # Errors
     /// When the run fails; the error holds what it had finished.
     pub async fn invoke(&self, input: impl Into<RunInput>) -> Result<Outcome, Box<RunError>> {
-        Run::drive_silently(self.definition.clone(), input.into()).await
+        let input = input.into();
+        // An observer sees events also where nobody reads them, and one with an id may be asked for again.
+        if input.observer.is_some() || input.id.is_some() {
+            return self.run(input).outcome().await;
+        }
+        Run::drive_silently(self.definition.clone(), input).await
     }
 }
 

@@ -1,54 +1,114 @@
-//! The one bounded channel that all events of a run go through.
+//! How the agents of a run tell what happens.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::mpsc;
-
+use super::control::RunControl;
 use super::observer::SharedObserver;
-use crate::event::{EVENT_VERSION, Event, EventKind};
+use crate::env::Clock;
+use crate::event::{EVENT_VERSION, Event, EventHub, EventKind};
+use crate::ids::LogPosition;
+use crate::state::State;
 
-/// How many events may wait for their reader; the run pauses when there are more.
-pub(crate) const EVENT_BUFFER: usize = 256;
-
-/// Sends events in order; shared by all agents of a run. The reader's end is in the [`Run`](super::Run).
+/// Gives out events in order, without waiting for anybody; shared by all agents of a run.
 #[derive(Clone)]
 pub(crate) struct Emitter {
     run: Arc<str>,
     out: Option<Arc<Out>>,
-    observer: Option<SharedObserver>,
 }
 
 struct Out {
-    to: mpsc::Sender<Event>,
-    /// The next sequence number. Held only while an event is put into a place reserved before, never over an await.
-    seq: Mutex<u64>,
+    hub: Arc<EventHub>,
+    control: Arc<RunControl>,
+    observer: Option<SharedObserver>,
+    /// Held while observers and the hub are given events, so that all see the same order.
+    order: Mutex<Order>,
+}
+
+#[derive(Default)]
+struct Order {
+    /// The number of the next event.
+    next: u64,
+    /// Whether the run has told its end.
+    ended: bool,
 }
 
 impl Emitter {
-    pub(crate) fn new(run: Arc<str>, observer: Option<SharedObserver>) -> (Self, mpsc::Receiver<Event>) {
-        let (to, from) = mpsc::channel(EVENT_BUFFER);
-        (Self { run, out: Some(Arc::new(Out { to, seq: Mutex::new(0) })), observer }, from)
+    /// Gives what the holders of the run are to have beside it.
+    pub(crate) fn new(
+        run: Arc<str>,
+        clock: Arc<dyn Clock>,
+        observer: Option<SharedObserver>,
+    ) -> (Self, Arc<EventHub>, Arc<RunControl>) {
+        let hub = Arc::new(EventHub::new(run.clone(), clock));
+        let control: Arc<RunControl> = Arc::default();
+        let out = Out { hub: hub.clone(), control: control.clone(), observer, order: Mutex::default() };
+        (Self { run, out: Some(Arc::new(out)) }, hub, control)
     }
 
     /// For runs whose events nobody wants.
     pub(crate) fn silent(run: Arc<str>) -> Self {
-        Self { run, out: None, observer: None }
+        Self { run, out: None }
     }
 
     pub(crate) fn is_silent(&self) -> bool {
         self.out.is_none()
     }
 
-    pub(crate) async fn emit(&self, path: &Arc<[String]>, kind: impl FnOnce() -> EventKind) {
+    /// What holders of the run want of it.
+    pub(crate) fn control(&self) -> Option<&RunControl> {
+        self.out.as_ref().map(|out| &*out.control)
+    }
+
+    /// Tells one thing that happened. `position` is where the record ends that it stems from, if that is known.
+    pub(crate) fn emit(&self, path: &Arc<[String]>, position: Option<LogPosition>, kind: impl FnOnce() -> EventKind) {
         let Some(out) = &self.out else { return };
-        // The reader may be gone; the run is being cancelled then.
-        let Ok(place) = out.to.reserve().await else { return };
-        let mut seq = out.seq.lock().unwrap_or_else(PoisonError::into_inner);
-        let event = Event { v: EVENT_VERSION, seq: *seq, run: self.run.clone(), path: path.clone(), kind: kind() };
+        let mut order = out.lock();
+        let Some(event) = out.event(&mut order, &self.run, path, position, kind()) else { return };
+        out.hub.push(&[event], None);
+    }
+
+    /// Tells several things together with the state as of them, so that nobody sees a part of it.
+    pub(crate) fn emit_all(&self, path: &Arc<[String]>, kinds: Vec<EventKind>, state: Option<State>) {
+        let Some(out) = &self.out else { return };
+        let mut order = out.lock();
+        let events: Vec<_> =
+            kinds.into_iter().filter_map(|kind| out.event(&mut order, &self.run, path, None, kind)).collect();
+        out.hub.push(&events, state);
+    }
+}
+
+impl Out {
+    fn lock(&self) -> MutexGuard<'_, Order> {
+        self.order.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The event as observers have seen it; nothing once the run has told its end.
+    fn event(
+        &self,
+        order: &mut Order,
+        run: &Arc<str>,
+        path: &Arc<[String]>,
+        position: Option<LogPosition>,
+        kind: EventKind,
+    ) -> Option<Arc<Event>> {
+        if order.ended {
+            return None;
+        }
+        order.ended = kind.is_end();
+        let event = Event {
+            v: EVENT_VERSION,
+            seq: order.next,
+            run: run.clone(),
+            path: path.clone(),
+            at: self.hub.now(),
+            attempt: 0,
+            position,
+            kind,
+        };
+        order.next += 1;
         if let Some(SharedObserver(observer)) = &self.observer {
             observer.event(&event);
         }
-        place.send(event);
-        *seq += 1;
+        Some(Arc::new(event))
     }
 }

@@ -1,6 +1,7 @@
 //! What hooks and tools know of the run.
 
 mod budget_tracker;
+mod control;
 mod definition;
 mod emitter;
 mod extensions;
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::env::{Clock, Ids};
 use crate::error::Result;
-use crate::event::EventKind;
+use crate::event::{EventKind, MiddlewareEvent};
 use crate::ids::CallId;
 use crate::journal::LogWriter;
 use crate::machine::BudgetUsage;
@@ -25,12 +26,13 @@ use crate::store::Store;
 use crate::tool::{DynTool, coerce_call};
 
 pub(crate) use budget_tracker::BudgetTracker;
+pub(crate) use control::RunControl;
 pub use definition::AgentDefinition;
 pub(crate) use emitter::Emitter;
 pub(crate) use extensions::Extensions;
 pub(crate) use model_call::call_model;
 pub(crate) use observer::SharedObserver;
-pub use observer::{InputRecord, ModelCall, RunObserver, RunStart};
+pub use observer::{INPUT_VERSION, InputRecord, ModelCall, RunObserver, RunStart};
 
 /// What hooks and tools know of the run: a version of the state, and how to reach the rest. Owned and `Clone`.
 ///
@@ -39,7 +41,7 @@ pub use observer::{InputRecord, ModelCall, RunObserver, RunStart};
 /// ```
 /// use deepagents_core::middleware::{HookOutput, before_model};
 /// let watched = before_model(|cx| async move {
-///     cx.custom("turn", serde_json::json!({"agent": cx.agent_name(), "messages": cx.messages().len()})).await;
+///     cx.custom("turn", serde_json::json!({"agent": cx.agent_name(), "messages": cx.messages().len()}));
 ///     Ok(HookOutput::next())
 /// });
 /// ```
@@ -172,10 +174,14 @@ impl Context {
         &self.shared.cancel
     }
 
-    /// Tells the application something. Waits while nobody reads the events of the run.
-    pub async fn custom(&self, name: impl Into<String>, data: serde_json::Value) {
-        let name = name.into();
-        self.emit(|| EventKind::Custom { name, data }).await;
+    /// Tells the application something, without waiting for anybody who reads it.
+    pub fn custom(&self, name: impl Into<String>, data: serde_json::Value) {
+        self.emit(|| EventKind::Custom { name: name.into(), data });
+    }
+
+    /// Tells the application what a middleware of the library has done.
+    pub fn report(&self, event: MiddlewareEvent) {
+        self.emit(|| EventKind::Middleware(event));
     }
 
     /// Asks a model something beside the conversation, such as for a summary. Its tokens count; its words are neither told
@@ -187,8 +193,8 @@ impl Context {
         model_call::invoke_aside(self, model, request).await
     }
 
-    pub(crate) async fn emit(&self, kind: impl FnOnce() -> EventKind) {
-        self.shared.events.emit(&self.shared.path, kind).await;
+    pub(crate) fn emit(&self, kind: impl FnOnce() -> EventKind) {
+        self.shared.events.emit(&self.shared.path, None, kind);
     }
 
     pub(crate) fn at(shared: &Arc<Shared>, state: &State, turn: u32) -> Self {

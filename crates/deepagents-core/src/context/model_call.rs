@@ -29,7 +29,7 @@ pub(crate) async fn call_model(
     cx.shared.budget.begin_model_call(&**model)?;
     let turn = cx.turn;
     let mut attempt = cx.shared.attempt.fetch_add(1, Ordering::Relaxed);
-    cx.emit(|| EventKind::ModelStarted { model: model.name().to_owned(), turn, attempt }).await;
+    cx.emit(|| EventKind::ModelStarted { model: model.name().to_owned(), turn, attempt });
     let mut events = observer::through(cx, model, false).stream(request);
     let failure = loop {
         let kind = match events.next().await {
@@ -55,10 +55,12 @@ pub(crate) async fn call_model(
             Some(Err(error)) => break error,
             None => break ModelError::truncated("the stream ended before the answer was complete"),
         };
-        cx.emit(|| kind).await;
+        cx.emit(|| kind);
+        // A model that always has more to say lets those go on who read what it says.
+        tokio::task::coop::consume_budget().await;
     };
     let reason = failure.to_string();
-    cx.emit(|| EventKind::AttemptDiscarded { turn, attempt, reason, retry_after_ms: 0 }).await;
+    cx.emit(|| EventKind::AttemptDiscarded { turn, attempt, reason, retry_after_ms: 0 });
     Err(failure.into())
 }
 

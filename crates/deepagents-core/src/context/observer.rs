@@ -19,7 +19,8 @@ use crate::middleware::{ToolNext, ToolRequest, ToolResponse};
 use crate::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest};
 
 /// Stands between a run, its sub-agents included, and what is outside of it: every model call and every tool call passes
-/// through it, and it sees every event. Given with [`RunInput::observer`](crate::run::RunInput::observer); runs that a tool starts on its own, such as those
+/// through it, and it sees every event. Given with [`RunInput::observer`](crate::run::RunInput::observer), any number of
+/// them; runs that a tool starts on its own, such as those
 /// in the background, have none.
 pub trait RunObserver: Send + Sync + 'static {
     /// A run begins or goes on; an error ends it.
@@ -71,10 +72,25 @@ pub struct ModelCall {
     pub aside: bool,
 }
 
-/// What a run is given, as data. Values for hooks and tools, the time limit and the lease are not part of it.
+/// Version of the JSON form of [`InputRecord`]. It grows when a field changes its meaning or goes away, not when one is
+/// added.
+pub const INPUT_VERSION: u32 = 1;
+
+fn input_version() -> u32 {
+    INPUT_VERSION
+}
+
+/// What a run is given, as data. Values for hooks and tools, observers, the position it begins from, the time limit and
+/// the lease are not part of it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct InputRecord {
+    /// [`INPUT_VERSION`]. Records of earlier versions have none.
+    #[serde(default = "input_version")]
+    pub v: u32,
+    /// The run's id, where the caller gave one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     /// Messages to begin with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Message>,
@@ -104,7 +120,48 @@ impl fmt::Debug for SharedObserver {
     }
 }
 
-/// A model as it is asked through a tap.
+impl SharedObserver {
+    /// Both, this one around the other.
+    pub(crate) fn around(self, inner: Self) -> Self {
+        Self(Arc::new(Nested { outer: self.0, inner: inner.0 }))
+    }
+}
+
+/// Two observers, one around the other.
+struct Nested {
+    outer: Arc<dyn RunObserver>,
+    inner: Arc<dyn RunObserver>,
+}
+
+impl RunObserver for Nested {
+    fn begin(&self, start: RunStart<'_>) -> Result<()> {
+        let (input, cancel) = (start.input.clone(), start.cancel.clone());
+        self.outer.begin(RunStart { input, cancel, ..start })?;
+        self.inner.begin(start)
+    }
+
+    fn model(
+        self: Arc<Self>,
+        call: ModelCall,
+        model: &Arc<dyn ChatModel>,
+        request: ModelRequest,
+    ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let observer = self.inner.clone();
+        let inner: Arc<dyn ChatModel> = Arc::new(ObservedModel { observer, call: call.clone(), model: model.clone() });
+        self.outer.clone().model(call, &inner, request)
+    }
+
+    fn tool(self: Arc<Self>, request: ToolRequest, next: ToolNext) -> BoxFuture<'static, Result<ToolResponse>> {
+        self.outer.clone().tool(request, next.through(self.inner.clone()))
+    }
+
+    fn event(&self, event: &Event) {
+        self.outer.event(event);
+        self.inner.event(event);
+    }
+}
+
+/// A model as it is asked through an observer.
 struct ObservedModel {
     observer: Arc<dyn RunObserver>,
     call: ModelCall,

@@ -11,17 +11,24 @@ use crate::ids::LogPosition;
 /// How many entries are read at once.
 const PAGE: u64 = 1_000;
 
+/// Version of the JSON form of [`Checkpoint`]. It grows when a field changes its meaning or goes away, not when one is added.
+pub const CHECKPOINT_VERSION: u32 = 1;
+
 /// A position from which a run can go on.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Checkpoint {
+    /// [`CHECKPOINT_VERSION`].
+    pub v: u32,
     /// The position.
     pub position: LogPosition,
     /// The position it follows; none at the start, and where what it follows was pruned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<LogPosition>,
     /// When it was written.
     pub at: Timestamp,
     /// The run that wrote it, or wrote last before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
     /// What made it.
     pub origin: CheckpointSource,
@@ -113,6 +120,6 @@ impl Walk {
         };
         let position = entry.position + 1;
         self.last = Some(position);
-        Some(Checkpoint { position, parent, at: entry.at, run: self.run.clone(), origin })
+        Some(Checkpoint { v: CHECKPOINT_VERSION, position, parent, at: entry.at, run: self.run.clone(), origin })
     }
 }

@@ -25,7 +25,7 @@ mod threads;
 mod writer;
 
 pub use agents::{SubAgentInfo, load_sub_agent, sub_agents};
-pub use checkpoint::{Checkpoint, CheckpointSource, checkpoints};
+pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointSource, checkpoints};
 pub(crate) use child_log::ChildLog;
 pub use codec::{RECORD_VERSION, decode, encode};
 pub use contract::{Appended, Claim, Fence, Journal, Loaded, LogEntry, Snapshot};
@@ -39,7 +39,7 @@ pub use record::{Record, RecordUpdate};
 pub(crate) use replay::{LastRun, Replay, UnknownChannels};
 pub use replay::{ReplayedState, fold};
 pub(crate) use snapshot::SnapshotRule;
-pub use threads::{ParentFilter, ThreadInfo, ThreadQuery, Threads, check_child, check_thread};
+pub use threads::{ParentFilter, THREAD_INFO_VERSION, ThreadInfo, ThreadQuery, Threads, check_child, check_thread};
 pub(crate) use writer::LogWriter;
 
 pub use crate::ids::{LogPosition, ThreadId};

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{JournalError, Record};
@@ -84,10 +85,15 @@ pub trait Threads: Send + Sync {
     fn sweep(&self) -> BoxFuture<'_, Result<u64, JournalError>>;
 }
 
+/// Version of the JSON form of [`ThreadInfo`]. It grows when a field changes its meaning or goes away, not when one is added.
+pub const THREAD_INFO_VERSION: u32 = 1;
+
 /// What is known of a thread.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ThreadInfo {
+    /// [`THREAD_INFO_VERSION`].
+    pub v: u32,
     /// Its name.
     pub id: ThreadId,
     /// The thread whose child it is.
@@ -97,14 +103,17 @@ pub struct ThreadInfo {
     /// How its last run stands.
     pub status: RunStatus,
     /// Who works on it, while the lease lasts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// What the application noted.
+    #[serde(default)]
     pub metadata: Map<String, Value>,
     /// When it began.
     pub created_at: Timestamp,
     /// When its log or metadata changed last.
     pub updated_at: Timestamp,
     /// When it will be gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
     /// Bytes its log and snapshots take.
     pub bytes: u64,
@@ -114,6 +123,7 @@ impl ThreadInfo {
     /// A thread that has nothing yet, for journals.
     pub fn new(id: impl Into<ThreadId>, at: Timestamp) -> Self {
         Self {
+            v: THREAD_INFO_VERSION,
             id: id.into(),
             parent: None,
             end: 0,

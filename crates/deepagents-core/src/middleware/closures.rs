@@ -79,7 +79,7 @@ step_hook!(
     /// ```
     /// use deepagents_core::middleware::{HookOutput, before_agent};
     /// let greet = before_agent(|cx| async move {
-    ///     cx.custom("hello", cx.run_id().into()).await;
+    ///     cx.custom("hello", cx.run_id().into());
     ///     Ok(HookOutput::next())
     /// });
     /// ```
@@ -115,7 +115,7 @@ step_hook!(
     /// ```
     /// use deepagents_core::middleware::{HookOutput, after_agent};
     /// let told = after_agent(|cx| async move {
-    ///     cx.custom("tokens", cx.spent().usage.total().into()).await;
+    ///     cx.custom("tokens", cx.spent().usage.total().into());
     ///     Ok(HookOutput::next())
     /// });
     /// ```
@@ -195,7 +195,7 @@ where
 /// let counted = wrap_tool_call(|request, next| async move {
 ///     let name = request.call.name.clone();
 ///     let response = next.run(request.clone()).await?;
-///     request.cx.custom("made", name.into()).await;
+///     request.cx.custom("made", name.into());
 ///     Ok(response)
 /// });
 /// ```

@@ -6,7 +6,7 @@ use futures_core::future::BoxFuture;
 use serde_json::Value;
 
 use super::DynMiddleware;
-use crate::context::Context;
+use crate::context::{Context, RunObserver};
 use crate::error::{Error, Result};
 use crate::ids::CallId;
 use crate::message::{Block, ToolCall};
@@ -54,7 +54,7 @@ impl From<ModelOutput> for ModelResponse {
 /// let timed = wrap_model_call(|request, next| async move {
 ///     let started = next.cx().clock().now();
 ///     let answer = next.run(request).await;
-///     next.cx().custom("model_seconds", (next.cx().clock().now() - started).get_seconds().into()).await;
+///     next.cx().custom("model_seconds", (next.cx().clock().now() - started).get_seconds().into());
 ///     answer
 /// });
 /// ```
@@ -205,11 +205,19 @@ impl ToolResponse {
 pub struct ToolNext {
     stack: Stack,
     at: usize,
+    /// What the call passes through before the stack, the last one first.
+    observers: Vec<Arc<dyn RunObserver>>,
 }
 
 impl ToolNext {
     pub(crate) fn new(stack: Stack) -> Self {
-        Self { stack, at: 0 }
+        Self { stack, at: 0, observers: Vec::new() }
+    }
+
+    /// The same, through an observer first.
+    pub(crate) fn through(mut self, observer: Arc<dyn RunObserver>) -> Self {
+        self.observers.push(observer);
+        self
     }
 
     /// Makes the call.
@@ -217,6 +225,9 @@ impl ToolNext {
     /// The future fails only where the run is to end; whatever else goes wrong is a response with `is_error`.
     pub fn run(&self, request: ToolRequest) -> BoxFuture<'static, Result<ToolResponse>> {
         let mut next = self.clone();
+        if let Some(observer) = next.observers.pop() {
+            return observer.tool(request, next);
+        }
         Box::pin(async move {
             match next.stack.get(next.at).cloned() {
                 Some(middleware) => {

@@ -12,11 +12,11 @@ use super::log::Log;
 use super::start::own_limit;
 use super::{Outcome, RunError, RunInput};
 use crate::context::AgentDefinition;
-use crate::context::{BudgetTracker, Emitter, Shared};
+use crate::context::{BudgetTracker, Emitter, RunControl, Shared};
 use crate::error::Result;
 use crate::event::EventKind;
 use crate::ids::CallId;
-use crate::interrupt::ActionRequestChange;
+use crate::interrupt::{ActionRequestChange, open_questions};
 use crate::journal::{ChildLog, Journal, LogWriter, Record, RecordUpdate, Replay};
 use crate::machine::{BudgetUsage, Machine, NextStep, Open};
 use crate::message::Message;
@@ -137,6 +137,8 @@ impl Driver {
             passed: std::sync::Mutex::new(None),
             log: std::sync::OnceLock::new(),
         });
+        let control = shared.events.control();
+        let _registered = control.map(|all| all.agents().register(shared.path.clone(), shared.cancel.clone()));
         let limit = own_limit(&input).unwrap_or(parts.max_model_calls);
         let mut driver = Self {
             state: State::new(parts.schema.clone()),
@@ -153,7 +155,7 @@ impl Driver {
             last_stop: StopReason::End,
             shape_tries: 0,
             shape_by_tool: parts.format.as_ref().is_some_and(|f| f.by_tool(&parts.model.profile())),
-            shared,
+            shared: shared.clone(),
         };
         let began = match (input.check(), setting.place) {
             (Err(error), _) => Err(error),
@@ -174,7 +176,11 @@ impl Driver {
 
     async fn drive(&mut self) -> Result<FinishReason> {
         loop {
-            let step = match self.machine.next() {
+            let next = self.machine.next();
+            if self.is_suspended() && !matches!(next, NextStep::Finish(_)) {
+                return Ok(FinishReason::Suspended);
+            }
+            let step = match next {
                 NextStep::Finish(stop) => {
                     if self.has_pending_input() && self.machine.prolong() {
                         continue;
@@ -200,6 +206,10 @@ impl Driver {
                     Some(stop) => self.end_spent(stop)?,
                     None => return Err(error),
                 },
+                // Calls are open whose sub-agents have stopped, and nobody is asked anything.
+                Err(Break::Wait) if self.is_suspended() && open_questions(&self.state).next().is_none() => {
+                    return Ok(FinishReason::Suspended);
+                }
                 Err(Break::Wait) => {
                     self.wait()?;
                     return Ok(FinishReason::Interrupted);
@@ -226,7 +236,8 @@ impl Driver {
         let mut result = result;
         // However it ended, what stays must be a history that can be gone on with.
         let why = if result.is_ok() { "the run was ended before it" } else { "the run failed" };
-        if !matches!(result, Ok(FinishReason::Interrupted)) {
+        let suspended = matches!(result, Ok(FinishReason::Suspended));
+        if !suspended && !matches!(result, Ok(FinishReason::Interrupted)) {
             let kept = self.answer_pending(|call| format!("The call of {} was not completed: {why}.", call.name()));
             let kept = kept.and_then(|()| self.forget_questions());
             debug_assert!(kept.is_ok(), "appending messages cannot be refused");
@@ -234,7 +245,9 @@ impl Driver {
         let run = self.shared.run.to_string();
         let stop = result.as_ref().ok().cloned();
         self.log_step();
-        self.log.push(|| Record::RunFinished { run, stop });
+        if !suspended {
+            self.log.push(|| Record::RunFinished { run, stop });
+        }
         if let Err(error) = self.log.flush().await
             && result.is_ok()
         {
@@ -260,7 +273,7 @@ impl Driver {
                 }
             }
         }
-        self.emit_queued_events().await;
+        self.emit_queued_events();
         match result {
             Ok(stop) => Ok(Outcome {
                 stop,
@@ -272,7 +285,7 @@ impl Driver {
                 thread: self.shared.thread.clone(),
                 run: self.shared.run.to_string(),
             }),
-            Err(error) => Err(Box::new(RunError { error, state: self.state, usage })),
+            Err(error) => Err(Box::new(RunError::new(error, self.state, usage))),
         }
     }
 
@@ -287,13 +300,24 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether something was said that the run, about to end, has not heard. If not, nothing more can be said.
+    /// Whether something was said that the run, about to end, has not heard, or a follow-up waits. If not, nothing more
+    /// can be said.
     fn has_pending_input(&mut self) -> bool {
         if self.poll_inbox() {
             return true;
         }
+        if let Some(next) = self.shared.events.control().filter(|_| self.is_main()).and_then(RunControl::next_follow_up)
+        {
+            self.undelivered.push(next);
+            return true;
+        }
         self.close_inbox();
         self.poll_inbox()
+    }
+
+    /// Whether the run is to stop at its next step, for others to go on with it.
+    pub(super) fn is_suspended(&self) -> bool {
+        self.shared.events.control().is_some_and(RunControl::is_suspended)
     }
 
     /// Nothing more can be said from now on; what was said before can still be read.
@@ -361,13 +385,16 @@ impl Driver {
     /// Appends to the log, then tells what it holds.
     pub(super) async fn flush(&mut self) -> Result<()> {
         self.log.flush().await?;
-        self.emit_queued_events().await;
+        self.emit_queued_events();
         Ok(())
     }
 
-    async fn emit_queued_events(&mut self) {
-        for kind in std::mem::take(&mut self.queued_events) {
-            self.shared.events.emit(&self.shared.path, || kind).await;
+    /// Tells what is in the log, together with the state that it has led to.
+    fn emit_queued_events(&mut self) {
+        if self.shared.events.is_silent() {
+            return;
         }
+        let state = self.is_main().then(|| self.state.clone());
+        self.shared.events.emit_all(&self.shared.path, std::mem::take(&mut self.queued_events), state);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::context::{BudgetTracker, Context, Extensions, InputRecord, RunObserver, SharedObserver};
+use crate::context::{BudgetTracker, Context, Extensions, INPUT_VERSION, InputRecord, RunObserver, SharedObserver};
 use crate::error::{Error, Result};
 use crate::ids::{LogPosition, ThreadId};
 use crate::interrupt::Decision;
@@ -23,8 +23,11 @@ const LEASE: Duration = Duration::from_secs(60);
 /// struct User(&'static str);
 /// let input = RunInput::new("Tidy up.").thread("t1").timeout(Duration::from_secs(60)).with(User("ada"));
 /// ```
+///
+/// As JSON it is an [`InputRecord`].
 #[derive(Clone, Debug)]
 pub struct RunInput {
+    pub(crate) id: Option<String>,
     pub(crate) messages: Vec<Message>,
     pub(crate) update: Update,
     pub(crate) thread: Option<ThreadId>,
@@ -45,6 +48,7 @@ pub struct RunInput {
 impl Default for RunInput {
     fn default() -> Self {
         Self {
+            id: None,
             messages: Vec::new(),
             update: Update::none(),
             thread: None,
@@ -87,6 +91,15 @@ impl RunInput {
     /// ```
     pub fn resume(thread: impl Into<ThreadId>) -> Self {
         Self { thread: Some(thread.into()), resume: true, ..Self::default() }
+    }
+
+    /// Names the run, in place of an id that is made for it. While a run with this id is under way on the agent,
+    /// [`Agent::run`](crate::agent::Agent::run) with the same id gives another owner of that run and starts none, so that
+    /// a request can be made again when nobody knows whether it arrived.
+    #[must_use]
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
     }
 
     /// Answers a question that the thread waits for; goes with [`resume`](Self::resume). Several may be answered at once
@@ -166,6 +179,9 @@ impl RunInput {
     /// Looked at before anything is stored.
     pub(crate) fn check(&self) -> Result<()> {
         self.budget.check()?;
+        if self.id.as_ref().is_some_and(String::is_empty) {
+            return Err(Error::Input("the id of a run must not be empty; leave it out to have one made".to_owned()));
+        }
         if !self.resume && !self.answers.is_empty() {
             return Err(Error::Input(
                 "answers go with `RunInput::resume`; a new message makes the thread go on without them".to_owned(),
@@ -220,6 +236,7 @@ impl InputRecord {
     /// When a change is not of its channel's type.
     pub fn into_input(self, schema: &Schema) -> Result<RunInput, ChannelError> {
         Ok(RunInput {
+            id: self.id,
             messages: self.messages,
             update: RecordUpdate::Stored(self.update).resolve(schema)?,
             thread: self.thread,
@@ -232,16 +249,27 @@ impl InputRecord {
 }
 
 impl RunInput {
-    /// Puts something between the run and the world.
+    /// Puts something between the run and the world. May be called several times: calls of models and tools pass through
+    /// the first one first, and each sees every event.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn RunObserver>) -> Self {
-        self.observer = Some(SharedObserver(observer));
+        let inner = SharedObserver(observer);
+        self.observer = Some(match self.observer {
+            Some(outer) => outer.around(inner),
+            None => inner,
+        });
         self
     }
 
-    pub(super) fn record(&self) -> Result<InputRecord, ChannelError> {
+    /// The input as data; what is not part of it is lost.
+    ///
+    /// # Errors
+    /// When a change cannot be written as JSON.
+    pub fn record(&self) -> Result<InputRecord, ChannelError> {
         let entries = self.update.entries().iter().map(|e| Ok((e.spec().name().to_owned(), e.to_json()?)));
         Ok(InputRecord {
+            v: INPUT_VERSION,
+            id: self.id.clone(),
             messages: self.messages.clone(),
             update: entries.collect::<Result<_, ChannelError>>()?,
             thread: self.thread.clone(),

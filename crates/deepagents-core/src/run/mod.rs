@@ -1,43 +1,55 @@
-//! Runs: the handle an application holds, the decisions, and the driver that waits.
+//! Runs: what an application holds of one, the decisions, and the driver that waits.
 
 mod abort;
 mod driver;
+mod handle;
 mod hooks;
 mod input;
 mod interrupts;
+mod live_runs;
 mod log;
 mod model_step;
 mod outcome;
+mod record;
 mod start;
 mod tool_batch;
 mod tools;
 
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context as TaskContext, Poll};
 
 use futures_core::Stream;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use futures_util::FutureExt;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::context::{AgentDefinition, Emitter};
 use crate::error::Error;
-use crate::event::{Event, EventKind};
-use crate::message::Message;
+use crate::event::{Event, EventKind, EventStream, Subscribe};
+use crate::message::{Message, Usage};
 use crate::state::State;
 pub(crate) use driver::{Below, Driver, Place, Setting};
+use handle::Inner;
 
+pub(crate) use live_runs::LiveRuns;
+
+pub use handle::{RunHandle, RunSnapshot};
 pub use input::RunInput;
 pub use outcome::{Outcome, RunError};
+pub use record::{OUTCOME_VERSION, OutcomeRecord, RunErrorRecord};
 
-pub use crate::context::{Context, InputRecord, ModelCall, RunObserver, RunStart};
+pub use crate::context::{Context, INPUT_VERSION, InputRecord, ModelCall, RunObserver, RunStart};
 pub use crate::machine::{Budget, BudgetUsage, Machine, NextStep, Node, StepInput};
 pub use crate::status::{BudgetKind, FinishReason};
 
-/// A run under way: a stream of its events, and the means to steer, cancel and await it.
+/// The owner of a run under way: a stream of its events from the first on, and what a [`RunHandle`] is. The run is
+/// cancelled when its last owner is dropped, unless it was [detached](Self::detach).
 ///
-/// Events wait in a bounded channel; a run pauses while its reader is behind. Dropping the handle cancels the run.
+/// The run does not wait for its reader: one that falls behind by more than 1,024 events misses pieces of answers, see
+/// [`EventStream`].
 ///
 /// ```no_run
 /// # async fn f(agent: deepagents_core::agent::Agent) -> Result<(), Box<dyn std::error::Error>> {
@@ -55,58 +67,96 @@ pub use crate::status::{BudgetKind, FinishReason};
 /// ```
 #[derive(Debug)]
 pub struct Run {
-    id: Arc<str>,
-    events: mpsc::Receiver<Event>,
-    /// Whether the last event has been read.
-    ended: bool,
-    steer: mpsc::UnboundedSender<Message>,
-    cancel: CancellationToken,
-    /// Taken by `outcome`.
-    driver: Option<JoinHandle<Result<Outcome, Box<RunError>>>>,
+    handle: RunHandle,
+    /// Gone once nobody can read them any more.
+    events: Option<EventStream>,
 }
 
 impl Run {
-    pub(crate) fn start(agent: Arc<AgentDefinition>, input: RunInput) -> Self {
-        let id: Arc<str> = agent.ids.next("run").into();
-        let (emitter, events) = Emitter::new(id.clone(), input.observer.clone());
+    /// Starts a run on the current runtime; `ended` is called once its outcome is there.
+    fn start(agent: Arc<AgentDefinition>, input: RunInput, ended: impl FnOnce() + Send + 'static) -> Self {
+        let id: Arc<str> = input.id.clone().unwrap_or_else(|| agent.ids.next("run")).into();
+        let (emitter, hub, control) = Emitter::new(id.clone(), agent.clock.clone(), input.observer.clone());
         let (steer, inbox) = mpsc::unbounded_channel();
         let cancel = CancellationToken::new();
-        let token = cancel.clone();
-        let driver = tokio::spawn(Driver::run(agent, input, Setting::main(id.clone(), emitter, token), Some(inbox)));
-        Self { id, events, ended: false, steer, cancel, driver: Some(driver) }
+        let (report, result) = watch::channel(None);
+        let handle = RunHandle {
+            inner: Arc::new(Inner {
+                id: id.clone(),
+                thread: input.thread.clone(),
+                hub: hub.clone(),
+                control: control.clone(),
+                steer,
+                cancel: cancel.clone(),
+                ended: result,
+                owners: AtomicUsize::new(0),
+                detached: AtomicBool::new(false),
+            }),
+        };
+        let run = Self::own(handle);
+        let setting = Setting::main(id, emitter.clone(), cancel);
+        tokio::spawn(async move {
+            // Also where the runtime ends before the run does.
+            let _closed = OnDrop(Some(move || {
+                control.close();
+                hub.close();
+                ended();
+            }));
+            let path = setting.path.clone();
+            let driven = AssertUnwindSafe(Driver::run(agent, input, setting, Some(inbox))).catch_unwind().await;
+            let result = driven.unwrap_or_else(|panic| {
+                let error = Error::other(format!("the run panicked: {}", crate::panics::panic_text(&*panic)));
+                let (kind, text) = (error.kind().to_owned(), error.to_string());
+                emitter.emit(&path, None, || EventKind::RunFailed { kind, error: text });
+                Err(Box::new(RunError::new(error, State::default(), Usage::default())))
+            });
+            report.send_replace(Some(result));
+        });
+        run
+    }
+
+    /// One more owner of a run, which reads it from its start.
+    fn own(handle: RunHandle) -> Self {
+        handle.own();
+        let events = Some(handle.subscribe(Subscribe::Start));
+        Self { handle, events }
     }
 
     pub(crate) async fn drive_silently(agent: Arc<AgentDefinition>, input: RunInput) -> Result<Outcome, Box<RunError>> {
-        if input.observer.is_some() {
-            // A tap sees events also where nobody reads them.
-            return Self::start(agent, input).outcome().await;
-        }
         let id: Arc<str> = agent.ids.next("run").into();
         let setting = Setting::main(id.clone(), Emitter::silent(id), CancellationToken::new());
         Driver::run(agent, input, setting, None).await
     }
 
-    /// The run's id.
-    pub fn id(&self) -> &str {
-        &self.id
+    /// Holds the run without owning it.
+    pub fn handle(&self) -> RunHandle {
+        self.handle.clone()
     }
 
-    /// Ends the run: the model call is dropped, tools are aborted and their calls answered as cancelled. The history
-    /// stays one that providers accept.
+    /// Lets the run go on without an owner: nothing cancels it but [`RunHandle::cancel`] and its limits.
+    pub fn detach(self) -> RunHandle {
+        self.handle.inner.detached.store(true, Ordering::Release);
+        self.handle.clone()
+    }
+
+    /// The run's id.
+    pub fn id(&self) -> &str {
+        self.handle.id()
+    }
+
+    /// See [`RunHandle::cancel`].
     pub fn cancel(&self) {
-        self.cancel.cancel();
+        self.handle.cancel();
     }
 
     /// Cancels the run from elsewhere.
     pub fn canceller(&self) -> CancellationToken {
-        self.cancel.clone()
+        self.handle.inner.cancel.clone()
     }
 
-    /// Says something to the model, delivered at its next call; a run that was about to finish goes on with it. Returns
-    /// whether the run was still there to hear it. A run that is halted, fails, is ended by a middleware, comes to its
-    /// limit or waits for a decision asks the model no more, so it does not deliver what it has heard.
+    /// See [`RunHandle::steer`].
     pub fn steer(&self, message: impl Into<Message>) -> bool {
-        self.steer.send(message.into()).is_ok()
+        self.handle.steer(message)
     }
 
     /// Waits for the end. Events not yet read are thrown away.
@@ -114,20 +164,9 @@ impl Run {
     /// # Errors
     /// When the run fails; the error holds what it had finished.
     pub async fn outcome(mut self) -> Result<Outcome, Box<RunError>> {
-        let lost = |error: Error| {
-            Box::new(RunError { error, state: State::default(), usage: crate::message::Usage::default() })
-        };
-        let Some(mut driver) = self.driver.take() else {
-            return Err(lost(Error::Input("the outcome was taken before".to_owned())));
-        };
+        self.events = None;
         // The driver ends the run, not the last holder of a context: a task that a tool left behind may keep one.
-        loop {
-            tokio::select! {
-                biased;
-                ended = &mut driver => return ended.unwrap_or_else(|error| Err(lost(Error::other(error)))),
-                Some(_) = self.events.recv() => {}
-            }
-        }
+        self.handle.outcome().await
     }
 }
 
@@ -135,29 +174,34 @@ impl Stream for Run {
     type Item = Event;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Event>> {
-        if self.ended {
-            return Poll::Ready(None);
+        match &mut self.events {
+            Some(events) => Pin::new(events).poll_next(cx),
+            None => Poll::Ready(None),
         }
-        let event = self.events.poll_recv(cx);
-        if let Poll::Ready(Some(Event { kind: EventKind::RunFinished { .. } | EventKind::RunFailed { .. }, .. })) =
-            &event
-        {
-            self.ended = true;
-            self.events.close();
-        }
-        event
     }
 }
 
 impl Drop for Run {
     fn drop(&mut self) {
-        self.cancel.cancel();
+        self.handle.disown();
+    }
+}
+
+/// Does something at the end of a block, however it ends.
+struct OnDrop<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        if let Some(last) = self.0.take() {
+            last();
+        }
     }
 }
 
 const _: () = {
     const fn assert_shareable<T: Send + Sync + 'static>() {}
     assert_shareable::<Run>();
+    assert_shareable::<RunHandle>();
     assert_shareable::<Context>();
     assert_shareable::<Outcome>();
     assert_shareable::<RunError>();

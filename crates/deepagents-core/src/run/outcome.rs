@@ -1,6 +1,7 @@
 //! How a run ends.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -21,6 +22,8 @@ use crate::status::FinishReason;
 /// println!("{} ({} tokens, {} model calls)", outcome.text(), outcome.usage.total(), outcome.model_calls);
 /// # Ok(()) }
 /// ```
+///
+/// As JSON it is an [`OutcomeRecord`](super::OutcomeRecord).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -89,12 +92,14 @@ impl Outcome {
 /// }
 /// # }
 /// ```
-#[derive(Debug, thiserror::Error)]
+///
+/// As JSON it is a [`RunErrorRecord`](super::RunErrorRecord).
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct RunError {
-    /// What went wrong.
+    /// What went wrong; shared, since all holders of a run are given it.
     #[source]
-    pub error: Error,
+    pub error: Arc<Error>,
     /// The state of the thread: everything the run had finished.
     pub state: State,
     /// Tokens spent.
@@ -102,6 +107,10 @@ pub struct RunError {
 }
 
 impl RunError {
+    pub(crate) fn new(error: Error, state: State, usage: Usage) -> Self {
+        Self { error: Arc::new(error), state, usage }
+    }
+
     /// See [`Error::kind`].
     pub fn kind(&self) -> &'static str {
         self.error.kind()

@@ -22,7 +22,7 @@ use crate::journal::ChildLog;
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// struct Pay { euros: u32 }
 /// let pay = tool_fn("pay", "Pays a bill.", |args: Pay, cx: ToolContext| async move {
-///     cx.progress("asking the bank").await;
+///     cx.progress("asking the bank");
 ///     // The same key if the call is made again after a crash.
 ///     Ok(format!("Paid {} euros under {}.", args.euros, cx.key()))
 /// });
@@ -163,10 +163,10 @@ impl ToolContext {
         Child(self.call.clone())
     }
 
-    /// Tells how far the call is. Waits while nobody reads the events of the run.
-    pub async fn progress(&self, text: impl Into<String>) {
+    /// Tells how far the call is, without waiting for anybody who reads it.
+    pub fn progress(&self, text: impl Into<String>) {
         let call = self.call.id.clone();
-        self.context.emit(|| EventKind::ToolProgress { call, text: text.into() }).await;
+        self.context.emit(|| EventKind::ToolProgress { call, text: text.into() });
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use deepagents_core::event::{Event, EventKind};
+use deepagents_core::env::Timestamp;
+use deepagents_core::event::{Event, EventKind, LoadedFile, MiddlewareEvent};
 use deepagents_core::interrupt::Decision;
 use deepagents_core::last_value;
 use deepagents_core::message::{Block, Reasoning, Usage};
@@ -14,7 +15,7 @@ use deepagents_core::tool::{CallId, ToolOutput};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::{Value, json};
 
-use crate::support::{agent, kinds, tool, until, watch};
+use crate::support::{agent, kinds, tool, watch};
 
 last_value!(City("city"): Option<String>);
 
@@ -48,8 +49,8 @@ async fn eventful() -> Vec<Event> {
         ..Usage::default()
     });
     let travel = tool("travel", |args, cx| async move {
-        cx.progress("half way").await;
-        cx.custom("map", json!({"zoom": 3})).await;
+        cx.progress("half way");
+        cx.custom("map", json!({"zoom": 3}));
         let to = args["to"].as_str().map(str::to_owned);
         Ok(ToolOutput::text("arrived").with_update(Update::new::<City>(to).with::<Hidden>(1)))
     });
@@ -159,6 +160,16 @@ fn of_each_kind() -> Vec<EventKind> {
         EventKind::RunFinished { stop: FinishReason::StepLimit, usage, model_calls: 2 },
         EventKind::RunFailed { kind: "transport".into(), error: "reset".into() },
         EventKind::ActionDecided { id: "1.0".into(), decision: Decision::Approve },
+        EventKind::Middleware(MiddlewareEvent::SkillsLoaded { skills: vec!["pdf".into()], warnings: vec![] }),
+        EventKind::Middleware(MiddlewareEvent::MemoryLoaded {
+            files: vec![
+                LoadedFile::Read { path: "/a.md".into(), chars: 4, cut: false },
+                LoadedFile::Unreadable { path: "/b.md".into(), problem: "it is a directory".into() },
+                LoadedFile::Missing { path: "/c.md".into(), missing: true },
+            ],
+        }),
+        EventKind::Lagged { dropped: 3 },
+        EventKind::Unknown,
     ]
 }
 
@@ -166,19 +177,28 @@ fn of_each_kind() -> Vec<EventKind> {
 fn each_kind_of_event_is_one_flat_object_that_reads_back() {
     let events: Vec<Event> = (0..)
         .zip(of_each_kind())
-        .map(|(seq, kind)| Event { v: 1, seq, run: "run_1".into(), path: ["task:0.1".to_owned()].into(), kind })
+        .map(|(seq, kind)| Event {
+            v: 1,
+            seq,
+            run: "run_1".into(),
+            path: ["task:0.1".to_owned()].into(),
+            at: Timestamp::UNIX_EPOCH,
+            attempt: 0,
+            position: (seq == 0).then_some(7),
+            kind,
+        })
         .collect();
     let texts: Vec<String> = events.iter().map(|event| serde_json::to_string(event).unwrap()).collect();
     insta::assert_snapshot!("events_as_json", texts.join("\n"));
     for (event, text) in events.iter().zip(&texts) {
         assert_eq!(&serde_json::from_str::<Event>(text).unwrap(), event);
         let object: BTreeMap<String, Value> = serde_json::from_str(text).unwrap();
-        assert!(["v", "seq", "run", "path", "type"].iter().all(|key| object.contains_key(*key)));
+        assert!(["v", "seq", "run", "path", "time", "run_attempt", "type"].iter().all(|key| object.contains_key(*key)));
     }
 }
 
 #[tokio::test]
-async fn a_run_waits_for_a_slow_reader_and_loses_nothing() {
+async fn a_reader_that_keeps_up_sees_every_piece_of_a_model_that_always_has_more_to_say() {
     let many = || (0..2_000).map(|n| Ok(ModelEvent::Text { block: 0, delta: format!("{n} ") }));
     let full: String = (0..2_000).map(|n| format!("{n} ")).collect();
     let output =
@@ -188,29 +208,36 @@ async fn a_run_waits_for_a_slow_reader_and_loses_nothing() {
     let turn = Turn::raw(many().chain([Ok(ModelEvent::Finished(Box::new(output)))]));
     let model = ScriptedModel::new([turn]);
     let agent = agent(model).build().unwrap();
-    let mut run = agent.run("count");
-    until(&mut run, |kind| matches!(kind, EventKind::TextDelta { .. })).await;
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
-    }
-    // However long nobody reads, the model is not drained into memory: the end is still to come.
-    let (rest, outcome) = watch(run).await;
-    let text: String = rest
+    let (events, outcome) = watch(agent.run("count")).await;
+    let text: String = events
         .iter()
         .filter_map(|event| match &event.kind {
             EventKind::TextDelta { text, .. } => Some(text.as_str()),
             _ => None,
         })
         .collect();
-    assert_eq!(format!("0 {text}"), full);
+    assert_eq!(text, full);
     assert_eq!(outcome.unwrap().text(), full);
+}
+
+#[test]
+fn events_of_earlier_and_later_versions_are_read() {
+    let earlier = r#"{"v":1,"seq":0,"run":"r","path":[],"type":"custom","name":"map","data":{"zoom":3}}"#;
+    let event: Event = serde_json::from_str(earlier).unwrap();
+    assert_eq!((event.at, event.attempt, event.position), (Timestamp::UNIX_EPOCH, 0, None));
+    assert_eq!(event.kind, EventKind::Custom { name: "map".into(), data: json!({"zoom": 3}) });
+    let later = r#"{"v":1,"seq":0,"run":"r","path":[],"mood":"good","type":"sang","song":{"of":"joy"}}"#;
+    assert_eq!(serde_json::from_str::<Event>(later).unwrap().kind, EventKind::Unknown);
+    let other_shape = json!({"type": "custom", "name": "skills_loaded", "data": {"skills": 3}});
+    let read: EventKind = serde_json::from_value(other_shape).unwrap();
+    assert!(matches!(read, EventKind::Custom { .. }), "what does not fit is as an application's: {read:?}");
 }
 
 #[tokio::test]
 async fn tools_that_tell_a_lot_and_a_reader_who_wants_only_the_outcome_get_along() {
     let chatty = tool("chatty", |_, cx| async move {
         for n in 0..1_000 {
-            cx.progress(n.to_string()).await;
+            cx.progress(n.to_string());
         }
         Ok("done")
     });
@@ -219,7 +246,7 @@ async fn tools_that_tell_a_lot_and_a_reader_who_wants_only_the_outcome_get_along
     assert_eq!(agent.run("go").outcome().await.unwrap().text(), "done");
     let model = ScriptedModel::new([Turn::call("quiet", json!({})), Turn::text("done")]);
     let quiet = tool("quiet", |_, cx| async move {
-        cx.progress("to nobody").await;
+        cx.progress("to nobody");
         Ok("ok")
     });
     let agent = crate::support::agent(model).tool(quiet).build().unwrap();
@@ -242,7 +269,7 @@ async fn the_last_event_is_the_end_of_the_run_even_if_a_task_still_holds_its_con
     assert_eq!(kinds(&events).last().unwrap(), "run_finished");
     let outcome = agent.run("hi").outcome().await.unwrap();
     assert_eq!(outcome.text(), "done");
-    kept.recv().await.unwrap().custom("late", json!(null)).await;
+    kept.recv().await.unwrap().custom("late", json!(null));
 }
 
 #[tokio::test]

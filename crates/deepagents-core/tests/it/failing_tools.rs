@@ -103,7 +103,7 @@ async fn a_fatal_error_ends_the_run_once_the_siblings_have_finished_and_the_hist
     let turn = Turn::calls([("bad", json!({})), ("good", json!({}))]);
     let agent = agent(ScriptedModel::new([turn])).tool(bad).tool(good).build().unwrap();
     let error = agent.invoke("go").await.unwrap_err();
-    assert!(matches!(&error.error, Error::Tool { name, .. } if name == "bad"), "{error:?}");
+    assert!(matches!(&*error.error, Error::Tool { name, .. } if name == "bad"), "{error:?}");
     assert_eq!(error.to_string(), "tool `bad` failed: the database is gone");
     assert_sound(error.state.messages());
     let lines = lines(error.state.messages());

@@ -103,7 +103,7 @@ async fn an_open_call_of_the_input_that_nobody_answers_is_refused_before_the_mod
     let mut input = open_call();
     input.push(Message::user("and now?"));
     let error = agent.invoke(RunInput::messages(input)).await.unwrap_err();
-    assert!(matches!(&error.error, Error::History(_)), "{error}");
+    assert!(matches!(&*error.error, Error::History(_)), "{error}");
     assert!(error.to_string().contains("c1"), "{error}");
     assert!(model.requests().is_empty());
 }
@@ -207,7 +207,7 @@ async fn tools_with_nothing_pending_is_an_error_that_names_the_phase() {
         .unwrap();
     let error = agent.invoke("hi").await.unwrap_err();
     assert!(
-        matches!(&error.error, Error::Route(route) if (route.from, route.jump_to) == ("after_model", "tools")),
+        matches!(&*error.error, Error::Route(route) if (route.from, route.jump_to) == ("after_model", "tools")),
         "{error:?}"
     );
     assert_eq!(lines(error.state.messages()), ["user: hi", "assistant: done"]);

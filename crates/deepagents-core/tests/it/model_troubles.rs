@@ -218,5 +218,5 @@ async fn a_context_that_is_too_long_is_a_typed_error_below_the_hooks() {
     let turn = Turn::error(ModelError::ContextLength("too long".into()));
     let agent = agent(ScriptedModel::new([turn])).build().unwrap();
     let error = agent.invoke("hi").await.unwrap_err();
-    assert!(matches!(&error.error, Error::Model(ModelError::ContextLength(_))));
+    assert!(matches!(&*error.error, Error::Model(ModelError::ContextLength(_))));
 }

@@ -72,20 +72,20 @@ async fn a_text_answer_that_does_not_fit_is_sent_back_with_what_is_wrong() {
 async fn too_many_bad_answers_fail_the_run_with_the_last_problem() {
     let model = native([Turn::text("1"), Turn::text("2"), Turn::text("three")]);
     let error = ask(model, person()).await.unwrap_err();
-    let Error::Structured { name, tries, reason } = &error.error else { panic!("{error:?}") };
+    let Error::Structured { name, tries, reason } = &*error.error else { panic!("{error:?}") };
     assert_eq!((name.as_str(), *tries), ("Person", 3));
     assert!(reason.contains("not JSON"), "{reason}");
     assert_eq!(error.kind(), "structured_output");
     assert_eq!(lines(error.state.messages()).last().unwrap(), "assistant: three");
     let once = ask(native([Turn::text("1")]), person().retries(0)).await.unwrap_err();
-    assert!(matches!(&once.error, Error::Structured { tries: 1, .. }));
+    assert!(matches!(&*once.error, Error::Structured { tries: 1, .. }));
 }
 
 #[tokio::test]
 async fn a_stop_reason_of_the_providers_own_counts_as_a_try_too() {
     let odd = || Turn::text("no").stop(StopReason::Other("weird".to_owned()));
     let error = ask(native([odd(), odd(), odd()]), person()).await.unwrap_err();
-    assert!(matches!(&error.error, Error::Structured { tries: 3, .. }), "{error:?}");
+    assert!(matches!(&*error.error, Error::Structured { tries: 3, .. }), "{error:?}");
 }
 
 #[tokio::test]
@@ -139,7 +139,7 @@ async fn a_shape_call_that_does_not_fit_gets_an_error_result_and_may_be_made_aga
 async fn shape_calls_that_never_fit_fail_the_run() {
     let bad = || Turn::call("Person", json!({}));
     let error = ask(ScriptedModel::new([bad(), bad(), bad()]), person()).await.unwrap_err();
-    assert!(matches!(&error.error, Error::Structured { tries: 3, .. }), "{error:?}");
+    assert!(matches!(&*error.error, Error::Structured { tries: 3, .. }), "{error:?}");
 }
 
 #[tokio::test]

@@ -52,7 +52,7 @@ async fn threads_do_not_see_each_other_and_an_unknown_one_is_empty() {
 async fn a_thread_without_a_journal_is_an_error_that_says_what_to_do() {
     let agent = agent(counting()).build().unwrap();
     let error = agent.invoke(RunInput::new("a").thread("t")).await.unwrap_err();
-    assert!(matches!(&error.error, Error::Input(text) if text.contains("journal")), "{error}");
+    assert!(matches!(&*error.error, Error::Input(text) if text.contains("journal")), "{error}");
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn a_run_of_a_thread_that_another_run_works_on_is_refused_and_spoils_nothi
     let mut first = agent.run(RunInput::new("one").thread("t"));
     until(&mut first, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
     let error = agent.invoke(RunInput::new("two").thread("t")).await.unwrap_err();
-    assert!(matches!(&error.error, Error::Journal(JournalError::Busy { .. })), "{error:?}");
+    assert!(matches!(&*error.error, Error::Journal(JournalError::Busy { .. })), "{error:?}");
     go.notify_one();
     assert_eq!(lines(first.outcome().await.unwrap().messages()).len(), 4);
     assert_eq!(said(&agent, "t", "two").await.len(), 6, "the thread is free again");
@@ -102,7 +102,7 @@ async fn of_two_runs_that_write_one_thread_the_one_it_was_taken_from_fails_and_s
     assert_sound(second.messages());
     go.notify_one();
     let error = first.outcome().await.unwrap_err();
-    assert!(matches!(&error.error, Error::Journal(JournalError::Fenced { .. })), "{error:?}");
+    assert!(matches!(&*error.error, Error::Journal(JournalError::Fenced { .. })), "{error:?}");
     assert_sound(error.state.messages());
     let stored = agent.state("t").await.unwrap();
     assert_sound(stored.messages());

@@ -143,7 +143,7 @@ async fn check(test: &str, place: String) {
     let later = FixedClock(SystemClock.now() + WEEK);
     let wrong = Decision::Respond { message: "x".to_owned() };
     let error = agent(journal.clone(), folder.path(), later).invoke(RunInput::resume("t").answer(&*id, wrong)).await;
-    assert!(matches!(error.unwrap_err().error, Error::Answer(DecisionError::NotAllowed { .. })));
+    assert!(matches!(&*error.unwrap_err().error, Error::Answer(DecisionError::NotAllowed { .. })));
 
     let answering: Vec<Child> = (0..4).map(|_| process(test, &id, &place, folder.path())).collect();
     std::fs::write(folder.path().join("go"), "").unwrap();
@@ -155,7 +155,7 @@ async fn check(test: &str, place: String) {
 
     let late = RunInput::resume("t").answer(&*id, Decision::Approve);
     let late = agent(journal.clone(), folder.path(), later).invoke(late).await.unwrap_err();
-    assert!(matches!(late.error, Error::Answer(DecisionError::Unknown { .. })));
+    assert!(matches!(&*late.error, Error::Answer(DecisionError::Unknown { .. })));
     assert_eq!(lines(folder.path().join("sent")).len(), 1);
     let state = agent(journal, folder.path(), later).state("t").await.unwrap();
     assert_eq!(state.messages().iter().last().unwrap().text(), "It is sent.");

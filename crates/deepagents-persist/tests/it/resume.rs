@@ -126,7 +126,7 @@ async fn a_run_that_ended_by_itself_is_not_gone_on_with_and_writes_nothing() {
         assert_eq!((&again.stop, again.messages()), (&FinishReason::Done, whole.messages()));
         assert_eq!(journal.load("t", None).await.unwrap().end, end);
         let error = agent.resume("nobody").outcome().await.unwrap_err();
-        assert!(matches!(&error.error, Error::Input(text) if text.contains("nobody")), "{error}");
+        assert!(matches!(&*error.error, Error::Input(text) if text.contains("nobody")), "{error}");
         assert!(journal.threads().get("nobody").await.unwrap().is_none());
     })
     .await;

@@ -57,7 +57,7 @@ impl Replay {
             (called, asked.clone())
         };
         for text in self.progress_of(&id) {
-            request.cx.progress(text).await;
+            request.cx.progress(text);
         }
         let name = request.call.name.clone();
         let Some(called) = called else {

@@ -32,7 +32,7 @@ pub struct RunRecorder {
 }
 
 /// Why a run cannot be recorded.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordRefused {
     /// The thread has a past that the recording does not have.

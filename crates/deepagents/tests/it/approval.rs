@@ -115,8 +115,8 @@ fn ids(outcome: &Outcome) -> Vec<String> {
 }
 
 fn refused(ended: Result<Outcome, Box<RunError>>) -> DecisionError {
-    match ended.unwrap_err().error {
-        Error::Answer(error) => error,
+    match &*ended.unwrap_err().error {
+        Error::Answer(error) => error.clone(),
         other => panic!("another error: {other}"),
     }
 }

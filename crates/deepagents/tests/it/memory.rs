@@ -7,7 +7,7 @@ use deepagents::channels::{Files, MemoryContents};
 use deepagents::fs::{Content, FileData, LocalBackend, StateBackend};
 use deepagents::middleware::Memory;
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{DeepAgent, DeepAgentBuilder, EventKind, MemoryJournal, RunInput, Update};
+use deepagents::{DeepAgent, DeepAgentBuilder, MemoryJournal, RunInput, Update};
 use serde_json::{Value, json};
 
 pub(crate) fn files<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Update {
@@ -32,16 +32,15 @@ async fn system<'a>(
     model.requests()[0].system_text()
 }
 
-/// Runs once and gives the data of every custom event of a name.
+/// Runs once and gives the data of every event of a name, as JSON has it.
 pub(crate) async fn told(agent: &DeepAgent, input: RunInput, name: &str) -> Vec<Value> {
     use futures_util::StreamExt;
     let mut run = agent.run(input);
     let mut out = Vec::new();
     while let Some(event) = run.next().await {
-        if let EventKind::Custom { name: found, data } = event.kind
-            && found == name
-        {
-            out.push(data);
+        let mut json = serde_json::to_value(&event.kind).unwrap();
+        if json["type"] == "custom" && json["name"] == name {
+            out.push(json["data"].take());
         }
     }
     run.outcome().await.unwrap();

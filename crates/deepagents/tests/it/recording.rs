@@ -110,7 +110,7 @@ fn busy(model: impl ChatModel, ran: &Arc<AtomicUsize>) -> DeepAgentBuilder {
         let gate = gate.clone();
         count.fetch_add(1, Ordering::SeqCst);
         async move {
-            cx.progress("waiting").await;
+            cx.progress("waiting");
             gate.acquire().await.map_err(|error| ToolError::model(error.to_string()))?.forget();
             Ok("slow")
         }
@@ -388,8 +388,8 @@ async fn what_cannot_be_recorded_is_refused() {
     agent.invoke(RunInput::new("Hi.").thread("old")).await.unwrap();
     let refused = async |agent: &DeepAgent, recorder: &Arc<RunRecorder>, thread: &str| {
         let error = agent.invoke(RunInput::new("Hi.").thread(thread).observer(recorder.clone())).await.unwrap_err();
-        let Error::Other(source) = error.error else { panic!("{error}") };
-        *source.downcast::<RecordRefused>().unwrap()
+        let Error::Other(source) = &*error.error else { panic!("{error}") };
+        source.downcast_ref::<RecordRefused>().unwrap().clone()
     };
     let recorder = RunRecorder::new(Sink::default(), Value::Null).unwrap();
     assert!(matches!(refused(&agent, &recorder, "old").await, RecordRefused::OldThread));

@@ -11,7 +11,7 @@ use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::profile::ProfileConfig;
 use deepagents::{
     BoxError, Context, Decision, DeepAgent, EventKind, FinishReason, HookOutput, InterruptOn, InterruptPolicy,
-    MemoryJournal, Message, ModelRequest, Outcome, Preset, RunInput, Update, before_model,
+    MemoryJournal, Message, MiddlewareEvent, ModelRequest, Outcome, Preset, RunInput, Update, before_model,
 };
 use futures_util::StreamExt;
 use proptest::collection::vec;
@@ -306,11 +306,11 @@ async fn a_planner_that_fails_is_told_as_an_event_and_the_run_goes_on_without_a_
         let mut run = DeepAgent::builder().model(model).middleware(todos).build().unwrap().run("Go.");
         let mut told = Vec::new();
         while let Some(event) = run.next().await {
-            if let EventKind::Custom { name, data } = event.kind {
-                told.push((name, data["error"].as_str().unwrap_or_default().to_owned()));
+            if let EventKind::Middleware(event) = event.kind {
+                told.push(event);
             }
         }
-        assert_eq!(told, [("planning_failed".to_owned(), words.to_owned())]);
+        assert_eq!(told, [MiddlewareEvent::PlanningFailed { error: words.to_owned() }]);
         let outcome = run.outcome().await.unwrap();
         assert_eq!((outcome.text().as_str(), list(&outcome).len()), ("Done.", 0));
     }

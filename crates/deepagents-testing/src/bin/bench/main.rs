@@ -7,12 +7,13 @@
 //! bench URL fan K D                      one run of K tasks in one turn, the model taking D ms
 //! bench journal N B PATH                 runs of N steps of B bytes on a database at PATH
 //! bench - idle K                         memory of K agents that are built and do nothing
+//! bench - watchers K                     one run of 2,000 pieces that K subscribers watch
 //! bench - files [--files N] [--megabytes N] [--dir DIR]  searching, reading and editing on disk, beside `rg` and `find`
 //! ```
 //!
 //! The model's name is the server's script. One JSON line comes out:
 //! `{"impl","case","args","seconds","cpu","rss_mb",…}`, with seconds of wall clock, seconds of CPU (user and system) of
-//! this process, and its peak memory in MB. `fan`, `files` and `journal` have bars; the program exits with 1 if one is missed.
+//! this process, and its peak memory in MB. `fan`, `files`, `journal` and `watchers` have bars; the program exits with 1 if one is missed.
 #![allow(clippy::print_stdout, reason = "a program's output")]
 
 mod bars;
@@ -20,6 +21,7 @@ mod fan;
 mod files;
 mod journal;
 mod usage;
+mod watchers;
 
 use std::io::{Write, stderr};
 use std::path::PathBuf;
@@ -54,6 +56,7 @@ usage:
   bench URL fan K D                      one run of K tasks in one turn, the model taking D ms
   bench journal N B PATH                 runs of N steps of B bytes on a database at PATH
   bench - idle K                         memory of K agents that are built and do nothing
+  bench - watchers K                     one run of 2,000 pieces that K subscribers watch
   bench - files [--files N] [--megabytes N] [--dir DIR]  searching, reading and editing on disk";
 
 fn main() -> ExitCode {
@@ -93,6 +96,7 @@ fn measure() -> Result<ExitCode> {
             "many" => bench.many().await,
             "fan" => bench.fan().await,
             "idle" => bench.idle(),
+            "watchers" => bench.watchers().await,
             "journal" => bench.journal().await,
             "files" => bench.files().await,
             other => bail!("there is no case `{other}`"),

@@ -1,11 +1,11 @@
 //! Results that are too large for the conversation go to a file.
 
+use deepagents_core::event::MiddlewareEvent;
 use deepagents_core::message::Block;
 use deepagents_core::middleware::ToolResponse;
 use deepagents_core::state::{MessagesChannel, Update};
 use deepagents_core::tool::ToolContext;
 use deepagents_fs::{Backend, FsError, VPath, WriteMode};
-use serde_json::json;
 use sha2::{Digest, Sha256};
 
 /// Where large results go.
@@ -35,21 +35,20 @@ pub(super) async fn evict(
     if chars <= limit || BOUNDED.contains(&cx.tool_name()) {
         return response;
     }
-    let (call, tool, lines) = (cx.provider_call_id(), cx.tool_name(), text.lines().count());
-    let (event, data, end, update) = match store(&text, &response.update, backend, cx).await {
+    let (call, tool, lines) = (cx.provider_call_id().to_owned(), cx.tool_name(), text.lines().count());
+    let (event, end, update) = match store(&text, &response.update, backend, cx).await {
         Ok((path, update)) => {
             let end = format!(
                 ". It is in {path}; read it in parts with read_file and its offset and limit, or search it with grep"
             );
-            ("large_result_stored", json!({"call": call, "path": path, "chars": chars}), end, update)
+            (MiddlewareEvent::LargeResultStored { call, path: path.to_string(), chars }, end, update)
         }
         Err(error) => {
-            let data = json!({"call": call, "chars": chars, "error": error.to_string()});
             let end = format!(" and could not be stored: {error}. What is not shown here is lost; ask for less");
-            ("large_result_lost", data, end, Update::none())
+            (MiddlewareEvent::LargeResultLost { call, chars, error: error.to_string() }, end, Update::none())
         }
     };
-    cx.custom(event, data).await;
+    cx.report(event);
     let head = format!("The result of {tool} is too large to show ({chars} characters, {lines} lines){end}.");
     let shown = Block::text(format!("{head} Its beginning and end:\n\n{}", preview(&text)));
     response.content.retain(|block| block.as_text().is_none());

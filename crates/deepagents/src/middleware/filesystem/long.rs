@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use deepagents_core::error::{Error, Result};
+use deepagents_core::event::MiddlewareEvent;
 use deepagents_core::message::{Author, Block, Message, MessageId, UserMessage};
 use deepagents_core::middleware::HookOutput;
 use deepagents_core::model::ModelRequest;
 use deepagents_core::run::Context;
 use deepagents_core::state::{Channel, ChannelError, Update};
 use deepagents_fs::{Backend, VPath, WriteMode};
-use serde_json::json;
 
 use super::evict::{name_of, preview};
 
@@ -50,7 +50,7 @@ pub(super) async fn store(limit: usize, backend: &dyn Backend, cx: &Context) -> 
             Ok(HookOutput::update(written.update.and(Update::new::<LongMessages>(vec![(id.clone(), path)]))))
         }
         Err(error) => {
-            cx.custom("long_message_kept", json!({"message": id, "reason": error.to_string()})).await;
+            cx.report(MiddlewareEvent::LongMessageKept { message: id.clone(), reason: error.to_string() });
             Ok(HookOutput::next())
         }
     }

@@ -5,12 +5,12 @@ mod render;
 
 use deepagents_core::agent::BuildError;
 use deepagents_core::error::Result;
+use deepagents_core::event::{LoadedFile, MiddlewareEvent};
 use deepagents_core::middleware::{HookOutput, Middleware};
 use deepagents_core::model::{ModelRequest, SystemBlock};
 use deepagents_core::run::Context;
 use deepagents_core::state::ChannelSpec;
 use deepagents_fs::{Backend, VPath};
-use serde_json::json;
 
 use crate::channels::{MemoryContents, MemoryFile};
 use crate::workspace::Workspace;
@@ -123,15 +123,19 @@ impl Middleware for Memory {
         if changes.is_empty() {
             return Ok(HookOutput::next());
         }
-        let files: Vec<_> = changes
+        let files = changes
             .iter()
             .map(|(path, file)| match file {
-                None => json!({"path": path, "missing": true}),
-                Some(MemoryFile { problem: Some(problem), .. }) => json!({"path": path, "problem": problem}),
-                Some(file) => json!({"path": path, "chars": file.text.chars().count(), "cut": file.cut}),
+                None => LoadedFile::Missing { path: path.to_string(), missing: true },
+                Some(MemoryFile { problem: Some(problem), .. }) => {
+                    LoadedFile::Unreadable { path: path.to_string(), problem: problem.clone() }
+                }
+                Some(file) => {
+                    LoadedFile::Read { path: path.to_string(), chars: file.text.chars().count(), cut: file.cut }
+                }
             })
             .collect();
-        cx.custom("memory_loaded", json!({"files": files})).await;
+        cx.report(MiddlewareEvent::MemoryLoaded { files });
         Ok(HookOutput::set::<MemoryContents>(changes))
     }
 

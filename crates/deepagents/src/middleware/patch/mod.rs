@@ -4,11 +4,11 @@ mod ids;
 mod repair;
 
 use deepagents_core::error::Result;
+use deepagents_core::event::MiddlewareEvent;
 use deepagents_core::message::MessageOp;
 use deepagents_core::middleware::{HookOutput, Middleware};
 use deepagents_core::run::Context;
 use deepagents_core::state::MessagesChannel;
-use serde_json::json;
 
 use repair::Repair;
 
@@ -31,8 +31,7 @@ impl Middleware for PatchToolCalls {
     async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
         let Some(repaired) = repair::repair(cx.messages()) else { return Ok(HookOutput::next()) };
         let Repair { messages, answered, moved, dropped, renamed } = repaired;
-        let data = json!({"answered": answered, "moved": moved, "dropped": dropped, "renamed": renamed});
-        cx.custom("history_repaired", data).await;
+        cx.report(MiddlewareEvent::HistoryRepaired { answered, moved, dropped, renamed });
         let ops = std::iter::once(MessageOp::RemoveAll).chain(messages.into_iter().map(MessageOp::Put));
         Ok(HookOutput::set::<MessagesChannel>(ops.collect()))
     }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use deepagents_core::agent::BuildError;
 use deepagents_core::error::Result;
+use deepagents_core::event::MiddlewareEvent;
 use deepagents_core::message::MessageOp;
 use deepagents_core::middleware::{
     HookOutput, Middleware, ModelNext, ModelResponse, ToolNext, ToolRequest, ToolResponse,
@@ -26,7 +27,6 @@ use deepagents_core::run::Context;
 use deepagents_core::state::{ChannelSpec, MessagesChannel, Update};
 use deepagents_core::tool::DynTool;
 use deepagents_fs::Backend;
-use serde_json::json;
 
 use crate::channels::{PinnedSkills, SkillCatalogue, SkillPin, SkillsMetadata};
 use crate::shared::Shared;
@@ -134,8 +134,8 @@ impl Middleware for Skills {
         let Some(found) = load::refreshed(&*backend, cx.state(), &self.sources, known).await else {
             return Ok(HookOutput::next());
         };
-        let names: Vec<&str> = found.skills.iter().map(|skill| skill.name.as_str()).collect();
-        cx.custom("skills_loaded", json!({"skills": names, "warnings": found.warnings})).await;
+        let skills = found.skills.iter().map(|skill| skill.name.clone()).collect();
+        cx.report(MiddlewareEvent::SkillsLoaded { skills, warnings: found.warnings.clone() });
         Ok(HookOutput::set::<SkillsMetadata>(Some(found)))
     }
 
@@ -151,7 +151,7 @@ impl Middleware for Skills {
         }
         let pins = pins::take(cx, &*self.workspace.backend_for(cx)).await;
         if !pins.skipped.is_empty() {
-            cx.custom("pinned_skills_skipped", json!({"warnings": pins.skipped})).await;
+            cx.report(MiddlewareEvent::PinnedSkillsSkipped { warnings: pins.skipped });
         }
         update = update.with::<PinnedSkills>(SkillPin::Shown { shown: pins.names });
         if !self.tools.is_empty() {
@@ -187,7 +187,7 @@ impl Middleware for Skills {
         request.tools.retain(|tool| !self.tool_names.contains(&tool.name) || unlocked.contains(&tool.name));
         let mut response = next.run(request).await?;
         if unlocked != reads.offered {
-            cx.custom("skill_tools_offered", json!({"tools": unlocked})).await;
+            cx.report(MiddlewareEvent::SkillToolsOffered { tools: unlocked.clone() });
             response.update = response.update.with::<SkillReads>(ReadsUpdate::Offered(unlocked));
         }
         Ok(response)

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use deepagents_core::agent::BuildError;
 use deepagents_core::error::Result;
+use deepagents_core::event::MiddlewareEvent;
 use deepagents_core::middleware::{HookOutput, Middleware};
 use deepagents_core::model::ModelRequest;
 use deepagents_core::run::Context;
 use deepagents_core::state::ChannelSpec;
 use deepagents_core::tool::DynTool;
-use serde_json::json;
 use tokio::sync::Semaphore;
 
 use crate::channels::AgentsMetadata;
@@ -99,8 +99,8 @@ impl SubAgents {
         let known = cx.state().get::<AgentsMetadata>().and_then(Option::as_ref);
         let admit = |listed: &_| self.tool.registry.admit(listed).map(drop);
         let Some(found) = files.refreshed(cx, known, admit).await else { return Ok(HookOutput::next()) };
-        let names: Vec<&str> = found.agents.iter().map(|listed| listed.definition.name.as_str()).collect();
-        cx.custom("sub_agents_loaded", json!({"agents": names, "warnings": found.warnings})).await;
+        let agents = found.agents.iter().map(|listed| listed.definition.name.clone()).collect();
+        cx.report(MiddlewareEvent::SubAgentsLoaded { agents, warnings: found.warnings.clone() });
         Ok(HookOutput::set::<AgentsMetadata>(Some(found)))
     }
 }

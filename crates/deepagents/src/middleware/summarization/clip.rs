@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
+use deepagents_core::event::MiddlewareEvent;
 
 use super::event::CompactionEvent;
 use super::view::Lens;
@@ -42,7 +42,7 @@ impl Work<'_> {
                     Ok(path) => format!("it is whole in {path}; read it in parts"),
                     Err(error) => {
                         let error = unstored(error);
-                        self.cx.custom("compaction_failed", json!({"error": error})).await;
+                        self.cx.report(MiddlewareEvent::CompactionFailed { error: error.clone() });
                         self.problem = Some(error);
                         continue;
                     }
@@ -56,10 +56,10 @@ impl Work<'_> {
         if shown.is_empty() {
             return false;
         }
-        let (results, before) = (shown.len(), self.count.tokens);
+        let (results, tokens_before) = (shown.len(), self.count.tokens);
         self.apply(CompactionEvent::ResultsClipped { shown, made_at: thread.len() });
-        let data = json!({"results": results, "tokens_before": before, "tokens_after": self.count.tokens});
-        self.cx.custom("results_clipped", data).await;
+        let tokens_after = self.count.tokens;
+        self.cx.report(MiddlewareEvent::ResultsClipped { results, tokens_before, tokens_after });
         true
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use deepagents_core::event::MiddlewareEvent;
 use deepagents_core::message::{Author, Message, Messages};
 use deepagents_core::model::{ChatModel, ModelRequest, ToolChoice};
 use deepagents_core::run::Context;
 use deepagents_core::state::Update;
-use serde_json::json;
 
 use super::archive::{self, Archive};
 use super::count::{self, Count};
@@ -149,8 +149,8 @@ impl Work<'_> {
         }
         let before = self.count.tokens;
         self.apply(CompactionEvent::ArgsTruncated { before: CutPoint::at(thread, boundary), made_at: thread.len() });
-        let data = json!({"turns": turns, "tokens_before": before, "tokens_after": self.count.tokens});
-        self.cx.custom("arguments_truncated", data).await;
+        let (tokens_before, tokens_after) = (before, self.count.tokens);
+        self.cx.report(MiddlewareEvent::ArgumentsTruncated { turns, tokens_before, tokens_after });
         true
     }
 
@@ -218,15 +218,14 @@ impl Work<'_> {
             part,
             made_at: thread.len(),
         })));
-        let data = json!({
-            "evicted": evicted.len(),
-            "kept": thread.len() - at,
-            "file": file,
-            "tokens_before": before,
-            "tokens_evicted": tokens_evicted,
-            "over_cached_prefix": over_prefix,
+        self.cx.report(MiddlewareEvent::ConversationCompacted {
+            evicted: evicted.len(),
+            kept: thread.len() - at,
+            file: file.to_string(),
+            tokens_before: before,
+            tokens_evicted,
+            over_cached_prefix: over_prefix,
         });
-        self.cx.custom("conversation_compacted", data).await;
         Ok(Some(evicted.len()))
     }
 
@@ -235,7 +234,7 @@ impl Work<'_> {
         match self.compact(self.options.keep, room, forced).await {
             Ok(done) => done.is_some(),
             Err(error) => {
-                self.cx.custom("compaction_failed", json!({"error": error})).await;
+                self.cx.report(MiddlewareEvent::CompactionFailed { error: error.clone() });
                 self.note(CompactionEvent::Failed { at: self.cx.messages().len() });
                 self.problem = Some(error);
                 false

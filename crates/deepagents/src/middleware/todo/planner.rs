@@ -4,12 +4,12 @@ use std::future::Future;
 use std::sync::Arc;
 
 use deepagents_core::error::{BoxError, Result};
+use deepagents_core::event::MiddlewareEvent;
 use deepagents_core::message::{Author, Message};
 use deepagents_core::middleware::HookOutput;
 use deepagents_core::run::Context;
 use deepagents_core::state::Update;
 use futures_util::future::BoxFuture;
-use serde_json::json;
 
 use crate::channels::{Todo, TodoStatus, TodoUpdate, Todos};
 
@@ -100,7 +100,7 @@ pub(super) async fn lay_out(planner: &dyn DynPlanner, cx: &Context) -> HookOutpu
         Err(error) => error.to_string(),
     };
     // For the application.
-    cx.custom("planning_failed", json!({ "error": error })).await;
+    cx.report(MiddlewareEvent::PlanningFailed { error });
     HookOutput::next()
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use deepagents::core::event::EventKind;
+use deepagents::core::event::{EventKind, MiddlewareEvent};
 use deepagents::core::tool::DynTool;
 use deepagents::fs::{LocalBackend, StateBackend};
 use deepagents::middleware::filesystem::FilesystemOptions;
@@ -157,13 +157,12 @@ async fn a_long_message_that_cannot_be_stored_is_sent_whole_and_the_application_
     let mut run = agent.run("x".repeat(200_001));
     let mut told = Vec::new();
     while let Some(event) = run.next().await {
-        if let EventKind::Custom { name, data } = event.kind {
-            told.push((name, data));
+        if let EventKind::Middleware(event) = event.kind {
+            told.push(event);
         }
     }
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert_eq!(told[0].0, "long_message_kept");
-    assert!(told[0].1["reason"].as_str().unwrap().contains("/conversation_history is a file"), "{told:?}");
+    let [MiddlewareEvent::LongMessageKept { reason, .. }] = &told[..] else { panic!("{told:?}") };
+    assert!(reason.contains("/conversation_history is a file"), "{reason}");
     assert_eq!(model.requests()[0].messages.last().unwrap().text().len(), 200_001);
 }
 

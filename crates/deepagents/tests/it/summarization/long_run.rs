@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use deepagents::middleware::todo::TodoPolicy;
 use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
-use deepagents::{DeepAgent, EventKind, RunInput};
+use deepagents::{DeepAgent, EventKind, MiddlewareEvent, RunInput};
 use futures_util::StreamExt;
 
 use super::*;
@@ -117,11 +117,14 @@ async fn play(provider: Provider) -> usize {
     let (mut asked, mut changed) = (0, BTreeSet::new());
     while let Some(event) = run.next().await {
         match event.kind {
+            EventKind::Lagged { .. } => panic!("the reader keeps up: {event:?}"),
             EventKind::ModelStarted { .. } => asked += 1,
-            EventKind::Custom { name, .. } if name == "conversation_compacted" || name == "arguments_truncated" => {
+            EventKind::Middleware(
+                MiddlewareEvent::ConversationCompacted { .. } | MiddlewareEvent::ArgumentsTruncated { .. },
+            ) => {
                 changed.insert(asked);
             }
-            EventKind::Custom { name, data } => assert_eq!(name, "memory_loaded", "{data}"),
+            EventKind::Middleware(event) => assert!(matches!(event, MiddlewareEvent::MemoryLoaded { .. }), "{event:?}"),
             _ => {}
         }
     }

@@ -4,7 +4,7 @@ use deepagents::core::message::{AssistantMessage, Origin, Reasoning};
 use deepagents::middleware::summarization::{CacheReuse, Compactions, SummarizationOptions, Trigger, TruncateArgs};
 use deepagents::middleware::todo::TodoPolicy;
 use deepagents::models::scripted::Turn;
-use deepagents::{Block, DeepAgent, EventKind, MemoryJournal, Message, RunInput};
+use deepagents::{Block, DeepAgent, EventKind, MemoryJournal, Message, MiddlewareEvent, RunInput};
 use futures_util::StreamExt;
 use serde_json::json;
 
@@ -219,15 +219,16 @@ async fn a_summary_is_counted_in_the_usage_and_not_told_as_an_answer() {
     while let Some(event) = run.next().await {
         match event.kind {
             EventKind::TextDelta { text: more, .. } => text.push_str(&more),
-            EventKind::Custom { name, data } if name == "conversation_compacted" => compacted = Some(data),
+            EventKind::Middleware(MiddlewareEvent::ConversationCompacted { evicted, kept, .. }) => {
+                compacted = Some((evicted, kept));
+            }
             _ => {}
         }
     }
     let outcome = run.outcome().await.unwrap();
     assert_eq!(text, "Done.");
     assert_eq!(outcome.usage, usage(150, 12));
-    let told = compacted.unwrap();
-    assert_eq!((&told["evicted"], &told["kept"]), (&json!(3), &json!(2)));
+    assert_eq!(compacted, Some((3, 2)));
 }
 
 #[tokio::test]
@@ -261,13 +262,12 @@ async fn the_cached_prefix_is_reused_where_the_provider_reports_a_cache_and_it_i
         let mut run = agent.run(RunInput::messages([long, Message::assistant("Read."), Message::user("Go on.")]));
         let mut told = Vec::new();
         while let Some(event) = run.next().await {
-            if let EventKind::Custom { name, data } = event.kind {
-                told.push((name, data));
+            if let EventKind::Middleware(event) = event.kind {
+                told.push(event);
             }
         }
-        let (name, data) = &told[0];
-        assert_eq!(name, "conversation_compacted");
-        assert_eq!(data["over_cached_prefix"], json!(over_prefix));
+        let MiddlewareEvent::ConversationCompacted { over_cached_prefix, .. } = told[0] else { panic!("{told:?}") };
+        assert_eq!(over_cached_prefix, over_prefix);
         assert_eq!(model.requests()[1].tools.is_empty(), !over_prefix);
     }
 }

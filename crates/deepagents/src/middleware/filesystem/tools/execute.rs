@@ -37,7 +37,7 @@ pub(super) async fn execute(files: Arc<Filesystem>, args: ExecuteArgs, cx: ToolC
     let run = shell.run(command, cx.cancellation().clone(), Some(pieces));
     let tell = async {
         while let Some(piece) = from.recv().await {
-            cx.progress(piece).await;
+            cx.progress(piece);
         }
     };
     let (executed, ()) = futures_util::future::join(run, tell).await;

@@ -1,43 +1,15 @@
-//! What happens during a run, as it happens.
+//! The kinds of events.
 
-use std::sync::Arc;
-
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
+
+use super::MiddlewareEvent;
 
 use crate::ids::CallId;
 use crate::interrupt::{ActionRequest, Decision};
 use crate::message::Usage;
 use crate::model::StopReason;
 use crate::status::FinishReason;
-
-/// Version of the JSON form of [`Event`]. It grows when a field changes its meaning or goes away, not when one is added.
-pub const EVENT_VERSION: u32 = 1;
-
-/// Something that happened. As JSON it is one flat object:
-/// `{"v":1,"seq":7,"run":"run_1","path":[],"type":"text_delta","turn":0,"attempt":0,"text":"Hel"}`.
-///
-/// ```
-/// use deepagents_core::event::{Event, EventKind};
-/// let line = r#"{"v":1,"seq":4,"run":"run_1","path":[],"type":"text_delta","turn":0,"attempt":0,"text":"Hel"}"#;
-/// let event: Event = serde_json::from_str(line)?;
-/// assert!(matches!(event.kind, EventKind::TextDelta { text, .. } if text == "Hel"));
-/// # Ok::<(), serde_json::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Event {
-    /// [`EVENT_VERSION`].
-    pub v: u32,
-    /// Counts the events of a run from 0, sub-agents included, without gaps.
-    pub seq: u64,
-    /// The run.
-    pub run: Arc<str>,
-    /// The agent: empty for the main one, `["task:<call>"]` for a sub-agent.
-    pub path: Arc<[String]>,
-    /// What happened.
-    #[serde(flatten)]
-    pub kind: EventKind,
-}
 
 /// What happened.
 ///
@@ -52,7 +24,7 @@ pub struct Event {
 /// }
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(remote = "Self", tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EventKind {
     /// The run began.
@@ -169,7 +141,8 @@ pub enum EventKind {
         /// The change, in the channel's own form.
         update: Value,
     },
-    /// A message given with [`steer`](crate::run::Run::steer) has reached the conversation.
+    /// A message given with [`steer`](crate::run::RunHandle::steer) or [`enqueue`](crate::run::RunHandle::enqueue) has
+    /// reached the conversation.
     Steered {
         /// Its text.
         text: String,
@@ -188,7 +161,12 @@ pub enum EventKind {
         /// What was decided.
         decision: Decision,
     },
-    /// Something a tool or middleware tells the application.
+    /// What a middleware of the library has done. In JSON its `type` is `custom`, with the `name` and the `data` of the
+    /// [`MiddlewareEvent`].
+    #[serde(skip)]
+    Middleware(MiddlewareEvent),
+    /// Something a tool or middleware of the application tells it, with
+    /// [`Context::custom`](crate::run::Context::custom).
     Custom {
         /// Its kind.
         name: String,
@@ -225,4 +203,79 @@ pub enum EventKind {
         /// The error in words.
         error: String,
     },
+    /// Events were dropped here because the subscriber had fallen behind, or was not there yet: pieces of answers, and
+    /// what else is not [durable](Self::is_durable). Only streams of events have it.
+    Lagged {
+        /// How many. The last of them has the number of this event.
+        dropped: u64,
+    },
+    /// A kind that this version does not know, read from JSON.
+    #[serde(other)]
+    Unknown,
+}
+
+impl EventKind {
+    /// Whether it stems from a record, so that it can be given again: whether a run or agent began or ended, an answer is
+    /// complete, a tool began or finished, the state changed, something was said, asked or decided.
+    pub fn is_durable(&self) -> bool {
+        match self {
+            Self::RunStarted { .. }
+            | Self::AgentStarted { .. }
+            | Self::ModelFinished { .. }
+            | Self::ToolStarted { .. }
+            | Self::ToolFinished { .. }
+            | Self::StateChanged { .. }
+            | Self::Steered { .. }
+            | Self::ActionRequested { .. }
+            | Self::ActionDecided { .. }
+            | Self::AgentFinished { .. }
+            | Self::AgentFailed { .. }
+            | Self::RunFinished { .. }
+            | Self::RunFailed { .. } => true,
+            Self::ModelStarted { .. }
+            | Self::TextDelta { .. }
+            | Self::ReasoningDelta { .. }
+            | Self::ToolCallDelta { .. }
+            | Self::AttemptDiscarded { .. }
+            | Self::ToolProgress { .. }
+            | Self::Middleware(_)
+            | Self::Custom { .. }
+            | Self::Lagged { .. }
+            | Self::Unknown => false,
+        }
+    }
+
+    /// Whether nothing of its run comes after it.
+    pub fn is_end(&self) -> bool {
+        matches!(self, Self::RunFinished { .. } | Self::RunFailed { .. })
+    }
+}
+
+// The derived functions are called `EventKind::serialize` and `EventKind::deserialize`: what a middleware tells shares
+// its `type` with what an application does, and is told apart by its name.
+impl Serialize for EventKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Named<'a> {
+            r#type: &'static str,
+            #[serde(flatten)]
+            event: &'a MiddlewareEvent,
+        }
+        match self {
+            Self::Middleware(event) => Named { r#type: "custom", event }.serialize(serializer),
+            kind => Self::serialize(kind, serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for EventKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(match Self::deserialize(deserializer)? {
+            Self::Custom { name, data } => match MiddlewareEvent::read(&name, &data) {
+                Some(event) => Self::Middleware(event),
+                None => Self::Custom { name, data },
+            },
+            kind => kind,
+        })
+    }
 }

@@ -1,0 +1,88 @@
+//! What holders of a run want of it, shared by all its agents.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::message::Message;
+
+/// What holders of a run want of it.
+#[derive(Debug, Default)]
+pub(crate) struct RunControl {
+    suspended: AtomicBool,
+    follow_ups: Mutex<FollowUps>,
+    agents: CancelRegistry,
+}
+
+#[derive(Debug, Default)]
+struct FollowUps {
+    messages: VecDeque<Message>,
+    closed: bool,
+}
+
+impl RunControl {
+    /// Makes every agent of the run stop at its next step.
+    pub(crate) fn suspend(&self) {
+        self.suspended.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.suspended.load(Ordering::Relaxed)
+    }
+
+    /// The agents of the run.
+    pub(crate) fn agents(&self) -> &CancelRegistry {
+        &self.agents
+    }
+
+    /// Keeps a message for when the run would end; says whether it still takes one.
+    pub(crate) fn enqueue(&self, message: Message) -> bool {
+        let mut follow_ups = self.follow_ups.lock().unwrap_or_else(PoisonError::into_inner);
+        if !follow_ups.closed {
+            follow_ups.messages.push_back(message);
+        }
+        !follow_ups.closed
+    }
+
+    /// The next message kept; once there is none, none is taken any more.
+    pub(crate) fn next_follow_up(&self) -> Option<Message> {
+        let mut follow_ups = self.follow_ups.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = follow_ups.messages.pop_front();
+        follow_ups.closed |= next.is_none();
+        next
+    }
+
+    /// Takes no message any more.
+    pub(crate) fn close(&self) {
+        self.follow_ups.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+    }
+}
+
+/// The agents of a run that are under way, by their paths, each with the token that cancels it and those below it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CancelRegistry(Arc<Mutex<HashMap<Arc<[String]>, CancellationToken>>>);
+
+impl CancelRegistry {
+    /// Registers an agent until what this gives is dropped.
+    pub(crate) fn register(&self, path: Arc<[String]>, token: CancellationToken) -> impl Drop + Send + use<> {
+        struct Registered(CancelRegistry, Arc<[String]>);
+        impl Drop for Registered {
+            fn drop(&mut self) {
+                self.0.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
+            }
+        }
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone(), token);
+        Registered(self.clone(), path)
+    }
+
+    /// Cancels the agent with this path and those below it; says whether it was under way.
+    pub(crate) fn cancel(&self, path: &[String]) -> bool {
+        let token = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned();
+        if let Some(token) = &token {
+            token.cancel();
+        }
+        token.is_some()
+    }
+}

@@ -1,0 +1,124 @@
+//! Where a run is between two durable events: what its agents are saying, and which calls are under way.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Event, EventKind};
+use crate::ids::CallId;
+use crate::state::State;
+
+/// An answer that a model is giving.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct PartialAnswer {
+    /// The agent.
+    pub path: Arc<[String]>,
+    /// Count of model answers in the agent's thread.
+    pub turn: u32,
+    /// Counts the tries of this turn from 0.
+    pub attempt: u32,
+    /// The text so far.
+    pub text: String,
+    /// The reasoning so far.
+    pub reasoning: String,
+    /// The calls so far, in order.
+    pub calls: Vec<PartialCall>,
+}
+
+/// A call that a model is making.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PartialCall {
+    /// Position of the block in the answer.
+    pub block: usize,
+    /// The tool.
+    pub name: String,
+    /// Its arguments so far: JSON that may not be complete.
+    pub args: String,
+}
+
+/// A call that has begun and has no result.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct OpenCall {
+    /// The call.
+    pub call: CallId,
+    /// The provider's id of the call.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// Its arguments.
+    pub args: Value,
+}
+
+/// Where a run is after an event.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) state: State,
+    pub(crate) open_calls: Vec<OpenCall>,
+    pub(crate) answers: Vec<PartialAnswer>,
+    pub(crate) seq: u64,
+}
+
+/// Follows the events of a run.
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    /// The state of the main agent as of its last step; none before the run has begun.
+    pub(super) state: Option<State>,
+    answers: BTreeMap<(Arc<[String]>, u32, u32), PartialAnswer>,
+    open: BTreeMap<CallId, OpenCall>,
+}
+
+impl Live {
+    pub(super) fn follow(&mut self, event: &Event) {
+        match &event.kind {
+            EventKind::ModelStarted { turn, attempt, .. } => {
+                self.answer(event, *turn, *attempt);
+            }
+            EventKind::TextDelta { turn, attempt, text } => self.answer(event, *turn, *attempt).text.push_str(text),
+            EventKind::ReasoningDelta { turn, attempt, text } => {
+                self.answer(event, *turn, *attempt).reasoning.push_str(text);
+            }
+            EventKind::ToolCallDelta { turn, attempt, block, name, args } => {
+                let calls = &mut self.answer(event, *turn, *attempt).calls;
+                match calls.iter_mut().find(|call| call.block == *block) {
+                    Some(call) => call.args.push_str(args),
+                    None => {
+                        let name = name.clone().unwrap_or_default();
+                        calls.push(PartialCall { block: *block, name, args: args.clone() });
+                    }
+                }
+            }
+            EventKind::AttemptDiscarded { turn, attempt, .. } => {
+                self.answers.remove(&(event.path.clone(), *turn, *attempt));
+            }
+            EventKind::ModelFinished { .. } | EventKind::AgentFinished { .. } | EventKind::AgentFailed { .. } => {
+                self.answers.retain(|(path, ..), _| *path != event.path);
+            }
+            EventKind::ToolStarted { call, id, name, args } => {
+                let open = OpenCall { call: call.clone(), id: id.clone(), name: name.clone(), args: args.clone() };
+                self.open.insert(call.clone(), open);
+            }
+            EventKind::ToolFinished { call, .. } => {
+                self.open.remove(call);
+            }
+            _ => {}
+        }
+    }
+
+    fn answer(&mut self, event: &Event, turn: u32, attempt: u32) -> &mut PartialAnswer {
+        let new = || PartialAnswer { path: event.path.clone(), turn, attempt, ..PartialAnswer::default() };
+        self.answers.entry((event.path.clone(), turn, attempt)).or_insert_with(new)
+    }
+
+    pub(super) fn snapshot(&self, seq: u64) -> Snapshot {
+        Snapshot {
+            state: self.state.clone().unwrap_or_default(),
+            open_calls: self.open.values().cloned().collect(),
+            answers: self.answers.values().cloned().collect(),
+            seq,
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! What the middlewares of the library tell.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// What a middleware of the library has done, for the application to see. In JSON an event of it is
+/// `{"type":"custom","name":"skills_loaded","data":{"skills":["pdf"],"warnings":[]}}`.
+///
+/// ```
+/// use deepagents_core::event::{EventKind, MiddlewareEvent};
+/// fn problem(kind: &EventKind) -> Option<&str> {
+///     match kind {
+///         EventKind::Middleware(MiddlewareEvent::CompactionFailed { error }) => Some(error),
+///         _ => None,
+///     }
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", content = "data", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum MiddlewareEvent {
+    /// Files of memory were read; those alone that are new or have changed.
+    MemoryLoaded {
+        /// The files.
+        files: Vec<LoadedFile>,
+    },
+    /// Skills were found in files.
+    SkillsLoaded {
+        /// The names of all there are.
+        skills: Vec<String>,
+        /// What is wrong with files.
+        warnings: Vec<String>,
+    },
+    /// Skills that the application wanted to be shown could not be.
+    PinnedSkillsSkipped {
+        /// Which, and why.
+        warnings: Vec<String>,
+    },
+    /// The tools on offer that come with skills have changed.
+    SkillToolsOffered {
+        /// Names of those that are offered now.
+        tools: BTreeSet<String>,
+    },
+    /// Sub-agents were found in files.
+    SubAgentsLoaded {
+        /// The names of all there are.
+        agents: Vec<String>,
+        /// What is wrong with files.
+        warnings: Vec<String>,
+    },
+    /// A result that was too large to show was put into a file.
+    LargeResultStored {
+        /// The provider's id of the call.
+        call: String,
+        /// The file.
+        path: String,
+        /// Characters of the result.
+        chars: usize,
+    },
+    /// A result was too large to show and could not be put into a file.
+    LargeResultLost {
+        /// The provider's id of the call.
+        call: String,
+        /// Characters of the result.
+        chars: usize,
+        /// Why.
+        error: String,
+    },
+    /// A message was too long to show and could not be put into a file; it is sent whole.
+    LongMessageKept {
+        /// Id of the message.
+        message: String,
+        /// Why.
+        reason: String,
+    },
+    /// The history was repaired when the run began.
+    HistoryRepaired {
+        /// Calls without a result that were answered.
+        answered: usize,
+        /// Results that were brought next to their calls.
+        moved: usize,
+        /// Results without a call that were dropped.
+        dropped: usize,
+        /// Ids of calls that were replaced.
+        renamed: usize,
+    },
+    /// The planner gave no plan; the run goes on without one.
+    PlanningFailed {
+        /// Why.
+        error: String,
+    },
+    /// Long arguments of earlier calls are shown shortened from now on.
+    ArgumentsTruncated {
+        /// Answers whose calls are.
+        turns: usize,
+        /// Tokens of the conversation before.
+        tokens_before: u64,
+        /// Tokens of the conversation after.
+        tokens_after: u64,
+    },
+    /// The beginning of the conversation was replaced by a summary.
+    ConversationCompacted {
+        /// Messages that the summary stands for.
+        evicted: usize,
+        /// Messages that are shown as before.
+        kept: usize,
+        /// The file that holds the evicted messages.
+        file: String,
+        /// Tokens of the conversation before.
+        tokens_before: u64,
+        /// Tokens of the evicted messages.
+        tokens_evicted: u64,
+        /// Whether the summary was made over the prefix that the provider has cached.
+        over_cached_prefix: bool,
+    },
+    /// Compaction failed; everything stays in place.
+    CompactionFailed {
+        /// Why.
+        error: String,
+    },
+    /// Large results of earlier calls are shown shortened from now on.
+    ResultsClipped {
+        /// How many.
+        results: usize,
+        /// Tokens of the conversation before.
+        tokens_before: u64,
+        /// Tokens of the conversation after.
+        tokens_after: u64,
+    },
+}
+
+/// What became of a file that was to be loaded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum LoadedFile {
+    /// It was read.
+    Read {
+        /// Its path.
+        path: String,
+        /// Characters of it that are shown.
+        chars: usize,
+        /// Whether it is longer than that.
+        cut: bool,
+    },
+    /// It could not be read.
+    Unreadable {
+        /// Its path.
+        path: String,
+        /// Why.
+        problem: String,
+    },
+    /// It is gone.
+    Missing {
+        /// Its path.
+        path: String,
+        /// True.
+        missing: bool,
+    },
+}
+
+impl LoadedFile {
+    /// Its path.
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Read { path, .. } | Self::Unreadable { path, .. } | Self::Missing { path, .. } => path,
+        }
+    }
+}
+
+impl MiddlewareEvent {
+    /// The event with this name and content; nothing where it is none of the library's.
+    pub(super) fn read(name: &str, data: &Value) -> Option<Self> {
+        Self::deserialize(json!({"name": name, "data": data})).ok()
+    }
+}

@@ -1,0 +1,171 @@
+//! Holding a run without owning it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::{Outcome, RunError};
+use crate::context::RunControl;
+use crate::error::Error;
+use crate::event::{EventHub, EventStream, OpenCall, PartialAnswer, Subscribe};
+use crate::ids::ThreadId;
+use crate::message::{Message, Usage};
+use crate::state::State;
+
+/// How a run ended, once it has.
+pub(super) type Ended = Option<Result<Outcome, Box<RunError>>>;
+
+/// A holder of a run: any number of them steer it, follow it and await its end. Dropping one changes nothing; the run is
+/// cancelled when its last [`Run`](super::Run) is dropped that was not [detached](super::Run::detach).
+///
+/// ```
+/// # async fn f(agent: deepagents_core::agent::Agent) -> Result<(), Box<dyn std::error::Error>> {
+/// use deepagents_core::event::Subscribe;
+/// use futures_util::StreamExt;
+///
+/// let run = agent.run("Summarise README.md").detach();
+/// let mut events = run.subscribe(Subscribe::Start);
+/// tokio::spawn(async move {
+///     while let Some(event) = events.next().await {
+///         println!("{}", event.seq);
+///     }
+/// });
+/// run.enqueue("Now translate it.");
+/// println!("{}", run.outcome().await?.text());
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct RunHandle {
+    pub(super) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) id: Arc<str>,
+    pub(super) thread: Option<ThreadId>,
+    pub(super) hub: Arc<EventHub>,
+    pub(super) control: Arc<RunControl>,
+    pub(super) steer: mpsc::UnboundedSender<Message>,
+    pub(super) cancel: CancellationToken,
+    pub(super) ended: watch::Receiver<Ended>,
+    /// How many values of [`Run`](super::Run) there are of it.
+    pub(super) owners: AtomicUsize,
+    /// Whether it goes on without an owner.
+    pub(super) detached: AtomicBool,
+}
+
+/// Where a run is: what [`RunHandle::snapshot`] gives.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RunSnapshot {
+    /// The state of the main agent as of its last step.
+    pub state: State,
+    /// The calls that have begun and have no result, those of sub-agents among them.
+    pub open_calls: Vec<OpenCall>,
+    /// The answers that models are giving, by agent.
+    pub answers: Vec<PartialAnswer>,
+    /// The number of the last event that it covers.
+    pub seq: u64,
+}
+
+impl RunSnapshot {
+    /// The answer that the main agent's model is giving, if it is giving one.
+    pub fn answer(&self) -> Option<&PartialAnswer> {
+        self.answers.iter().rfind(|answer| answer.path.is_empty())
+    }
+}
+
+impl RunHandle {
+    /// The run's id.
+    pub fn id(&self) -> &str {
+        &self.inner.id
+    }
+
+    /// The run's thread, when it has one.
+    pub fn thread(&self) -> Option<&str> {
+        self.inner.thread.as_deref()
+    }
+
+    /// Says something to the model, delivered at its next call; a run that was about to finish goes on with it. Returns
+    /// whether the run was still there to hear it. A run that is halted, fails, is ended by a middleware, comes to its
+    /// limit, is suspended or waits for a decision asks the model no more, so it does not deliver what it has heard.
+    pub fn steer(&self, message: impl Into<Message>) -> bool {
+        self.inner.steer.send(message.into()).is_ok()
+    }
+
+    /// Gives the run a follow-up: when it would end by itself, the message becomes the next one of the user, and the run
+    /// goes on with it. Several are taken one after the other, each when the one before has been worked on. Returns
+    /// whether the run still takes any; as for [`steer`](Self::steer), one that ends otherwise leaves them.
+    pub fn enqueue(&self, message: impl Into<Message>) -> bool {
+        self.inner.control.enqueue(message.into())
+    }
+
+    /// Ends the run: the model call is dropped, tools are aborted and their calls answered as cancelled. The history
+    /// stays one that providers accept.
+    pub fn cancel(&self) {
+        self.inner.cancel.cancel();
+    }
+
+    /// Ends the sub-agent with this path and those below it, as [`cancel`](Self::cancel) does the whole run. Returns
+    /// whether it was under way. The agent above it is told that it was cancelled, and goes on.
+    pub fn cancel_agent(&self, path: &[String]) -> bool {
+        self.inner.control.agents().cancel(path)
+    }
+
+    /// Makes the run stop at its next step, so that anybody can go on with it: what is under way is finished, sub-agents
+    /// stop at their next step, calls without a result stay open, and the thread is given up with its run unfinished.
+    /// The outcome says [`Suspended`](super::FinishReason::Suspended); [`RunInput::resume`](super::RunInput::resume)
+    /// goes on. A run that comes to its end first just ends. Without a thread, what is left is the state of the outcome.
+    pub fn suspend(&self) {
+        self.inner.control.suspend();
+    }
+
+    /// Says where the run is. Waits until the run has loaded its thread.
+    ///
+    /// To go on from there, subscribe with [`Subscribe::Now`] before, and pass over the events up to [`RunSnapshot::seq`].
+    pub async fn snapshot(&self) -> RunSnapshot {
+        let crate::event::Snapshot { state, open_calls, answers, seq } = self.inner.hub.snapshot().await;
+        RunSnapshot { state, open_calls, answers, seq }
+    }
+
+    /// Follows the events of the run. A subscriber does not slow the run down, nor other subscribers.
+    pub fn subscribe(&self, from: Subscribe) -> EventStream {
+        self.inner.hub.subscribe(from)
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Errors
+    /// When the run fails; the error holds what it had finished.
+    pub async fn outcome(&self) -> Result<Outcome, Box<RunError>> {
+        let mut ended = self.inner.ended.clone();
+        let lost = || {
+            let error = Error::Input("the runtime of the run was shut down before it ended".to_owned());
+            Err(Box::new(RunError::new(error, State::default(), Usage::default())))
+        };
+        match ended.wait_for(Option::is_some).await {
+            Ok(ended) => ended.clone().unwrap_or_else(lost),
+            Err(_) => lost(),
+        }
+    }
+
+    /// Whether the run has ended.
+    pub fn is_finished(&self) -> bool {
+        // A sender that is gone will not say so any more.
+        self.inner.ended.borrow().is_some() || self.inner.ended.has_changed().is_err()
+    }
+
+    /// One more owner.
+    pub(super) fn own(&self) {
+        self.inner.owners.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One owner less; the last one cancels the run.
+    pub(super) fn disown(&self) {
+        if self.inner.owners.fetch_sub(1, Ordering::AcqRel) == 1 && !self.inner.detached.load(Ordering::Acquire) {
+            self.inner.cancel.cancel();
+        }
+    }
+}

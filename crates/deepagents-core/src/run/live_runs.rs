@@ -1,0 +1,39 @@
+//! The runs of an agent that are under way and have an id of the caller's.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::handle::Inner;
+use super::{Run, RunHandle, RunInput};
+use crate::context::AgentDefinition;
+
+/// The runs of an agent that are under way, by the ids that callers gave them.
+#[derive(Debug, Default)]
+pub(crate) struct LiveRuns(Mutex<HashMap<String, Weak<Inner>>>);
+
+impl LiveRuns {
+    /// Starts a run, or gives another owner of the one that has the id of the input and is under way.
+    pub(crate) fn start(self: &Arc<Self>, agent: Arc<AgentDefinition>, input: RunInput) -> Run {
+        let Some(id) = input.id.clone() else { return Run::start(agent, input, || ()) };
+        let mut live = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(inner) = live.get(&id).and_then(Weak::upgrade) {
+            let handle = RunHandle { inner };
+            if !handle.is_finished() {
+                return Run::own(handle);
+            }
+        }
+        let (runs, ended) = (self.clone(), id.clone());
+        let run = Run::start(agent, input, move || runs.forget(&ended));
+        live.insert(id, Arc::downgrade(&run.handle.inner));
+        run
+    }
+
+    fn forget(&self, id: &str) {
+        let mut live = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that has taken its place stays.
+        let is_over = |inner: &Weak<Inner>| inner.upgrade().is_none_or(|inner| RunHandle { inner }.is_finished());
+        if live.get(id).is_some_and(is_over) {
+            live.remove(id);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! How a run ended, as data: for queues, other processes and languages.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::ser::Error as _;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use super::{Outcome, RunError, RunInput};
+use crate::ids::ThreadId;
+use crate::machine::BudgetUsage;
+use crate::message::Usage;
+use crate::state::{ChannelError, Schema, State};
+use crate::status::FinishReason;
+
+/// Version of the JSON forms of [`Outcome`] and [`RunError`]. It grows when a field changes its meaning or goes away, not
+/// when one is added.
+pub const OUTCOME_VERSION: u32 = 1;
+
+/// An [`Outcome`] as data: what its JSON is read as where the agent's channels are not known. Private channels are not
+/// part of it.
+///
+/// ```
+/// # async fn f(agent: deepagents_core::agent::Agent) -> Result<(), Box<dyn std::error::Error>> {
+/// use deepagents_core::run::OutcomeRecord;
+/// let json = serde_json::to_string(&agent.invoke("Count the files.").await?)?;
+/// let record: OutcomeRecord = serde_json::from_str(&json)?;
+/// let outcome = record.into_outcome(agent.schema())?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct OutcomeRecord {
+    /// [`OUTCOME_VERSION`].
+    pub v: u32,
+    /// The run.
+    pub run: String,
+    /// The thread, when there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<ThreadId>,
+    /// Why it ended.
+    pub stop: FinishReason,
+    /// Tokens of all its agents.
+    pub usage: Usage,
+    /// Tokens by agent.
+    #[serde(default)]
+    pub usage_by_agent: BTreeMap<String, Usage>,
+    /// Answers of the main agent's model.
+    pub model_calls: u32,
+    /// What all its agents have spent.
+    pub spent: BudgetUsage,
+    /// The state, channel by channel, as [`State::to_json`] gives it.
+    pub state: Map<String, Value>,
+}
+
+/// A [`RunError`] as data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RunErrorRecord {
+    /// [`OUTCOME_VERSION`].
+    pub v: u32,
+    /// A stable word for the class of the error, see [`Error::kind`](crate::error::Error::kind).
+    pub kind: String,
+    /// The error in words.
+    pub error: String,
+    /// Tokens spent.
+    pub usage: Usage,
+    /// The state, channel by channel, as [`State::to_json`] gives it.
+    pub state: Map<String, Value>,
+}
+
+impl OutcomeRecord {
+    /// The outcome again, for an agent with these channels; those it does not have are left out.
+    ///
+    /// # Errors
+    /// When a value is not of its channel's type.
+    pub fn into_outcome(self, schema: &Arc<Schema>) -> Result<Outcome, ChannelError> {
+        Ok(Outcome {
+            stop: self.stop,
+            state: State::from_json(schema.clone(), self.state)?,
+            usage: self.usage,
+            usage_by_agent: self.usage_by_agent,
+            model_calls: self.model_calls,
+            spent: self.spent,
+            thread: self.thread,
+            run: self.run,
+        })
+    }
+}
+
+impl Outcome {
+    /// The outcome as data.
+    ///
+    /// # Errors
+    /// When a value cannot be written as JSON.
+    pub fn record(&self) -> Result<OutcomeRecord, ChannelError> {
+        Ok(OutcomeRecord {
+            v: OUTCOME_VERSION,
+            run: self.run.clone(),
+            thread: self.thread.clone(),
+            stop: self.stop.clone(),
+            usage: self.usage,
+            usage_by_agent: self.usage_by_agent.clone(),
+            model_calls: self.model_calls,
+            spent: self.spent,
+            state: self.state.to_json(false)?,
+        })
+    }
+}
+
+impl RunError {
+    /// The error as data.
+    ///
+    /// # Errors
+    /// When a value of the state cannot be written as JSON.
+    pub fn record(&self) -> Result<RunErrorRecord, ChannelError> {
+        Ok(RunErrorRecord {
+            v: OUTCOME_VERSION,
+            kind: self.kind().to_owned(),
+            error: self.error.to_string(),
+            usage: self.usage,
+            state: self.state.to_json(false)?,
+        })
+    }
+}
+
+/// As an [`OutcomeRecord`].
+impl Serialize for Outcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.record().map_err(S::Error::custom)?.serialize(serializer)
+    }
+}
+
+/// As a [`RunErrorRecord`].
+impl Serialize for RunError {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.record().map_err(S::Error::custom)?.serialize(serializer)
+    }
+}
+
+/// As an [`InputRecord`](super::InputRecord), which says what is not part of it.
+impl Serialize for RunInput {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.record().map_err(S::Error::custom)?.serialize(serializer)
+    }
+}

@@ -1,0 +1,300 @@
+//! Holding a run: steering it from several places, suspending it, asking where it is.
+
+use std::sync::{Arc, Mutex};
+
+use deepagents_core::agent::Agent;
+use deepagents_core::error::Result;
+use deepagents_core::event::{Event, EventKind, Subscribe};
+use deepagents_core::journal::{Journal, MemoryJournal, Record, RunStatus};
+use deepagents_core::message::{AssistantMessage, Block};
+use deepagents_core::middleware::{ToolNext, ToolRequest, ToolResponse};
+use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelProfile, ModelRequest};
+use deepagents_core::run::{FinishReason, ModelCall, RunInput, RunObserver, RunStart};
+use deepagents_core::state::State;
+use deepagents_core::tool::DynTool;
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use futures_core::future::BoxFuture;
+use futures_core::stream::BoxStream;
+use futures_util::StreamExt;
+use serde_json::json;
+use tokio::sync::{Notify, mpsc};
+
+use crate::support::{Notes, agent, assert_sound, lines, records, tool, until};
+
+/// A tool that ends when it is let go on, each call once.
+fn slow(go: &Arc<Notify>, calls: &Notes) -> impl DynTool {
+    let (go, calls) = (go.clone(), calls.clone());
+    tool("slow", move |args, _| {
+        let (go, calls) = (go.clone(), calls.clone());
+        async move {
+            calls.add(args.to_string());
+            go.notified().await;
+            Ok("at last")
+        }
+    })
+}
+
+/// Asks for its tool first, and is done when it has the result.
+fn once(name: &'static str) -> ScriptedModel {
+    ScriptedModel::rules()
+        .always(Turn::with(move |request| match request.messages.last().unwrap().as_user() {
+            Some(_) => Turn::call(name, json!({})),
+            None => Turn::text("done"),
+        }))
+        .build()
+}
+
+fn task(child: Agent) -> impl DynTool {
+    tool("task", move |_, cx| {
+        let child = child.clone();
+        async move {
+            let state = State::new(child.schema().clone());
+            let done = cx.run_child(&child, "task", state, "do it").await?;
+            let outcome = done.result?;
+            Ok(format!("{}: {}", outcome.stop.reason(), outcome.text()))
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_suspended_run_keeps_what_is_finished_gives_the_thread_up_and_goes_on_in_another_agent() {
+    let (go, calls, journal) = (Arc::new(Notify::new()), Notes::default(), Arc::new(MemoryJournal::new()));
+    // Ids that two processes give are not the same.
+    let build = || Agent::builder(once("slow")).tool(slow(&go, &calls)).journal(journal.clone()).build().unwrap();
+    let mut run = build().run(RunInput::new("go").thread("t"));
+    until(&mut run, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
+    run.handle().suspend();
+    go.notify_one();
+    let last = until(&mut run, EventKind::is_end).await;
+    assert!(matches!(last.kind, EventKind::RunFinished { stop: FinishReason::Suspended, .. }), "{last:?}");
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!(outcome.stop, FinishReason::Suspended);
+    let info = journal.threads().get("t").await.unwrap().unwrap();
+    assert_eq!((info.status, info.owner), (RunStatus::Open, None));
+    assert!(!records(&*journal, "t").await.iter().any(|record| matches!(record, Record::RunFinished { .. })));
+
+    let outcome = build().invoke(RunInput::resume("t")).await.unwrap();
+    assert_eq!(lines(outcome.messages()), ["user: go", "assistant: [slow {}]", "result: at last", "assistant: done"]);
+    assert_eq!(calls.list().len(), 1, "a finished call is not made again");
+    assert_eq!(journal.threads().get("t").await.unwrap().unwrap().status, RunStatus::Ended);
+}
+
+#[tokio::test]
+async fn a_sub_agent_is_suspended_with_its_run_and_goes_on_where_it_was() {
+    let (go, calls, journal) = (Arc::new(Notify::new()), Notes::default(), Arc::new(MemoryJournal::new()));
+    let build = || {
+        let child = Agent::builder(once("slow")).name("child").tool(slow(&go, &calls)).build().unwrap();
+        Agent::builder(once("task")).tool(task(child)).journal(journal.clone()).build().unwrap()
+    };
+    let mut run = build().run(RunInput::new("go").thread("t"));
+    until(&mut run, |kind| matches!(kind, EventKind::ToolStarted { name, .. } if name == "slow")).await;
+    run.handle().suspend();
+    go.notify_one();
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!(outcome.stop, FinishReason::Suspended);
+    assert_eq!(lines(outcome.messages()), ["user: go", "assistant: [task {}]"], "its call has no result");
+    let info = journal.threads().get("t").await.unwrap().unwrap();
+    assert_eq!((info.status, info.owner), (RunStatus::Open, None));
+
+    let outcome = build().invoke(RunInput::resume("t")).await.unwrap();
+    assert_sound(outcome.messages());
+    assert_eq!(lines(outcome.messages())[2], "result: the model had nothing left to do: done");
+    assert_eq!(calls.list().len(), 1, "what the sub-agent had finished is not done again");
+}
+
+#[tokio::test]
+async fn a_run_that_ends_before_its_next_step_is_not_suspended() {
+    let run = agent(ScriptedModel::new([Turn::text("done")])).build().unwrap().run("go").detach();
+    run.outcome().await.unwrap();
+    run.suspend();
+    assert_eq!(run.outcome().await.unwrap().stop, FinishReason::Done);
+    assert!(!run.steer("late") && !run.enqueue("late"));
+}
+
+#[tokio::test]
+async fn follow_ups_are_taken_one_after_the_other_when_the_run_would_end() {
+    let model = ScriptedModel::rules()
+        .always(Turn::with(|request| Turn::text(format!("re: {}", request.messages.last().unwrap().text()))))
+        .build();
+    let run = agent(model).build().unwrap().run("one");
+    let handle = run.handle();
+    assert!(handle.enqueue("two") && handle.enqueue("three"));
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!(
+        lines(outcome.messages()),
+        ["user: one", "assistant: re: one", "user: two", "assistant: re: two", "user: three", "assistant: re: three"]
+    );
+    assert!(!handle.enqueue("four"));
+}
+
+#[tokio::test]
+async fn cancelling_one_sub_agent_leaves_its_sibling_and_its_parent() {
+    let (go, calls) = (Arc::new(Notify::new()), Notes::default());
+    let child = agent(once("slow")).name("child").tool(slow(&go, &calls)).build().unwrap();
+    let model = ScriptedModel::new([Turn::calls([("task", json!({})), ("task", json!({}))]), Turn::text("both")]);
+    let mut run = agent(model).tool(task(child)).build().unwrap().run("go");
+    for _ in 0..2 {
+        until(&mut run, |kind| matches!(kind, EventKind::ToolStarted { name, .. } if name == "slow")).await;
+    }
+    let handle = run.handle();
+    assert!(handle.cancel_agent(&["task:0.0".to_owned()]));
+    assert!(!handle.cancel_agent(&["task:7.7".to_owned()]), "there is no such agent");
+    until(&mut run, |kind| matches!(kind, EventKind::AgentFinished { stop: FinishReason::Cancelled, .. })).await;
+    go.notify_waiters();
+    let outcome = run.outcome().await.unwrap();
+    assert_sound(outcome.messages());
+    assert_eq!(outcome.stop, FinishReason::Done);
+    let results = &lines(outcome.messages())[2..4];
+    assert!(results[0].contains("cancelled"), "{results:?}");
+    assert_eq!(results[1], "result: the model had nothing left to do: done");
+}
+
+/// A model whose answer a test gives piece by piece.
+struct Fed(Mutex<Option<mpsc::UnboundedReceiver<ModelEvent>>>);
+
+impl ChatModel for Fed {
+    fn name(&self) -> &str {
+        "test:fed"
+    }
+    fn profile(&self) -> ModelProfile {
+        ModelProfile::default()
+    }
+    fn stream(&self, _: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let pieces = self.0.lock().unwrap().take().unwrap();
+        futures_util::stream::unfold(pieces, |mut pieces| async { Some((Ok(pieces.recv().await?), pieces)) }).boxed()
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_in_the_middle_of_an_answer_and_the_events_after_it_give_the_whole() {
+    let (feed, pieces) = mpsc::unbounded_channel();
+    let agent = agent(Fed(Mutex::new(Some(pieces)))).build().unwrap();
+    let mut run = agent.run("go");
+    let handle = run.handle();
+    let say = |delta: &str| feed.send(ModelEvent::Text { block: 0, delta: delta.to_owned() }).unwrap();
+    say("one ");
+    say("two ");
+    until(&mut run, |kind| matches!(kind, EventKind::TextDelta { text, .. } if text == "two ")).await;
+    let mut events = handle.subscribe(Subscribe::Now);
+    say("three ");
+    until(&mut run, |kind| matches!(kind, EventKind::TextDelta { text, .. } if text == "three ")).await;
+    let snapshot = handle.snapshot().await;
+    assert_eq!(lines(snapshot.state.messages()), ["user: go"]);
+    let mut text = snapshot.answer().unwrap().text.clone();
+    assert_eq!(text, "one two three ");
+    say("four");
+    let whole = AssistantMessage::new(vec![Block::text("one two three four")]);
+    feed.send(ModelEvent::Finished(Box::new(ModelOutput::new(whole)))).unwrap();
+    while let Some(event) = events.next().await {
+        if let (EventKind::TextDelta { text: more, .. }, true) = (&event.kind, event.seq > snapshot.seq) {
+            text.push_str(more);
+        }
+    }
+    assert_eq!(text, run.outcome().await.unwrap().text());
+    let end = handle.snapshot().await;
+    assert_eq!((end.state.messages().len(), end.answers.len(), end.open_calls.len()), (2, 0, 0));
+}
+
+#[tokio::test]
+async fn a_snapshot_tells_the_calls_under_way() {
+    let (go, calls) = (Arc::new(Notify::new()), Notes::default());
+    let mut run = agent(once("slow")).tool(slow(&go, &calls)).build().unwrap().run("go");
+    until(&mut run, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
+    let snapshot = run.handle().snapshot().await;
+    assert_eq!(lines(snapshot.state.messages()), ["user: go", "assistant: [slow {}]"]);
+    let open: Vec<String> = snapshot.open_calls.iter().map(|call| format!("{} {}", call.name, call.call)).collect();
+    assert_eq!(open, ["slow 0.0"]);
+    go.notify_one();
+    run.outcome().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_run_is_cancelled_with_its_last_owner_and_not_with_other_holders() {
+    let (go, calls) = (Arc::new(Notify::new()), Notes::default());
+    let agent = agent(once("slow")).tool(slow(&go, &calls)).build().unwrap();
+    let run = agent.run("go");
+    let handle = run.handle();
+    drop(handle.clone());
+    drop(run);
+    assert_eq!(handle.outcome().await.unwrap().stop, FinishReason::Cancelled);
+
+    let handle = agent.run("go").detach();
+    go.notify_one();
+    let (one, two) = tokio::join!(handle.outcome(), handle.outcome());
+    assert_eq!((one.unwrap().text(), two.unwrap().text()), ("done".to_owned(), "done".to_owned()));
+}
+
+#[tokio::test]
+async fn an_input_with_the_id_of_a_run_under_way_gives_that_run_and_starts_none() {
+    let (go, calls) = (Arc::new(Notify::new()), Notes::default());
+    let agent = agent(once("slow")).tool(slow(&go, &calls)).build().unwrap();
+    let mut first = agent.run(RunInput::new("go").id("order-7"));
+    assert_eq!(first.id(), "order-7");
+    until(&mut first, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
+    let mut second = agent.run(RunInput::new("go").id("order-7"));
+    assert!(matches!(second.next().await.unwrap().kind, EventKind::RunStarted { .. }), "from its start");
+    drop(first);
+    go.notify_one();
+    assert_eq!(second.outcome().await.unwrap().text(), "done", "it still has an owner");
+    assert_eq!(calls.list().len(), 1);
+
+    let again = agent.run(RunInput::new("go").id("order-7")).detach();
+    go.notify_one();
+    assert_eq!(again.outcome().await.unwrap().run, "order-7");
+    assert_eq!(calls.list().len(), 2, "the first one was over");
+    let error = agent.invoke(RunInput::new("go").id("")).await.unwrap_err();
+    assert_eq!(error.kind(), "input");
+}
+
+/// Notes what passes it.
+struct Passing(&'static str, Notes);
+
+impl RunObserver for Passing {
+    fn begin(&self, start: RunStart<'_>) -> Result<()> {
+        self.1.add(format!("{} begins with {}", self.0, start.input.messages[0].text()));
+        Ok(())
+    }
+
+    fn model(
+        self: Arc<Self>,
+        _: ModelCall,
+        model: &Arc<dyn ChatModel>,
+        request: ModelRequest,
+    ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        self.1.add(format!("{} model", self.0));
+        model.stream(request)
+    }
+
+    fn tool(self: Arc<Self>, request: ToolRequest, next: ToolNext) -> BoxFuture<'static, Result<ToolResponse>> {
+        Box::pin(async move {
+            self.1.add(format!("{} calls", self.0));
+            let response = next.run(request).await;
+            self.1.add(format!("{} called", self.0));
+            response
+        })
+    }
+
+    fn event(&self, event: &Event) {
+        if matches!(event.kind, EventKind::ToolFinished { .. }) {
+            self.1.add(format!("{} event {}", self.0, event.seq));
+        }
+    }
+}
+
+#[tokio::test]
+async fn several_observers_are_nested_the_first_one_outermost_and_each_sees_every_event() {
+    let (go, calls, notes) = (Arc::new(Notify::new()), Notes::default(), Notes::default());
+    go.notify_one();
+    let agent = agent(once("slow")).tool(slow(&go, &calls)).build().unwrap();
+    let observer = |name| Arc::new(Passing(name, notes.clone()));
+    let input = RunInput::new("go").observer(observer("a")).observer(observer("b")).observer(observer("c"));
+    agent.invoke(input).await.unwrap();
+    let list = notes.list();
+    let of = |what: &str| list.iter().filter(|note| note.contains(what)).cloned().collect::<Vec<_>>();
+    assert_eq!(of("begins"), ["a begins with go", "b begins with go", "c begins with go"]);
+    assert_eq!(of("model")[..3], ["a model", "b model", "c model"]);
+    assert_eq!(of("call"), ["a calls", "b calls", "c calls", "c called", "b called", "a called"]);
+    let numbers: Vec<_> = of("event").iter().map(|note| note.split_once(' ').unwrap().1.to_owned()).collect();
+    assert_eq!(numbers.len(), 3);
+    assert!(numbers.iter().all(|number| *number == numbers[0]), "{numbers:?}");
+}

@@ -1,0 +1,187 @@
+//! Readers of a run: they see the same, and none of them stands in its way.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deepagents_core::agent::Agent;
+use deepagents_core::event::{Event, EventKind, EventStream, Subscribe};
+use deepagents_core::journal::{Journal, MemoryJournal, Record, RunStatus};
+use deepagents_core::run::{FinishReason, RunInput};
+use deepagents_core::tool::DynTool;
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use futures_util::StreamExt;
+use serde_json::json;
+
+use crate::support::{agent, echo, kinds, records, tool, until};
+
+/// A tool that tells more than is kept for those who are behind.
+fn chatty() -> impl DynTool {
+    tool("chatty", |_, cx| async move {
+        for n in 0..5_000 {
+            cx.progress(n.to_string());
+        }
+        Ok("said")
+    })
+}
+
+fn talking(journal: Arc<MemoryJournal>) -> Agent {
+    let turn = Turn::calls([("chatty", json!({})), ("echo", json!({"n": 1})), ("echo", json!({"n": 2}))]);
+    let model = ScriptedModel::new([turn, Turn::text("done")]);
+    agent(model).tool(chatty()).tool(echo()).journal(journal).build().unwrap()
+}
+
+/// Fails unless the events are all there from a number on, markers standing for those that are not.
+#[track_caller]
+fn assert_without_gaps(events: &[Event], mut next: u64) {
+    for event in events {
+        if let EventKind::Lagged { dropped } = event.kind {
+            assert!(dropped > 0);
+            next += dropped - 1;
+        }
+        assert_eq!(event.seq, next, "{event:?}");
+        next += 1;
+    }
+}
+
+fn durable(events: &[Event]) -> Vec<Event> {
+    events.iter().filter(|event| event.kind.is_durable()).cloned().collect()
+}
+
+async fn collect(stream: EventStream) -> Vec<Event> {
+    stream.collect().await
+}
+
+#[tokio::test]
+async fn a_watcher_that_never_reads_neither_stops_the_run_nor_keeps_anything_out_of_the_log() {
+    let journal = Arc::new(MemoryJournal::new());
+    let run = talking(journal.clone()).run(RunInput::new("go").thread("t"));
+    let handle = run.handle();
+    let _unread = handle.subscribe(Subscribe::Start);
+    assert_eq!(handle.outcome().await.unwrap().text(), "done");
+    assert!(handle.is_finished());
+    let info = journal.threads().get("t").await.unwrap().unwrap();
+    assert_eq!((info.status, info.owner), (RunStatus::Ended, None));
+    let finished = records(&*journal, "t").await;
+    assert_eq!(finished.iter().filter(|r| matches!(r, Record::ToolFinished { .. })).count(), 3);
+    drop(run);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_nobody_reads_is_cancelled_comes_to_its_deadline_and_owns_its_thread_until_then() {
+    let work = || {
+        tool("work", |_, cx| async move {
+            for n in 0..300 {
+                cx.progress(n.to_string());
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Ok("worked")
+        })
+    };
+    let journal = Arc::new(MemoryJournal::new());
+    let model = ScriptedModel::rules().always(Turn::calls((0..20).map(|_| ("work", json!({}))))).build();
+    let agent = agent(model).tool(work()).max_model_calls(100_000).journal(journal.clone()).build().unwrap();
+
+    let run = agent.run(RunInput::new("go").thread("t").timeout(Duration::from_secs(60)));
+    let mut other = run.handle().subscribe(Subscribe::Now);
+    while !matches!(other.next().await.unwrap().kind, EventKind::ToolFinished { .. }) {}
+    assert!(journal.threads().get("t").await.unwrap().unwrap().owner.is_some());
+    assert_eq!(run.handle().outcome().await.unwrap().stop, FinishReason::Deadline);
+    assert_eq!(journal.threads().get("t").await.unwrap().unwrap().owner, None);
+
+    let run = agent.run(RunInput::new("go").thread("u"));
+    let mut other = run.handle().subscribe(Subscribe::Now);
+    while !matches!(other.next().await.unwrap().kind, EventKind::ToolFinished { .. }) {}
+    run.cancel();
+    assert_eq!(run.handle().outcome().await.unwrap().stop, FinishReason::Cancelled);
+}
+
+#[tokio::test]
+async fn all_subscribers_see_the_same_events_in_the_same_order() {
+    let turns = [Turn::call("echo", json!({"n": 1})).and_text("First this."), Turn::text("And that was it.")];
+    let agent = agent(ScriptedModel::new(turns)).tool(echo()).build().unwrap();
+    let run = agent.run("go");
+    let (one, two) = (run.handle().subscribe(Subscribe::Start), run.handle().subscribe(Subscribe::Start));
+    let (one, two, own) = tokio::join!(collect(one), collect(two), run.collect::<Vec<_>>());
+    assert_eq!(one, two);
+    assert_eq!(one, own);
+    assert_without_gaps(&one, 0);
+    assert!(one.iter().all(|event| !matches!(event.kind, EventKind::Lagged { .. })));
+    assert_eq!(kinds(&one).last().unwrap(), "run_finished");
+}
+
+#[tokio::test]
+async fn one_that_lags_is_given_every_durable_event_in_order_and_markers_for_the_others() {
+    let run = talking(Arc::new(MemoryJournal::new())).run(RunInput::new("go").thread("t"));
+    let handle = run.handle();
+    let late = handle.subscribe(Subscribe::Start);
+    handle.outcome().await.unwrap();
+    let late = collect(late).await;
+    assert_without_gaps(&late, 0);
+    let told: VecDeque<String> = kinds(&durable(&late)).into();
+    let mut expected = vec!["run_started", "agent_started", "model_finished"];
+    expected.extend(["tool_started"; 3]);
+    expected.extend(["tool_finished"; 3]);
+    expected.extend(["model_finished", "agent_finished", "run_finished"]);
+    assert_eq!(told, expected);
+    let dropped: u64 = late.iter().map(|e| if let EventKind::Lagged { dropped } = e.kind { dropped } else { 0 }).sum();
+    assert!(dropped > 3_900, "{dropped}");
+    let kept = late.iter().filter(|e| matches!(e.kind, EventKind::ToolProgress { .. })).count();
+    assert!(kept > 900, "what is still there is given: {kept}");
+}
+
+#[tokio::test]
+async fn after_the_end_a_subscriber_is_given_the_durable_events_from_where_it_wants() {
+    let run = talking(Arc::new(MemoryJournal::new())).run(RunInput::new("go").thread("t")).detach();
+    run.outcome().await.unwrap();
+    let all = collect(run.subscribe(Subscribe::Start)).await;
+    assert_without_gaps(&all, 0);
+    assert_eq!(durable(&all).len(), 12);
+    assert!(all.iter().all(|event| event.kind.is_durable() || matches!(event.kind, EventKind::Lagged { .. })));
+    let from = durable(&all)[5].seq;
+    let rest = collect(run.subscribe(Subscribe::After(from))).await;
+    assert_without_gaps(&rest, from + 1);
+    assert_eq!(durable(&rest), durable(&all)[6..]);
+    assert!(collect(run.subscribe(Subscribe::Now)).await.is_empty());
+    assert!(collect(run.subscribe(Subscribe::After(u64::MAX))).await.is_empty());
+}
+
+#[tokio::test]
+async fn one_who_comes_back_goes_on_after_the_last_event_it_has_seen() {
+    let turns = [Turn::call("echo", json!({"n": 1})).and_text("First."), Turn::text("Then.")];
+    let mut run = agent(ScriptedModel::new(turns)).tool(echo()).build().unwrap().run("go");
+    let seen = until(&mut run, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
+    let again = run.handle().subscribe(Subscribe::After(seen.seq));
+    let (rest, again) = tokio::join!(run.collect::<Vec<_>>(), collect(again));
+    assert_eq!(rest, again);
+    assert_without_gaps(&again, seen.seq + 1);
+}
+
+#[tokio::test]
+async fn a_run_that_panics_tells_so_and_ends() {
+    struct Bad;
+    impl deepagents_core::state::Channel for Bad {
+        const NAME: &'static str = "bad";
+        type Value = u32;
+        type Update = u32;
+        fn reduce(_: &mut u32, _: u32) -> Result<(), deepagents_core::state::ChannelError> {
+            panic!("a bug in a reducer")
+        }
+    }
+    struct Channels;
+    impl deepagents_core::middleware::Middleware for Channels {
+        fn name(&self) -> &str {
+            "Channels"
+        }
+        fn channels(&self) -> Vec<deepagents_core::state::ChannelSpec> {
+            vec![deepagents_core::state::ChannelSpec::new::<Bad>()]
+        }
+    }
+    let agent = agent(ScriptedModel::new([Turn::text("never")])).middleware(Channels).build().unwrap();
+    let input = RunInput::new("go").update(deepagents_core::state::Update::new::<Bad>(1));
+    let run = agent.run(input);
+    let handle = run.handle();
+    let events: Vec<Event> = run.collect().await;
+    assert!(matches!(&events.last().unwrap().kind, EventKind::RunFailed { error, .. } if error.contains("a bug")));
+    assert!(handle.outcome().await.unwrap_err().to_string().contains("a bug in a reducer"));
+}
