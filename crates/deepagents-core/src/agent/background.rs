@@ -112,7 +112,7 @@ impl BackgroundRun {
         let cancel = CancellationToken::new();
         let PrivateLog { journal, thread } = log.clone();
         let label = path.join("/");
-        let place = Place::Beside { journal, thread, label, state };
+        let place = Place::Background { journal, thread, label, state };
         let setting =
             Setting { path: path.clone(), place, ..Setting::main(run.clone(), Emitter::silent(run), cancel.clone()) };
         let driver = tokio::spawn(Driver::run_to_end(agent.definition.clone(), input, setting, Some(inbox)));

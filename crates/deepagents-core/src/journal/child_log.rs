@@ -24,19 +24,19 @@ pub(crate) struct ChildLog {
     /// Where it was, in the form of older logs; in place of the beginning of its records.
     pub(super) paused: Option<Box<PausedChild>>,
     pub(super) records: Vec<Record>,
-    pub(super) spent: Spent,
+    pub(super) spent: ChildUsage,
 }
 
 /// What a sub-agent had spent at its last step, and what of it the last step of the agent above includes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Spent {
+pub(crate) struct ChildUsage {
     pub(crate) total: BudgetUsage,
     pub(crate) counted: BudgetUsage,
 }
 
 impl ChildLog {
     pub(super) fn begin(call: CallId, label: String, path: Vec<String>, base: Option<State>) -> Self {
-        Self { call, label, path, base, paused: None, records: Vec::new(), spent: Spent::default() }
+        Self { call, label, path, base, paused: None, records: Vec::new(), spent: ChildUsage::default() }
     }
 
     pub(super) fn of_paused(paused: PausedChild) -> Self {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::child_log::{ChildLog, Spent};
+use super::child_log::{ChildLog, ChildUsage};
 use super::{JournalError, LastRun, Record, Replay, Snapshot, UnknownChannels};
 use crate::ids::CallId;
 use crate::interrupt::PausedChild;
@@ -74,7 +74,7 @@ struct ChildBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     paused: Option<Box<PausedChild>>,
     records: Vec<Record>,
-    spent: Spent,
+    spent: ChildUsage,
 }
 
 impl ChildBody {

@@ -71,7 +71,7 @@ pub(crate) enum Place {
     /// The thread of the run above.
     Below(Box<Below>),
     /// A thread of its own beside another run.
-    Beside {
+    Background {
         journal: Arc<dyn Journal>,
         thread: String,
         /// What tells it from others beside that run.

@@ -74,7 +74,7 @@ impl Driver {
             None => None,
         };
         let left = match (place, self.shared.thread.clone()) {
-            (Place::Beside { journal, thread, label, state }, _) => {
+            (Place::Background { journal, thread, label, state }, _) => {
                 let mut left = self.open_thread(journal, thread, &input).await?;
                 if left.end == 0 {
                     let (inheritance, values) = state.inherited_from(&state)?;
