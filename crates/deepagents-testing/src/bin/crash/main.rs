@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! crash --kills N [--scenario NAME]... [--seed SEED] [--postgres URL [--server FOLDER]]
+//! crash --kills N [--scenario NAME]... [--seed SEED] --program PATH
 //! ```
 //!
 //! A run of 40 turns with 5 tools each is killed at random moments and resumed, until it was killed so often; runs that
@@ -14,6 +15,8 @@
 //! changing files, being compacted, waiting for a person. `--scenario` takes these alone, and `--seed` makes one trial
 //! of each, the one that a failure named.
 //!
+//! With `--program` it is `deepagents run` that is killed and resumed, with a scripted model server of this program.
+//!
 //! Exits with 1 and the reasons when a promise is broken.
 #![allow(clippy::print_stdout, reason = "a program's output")]
 
@@ -24,17 +27,18 @@ mod trial;
 mod watch;
 
 use std::io::{Write, stderr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use agents::{Attack, Order, Scenario, Tally};
+use agents::{Attack, Order, Scenario, Tallies, Tally};
 use database::Place;
 use trial::Trial;
 
-const USAGE: &str = "usage: crash --kills N [--scenario NAME]... [--seed SEED] [--postgres URL [--server FOLDER]]";
+const USAGE: &str = "usage: crash --kills N [--scenario NAME]... [--seed SEED] \
+                     [--program PATH | --postgres URL [--server FOLDER]]";
 
 fn main() -> ExitCode {
     match crash() {
@@ -50,7 +54,8 @@ fn main() -> ExitCode {
 fn crash() -> Result<()> {
     let mut args = std::env::args().skip(1);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let (mut kills, mut url, mut server, mut seed, mut scenarios) = (None, None, None, None, Vec::new());
+    let (mut kills, mut url, mut server, mut seed, mut program) = (None, None, None, None, None);
+    let mut scenarios = Vec::new();
     while let Some(arg) = args.next() {
         let mut value = || args.next().with_context(|| format!("{arg} needs a value"));
         match arg.as_str() {
@@ -68,6 +73,7 @@ fn crash() -> Result<()> {
             "--kills" => kills = Some(value()?.parse::<u32>()?),
             "--postgres" => url = Some(value()?),
             "--server" => server = Some(value()?),
+            "--program" => program = Some(PathBuf::from(value()?)),
             "--seed" => seed = Some(value()?.parse::<u64>()?),
             "--scenario" => {
                 let name = value()?;
@@ -89,13 +95,22 @@ fn crash() -> Result<()> {
         None => Place::Sqlite(folder.path().join("threads.db")),
     };
     runtime.block_on(async {
+        let started = Instant::now();
+        if let Some(program) = program {
+            if scenarios.is_empty() {
+                scenarios = Scenario::OF_PROGRAM.to_vec();
+            }
+            let attack = Attack { scenarios, kills, seed, report: |line| println!("{line}") };
+            return sum_up(&attack.program(&program, folder.path()).await?, started);
+        }
         if scenarios.is_empty() && seed.is_none() {
             kill_one_agent(&place, folder.path(), kills).await?;
         }
         if scenarios.is_empty() {
             scenarios = Scenario::ALL.to_vec();
         }
-        kill_agents(&Attack { scenarios, kills, seed }, &place, folder.path()).await
+        let attack = Attack { scenarios, kills, seed, report: |line| println!("{line}") };
+        sum_up(&attack.library(&place, folder.path()).await?, started)
     })
 }
 
@@ -121,11 +136,9 @@ async fn kill_one_agent(place: &Place, folder: &Path, kills: u32) -> Result<()> 
     Ok(())
 }
 
-/// Kills runs of agents with sub-agents.
-async fn kill_agents(attack: &Attack, place: &Place, folder: &Path) -> Result<()> {
-    let started = Instant::now();
-    let tallies = attack.run(place, folder, |line| println!("{line}")).await?;
-    for (scenario, tally) in &tallies {
+/// Tells what came of the trials; an error if any of them failed.
+fn sum_up(tallies: &Tallies, started: Instant) -> Result<()> {
+    for (scenario, tally) in tallies {
         println!(
             "{:12} {:4} trials, {:5} kills, {} failures",
             scenario.as_str(),

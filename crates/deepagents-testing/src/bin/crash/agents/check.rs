@@ -77,13 +77,14 @@ impl Known {
             ensure!(log.finished.contains_key(*tag), "the log lacks the result of call {tag}, which was shown");
         }
         for agent in &plan.agents {
-            self.check_results(agent, &shown, &effects)?;
+            self.check_results(plan, agent, &shown, &effects)?;
         }
         check_spending(log, notes)
     }
 
     fn check_results(
         &self,
+        plan: &Plan,
         agent: &AgentPlan,
         shown: &BTreeMap<&str, &str>,
         effects: &BTreeMap<&str, Vec<&str>>,
@@ -98,23 +99,24 @@ impl Known {
                 let again = operation.path().is_some();
                 ensure!(again || results.len() == 1, "operation {at} of turn {turn} of {name} was made twice");
                 for (tag, text) in results {
-                    let tag = tag.to_string();
                     if is_unknown(text) {
-                        ensure!(self.in_doubt.contains_key(&tag), "call {tag} was answered as unknown and was not");
+                        ensure!(
+                            self.in_doubt.contains_key(&tag.to_string()),
+                            "call {tag} was answered as unknown and was not"
+                        );
                         ensure!(!operation.is_repeatable(), "call {tag} may be made again and was not");
                         ensure!(!matches!(operation, Operation::Delegate(_)), "the work of call {tag} was given up");
                         continue;
                     }
-                    match operation {
-                        Operation::Delegate(below) => {
-                            ensure!(*text == report(below), "call {tag} of {below} came to: {text}");
-                        }
-                        Operation::Steal => ensure!(text.contains("Do not."), "rejected call {tag} came to: {text}"),
-                        operation if operation.is_noted() => {
-                            ensure!(*text == format!("done {tag}"), "call {tag} came to: {text}");
-                            ensure!(effects.contains_key(tag.as_str()), "call {tag} is said to be done and is not");
-                        }
-                        _ => {}
+                    let result = plan.result(operation, tag);
+                    if *operation == Operation::Steal {
+                        ensure!(text.contains("Do not."), "rejected call {tag} came to: {text}");
+                        continue;
+                    }
+                    ensure!(result.as_deref().is_none_or(|result| result == *text), "call {tag} came to: {text}");
+                    if plan.is_noted(operation) {
+                        let done = effects.contains_key(tag.to_string().as_str());
+                        ensure!(done, "call {tag} came to {text:?} and had no effect");
                     }
                 }
             }

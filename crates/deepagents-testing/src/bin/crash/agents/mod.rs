@@ -3,25 +3,31 @@
 
 mod cast;
 mod check;
+mod library;
 mod log;
 mod moments;
 mod notes;
 mod plan;
 mod process;
+mod program;
 mod scenario;
 mod script;
+mod server;
 mod trial;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
+use fastrand::Rng;
 
 use crate::database::Place;
+use library::Library;
 pub(crate) use process::Order;
+use program::Program;
 pub(crate) use scenario::Scenario;
-use trial::{Trial, Undisturbed};
+use trial::{Subject, Trial, Undisturbed, measure};
 
 /// Processes that are killed at the same time.
 const AT_ONCE: usize = 2;
@@ -33,6 +39,8 @@ pub(crate) struct Attack {
     pub(crate) kills: u32,
     /// One trial of each scenario, with this seed.
     pub(crate) seed: Option<u64>,
+    /// Hears of each failure.
+    pub(crate) report: fn(&str),
 }
 
 /// What came of the trials of a scenario.
@@ -43,60 +51,79 @@ pub(crate) struct Tally {
     pub(crate) failures: u32,
 }
 
+pub(crate) type Tallies = BTreeMap<Scenario, Tally>;
+
 /// What the trials share.
+#[derive(Default)]
 struct Board {
-    tallies: Mutex<BTreeMap<Scenario, Tally>>,
+    tallies: Mutex<Tallies>,
     undisturbed: Mutex<BTreeMap<(Scenario, usize), Undisturbed>>,
-    report: fn(&str),
+}
+
+/// One trial among others.
+struct Draw {
+    worker: usize,
+    scenario: Scenario,
+    size: usize,
+    name: String,
 }
 
 impl Attack {
-    /// Tries, tells of each failure, and gives what came of it by scenario.
-    pub(crate) async fn run(
-        &self,
-        place: &Place,
-        folder: &Path,
-        report: fn(&str),
-    ) -> Result<BTreeMap<Scenario, Tally>> {
-        let tallies = self.scenarios.iter().map(|scenario| (*scenario, Tally::default())).collect();
-        let board = Board { tallies: Mutex::new(tallies), undisturbed: Mutex::default(), report };
-        let workers = (0..AT_ONCE).map(|worker| {
+    /// Kills agents of the library.
+    pub(crate) async fn library(&self, place: &Place, folder: &Path) -> Result<Tallies> {
+        let folder = folder.join("agents");
+        std::fs::create_dir_all(&folder)?;
+        self.run(|Draw { worker, scenario, size, name }| {
             // Two processes on one database would wait for each other.
-            let (place, folder) = (place.of_worker(worker), folder.join(worker.to_string()));
-            self.work(&board, place, folder, worker)
-        });
-        futures_util::future::try_join_all(workers).await?;
+            Ok(Library::new(place.of_worker(worker), folder.clone(), scenario, size, name))
+        })
+        .await
+    }
+
+    /// Kills the program.
+    pub(crate) async fn program(&self, program: &Path, folder: &Path) -> Result<Tallies> {
+        let program = program.canonicalize().with_context(|| format!("{} cannot be run", program.display()))?;
+        self.run(|Draw { scenario, size, name, .. }| Program::new(&program, &folder.join(name), scenario, size)).await
+    }
+
+    /// Tries, tells of each failure, and gives what came of it by scenario.
+    async fn run<S: Subject>(&self, subject: impl Fn(Draw) -> Result<S>) -> Result<Tallies> {
+        let tallies = self.scenarios.iter().map(|scenario| (*scenario, Tally::default())).collect();
+        let board = Board { tallies: Mutex::new(tallies), ..Board::default() };
+        futures_util::future::try_join_all((0..AT_ONCE).map(|worker| self.work(&board, worker, &subject))).await?;
         Ok(board.tallies.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    async fn work(&self, board: &Board, place: Place, folder: PathBuf, worker: usize) -> Result<()> {
-        std::fs::create_dir_all(&folder)?;
-        loop {
-            let Some(scenario) = self.next(board) else { return Ok(()) };
+    async fn work<S: Subject>(&self, board: &Board, worker: usize, subject: impl Fn(Draw) -> Result<S>) -> Result<()> {
+        while let Some(scenario) = self.next(board) {
             let seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
-            let thread = format!("{}-{}-{worker}-{seed}", scenario.as_str(), std::process::id());
-            let new = |thread: String| Trial::new(&place, folder.clone(), scenario, seed, thread);
-            let mut trial = new(thread.clone());
-            let known = lock(&board.undisturbed).get(&(scenario, trial.size())).cloned();
+            let mut rng = Rng::with_seed(seed);
+            let (size, name) = (rng.usize(0..Scenario::SIZES), scenario.as_str());
+            let subject = |kind: &str| {
+                let name = format!("{name}-{}-{worker}-{seed}{kind}", std::process::id());
+                subject(Draw { worker, scenario, size, name })
+            };
+            let known = lock(&board.undisturbed).get(&(scenario, size)).cloned();
             let undisturbed = match known {
                 Some(known) => known,
                 None => {
-                    let measured = new(format!("{thread}-undisturbed")).measure().await;
-                    let measured = measured.with_context(|| format!("{} without kills", scenario.as_str()))?;
-                    lock(&board.undisturbed).entry((scenario, trial.size())).or_insert(measured).clone()
+                    let measured = measure(subject("-undisturbed")?).await;
+                    let measured = measured.with_context(|| format!("{name} without kills"))?;
+                    lock(&board.undisturbed).entry((scenario, size)).or_insert(measured).clone()
                 }
             };
+            let mut trial = Trial::new(subject("")?, rng);
             let outcome = trial.run(&undisturbed).await;
-            trial.forget().await?;
+            trial.subject.forget().await?;
             if let Err(error) = &outcome {
-                let name = scenario.as_str();
-                (board.report)(&format!("failed: --scenario {name} --seed {seed}: {error:#}"));
+                (self.report)(&format!("failed: --scenario {name} --seed {seed}: {error:#}"));
             }
             let mut tallies = lock(&board.tallies);
             let tally = tallies.entry(scenario).or_default();
             tally.kills += trial.kills;
             tally.failures += u32::from(outcome.is_err());
         }
+        Ok(())
     }
 
     /// The scenario that was tried least, unless all were tried enough.

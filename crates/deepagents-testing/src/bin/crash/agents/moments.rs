@@ -1,12 +1,12 @@
 //! Moments of a process at which it can be made to die.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use deepagents_core::journal::{Appended, JournalError};
 use deepagents_testing::watched::Watch;
 use rustix::process::{Signal, getpid, kill_process};
-use std::sync::Arc;
 
 /// Counts what happens in a process, and ends it without notice at one of these moments: such a death can be repeated.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ impl Moments {
     }
 }
 
-/// Appends to a log are two moments each: before and after.
+/// Appends to a log are two moments each, before and after; the end of a snapshot is one.
 pub(crate) struct Appends(pub(crate) Arc<Moments>);
 
 impl Watch for Appends {
@@ -45,5 +45,9 @@ impl Watch for Appends {
     fn appended(&self, _: Appended, _: Duration) -> Result<(), JournalError> {
         self.0.pass();
         Ok(())
+    }
+
+    fn snapshot_put(&self, _: Duration) {
+        self.0.pass();
     }
 }

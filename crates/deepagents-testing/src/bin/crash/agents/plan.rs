@@ -1,5 +1,7 @@
 //! What the agents of a scenario do, turn by turn.
 
+use super::script::{Tag, report};
+
 /// The agents of a scenario, the main one first.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -7,6 +9,8 @@ pub(crate) struct Plan {
     pub(crate) files: FilesIn,
     /// Whether conversations are compacted after a few messages.
     pub(crate) compacts: bool,
+    /// Whether what takes effect outside is a line in a file, and looking is reading it.
+    pub(crate) in_files: bool,
 }
 
 /// One agent. Several agents may be of one kind: they differ by their task alone.
@@ -58,7 +62,7 @@ impl Plan {
     /// The main agent alone.
     pub(crate) fn new(turns: Vec<Vec<Operation>>) -> Self {
         let main = AgentPlan { name: MAIN, kind: MAIN, above: None, turns };
-        Self { agents: vec![main], files: FilesIn::default(), compacts: false }
+        Self { agents: vec![main], files: FilesIn::default(), compacts: false, in_files: false }
     }
 
     /// Adds an agent below one of a kind.
@@ -69,6 +73,26 @@ impl Plan {
     ) -> Self {
         self.agents.push(AgentPlan { name, kind, above: Some(above), turns });
         self
+    }
+
+    /// The same work with the tools for files.
+    pub(crate) fn in_files(mut self) -> Self {
+        self.in_files = true;
+        self
+    }
+
+    /// The result of a call that is done, where there is only one.
+    pub(crate) fn result(&self, operation: &Operation, tag: &Tag) -> Option<String> {
+        match operation {
+            Operation::Delegate(name) => Some(report(name)),
+            operation if !self.in_files && operation.is_noted() => Some(format!("done {tag}")),
+            _ => None,
+        }
+    }
+
+    /// Whether a call that is done leaves a line.
+    pub(crate) fn is_noted(&self, operation: &Operation) -> bool {
+        operation.is_noted() && !(self.in_files && *operation == Operation::Look)
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&AgentPlan> {
@@ -112,8 +136,7 @@ impl Operation {
         }
     }
 
-    /// Whether it leaves a line in the notes each time it is done.
-    pub(crate) fn is_noted(&self) -> bool {
+    fn is_noted(&self) -> bool {
         matches!(self, Self::Send | Self::Put | Self::Look | Self::Pay | Self::Steal)
     }
 

@@ -39,6 +39,9 @@ impl Scenario {
         Self::Approval,
     ];
 
+    /// Those that the program has as well.
+    pub(crate) const OF_PROGRAM: [Self; 4] = [Self::Main, Self::Child, Self::Parallel, Self::Approval];
+
     /// How many plans a scenario has.
     pub(crate) const SIZES: usize = 3;
 

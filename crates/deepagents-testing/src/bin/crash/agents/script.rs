@@ -126,8 +126,9 @@ impl View {
             return reads;
         }
         let looked_into = self.calls.iter().filter(|(_, (tool, _))| tool == "read_file");
-        let repeated: Vec<_> =
-            looked_into.filter_map(|(tag, _)| Some(again(tag, tag.operation(plan)?.clone()))).collect();
+        let changes = looked_into.filter_map(|(tag, _)| Some((tag, tag.operation(plan)?)));
+        let changes = changes.filter(|(_, operation)| operation.path().is_some());
+        let repeated: Vec<_> = changes.map(|(tag, operation)| again(tag, operation.clone())).collect();
         if !repeated.is_empty() {
             return repeated;
         }
