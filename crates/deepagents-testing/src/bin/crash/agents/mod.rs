@@ -100,14 +100,15 @@ impl Attack {
             let mut rng = Rng::with_seed(seed);
             let (size, name) = (rng.usize(0..Scenario::SIZES), scenario.as_str());
             let subject = |kind: &str| {
-                let name = format!("{name}-{}-{worker}-{seed}{kind}", std::process::id());
+                // Nothing that a script could take for the tag of a call.
+                let name = format!("{name}_{}_{worker}_{seed}{kind}", std::process::id());
                 subject(Draw { worker, scenario, size, name })
             };
             let known = lock(&board.undisturbed).get(&(scenario, size)).cloned();
             let undisturbed = match known {
                 Some(known) => known,
                 None => {
-                    let measured = measure(subject("-undisturbed")?).await;
+                    let measured = measure(subject("_undisturbed")?).await;
                     let measured = measured.with_context(|| format!("{name} without kills"))?;
                     lock(&board.undisturbed).entry((scenario, size)).or_insert(measured).clone()
                 }

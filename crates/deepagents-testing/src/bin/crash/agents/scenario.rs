@@ -6,7 +6,7 @@ use Operation::{Delegate, Look, Pay, Put, Send, Steal};
 /// A kind of work that is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scenario {
-    /// The main agent alone.
+    /// The main agent alone: with calls, with files and decisions, with compaction.
     Main,
     /// One sub-agent.
     Child,
@@ -63,11 +63,11 @@ impl Scenario {
         Self::ALL.into_iter().find(|scenario| scenario.as_str() == name)
     }
 
-    /// What its agents do; a greater size is more of it.
+    /// What its agents do; a greater size is more of it, or something else.
     pub(crate) fn plan(self, size: usize) -> Plan {
         let n = size + 2;
         match self {
-            Self::Main => Plan::new([work(n), vec![vec![Send; n]]].concat()),
+            Self::Main => alone(size),
             Self::Child => {
                 Plan::new(vec![vec![Send], vec![Delegate("c1")], vec![Send]]).agent(("c1", "worker", MAIN), work(n))
             }
@@ -105,6 +105,19 @@ impl Scenario {
 fn work(turns: usize) -> Vec<Vec<Operation>> {
     let kinds = [vec![Send], vec![Send, Look, Put, Send], vec![Put, Send]];
     kinds.into_iter().cycle().take(turns).collect()
+}
+
+/// The main agent with all that sub-agents do as well, in turn.
+fn alone(size: usize) -> Plan {
+    match size {
+        0 => Plan::new([work(4), vec![vec![Send; 3]]].concat()),
+        1 => {
+            let decided = vec![vec![Pay, Send], vec![Steal]];
+            let plan = Plan::new([changes("/main.md", 4), decided, changes("/work/more.md", 2)].concat());
+            Plan { files: FilesIn::Disk, ..plan }
+        }
+        _ => Plan { compacts: true, ..Plan::new(vec![vec![Send]; 9]) },
+    }
 }
 
 /// A file that is made and changed so often, with something outside done in between.
