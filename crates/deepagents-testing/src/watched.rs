@@ -11,6 +11,9 @@ use futures_core::future::BoxFuture;
 
 /// What is told of what a journal has written.
 pub trait Watch: Send + Sync + 'static {
+    /// Records are about to be appended.
+    fn appending(&self) {}
+
     /// Records were appended, which took so long.
     ///
     /// # Errors
@@ -52,6 +55,7 @@ impl<W: Watch> Journal for Watched<W> {
         records: Vec<Record>,
     ) -> BoxFuture<'a, Result<Appended, JournalError>> {
         Box::pin(async move {
+            self.watch.appending();
             let started = Instant::now();
             let appended = self.journal.append(thread, fence, expected, records).await?;
             self.watch.appended(appended, started.elapsed())?;

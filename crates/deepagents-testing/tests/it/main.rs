@@ -8,6 +8,7 @@
 )]
 
 mod checkpoint_list;
+mod crash;
 mod layers;
 mod source;
 mod tidy;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use deepagents_core::journal::Journal;
+use deepagents_core::store::Store;
 use deepagents_persist::{DatabaseError, Postgres, Sqlite};
 
 #[derive(Clone)]
@@ -32,12 +33,30 @@ impl Place {
         }
     }
 
-    pub(crate) async fn open(&self) -> Result<Arc<dyn Journal>> {
+    /// A place of its own for one of several that work at the same time, where they would be in each other's way.
+    pub(crate) fn of_worker(&self, worker: usize) -> Self {
         match self {
-            Self::Sqlite(path) => Ok(Arc::new(Sqlite::open(path).await?)),
+            Self::Sqlite(path) => Self::Sqlite(path.with_extension(format!("{worker}.db"))),
+            Self::Postgres { .. } => self.clone(),
+        }
+    }
+
+    pub(crate) async fn open(&self) -> Result<Arc<dyn Journal>> {
+        Ok(self.open_with_store().await?.0)
+    }
+
+    pub(crate) async fn open_with_store(&self) -> Result<(Arc<dyn Journal>, Arc<dyn Store>)> {
+        match self {
+            Self::Sqlite(path) => {
+                let database = Arc::new(Sqlite::open(path).await?);
+                Ok((database.clone(), database))
+            }
             Self::Postgres { url, .. } => loop {
                 match Postgres::options().schema("crash").connections(2).connect(url).await {
-                    Ok(database) => return Ok(Arc::new(database)),
+                    Ok(database) => {
+                        let database = Arc::new(database);
+                        return Ok((database.clone(), database));
+                    }
                     // A server that was killed mends itself before it takes anybody in.
                     Err(DatabaseError::Unavailable { .. }) => tokio::time::sleep(Duration::from_millis(50)).await,
                     Err(other) => return Err(other.into()),

@@ -1,7 +1,8 @@
 //! Kills runs and looks whether anything was lost or done twice.
 //!
 //! ```text
-//! crash --kills N [--postgres URL [--server FOLDER]]
+//! crash --kills N [--scenario NAME]... [--seed SEED] [--postgres URL [--server FOLDER]]
+//! crash --kills N [--scenario NAME]... [--seed SEED] --program PATH
 //! ```
 //!
 //! A run of 40 turns with 5 tools each is killed at random moments and resumed, until it was killed so often; runs that
@@ -10,24 +11,34 @@
 //! the server is killed too, at every fourth kill. At the end a run is frozen past its lease: when it wakes up it must
 //! write nothing.
 //!
-//! Exits with 1 and the reason when a promise is broken.
+//! After that, runs of the scenarios are killed and resumed, so often each: agents with sub-agents side by side, nested,
+//! changing files, being compacted, waiting for a person. `--scenario` takes these alone, and `--seed` makes one trial
+//! of each, the one that a failure named.
+//!
+//! With `--program` it is `deepagents run` that is killed and resumed, with a scripted model server of this program.
+//!
+//! Exits with 1 and the reasons when a promise is broken.
 #![allow(clippy::print_stdout, reason = "a program's output")]
 
+mod agents;
 mod database;
 mod frozen;
 mod trial;
 mod watch;
 
 use std::io::{Write, stderr};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
+use agents::{Attack, Order, Scenario, Tallies, Tally};
 use database::Place;
 use trial::Trial;
 
-const USAGE: &str = "usage: crash --kills N [--postgres URL [--server FOLDER]]";
+const USAGE: &str = "usage: crash --kills N [--scenario NAME]... [--seed SEED] \
+                     [--program PATH | --postgres URL [--server FOLDER]]";
 
 fn main() -> ExitCode {
     match crash() {
@@ -43,19 +54,33 @@ fn main() -> ExitCode {
 fn crash() -> Result<()> {
     let mut args = std::env::args().skip(1);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let (mut kills, mut url, mut server) = (None, None, None);
+    let (mut kills, mut url, mut server, mut seed, mut program) = (None, None, None, None, None);
+    let mut scenarios = Vec::new();
     while let Some(arg) = args.next() {
         let mut value = || args.next().with_context(|| format!("{arg} needs a value"));
         match arg.as_str() {
-            // What this program starts itself: the run that is killed.
+            // What this program starts itself: the runs that are killed.
             "run" => {
                 let (place, thread, folder, lease) = (value()?, value()?, value()?, value()?);
                 let lease = Duration::from_millis(lease.parse()?);
                 return runtime.block_on(trial::run(&Place::parse(&place), &thread, folder.as_ref(), lease));
             }
+            "act" => {
+                let order: Order = serde_json::from_str(&value()?)?;
+                println!("{}", serde_json::to_string(&runtime.block_on(order.obey())?)?);
+                return Ok(());
+            }
             "--kills" => kills = Some(value()?.parse::<u32>()?),
             "--postgres" => url = Some(value()?),
             "--server" => server = Some(value()?),
+            "--program" => program = Some(PathBuf::from(value()?)),
+            "--seed" => seed = Some(value()?.parse::<u64>()?),
+            "--scenario" => {
+                let name = value()?;
+                let known = Scenario::ALL.map(Scenario::as_str).join(", ");
+                scenarios
+                    .push(Scenario::parse(&name).with_context(|| format!("no scenario `{name}`; there are {known}"))?);
+            }
             "-h" | "--help" => {
                 println!("{USAGE}");
                 return Ok(());
@@ -63,30 +88,77 @@ fn crash() -> Result<()> {
             other => bail!("there is no `{other}`; {USAGE}"),
         }
     }
-    let kills = kills.context(USAGE)?;
+    let kills = if seed.is_some() { kills.unwrap_or(0) } else { kills.context(USAGE)? };
     let folder = tempfile::tempdir()?;
     let place = match url {
         Some(url) => Place::Postgres { url, server: server.map(Into::into) },
         None => Place::Sqlite(folder.path().join("threads.db")),
     };
-    let started = Instant::now();
     runtime.block_on(async {
-        let mut trial = Trial::new(place.clone(), folder.path().to_owned());
-        trial.kill_often(kills).await?;
-        frozen::check(&place, folder.path()).await?;
-        let seen = trial.seen();
-        println!(
-            "{kills} kills, {} of the server, over {} runs in {:.1} s: {} appends acknowledged and none lost, {} calls \
-             finished and none run again, {} calls in flight at a kill of which {} were made again; a frozen run wrote \
-             nothing",
-            seen.server_kills,
-            seen.runs,
-            started.elapsed().as_secs_f64(),
-            seen.appends,
-            seen.finished,
-            seen.in_doubt,
-            seen.repeated,
-        );
-        Ok(())
+        let started = Instant::now();
+        if let Some(program) = program {
+            if scenarios.is_empty() {
+                scenarios = Scenario::OF_PROGRAM.to_vec();
+            }
+            let attack = Attack { scenarios, kills, seed, report: |line| println!("{line}") };
+            return sum_up(&attack.program(&program, folder.path()).await?, started);
+        }
+        if scenarios.is_empty() && seed.is_none() {
+            kill_one_agent(&place, folder.path(), kills).await?;
+        }
+        if scenarios.is_empty() {
+            scenarios = Scenario::ALL.to_vec();
+        }
+        let attack = Attack { scenarios, kills, seed, report: |line| println!("{line}") };
+        sum_up(&attack.library(&place, folder.path()).await?, started)
     })
+}
+
+/// Kills long runs of one agent, and freezes one.
+async fn kill_one_agent(place: &Place, folder: &Path, kills: u32) -> Result<()> {
+    let started = Instant::now();
+    let mut trial = Trial::new(place.clone(), folder.to_owned());
+    trial.kill_often(kills).await?;
+    frozen::check(place, folder).await?;
+    let seen = trial.seen();
+    println!(
+        "{kills} kills, {} of the server, over {} runs in {:.1} s: {} appends acknowledged and none lost, {} calls \
+         finished and none run again, {} calls in flight at a kill of which {} were made again; a frozen run wrote \
+         nothing",
+        seen.server_kills,
+        seen.runs,
+        started.elapsed().as_secs_f64(),
+        seen.appends,
+        seen.finished,
+        seen.in_doubt,
+        seen.repeated,
+    );
+    Ok(())
+}
+
+/// Tells what came of the trials; an error if any of them failed.
+fn sum_up(tallies: &Tallies, started: Instant) -> Result<()> {
+    for (scenario, tally) in tallies {
+        println!(
+            "{:12} {:4} trials, {:5} kills, {} failures",
+            scenario.as_str(),
+            tally.trials,
+            tally.kills,
+            tally.failures
+        );
+    }
+    let sum = |number: fn(&Tally) -> u32| tallies.values().map(number).sum::<u32>();
+    let failures = sum(|tally| tally.failures);
+    let failed = tallies.iter().filter(|(_, tally)| tally.failures > 0);
+    let failed: Vec<String> =
+        failed.map(|(scenario, tally)| format!("{} {}", scenario.as_str(), tally.failures)).collect();
+    let by_scenario = if failed.is_empty() { String::new() } else { format!(" ({})", failed.join(", ")) };
+    println!(
+        "{} trials, {} kills, {failures} failures{by_scenario} in {:.1} s",
+        sum(|tally| tally.trials),
+        sum(|tally| tally.kills),
+        started.elapsed().as_secs_f64()
+    );
+    ensure!(failures == 0, "promises were broken");
+    Ok(())
 }

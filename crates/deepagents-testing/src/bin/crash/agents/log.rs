@@ -1,0 +1,88 @@
+//! What a log holds of the calls and the spending of all agents, read off the JSON of its records: how the records of a
+//! sub-agent are kept inside of others does not matter.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result, ensure};
+use deepagents_core::journal::Journal;
+use serde_json::Value;
+
+/// What is known from a log.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    /// Calls that began, by tag.
+    pub(crate) started: BTreeSet<String>,
+    /// Results, by tag.
+    pub(crate) finished: BTreeMap<String, String>,
+    /// What the main agent and all below it have spent, as the last step has it.
+    pub(crate) spent: Option<Spending>,
+}
+
+/// What was spent, as far as it is compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Spending {
+    pub(crate) model_calls: u64,
+    pub(crate) output: u64,
+}
+
+impl Log {
+    pub(crate) async fn read(journal: &dyn Journal, thread: &str) -> Result<Self> {
+        let end = journal.load(thread, None).await?.end;
+        let entries = journal.read(thread, 0..end).await?;
+        ensure!(entries.len() as u64 == end, "the log has {} records and ends at {end}", entries.len());
+        let mut log = Self::default();
+        for entry in entries {
+            let record = serde_json::to_value(&entry.record)?;
+            if kind(&record) == Some("step") {
+                log.spent = spending(&record).or(log.spent);
+            }
+            log.take(&record)?;
+        }
+        Ok(log)
+    }
+
+    /// Calls that have no result.
+    pub(crate) fn in_doubt(&self) -> impl Iterator<Item = &String> {
+        self.started.iter().filter(|tag| !self.finished.contains_key(*tag))
+    }
+
+    fn take(&mut self, record: &Value) -> Result<()> {
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+        match kind(record) {
+            Some("tool_started") => {
+                self.started.insert(text(record.get("wire_id")).context("a call without an id")?);
+            }
+            Some("tool_finished") => {
+                let message = record.get("message").context("a result without a message")?;
+                let tag = text(message.get("call_id")).context("a result without an id")?;
+                let before = self.finished.insert(tag.clone(), message.to_string());
+                ensure!(before.is_none(), "call {tag} has two results in the log");
+            }
+            // What these change and decide is of no interest, and no record is inside of it.
+            Some("update" | "state_updated" | "step") => {}
+            _ => {
+                let Value::Object(fields) = record else { return Ok(()) };
+                fields.values().try_for_each(|field| self.take_inner(field))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_inner(&mut self, value: &Value) -> Result<()> {
+        match value {
+            Value::Object(_) => self.take(value),
+            Value::Array(values) => values.iter().try_for_each(|value| self.take_inner(value)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn kind(record: &Value) -> Option<&str> {
+    record.get("record")?.as_str()
+}
+
+fn spending(step: &Value) -> Option<Spending> {
+    let spent = step.pointer("/machine/ledger/spent")?;
+    let number = |at: &str| spent.pointer(at).and_then(Value::as_u64).unwrap_or(0);
+    Some(Spending { model_calls: number("/model_calls"), output: number("/usage/output") })
+}

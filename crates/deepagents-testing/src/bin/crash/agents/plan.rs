@@ -1,0 +1,147 @@
+//! What the agents of a scenario do, turn by turn.
+
+use super::script::{Tag, report};
+
+/// The agents of a scenario, the main one first.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) agents: Vec<AgentPlan>,
+    pub(crate) files: FilesIn,
+    /// Whether conversations are compacted after a few messages.
+    pub(crate) compacts: bool,
+    /// Whether what takes effect outside is a line in a file, and looking is reading it.
+    pub(crate) in_files: bool,
+}
+
+/// One agent. Several agents may be of one kind: they differ by their task alone.
+#[derive(Clone, Debug)]
+pub(crate) struct AgentPlan {
+    pub(crate) name: &'static str,
+    pub(crate) kind: &'static str,
+    /// The kind of agent that delegates to it; none for the main one.
+    pub(crate) above: Option<&'static str>,
+    pub(crate) turns: Vec<Vec<Operation>>,
+}
+
+/// One call of a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    /// Something outside is done that must not be done twice.
+    Send,
+    /// Something outside is done that may be done twice under the same key.
+    Put,
+    /// Something is looked at.
+    Look,
+    /// Something that a person approves before it is done.
+    Pay,
+    /// Something that a person rejects.
+    Steal,
+    /// A file is made.
+    Write { path: String, text: String },
+    /// A part of a file is replaced.
+    Edit { path: String, old: String, new: String },
+    /// A file is read, to see whether a change of it took effect.
+    Read { path: String },
+    /// Another agent is given its task.
+    Delegate(&'static str),
+}
+
+/// Where files are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum FilesIn {
+    #[default]
+    State,
+    Disk,
+    Store,
+}
+
+/// The kind of the main agent.
+pub(crate) const MAIN: &str = "main";
+
+impl Plan {
+    /// The main agent alone.
+    pub(crate) fn new(turns: Vec<Vec<Operation>>) -> Self {
+        let main = AgentPlan { name: MAIN, kind: MAIN, above: None, turns };
+        Self { agents: vec![main], files: FilesIn::default(), compacts: false, in_files: false }
+    }
+
+    /// Adds an agent below one of a kind.
+    pub(crate) fn agent(
+        mut self,
+        (name, kind, above): (&'static str, &'static str, &'static str),
+        turns: Vec<Vec<Operation>>,
+    ) -> Self {
+        self.agents.push(AgentPlan { name, kind, above: Some(above), turns });
+        self
+    }
+
+    /// The same work with the tools for files.
+    pub(crate) fn in_files(mut self) -> Self {
+        self.in_files = true;
+        self
+    }
+
+    /// The result of a call that is done, where there is only one.
+    pub(crate) fn result(&self, operation: &Operation, tag: &Tag) -> Option<String> {
+        match operation {
+            Operation::Delegate(name) => Some(report(name)),
+            operation if !self.in_files && operation.is_noted() => Some(format!("done {tag}")),
+            _ => None,
+        }
+    }
+
+    /// Whether a call that is done leaves a line.
+    pub(crate) fn is_noted(&self, operation: &Operation) -> bool {
+        operation.is_noted() && !(self.in_files && *operation == Operation::Look)
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<&AgentPlan> {
+        self.agents.iter().find(|agent| agent.name == name)
+    }
+
+    /// The kinds below a kind, each once.
+    pub(crate) fn kinds_below(&self, above: &str) -> Vec<&'static str> {
+        let mut kinds: Vec<&'static str> = Vec::new();
+        for agent in self.agents.iter().filter(|agent| agent.above == Some(above)) {
+            if !kinds.contains(&agent.kind) {
+                kinds.push(agent.kind);
+            }
+        }
+        kinds
+    }
+
+    /// All paths that agents write.
+    pub(crate) fn paths(&self) -> Vec<&str> {
+        let operations = self.agents.iter().flat_map(|agent| agent.turns.iter().flatten());
+        let mut paths: Vec<&str> = operations.filter_map(Operation::path).collect();
+        paths.sort_unstable();
+        paths.dedup();
+        paths
+    }
+}
+
+impl Operation {
+    pub(crate) fn write(path: &str, text: impl Into<String>) -> Self {
+        Self::Write { path: path.to_owned(), text: text.into() }
+    }
+
+    pub(crate) fn edit(path: &str, old: impl Into<String>, new: impl Into<String>) -> Self {
+        Self::Edit { path: path.to_owned(), old: old.into(), new: new.into() }
+    }
+
+    pub(crate) fn path(&self) -> Option<&str> {
+        match self {
+            Self::Write { path, .. } | Self::Edit { path, .. } | Self::Read { path } => Some(path),
+            Self::Send | Self::Put | Self::Look | Self::Pay | Self::Steal | Self::Delegate(_) => None,
+        }
+    }
+
+    fn is_noted(&self) -> bool {
+        matches!(self, Self::Send | Self::Put | Self::Look | Self::Pay | Self::Steal)
+    }
+
+    /// Whether a resumed run may do it again.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        matches!(self, Self::Put | Self::Look)
+    }
+}

@@ -1,0 +1,196 @@
+//! The program itself as what is killed: `deepagents run` and `deepagents run --resume`, with a scripted model server.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use deepagents_core::agent::Agent;
+use deepagents_core::journal::{Journal, RunStatus, ThreadInfo, ThreadQuery};
+use deepagents_core::message::Messages;
+use deepagents_models::scripted::ScriptedModel;
+use deepagents_persist::Sqlite;
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+use super::log::Log;
+use super::notes::Note;
+use super::plan::{MAIN, Operation, Plan};
+use super::scenario::Scenario;
+use super::script::task;
+use super::server::Server;
+use super::trial::{Exit, HANGS, Kill, Measured, Subject};
+
+/// What the program says when nobody is left to decide.
+const WAITS: &str = "the input ended before";
+
+/// Runs of the program in a directory of their own.
+pub(crate) struct Program {
+    program: PathBuf,
+    folder: PathBuf,
+    plan: Plan,
+    asks: bool,
+    server: Option<Server>,
+    /// How many lines of each agent's file were seen.
+    seen: BTreeMap<&'static str, usize>,
+}
+
+impl Program {
+    pub(crate) fn new(program: &Path, folder: &Path, scenario: Scenario, size: usize) -> Result<Self> {
+        let plan = scenario.program_plan(size);
+        let plan = plan.with_context(|| format!("the program has no scenario `{}`", scenario.as_str()))?;
+        let agents = folder.join("root/.deepagents/agents");
+        std::fs::create_dir_all(&agents)?;
+        std::fs::create_dir_all(folder.join("home"))?;
+        std::fs::write(
+            agents.join("worker.md"),
+            "---\ndescription: Does the part of a worker.\n---\nYou are a worker.\n",
+        )?;
+        for agent in &plan.agents {
+            std::fs::write(folder.join(format!("root/{}.md", agent.name)), "END\n")?;
+        }
+        let (program, folder, asks) = (program.to_owned(), folder.to_owned(), scenario == Scenario::Approval);
+        Ok(Self { program, folder, plan, asks, server: None, seen: BTreeMap::new() })
+    }
+
+    async fn server(&mut self) -> Result<&Server> {
+        if self.server.is_none() {
+            self.server = Some(Server::start(self.plan.clone()).await?);
+        }
+        self.server.as_ref().context("the server was just started")
+    }
+
+    async fn journal(&self) -> Result<Arc<Sqlite>> {
+        Ok(Arc::new(Sqlite::open(self.folder.join("threads.db")).await?))
+    }
+
+    /// The thread, once there is one.
+    async fn thread(&self) -> Result<Option<ThreadInfo>> {
+        let mut threads = self.journal().await?.threads().list(&ThreadQuery::default()).await?;
+        ensure!(threads.len() < 2, "there are {} threads", threads.len());
+        Ok(threads.pop())
+    }
+
+    async fn command(&mut self) -> Result<Command> {
+        let thread = self.thread().await?;
+        let address = self.server().await?.next_process();
+        let mut command = Command::new(&self.program);
+        command.env_clear().env("HOME", self.folder.join("home"));
+        command.args(["run", "--model", "test-model", "--max-turns", "10000", "--no-memory", "--no-skills"]);
+        command.arg("--base-url").arg(address).arg("--root").arg(self.folder.join("root"));
+        command.arg("--db").arg(self.folder.join("threads.db"));
+        if self.asks {
+            command.args(["--approve", "ask"]);
+        }
+        if let Some(thread) = &thread {
+            command.args(["--resume", &thread.id]);
+        }
+        if thread.is_none_or(|thread| thread.status == RunStatus::Empty) {
+            command.arg(task(MAIN));
+        }
+        Ok(command)
+    }
+
+    /// The lines that agents have written since this was called last.
+    fn effects(&mut self) -> Result<Vec<Note>> {
+        let mut notes = Vec::new();
+        for agent in &self.plan.agents {
+            let text = std::fs::read_to_string(self.folder.join(format!("root/{}.md", agent.name)))?;
+            let lines: Vec<&str> = text.lines().filter(|line| *line != "END").collect();
+            let seen = self.seen.insert(agent.name, lines.len()).unwrap_or(0);
+            ensure!(seen <= lines.len(), "{}.md lost what was written", agent.name);
+            let effect = |tag: &&str| Note::Effect { tag: (*tag).to_owned(), key: String::new() };
+            notes.extend(lines.iter().skip(seen).map(effect));
+        }
+        Ok(notes)
+    }
+}
+
+impl Subject for Program {
+    fn plan(&self) -> Plan {
+        self.plan.clone()
+    }
+
+    async fn process(&mut self, kill: Kill, decides: bool) -> Result<Exit> {
+        if self.thread().await?.is_some_and(|thread| thread.status == RunStatus::Ended) {
+            // It was killed when nothing was left to do.
+            return Ok(Exit::Ended(Measured::default()));
+        }
+        let mut command = self.command().await?;
+        let started = Instant::now();
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .context("the program could not be started")?;
+        if let (Some(mut input), true) = (child.stdin.take(), decides) {
+            // A process that has ended reads nothing.
+            let _ = input.write_all("y\n".repeat(1_000).as_bytes()).await;
+        }
+        let limit = if let Kill::After(time) = kill { time } else { HANGS };
+        let in_time = tokio::time::timeout(limit, child.wait()).await.is_ok();
+        ensure!(in_time || matches!(kill, Kill::After(_)), "the run hangs");
+        if !in_time {
+            child.start_kill()?;
+        }
+        let output = child.wait_with_output().await?;
+        let whole = started.elapsed();
+        let first = self.server().await?.first().map_or(whole, |first| first - started);
+        let effects = self.effects()?;
+        let killed = output.status.code().is_none().then_some(Note::Killed);
+        self.server().await?.add(effects.into_iter().chain(killed));
+        let errors = String::from_utf8_lossy(&output.stderr);
+        match output.status.code() {
+            Some(0) => Ok(Exit::Ended(Measured { moments: 0, start: first, work: whole - first })),
+            Some(1) if self.asks && errors.contains(WAITS) => Ok(Exit::Waits),
+            Some(code) => bail!("the program ended with {code}: {}", errors.trim()),
+            None => Ok(Exit::Killed),
+        }
+    }
+
+    async fn evidence(&mut self) -> Result<(Log, Vec<Note>)> {
+        let notes = self.server().await?.notes();
+        let Some(thread) = self.thread().await? else { return Ok((Log::default(), notes)) };
+        Ok((Log::read(&*self.journal().await?, &thread.id).await?, notes))
+    }
+
+    async fn end(&mut self) -> Result<(Messages, BTreeMap<String, String>)> {
+        let thread = self.thread().await?.context("there is no thread")?;
+        ensure!(thread.status == RunStatus::Ended, "the thread is {:?}", thread.status);
+        let journal = self.journal().await?;
+        journal.check().await?;
+        // Any agent reads the conversation of a thread.
+        let reader = Agent::builder(ScriptedModel::new([])).journal(journal).build()?;
+        let messages = reader.state(&thread.id).await?.messages().clone();
+        // A change whose outcome is unknown is not made again, so that files may differ from those of another run.
+        Ok((messages, BTreeMap::new()))
+    }
+
+    async fn forget(&mut self) -> Result<()> {
+        Ok(std::fs::remove_dir_all(&self.folder)?)
+    }
+}
+
+impl Scenario {
+    /// What the program's agents do in a scenario, if it has it: each looks at its file before it adds a line.
+    fn program_plan(self, size: usize) -> Option<Plan> {
+        use Operation::{Delegate, Look, Send};
+        let work = |lines: usize| vec![[vec![Look], vec![Send]]; lines].concat();
+        let n = size + 2;
+        let main = |first: Vec<Operation>| Plan::new([work(1), vec![first], work(1)].concat());
+        let plan = match self {
+            Self::Main => Plan::new(work(2 * n)),
+            Self::Child => main(vec![Delegate("c1")]).agent(("c1", "worker", MAIN), work(n)),
+            Self::Parallel | Self::Approval => main(vec![Delegate("c1"), Delegate("c2"), Delegate("c3")])
+                .agent(("c1", "worker", MAIN), work(n))
+                .agent(("c2", "worker", MAIN), work(2))
+                .agent(("c3", "general-purpose", MAIN), work(n)),
+            Self::Nested | Self::StateFiles | Self::DiskFiles | Self::StoreFiles | Self::Compaction => return None,
+        };
+        Some(plan.in_files())
+    }
+}

@@ -1,0 +1,142 @@
+//! One trial: a run that is killed and resumed until it ends.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use deepagents_core::message::Messages;
+use fastrand::Rng;
+
+use super::check::Known;
+use super::log::Log;
+use super::notes::Note;
+use super::plan::Plan;
+
+/// Kills of one trial, at least and at most.
+const KILLS: RangeInclusive<u32> = 3..=8;
+/// More than a process needs in any circumstances.
+pub(crate) const HANGS: Duration = Duration::from_secs(60);
+
+/// What is killed in a trial: processes that go on with one thread.
+pub(crate) trait Subject {
+    /// What its agents do.
+    fn plan(&self) -> Plan;
+
+    /// Starts a process and kills it or waits for its end. `decides` says whether what waits for a decision gets one.
+    async fn process(&mut self, kill: Kill, decides: bool) -> Result<Exit>;
+
+    /// What the processes so far have left.
+    async fn evidence(&mut self) -> Result<(Log, Vec<Note>)>;
+
+    /// What the main agent was told and said, and the files, once the run has ended.
+    async fn end(&mut self) -> Result<(Messages, BTreeMap<String, String>)>;
+
+    /// Leaves nothing behind, so that the thousandth trial is as quick as the first.
+    async fn forget(&mut self) -> Result<()>;
+}
+
+/// When a process is killed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kill {
+    /// By itself.
+    AtMoment(u64),
+    /// From outside.
+    After(Duration),
+    Never,
+}
+
+/// What became of a process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Exit {
+    Killed,
+    /// The run waits for decisions.
+    Waits,
+    Ended(Measured),
+}
+
+/// What a process took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Measured {
+    /// Moments at which it could have died by itself, if it can.
+    pub(crate) moments: u64,
+    /// From the start of the process to that of the work.
+    pub(crate) start: Duration,
+    pub(crate) work: Duration,
+}
+
+/// What a run without kills is like.
+#[derive(Clone, Debug)]
+pub(crate) struct Undisturbed {
+    measured: Measured,
+    files: BTreeMap<String, String>,
+}
+
+/// One trial.
+pub(crate) struct Trial<S> {
+    pub(crate) subject: S,
+    rng: Rng,
+    known: Known,
+    pub(crate) kills: u32,
+}
+
+/// Runs to the end without a kill.
+pub(crate) async fn measure(mut subject: impl Subject) -> Result<Undisturbed> {
+    let Exit::Ended(measured) = subject.process(Kill::Never, true).await? else { bail!("it did not come to its end") };
+    let files = subject.end().await?.1;
+    subject.forget().await?;
+    Ok(Undisturbed { measured, files })
+}
+
+impl<S: Subject> Trial<S> {
+    pub(crate) fn new(subject: S, rng: Rng) -> Self {
+        Self { subject, rng, known: Known::default(), kills: 0 }
+    }
+
+    /// Kills and resumes until the run ends, and looks at what it came to.
+    pub(crate) async fn run(&mut self, undisturbed: &Undisturbed) -> Result<()> {
+        let planned = self.rng.u32(KILLS);
+        let mut waits = false;
+        loop {
+            let kill = if self.kills < planned { self.draw(planned, &undisturbed.measured) } else { Kill::Never };
+            let decides = waits || self.rng.bool();
+            waits = match self.subject.process(kill, decides).await? {
+                Exit::Killed => {
+                    self.kills += 1;
+                    self.check(true).await.with_context(|| format!("after kill {}", self.kills))?;
+                    false
+                }
+                Exit::Waits => {
+                    ensure!(!decides, "the run waits for what was decided");
+                    self.check(false).await.context("while it waits")?;
+                    true
+                }
+                Exit::Ended(_) => break,
+            };
+        }
+        self.check(false).await?;
+        let (messages, files) = self.subject.end().await?;
+        let (log, notes) = self.subject.evidence().await?;
+        self.known.check_end(&self.subject.plan(), &log, &notes, &messages)?;
+        for (path, text) in &undisturbed.files {
+            let found = files.get(path);
+            ensure!(found == Some(text), "{path} should hold {text:?} and holds {found:?}");
+        }
+        Ok(())
+    }
+
+    /// Half of the kills are at moments that can be found again, half of them just happen.
+    fn draw(&mut self, planned: u32, Measured { moments, start, work }: &Measured) -> Kill {
+        // On the average, processes that are killed come as far as to leave something to the last one.
+        if *moments > 0 && self.rng.bool() {
+            return Kill::AtMoment(self.rng.u64(0..=moments * 3 / 2 / u64::from(planned)));
+        }
+        let work = *work * 3 / 2 / planned;
+        Kill::After(start.mul_f64(0.5 + self.rng.f64() / 2.0) + work.mul_f64(self.rng.f64()))
+    }
+
+    async fn check(&mut self, killed: bool) -> Result<()> {
+        let (log, notes) = self.subject.evidence().await?;
+        self.known.check(&self.subject.plan(), &log, &notes, killed)
+    }
+}
