@@ -16,8 +16,6 @@ use super::script::{Tag, is_unknown, report};
 pub(crate) struct Known {
     /// Results that the log had, and how often their calls had taken effect when it had them first.
     finished: BTreeMap<String, (String, usize)>,
-    /// At how many kills a call was in flight.
-    in_doubt: BTreeMap<String, usize>,
 }
 
 /// The keys that each call took effect under.
@@ -33,7 +31,7 @@ fn effects(notes: &[Note]) -> BTreeMap<&str, Vec<&str>> {
 
 impl Known {
     /// Looks at what a process has left: calls that finished stay so, and none was made that must not have been.
-    pub(crate) fn check(&mut self, plan: &Plan, log: &Log, notes: &[Note], killed: bool) -> Result<()> {
+    pub(crate) fn check(&mut self, plan: &Plan, log: &Log, notes: &[Note]) -> Result<()> {
         let effects = effects(notes);
         for tag in effects.keys() {
             ensure!(log.started.contains(*tag), "call {tag} took effect, and the log does not know of it");
@@ -47,82 +45,79 @@ impl Known {
             let (_, then) = self.finished.entry(tag.clone()).or_insert_with(|| (text.clone(), now));
             ensure!(*then == now, "call {tag} had finished and was made again");
         }
-        for tag in log.in_doubt().filter(|_| killed) {
-            *self.in_doubt.entry(tag.clone()).or_default() += 1;
-        }
         for (tag, keys) in effects {
             let operation = operation(plan, tag)?;
-            let kills = self.in_doubt.get(tag).copied().unwrap_or(0);
-            let most = if operation.is_repeatable() { 1 + kills } else { 1 };
+            let times = log.in_doubt.get(tag).copied().unwrap_or(0);
+            let most = if operation.is_repeatable() { 1 + times } else { 1 };
             ensure!(keys.len() <= most, "call {tag} took effect {} times", keys.len());
             ensure!(*operation != Operation::Steal, "call {tag} was made, and a person had not approved it");
             ensure!(keys.iter().all(|key| keys.first() == Some(key)), "call {tag} had several keys: {keys:?}");
         }
         check_order(plan, notes)
     }
+}
 
-    /// Looks at what the run came to.
-    pub(crate) fn check_end(&self, plan: &Plan, log: &Log, notes: &[Note], messages: &Messages) -> Result<()> {
-        deepagents_models::scripted::check_history(messages)?;
-        ensure!(
-            messages.last().is_some_and(|message| message.text() == report(MAIN)),
-            "the main agent did not come to its end"
-        );
-        let shown = shown(notes)?;
-        let effects = effects(notes);
-        for tag in effects.keys() {
-            ensure!(shown.contains_key(*tag), "call {tag} took effect, and nobody was told of its result");
-        }
-        for tag in shown.keys() {
-            ensure!(log.finished.contains_key(*tag), "the log lacks the result of call {tag}, which was shown");
-        }
-        for agent in &plan.agents {
-            self.check_results(plan, agent, &shown, &effects)?;
-        }
-        check_spending(log, notes)
+/// Looks at what the run came to.
+pub(crate) fn check_end(plan: &Plan, log: &Log, notes: &[Note], messages: &Messages) -> Result<()> {
+    deepagents_models::scripted::check_history(messages)?;
+    ensure!(
+        messages.last().is_some_and(|message| message.text() == report(MAIN)),
+        "the main agent did not come to its end"
+    );
+    let shown = shown(notes)?;
+    let effects = effects(notes);
+    for tag in effects.keys() {
+        ensure!(shown.contains_key(*tag), "call {tag} took effect, and nobody was told of its result");
     }
+    for tag in shown.keys() {
+        ensure!(log.finished.contains_key(*tag), "the log lacks the result of call {tag}, which was shown");
+    }
+    for agent in &plan.agents {
+        check_results(plan, log, agent, &shown, &effects)?;
+    }
+    check_spending(log, notes)
+}
 
-    fn check_results(
-        &self,
-        plan: &Plan,
-        agent: &AgentPlan,
-        shown: &BTreeMap<&str, &str>,
-        effects: &BTreeMap<&str, Vec<&str>>,
-    ) -> Result<()> {
-        let parsed: Vec<(Tag, &str)> = shown.iter().filter_map(|(tag, text)| Some((Tag::parse(tag)?, *text))).collect();
-        for (turn, operations) in agent.turns.iter().enumerate() {
-            for (at, operation) in operations.iter().enumerate() {
-                let name = agent.name;
-                let of = |tag: &&(Tag, &str)| tag.0.agent == name && (tag.0.turn, tag.0.at) == (turn, at);
-                let results: Vec<&(Tag, &str)> = parsed.iter().filter(of).collect();
-                ensure!(!results.is_empty(), "operation {at} of turn {turn} of {name} was never made");
-                let again = operation.path().is_some();
-                ensure!(again || results.len() == 1, "operation {at} of turn {turn} of {name} was made twice");
-                for (tag, text) in results {
-                    if is_unknown(text) {
-                        ensure!(
-                            self.in_doubt.contains_key(&tag.to_string()),
-                            "call {tag} was answered as unknown and was not"
-                        );
-                        ensure!(!operation.is_repeatable(), "call {tag} may be made again and was not");
-                        ensure!(!matches!(operation, Operation::Delegate(_)), "the work of call {tag} was given up");
-                        continue;
-                    }
-                    let result = plan.result(operation, tag);
-                    if *operation == Operation::Steal {
-                        ensure!(text.contains("Do not."), "rejected call {tag} came to: {text}");
-                        continue;
-                    }
-                    ensure!(result.as_deref().is_none_or(|result| result == *text), "call {tag} came to: {text}");
-                    if plan.is_noted(operation) {
-                        let done = effects.contains_key(tag.to_string().as_str());
-                        ensure!(done, "call {tag} came to {text:?} and had no effect");
-                    }
+fn check_results(
+    plan: &Plan,
+    log: &Log,
+    agent: &AgentPlan,
+    shown: &BTreeMap<&str, &str>,
+    effects: &BTreeMap<&str, Vec<&str>>,
+) -> Result<()> {
+    let parsed: Vec<(Tag, &str)> = shown.iter().filter_map(|(tag, text)| Some((Tag::parse(tag)?, *text))).collect();
+    for (turn, operations) in agent.turns.iter().enumerate() {
+        for (at, operation) in operations.iter().enumerate() {
+            let name = agent.name;
+            let of = |tag: &&(Tag, &str)| tag.0.agent == name && (tag.0.turn, tag.0.at) == (turn, at);
+            let results: Vec<&(Tag, &str)> = parsed.iter().filter(of).collect();
+            ensure!(!results.is_empty(), "operation {at} of turn {turn} of {name} was never made");
+            let again = operation.path().is_some();
+            ensure!(again || results.len() == 1, "operation {at} of turn {turn} of {name} was made twice");
+            for (tag, text) in results {
+                if is_unknown(text) {
+                    ensure!(
+                        log.in_doubt.contains_key(&tag.to_string()),
+                        "call {tag} was answered as unknown and was not"
+                    );
+                    ensure!(!operation.is_repeatable(), "call {tag} may be made again and was not");
+                    ensure!(!matches!(operation, Operation::Delegate(_)), "the work of call {tag} was given up");
+                    continue;
+                }
+                let result = plan.result(operation, tag);
+                if *operation == Operation::Steal {
+                    ensure!(text.contains("Do not."), "rejected call {tag} came to: {text}");
+                    continue;
+                }
+                ensure!(result.as_deref().is_none_or(|result| result == *text), "call {tag} came to: {text}");
+                if plan.is_noted(operation) {
+                    let done = effects.contains_key(tag.to_string().as_str());
+                    ensure!(done, "call {tag} came to {text:?} and had no effect");
                 }
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 fn operation<'a>(plan: &'a Plan, tag: &str) -> Result<&'a Operation> {

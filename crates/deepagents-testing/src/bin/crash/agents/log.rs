@@ -14,6 +14,9 @@ pub(crate) struct Log {
     pub(crate) started: BTreeSet<String>,
     /// Results, by tag.
     pub(crate) finished: BTreeMap<String, String>,
+    /// How often a call was in flight when a process went on with what an earlier one had left. The log alone knows it:
+    /// what a process wrote last may get there after it was killed.
+    pub(crate) in_doubt: BTreeMap<String, usize>,
     /// What the main agent and all below it have spent, as the last step has it.
     pub(crate) spent: Option<Spending>,
 }
@@ -33,17 +36,20 @@ impl Log {
         let mut log = Self::default();
         for entry in entries {
             let record = serde_json::to_value(&entry.record)?;
-            if kind(&record) == Some("step") {
-                log.spent = spending(&record).or(log.spent);
+            match kind(&record) {
+                Some("step") => log.spent = spending(&record).or(log.spent),
+                Some("run_resumed") => log.resumed(),
+                _ => {}
             }
             log.take(&record)?;
         }
         Ok(log)
     }
 
-    /// Calls that have no result.
-    pub(crate) fn in_doubt(&self) -> impl Iterator<Item = &String> {
-        self.started.iter().filter(|tag| !self.finished.contains_key(*tag))
+    fn resumed(&mut self) {
+        for tag in self.started.iter().filter(|tag| !self.finished.contains_key(*tag)) {
+            *self.in_doubt.entry(tag.clone()).or_default() += 1;
+        }
     }
 
     fn take(&mut self, record: &Value) -> Result<()> {

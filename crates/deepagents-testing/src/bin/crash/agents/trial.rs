@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use deepagents_core::message::Messages;
 use fastrand::Rng;
 
-use super::check::Known;
+use super::check::{Known, check_end};
 use super::log::Log;
 use super::notes::Note;
 use super::plan::Plan;
@@ -103,21 +103,21 @@ impl<S: Subject> Trial<S> {
             waits = match self.subject.process(kill, decides).await? {
                 Exit::Killed => {
                     self.kills += 1;
-                    self.check(true).await.with_context(|| format!("after kill {}", self.kills))?;
+                    self.check().await.with_context(|| format!("after kill {}", self.kills))?;
                     false
                 }
                 Exit::Waits => {
                     ensure!(!decides, "the run waits for what was decided");
-                    self.check(false).await.context("while it waits")?;
+                    self.check().await.context("while it waits")?;
                     true
                 }
                 Exit::Ended(_) => break,
             };
         }
-        self.check(false).await?;
+        self.check().await?;
         let (messages, files) = self.subject.end().await?;
         let (log, notes) = self.subject.evidence().await?;
-        self.known.check_end(&self.subject.plan(), &log, &notes, &messages)?;
+        check_end(&self.subject.plan(), &log, &notes, &messages)?;
         for (path, text) in &undisturbed.files {
             let found = files.get(path);
             ensure!(found == Some(text), "{path} should hold {text:?} and holds {found:?}");
@@ -135,8 +135,8 @@ impl<S: Subject> Trial<S> {
         Kill::After(start.mul_f64(0.5 + self.rng.f64() / 2.0) + work.mul_f64(self.rng.f64()))
     }
 
-    async fn check(&mut self, killed: bool) -> Result<()> {
+    async fn check(&mut self) -> Result<()> {
         let (log, notes) = self.subject.evidence().await?;
-        self.known.check(&self.subject.plan(), &log, &notes, killed)
+        self.known.check(&self.subject.plan(), &log, &notes)
     }
 }
