@@ -1,6 +1,7 @@
 //! Identities of threads, records and calls.
 
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +10,43 @@ pub type ThreadId = String;
 
 /// A place in a log: how many records were appended before it, those that have since been pruned included.
 pub type LogPosition = u64;
+
+/// The id of a run, which stays the same when another process goes on with it.
+#[derive(Clone, Debug)]
+pub(crate) struct RunId(Arc<RunIdInner>);
+
+#[derive(Debug)]
+struct RunIdInner {
+    /// Of this process' part of the run.
+    own: Arc<str>,
+    /// Of the run that it goes on with, once the thread has been read, and how often a process has gone on with it.
+    resumed: OnceLock<(Arc<str>, u32)>,
+}
+
+impl RunId {
+    pub(crate) fn new(own: impl Into<Arc<str>>) -> Self {
+        Self(Arc::new(RunIdInner { own: own.into(), resumed: OnceLock::new() }))
+    }
+
+    pub(crate) fn get(&self) -> &Arc<str> {
+        self.0.resumed.get().map_or(&self.0.own, |(id, _)| id)
+    }
+
+    /// What no other process' part of the run has.
+    pub(crate) fn own(&self) -> &str {
+        &self.0.own
+    }
+
+    /// 0 for the process that began the run, counted up by each that goes on with it.
+    pub(crate) fn attempt(&self) -> u32 {
+        self.0.resumed.get().map_or(0, |(_, attempt)| *attempt)
+    }
+
+    pub(crate) fn resume(&self, id: &str, attempt: u32) {
+        // Set once: a process reads the thread of a run once.
+        let _ = self.0.resumed.set((id.into(), attempt));
+    }
+}
 
 /// Our own identity of a call: which agent, which turn of its thread, which call of the turn. Providers repeat their
 /// ids; this one is unique within a thread and stays the same over a resume.

@@ -53,9 +53,9 @@ impl ToolContext {
         let mut resumed = None;
         if let Some(left) = self.take_left(&label).filter(ChildLog::has_begun) {
             path = left.path.clone().into();
-            let (uncounted, thread) = (left.uncounted(), shared.thread.as_deref().unwrap_or_default());
+            let thread = shared.thread.as_deref().unwrap_or_default();
             let (replay, began_with) = left.replay(thread, agent.schema().clone()).map_err(ToolError::fatal)?;
-            resumed = Some((replay, uncounted));
+            resumed = Some(replay);
             given = began_with;
         }
         let below = Below {

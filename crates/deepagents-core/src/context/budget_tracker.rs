@@ -42,29 +42,16 @@ impl BudgetTracker {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Goes on from what an earlier part of the run has left. Its limits come before those that the agent has now.
-    pub(crate) fn go_on(&self, ledger: Option<&BudgetState>) {
-        let Some(ledger) = ledger else { return };
+    /// Goes on from what an earlier part of the run has left, and what agents below had spent that it did not include.
+    /// Its limits come before those that the agent has now. Agents above have counted all that for themselves.
+    pub(crate) fn go_on(&self, ledger: Option<&BudgetState>, below: &BudgetUsage) {
         let mut book = self.lock();
-        book.budget = book.given.clone().or(&ledger.budget).or(&book.budget);
-        book.deadline = deadline(&book.budget);
-        book.spent = ledger.spent;
-    }
-
-    /// Goes on as [`go_on`](Self::go_on) does, below an agent that has counted all but the last of what was spent.
-    pub(crate) fn go_on_below(&self, ledger: Option<&BudgetState>, uncounted: &BudgetUsage) {
-        self.go_on(ledger);
-        if let Some(above) = &self.above {
-            above.count(uncounted);
+        if let Some(ledger) = ledger {
+            book.budget = book.given.clone().or(&ledger.budget).or(&book.budget);
+            book.deadline = deadline(&book.budget);
+            book.spent = ledger.spent;
         }
-    }
-
-    /// Counts what an earlier process had spent, here and above.
-    pub(crate) fn count(&self, spent: &BudgetUsage) {
-        self.lock().spent += spent;
-        if let Some(above) = &self.above {
-            above.count(spent);
-        }
+        book.spent += below;
     }
 
     /// Whether anything is limited, here or above.

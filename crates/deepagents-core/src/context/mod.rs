@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::env::{Clock, Ids};
 use crate::error::Result;
 use crate::event::{EventKind, MiddlewareEvent};
-use crate::ids::CallId;
+use crate::ids::{CallId, RunId};
 use crate::journal::LogWriter;
 use crate::machine::BudgetUsage;
 use crate::message::{self, HistoryVersion, Messages, PendingCall, ToolCall};
@@ -57,7 +57,7 @@ pub struct Context {
 /// What all contexts of one agent's run have in common.
 pub(crate) struct Shared {
     pub(crate) agent: Arc<AgentDefinition>,
-    pub(crate) run: Arc<str>,
+    pub(crate) run: RunId,
     pub(crate) thread: Option<String>,
     pub(crate) path: Arc<[String]>,
     pub(crate) events: Emitter,
@@ -101,7 +101,7 @@ impl Context {
 
     /// The run.
     pub fn run_id(&self) -> &str {
-        &self.shared.run
+        self.shared.run.get()
     }
 
     /// The thread, when there is one.

@@ -1,5 +1,6 @@
 //! The logs of sub-agents whose calls have not ended: what a call that is made again goes on from.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -24,10 +25,11 @@ pub(crate) struct ChildLog {
     /// Where it was, in the form of older logs; in place of the beginning of its records.
     pub(super) paused: Option<Box<PausedChild>>,
     pub(super) records: Vec<Record>,
-    pub(super) spent: ChildUsage,
+    /// What it and those below it have spent, by path.
+    pub(super) spent: BTreeMap<Vec<String>, ChildUsage>,
 }
 
-/// What a sub-agent had spent at its last step, and what of it the last step of the agent above includes.
+/// What a sub-agent had spent at its last step, and what of it the last step of an agent above includes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ChildUsage {
     pub(crate) total: BudgetUsage,
@@ -36,7 +38,7 @@ pub(crate) struct ChildUsage {
 
 impl ChildLog {
     pub(super) fn begin(call: CallId, label: String, path: Vec<String>, base: Option<State>) -> Self {
-        Self { call, label, path, base, paused: None, records: Vec::new(), spent: ChildUsage::default() }
+        Self { call, label, path, base, paused: None, records: Vec::new(), spent: BTreeMap::new() }
     }
 
     pub(super) fn of_paused(paused: PausedChild) -> Self {
@@ -46,17 +48,23 @@ impl ChildLog {
 
     /// Takes a record in, the sub-agent's own or one of those below it.
     pub(super) fn push(&mut self, record: Record) {
-        if let Record::Step { machine } = &record
+        let (path, entry) = match &record {
+            Record::Child { path, entry } => (path, &**entry),
+            own => (&self.path, own),
+        };
+        if let Record::Step { machine } = entry
             && let Some(ledger) = machine.ledger()
         {
-            self.spent.total = ledger.spent;
+            let below = self.spent.iter_mut().filter(|(other, _)| other.len() > path.len() && other.starts_with(path));
+            below.for_each(|(_, usage)| usage.counted = usage.total);
+            self.spent.entry(path.clone()).or_default().total = ledger.spent;
         }
         self.records.push(record);
     }
 
     /// What the agent above has spent includes all of it.
     pub(super) fn count(&mut self) {
-        self.spent.counted = self.spent.total;
+        self.spent.values_mut().for_each(|usage| usage.counted = usage.total);
     }
 
     /// Whether it got as far as a step that can be gone on from.
@@ -64,9 +72,11 @@ impl ChildLog {
         self.paused.is_some() || self.records.iter().any(|record| matches!(record, Record::Step { .. }))
     }
 
-    /// What it had spent that the last step of the agent above does not include.
+    /// What it and those below it had spent that the last step of the agent above does not include.
     pub(crate) fn uncounted(&self) -> BudgetUsage {
-        self.spent.total.since(&self.spent.counted)
+        let mut uncounted = BudgetUsage::default();
+        self.spent.values().for_each(|usage| uncounted += &usage.total.since(&usage.counted));
+        uncounted
     }
 
     /// What the records amount to, for an agent with these channels, and what it was given.

@@ -1,6 +1,6 @@
 //! From a log to a state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -68,6 +68,8 @@ pub(crate) struct Replay {
     pub(crate) kept: UnknownChannels,
     pub(crate) machine: Option<Machine>,
     pub(crate) run: Option<LastRun>,
+    /// The runs before it, the last one first.
+    pub(crate) earlier_runs: VecDeque<String>,
     pub(crate) open: Open,
     /// The number of the next turn.
     pub(crate) turns: u32,
@@ -89,7 +91,13 @@ pub(crate) struct LastRun {
     pub(crate) run: String,
     /// Whether it ended, and if so why; no reason when it failed.
     pub(crate) ended: Option<Option<FinishReason>>,
+    /// How often a process has gone on with it.
+    #[serde(default)]
+    pub(crate) attempt: u32,
 }
+
+/// How many ids of earlier runs are remembered.
+const EARLIER_RUNS: usize = 64;
 
 impl Replay {
     pub(crate) fn new(schema: Arc<Schema>) -> Self {
@@ -105,6 +113,7 @@ impl Replay {
             kept: UnknownChannels::default(),
             machine: None,
             run: None,
+            earlier_runs: VecDeque::new(),
             open: Open::default(),
             turns: 0,
             end: 0,
@@ -131,10 +140,19 @@ impl Replay {
                 self.settle()?;
                 self.close_turn();
                 self.machine = None;
-                self.run = Some(LastRun { run, ended: None });
+                let last = self.run.replace(LastRun { run, ended: None, attempt: 0 });
+                if let Some(last) = last {
+                    self.earlier_runs.truncate(EARLIER_RUNS - 1);
+                    self.earlier_runs.push_front(last.run);
+                }
             }
-            Record::RunResumed { run, .. } => self.run = Some(LastRun { run, ended: None }),
-            Record::RunFinished { run, stop } => self.run = Some(LastRun { run, ended: Some(stop) }),
+            Record::RunResumed { run, .. } => {
+                let attempt = self.attempt() + 1;
+                self.run = Some(LastRun { run, ended: None, attempt });
+            }
+            Record::RunFinished { run, stop } => {
+                self.run = Some(LastRun { run, ended: Some(stop), attempt: self.attempt() });
+            }
             Record::Update { update } | Record::StateUpdated { update } => {
                 let update = self.known(update)?;
                 self.state.apply(&update)?;
@@ -181,6 +199,17 @@ impl Replay {
             }
         }
         Ok(())
+    }
+
+    fn attempt(&self) -> u32 {
+        self.run.as_ref().map_or(0, |run| run.attempt)
+    }
+
+    /// What sub-agents had spent that the last step does not include.
+    pub(crate) fn uncounted(&self) -> BudgetUsage {
+        let mut uncounted = self.spent_below;
+        self.children.values().for_each(|child| uncounted += &child.uncounted());
+        uncounted
     }
 
     /// Begins the log of an agent that another one started.

@@ -61,6 +61,8 @@ struct Body {
     children: Vec<ChildBody>,
     #[serde(default)]
     spent_below: BudgetUsage,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    earlier_runs: Vec<String>,
 }
 
 /// A sub-agent whose call has not ended.
@@ -74,7 +76,8 @@ struct ChildBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     paused: Option<Box<PausedChild>>,
     records: Vec<Record>,
-    spent: ChildUsage,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    spent: Vec<(Vec<String>, ChildUsage)>,
 }
 
 impl ChildBody {
@@ -86,14 +89,14 @@ impl ChildBody {
             base: child.base.as_ref().map(|base| base.to_json(true)).transpose()?,
             paused: child.paused.clone(),
             records: child.records.clone(),
-            spent: child.spent,
+            spent: child.spent.clone().into_iter().collect(),
         })
     }
 
     fn restore(self, schema: &Arc<Schema>) -> Result<ChildLog, ChannelError> {
         let base = self.base.map(|base| State::from_json(schema.clone(), base)).transpose()?;
         let Self { call, label, path, paused, records, spent, .. } = self;
-        Ok(ChildLog { call, label, path, base, paused, records, spent })
+        Ok(ChildLog { call, label, path, base, paused, records, spent: spent.into_iter().collect() })
     }
 }
 
@@ -118,6 +121,7 @@ impl Replay {
             call_states: call_states.collect::<Result<_, _>>().map_err(failed)?,
             children: children.collect::<Result<_, _>>().map_err(failed)?,
             spent_below: self.spent_below,
+            earlier_runs: self.earlier_runs.iter().cloned().collect(),
         };
         let body = serde_json::to_string(&body).map_err(|error| fail(error.to_string()))?;
         Ok(Snapshot { position: self.end, body })
@@ -152,6 +156,7 @@ pub(super) fn restore(thread: &str, schema: &Arc<Schema>, snapshot: &Snapshot) -
     for child in body.children {
         replay.children.insert(child.path.clone(), child.restore(schema).map_err(failed)?);
     }
-    let Body { path, machine, run, open, turns, spent_below, .. } = body;
-    Ok(Replay { path, spent_below, state, kept, machine, run, open, turns, end: position, ..replay })
+    let Body { path, machine, run, open, turns, spent_below, earlier_runs, .. } = body;
+    let earlier_runs = earlier_runs.into();
+    Ok(Replay { path, earlier_runs, spent_below, state, kept, machine, run, open, turns, end: position, ..replay })
 }

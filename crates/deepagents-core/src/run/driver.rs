@@ -18,7 +18,7 @@ use crate::event::EventKind;
 use crate::ids::CallId;
 use crate::interrupt::{ActionRequestChange, open_questions};
 use crate::journal::{ChildLog, Journal, LogWriter, Record, RecordUpdate, Replay};
-use crate::machine::{BudgetUsage, Machine, NextStep, Open};
+use crate::machine::{Machine, NextStep, Open};
 use crate::message::Message;
 use crate::model::StopReason;
 use crate::state::{MessagesChannel, State, Update};
@@ -89,8 +89,8 @@ pub(crate) struct Below {
     pub(crate) base: State,
     /// What it begins with.
     pub(crate) given: State,
-    /// What it goes on from, with the part of what it has spent that the agent above has not counted.
-    pub(crate) resumed: Option<(Replay, BudgetUsage)>,
+    /// What it goes on from.
+    pub(crate) resumed: Option<Replay>,
     /// The answers that it waits for.
     pub(crate) answers: Vec<ActionRequestChange>,
     pub(crate) log: Option<LogWriter>,
@@ -242,7 +242,7 @@ impl Driver {
             let kept = kept.and_then(|()| self.forget_questions());
             debug_assert!(kept.is_ok(), "appending messages cannot be refused");
         }
-        let run = self.shared.run.to_string();
+        let run = self.shared.run.get().to_string();
         let stop = result.as_ref().ok().cloned();
         self.log_step();
         if !suspended {
@@ -283,7 +283,7 @@ impl Driver {
                 model_calls: self.machine.calls(),
                 spent: self.shared.budget.spent(),
                 thread: self.shared.thread.clone(),
-                run: self.shared.run.to_string(),
+                run: self.shared.run.get().to_string(),
             }),
             Err(error) => Err(Box::new(RunError::new(error, self.state, usage))),
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::ids::LogPosition;
+use crate::ids::{LogPosition, RunId};
 use crate::journal::{JournalError, LastRun, Lease, LogWriter, Record, Replay, SnapshotRule, UnknownChannels};
 use crate::machine::Machine;
 use crate::state::State;
@@ -91,7 +91,7 @@ impl Log {
     /// Writes a snapshot if one is due. Everything must be in the log, and no call under way.
     pub(crate) async fn snapshot_if_due(
         &mut self,
-        run: &str,
+        run: &RunId,
         state: &State,
         machine: &Machine,
     ) -> Result<(), JournalError> {
@@ -100,7 +100,7 @@ impl Log {
             state: state.clone(),
             kept: self.kept.clone(),
             machine: Some(machine.clone()),
-            run: Some(LastRun { run: run.to_owned(), ended: None }),
+            run: Some(LastRun { run: run.get().to_string(), ended: None, attempt: run.attempt() }),
             turns: machine.turn(),
             end: self.end,
             ..Replay::new(state.schema().clone())

@@ -26,7 +26,7 @@ impl Driver {
         limit: u32,
     ) -> Result<Option<FinishReason>> {
         self.keep_log(Log::below(below.log, self.shared.path.clone()));
-        let Some((left, uncounted)) = below.resumed else {
+        let Some(left) = below.resumed else {
             if self.log.is_kept() {
                 let (inheritance, values) = below.given.inherited_from(&below.base)?;
                 let (path, agent) = (self.shared.path.to_vec(), self.shared.agent.name.clone());
@@ -38,8 +38,7 @@ impl Driver {
             return Ok(None);
         };
         let ledger = left.machine.as_ref().and_then(Machine::ledger);
-        self.shared.budget.go_on_below(ledger, &uncounted);
-        self.shared.budget.count(&left.spent_below);
+        self.shared.budget.go_on(ledger, &left.uncounted());
         let ended = left.run.as_ref().and_then(|run| run.ended.clone()).flatten();
         if let Some(stop) = ended.filter(|stop| *stop != FinishReason::Interrupted) {
             self.machine = left.machine.unwrap_or_else(|| Machine::new(left.turns, limit));
@@ -102,6 +101,24 @@ impl Driver {
                 return Err(error);
             }
         }
+        if let (Some(id), Some(left)) = (&input.id, &left) {
+            match self.asked_again(id, left, input.resume) {
+                Ok(AskedAgain::No) => {}
+                Ok(AskedAgain::Open) => {
+                    input = RunInput { messages: Vec::new(), update: Update::none(), resume: true, ..input };
+                }
+                Ok(AskedAgain::Ended(stop)) => {
+                    self.give_up_thread().await;
+                    self.machine = left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, limit));
+                    self.state = left.clone().settled(self.shared.thread.as_deref().unwrap_or_default())?.state;
+                    return Ok(Some(stop));
+                }
+                Err(error) => {
+                    self.give_up_thread().await;
+                    return Err(error);
+                }
+            }
+        }
         if input.resume {
             return match left {
                 Some(left) => self.resume(left, input, limit).await,
@@ -112,6 +129,28 @@ impl Driver {
         Ok(None)
     }
 
+    /// Whether a run with the id of the input is in the thread already.
+    fn asked_again(&self, id: &str, left: &Replay, resume: bool) -> Result<AskedAgain> {
+        let thread = self.shared.thread.as_deref().unwrap_or_default();
+        if left.earlier_runs.iter().any(|run| run == id) {
+            return Err(Error::Input(format!(
+                "run `{id}` of thread `{thread}` is over, and others have followed it; read the thread instead"
+            )));
+        }
+        match left.run.as_ref() {
+            Some(last) if last.run == id && resume => Ok(AskedAgain::No),
+            Some(last) if last.run == id => Ok(match last.ended.clone().flatten() {
+                Some(stop) if stop != FinishReason::Interrupted => AskedAgain::Ended(stop),
+                _ => AskedAgain::Open,
+            }),
+            Some(last) if resume => Err(Error::Input(format!(
+                "the last run of thread `{thread}` is `{}`, not `{id}`; resume it without an id or with its own",
+                last.run
+            ))),
+            _ => Ok(AskedAgain::No),
+        }
+    }
+
     /// Becomes the owner of a thread and loads it.
     async fn open_thread(&mut self, journal: Arc<dyn Journal>, thread: String, input: &RunInput) -> Result<Replay> {
         let parts = self.shared.agent.clone();
@@ -120,7 +159,7 @@ impl Driver {
             let loaded = load_replay(&*journal, &thread, parts.schema.clone(), None).await?;
             answers_to(&loaded.fold.state, input.answers.clone(), parts.clock.now())?;
         }
-        let mut claim = Claim::new(&*self.shared.run, input.lease);
+        let mut claim = Claim::new(self.shared.run.own(), input.lease);
         claim.take_over = input.take_over;
         let lease = Lease::claim(journal.clone(), thread.clone(), claim, self.shared.cancel.clone()).await?;
         let loaded = load_replay(&*journal, &thread, parts.schema.clone(), None).await?;
@@ -192,7 +231,7 @@ impl Driver {
                 machine.keep(ledger.clone());
                 left.machine = Some(machine);
                 self.state = left.state.clone();
-                self.shared.budget.go_on(ledger.as_ref());
+                self.shared.budget.go_on(ledger.as_ref(), &left.uncounted());
                 return self.continue_from(left, own_limit(&input), Vec::new(), input.update, limit).await;
             }
             self.give_up_thread().await;
@@ -211,8 +250,7 @@ impl Driver {
             }
         };
         let ledger = left.machine.as_ref().and_then(Machine::ledger);
-        self.shared.budget.go_on(ledger);
-        self.shared.budget.count(&left.spent_below);
+        self.shared.budget.go_on(ledger, &left.uncounted());
         self.continue_from(left, own, answered, input.update, limit).await
     }
 
@@ -225,6 +263,9 @@ impl Driver {
         update: Update,
         limit: u32,
     ) -> Result<Option<FinishReason>> {
+        if let Some(last) = &left.run {
+            self.shared.run.resume(&last.run, last.attempt + 1);
+        }
         let (run, at) = self.run_and_time();
         self.log.push(|| Record::RunResumed { run, at });
         self.queue_begun();
@@ -263,7 +304,7 @@ impl Driver {
     }
 
     fn run_and_time(&self) -> (String, String) {
-        (self.shared.run.to_string(), self.shared.agent.clock.now().to_string())
+        (self.shared.run.get().to_string(), self.shared.agent.clock.now().to_string())
     }
 
     fn queue_begun(&mut self) {
@@ -278,4 +319,12 @@ impl Driver {
 /// The number of model calls that the input allows the main agent.
 pub(super) fn own_limit(input: &RunInput) -> Option<u32> {
     input.budget.model_calls.map(|calls| u32::try_from(calls).unwrap_or(u32::MAX))
+}
+
+/// Whether a run with an id is in a thread already.
+enum AskedAgain {
+    No,
+    /// It has not ended, and is gone on with.
+    Open,
+    Ended(FinishReason),
 }

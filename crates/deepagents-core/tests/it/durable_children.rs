@@ -355,3 +355,22 @@ async fn a_sub_agent_that_waits_or_was_answered_goes_on_after_a_cut_anywhere() {
         assert!(missing <= finished.len() + asked.count() + doubtful + 2, "cut at {cut}: {missing} missing");
     }
 }
+
+#[tokio::test]
+async fn what_sub_agents_that_wait_have_spent_counts_once_whatever_is_cut() {
+    let journal = Arc::new(Appends::default());
+    let agent = asking(&Notes::default(), &journal);
+    let limited = RunInput::new("go").thread("t").budget(Budget::default().tokens(1_000_000));
+    agent.invoke(limited).await.unwrap();
+    let outcome = answered(&agent, "t").await;
+    // Two answers of the main agent, and four of each sub-agent.
+    let calls = 2 + 2 * 4;
+    assert_eq!((outcome.spent.model_calls, outcome.spent.usage.total()), (calls, calls * 11));
+    for cut in journal.cuts() {
+        let thread = format!("t{cut}");
+        journal.threads().copy("t", &thread, Some(cut as u64)).await.unwrap();
+        let spent = answered(&asking(&Notes::default(), &journal), &thread).await.spent.usage.total();
+        // An answer that was not in the log yet is asked for again: at most one for each agent that was at work.
+        assert!(spent <= calls * 11 && spent + 2 * 11 >= calls * 11, "cut at {cut}: {spent}");
+    }
+}
