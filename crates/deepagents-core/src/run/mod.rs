@@ -36,7 +36,7 @@ use handle::Inner;
 
 pub(crate) use live_runs::LiveRuns;
 
-pub use handle::{RunHandle, RunSnapshot};
+pub use handle::RunHandle;
 pub use input::RunInput;
 pub use outcome::{Outcome, RunError};
 pub use record::{OUTCOME_VERSION, OutcomeRecord, RunErrorRecord};

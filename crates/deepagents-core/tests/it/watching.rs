@@ -110,6 +110,34 @@ async fn all_subscribers_see_the_same_events_in_the_same_order() {
     assert_eq!(kinds(&one).last().unwrap(), "run_finished");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_subscribers_on_many_threads_each_see_all_that_is_durable_and_no_gap() {
+    for _ in 0..10 {
+        let run = talking(Arc::new(MemoryJournal::new())).run(RunInput::new("go").thread("t")).detach();
+        let readers: Vec<_> = (0..16)
+            .map(|n| {
+                let mut stream = run.subscribe(Subscribe::Start);
+                tokio::spawn(async move {
+                    let mut events = Vec::new();
+                    while let Some(event) = stream.next().await {
+                        events.push(event);
+                        if n % 4 == 0 {
+                            tokio::task::yield_now().await;
+                        }
+                    }
+                    events
+                })
+            })
+            .collect();
+        let all = durable(&collect(run.subscribe(Subscribe::Start)).await);
+        for reader in readers {
+            let events = reader.await.unwrap();
+            assert_without_gaps(&events, 0);
+            assert_eq!(durable(&events), all);
+        }
+    }
+}
+
 #[tokio::test]
 async fn one_that_lags_is_given_every_durable_event_in_order_and_markers_for_the_others() {
     let run = talking(Arc::new(MemoryJournal::new())).run(RunInput::new("go").thread("t"));
