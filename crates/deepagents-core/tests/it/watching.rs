@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents_core::agent::Agent;
+use deepagents_core::env::Ids;
 use deepagents_core::event::{Event, EventKind, EventStream, Subscribe};
 use deepagents_core::journal::{Journal, MemoryJournal, Record, RunStatus};
 use deepagents_core::run::{FinishReason, RunInput};
@@ -187,29 +188,19 @@ async fn one_who_comes_back_goes_on_after_the_last_event_it_has_seen() {
 
 #[tokio::test]
 async fn a_run_that_panics_tells_so_and_ends() {
-    struct Bad;
-    impl deepagents_core::state::Channel for Bad {
-        const NAME: &'static str = "bad";
-        type Value = u32;
-        type Update = u32;
-        fn reduce(_: &mut u32, _: u32) -> Result<(), deepagents_core::state::ChannelError> {
-            panic!("a bug in a reducer")
+    struct Broken;
+    impl Ids for Broken {
+        fn next(&self, prefix: &str) -> String {
+            assert_ne!(prefix, "msg", "a bug in a maker of ids");
+            prefix.to_owned()
         }
     }
-    struct Channels;
-    impl deepagents_core::middleware::Middleware for Channels {
-        fn name(&self) -> &str {
-            "Channels"
-        }
-        fn channels(&self) -> Vec<deepagents_core::state::ChannelSpec> {
-            vec![deepagents_core::state::ChannelSpec::new::<Bad>()]
-        }
-    }
-    let agent = agent(ScriptedModel::new([Turn::text("never")])).middleware(Channels).build().unwrap();
-    let input = RunInput::new("go").update(deepagents_core::state::Update::new::<Bad>(1));
-    let run = agent.run(input);
+    let agent = Agent::builder(ScriptedModel::new([Turn::text("never")])).ids(Broken).build().unwrap();
+    let run = agent.run("go");
     let handle = run.handle();
     let events: Vec<Event> = run.collect().await;
-    assert!(matches!(&events.last().unwrap().kind, EventKind::RunFailed { error, .. } if error.contains("a bug")));
-    assert!(handle.outcome().await.unwrap_err().to_string().contains("a bug in a reducer"));
+    assert!(
+        matches!(&events.last().unwrap().kind, EventKind::RunFailed { error, .. } if error.contains("a bug in a maker of ids"))
+    );
+    assert!(handle.outcome().await.unwrap_err().to_string().contains("a bug in a maker of ids"));
 }
