@@ -43,7 +43,7 @@ pub use approvals::{InterruptOn, InterruptPolicy};
 pub use builder::{DeepAgent, DeepAgentBuilder, Preset};
 pub use deepagents_core::agent::BuildError;
 pub use deepagents_core::error::{BoxError, Error, Result};
-pub use deepagents_core::event::{Event, EventKind, EventStream, MiddlewareEvent, Subscribe};
+pub use deepagents_core::event::{Event, EventKind, EventStream, MiddlewareEvent, RunSnapshot, Subscribe};
 pub use deepagents_core::interrupt::{ActionRequest, Decision, DecisionKind, Interrupt};
 pub use deepagents_core::journal::{Journal, MemoryJournal};
 pub use deepagents_core::message::{Block, Message, Usage};

@@ -41,6 +41,8 @@ pub(crate) struct Live {
     discarded: BTreeMap<Vec<String>, String>,
     /// Why the last try failed, so that it need not be said twice.
     reason: String,
+    /// Whether some events could not be shown, because what is shown is read too slowly.
+    is_behind: bool,
 }
 
 /// What was shown last; other things stand apart from it.
@@ -67,6 +69,7 @@ impl Live {
             thread,
             discarded: BTreeMap::new(),
             reason: String::new(),
+            is_behind: false,
         }
     }
 
@@ -226,6 +229,10 @@ impl Renderer for Live {
                 self.turn_to(Shown::Todos)?;
                 lines.iter().try_for_each(|line| self.screen.line(line))
             }
+            EventKind::Lagged { dropped } => {
+                self.is_behind = true;
+                self.screen.note(&format!("{dropped} events are not shown: what reads this is slower than the run"))
+            }
             EventKind::Middleware(_) => {
                 let problems = self.loaded.as_mut().and_then(|loaded| loaded.take(event)).unwrap_or_default();
                 problems.iter().try_for_each(|problem| self.screen.note(&first_line(problem, WARNING)))
@@ -250,6 +257,12 @@ impl Renderer for Live {
         // Where nothing has happened, the reason for it is all there is to say.
         if ending.result.is_err() && self.last == Shown::Nothing && ending.tally == Tally::default() {
             return Ok(());
+        }
+        if let (true, Ok(outcome)) = (self.is_behind, &ending.result) {
+            // Pieces of the answer may be among what is not shown.
+            self.screen.text(outcome.text().trim_end())?;
+            self.screen.break_line()?;
+            self.screen.line("")?;
         }
         self.screen.line(&self.style.dim(&summary::summary(ending, self.thread.as_deref())))
     }

@@ -1,6 +1,7 @@
 //! How the agents of a run tell what happens.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 
 use super::control::RunControl;
 use super::observer::SharedObserver;
@@ -64,7 +65,9 @@ impl Emitter {
         let Some(out) = &self.out else { return };
         let mut order = out.lock();
         let Some(event) = out.event(&mut order, &self.run, path, position, kind()) else { return };
-        out.hub.push(&[event], None);
+        let waiting = out.hub.push(&[event], None);
+        drop(order);
+        waiting.into_iter().for_each(Waker::wake);
     }
 
     /// Tells several things together with the state as of them, so that nobody sees a part of it.
@@ -73,7 +76,9 @@ impl Emitter {
         let mut order = out.lock();
         let events: Vec<_> =
             kinds.into_iter().filter_map(|kind| out.event(&mut order, &self.run, path, None, kind)).collect();
-        out.hub.push(&events, state);
+        let waiting = out.hub.push(&events, state);
+        drop(order);
+        waiting.into_iter().for_each(Waker::wake);
     }
 }
 

@@ -82,7 +82,7 @@ fn input_version() -> u32 {
 
 /// What a run is given, as data. Values for hooks and tools, observers, the position it begins from, the time limit and
 /// the lease are not part of it.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct InputRecord {
     /// [`INPUT_VERSION`]. Records of earlier versions have none.

@@ -6,9 +6,9 @@ use std::task::{Poll, Waker};
 
 use tokio::sync::watch;
 
-use super::live::Live;
+use super::live::LiveState;
 use super::log::EventLog;
-use super::{Event, EventStream, Snapshot, Subscribe};
+use super::{Event, EventStream, RunSnapshot, Subscribe};
 use crate::env::{Clock, Timestamp};
 use crate::state::State;
 
@@ -36,11 +36,11 @@ struct Inner {
     subscribers: HashMap<u64, Option<Waker>>,
     /// Names the next subscriber.
     next_subscriber: u64,
-    live: Live,
+    live: LiveState,
 }
 
 /// What a subscriber is given.
-pub(super) enum Given {
+pub(super) enum Delivery {
     Event(Arc<Event>),
     /// Events up to this number, and how many, are not to be had any more.
     Lagged {
@@ -66,8 +66,10 @@ impl EventHub {
         &self.run
     }
 
-    /// Gives out events, whose numbers follow on the last one's, and the state as of them.
-    pub(crate) fn push(&self, events: &[Arc<Event>], state: Option<State>) {
+    /// Gives out events, whose numbers follow on the last one's, and the state as of them. Gives who waits for them, to be
+    /// woken once the caller holds no lock.
+    #[must_use]
+    pub(crate) fn push(&self, events: &[Arc<Event>], state: Option<State>) -> Vec<Waker> {
         let mut wakers = Vec::new();
         let mut begins = false;
         let mut earlier = None;
@@ -102,7 +104,7 @@ impl EventHub {
         if begins {
             self.begun.send_replace(true);
         }
-        wakers.into_iter().for_each(Waker::wake);
+        wakers
     }
 
     /// Nothing happens any more.
@@ -139,10 +141,10 @@ impl EventHub {
     }
 
     /// Gives the event with this number, or says what became of it.
-    pub(super) fn poll(&self, id: u64, next: u64, waker: &Waker) -> Poll<Option<Given>> {
+    pub(super) fn poll(&self, id: u64, next: u64, waker: &Waker) -> Poll<Option<Delivery>> {
         let mut inner = self.lock();
         if next < inner.next {
-            return Poll::Ready(Some(inner.given(next)));
+            return Poll::Ready(Some(inner.delivery(next)));
         }
         if inner.closed {
             return Poll::Ready(None);
@@ -157,7 +159,7 @@ impl EventHub {
     }
 
     /// Waits until the run has begun, and says where it is.
-    pub(crate) async fn snapshot(&self) -> Snapshot {
+    pub(crate) async fn snapshot(&self) -> RunSnapshot {
         // The sender lives as long as this does.
         let _ = self.begun.subscribe().wait_for(|begun| *begun).await;
         let inner = self.lock();
@@ -166,17 +168,17 @@ impl EventHub {
 }
 
 impl Inner {
-    fn given(&self, next: u64) -> Given {
+    fn delivery(&self, next: u64) -> Delivery {
         let in_ring = self.ring.front().map_or(self.next, |first| first.seq);
         let kept = next.checked_sub(in_ring).and_then(|at| self.ring.get(usize::try_from(at).ok()?));
         if let Some(event) = kept {
-            return Given::Event(event.clone());
+            return Delivery::Event(event.clone());
         }
         match self.log.since(next).first() {
-            Some(event) if event.seq == next => Given::Event(event.clone()),
+            Some(event) if event.seq == next => Delivery::Event(event.clone()),
             durable => {
                 let until = durable.map_or(in_ring, |event| event.seq.min(in_ring));
-                Given::Lagged { seq: until.saturating_sub(1), dropped: until.saturating_sub(next) }
+                Delivery::Lagged { seq: until.saturating_sub(1), dropped: until.saturating_sub(next) }
             }
         }
     }

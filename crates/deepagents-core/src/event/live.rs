@@ -53,25 +53,37 @@ pub struct OpenCall {
     pub args: Value,
 }
 
-/// Where a run is after an event.
+/// Where a run is: what [`RunHandle::snapshot`](crate::run::RunHandle::snapshot) gives.
 #[derive(Clone, Debug)]
-pub(crate) struct Snapshot {
-    pub(crate) state: State,
-    pub(crate) open_calls: Vec<OpenCall>,
-    pub(crate) answers: Vec<PartialAnswer>,
-    pub(crate) seq: u64,
+#[non_exhaustive]
+pub struct RunSnapshot {
+    /// The state of the main agent as of its last step.
+    pub state: State,
+    /// The calls that have begun and have no result, those of sub-agents among them.
+    pub open_calls: Vec<OpenCall>,
+    /// The answers that models are giving, by agent.
+    pub answers: Vec<PartialAnswer>,
+    /// The number of the last event that it covers.
+    pub seq: u64,
+}
+
+impl RunSnapshot {
+    /// The answer that the main agent's model is giving, if it is giving one.
+    pub fn answer(&self) -> Option<&PartialAnswer> {
+        self.answers.iter().rfind(|answer| answer.path.is_empty())
+    }
 }
 
 /// Follows the events of a run.
 #[derive(Debug, Default)]
-pub(super) struct Live {
+pub(super) struct LiveState {
     /// The state of the main agent as of its last step; none before the run has begun.
     pub(super) state: Option<State>,
     answers: BTreeMap<(Arc<[String]>, u32, u32), PartialAnswer>,
     open: BTreeMap<CallId, OpenCall>,
 }
 
-impl Live {
+impl LiveState {
     pub(super) fn follow(&mut self, event: &Event) {
         match &event.kind {
             EventKind::ModelStarted { turn, attempt, .. } => {
@@ -113,8 +125,8 @@ impl Live {
         self.answers.entry((event.path.clone(), turn, attempt)).or_insert_with(new)
     }
 
-    pub(super) fn snapshot(&self, seq: u64) -> Snapshot {
-        Snapshot {
+    pub(super) fn snapshot(&self, seq: u64) -> RunSnapshot {
+        RunSnapshot {
             state: self.state.clone().unwrap_or_default(),
             open_calls: self.open.values().cloned().collect(),
             answers: self.answers.values().cloned().collect(),

@@ -20,8 +20,7 @@ use crate::ids::LogPosition;
 
 pub(crate) use hub::EventHub;
 pub use kind::EventKind;
-pub(crate) use live::Snapshot;
-pub use live::{OpenCall, PartialAnswer, PartialCall};
+pub use live::{OpenCall, PartialAnswer, PartialCall, RunSnapshot};
 pub use middleware::{LoadedFile, MiddlewareEvent};
 pub use stream::{EventStream, Subscribe};
 

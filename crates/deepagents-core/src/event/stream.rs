@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 
-use super::hub::{EventHub, Given};
+use super::hub::{Delivery, EventHub};
 use super::{EVENT_VERSION, Event, EventKind};
 
 /// Where a subscriber begins.
@@ -59,11 +59,11 @@ impl Stream for EventStream {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         // Without a part in tokio's budget: a reader that is made to pause falls behind a run on its thread, which has
         // to pause less often.
-        let given = ready!(self.hub.poll(self.id, self.next, cx.waker()));
-        Poll::Ready(given.map(|given| {
-            let event = match given {
-                Given::Event(event) => Arc::unwrap_or_clone(event),
-                Given::Lagged { seq, dropped } => self.lagged(seq, dropped),
+        let delivery = ready!(self.hub.poll(self.id, self.next, cx.waker()));
+        Poll::Ready(delivery.map(|delivery| {
+            let event = match delivery {
+                Delivery::Event(event) => Arc::unwrap_or_clone(event),
+                Delivery::Lagged { seq, dropped } => self.lagged(seq, dropped),
             };
             self.next = event.seq.saturating_add(1);
             event

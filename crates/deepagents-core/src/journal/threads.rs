@@ -97,6 +97,7 @@ pub struct ThreadInfo {
     /// Its name.
     pub id: ThreadId,
     /// The thread whose child it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<ThreadId>,
     /// Where its log ends.
     pub end: LogPosition,

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Outcome, RunError};
 use crate::context::RunControl;
 use crate::error::Error;
-use crate::event::{EventHub, EventStream, OpenCall, PartialAnswer, Subscribe};
+use crate::event::{EventHub, EventStream, RunSnapshot, Subscribe};
 use crate::ids::ThreadId;
 use crate::message::{Message, Usage};
 use crate::state::State;
@@ -56,27 +56,6 @@ pub(super) struct Inner {
     pub(super) detached: AtomicBool,
 }
 
-/// Where a run is: what [`RunHandle::snapshot`] gives.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct RunSnapshot {
-    /// The state of the main agent as of its last step.
-    pub state: State,
-    /// The calls that have begun and have no result, those of sub-agents among them.
-    pub open_calls: Vec<OpenCall>,
-    /// The answers that models are giving, by agent.
-    pub answers: Vec<PartialAnswer>,
-    /// The number of the last event that it covers.
-    pub seq: u64,
-}
-
-impl RunSnapshot {
-    /// The answer that the main agent's model is giving, if it is giving one.
-    pub fn answer(&self) -> Option<&PartialAnswer> {
-        self.answers.iter().rfind(|answer| answer.path.is_empty())
-    }
-}
-
 impl RunHandle {
     /// The run's id.
     pub fn id(&self) -> &str {
@@ -108,8 +87,8 @@ impl RunHandle {
         self.inner.cancel.cancel();
     }
 
-    /// Ends the sub-agent with this path and those below it, as [`cancel`](Self::cancel) does the whole run. Returns
-    /// whether it was under way. The agent above it is told that it was cancelled, and goes on.
+    /// Ends the sub-agent with this path and those below it, as [`cancel`](Self::cancel) does the whole run; the path of
+    /// an agent is that of its events. Returns whether it was under way. The agent above it is told that it was cancelled, and goes on.
     pub fn cancel_agent(&self, path: &[String]) -> bool {
         self.inner.control.agents().cancel(path)
     }
@@ -126,8 +105,7 @@ impl RunHandle {
     ///
     /// To go on from there, subscribe with [`Subscribe::Now`] before, and pass over the events up to [`RunSnapshot::seq`].
     pub async fn snapshot(&self) -> RunSnapshot {
-        let crate::event::Snapshot { state, open_calls, answers, seq } = self.inner.hub.snapshot().await;
-        RunSnapshot { state, open_calls, answers, seq }
+        self.inner.hub.snapshot().await
     }
 
     /// Follows the events of the run. A subscriber does not slow the run down, nor other subscribers.

@@ -30,13 +30,14 @@ use crate::context::{AgentDefinition, Emitter};
 use crate::error::Error;
 use crate::event::{Event, EventKind, EventStream, Subscribe};
 use crate::message::{Message, Usage};
+use crate::panics::panic_text;
 use crate::state::State;
 pub(crate) use driver::{Below, Driver, Place, Setting};
 use handle::Inner;
 
 pub(crate) use live_runs::LiveRuns;
 
-pub use handle::{RunHandle, RunSnapshot};
+pub use handle::RunHandle;
 pub use input::RunInput;
 pub use outcome::{Outcome, RunError};
 pub use record::{OUTCOME_VERSION, OutcomeRecord, RunErrorRecord};
@@ -105,7 +106,7 @@ impl Run {
             let path = setting.path.clone();
             let driven = AssertUnwindSafe(Driver::run(agent, input, setting, Some(inbox))).catch_unwind().await;
             let result = driven.unwrap_or_else(|panic| {
-                let error = Error::other(format!("the run panicked: {}", crate::panics::panic_text(&*panic)));
+                let error = Error::other(format!("the run panicked: {}", panic_text(&*panic)));
                 let (kind, text) = (error.kind().to_owned(), error.to_string());
                 emitter.emit(&path, None, || EventKind::RunFailed { kind, error: text });
                 Err(Box::new(RunError::new(error, State::default(), Usage::default())))

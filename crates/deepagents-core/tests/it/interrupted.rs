@@ -128,9 +128,10 @@ async fn many_runs_of_one_agent_on_many_threads_do_not_disturb_each_other() {
 
 #[tokio::test]
 async fn a_run_that_was_stopped_from_outside_goes_on_when_it_is_resumed() {
+    type Limit = fn(RunInput) -> RunInput;
     let forever = Duration::from_secs(3600);
     let echoes = || Turn::call("echo", json!({}));
-    let stopped: [(Vec<Turn>, fn(RunInput) -> RunInput, FinishReason); 3] = [
+    let stopped: [(Vec<Turn>, Limit, FinishReason); 3] = [
         (vec![echoes(), Turn::text("never").delay(forever)], |input| input, FinishReason::Cancelled),
         (
             vec![echoes(), Turn::text("never").delay(forever)],

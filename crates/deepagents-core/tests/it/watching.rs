@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents_core::agent::Agent;
+use deepagents_core::env::Ids;
 use deepagents_core::event::{Event, EventKind, EventStream, Subscribe};
 use deepagents_core::journal::{Journal, MemoryJournal, Record, RunStatus};
 use deepagents_core::run::{FinishReason, RunInput};
@@ -110,6 +111,34 @@ async fn all_subscribers_see_the_same_events_in_the_same_order() {
     assert_eq!(kinds(&one).last().unwrap(), "run_finished");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_subscribers_on_many_threads_each_see_all_that_is_durable_and_no_gap() {
+    for _ in 0..10 {
+        let run = talking(Arc::new(MemoryJournal::new())).run(RunInput::new("go").thread("t")).detach();
+        let readers: Vec<_> = (0..16)
+            .map(|n| {
+                let mut stream = run.subscribe(Subscribe::Start);
+                tokio::spawn(async move {
+                    let mut events = Vec::new();
+                    while let Some(event) = stream.next().await {
+                        events.push(event);
+                        if n % 4 == 0 {
+                            tokio::task::yield_now().await;
+                        }
+                    }
+                    events
+                })
+            })
+            .collect();
+        let all = durable(&collect(run.subscribe(Subscribe::Start)).await);
+        for reader in readers {
+            let events = reader.await.unwrap();
+            assert_without_gaps(&events, 0);
+            assert_eq!(durable(&events), all);
+        }
+    }
+}
+
 #[tokio::test]
 async fn one_that_lags_is_given_every_durable_event_in_order_and_markers_for_the_others() {
     let run = talking(Arc::new(MemoryJournal::new())).run(RunInput::new("go").thread("t"));
@@ -159,29 +188,19 @@ async fn one_who_comes_back_goes_on_after_the_last_event_it_has_seen() {
 
 #[tokio::test]
 async fn a_run_that_panics_tells_so_and_ends() {
-    struct Bad;
-    impl deepagents_core::state::Channel for Bad {
-        const NAME: &'static str = "bad";
-        type Value = u32;
-        type Update = u32;
-        fn reduce(_: &mut u32, _: u32) -> Result<(), deepagents_core::state::ChannelError> {
-            panic!("a bug in a reducer")
+    struct Broken;
+    impl Ids for Broken {
+        fn next(&self, prefix: &str) -> String {
+            assert_ne!(prefix, "msg", "a bug in a maker of ids");
+            prefix.to_owned()
         }
     }
-    struct Channels;
-    impl deepagents_core::middleware::Middleware for Channels {
-        fn name(&self) -> &str {
-            "Channels"
-        }
-        fn channels(&self) -> Vec<deepagents_core::state::ChannelSpec> {
-            vec![deepagents_core::state::ChannelSpec::new::<Bad>()]
-        }
-    }
-    let agent = agent(ScriptedModel::new([Turn::text("never")])).middleware(Channels).build().unwrap();
-    let input = RunInput::new("go").update(deepagents_core::state::Update::new::<Bad>(1));
-    let run = agent.run(input);
+    let agent = Agent::builder(ScriptedModel::new([Turn::text("never")])).ids(Broken).build().unwrap();
+    let run = agent.run("go");
     let handle = run.handle();
     let events: Vec<Event> = run.collect().await;
-    assert!(matches!(&events.last().unwrap().kind, EventKind::RunFailed { error, .. } if error.contains("a bug")));
-    assert!(handle.outcome().await.unwrap_err().to_string().contains("a bug in a reducer"));
+    assert!(
+        matches!(&events.last().unwrap().kind, EventKind::RunFailed { error, .. } if error.contains("a bug in a maker of ids"))
+    );
+    assert!(handle.outcome().await.unwrap_err().to_string().contains("a bug in a maker of ids"));
 }

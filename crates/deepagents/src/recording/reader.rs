@@ -109,7 +109,9 @@ impl RunRecording {
             return Completeness::Unfinished;
         };
         match (kind(last), last.get("stop").map(FinishReason::deserialize)) {
-            ("run_finished", Some(Ok(stop @ (FinishReason::Cancelled | FinishReason::Deadline)))) => {
+            ("run_finished", Some(Ok(stop)))
+                if matches!(stop, FinishReason::Cancelled | FinishReason::Deadline | FinishReason::Suspended) =>
+            {
                 Completeness::Halted(stop)
             }
             ("run_finished" | "run_failed", _) => Completeness::Finished,
