@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::Agent;
 use crate::context::{Emitter, Shared};
 use crate::error::Error;
-use crate::ids::ThreadId;
+use crate::ids::{RunId, ThreadId};
 use crate::interrupt::{ActionRequest, Decision, DecisionError, answers_to, forget_asked, open_questions};
 use crate::journal::{Journal, MemoryJournal};
 use crate::message::{Message, Usage};
@@ -104,7 +104,7 @@ impl BackgroundRun {
         state: State,
         undelivered: &[Message],
     ) -> Self {
-        let run: Arc<str> = agent.definition.ids.next("run").into();
+        let run = RunId::new(agent.definition.ids.next("run"));
         let (steer, inbox) = mpsc::unbounded_channel();
         for message in undelivered {
             let _ = steer.send(message.clone());

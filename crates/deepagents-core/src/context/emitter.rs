@@ -7,13 +7,13 @@ use super::control::RunControl;
 use super::observer::SharedObserver;
 use crate::env::Clock;
 use crate::event::{EVENT_VERSION, Event, EventHub, EventKind};
-use crate::ids::LogPosition;
+use crate::ids::{LogPosition, RunId};
 use crate::state::State;
 
 /// Gives out events in order, without waiting for anybody; shared by all agents of a run.
 #[derive(Clone)]
 pub(crate) struct Emitter {
-    run: Arc<str>,
+    run: RunId,
     out: Option<Arc<Out>>,
 }
 
@@ -36,7 +36,7 @@ struct Order {
 impl Emitter {
     /// Gives what the holders of the run are to have beside it.
     pub(crate) fn new(
-        run: Arc<str>,
+        run: RunId,
         clock: Arc<dyn Clock>,
         observer: Option<SharedObserver>,
     ) -> (Self, Arc<EventHub>, Arc<RunControl>) {
@@ -47,7 +47,7 @@ impl Emitter {
     }
 
     /// For runs whose events nobody wants.
-    pub(crate) fn silent(run: Arc<str>) -> Self {
+    pub(crate) fn silent(run: RunId) -> Self {
         Self { run, out: None }
     }
 
@@ -70,12 +70,18 @@ impl Emitter {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Tells several things together with the state as of them, so that nobody sees a part of it.
-    pub(crate) fn emit_all(&self, path: &Arc<[String]>, kinds: Vec<EventKind>, state: Option<State>) {
+    /// Tells several things together with the state as of them, so that nobody sees a part of it; each with the position
+    /// behind the record that it stems from.
+    pub(crate) fn emit_all(
+        &self,
+        path: &Arc<[String]>,
+        kinds: Vec<(Option<LogPosition>, EventKind)>,
+        state: Option<State>,
+    ) {
         let Some(out) = &self.out else { return };
         let mut order = out.lock();
-        let events: Vec<_> =
-            kinds.into_iter().filter_map(|kind| out.event(&mut order, &self.run, path, None, kind)).collect();
+        let told = kinds.into_iter().filter_map(|(at, kind)| out.event(&mut order, &self.run, path, at, kind));
+        let events: Vec<_> = told.collect();
         let waiting = out.hub.push(&events, state);
         drop(order);
         waiting.into_iter().for_each(Waker::wake);
@@ -91,7 +97,7 @@ impl Out {
     fn event(
         &self,
         order: &mut Order,
-        run: &Arc<str>,
+        run: &RunId,
         path: &Arc<[String]>,
         position: Option<LogPosition>,
         kind: EventKind,
@@ -103,10 +109,10 @@ impl Out {
         let event = Event {
             v: EVENT_VERSION,
             seq: order.next,
-            run: run.clone(),
+            run: run.get().clone(),
             path: path.clone(),
             at: self.hub.now(),
-            attempt: 0,
+            attempt: run.attempt(),
             position,
             kind,
         };

@@ -10,6 +10,7 @@ use super::live::LiveState;
 use super::log::EventLog;
 use super::{Event, EventStream, RunSnapshot, Subscribe};
 use crate::env::{Clock, Timestamp};
+use crate::ids::RunId;
 use crate::state::State;
 
 /// How many events are kept for subscribers that are behind. What is older they are given from the durable events.
@@ -17,7 +18,7 @@ const RING: usize = 1_024;
 
 /// The events of a run. Nothing waits in here: an event is put into a ring that all subscribers read, each at its place.
 pub(crate) struct EventHub {
-    run: Arc<str>,
+    run: RunId,
     clock: Arc<dyn Clock>,
     inner: Mutex<Inner>,
     /// Whether the run has begun: it has its thread, or has ended.
@@ -50,7 +51,7 @@ pub(super) enum Delivery {
 }
 
 impl EventHub {
-    pub(crate) fn new(run: Arc<str>, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(run: RunId, clock: Arc<dyn Clock>) -> Self {
         Self { run, clock, inner: Mutex::default(), begun: watch::Sender::new(false) }
     }
 
@@ -63,7 +64,7 @@ impl EventHub {
     }
 
     pub(super) fn run(&self) -> &Arc<str> {
-        &self.run
+        self.run.get()
     }
 
     /// Gives out events, whose numbers follow on the last one's, and the state as of them. Gives who waits for them, to be
@@ -186,6 +187,6 @@ impl Inner {
 
 impl std::fmt::Debug for EventHub {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EventHub").field("run", &self.run).finish_non_exhaustive()
+        f.debug_struct("EventHub").field("run", self.run.get()).finish_non_exhaustive()
     }
 }

@@ -15,13 +15,13 @@ use crate::context::AgentDefinition;
 use crate::context::{BudgetTracker, Emitter, RunControl, Shared};
 use crate::error::Result;
 use crate::event::EventKind;
-use crate::ids::CallId;
+use crate::ids::{CallId, LogPosition, RunId};
 use crate::interrupt::{ActionRequestChange, open_questions};
-use crate::journal::{ChildLog, Journal, LogWriter, Record, RecordUpdate, Replay};
+use crate::journal::{ChildLog, Journal, JournalError, LogWriter, Record, RecordUpdate, Replay};
 use crate::machine::{Machine, NextStep, Open};
 use crate::message::Message;
 use crate::model::StopReason;
-use crate::state::{MessagesChannel, State, Update};
+use crate::state::{MessagesChannel, State, Update, UpdateEntry};
 use crate::status::FinishReason;
 use crate::tool::ChildState;
 
@@ -41,7 +41,10 @@ pub(crate) struct Driver {
     /// The step that the log was told of last.
     pub(super) logged_step: Option<Machine>,
     /// Told once the log has what they tell of.
-    pub(super) queued_events: Vec<EventKind>,
+    /// What is to be told once its record is in the log, with how many records wait up to that one.
+    queued_events: Vec<(usize, EventKind)>,
+    /// What is in the log and is to be told, with the position behind its record.
+    logged_events: Vec<(Option<LogPosition>, EventKind)>,
     inbox: Option<mpsc::UnboundedReceiver<Message>>,
     /// Read from the inbox, not yet part of the conversation.
     undelivered: Vec<Message>,
@@ -54,7 +57,7 @@ pub(crate) struct Driver {
 
 /// Where a run takes place.
 pub(crate) struct Setting {
-    pub(crate) run: Arc<str>,
+    pub(crate) run: RunId,
     /// Empty unless the run is below another.
     pub(crate) path: Arc<[String]>,
     pub(crate) events: Emitter,
@@ -98,7 +101,7 @@ pub(crate) struct Below {
 
 impl Setting {
     /// A run of its own.
-    pub(crate) fn main(run: Arc<str>, events: Emitter, cancel: CancellationToken) -> Self {
+    pub(crate) fn main(run: RunId, events: Emitter, cancel: CancellationToken) -> Self {
         Self { run, path: Arc::from([]), events, cancel, above: None, place: Place::Main }
     }
 }
@@ -150,6 +153,7 @@ impl Driver {
             is_below: matches!(setting.place, Place::Below(_)),
             logged_step: None,
             queued_events: Vec::new(),
+            logged_events: Vec::new(),
             inbox,
             undelivered: Vec::new(),
             last_stop: StopReason::End,
@@ -248,13 +252,11 @@ impl Driver {
         if !suspended {
             self.log.push(|| Record::RunFinished { run, stop });
         }
-        if let Err(error) = self.log.flush().await
+        if let Err(error) = self.append().await
             && result.is_ok()
         {
             result = Err(error.into());
         }
-        // All is written; a lease that cannot be given up runs out.
-        let _ = self.log.close().await;
         let usage = self.shared.budget.total();
         match &result {
             Ok(stop) => {
@@ -273,6 +275,10 @@ impl Driver {
                 }
             }
         }
+        // All is written; a lease that cannot be given up runs out. Whoever sees the end of the run finds its thread free.
+        let end = self.log.end();
+        let _ = self.log.close().await;
+        self.logged_events.extend(self.queued_events.drain(..).map(|(_, kind)| (end, kind)));
         self.emit_queued_events();
         match result {
             Ok(stop) => Ok(Outcome {
@@ -344,8 +350,9 @@ impl Driver {
         }
         let update = self.stamp(update);
         self.state.apply(&update)?;
-        self.queue_changes(&update);
+        let changes = self.changes(&update);
         self.log.push(|| Record::Update { update: RecordUpdate::Live(update) });
+        self.queue_events(changes);
         Ok(())
     }
 
@@ -354,22 +361,29 @@ impl Driver {
         update.with_ids(&*self.shared.agent.ids)
     }
 
-    pub(super) fn queue_changes(&mut self, update: &Update) {
+    /// What is to be told of an update.
+    pub(super) fn changes(&self, update: &Update) -> Vec<EventKind> {
         if self.shared.events.is_silent() {
-            return;
+            return Vec::new();
         }
-        for entry in update.entries().iter().filter(|e| !e.spec().is::<MessagesChannel>() && !e.spec().is_private()) {
-            if let Ok(change) = entry.to_json() {
-                self.queued_events
-                    .push(EventKind::StateChanged { channel: entry.spec().name().to_owned(), update: change });
-            }
-        }
+        let entries = update.entries().iter().filter(|e| !e.spec().is::<MessagesChannel>() && !e.spec().is_private());
+        let changed = |entry: &UpdateEntry| {
+            let channel = entry.spec().name().to_owned();
+            entry.to_json().ok().map(|update| EventKind::StateChanged { channel, update })
+        };
+        entries.filter_map(changed).collect()
     }
 
     pub(super) fn queue_event(&mut self, kind: impl FnOnce() -> EventKind) {
         if !self.shared.events.is_silent() {
-            self.queued_events.push(kind());
+            self.queued_events.push((self.log.waiting(), kind()));
         }
+    }
+
+    /// Tells things that stem from the record that was pushed last.
+    pub(super) fn queue_events(&mut self, kinds: Vec<EventKind>) {
+        let waiting = self.log.waiting();
+        self.queued_events.extend(kinds.into_iter().map(|kind| (waiting, kind)));
     }
 
     /// Notes in the log where the run can go on from, if it does not say so already.
@@ -384,9 +398,18 @@ impl Driver {
 
     /// Appends to the log, then tells what it holds.
     pub(super) async fn flush(&mut self) -> Result<()> {
-        self.log.flush().await?;
+        self.append().await?;
         self.emit_queued_events();
         Ok(())
+    }
+
+    async fn append(&mut self) -> Result<(), JournalError> {
+        let waiting = self.log.waiting();
+        let appended = self.log.flush().await;
+        let start = self.log.end().map(|end| end.saturating_sub(waiting as LogPosition));
+        let logged = |(count, kind)| (start.map(|start| start + count as LogPosition), kind);
+        self.logged_events.extend(self.queued_events.drain(..).map(logged));
+        appended
     }
 
     /// Tells what is in the log, together with the state that it has led to.
@@ -395,6 +418,9 @@ impl Driver {
             return;
         }
         let state = self.is_main().then(|| self.state.clone());
-        self.shared.events.emit_all(&self.shared.path, std::mem::take(&mut self.queued_events), state);
+        let end = self.log.end();
+        let mut events = std::mem::take(&mut self.logged_events);
+        events.extend(self.queued_events.drain(..).map(|(_, kind)| (end, kind)));
+        self.shared.events.emit_all(&self.shared.path, events, state);
     }
 }

@@ -10,7 +10,7 @@ use super::{Outcome, RunError};
 use crate::context::RunControl;
 use crate::error::Error;
 use crate::event::{EventHub, EventStream, RunSnapshot, Subscribe};
-use crate::ids::ThreadId;
+use crate::ids::{RunId, ThreadId};
 use crate::message::{Message, Usage};
 use crate::state::State;
 
@@ -43,7 +43,7 @@ pub struct RunHandle {
 
 #[derive(Debug)]
 pub(super) struct Inner {
-    pub(super) id: Arc<str>,
+    pub(super) id: RunId,
     pub(super) thread: Option<ThreadId>,
     pub(super) hub: Arc<EventHub>,
     pub(super) control: Arc<RunControl>,
@@ -57,9 +57,10 @@ pub(super) struct Inner {
 }
 
 impl RunHandle {
-    /// The run's id.
+    /// The run's id. A run that goes on with one that another process left has that one's id as soon as it has read
+    /// the thread, and one of its own until then.
     pub fn id(&self) -> &str {
-        &self.inner.id
+        self.inner.id.get()
     }
 
     /// The run's thread, when it has one.

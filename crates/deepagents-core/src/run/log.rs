@@ -57,9 +57,14 @@ impl Log {
         self.to.is_some()
     }
 
-    /// Whether something waits to be appended.
-    pub(crate) fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+    /// How many records wait to be appended.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The position behind what was appended last, where it is known.
+    pub(crate) fn end(&self) -> Option<LogPosition> {
+        (self.is_kept() && self.end > 0).then_some(self.end)
     }
 
     /// Whether the next snapshot is due.

@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use crate::context::{AgentDefinition, Emitter};
 use crate::error::Error;
 use crate::event::{Event, EventKind, EventStream, Subscribe};
+use crate::ids::RunId;
 use crate::message::{Message, Usage};
 use crate::panics::panic_text;
 use crate::state::State;
@@ -76,7 +77,7 @@ pub struct Run {
 impl Run {
     /// Starts a run on the current runtime; `ended` is called once its outcome is there.
     fn start(agent: Arc<AgentDefinition>, input: RunInput, ended: impl FnOnce() + Send + 'static) -> Self {
-        let id: Arc<str> = input.id.clone().unwrap_or_else(|| agent.ids.next("run")).into();
+        let id = RunId::new(input.id.clone().unwrap_or_else(|| agent.ids.next("run")));
         let (emitter, hub, control) = Emitter::new(id.clone(), agent.clock.clone(), input.observer.clone());
         let (steer, inbox) = mpsc::unbounded_channel();
         let cancel = CancellationToken::new();
@@ -124,7 +125,7 @@ impl Run {
     }
 
     pub(crate) async fn drive_silently(agent: Arc<AgentDefinition>, input: RunInput) -> Result<Outcome, Box<RunError>> {
-        let id: Arc<str> = agent.ids.next("run").into();
+        let id = RunId::new(agent.ids.next("run"));
         let setting = Setting::main(id.clone(), Emitter::silent(id), CancellationToken::new());
         Driver::run(agent, input, setting, None).await
     }
@@ -140,7 +141,7 @@ impl Run {
         self.handle.clone()
     }
 
-    /// The run's id.
+    /// The run's id; see [`RunHandle::id`].
     pub fn id(&self) -> &str {
         self.handle.id()
     }

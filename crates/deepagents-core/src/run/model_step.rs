@@ -20,7 +20,7 @@ impl Driver {
     pub(super) async fn model(&mut self, turn: u32) -> Result<(), Break> {
         // What was said to the model must be in the log before the model is asked.
         self.forget_shape()?;
-        if self.log.is_waiting() || self.log.is_snapshot_due() {
+        if self.log.waiting() > 0 || self.log.is_snapshot_due() {
             self.log_step();
         }
         self.flush().await?;

@@ -67,7 +67,12 @@ impl Driver {
     }
 
     /// Loads the thread and takes the input in. Gives the reason why there is nothing to do, if so.
-    pub(super) async fn begin(&mut self, input: RunInput, limit: u32, place: Place) -> Result<Option<FinishReason>> {
+    pub(super) async fn begin(
+        &mut self,
+        mut input: RunInput,
+        limit: u32,
+        place: Place,
+    ) -> Result<Option<FinishReason>> {
         let tap = match self.shared.observer.clone().filter(|_| self.is_main()) {
             Some(tap) => Some((tap, input.record()?)),
             None => None,
@@ -101,8 +106,8 @@ impl Driver {
                 return Err(error);
             }
         }
-        if let (Some(id), Some(left)) = (&input.id, &left) {
-            match self.asked_again(id, left, input.resume) {
+        if let (Some(id), Some(left)) = (input.id.clone(), &left) {
+            match self.asked_again(&id, left, input.resume) {
                 Ok(AskedAgain::No) => {}
                 Ok(AskedAgain::Open) => {
                     input = RunInput { messages: Vec::new(), update: Update::none(), resume: true, ..input };

@@ -285,6 +285,7 @@ impl Driver {
         let exclusive = rest.entries().iter().map(crate::state::UpdateEntry::spec);
         let exclusive: HashSet<&str> =
             exclusive.filter(|s| s.concurrent() == Concurrent::Refuse).map(|s| s.name()).collect();
+        let mut changes = Vec::new();
         let refused = match exclusive.iter().find(|name| turn.taken.contains(**name)) {
             Some(name) => Some(format!("another call of this turn has already changed `{name}`")),
             None => self.state.apply(&rest).err().map(|error| error.to_string()),
@@ -297,7 +298,7 @@ impl Driver {
             }
             None => {
                 turn.taken.extend(rest.entries().iter().map(|e| e.spec().name()).filter(|n| exclusive.contains(n)));
-                self.queue_changes(&rest);
+                changes = self.changes(&rest);
             }
         }
         let (update, added) = kept.unwrap_or_default();
@@ -309,6 +310,7 @@ impl Driver {
         }
         let events = (call.clone(), message.clone());
         self.log.push(|| Record::ToolFinished { call, message, update: RecordUpdate::Live(update) });
+        self.queue_events(changes);
         self.queue_event(|| EventKind::ToolFinished {
             call: events.0,
             id: events.1.call_id.clone(),

@@ -79,10 +79,10 @@ impl ToolContext {
         &self.call.name
     }
 
-    /// A key for services that accept one: the same if the call is made again after a crash, different for every other
-    /// call.
+    /// A key for services that accept one: the same if the call is made again, by this process or another one, different
+    /// for every other call.
     pub fn key(&self) -> String {
-        format!("{}:{}", self.context.thread().unwrap_or_else(|| self.context.run_id()), self.call.id)
+        format!("{}:{}", self.context.run_id(), self.call.id)
     }
 
     /// Asks a person. The first time the call ends here, with an error to be handed on with `?`, and the run waits;

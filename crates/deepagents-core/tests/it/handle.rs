@@ -3,8 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use deepagents_core::agent::Agent;
+use deepagents_core::env::RandomIds;
 use deepagents_core::error::Result;
 use deepagents_core::event::{Event, EventKind, Subscribe};
+use deepagents_core::interrupt::{Decision, DecisionKind};
 use deepagents_core::journal::{Journal, MemoryJournal, Record, RunStatus};
 use deepagents_core::message::{AssistantMessage, Block};
 use deepagents_core::middleware::{ToolNext, ToolRequest, ToolResponse};
@@ -19,7 +21,7 @@ use futures_util::StreamExt;
 use serde_json::json;
 use tokio::sync::{Notify, mpsc};
 
-use crate::support::{Notes, agent, assert_sound, lines, records, tool, until};
+use crate::support::{Notes, agent, assert_sound, echo, lines, records, tool, until, watch};
 
 /// A tool that ends when it is let go on, each call once.
 fn slow(go: &Arc<Notify>, calls: &Notes) -> impl DynTool {
@@ -297,4 +299,87 @@ async fn several_observers_are_nested_the_first_one_outermost_and_each_sees_ever
     let numbers: Vec<_> = of("event").iter().map(|note| note.split_once(' ').unwrap().1.to_owned()).collect();
     assert_eq!(numbers.len(), 3);
     assert!(numbers.iter().all(|number| *number == numbers[0]), "{numbers:?}");
+}
+
+#[tokio::test]
+async fn a_run_keeps_its_id_over_the_processes_that_go_on_with_it_and_calls_keep_their_keys() {
+    let (journal, keys) = (Arc::new(MemoryJournal::new()), Notes::default());
+    let noted = keys.clone();
+    let asks = tool("asks", move |_, cx| {
+        noted.add(cx.key());
+        let decision = cx.interrupt("May I?", [DecisionKind::Approve]);
+        async move { decision.map(|_| "asked") }
+    });
+    let model = ScriptedModel::new([Turn::call("asks", json!({})), Turn::text("done")]);
+    let agent = agent(model).ids(RandomIds).tool(asks).journal(journal).build().unwrap();
+    let first = agent.invoke(RunInput::new("go").thread("t").id("order-7")).await.unwrap();
+    assert_eq!((first.run.as_str(), &first.stop), ("order-7", &FinishReason::Interrupted));
+    let question = first.questions().remove(0).id;
+    let mut run = agent.run(RunInput::resume("t").answer(question, Decision::Approve));
+    let mut seen = Vec::new();
+    while let Some(event) = run.next().await {
+        seen.push(event);
+    }
+    assert!(seen.iter().all(|event| &*event.run == "order-7" && event.attempt == 1), "{seen:?}");
+    assert_eq!(run.id(), "order-7");
+    let again = run.outcome().await.unwrap();
+    assert_eq!((again.run.as_str(), again.text().as_str()), ("order-7", "done"));
+    assert_eq!(keys.list(), ["order-7:0.0", "order-7:0.0"]);
+}
+
+#[tokio::test]
+async fn a_run_that_is_asked_for_again_under_its_id_is_not_made_twice() {
+    let journal = Arc::new(MemoryJournal::new());
+    let build = |turns: Vec<Turn>| {
+        agent(ScriptedModel::new(turns)).ids(RandomIds).tool(echo()).journal(journal.clone()).build().unwrap()
+    };
+    let order = || RunInput::new("go").thread("t").id("order-7");
+    build(vec![Turn::call("echo", json!({})), Turn::text("lost")]).invoke(order()).await.unwrap();
+    // What a process leaves that ends before the second answer.
+    let log = records(&*journal, "t").await;
+    let committed = log.iter().position(|record| matches!(record, Record::ToolsCommitted { .. })).unwrap() as u64;
+    journal.threads().copy("t", "u", Some(committed + 2)).await.unwrap();
+    journal.threads().delete("t").await.unwrap();
+    journal.threads().copy("u", "t", None).await.unwrap();
+    let ended = build(vec![Turn::text("done")]).invoke(order()).await.unwrap();
+    assert_eq!(lines(ended.messages()), ["user: go", "assistant: [echo {}]", "result: {}", "assistant: done"]);
+    // Asked for once more, it gives what it gave, and asks no model.
+    let model_is_not_asked = build(vec![]);
+    let same = model_is_not_asked.invoke(order()).await.unwrap();
+    assert_eq!((same.text(), same.messages().len(), &same.stop), (ended.text(), 4, &FinishReason::Done));
+    build(vec![Turn::text("more")]).invoke(RunInput::new("and then?").thread("t")).await.unwrap();
+    let late = model_is_not_asked.invoke(order()).await.unwrap_err();
+    assert!(late.to_string().contains("run `order-7` of thread `t` is over"), "{late}");
+    let other = model_is_not_asked.invoke(RunInput::resume("t").id("order-8")).await.unwrap_err();
+    assert!(other.to_string().contains("not `order-8`"), "{other}");
+}
+
+#[tokio::test]
+async fn events_that_stem_from_a_record_say_where_the_log_has_it() {
+    let journal = Arc::new(MemoryJournal::new());
+    let model = ScriptedModel::new([Turn::calls([("echo", json!({})), ("echo", json!({"n": 1}))]), Turn::text("done")]);
+    let agent = agent(model).tool(echo()).journal(journal.clone()).build().unwrap();
+    let (events, _) = watch(agent.run(RunInput::new("go").thread("t"))).await;
+    let log = records(&*journal, "t").await;
+    let mut last = 0;
+    for event in events.iter().filter(|event| event.kind.is_durable()) {
+        let position = event.position.unwrap_or_else(|| panic!("{event:?} has no position"));
+        assert!(position >= last, "positions follow the log");
+        last = position;
+        let record = &log[position as usize - 1];
+        match &event.kind {
+            EventKind::RunStarted { .. } => assert!(matches!(record, Record::RunStarted { .. })),
+            EventKind::ModelFinished { .. } => assert!(matches!(record, Record::Update { .. })),
+            EventKind::ToolStarted { call, .. } => {
+                assert!(matches!(record, Record::ToolStarted { call: of, .. } if of == call));
+            }
+            EventKind::ToolFinished { call, .. } => {
+                assert!(matches!(record, Record::ToolFinished { call: of, .. } if of == call));
+            }
+            EventKind::RunFinished { .. } => assert!(matches!(record, Record::RunFinished { .. })),
+            _ => {}
+        }
+    }
+    assert_eq!(last as usize, log.len());
+    assert!(events.iter().filter(|event| !event.kind.is_durable()).all(|event| event.position.is_none()));
 }
