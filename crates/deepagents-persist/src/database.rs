@@ -99,6 +99,13 @@ impl<E: Engine> Threads for Database<E> {
         })
     }
 
+    fn set_parent<'a>(&'a self, thread: &'a str, parent: Option<&'a str>) -> JournalFuture<'a, ()> {
+        let (thread, parent) = (thread.to_owned(), parent.map(str::to_owned));
+        self.engine.run(Access::Transaction, move |db| {
+            Box::pin(async move { threads::set_parent(db, &thread, parent.as_deref()).await })
+        })
+    }
+
     fn set_ttl<'a>(&'a self, thread: &'a str, ttl: Option<Duration>) -> JournalFuture<'a, ()> {
         let thread = thread.to_owned();
         self.engine.run(Access::Statement, move |db| Box::pin(async move { threads::set_ttl(db, &thread, ttl).await }))

@@ -26,7 +26,8 @@ static RENEW: Statement = Statement::new(
 static RELEASE: Statement =
     Statement::new("UPDATE thread SET owner = NULL, lease_until = 0 WHERE id = $1 AND epoch = $2");
 static DELETE_EMPTY: Statement = Statement::new(
-    "DELETE FROM thread WHERE id = $1 AND epoch = $2 AND owner IS NULL AND head = 0 AND metadata = '{}'",
+    "DELETE FROM thread WHERE id = $1 AND epoch = $2 AND owner IS NULL AND head = 0 AND metadata = '{}'
+        AND parent IS NULL",
 );
 static INSERT_EVENT: Statement = Statement::new(
     "INSERT INTO event (thread, position, at, status, bytes, how, body) VALUES ($1, $2, $3, $4, $5, $6, $7)",

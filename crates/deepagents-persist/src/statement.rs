@@ -18,12 +18,15 @@ struct Text {
 type Word = (&'static str, &'static str, &'static str);
 
 /// Each word, and what it stands for on SQLite and on Postgres. It may hold words that come after it.
-const WORDS: [Word; 9] = [
+const WORDS: [Word; 12] = [
     ("{thread}", THREAD, THREAD),
     ("{item}", ITEM, ITEM),
     // A name may be longer than an index of Postgres takes.
     ("{this item}", "namespace = $2 AND name = $3", "namespace = $2 AND md5(name) = md5($3) AND name = $3"),
     ("{item key}", "(namespace, name)", "(namespace, md5(name))"),
+    ("{families}", FAMILIES, FAMILIES),
+    ("{and theirs}", AND_THEIRS, AND_THEIRS),
+    ("{by parent}", BY_PARENT, BY_PARENT),
     ("{live}", LIVE, LIVE),
     ("{bytes}", BYTES, BYTES),
     ("{for update}", "", "FOR UPDATE"),
@@ -33,9 +36,15 @@ const WORDS: [Word; 9] = [
 ];
 
 const THREAD: &str = "key, id, head, status, epoch, owner, lease_until, metadata, created_at, updated_at, expires_at, \
-                      bytes, {now}";
+                      bytes, {now}, parent";
 const ITEM: &str = "item.namespace, item.name, item.value, item.version, item.created_at, item.updated_at, \
                     item.expires_at, item.size";
+/// The names of the threads that meet a condition, which stands between these two, and of all below them.
+const FAMILIES: &str = "WITH RECURSIVE family (id) AS (SELECT id FROM thread WHERE";
+const AND_THEIRS: &str = "UNION SELECT thread.id FROM thread JOIN family ON thread.parent = family.id) \
+                          SELECT id FROM family";
+/// With any parent if `$4` is 1, else with the parent `$5`, which may be none.
+const BY_PARENT: &str = "(CAST($4 AS bigint) = 1 OR parent IS NOT DISTINCT FROM CAST($5 AS text))";
 const LIVE: &str = "(expires_at IS NULL OR expires_at > {now})";
 const BYTES: &str = "CAST(coalesce(sum(bytes), 0) AS bigint)";
 

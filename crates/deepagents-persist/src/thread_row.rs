@@ -11,7 +11,8 @@ use crate::statement::Statement;
 
 static FIND: Statement = Statement::new("SELECT {thread} FROM thread WHERE id = $2 AND {live}");
 static FIND_LOCKED: Statement = Statement::new("SELECT {thread} FROM thread WHERE id = $2 AND {live} {for update}");
-static DELETE_EXPIRED: Statement = Statement::new("DELETE FROM thread WHERE id = $2 AND expires_at <= {now}");
+static DELETE_EXPIRED: Statement =
+    Statement::new("DELETE FROM thread WHERE id IN ({families} id = $2 AND expires_at <= {now} {and theirs})");
 static INSERT: Statement = Statement::new(
     "INSERT INTO thread (id, created_at, updated_at) VALUES ($2, {now}, {now}) ON CONFLICT (id) DO NOTHING",
 );
@@ -42,6 +43,7 @@ impl ThreadRow {
         info.updated_at = time(row.take(9)?);
         info.expires_at = row.take::<Option<i64>>(10)?.map(time);
         info.bytes = row.take(11)?;
+        info.parent = row.take(13)?;
         let (key, epoch, owner) = (row.take(0)?, row.take(4)?, row.take(5)?);
         Ok(Self { key, epoch, owner, lease_until: row.take(6)?, now: row.take(12)?, info })
     }

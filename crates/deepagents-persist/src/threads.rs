@@ -3,7 +3,9 @@
 use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 
-use deepagents_core::journal::{JournalError, LogPosition, RunStatus, ThreadInfo, ThreadQuery, check_thread};
+use deepagents_core::journal::{
+    JournalError, LogPosition, ParentFilter, RunStatus, ThreadInfo, ThreadQuery, check_child, check_thread,
+};
 use serde_json::{Map, Value};
 
 use crate::blobs::delete_unused;
@@ -16,14 +18,31 @@ use crate::thread_row::{ThreadRow, find, find_locked, find_or_insert};
 
 static LIST: Statement = Statement::new(
     "SELECT {thread} FROM thread WHERE {live} AND (CAST($2 AS text) IS NULL OR status = $2)
-        AND substr(id, 1, length(CAST($3 AS text))) = $3 ORDER BY updated_at DESC, id",
+        AND substr(id, 1, length(CAST($3 AS text))) = $3 AND {by parent} ORDER BY updated_at DESC, id
+     LIMIT $6",
 );
+/// In the order of the index of the threads that stand so.
+static LIST_CLAIMABLE: Statement = Statement::new(
+    "SELECT {thread} FROM thread WHERE status IN ('empty', 'open') AND lease_until <= {now} AND {live}
+        AND (CAST($2 AS text) IS NULL OR status = $2) AND substr(id, 1, length(CAST($3 AS text))) = $3
+        AND {by parent} ORDER BY updated_at, id LIMIT $6",
+);
+static LIST_CHILDREN: Statement = Statement::new(
+    "SELECT {thread} FROM thread WHERE parent = $5 AND {live} AND (CAST($2 AS text) IS NULL OR status = $2)
+        AND substr(id, 1, length(CAST($3 AS text))) = $3 AND {by parent} ORDER BY updated_at DESC, id
+     LIMIT $6",
+);
+static CHILDREN: Statement =
+    Statement::new("SELECT {thread} FROM thread WHERE parent = $2 AND {live} ORDER BY id {for update}");
+static SET_PARENT: Statement = Statement::new("UPDATE thread SET parent = $2 WHERE key = $1");
 static SET_METADATA: Statement =
     Statement::new("UPDATE thread SET metadata = $2, updated_at = $3, expires_at = $3 + ttl WHERE key = $1");
 static SET_TTL: Statement =
     Statement::new("UPDATE thread SET ttl = $3, expires_at = updated_at + $3 WHERE id = $2 AND {live}");
-static DELETE: Statement = Statement::new("DELETE FROM thread WHERE id = $2 AND {live}");
-static DELETE_ALL_EXPIRED: Statement = Statement::new("DELETE FROM thread WHERE expires_at <= {now}");
+static DELETE: Statement =
+    Statement::new("DELETE FROM thread WHERE id IN ({families} id = $2 AND {live} {and theirs})");
+static DELETE_ALL_EXPIRED: Statement =
+    Statement::new("DELETE FROM thread WHERE id IN ({families} expires_at <= {now} {and theirs})");
 static STATE_AT: Statement = Statement::new(
     "WITH base AS (SELECT coalesce(max(position), 0) AS at FROM snapshot WHERE thread = $1 AND position <= $2)
      SELECT base.at, (SELECT count(*) FROM event WHERE thread = $1 AND position >= base.at AND position < $2) FROM base",
@@ -49,7 +68,7 @@ static COPY: [Statement; 3] = [
     ),
 ];
 static FINISH_COPY: Statement = Statement::new(
-    "UPDATE thread SET head = $2, status = $3, metadata = (SELECT metadata FROM thread WHERE key = $4),
+    "UPDATE thread SET head = $2, status = $3, metadata = (SELECT metadata FROM thread WHERE key = $4), parent = $5,
         bytes = (SELECT {bytes} FROM event WHERE thread = $1) + (SELECT {bytes} FROM snapshot WHERE thread = $1)
      WHERE key = $1",
 );
@@ -69,15 +88,30 @@ pub(crate) async fn get(db: &dyn Executor, thread: &str) -> Result<Option<Thread
 
 pub(crate) async fn list(db: &dyn Executor, query: &ThreadQuery) -> Result<Vec<ThreadInfo>, JournalError> {
     let mut page = Page::new(query.offset, query.limit);
-    if query.prefix.contains('\0') {
+    let (any, parent) = match &query.parent {
+        ParentFilter::TopLevel => (0_i64, None),
+        ParentFilter::ChildrenOf(parent) => (0, Some(parent.as_str())),
+        ParentFilter::Any => (1, None),
+    };
+    // No text of Postgres has a NUL, and no thread is named so.
+    if [query.prefix.as_str(), parent.unwrap_or_default()].iter().any(|name| name.contains('\0')) {
         return Ok(page.items);
     }
-    let values: [&dyn Param; 3] = [&db.now(), &query.status.map(RunStatus::as_str), &query.prefix];
+    let statement = match &query.parent {
+        _ if query.claimable => &LIST_CLAIMABLE,
+        ParentFilter::ChildrenOf(_) => &LIST_CHILDREN,
+        _ => &LIST,
+    };
+    // What metadata has is compared here.
+    let enough = if query.metadata.is_empty() { query.limit.saturating_add(query.offset) } else { usize::MAX };
+    let enough = i64::try_from(enough).unwrap_or(i64::MAX);
+    let status = query.status.map(RunStatus::as_str);
+    let values: [&dyn Param; 6] = [&db.now(), &status, &query.prefix, &any, &parent, &enough];
     let mut visit = |row| -> Result<_, DatabaseError> {
         let info = ThreadRow::read(db, row)?.info();
         Ok(if query.matches(&info) { page.push(info) } else { ControlFlow::Continue(()) })
     };
-    db.scan(&LIST, &values, &mut visit).await?;
+    db.scan(statement, &values, &mut visit).await?;
     Ok(page.items)
 }
 
@@ -91,6 +125,15 @@ pub(crate) async fn set_metadata(
     all.extend(metadata);
     all.retain(|_, value| !value.is_null());
     db.execute(&SET_METADATA, &[&row.key, &Value::Object(all).to_string(), &row.now]).await?;
+    Ok(())
+}
+
+pub(crate) async fn set_parent(db: &dyn Executor, thread: &str, parent: Option<&str>) -> Result<(), JournalError> {
+    if let Some(parent) = parent {
+        check_child(thread, parent)?;
+    }
+    let row = find_or_insert(db, thread).await?;
+    db.execute(&SET_PARENT, &[&row.key, &parent]).await?;
     Ok(())
 }
 
@@ -111,11 +154,32 @@ pub(crate) async fn copy(
     let Some(source) = find_locked(db, from).await? else {
         return Err(JournalError::NotFound { thread: from.to_owned() });
     };
+    let mut sources = vec![(source, until)];
+    while let Some((source, until)) = sources.pop() {
+        for row in db.query(&CHILDREN, &[&db.now(), &source.info.id]).await? {
+            sources.push((ThreadRow::read(db, row)?, None));
+        }
+        let renamed = |id: &str| id.strip_prefix(from).map(|rest| format!("{to}{rest}"));
+        let copy = renamed(&source.info.id).unwrap_or_default();
+        let parent = source.info.parent.as_deref().filter(|_| source.info.id != from).and_then(renamed);
+        copy_one(db, &source, &copy, parent.as_deref(), until).await?;
+    }
+    Ok(())
+}
+
+async fn copy_one(
+    db: &dyn Executor,
+    source: &ThreadRow,
+    to: &str,
+    parent: Option<&str>,
+    until: Option<LogPosition>,
+) -> Result<(), JournalError> {
+    check_thread(to)?;
     if find(db, to).await?.is_some() {
         return Err(JournalError::Exists { thread: to.to_owned() });
     }
     let position = until.unwrap_or(source.info.end);
-    let no_state = |reason| JournalError::NoState { thread: from.to_owned(), position, reason };
+    let no_state = |reason| JournalError::NoState { thread: source.info.id.clone(), position, reason };
     if position > source.info.end {
         return Err(no_state("the log ends before it"));
     }
@@ -137,7 +201,7 @@ pub(crate) async fn copy(
     for statement in &COPY {
         db.execute(statement, &[&source.key, &end, &copy]).await?;
     }
-    db.execute(&FINISH_COPY, &[&copy, &end, &status, &source.key]).await?;
+    db.execute(&FINISH_COPY, &[&copy, &end, &status, &source.key, &parent]).await?;
     Ok(())
 }
 

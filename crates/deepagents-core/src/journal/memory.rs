@@ -1,6 +1,7 @@
 //! Logs in memory.
 
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Appended, Claim, Fence, Journal, JournalError, Loaded, LogEntry, Record, Snapshot, ThreadInfo, ThreadQuery,
-    Threads, check_thread, encode,
+    Threads, check_child, check_thread, encode,
 };
 use crate::env::{Clock, SystemClock, Timestamp};
 use crate::ids::{LogPosition, ThreadId};
@@ -38,7 +39,8 @@ pub struct MemoryJournal {
 
 #[derive(Default)]
 struct Inner {
-    threads: HashMap<ThreadId, Thread>,
+    /// By name, so that those below a thread follow it.
+    threads: BTreeMap<ThreadId, Thread>,
     epoch: u64,
 }
 
@@ -48,6 +50,7 @@ struct Thread {
     entries: Vec<LogEntry>,
     snapshots: BTreeMap<LogPosition, String>,
     epoch: u64,
+    owner: Option<String>,
     lease_until: Timestamp,
     ttl: Option<Duration>,
 }
@@ -59,6 +62,7 @@ impl Thread {
             entries: Vec::new(),
             snapshots: BTreeMap::new(),
             epoch: 0,
+            owner: None,
             lease_until: now,
             ttl: None,
         }
@@ -83,8 +87,43 @@ impl Thread {
         let snapshots: usize = self.snapshots.values().map(String::len).sum();
         let mut info = self.info.clone();
         info.bytes = (records + snapshots) as u64;
-        info.owner = info.owner.filter(|_| self.lease_until > now);
+        info.owner = self.owner(now).map(str::to_owned);
         info
+    }
+
+    /// Who works on it, while the lease lasts.
+    fn owner(&self, now: Timestamp) -> Option<&str> {
+        self.owner.as_deref().filter(|_| self.lease_until > now)
+    }
+
+    /// A copy of the thread up to a position, which has no owner, no time to live and no parent.
+    fn copy_until(&self, to: &str, until: Option<LogPosition>, now: Timestamp) -> Result<Self, JournalError> {
+        let until = until.unwrap_or(self.info.end);
+        let no_state = |reason| JournalError::NoState { thread: self.info.id.clone(), position: until, reason };
+        if until > self.info.end {
+            return Err(no_state("the log ends before it"));
+        }
+        let base = self.snapshots.range(..=until).next_back().map_or(0, |(position, _)| *position);
+        if self.between(&(base..until)).len() as u64 != until - base {
+            return Err(no_state("it was pruned"));
+        }
+        let mut copy = Self::new(to, now);
+        copy.entries = self.entries.iter().filter(|entry| entry.position < until).cloned().collect();
+        copy.snapshots = self.snapshots.range(..=until).map(|(at, body)| (*at, body.clone())).collect();
+        copy.info.status = match copy.entries.first() {
+            _ if until == self.info.end => self.info.status,
+            Some(first) if first.position == 0 => {
+                RunStatus::Empty.after(copy.entries.iter().map(|entry| &entry.record))
+            }
+            _ => RunStatus::Ended.after(copy.entries.iter().map(|entry| &entry.record)),
+        };
+        (copy.info.end, copy.info.metadata) = (until, self.info.metadata.clone());
+        Ok(copy)
+    }
+
+    fn is_listed(&self, query: &ThreadQuery, now: Timestamp) -> bool {
+        let owned = query.claimable && self.owner(now).is_some();
+        !owned && !self.is_over(now) && query.matches(&self.info)
     }
 }
 
@@ -121,9 +160,28 @@ impl MemoryJournal {
 impl Inner {
     fn find(&mut self, id: &str, now: Timestamp) -> Option<&mut Thread> {
         if self.threads.get(id).is_some_and(|thread| thread.is_over(now)) {
-            self.threads.remove(id);
+            self.remove(id);
         }
         self.threads.get_mut(id)
+    }
+
+    /// The threads below one, parents before their children.
+    fn descendants(&self, id: &str) -> Vec<ThreadId> {
+        let (mut family, mut found, below) = (BTreeSet::from([id]), Vec::new(), format!("{id}/"));
+        for (id, thread) in self.threads.range(below.clone()..).take_while(|(id, _)| id.starts_with(&below)) {
+            if thread.info.parent.as_ref().is_some_and(|parent| family.contains(parent.as_str())) {
+                family.insert(id);
+                found.push(id.clone());
+            }
+        }
+        found
+    }
+
+    /// Removes a thread and those below it; returns how many.
+    fn remove(&mut self, id: &str) -> u64 {
+        let below = self.descendants(id);
+        let removed = below.iter().map(String::as_str).chain([id]).filter_map(|id| self.threads.remove(id));
+        removed.count() as u64
     }
 
     fn find_or_new(&mut self, id: &str, now: Timestamp) -> Result<&mut Thread, JournalError> {
@@ -144,10 +202,11 @@ impl Journal for MemoryJournal {
         self.with(|inner, now| {
             let epoch = inner.epoch + 1;
             let found = inner.find_or_new(thread, now)?;
-            if let Some(owner) = found.info.owner.clone().filter(|_| found.lease_until > now && !claim.take_over) {
+            if let Some(owner) = found.owner(now).filter(|_| !claim.take_over) {
+                let owner = owner.to_owned();
                 return Err(JournalError::Busy { thread: thread.to_owned(), owner, until: found.lease_until });
             }
-            (found.epoch, found.info.owner) = (epoch, Some(claim.owner));
+            (found.epoch, found.owner) = (epoch, Some(claim.owner));
             found.lease_until = later(now, claim.lease);
             inner.epoch = epoch;
             Ok(Fence::new(epoch))
@@ -164,8 +223,8 @@ impl Journal for MemoryJournal {
     fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> Done<'a, ()> {
         self.with(|inner, now| {
             let Ok(found) = inner.owned(thread, fence, now) else { return Ok(()) };
-            (found.info.owner, found.lease_until) = (None, now);
-            if found.info.end == 0 && found.info.metadata.is_empty() {
+            (found.owner, found.lease_until) = (None, now);
+            if found.info.end == 0 && found.info.metadata.is_empty() && found.info.parent.is_none() {
                 inner.threads.remove(thread);
             }
             Ok(())
@@ -244,8 +303,13 @@ impl Threads for MemoryJournal {
     fn list<'a>(&'a self, query: &'a ThreadQuery) -> Done<'a, Vec<ThreadInfo>> {
         self.with(|inner, now| {
             let mut found: Vec<&Thread> =
-                inner.threads.values().filter(|t| !t.is_over(now) && query.matches(&t.info)).collect();
-            found.sort_by(|a, b| (b.info.updated_at, &a.info.id).cmp(&(a.info.updated_at, &b.info.id)));
+                inner.threads.values().filter(|thread| thread.is_listed(query, now)).collect();
+            // Those that changed at once stay in the order of their names.
+            if query.claimable {
+                found.sort_by_key(|thread| thread.info.updated_at);
+            } else {
+                found.sort_by_key(|thread| Reverse(thread.info.updated_at));
+            }
             Ok(found.into_iter().skip(query.offset).take(query.limit).map(|thread| thread.info(now)).collect())
         })
     }
@@ -265,6 +329,14 @@ impl Threads for MemoryJournal {
         })
     }
 
+    fn set_parent<'a>(&'a self, thread: &'a str, parent: Option<&'a str>) -> Done<'a, ()> {
+        self.with(|inner, now| {
+            parent.map_or(Ok(()), |parent| check_child(thread, parent))?;
+            inner.find_or_new(thread, now)?.info.parent = parent.map(str::to_owned);
+            Ok(())
+        })
+    }
+
     fn set_ttl<'a>(&'a self, thread: &'a str, ttl: Option<Duration>) -> Done<'a, ()> {
         self.with(|inner, now| {
             let missing = || JournalError::NotFound { thread: thread.to_owned() };
@@ -277,38 +349,23 @@ impl Threads for MemoryJournal {
 
     fn copy<'a>(&'a self, from: &'a str, to: &'a str, until: Option<LogPosition>) -> Done<'a, ()> {
         self.with(|inner, now| {
-            check_thread(to)?;
             let missing = || JournalError::NotFound { thread: from.to_owned() };
-            let mut copy = inner.find(from, now).ok_or_else(missing)?.clone();
-            if inner.find(to, now).is_some() {
-                return Err(JournalError::Exists { thread: to.to_owned() });
+            let source = inner.find(from, now).ok_or_else(missing)?;
+            let mut copies = vec![source.copy_until(to, until, now)?];
+            for id in inner.descendants(from) {
+                let Some(child) = inner.threads.get(&id).filter(|child| !child.is_over(now)) else { continue };
+                let renamed = |id: &str| id.strip_prefix(from).map(|rest| format!("{to}{rest}"));
+                let mut copy = child.copy_until(&renamed(&id).unwrap_or_default(), None, now)?;
+                copy.info.parent = child.info.parent.as_deref().and_then(renamed);
+                copies.push(copy);
             }
-            let until = until.unwrap_or(copy.info.end);
-            let no_state = |reason| JournalError::NoState { thread: from.to_owned(), position: until, reason };
-            if until > copy.info.end {
-                return Err(no_state("the log ends before it"));
-            }
-            let base = copy.snapshots.range(..=until).next_back().map_or(0, |(position, _)| *position);
-            if copy.between(&(base..until)).len() as u64 != until - base {
-                return Err(no_state("it was pruned"));
-            }
-            copy.entries.retain(|entry| entry.position < until);
-            copy.snapshots.retain(|position, _| *position <= until);
-            let status = match copy.entries.first() {
-                _ if until == copy.info.end => copy.info.status,
-                Some(first) if first.position == 0 => {
-                    RunStatus::Empty.after(copy.entries.iter().map(|entry| &entry.record))
+            for copy in &copies {
+                check_thread(&copy.info.id)?;
+                if inner.find(&copy.info.id, now).is_some() {
+                    return Err(JournalError::Exists { thread: copy.info.id.clone() });
                 }
-                _ => RunStatus::Ended.after(copy.entries.iter().map(|entry| &entry.record)),
-            };
-            copy.info = ThreadInfo {
-                end: until,
-                status,
-                metadata: std::mem::take(&mut copy.info.metadata),
-                ..ThreadInfo::new(to, now)
-            };
-            (copy.epoch, copy.lease_until, copy.ttl) = (0, now, None);
-            inner.threads.insert(to.to_owned(), copy);
+            }
+            inner.threads.extend(copies.into_iter().map(|copy| (copy.info.id.clone(), copy)));
             Ok(())
         })
     }
@@ -316,7 +373,7 @@ impl Threads for MemoryJournal {
     fn delete<'a>(&'a self, thread: &'a str) -> Done<'a, bool> {
         self.with(|inner, now| {
             inner.find(thread, now);
-            Ok(inner.threads.remove(thread).is_some())
+            Ok(inner.remove(thread) > 0)
         })
     }
 
@@ -335,9 +392,9 @@ impl Threads for MemoryJournal {
 
     fn sweep(&self) -> Done<'_, u64> {
         self.with(|inner, now| {
-            let before = inner.threads.len();
-            inner.threads.retain(|_, thread| !thread.is_over(now));
-            Ok((before - inner.threads.len()) as u64)
+            let over = inner.threads.values().filter(|thread| thread.is_over(now));
+            let over: Vec<ThreadId> = over.map(|thread| thread.info.id.clone()).collect();
+            Ok(over.iter().map(|id| inner.remove(id)).sum())
         })
     }
 }

@@ -34,7 +34,7 @@ pub use record::{Record, RecordUpdate};
 pub(crate) use replay::{LastRun, Replay, UnknownChannels};
 pub use replay::{ReplayedState, fold};
 pub(crate) use snapshot::SnapshotRule;
-pub use threads::{ThreadInfo, ThreadQuery, Threads, check_thread};
+pub use threads::{ParentFilter, ThreadInfo, ThreadQuery, Threads, check_child, check_thread};
 
 pub use crate::ids::{LogPosition, ThreadId};
 pub use crate::status::RunStatus;

@@ -21,7 +21,8 @@ pub trait Threads: Send + Sync {
     /// When the storage fails.
     fn get<'a>(&'a self, thread: &'a str) -> BoxFuture<'a, Result<Option<ThreadInfo>, JournalError>>;
 
-    /// The threads a query asks for, the one that changed last first.
+    /// The threads a query asks for: the one that changed last first, or last where the query is for
+    /// [claimable](ThreadQuery::claimable) ones.
     ///
     /// # Errors
     /// When the storage fails.
@@ -37,18 +38,25 @@ pub trait Threads: Send + Sync {
         metadata: Map<String, Value>,
     ) -> BoxFuture<'a, Result<(), JournalError>>;
 
+    /// Makes a thread the child of another, such as that of an agent in the background, or of none; a thread that does
+    /// not exist begins to. A child's name is `PARENT/NAME`. Whether the parent exists does not matter.
+    ///
+    /// # Errors
+    /// [`JournalError::Name`] when the name cannot be used, or does not begin with that of the parent and a slash.
+    fn set_parent<'a>(&'a self, thread: &'a str, parent: Option<&'a str>) -> BoxFuture<'a, Result<(), JournalError>>;
+
     /// Lets a thread live so long after its last change, or for ever.
     ///
     /// # Errors
     /// [`JournalError::NotFound`] when there is no such thread.
     fn set_ttl<'a>(&'a self, thread: &'a str, ttl: Option<Duration>) -> BoxFuture<'a, Result<(), JournalError>>;
 
-    /// Copies a thread to a new one, metadata included: its log up to a position, or all of it. The copy has no owner
-    /// and no time to live.
+    /// Copies a thread to a new one, metadata included: its log up to a position, or all of it. The copy has no owner,
+    /// no time to live and no parent. Children, and theirs, are copied whole: `FROM/NAME` becomes `TO/NAME`.
     ///
     /// # Errors
-    /// [`JournalError::NotFound`] when there is nothing to copy, [`JournalError::Exists`] when there is a thread with
-    /// the new name, [`JournalError::NoState`] when the log has no state at the position.
+    /// [`JournalError::NotFound`] when there is nothing to copy, [`JournalError::Exists`] when there is a thread with a
+    /// new name, [`JournalError::NoState`] when the log has no state at the position.
     fn copy<'a>(
         &'a self,
         from: &'a str,
@@ -56,7 +64,7 @@ pub trait Threads: Send + Sync {
         until: Option<LogPosition>,
     ) -> BoxFuture<'a, Result<(), JournalError>>;
 
-    /// Deletes a thread with all it has; returns whether there was one.
+    /// Deletes a thread with all it has, its children and theirs included; returns whether there was one.
     ///
     /// # Errors
     /// When the storage fails.
@@ -69,7 +77,7 @@ pub trait Threads: Send + Sync {
     /// [`JournalError::NoState`] when there is no snapshot at the end of the range.
     fn remove<'a>(&'a self, thread: &'a str, positions: Range<LogPosition>) -> BoxFuture<'a, Result<(), JournalError>>;
 
-    /// Deletes the threads whose time is over, and returns how many there were.
+    /// Deletes the threads whose time is over and their children, and returns how many threads that were.
     ///
     /// # Errors
     /// When the storage fails.
@@ -82,6 +90,8 @@ pub trait Threads: Send + Sync {
 pub struct ThreadInfo {
     /// Its name.
     pub id: ThreadId,
+    /// The thread whose child it is.
+    pub parent: Option<ThreadId>,
     /// Where its log ends.
     pub end: LogPosition,
     /// How its last run stands.
@@ -105,6 +115,7 @@ impl ThreadInfo {
     pub fn new(id: impl Into<ThreadId>, at: Timestamp) -> Self {
         Self {
             id: id.into(),
+            parent: None,
             end: 0,
             status: RunStatus::Empty,
             owner: None,
@@ -131,6 +142,11 @@ impl RunStatus {
             Record::RunFinished { stop: None, .. } => Self::Failed,
             _ => status,
         })
+    }
+
+    /// Whether a worker may go on with a thread that stands so.
+    pub fn is_claimable(self) -> bool {
+        matches!(self, Self::Empty | Self::Open)
     }
 
     /// The word in databases and JSON.
@@ -165,6 +181,10 @@ pub struct ThreadQuery {
     pub metadata: Map<String, Value>,
     /// Only those with this status.
     pub status: Option<RunStatus>,
+    /// Whose children.
+    pub parent: ParentFilter,
+    /// Only those that a worker may claim to go on with, the one that changed last at the end.
+    pub claimable: bool,
     /// At most so many.
     pub limit: usize,
     /// Leaving out so many first.
@@ -173,7 +193,38 @@ pub struct ThreadQuery {
 
 impl Default for ThreadQuery {
     fn default() -> Self {
-        Self { prefix: String::new(), metadata: Map::new(), status: None, limit: usize::MAX, offset: 0 }
+        Self {
+            prefix: String::new(),
+            metadata: Map::new(),
+            status: None,
+            parent: ParentFilter::default(),
+            claimable: false,
+            limit: usize::MAX,
+            offset: 0,
+        }
+    }
+}
+
+/// Which threads to list, by their parents.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ParentFilter {
+    /// Threads without a parent.
+    #[default]
+    TopLevel,
+    /// The children of this thread, without theirs.
+    ChildrenOf(ThreadId),
+    /// All threads.
+    Any,
+}
+
+impl ParentFilter {
+    /// Whether a thread with this parent is one of those.
+    pub fn matches(&self, parent: Option<&str>) -> bool {
+        match self {
+            Self::TopLevel => parent.is_none(),
+            Self::ChildrenOf(id) => parent == Some(id),
+            Self::Any => true,
+        }
     }
 }
 
@@ -199,6 +250,28 @@ impl ThreadQuery {
         self
     }
 
+    /// Only the children of this thread; without it, only threads that have no parent.
+    #[must_use]
+    pub fn parent(mut self, parent: impl Into<ThreadId>) -> Self {
+        self.parent = ParentFilter::ChildrenOf(parent.into());
+        self
+    }
+
+    /// Threads with and without a parent.
+    #[must_use]
+    pub fn any_parent(mut self) -> Self {
+        self.parent = ParentFilter::Any;
+        self
+    }
+
+    /// Only those that a worker may claim to go on with: their last run is open, or no run of theirs has begun, and
+    /// nobody owns them (a lease that ran out counts for nothing). The one that changed last comes last.
+    #[must_use]
+    pub fn claimable(mut self) -> Self {
+        self.claimable = true;
+        self
+    }
+
     /// At most so many.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
@@ -218,7 +291,25 @@ impl ThreadQuery {
         let has = |(key, value): (&String, &Value)| thread.metadata.get(key).unwrap_or(&Value::Null) == value;
         thread.id.starts_with(&self.prefix)
             && self.status.is_none_or(|status| status == thread.status)
+            && self.parent.matches(thread.parent.as_deref())
+            && (!self.claimable || (thread.status.is_claimable() && thread.owner.is_none()))
             && self.metadata.iter().all(has)
+    }
+}
+
+/// Checks the name of a thread that becomes the child of another: that of the parent, a slash, and one of its own.
+///
+/// # Errors
+/// When it is not so, or either name cannot be used.
+pub fn check_child(thread: &str, parent: &str) -> Result<(), JournalError> {
+    check_thread(thread)?;
+    check_thread(parent)?;
+    match thread.strip_prefix(parent).and_then(|rest| rest.strip_prefix('/')) {
+        Some(name) if !name.is_empty() => Ok(()),
+        _ => {
+            let reason = "a child's name is that of its parent, a slash, and a name";
+            Err(JournalError::Name { thread: thread.to_owned(), reason })
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::error::DatabaseError;
 const MIGRATION_LOCK: i64 = 0x6461_6774;
 
 /// The steps from an empty schema to the present one; its version is how many were taken.
-const MIGRATIONS: [&str; 2] = [FIRST, KEYS];
+const MIGRATIONS: [&str; 3] = [FIRST, KEYS, PARENTS];
 
 const FIRST: &str = "
     CREATE SEQUENCE epoch;
@@ -79,6 +79,13 @@ const KEYS: &str = "
     ALTER TABLE item ADD COLUMN size bigint NOT NULL DEFAULT 0;
     UPDATE item SET size = octet_length(value);
     CREATE INDEX item_keys ON item (namespace, left(name, 64));
+";
+
+/// Children are found by their parent, and threads to be gone on with in the order of their last change.
+const PARENTS: &str = "
+    ALTER TABLE thread ADD COLUMN parent text COLLATE \"C\";
+    CREATE INDEX thread_parent ON thread (parent, updated_at) WHERE parent IS NOT NULL;
+    CREATE INDEX thread_claimable ON thread (updated_at, id) WHERE status IN ('empty', 'open');
 ";
 
 pub(super) async fn connect<T>(options: PostgresOptions, mut config: Config, tls: T) -> Result<Postgres, DatabaseError>

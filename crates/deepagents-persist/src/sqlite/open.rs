@@ -22,7 +22,7 @@ const WAL_PAGES: i64 = 512;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The steps from an empty file to the present schema; the schema's number is how many were taken.
-const MIGRATIONS: [&str; 2] = [FIRST, KEYS];
+const MIGRATIONS: [&str; 3] = [FIRST, KEYS, PARENTS];
 
 const FIRST: &str = "
     CREATE TABLE epoch (last INTEGER NOT NULL) STRICT;
@@ -95,6 +95,13 @@ const KEYS: &str = "
     ALTER TABLE item ADD COLUMN size INTEGER NOT NULL DEFAULT 0;
     UPDATE item SET size = octet_length(value);
     CREATE INDEX item_keys ON item (namespace, name, version, size, updated_at, expires_at);
+";
+
+/// Children are found by their parent, and threads to be gone on with in the order of their last change.
+const PARENTS: &str = "
+    ALTER TABLE thread ADD COLUMN parent TEXT;
+    CREATE INDEX thread_parent ON thread (parent, updated_at) WHERE parent IS NOT NULL;
+    CREATE INDEX thread_claimable ON thread (updated_at, id) WHERE status IN ('empty', 'open');
 ";
 
 /// Opens the connection that writes, and brings the schema up to date. Blocks.

@@ -201,7 +201,8 @@ async fn a_file_of_the_first_schema_is_brought_up_to_date() {
         let database = Sqlite::open(&path).await.unwrap();
         database.put(&a, "k", serde_json::json!("ü")).await.unwrap();
     }
-    let before = "DROP INDEX item_keys; ALTER TABLE item DROP COLUMN size; PRAGMA user_version = 1";
+    let before = "DROP INDEX item_keys; ALTER TABLE item DROP COLUMN size; DROP INDEX thread_parent;
+        ALTER TABLE thread DROP COLUMN parent; DROP INDEX thread_claimable; PRAGMA user_version = 1";
     Connection::open(&path).unwrap().execute_batch(before).unwrap();
     let database = Sqlite::open(&path).await.unwrap();
     assert_eq!(database.list_keys(&a, &KeyQuery::default()).await.unwrap()[0].size, 4);

@@ -127,6 +127,7 @@ async fn a_schema_of_the_first_version_is_brought_up_to_date() {
     drop(database);
     let before = format!(
         "DROP INDEX {schema}.item_keys; ALTER TABLE {schema}.item DROP COLUMN size;
+         ALTER TABLE {schema}.thread DROP COLUMN parent; DROP INDEX {schema}.thread_claimable;
          UPDATE {schema}.deepagents_version SET version = 1"
     );
     other.batch_execute(&before).await.unwrap();

@@ -80,6 +80,20 @@ macro_rules! journal_suite {
                 a_thread_that_is_over_begins_anew
                 a_time_to_live_can_be_taken_back
             }
+            children {
+                children_are_listed_by_their_parent
+                a_thread_may_begin_as_a_child
+                a_child_has_the_name_of_its_parent_in_its_own
+                children_are_deleted_with_their_parent
+                children_are_copied_with_their_parent
+                a_copy_whose_child_exists_already_is_refused
+                children_go_when_the_time_of_their_parent_is_over
+            }
+            claimable {
+                threads_to_be_gone_on_with_are_those_that_did_not_end
+                a_thread_with_an_owner_is_not_to_be_gone_on_with
+                threads_to_be_gone_on_with_are_narrowed_and_paged
+            }
             copies {
                 a_copy_has_the_same_state_at_every_position
                 a_copy_has_the_open_turn_too

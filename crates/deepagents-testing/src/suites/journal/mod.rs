@@ -2,6 +2,8 @@
 //!
 #![doc = include_str!("conformance.md")]
 
+pub mod children;
+pub mod claimable;
 pub mod copies;
 pub mod history;
 pub mod lease;
