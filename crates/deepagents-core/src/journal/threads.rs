@@ -13,7 +13,8 @@ use crate::status::FinishReason;
 use crate::status::RunStatus;
 
 /// Threads as a whole: listing, metadata, copying, deleting. A thread whose time to live is over is gone for every
-/// method, whether or not it has been swept up.
+/// method, whether or not it has been swept up; that of a thread which somebody works on, with a lease that has not run
+/// out, is not over before.
 pub trait Threads: Send + Sync {
     /// What is known of a thread.
     ///
@@ -108,6 +109,9 @@ pub struct ThreadInfo {
     pub expires_at: Option<Timestamp>,
     /// Bytes its log and snapshots take.
     pub bytes: u64,
+    /// What of all this is damaged and told as empty or failed, where a listing found such a thread: it can be deleted,
+    /// and every other method says what it is.
+    pub damage: Option<String>,
 }
 
 impl ThreadInfo {
@@ -124,6 +128,7 @@ impl ThreadInfo {
             updated_at: at,
             expires_at: None,
             bytes: 0,
+            damage: None,
         }
     }
 }
