@@ -70,7 +70,7 @@ pub enum DatabaseError {
         reason: String,
     },
     /// It cannot be reached or opened.
-    #[error("the database {database} cannot be opened: {reason}")]
+    #[error("the database {database} cannot be reached: {reason}")]
     Unavailable {
         /// Where it is.
         database: String,

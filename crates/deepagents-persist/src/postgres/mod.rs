@@ -32,7 +32,10 @@ use releases::Releases;
 /// Threads and long-term memory on Postgres, for any number of processes and machines.
 ///
 /// Leases follow the clock of the server. A clone shares the pool of connections. Every wait has a limit, see
-/// [`PostgresOptions`].
+/// [`PostgresOptions`]. A call that is dropped before it is done closes its connection, since nobody waits for the answer.
+///
+/// Within one process a thread that was released is free for the claim that follows, also where the release is still on
+/// its way, as after a run that was dropped. Other processes find it free when the server has heard of it.
 ///
 /// ```no_run
 /// use deepagents_persist::Postgres;
@@ -124,7 +127,8 @@ impl Engine for PostgresEngine {
 
     fn claim(&self, thread: String, claim: Claim) -> JournalFuture<'_, Fence> {
         Box::pin(async move {
-            self.releases.wait(&thread).await;
+            // A release that nobody polls is not waited for without end.
+            let _ = tokio::time::timeout(self.limit, self.releases.wait(&thread)).await;
             self.run(Access::Transaction, move |db| Box::pin(async move { lease::claim(db, &thread, &claim).await }))
                 .await
         })

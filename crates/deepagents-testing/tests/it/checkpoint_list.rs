@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 const LIST: &str = include_str!("checkpoint_list.txt");
 const TABLE: &str = include_str!("../../src/suites/journal/conformance.md");
 const SUITES: &str = include_str!("../../src/suites/mod.rs");
-const SOURCES: [(&str, &str); 6] = [
+const SOURCES: [(&str, &str); 8] = [
     ("log", include_str!("../../src/suites/journal/log.rs")),
     ("lease", include_str!("../../src/suites/journal/lease.rs")),
     ("snapshots", include_str!("../../src/suites/journal/snapshots.rs")),
     ("threads", include_str!("../../src/suites/journal/threads.rs")),
+    ("children", include_str!("../../src/suites/journal/children.rs")),
+    ("claimable", include_str!("../../src/suites/journal/claimable.rs")),
     ("copies", include_str!("../../src/suites/journal/copies.rs")),
     ("history", include_str!("../../src/suites/journal/history.rs")),
 ];

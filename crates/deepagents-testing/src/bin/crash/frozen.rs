@@ -1,4 +1,4 @@
-//! A run that is frozen past its lease and wakes up.
+//! A run that is frozen past its lease and wakes up: it goes on, unless its thread has another owner by then.
 
 use std::path::Path;
 use std::time::Duration;
