@@ -79,10 +79,18 @@ impl MemoryJournal {
 
 impl Inner {
     fn find(&mut self, id: &str, now: Timestamp) -> Option<&mut Thread> {
-        if self.threads.get(id).is_some_and(|thread| thread.is_over(now)) {
+        if self.is_over(id, now) {
             self.remove(id);
         }
         self.threads.get_mut(id)
+    }
+
+    /// Whether the time to live of a thread has passed, and nobody works on it or on one below it.
+    fn is_over(&self, id: &str, now: Timestamp) -> bool {
+        let works = |id: &str| self.threads.get(id).is_some_and(|thread| thread.is_worked_on(now));
+        self.threads.get(id).is_some_and(|thread| thread.has_expired(now))
+            && !works(id)
+            && !self.descendants(id).iter().any(|id| works(id))
     }
 
     /// The threads below one, parents before their children.
@@ -217,6 +225,7 @@ impl Threads for MemoryJournal {
         self.with(|inner, now| {
             let mut found: Vec<&Thread> =
                 inner.threads.values().filter(|thread| thread.is_listed(query, now)).collect();
+            found.retain(|thread| !inner.is_over(thread.id(), now));
             // Those that changed at once stay in the order of their names.
             if query.claimable {
                 found.sort_by_key(|thread| thread.updated_at());
@@ -256,7 +265,7 @@ impl Threads for MemoryJournal {
             let source = inner.find(from, now).ok_or_else(missing)?;
             let mut copies = vec![source.copy_until(to, until, now)?];
             for id in inner.descendants(from) {
-                let Some(child) = inner.threads.get(&id).filter(|child| !child.is_over(now)) else { continue };
+                let Some(child) = inner.threads.get(&id).filter(|_| !inner.is_over(&id, now)) else { continue };
                 let renamed = |id: &str| id.strip_prefix(from).map(|rest| format!("{to}{rest}"));
                 let mut copy = child.copy_until(&renamed(&id).unwrap_or_default(), None, now)?;
                 copy.set_parent(child.parent().and_then(renamed));
@@ -294,8 +303,8 @@ impl Threads for MemoryJournal {
 
     fn sweep(&self) -> Done<'_, u64> {
         self.with(|inner, now| {
-            let over = inner.threads.values().filter(|thread| thread.is_over(now));
-            let over: Vec<ThreadId> = over.map(|thread| thread.id().to_owned()).collect();
+            let over = inner.threads.keys().filter(|id| inner.is_over(id, now));
+            let over: Vec<ThreadId> = over.cloned().collect();
             Ok(over.iter().map(|id| inner.remove(id)).sum())
         })
     }

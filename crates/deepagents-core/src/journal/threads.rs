@@ -13,8 +13,8 @@ use crate::status::FinishReason;
 use crate::status::RunStatus;
 
 /// Threads as a whole: listing, metadata, copying, deleting. A thread whose time to live is over is gone for every
-/// method, whether or not it has been swept up; that of a thread which somebody works on, with a lease that has not run
-/// out, is not over before.
+/// method, whether or not it has been swept up; that of a thread which somebody works on, or on one below it, with a lease
+/// that has not run out, is not over before.
 pub trait Threads: Send + Sync {
     /// What is known of a thread.
     ///

@@ -93,6 +93,7 @@ macro_rules! journal_suite {
                 children_are_copied_with_their_parent
                 a_copy_whose_child_exists_already_is_refused
                 children_go_when_the_time_of_their_parent_is_over
+                a_parent_is_not_over_while_somebody_works_on_a_child
             }
             claimable {
                 threads_to_be_gone_on_with_are_those_that_did_not_end

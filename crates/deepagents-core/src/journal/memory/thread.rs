@@ -66,13 +66,17 @@ impl Thread {
     }
 
     pub(super) fn is_listed(&self, query: &ThreadQuery, now: Timestamp) -> bool {
-        let owned = query.claimable && self.owner(now).is_some();
-        !owned && !self.is_over(now) && query.matches(&self.info)
+        !(query.claimable && self.is_worked_on(now)) && query.matches(&self.info)
     }
 
-    /// Whether its time to live is over and nobody works on it.
-    pub(super) fn is_over(&self, now: Timestamp) -> bool {
-        self.info.expires_at.is_some_and(|at| at <= now) && self.owner(now).is_none()
+    /// Whether its time to live has passed.
+    pub(super) fn has_expired(&self, now: Timestamp) -> bool {
+        self.info.expires_at.is_some_and(|at| at <= now)
+    }
+
+    /// Whether it has an owner whose lease lasts.
+    pub(super) fn is_worked_on(&self, now: Timestamp) -> bool {
+        self.owner(now).is_some()
     }
 
     /// Who works on it, while the lease lasts.
