@@ -1,9 +1,9 @@
 //! Logs in memory.
 
+mod inner;
 mod thread;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +12,7 @@ use std::time::Duration;
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value};
 
+use self::inner::Inner;
 use self::thread::{Thread, later};
 use super::codec::encoded_len;
 use super::{
@@ -38,13 +39,6 @@ type Done<'a, T> = BoxFuture<'a, Result<T, JournalError>>;
 pub struct MemoryJournal {
     inner: Mutex<Inner>,
     clock: Arc<dyn Clock>,
-}
-
-#[derive(Default)]
-struct Inner {
-    /// By name, so that those below a thread follow it.
-    threads: BTreeMap<ThreadId, Thread>,
-    epoch: u64,
 }
 
 impl Default for MemoryJournal {
@@ -74,53 +68,6 @@ impl MemoryJournal {
         // Nothing panics while the lock is held, and a log is only ever extended.
         let mut inner: MutexGuard<'_, Inner> = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         Box::pin(ready(work(&mut inner, now)))
-    }
-}
-
-impl Inner {
-    fn find(&mut self, id: &str, now: Timestamp) -> Option<&mut Thread> {
-        if self.is_over(id, now) {
-            self.remove(id);
-        }
-        self.threads.get_mut(id)
-    }
-
-    /// Whether the time to live of a thread has passed, and nobody works on it or on one below it.
-    fn is_over(&self, id: &str, now: Timestamp) -> bool {
-        let works = |id: &str| self.threads.get(id).is_some_and(|thread| thread.is_worked_on(now));
-        self.threads.get(id).is_some_and(|thread| thread.has_expired(now))
-            && !works(id)
-            && !self.descendants(id).iter().any(|id| works(id))
-    }
-
-    /// The threads below one, parents before their children.
-    fn descendants(&self, id: &str) -> Vec<ThreadId> {
-        let (mut family, mut found, below) = (BTreeSet::from([id]), Vec::new(), format!("{id}/"));
-        for (id, thread) in self.threads.range(below.clone()..).take_while(|(id, _)| id.starts_with(&below)) {
-            if thread.parent().is_some_and(|parent| family.contains(parent)) {
-                family.insert(id);
-                found.push(id.clone());
-            }
-        }
-        found
-    }
-
-    /// Removes a thread and those below it; returns how many.
-    fn remove(&mut self, id: &str) -> u64 {
-        let below = self.descendants(id);
-        let removed = below.iter().map(String::as_str).chain([id]).filter_map(|id| self.threads.remove(id));
-        removed.count() as u64
-    }
-
-    fn find_or_new(&mut self, id: &str, now: Timestamp) -> Result<&mut Thread, JournalError> {
-        check_thread(id)?;
-        self.find(id, now);
-        Ok(self.threads.entry(id.to_owned()).or_insert_with(|| Thread::new(id, now)))
-    }
-
-    fn owned(&mut self, id: &str, fence: Fence, now: Timestamp) -> Result<&mut Thread, JournalError> {
-        let owned = self.find(id, now).filter(|thread| thread.is_owned_by(fence));
-        owned.ok_or_else(|| JournalError::Fenced { thread: id.to_owned() })
     }
 }
 

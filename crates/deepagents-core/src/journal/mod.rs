@@ -19,6 +19,7 @@ mod prune;
 mod record;
 mod replay;
 mod snapshot;
+mod thread_query;
 mod threads;
 
 pub use checkpoint::{Checkpoint, CheckpointSource, checkpoints};
@@ -34,7 +35,8 @@ pub use record::{Record, RecordUpdate};
 pub(crate) use replay::{LastRun, Replay, UnknownChannels};
 pub use replay::{ReplayedState, fold};
 pub(crate) use snapshot::SnapshotRule;
-pub use threads::{ParentFilter, ThreadInfo, ThreadQuery, Threads, check_child, check_thread};
+pub use thread_query::{ParentFilter, ThreadQuery};
+pub use threads::{ThreadInfo, Threads, check_child, check_thread};
 
 pub use crate::ids::{LogPosition, ThreadId};
 pub use crate::status::RunStatus;
