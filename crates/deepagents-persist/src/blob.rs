@@ -140,7 +140,7 @@ fn hash(text: &str) -> Hash {
     Sha256::digest(text.as_bytes()).into()
 }
 
-fn hex(hash: &Hash) -> String {
+pub(crate) fn hex(hash: &Hash) -> String {
     use std::fmt::Write;
     hash.iter().fold(String::with_capacity(64), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

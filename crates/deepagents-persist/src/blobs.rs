@@ -1,16 +1,25 @@
 //! Rows of the texts that are stored apart from records and snapshots.
+//!
+//! Threads share them, and must not wait for each other because of that. On Postgres a text is stored with a statement
+//! of its own or with that of the append, and deleted with one of its own after nothing refers to it any more; a
+//! transaction only refers to it. Between its statements nobody else waits for a text, then, and a text that is deleted
+//! meanwhile is found out by the foreign key.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::blob::{Hash, Packed};
+use serde_json::Value;
+
+use crate::blob::{Hash, Packed, hex};
 use crate::error::DatabaseError;
-use crate::executor::Executor;
+use crate::executor::{BlobText, Executor};
+use crate::row::Row;
 use crate::statement::Statement;
 
-/// Appends that store texts apart hold this lock together, whoever deletes unused ones holds it alone.
-static LOCK_SHARED: Statement = Statement::per_database("", "SELECT pg_advisory_xact_lock_shared(1684103778)");
-static LOCK: Statement = Statement::per_database("", "SELECT pg_advisory_xact_lock(1684103778)");
+/// So many texts are deleted with one statement.
+const PAGE: usize = 1_000;
+
+static FIND: Statement = Statement::new("SELECT hash FROM blob WHERE hash = $1 {for key share}");
 static INSERT: Statement = Statement::new("INSERT INTO blob (hash, body) VALUES ($1, $2) ON CONFLICT DO NOTHING");
 static INSERT_REF: Statement = Statement::new(
     "INSERT INTO blob_ref (thread, position, snapshot, hash) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
@@ -19,8 +28,34 @@ static SELECT: Statement = Statement::new(
     "SELECT hash, body FROM blob WHERE hash IN (SELECT hash FROM blob_ref
         WHERE thread = $1 AND position >= $2 AND position < $3 AND snapshot = $4)",
 );
-static DELETE_UNUSED: Statement =
-    Statement::new("DELETE FROM blob WHERE NOT EXISTS (SELECT 1 FROM blob_ref r WHERE r.hash = blob.hash)");
+static OF_THREAD: Statement = Statement::new(
+    "SELECT DISTINCT hash FROM blob_ref WHERE thread IN (SELECT key FROM thread WHERE id IN
+        ({families} id = $2 AND {live thread} {and theirs}))",
+);
+static AT_POSITIONS: Statement =
+    Statement::new("SELECT DISTINCT hash FROM blob_ref WHERE thread = $1 AND position >= $2 AND position < $3");
+static DELETE_UNUSED: Statement = Statement::per_database(
+    "DELETE FROM blob WHERE hash IN (SELECT unhex(value) FROM json_each($1))
+        AND NOT EXISTS (SELECT 1 FROM blob_ref r WHERE r.hash = blob.hash)",
+    "DELETE FROM blob WHERE hash IN (SELECT hash FROM blob WHERE hash IN
+        (SELECT decode(value, 'hex') FROM json_array_elements_text(CAST(CAST($1 AS text) AS json)))
+        AND NOT EXISTS (SELECT 1 FROM blob_ref r WHERE r.hash = blob.hash) ORDER BY hash FOR UPDATE SKIP LOCKED)",
+);
+static DELETE_ALL_UNUSED: Statement = Statement::per_database(
+    "DELETE FROM blob WHERE NOT EXISTS (SELECT 1 FROM blob_ref r WHERE r.hash = blob.hash)",
+    "DELETE FROM blob WHERE hash IN (SELECT hash FROM blob
+        WHERE NOT EXISTS (SELECT 1 FROM blob_ref r WHERE r.hash = blob.hash) ORDER BY hash FOR UPDATE SKIP LOCKED)",
+);
+
+/// Stores texts, each in a statement of its own, in one order everywhere.
+pub(crate) async fn store(db: &dyn Executor, packed: &Packed) -> Result<(), DatabaseError> {
+    for (hash, body) in sorted(packed) {
+        if db.query(&FIND, &[&hash.as_slice()]).await?.is_empty() {
+            db.execute(&INSERT, &[&hash.as_slice(), &BlobText(body)]).await?;
+        }
+    }
+    Ok(())
+}
 
 /// Stores what a record or a snapshot needs beside its row.
 pub(crate) async fn insert(
@@ -30,19 +65,17 @@ pub(crate) async fn insert(
     snapshot: bool,
     packed: &Packed,
 ) -> Result<(), DatabaseError> {
-    if packed.blobs.is_empty() {
-        return Ok(());
-    }
-    db.execute(&LOCK_SHARED, &[]).await?;
-    // In one order everywhere, so that two writers of the same texts do not wait for each other.
-    let mut blobs: Vec<_> = packed.blobs.iter().collect();
-    blobs.sort();
-    for (hash, body) in blobs {
-        let hash = hash.as_slice();
-        db.execute(&INSERT, &[&hash, body]).await?;
-        db.execute(&INSERT_REF, &[&thread, &position, &snapshot, &hash]).await?;
+    store(db, packed).await?;
+    for (hash, _) in sorted(packed) {
+        db.execute(&INSERT_REF, &[&thread, &position, &snapshot, &hash.as_slice()]).await?;
     }
     Ok(())
+}
+
+fn sorted(packed: &Packed) -> Vec<&(Hash, String)> {
+    let mut blobs: Vec<_> = packed.blobs.iter().collect();
+    blobs.sort();
+    blobs
 }
 
 /// What the records or snapshots at these positions need beside their rows.
@@ -53,11 +86,37 @@ pub(crate) async fn select(
     snapshot: bool,
 ) -> Result<HashMap<Hash, String>, DatabaseError> {
     let rows = db.query(&SELECT, &[&thread, &positions.start, &positions.end, &snapshot]).await?;
-    rows.into_iter().map(|mut row| Ok((row.take(0)?, row.take(1)?))).collect()
+    rows.into_iter().map(|mut row| Ok((row.take(0)?, row.take_blob_text(1)?))).collect()
 }
 
-/// Deletes the texts that nothing needs.
-pub(crate) async fn delete_unused(db: &dyn Executor) -> Result<(), DatabaseError> {
-    db.execute(&LOCK, &[]).await?;
-    db.execute(&DELETE_UNUSED, &[]).await.map(|_| ())
+/// The texts that a thread and those below it refer to.
+pub(crate) async fn of_thread(db: &dyn Executor, thread: &str) -> Result<Vec<Hash>, DatabaseError> {
+    hashes(db.query(&OF_THREAD, &[&db.now(), &thread]).await?)
+}
+
+/// The texts that records and snapshots of a thread refer to.
+pub(crate) async fn at_positions(
+    db: &dyn Executor,
+    thread: i64,
+    positions: &Range<i64>,
+) -> Result<Vec<Hash>, DatabaseError> {
+    hashes(db.query(&AT_POSITIONS, &[&thread, &positions.start, &positions.end]).await?)
+}
+
+fn hashes(rows: Vec<Row>) -> Result<Vec<Hash>, DatabaseError> {
+    rows.into_iter().map(|mut row| row.take(0)).collect()
+}
+
+/// Deletes those of some texts that nothing refers to.
+pub(crate) async fn delete_unused(db: &dyn Executor, hashes: &[Hash]) -> Result<(), DatabaseError> {
+    for page in hashes.chunks(PAGE) {
+        let page: Value = page.iter().map(hex).collect();
+        db.execute(&DELETE_UNUSED, &[&page.to_string()]).await?;
+    }
+    Ok(())
+}
+
+/// Deletes all texts that nothing refers to: what an end in the midst of a deletion has left behind.
+pub(crate) async fn delete_all_unused(db: &dyn Executor) -> Result<(), DatabaseError> {
+    db.execute(&DELETE_ALL_UNUSED, &[]).await.map(|_| ())
 }

@@ -1,5 +1,6 @@
 //! A database as a journal and a store: each call as work on a connection.
 
+use std::future::ready;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +13,13 @@ use deepagents_core::store::{Item, KeyInfo, KeyQuery, Namespace, Query, Store, S
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value};
 
+use crate::append::Batch;
+use crate::blob::Hash;
+use crate::error::DatabaseError;
 use crate::executor::{Access, Engine};
+use crate::log::PackedSnapshot;
 use crate::namespace_key::encode;
-use crate::{log, store, threads};
+use crate::{blobs, lease, log, store, threads};
 
 pub(crate) type JournalFuture<'a, T> = BoxFuture<'a, Result<T, JournalError>>;
 type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
@@ -34,19 +39,17 @@ impl<E> Clone for Database<E> {
 
 impl<E: Engine> Journal for Database<E> {
     fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> JournalFuture<'a, Fence> {
-        let thread = thread.to_owned();
-        self.engine.run(Access::Transaction, move |db| Box::pin(async move { log::claim(db, &thread, &claim).await }))
+        self.engine.claim(thread.to_owned(), claim)
     }
 
     fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> JournalFuture<'a, ()> {
         let thread = thread.to_owned();
         self.engine
-            .run(Access::Statement, move |db| Box::pin(async move { log::renew(db, &thread, fence, lease).await }))
+            .run(Access::Statement, move |db| Box::pin(async move { lease::renew(db, &thread, fence, lease).await }))
     }
 
     fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> JournalFuture<'a, ()> {
-        let thread = thread.to_owned();
-        self.engine.run(Access::Statement, move |db| Box::pin(async move { log::release(db, &thread, fence).await }))
+        self.engine.release(thread.to_owned(), fence)
     }
 
     fn append<'a>(
@@ -56,7 +59,10 @@ impl<E: Engine> Journal for Database<E> {
         expected: LogPosition,
         records: Vec<Record>,
     ) -> JournalFuture<'a, Appended> {
-        self.engine.append(log::Append { thread: thread.to_owned(), fence, expected, records })
+        match Batch::encode(thread, fence, expected, &records) {
+            Ok(batch) => self.engine.append(batch),
+            Err(error) => Box::pin(ready(Err(error))),
+        }
     }
 
     fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> JournalFuture<'a, Loaded> {
@@ -70,10 +76,10 @@ impl<E: Engine> Journal for Database<E> {
     }
 
     fn put_snapshot<'a>(&'a self, thread: &'a str, fence: Fence, snapshot: Snapshot) -> JournalFuture<'a, u64> {
-        let thread = thread.to_owned();
-        self.engine.run(Access::Transaction, move |db| {
-            Box::pin(async move { log::put_snapshot(db, &thread, fence, snapshot).await })
-        })
+        match PackedSnapshot::pack(thread, fence, snapshot) {
+            Ok(snapshot) => self.engine.put_snapshot(snapshot),
+            Err(error) => Box::pin(ready(Err(error))),
+        }
     }
 
     fn threads(&self) -> &dyn Threads {
@@ -119,17 +125,44 @@ impl<E: Engine> Threads for Database<E> {
 
     fn delete<'a>(&'a self, thread: &'a str) -> JournalFuture<'a, bool> {
         let thread = thread.to_owned();
-        self.engine.run(Access::Transaction, move |db| Box::pin(async move { threads::delete(db, &thread).await }))
+        let deleted =
+            self.engine.run(Access::Transaction, move |db| Box::pin(async move { threads::delete(db, &thread).await }));
+        Box::pin(async move {
+            let Some(texts) = deleted.await? else { return Ok(false) };
+            delete_unused(&*self.engine, texts).await;
+            Ok(true)
+        })
     }
 
     fn remove<'a>(&'a self, thread: &'a str, positions: Range<LogPosition>) -> JournalFuture<'a, ()> {
         let thread = thread.to_owned();
-        self.engine
-            .run(Access::Transaction, move |db| Box::pin(async move { threads::remove(db, &thread, &positions).await }))
+        let removed = self.engine.run(Access::Transaction, move |db| {
+            Box::pin(async move { threads::remove(db, &thread, &positions).await })
+        });
+        Box::pin(async move {
+            delete_unused(&*self.engine, removed.await?).await;
+            Ok(())
+        })
     }
 
     fn sweep(&self) -> JournalFuture<'_, u64> {
-        self.engine.run(Access::Transaction, move |db| Box::pin(async move { threads::sweep(db).await }))
+        let swept = self.engine.run(Access::Transaction, move |db| Box::pin(async move { threads::sweep(db).await }));
+        Box::pin(async move {
+            let swept = swept.await?;
+            let unused = self.engine.run(Access::Statement, move |db| Box::pin(blobs::delete_all_unused(db)));
+            unused.await.map_err(JournalError::from)?;
+            Ok(swept)
+        })
+    }
+}
+
+/// Deletes those of some texts that nothing refers to. What asked for it is done: texts that stay for now, since somebody
+/// needs them again or the database fails, are deleted by a sweep.
+async fn delete_unused<E: Engine>(engine: &E, texts: Vec<Hash>) {
+    if !texts.is_empty() {
+        let deleting =
+            engine.run(Access::Statement, move |db| Box::pin(async move { blobs::delete_unused(db, &texts).await }));
+        let _: Result<(), DatabaseError> = deleting.await;
     }
 }
 

@@ -3,7 +3,8 @@
 use deepagents_core::journal::JournalError;
 use deepagents_core::store::StoreError;
 
-/// Why a database failed. Nothing is written half: what failed has not happened.
+/// Why a database failed. Nothing is written half: what failed has not happened, or has as a whole where only the answer
+/// was lost.
 ///
 /// Where a journal or a store fails for such a reason, [`of_journal`](Self::of_journal) and
 /// [`of_store`](Self::of_store) find it.
@@ -52,7 +53,7 @@ pub enum DatabaseError {
         /// What was found.
         reason: String,
     },
-    /// Another process keeps it locked.
+    /// Another process keeps it locked, or has changed at the same moment what this one was changing.
     #[error("the database {database} is locked by another process: {reason}; try again when that has ended")]
     Locked {
         /// Where it is.
@@ -60,8 +61,16 @@ pub enum DatabaseError {
         /// What was found.
         reason: String,
     },
+    /// A limit of time ran out: for a connection, a statement, or the server's answer.
+    #[error("the database {database} did not answer in time: {reason}; try again, or raise the limit")]
+    TimedOut {
+        /// Where it is.
+        database: String,
+        /// What was waited for, and how long.
+        reason: String,
+    },
     /// It cannot be reached or opened.
-    #[error("the database {database} cannot be opened: {reason}")]
+    #[error("the database {database} cannot be reached: {reason}")]
     Unavailable {
         /// Where it is.
         database: String,
@@ -82,9 +91,14 @@ impl DatabaseError {
     /// The reason for which a journal failed, if it is its database.
     pub fn of_journal(error: &JournalError) -> Option<&Self> {
         match error {
-            JournalError::Storage(source) => source.downcast_ref(),
+            JournalError::Storage(source) | JournalError::Unavailable { source } => source.downcast_ref(),
             _ => None,
         }
+    }
+
+    /// Whether the same call may succeed a little later, with nothing changed but the time.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Locked { .. } | Self::TimedOut { .. } | Self::Unavailable { .. })
     }
 
     /// The reason for which a store failed, if it is its database.
@@ -98,6 +112,9 @@ impl DatabaseError {
 
 impl From<DatabaseError> for JournalError {
     fn from(error: DatabaseError) -> Self {
+        if error.is_transient() {
+            return Self::Unavailable { source: Box::new(error) };
+        }
         Self::Storage(Box::new(error))
     }
 }

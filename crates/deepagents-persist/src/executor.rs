@@ -3,15 +3,17 @@
 use std::ops::ControlFlow;
 
 use bytes::BytesMut;
-use deepagents_core::journal::Appended;
+use deepagents_core::journal::{Appended, Claim, Fence};
 use futures_core::future::BoxFuture;
 use rusqlite::types::ToSqlOutput;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
+use crate::append::Batch;
 use crate::convert::time;
 use crate::database::JournalFuture;
 use crate::error::DatabaseError;
-use crate::log::Append;
+use crate::lease;
+use crate::log::PackedSnapshot;
 use crate::row::Row;
 use crate::statement::Statement;
 
@@ -79,9 +81,46 @@ pub(crate) trait Engine: Send + Sync + 'static {
         W: for<'c> FnOnce(&'c dyn Executor) -> BoxFuture<'c, Result<T, E>> + Send + 'static;
 
     /// Appends to a log.
-    fn append(&self, append: Append) -> JournalFuture<'_, Appended> {
-        self.run(Access::Transaction, move |db| Box::pin(async move { append.encode()?.write(db).await }))
+    fn append(&self, batch: Batch) -> JournalFuture<'_, Appended> {
+        self.run(Access::Transaction, move |db| Box::pin(async move { batch.write(db).await }))
     }
+
+    /// Puts a snapshot of a thread.
+    fn put_snapshot(&self, snapshot: PackedSnapshot) -> JournalFuture<'_, u64> {
+        self.run(Access::Transaction, move |db| Box::pin(async move { snapshot.write(db).await }))
+    }
+
+    /// Claims a thread.
+    fn claim(&self, thread: String, claim: Claim) -> JournalFuture<'_, Fence> {
+        self.run(Access::Transaction, move |db| Box::pin(async move { lease::claim(db, &thread, &claim).await }))
+    }
+
+    /// Releases a thread.
+    fn release(&self, thread: String, fence: Fence) -> JournalFuture<'_, ()> {
+        self.run(Access::Statement, move |db| Box::pin(async move { lease::release(db, &thread, fence).await }))
+    }
+}
+
+/// A text that is stored apart: SQLite has it as text, Postgres as bytes, since no text of Postgres has a NUL.
+#[derive(Debug)]
+pub(crate) struct BlobText<'a>(pub(crate) &'a str);
+
+impl rusqlite::ToSql for BlobText<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.0.into())
+    }
+}
+
+impl ToSql for BlobText<'_> {
+    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        self.0.as_bytes().to_sql(ty, out)
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        <&[u8] as ToSql>::accepts(ty)
+    }
+
+    to_sql_checked!();
 }
 
 /// When an item was written, in milliseconds: SQLite has a text for it, Postgres the number.

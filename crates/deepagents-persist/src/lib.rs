@@ -15,12 +15,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 
+mod append;
 mod blob;
 mod blobs;
+mod check;
 mod convert;
 mod database;
 mod error;
 mod executor;
+mod lease;
 mod log;
 mod namespace_key;
 mod postgres;

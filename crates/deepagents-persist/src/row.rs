@@ -37,6 +37,18 @@ impl Row {
         })
     }
 
+    /// Takes a text that is stored apart out of the row.
+    pub(crate) fn take_blob_text(&mut self, at: usize) -> Result<String, DatabaseError> {
+        let text = match self.values.get_mut(at) {
+            Some(Value::Bytes(bytes)) => String::from_utf8(std::mem::take(bytes)).ok(),
+            _ => return self.take(at),
+        };
+        text.ok_or_else(|| DatabaseError::Damaged {
+            database: self.database.to_string(),
+            reason: "a text that is stored apart is not UTF-8".to_owned(),
+        })
+    }
+
     /// Takes the time of an item out of the row, as RFC 3339.
     pub(crate) fn take_item_time(&mut self, at: usize) -> Result<String, DatabaseError> {
         match self.values.get(at) {

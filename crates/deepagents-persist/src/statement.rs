@@ -18,7 +18,7 @@ struct Text {
 type Word = (&'static str, &'static str, &'static str);
 
 /// Each word, and what it stands for on SQLite and on Postgres. It may hold words that come after it.
-const WORDS: [Word; 12] = [
+const WORDS: [Word; 16] = [
     ("{thread}", THREAD, THREAD),
     ("{item}", ITEM, ITEM),
     // A name may be longer than an index of Postgres takes.
@@ -28,8 +28,12 @@ const WORDS: [Word; 12] = [
     ("{and theirs}", AND_THEIRS, AND_THEIRS),
     ("{by parent}", BY_PARENT, BY_PARENT),
     ("{live}", LIVE, LIVE),
+    ("{live thread}", LIVE_THREAD, LIVE_THREAD),
+    ("{expired thread}", EXPIRED_THREAD, EXPIRED_THREAD),
+    ("{worked below}", WORKED_BELOW, WORKED_BELOW),
     ("{bytes}", BYTES, BYTES),
     ("{for update}", "", "FOR UPDATE"),
+    ("{for key share}", "", "FOR KEY SHARE"),
     // The server's time, unless another is given.
     ("{now}", "$1", "coalesce(CAST($1 AS bigint), (extract(epoch FROM clock_timestamp()) * 1000)::bigint)"),
     ("$", "?", "$"),
@@ -46,6 +50,13 @@ const AND_THEIRS: &str = "UNION SELECT thread.id FROM thread JOIN family ON thre
 /// With any parent if `$4` is 1, else with the parent `$5`, which may be none.
 const BY_PARENT: &str = "(CAST($4 AS bigint) = 1 OR parent IS NOT DISTINCT FROM CAST($5 AS text))";
 const LIVE: &str = "(expires_at IS NULL OR expires_at > {now})";
+/// A thread lives on while somebody works on it, or on one below it.
+const LIVE_THREAD: &str = "(expires_at IS NULL OR expires_at > {now} OR lease_until > {now} OR {worked below})";
+const EXPIRED_THREAD: &str = "(expires_at <= {now} AND lease_until <= {now} AND NOT {worked below})";
+/// The names of the threads below are those between these two, in the order of their bytes.
+const WORKED_BELOW: &str = "EXISTS (SELECT 1 FROM thread AS below WHERE below.id > thread.id || '/' \
+                            AND below.id < thread.id || '0' AND below.parent IS NOT NULL \
+                            AND below.lease_until > {now})";
 const BYTES: &str = "CAST(coalesce(sum(bytes), 0) AS bigint)";
 
 impl Statement {

@@ -27,12 +27,19 @@ static LOCK: Statement = Statement::per_database(
     "SELECT {now} FROM (SELECT pg_advisory_xact_lock(hashtextextended($3, hashtextextended(encode($2, 'hex'), 0)))
      OFFSET 0) AS locked",
 );
+/// What is there, also where its time is over: who deletes it meanwhile is waited for.
+static FIND_VERSION: Statement = Statement::new(
+    "SELECT version, CAST(CASE WHEN {live} THEN 1 ELSE 0 END AS bigint) FROM item WHERE {this item} {for update}",
+);
+/// A new item begins after the greatest version of all that were deleted, so that no version of a key comes again. With
+/// `$7`, what is there is over.
 static WRITE: Statement = Statement::new(
     "INSERT INTO item (namespace, name, value, version, created_at, updated_at, expires_at, size)
-     VALUES ($1, $2, $3, $4, $5, $5, $6, $7)
-     ON CONFLICT {item key} DO UPDATE SET value = excluded.value, version = excluded.version,
-        created_at = CASE WHEN excluded.version = 1 THEN excluded.created_at ELSE item.created_at END,
-        updated_at = excluded.updated_at, expires_at = excluded.expires_at, size = excluded.size",
+     VALUES ($1, $2, $3, (SELECT last FROM deleted_version) + 1, $4, $4, $5, $6)
+     ON CONFLICT {item key} DO UPDATE SET value = excluded.value, version = item.version + 1,
+        created_at = CASE WHEN CAST($7 AS bigint) = 1 THEN excluded.created_at ELSE item.created_at END,
+        updated_at = excluded.updated_at, expires_at = excluded.expires_at, size = excluded.size
+     RETURNING version, created_at",
 );
 static DELETE: Statement = Statement::new("DELETE FROM item WHERE {this item} AND {live}");
 static SEARCH: Statement = Statement::new(
@@ -64,7 +71,7 @@ pub(crate) async fn get(db: &dyn Executor, namespace: &[u8], key: &str) -> Resul
 pub(crate) async fn get_many(db: &dyn Executor, namespace: &[u8], keys: &[String]) -> Result<Vec<Item>, StoreError> {
     let keys: Value = keys.iter().filter(|key| !key.contains('\0')).map(String::as_str).collect();
     let rows = db.query(&FIND_MANY, &[&db.now(), &namespace, &keys.to_string()]).await?;
-    Ok(rows.into_iter().map(|row| item(db, row)).collect::<Result<_, DatabaseError>>()?)
+    Ok(rows.into_iter().filter_map(|row| undamaged(item(db, row)).transpose()).collect::<Result<_, _>>()?)
 }
 
 pub(crate) async fn write(
@@ -77,26 +84,29 @@ pub(crate) async fn write(
     check_place(&namespace, &key)?;
     let place = namespace_key::encode(&namespace);
     let now: i64 = db.query_one(&LOCK, &[&db.now(), &place, &key]).await?.take(0)?;
-    let old = get(db, &place, &key).await?;
-    if !write.expected.allows(old.as_ref().map(|item| item.version)) {
+    // What is in the value does not matter: a damaged one can be written over.
+    let found = db.query(&FIND_VERSION, &[&db.now(), &place, &key]).await?.pop();
+    let found = found.map(|mut row| Ok::<(u64, i64), DatabaseError>((row.take(0)?, row.take(1)?))).transpose()?;
+    let old = found.filter(|(_, live)| *live == 1).map(|(version, _)| version);
+    if !write.expected.allows(old) {
         return Err(StoreError::Conflict { namespace, key });
     }
     let expires = write.ttl.map(|ttl| now + millis(ttl));
-    let (updated_at, text) = (time(now).to_string(), value.to_string());
-    let item = Item {
+    let text = value.to_string();
+    let size = write.size.unwrap_or(text.len() as u64);
+    let (over, stored_size) = (i64::from(old.is_none()), signed(size));
+    let values: [&dyn Param; 7] = [&place, &key, &text, &ItemTime(now), &expires, &stored_size, &over];
+    let mut written = db.query_one(&WRITE, &values).await?;
+    Ok(Item {
         namespace,
         key,
         value,
-        size: write.size.unwrap_or(text.len() as u64),
-        version: old.as_ref().map_or(1, |item| item.version + 1),
-        created_at: old.map_or_else(|| updated_at.clone(), |item| item.created_at),
-        updated_at,
+        size,
+        version: written.take(0)?,
+        created_at: written.take_item_time(1)?,
+        updated_at: time(now).to_string(),
         expires_at: expires.map(expiry),
-    };
-    let (version, size) = (signed(item.version), signed(item.size));
-    let values: [&dyn Param; 7] = [&place, &item.key, &text, &version, &ItemTime(now), &expires, &size];
-    db.execute(&WRITE, &values).await?;
-    Ok(item)
+    })
 }
 
 pub(crate) async fn delete(db: &dyn Executor, namespace: &[u8], key: &str) -> Result<bool, StoreError> {
@@ -109,7 +119,7 @@ pub(crate) async fn search(db: &dyn Executor, prefix: &[u8], query: &Query) -> R
         return Ok(page.items);
     }
     let mut visit = |row| -> Result<_, DatabaseError> {
-        let item = item(db, row)?;
+        let Some(item) = undamaged(item(db, row))? else { return Ok(ControlFlow::Continue(())) };
         Ok(if query.matches(&item.key, &item.value) { page.push(item) } else { ControlFlow::Continue(()) })
     };
     let values: [&dyn Param; 4] = [&db.now(), &prefix, &namespace_key::after(prefix), &query.key_prefix];
@@ -157,12 +167,23 @@ pub(crate) async fn sweep(db: &dyn Executor) -> Result<u64, StoreError> {
     Ok(db.execute(&DELETE_EXPIRED, &[&db.now()]).await?)
 }
 
-fn item(db: &dyn Executor, mut row: Row) -> Result<Item, DatabaseError> {
-    let text: String = row.take(2)?;
+/// An item; none in place of a damaged one, so that one does not hide the others. Reading it alone says what it has.
+fn undamaged(item: Result<Item, DatabaseError>) -> Result<Option<Item>, DatabaseError> {
+    match item {
+        Err(DatabaseError::Damaged { .. }) => Ok(None),
+        item => item.map(Some),
+    }
+}
+
+/// From the columns `{item}`.
+pub(crate) fn item(db: &dyn Executor, mut row: Row) -> Result<Item, DatabaseError> {
+    let (namespace, key) = (namespace_key::decode(&row.take::<Vec<u8>>(0)?), row.take::<String>(1)?);
+    let value = serde_json::from_str(&row.take::<String>(2)?)
+        .map_err(|error| db.damaged(format!("`{key}` in {namespace:?} has a value that is no JSON: {error}")))?;
     Ok(Item {
-        namespace: namespace_key::decode(&row.take::<Vec<u8>>(0)?),
-        key: row.take(1)?,
-        value: serde_json::from_str(&text).map_err(|error| db.damaged(error.to_string()))?,
+        namespace,
+        key,
+        value,
         version: row.take(3)?,
         created_at: row.take_item_time(4)?,
         updated_at: row.take_item_time(5)?,

@@ -2,17 +2,19 @@
 
 use deepagents_core::journal::{Fence, JournalError, RunStatus, ThreadInfo, check_thread};
 
-use crate::blobs::delete_unused;
+use serde_json::Map;
+
 use crate::convert::{time, unsigned};
 use crate::error::DatabaseError;
 use crate::executor::Executor;
 use crate::row::Row;
 use crate::statement::Statement;
 
-static FIND: Statement = Statement::new("SELECT {thread} FROM thread WHERE id = $2 AND {live}");
-static FIND_LOCKED: Statement = Statement::new("SELECT {thread} FROM thread WHERE id = $2 AND {live} {for update}");
+static FIND: Statement = Statement::new("SELECT {thread} FROM thread WHERE id = $2 AND {live thread}");
+static FIND_LOCKED: Statement =
+    Statement::new("SELECT {thread} FROM thread WHERE id = $2 AND {live thread} {for update}");
 static DELETE_EXPIRED: Statement =
-    Statement::new("DELETE FROM thread WHERE id IN ({families} id = $2 AND expires_at <= {now} {and theirs})");
+    Statement::new("DELETE FROM thread WHERE id IN ({families} id = $2 AND {expired thread} {and theirs})");
 static INSERT: Statement = Statement::new(
     "INSERT INTO thread (id, created_at, updated_at) VALUES ($2, {now}, {now}) ON CONFLICT (id) DO NOTHING",
 );
@@ -29,17 +31,30 @@ pub(crate) struct ThreadRow {
 
 impl ThreadRow {
     /// From the columns `{thread}`.
-    pub(crate) fn read(db: &dyn Executor, mut row: Row) -> Result<Self, DatabaseError> {
+    pub(crate) fn read(db: &dyn Executor, row: Row) -> Result<Self, DatabaseError> {
+        let row = Self::read_damaged(row)?;
+        match &row.info.damage {
+            Some(damage) => Err(db.damaged(format!("thread `{}` has {damage}", row.info.id))),
+            None => Ok(row),
+        }
+    }
+
+    /// From the columns `{thread}`, also where what is in some of them cannot be read.
+    pub(crate) fn read_damaged(mut row: Row) -> Result<Self, DatabaseError> {
         let mut info = ThreadInfo::new(row.take::<String>(1)?, time(row.take(8)?));
         info.end = row.take(2)?;
         let (status, metadata): (String, String) = (row.take(3)?, row.take(7)?);
-        info.status = RunStatus::from_word(&status).ok_or_else(|| {
+        let mut damage = Vec::new();
+        info.status = RunStatus::from_word(&status).unwrap_or_else(|| {
             let known = RunStatus::ALL.map(RunStatus::as_str).join(", ");
-            db.damaged(format!("thread `{}` has the status `{status}`, which is none of {known}", info.id))
-        })?;
-        info.metadata = serde_json::from_str(&metadata).map_err(|error| {
-            db.damaged(format!("thread `{}` has metadata that is no JSON object: {error}", info.id))
-        })?;
+            damage.push(format!("the status `{status}`, which is none of {known}"));
+            RunStatus::Failed
+        });
+        info.metadata = serde_json::from_str(&metadata).unwrap_or_else(|error| {
+            damage.push(format!("metadata that is no JSON object: {error}"));
+            Map::new()
+        });
+        info.damage = (!damage.is_empty()).then(|| damage.join(", and "));
         info.updated_at = time(row.take(9)?);
         info.expires_at = row.take::<Option<i64>>(10)?.map(time);
         info.bytes = row.take(11)?;
@@ -83,16 +98,15 @@ pub(crate) async fn find_or_insert(db: &dyn Executor, thread: &str) -> Result<Th
         if let Some(row) = find_locked(db, thread).await? {
             return Ok(row);
         }
-        if db.execute(&DELETE_EXPIRED, &[&db.now(), &thread]).await? > 0 {
-            delete_unused(db).await?;
-        }
+        db.execute(&DELETE_EXPIRED, &[&db.now(), &thread]).await?;
         db.execute(&INSERT, &[&db.now(), &thread]).await?;
     }
 }
 
-/// A thread, for its owner alone; locked.
+/// A thread, for whoever claimed it last and has not released it; locked. Whether the lease has run out matters only to
+/// those who want to claim it.
 pub(crate) async fn find_owned(db: &dyn Executor, thread: &str, fence: Fence) -> Result<ThreadRow, JournalError> {
     let row = find_locked(db, thread).await?;
-    let owned = |row: &ThreadRow| unsigned(row.epoch) == fence.epoch() && row.lease_until > row.now;
+    let owned = |row: &ThreadRow| unsigned(row.epoch) == fence.epoch() && row.owner.is_some();
     row.filter(owned).ok_or_else(|| JournalError::Fenced { thread: thread.to_owned() })
 }

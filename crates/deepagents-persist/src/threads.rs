@@ -8,7 +8,8 @@ use deepagents_core::journal::{
 };
 use serde_json::{Map, Value};
 
-use crate::blobs::delete_unused;
+use crate::blob::Hash;
+use crate::blobs;
 use crate::convert::{Page, millis, signed};
 use crate::error::DatabaseError;
 use crate::executor::{Executor, Param};
@@ -17,32 +18,32 @@ use crate::statement::Statement;
 use crate::thread_row::{ThreadRow, find, find_locked, find_or_insert};
 
 static LIST: Statement = Statement::new(
-    "SELECT {thread} FROM thread WHERE {live} AND (CAST($2 AS text) IS NULL OR status = $2)
+    "SELECT {thread} FROM thread WHERE {live thread} AND (CAST($2 AS text) IS NULL OR status = $2)
         AND substr(id, 1, length(CAST($3 AS text))) = $3 AND {by parent} ORDER BY updated_at DESC, id
      LIMIT $6",
 );
 /// In the order of the index of the threads that stand so.
 static LIST_CLAIMABLE: Statement = Statement::new(
-    "SELECT {thread} FROM thread WHERE status IN ('empty', 'open') AND lease_until <= {now} AND {live}
+    "SELECT {thread} FROM thread WHERE status IN ('empty', 'open') AND lease_until <= {now} AND {live thread}
         AND (CAST($2 AS text) IS NULL OR status = $2) AND substr(id, 1, length(CAST($3 AS text))) = $3
         AND {by parent} ORDER BY updated_at, id LIMIT $6",
 );
 static LIST_CHILDREN: Statement = Statement::new(
-    "SELECT {thread} FROM thread WHERE parent = $5 AND {live} AND (CAST($2 AS text) IS NULL OR status = $2)
+    "SELECT {thread} FROM thread WHERE parent = $5 AND {live thread} AND (CAST($2 AS text) IS NULL OR status = $2)
         AND substr(id, 1, length(CAST($3 AS text))) = $3 AND {by parent} ORDER BY updated_at DESC, id
      LIMIT $6",
 );
 static CHILDREN: Statement =
-    Statement::new("SELECT {thread} FROM thread WHERE parent = $2 AND {live} ORDER BY id {for update}");
+    Statement::new("SELECT {thread} FROM thread WHERE parent = $2 AND {live thread} ORDER BY id {for update}");
 static SET_PARENT: Statement = Statement::new("UPDATE thread SET parent = $2 WHERE key = $1");
 static SET_METADATA: Statement =
     Statement::new("UPDATE thread SET metadata = $2, updated_at = $3, expires_at = $3 + ttl WHERE key = $1");
 static SET_TTL: Statement =
-    Statement::new("UPDATE thread SET ttl = $3, expires_at = updated_at + $3 WHERE id = $2 AND {live}");
+    Statement::new("UPDATE thread SET ttl = $3, expires_at = updated_at + $3 WHERE id = $2 AND {live thread}");
 static DELETE: Statement =
-    Statement::new("DELETE FROM thread WHERE id IN ({families} id = $2 AND {live} {and theirs})");
+    Statement::new("DELETE FROM thread WHERE id IN ({families} id = $2 AND {live thread} {and theirs})");
 static DELETE_ALL_EXPIRED: Statement =
-    Statement::new("DELETE FROM thread WHERE id IN ({families} expires_at <= {now} {and theirs})");
+    Statement::new("DELETE FROM thread WHERE id IN ({families} {expired thread} {and theirs})");
 static STATE_AT: Statement = Statement::new(
     "WITH base AS (SELECT coalesce(max(position), 0) AS at FROM snapshot WHERE thread = $1 AND position <= $2)
      SELECT base.at, (SELECT count(*) FROM event WHERE thread = $1 AND position >= base.at AND position < $2) FROM base",
@@ -108,7 +109,7 @@ pub(crate) async fn list(db: &dyn Executor, query: &ThreadQuery) -> Result<Vec<T
     let status = query.status.map(RunStatus::as_str);
     let values: [&dyn Param; 6] = [&db.now(), &status, &query.prefix, &any, &parent, &enough];
     let mut visit = |row| -> Result<_, DatabaseError> {
-        let info = ThreadRow::read(db, row)?.info();
+        let info = ThreadRow::read_damaged(row)?.info();
         Ok(if query.matches(&info) { page.push(info) } else { ControlFlow::Continue(()) })
     };
     db.scan(statement, &values, &mut visit).await?;
@@ -138,10 +139,10 @@ pub(crate) async fn set_parent(db: &dyn Executor, thread: &str, parent: Option<&
 }
 
 pub(crate) async fn set_ttl(db: &dyn Executor, thread: &str, ttl: Option<Duration>) -> Result<(), JournalError> {
-    match db.execute(&SET_TTL, &[&db.now(), &thread, &ttl.map(millis)]).await? {
-        0 => Err(JournalError::NotFound { thread: thread.to_owned() }),
-        _ => Ok(()),
+    if thread.contains('\0') || db.execute(&SET_TTL, &[&db.now(), &thread, &ttl.map(millis)]).await? == 0 {
+        return Err(JournalError::NotFound { thread: thread.to_owned() });
     }
+    Ok(())
 }
 
 pub(crate) async fn copy(
@@ -205,20 +206,23 @@ async fn copy_one(
     Ok(())
 }
 
-pub(crate) async fn delete(db: &dyn Executor, thread: &str) -> Result<bool, JournalError> {
-    // What is in the row does not matter: a damaged thread can be deleted too.
-    if thread.contains('\0') || db.execute(&DELETE, &[&db.now(), &thread]).await? == 0 {
-        return Ok(false);
+/// Deletes a thread and those below it. Returns what texts they referred to, if there was one.
+pub(crate) async fn delete(db: &dyn Executor, thread: &str) -> Result<Option<Vec<Hash>>, JournalError> {
+    if thread.contains('\0') {
+        return Ok(None);
     }
-    delete_unused(db).await?;
-    Ok(true)
+    let texts = blobs::of_thread(db, thread).await?;
+    // What is in the row does not matter: a damaged thread can be deleted too.
+    let deleted = db.execute(&DELETE, &[&db.now(), &thread]).await?;
+    Ok((deleted > 0).then_some(texts))
 }
 
+/// Removes records and snapshots. Returns what texts they referred to.
 pub(crate) async fn remove(
     db: &dyn Executor,
     thread: &str,
     positions: &Range<LogPosition>,
-) -> Result<(), JournalError> {
+) -> Result<Vec<Hash>, JournalError> {
     let (from, until) = (signed(positions.start), signed(positions.end));
     let key = match find_locked(db, thread).await? {
         Some(row) if !db.query(&HAS_SNAPSHOT, &[&row.key, &until]).await?.is_empty() => row.key,
@@ -227,15 +231,14 @@ pub(crate) async fn remove(
             return Err(JournalError::NoState { thread: thread.to_owned(), position: positions.end, reason });
         }
     };
+    let texts = blobs::at_positions(db, key, &(from..until)).await?;
     delete_snapshots(db, key, from..until).await?;
     for statement in &DELETE_EVENTS {
         db.execute(statement, &[&key, &from, &until]).await?;
     }
-    Ok(delete_unused(db).await?)
+    Ok(texts)
 }
 
 pub(crate) async fn sweep(db: &dyn Executor) -> Result<u64, JournalError> {
-    let expired = db.execute(&DELETE_ALL_EXPIRED, &[&db.now()]).await?;
-    delete_unused(db).await?;
-    Ok(expired)
+    Ok(db.execute(&DELETE_ALL_EXPIRED, &[&db.now()]).await?)
 }

@@ -1,5 +1,7 @@
 //! Records as text, with versions.
 
+use std::panic::AssertUnwindSafe;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -37,9 +39,36 @@ struct Version {
 /// A record as one line of JSON.
 ///
 /// # Errors
-/// When a value of the record cannot be written as JSON.
+/// When a value of the record cannot be written as JSON, also where its `Serialize` panics.
 pub fn encode(record: &Record) -> Result<String, serde_json::Error> {
-    serde_json::to_string(&Versioned { v: RECORD_VERSION, record })
+    guarded(|| serde_json::to_string(&Versioned { v: RECORD_VERSION, record }))
+}
+
+/// How long [`encode`] would make a record, in bytes.
+pub(super) fn encoded_len(record: &Record) -> Result<u64, serde_json::Error> {
+    let mut count = Count(0);
+    guarded(|| serde_json::to_writer(&mut count, &Versioned { v: RECORD_VERSION, record }))?;
+    Ok(count.0)
+}
+
+/// Values of channels are the application's, and so is what their `Serialize` does: a journal must outlive it.
+fn guarded<T>(write: impl FnOnce() -> Result<T, serde_json::Error>) -> Result<T, serde_json::Error> {
+    let written = std::panic::catch_unwind(AssertUnwindSafe(write));
+    written.unwrap_or_else(|_| Err(serde::ser::Error::custom("the `Serialize` of a value panicked")))
+}
+
+/// Counts the bytes that are written.
+struct Count(u64);
+
+impl std::io::Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Reads what [`encode`] wrote, in this version or an earlier one.

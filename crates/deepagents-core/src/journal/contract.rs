@@ -17,6 +17,10 @@ use crate::ids::LogPosition;
 /// durable, at the level the journal promises. An implementation is tested by the journal suite of
 /// `deepagents-testing`.
 ///
+/// Whoever claimed a thread last owns it until it releases it. That its lease ran out lets others claim the thread, and
+/// changes nothing else: as long as nobody has, the owner writes and renews as before. A writer that was frozen past
+/// its lease thus goes on where nobody has taken its place, and writes nothing where somebody has.
+///
 /// ```
 /// use std::time::Duration;
 /// use deepagents_core::journal::{Claim, Journal, MemoryJournal, Record};
@@ -37,20 +41,23 @@ pub trait Journal: Send + Sync + 'static {
     /// [`JournalError::Busy`] when it has an owner whose lease has not run out, unless it is to be taken over.
     fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> BoxFuture<'a, Result<Fence, JournalError>>;
 
-    /// Prolongs a lease: it then runs out after `lease` from now.
+    /// Begins a new lease for the owner, also where the last one has run out: it runs out after `lease` from now.
     ///
     /// # Errors
-    /// [`JournalError::Fenced`] when it has run out before, or the thread has another owner.
+    /// [`JournalError::Fenced`] when somebody else has claimed the thread since, or it was released.
     fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> BoxFuture<'a, Result<(), JournalError>>;
 
     /// Gives a thread up; nothing happens if it has another owner by now. Takes its place among the calls of this
-    /// process when it is called, not when it is first polled.
+    /// process when it is called, not when it is first polled: a claim of the same thread that follows finds it free.
     ///
     /// # Errors
     /// When the storage fails.
     fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> BoxFuture<'a, Result<(), JournalError>>;
 
     /// Appends records at `expected`, all or none.
+    ///
+    /// An append whose answer was lost may be repeated: where the same owner's log ends with these very records, byte for
+    /// byte and the first of them at `expected`, the answer is that of the first time and nothing is written.
     ///
     /// # Errors
     /// [`JournalError::Fenced`] when the thread is not, or no longer, this owner's; [`JournalError::Conflict`] when the

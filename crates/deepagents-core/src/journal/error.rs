@@ -30,7 +30,9 @@ pub enum JournalError {
         until: Timestamp,
     },
     /// The writer no longer owns the thread.
-    #[error("thread `{thread}` is no longer ours: the lease ran out or somebody else took it over; resume the thread")]
+    #[error(
+        "thread `{thread}` is no longer ours: it was released, deleted, or claimed by somebody else; resume the thread"
+    )]
     Fenced {
         /// The thread.
         thread: ThreadId,
@@ -83,6 +85,16 @@ pub enum JournalError {
         /// What is wrong.
         reason: String,
     },
+    /// A record cannot be written.
+    #[error("record {position} of thread `{thread}` cannot be written as JSON: {reason}")]
+    Encode {
+        /// The thread.
+        thread: ThreadId,
+        /// Where the record was to be.
+        position: LogPosition,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A record was written by a newer version of this library.
     #[error(
         "record {position} of thread `{thread}` has version {version}, this program knows {} and older; update the program",
@@ -95,6 +107,13 @@ pub enum JournalError {
         position: LogPosition,
         /// Its version.
         version: u64,
+    },
+    /// The storage cannot be used at the moment: it is locked or busy, a connection was lost, a limit of time ran out.
+    /// Whether the call was carried out is not known; an append may be repeated as it was.
+    #[error("the journal's storage cannot be used at the moment: {source}")]
+    Unavailable {
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The storage failed.
     #[error("the journal's storage failed: {0}")]
@@ -111,8 +130,14 @@ impl JournalError {
             Self::Fenced { thread } => Self::Fenced { thread: thread.clone() },
             Self::NotFound { thread } => Self::NotFound { thread: thread.clone() },
             Self::Name { thread, reason } => Self::Name { thread: thread.clone(), reason },
+            Self::Unavailable { source } => Self::Unavailable { source: source.to_string().into() },
             Self::Storage(source) => Self::Storage(source.to_string().into()),
             other => Self::Storage(other.to_string().into()),
         }
+    }
+
+    /// Whether the same call may succeed a little later, with nothing changed but the time.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Unavailable { .. })
     }
 }

@@ -21,6 +21,7 @@ mod prune;
 mod record;
 mod replay;
 mod snapshot;
+mod thread_query;
 mod threads;
 mod writer;
 
@@ -39,7 +40,8 @@ pub use record::{Record, RecordUpdate};
 pub(crate) use replay::{LastRun, Replay, UnknownChannels};
 pub use replay::{ReplayedState, fold};
 pub(crate) use snapshot::SnapshotRule;
-pub use threads::{ParentFilter, THREAD_INFO_VERSION, ThreadInfo, ThreadQuery, Threads, check_child, check_thread};
+pub use thread_query::{ParentFilter, ThreadQuery};
+pub use threads::{THREAD_INFO_VERSION, ThreadInfo, Threads, check_child, check_thread};
 pub(crate) use writer::LogWriter;
 
 pub use crate::ids::{LogPosition, ThreadId};

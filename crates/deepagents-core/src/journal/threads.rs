@@ -7,14 +7,15 @@ use futures_core::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{JournalError, Record};
+use super::{JournalError, Record, ThreadQuery};
 use crate::env::Timestamp;
 use crate::ids::{LogPosition, ThreadId};
 use crate::status::FinishReason;
 use crate::status::RunStatus;
 
 /// Threads as a whole: listing, metadata, copying, deleting. A thread whose time to live is over is gone for every
-/// method, whether or not it has been swept up.
+/// method, whether or not it has been swept up; that of a thread which somebody works on, or on one below it, with a lease
+/// that has not run out, is not over before.
 pub trait Threads: Send + Sync {
     /// What is known of a thread.
     ///
@@ -118,6 +119,10 @@ pub struct ThreadInfo {
     pub expires_at: Option<Timestamp>,
     /// Bytes its log and snapshots take.
     pub bytes: u64,
+    /// What of all this is damaged and told as empty or failed, where a listing found such a thread: it can be deleted,
+    /// and every other method says what it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damage: Option<String>,
 }
 
 impl ThreadInfo {
@@ -135,6 +140,7 @@ impl ThreadInfo {
             updated_at: at,
             expires_at: None,
             bytes: 0,
+            damage: None,
         }
     }
 }
@@ -174,137 +180,6 @@ impl RunStatus {
     /// The status with this word.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
-    }
-}
-
-/// Which threads to list.
-///
-/// ```
-/// use deepagents_core::journal::{RunStatus, ThreadQuery};
-/// let query = ThreadQuery::default().metadata("user", "ada").status(RunStatus::Open).limit(20);
-/// ```
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ThreadQuery {
-    /// Only those whose name begins so.
-    pub prefix: String,
-    /// Only those whose metadata has all of these.
-    pub metadata: Map<String, Value>,
-    /// Only those with this status.
-    pub status: Option<RunStatus>,
-    /// Whose children.
-    pub parent: ParentFilter,
-    /// Only those that a worker may claim to go on with, the one that changed last at the end.
-    pub claimable: bool,
-    /// At most so many.
-    pub limit: usize,
-    /// Leaving out so many first.
-    pub offset: usize,
-}
-
-impl Default for ThreadQuery {
-    fn default() -> Self {
-        Self {
-            prefix: String::new(),
-            metadata: Map::new(),
-            status: None,
-            parent: ParentFilter::default(),
-            claimable: false,
-            limit: usize::MAX,
-            offset: 0,
-        }
-    }
-}
-
-/// Which threads to list, by their parents.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum ParentFilter {
-    /// Threads without a parent.
-    #[default]
-    TopLevel,
-    /// The children of this thread, without theirs.
-    ChildrenOf(ThreadId),
-    /// All threads.
-    Any,
-}
-
-impl ParentFilter {
-    /// Whether a thread with this parent is one of those.
-    pub fn matches(&self, parent: Option<&str>) -> bool {
-        match self {
-            Self::TopLevel => parent.is_none(),
-            Self::ChildrenOf(id) => parent == Some(id),
-            Self::Any => true,
-        }
-    }
-}
-
-impl ThreadQuery {
-    /// Only those whose name begins so.
-    #[must_use]
-    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.prefix = prefix.into();
-        self
-    }
-
-    /// Only those whose metadata has this.
-    #[must_use]
-    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.metadata.insert(key.into(), value.into());
-        self
-    }
-
-    /// Only those with this status.
-    #[must_use]
-    pub fn status(mut self, status: RunStatus) -> Self {
-        self.status = Some(status);
-        self
-    }
-
-    /// Only the children of this thread; without it, only threads that have no parent.
-    #[must_use]
-    pub fn parent(mut self, parent: impl Into<ThreadId>) -> Self {
-        self.parent = ParentFilter::ChildrenOf(parent.into());
-        self
-    }
-
-    /// Threads with and without a parent.
-    #[must_use]
-    pub fn any_parent(mut self) -> Self {
-        self.parent = ParentFilter::Any;
-        self
-    }
-
-    /// Only those that a worker may claim to go on with: their last run is open, or no run of theirs has begun, and
-    /// nobody owns them (a lease that ran out counts for nothing). The one that changed last comes last.
-    #[must_use]
-    pub fn claimable(mut self) -> Self {
-        self.claimable = true;
-        self
-    }
-
-    /// At most so many.
-    #[must_use]
-    pub fn limit(mut self, limit: usize) -> Self {
-        self.limit = limit;
-        self
-    }
-
-    /// Leaving out so many first.
-    #[must_use]
-    pub fn offset(mut self, offset: usize) -> Self {
-        self.offset = offset;
-        self
-    }
-
-    /// Whether a thread is one of those, limit and offset aside; a key that is missing counts as null.
-    pub fn matches(&self, thread: &ThreadInfo) -> bool {
-        let has = |(key, value): (&String, &Value)| thread.metadata.get(key).unwrap_or(&Value::Null) == value;
-        thread.id.starts_with(&self.prefix)
-            && self.status.is_none_or(|status| status == thread.status)
-            && self.parent.matches(thread.parent.as_deref())
-            && (!self.claimable || (thread.status.is_claimable() && thread.owner.is_none()))
-            && self.metadata.iter().all(has)
     }
 }
 

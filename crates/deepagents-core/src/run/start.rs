@@ -114,7 +114,9 @@ impl Driver {
                 }
                 Ok(AskedAgain::Ended(stop)) => {
                     self.give_up_thread().await;
+                    self.shared.run.resume(&id, left.run.as_ref().map_or(0, |run| run.attempt));
                     self.machine = left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, limit));
+                    self.shared.budget.go_on(self.machine.ledger(), &left.uncounted());
                     self.state = left.clone().settled(self.shared.thread.as_deref().unwrap_or_default())?.state;
                     return Ok(Some(stop));
                 }
@@ -240,7 +242,9 @@ impl Driver {
                 return self.continue_from(left, own_limit(&input), Vec::new(), input.update, limit).await;
             }
             self.give_up_thread().await;
+            self.shared.run.resume(&last.run, last.attempt);
             self.machine = left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, limit));
+            self.shared.budget.go_on(self.machine.ledger(), &left.uncounted());
             self.answer_left(left, &mut Vec::new())?;
             return Ok(Some(stop));
         }

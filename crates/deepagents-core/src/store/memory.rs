@@ -11,7 +11,28 @@ use super::{Item, KeyInfo, KeyQuery, Namespace, Query, Store, StoreError, Write,
 use crate::env::{Clock, SystemClock, Timestamp};
 
 /// Items by namespace and key.
-type Items = BTreeMap<(Namespace, String), Item>;
+#[derive(Default)]
+struct Items {
+    live: BTreeMap<(Namespace, String), Item>,
+    /// The greatest version of an item that was removed: what is stored anew begins after it, so that no version of a
+    /// key comes again.
+    last_removed: u64,
+}
+
+impl Items {
+    fn remove(&mut self, at: &(Namespace, String)) -> bool {
+        let removed = self.live.remove(at);
+        self.last_removed = self.last_removed.max(removed.as_ref().map_or(0, |item| item.version));
+        removed.is_some()
+    }
+
+    /// Removes what is over; returns how many items that were.
+    fn sweep(&mut self, now: Timestamp) -> u64 {
+        let over = self.live.iter().filter(|(_, item)| is_over(item, now)).map(|(at, _)| at.clone());
+        let over: Vec<_> = over.collect();
+        over.iter().filter(|at| self.remove(at)).count() as u64
+    }
+}
 
 /// Keeps items in memory, for tests and for programs whose memory need not outlive them.
 pub struct MemoryStore {
@@ -40,9 +61,7 @@ impl MemoryStore {
     fn live(&self) -> (MutexGuard<'_, Items>, Timestamp) {
         let now = self.clock.now();
         let mut items = self.lock();
-        if items.values().any(|item| is_over(item, now)) {
-            items.retain(|_, item| !is_over(item, now));
-        }
+        items.sweep(now);
         (items, now)
     }
 
@@ -50,7 +69,7 @@ impl MemoryStore {
         check_place(namespace, key)?;
         let (mut items, now) = self.live();
         let at = (namespace.to_vec(), key.to_owned());
-        let old = items.get(&at);
+        let old = items.live.get(&at);
         if !write.expected.allows(old.map(|item| item.version)) {
             return Err(StoreError::Conflict { namespace: at.0, key: at.1 });
         }
@@ -61,12 +80,12 @@ impl MemoryStore {
             key: at.1.clone(),
             size: write.size_of(&value),
             value,
-            version: old.map_or(1, |item| item.version + 1),
+            version: old.map_or(items.last_removed, |item| item.version) + 1,
             created_at: old.map_or_else(|| now.clone(), |item| item.created_at.clone()),
             updated_at: now,
             expires_at,
         };
-        items.insert(at, item.clone());
+        items.live.insert(at, item.clone());
         Ok(item)
     }
 }
@@ -77,7 +96,7 @@ fn is_over(item: &Item, now: Timestamp) -> bool {
 
 impl Store for MemoryStore {
     fn get<'a>(&'a self, namespace: &'a [String], key: &'a str) -> BoxFuture<'a, Result<Option<Item>, StoreError>> {
-        Box::pin(ready(Ok(self.live().0.get(&(namespace.to_vec(), key.to_owned())).cloned())))
+        Box::pin(ready(Ok(self.live().0.live.get(&(namespace.to_vec(), key.to_owned())).cloned())))
     }
 
     fn get_many<'a>(
@@ -86,7 +105,7 @@ impl Store for MemoryStore {
         keys: &'a [&'a str],
     ) -> BoxFuture<'a, Result<Vec<Item>, StoreError>> {
         let items = self.live().0;
-        let at = |key: &&str| items.get(&(namespace.to_vec(), (*key).to_owned())).cloned();
+        let at = |key: &&str| items.live.get(&(namespace.to_vec(), (*key).to_owned())).cloned();
         Box::pin(ready(Ok(keys.iter().filter_map(at).collect())))
     }
 
@@ -101,12 +120,13 @@ impl Store for MemoryStore {
     }
 
     fn delete<'a>(&'a self, namespace: &'a [String], key: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
-        Box::pin(ready(Ok(self.live().0.remove(&(namespace.to_vec(), key.to_owned())).is_some())))
+        Box::pin(ready(Ok(self.live().0.remove(&(namespace.to_vec(), key.to_owned())))))
     }
 
     fn search<'a>(&'a self, prefix: &'a [String], query: &'a Query) -> BoxFuture<'a, Result<Vec<Item>, StoreError>> {
         let items = self.live().0;
         let found = items
+            .live
             .range((prefix.to_vec(), String::new())..)
             .take_while(|((namespace, _), _)| namespace.starts_with(prefix))
             .map(|(_, item)| item)
@@ -125,6 +145,7 @@ impl Store for MemoryStore {
     ) -> BoxFuture<'a, Result<Vec<KeyInfo>, StoreError>> {
         let items = self.live().0;
         let found = items
+            .live
             .range((namespace.to_vec(), query.start().to_owned())..)
             .take_while(|((place, key), _)| place == namespace && key.starts_with(&query.prefix))
             .filter(|((_, key), _)| query.matches(key))
@@ -137,6 +158,7 @@ impl Store for MemoryStore {
     fn namespaces<'a>(&'a self, prefix: &'a [String]) -> BoxFuture<'a, Result<Vec<Namespace>, StoreError>> {
         let items = self.live().0;
         let mut found: Vec<Namespace> = items
+            .live
             .range((prefix.to_vec(), String::new())..)
             .map(|((namespace, _), _)| namespace)
             .take_while(|namespace| namespace.starts_with(prefix))
@@ -148,15 +170,12 @@ impl Store for MemoryStore {
 
     fn sweep(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
         let now = self.clock.now();
-        let mut items = self.lock();
-        let before = items.len();
-        items.retain(|_, item| !is_over(item, now));
-        Box::pin(ready(Ok((before - items.len()) as u64)))
+        Box::pin(ready(Ok(self.lock().sweep(now))))
     }
 }
 
 impl std::fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("MemoryStore").field("items", &self.lock().len()).finish_non_exhaustive()
+        f.debug_struct("MemoryStore").field("items", &self.lock().live.len()).finish_non_exhaustive()
     }
 }

@@ -276,7 +276,7 @@ pub struct Item {
     pub key: String,
     /// The value.
     pub value: Value,
-    /// Grows with every write of the item.
+    /// Grows with every write of the item; an item that is stored again after it was removed has a greater one too.
     pub version: u64,
     /// Bytes: what its writer said in [`Write::size`], otherwise those of the value as JSON.
     #[serde(default)]

@@ -1,6 +1,6 @@
 //! Sub-agents whose process ended: what they had finished stays, and they go on where they were.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use deepagents_core::agent::Agent;
@@ -45,14 +45,19 @@ impl Channel for Done {
 #[derive(Default)]
 struct Appends {
     inner: MemoryJournal,
-    ends: Mutex<Vec<usize>>,
+    ends: Mutex<BTreeMap<String, Vec<usize>>>,
 }
 
 impl Appends {
+    /// Where the thread `t` may be cut.
     fn cuts(&self) -> Vec<usize> {
-        let mut ends = self.ends.lock().unwrap().clone();
+        let mut ends = self.ends("t");
         ends.pop();
         ends
+    }
+
+    fn ends(&self, thread: &str) -> Vec<usize> {
+        self.ends.lock().unwrap().get(thread).cloned().unwrap_or_default()
     }
 }
 
@@ -68,9 +73,7 @@ impl Journal for Appends {
     ) -> BoxFuture<'a, Result<Appended, JournalError>> {
         Box::pin(async move {
             let appended = self.inner.append(thread, fence, expected, records).await?;
-            if thread == "t" {
-                self.ends.lock().unwrap().push(appended.end as usize);
-            }
+            self.ends.lock().unwrap().entry(thread.to_owned()).or_default().push(appended.end as usize);
             Ok(appended)
         })
     }
@@ -373,4 +376,47 @@ async fn what_sub_agents_that_wait_have_spent_counts_once_whatever_is_cut() {
         // An answer that was not in the log yet is asked for again: at most one for each agent that was at work.
         assert!(spent <= calls * 11 && spent + 2 * 11 >= calls * 11, "cut at {cut}: {spent}");
     }
+}
+
+#[tokio::test]
+async fn what_stored_answers_cost_is_never_lost_however_often_the_process_ends_while_sub_agents_wait() {
+    for seed in 0..60 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let journal = Arc::new(Appends::default());
+        let limited = RunInput::new("go").thread("t").budget(Budget::default().tokens(1_000_000));
+        asking(&Notes::default(), &journal).invoke(limited).await.unwrap();
+        let mut thread = "t".to_owned();
+        let mut begun = 0;
+        let mut outcome;
+        let mut processes = 0;
+        loop {
+            let agent = asking(&Notes::default(), &journal);
+            outcome = agent.invoke(RunInput::resume(thread.as_str())).await.unwrap();
+            for _ in 0..random.usize(0..3) {
+                let Some(question) = outcome.questions().pop() else { break };
+                let answer = RunInput::resume(thread.as_str()).answer(question.id, Decision::Approve);
+                outcome = agent.invoke(answer).await.unwrap();
+            }
+            processes += 1;
+            if outcome.text() == "done" && (processes > 12 || random.bool()) {
+                break;
+            }
+            let ends: Vec<usize> = journal.ends(&thread).into_iter().filter(|end| *end > begun).collect();
+            let Some(cut) = random.choice(ends) else { continue };
+            begun = cut;
+            let next = format!("t{processes}");
+            journal.threads().copy(&thread, &next, Some(cut as u64)).await.unwrap();
+            thread = next;
+        }
+        let stored = records(&*journal, &thread).await.iter().filter(|record| is_answer(record)).count() as u64;
+        assert_eq!(stored, 10, "seed {seed}");
+        assert!(outcome.spent.model_calls >= stored, "seed {seed}: {} of {stored}", outcome.spent.model_calls);
+    }
+}
+
+/// Whether a record stores an answer of a model.
+fn is_answer(record: &Record) -> bool {
+    let record = if let Record::Child { entry, .. } = record { entry } else { record };
+    let Record::Update { .. } = record else { return false };
+    deepagents_core::journal::encode(record).unwrap().contains("\"assistant\"")
 }

@@ -1,39 +1,94 @@
 //! Appending with one statement.
 
-use deepagents_core::journal::RunStatus;
+use std::collections::BTreeMap;
+
+use deepagents_core::journal::{Appended, JournalError, RunStatus};
 use tokio_postgres::types::ToSql;
 
 use super::PostgresEngine;
-use super::error::explain;
+use super::checkout::{Checkout, ResponseTimeout};
+use crate::append::Batch;
 use crate::convert::signed;
 use crate::error::DatabaseError;
-use crate::log::Batch;
+use crate::executor::{Access, Engine};
 use crate::statement::Statement;
 
-/// Inserts the records if the thread is as it is expected to be.
+/// An append that nothing stands against is tried so often.
+const TRIES: usize = 3;
+
+/// Inserts the records, and the texts that they need beside their rows, if the thread is as it is expected to be. The
+/// texts come in the order of their hashes, so that two appends of the same ones do not wait for each other.
 static APPEND: Statement = Statement::new(
     "WITH t AS (
         UPDATE thread SET head = $5, status = coalesce($6, status), bytes = bytes + $7, updated_at = {now},
             expires_at = {now} + ttl
-        WHERE id = $2 AND epoch = $3 AND head = $4 AND lease_until > {now} AND {live}
+        WHERE id = $2 AND epoch = $3 AND head = $4 AND owner IS NOT NULL AND {live thread}
         RETURNING key, updated_at
+     ), e AS (
+        INSERT INTO event (thread, position, at, status, bytes, how, body)
+        SELECT t.key, $4 + r.nth - 1, t.updated_at, r.status, r.bytes, r.how, r.body
+        FROM t, unnest($8::text[], $9::bigint[], $10::bigint[], $11::text[])
+            WITH ORDINALITY AS r (status, bytes, how, body, nth)
+     ), b AS (
+        INSERT INTO blob (hash, body)
+        SELECT u.hash, u.body FROM t, unnest($12::bytea[], $13::bytea[]) AS u (hash, body) ORDER BY u.hash
+        ON CONFLICT DO NOTHING
+     ), r AS (
+        INSERT INTO blob_ref (thread, position, snapshot, hash)
+        SELECT t.key, u.position, false, u.hash FROM t, unnest($14::bigint[], $15::bytea[]) AS u (position, hash)
+        ON CONFLICT DO NOTHING
      )
-     INSERT INTO event (thread, position, at, status, bytes, how, body)
-     SELECT t.key, $4 + r.nth - 1, t.updated_at, r.status, r.bytes, r.how, r.body
-     FROM t, unnest($8::text[], $9::bigint[], $10::bigint[], $11::text[])
-        WITH ORDINALITY AS r (status, bytes, how, body, nth)",
+     SELECT key FROM t",
 );
 
 impl PostgresEngine {
-    /// Appends records that need nothing beside their rows: one statement is one transaction, and one journey to the
-    /// server. Returns how many it appended, none if the thread is not as expected.
-    pub(super) async fn append_at_once(&self, batch: &Batch) -> Result<u64, DatabaseError> {
+    pub(super) async fn append_batch(&self, batch: Batch) -> Result<Appended, JournalError> {
+        // What has a NUL is no thread's name, and no text of Postgres.
+        if batch.thread.contains('\0') {
+            return Err(JournalError::Fenced { thread: batch.thread });
+        }
+        let batch = std::sync::Arc::new(batch);
+        let conflict = JournalError::Conflict {
+            thread: batch.thread.clone(),
+            expected: batch.expected,
+            found: batch.appended().end,
+        };
+        for _ in 0..TRIES {
+            if self.append_at_once(&batch).await? {
+                return Ok(batch.appended());
+            }
+            // Nothing was appended: this says why not.
+            let batch = batch.clone();
+            let repeated = self.run(Access::Transaction, move |db| {
+                Box::pin(async move {
+                    let row = batch.lock(db).await?;
+                    Ok::<_, JournalError>(row.is_none().then(|| batch.appended()))
+                })
+            });
+            if let Some(appended) = repeated.await? {
+                return Ok(appended);
+            }
+        }
+        Err(conflict)
+    }
+
+    /// Appends records with one statement: that is one transaction and one journey to the server, and whoever stops in
+    /// its midst keeps nobody waiting. Says whether the thread was as expected.
+    async fn append_at_once(&self, batch: &Batch) -> Result<bool, DatabaseError> {
         let events = || batch.events.iter();
         let statuses: Vec<Option<&str>> = events().map(|(_, status)| status.map(RunStatus::as_str)).collect();
         let bytes: Vec<i64> = events().map(|(packed, _)| signed(packed.bytes)).collect();
         let how: Vec<i64> = events().map(|(packed, _)| packed.how).collect();
         let bodies: Vec<&str> = events().map(|(packed, _)| packed.body.as_str()).collect();
-        let values: [&(dyn ToSql + Sync); 11] = [
+        let texts = || {
+            (signed(batch.expected)..).zip(events()).flat_map(|(at, (packed, _))| {
+                packed.blobs.iter().map(move |(hash, body)| (at, hash.as_slice(), body.as_bytes()))
+            })
+        };
+        let blobs: BTreeMap<&[u8], &[u8]> = texts().map(|(_, hash, body)| (hash, body)).collect();
+        let (hashes, blobs): (Vec<&[u8]>, Vec<&[u8]>) = blobs.into_iter().unzip();
+        let (ref_positions, ref_hashes): (Vec<i64>, Vec<&[u8]>) = texts().map(|(at, hash, _)| (at, hash)).unzip();
+        let values: [&(dyn ToSql + Sync); 15] = [
             &self.now(),
             &batch.thread,
             &signed(batch.fence.epoch()),
@@ -45,9 +100,19 @@ impl PostgresEngine {
             &bytes,
             &how,
             &bodies,
+            &hashes,
+            &blobs,
+            &ref_positions,
+            &ref_hashes,
         ];
-        let client = self.client().await?;
-        let append = async { client.execute(&client.prepare_cached(APPEND.postgres()).await?, &values).await };
-        append.await.map_err(|error| explain(&self.database, &error))
+        let mut checkout: Checkout = self.checkout().await?;
+        let timeout = ResponseTimeout::new(&self.database, self.limit);
+        let client = checkout.client()?;
+        let append = async { client.query(&client.prepare_cached(APPEND.postgres()).await?, &values).await };
+        let appended = timeout.wait(append).await;
+        if !timeout.is_broken() {
+            checkout.give_back();
+        }
+        Ok(!appended?.is_empty())
     }
 }

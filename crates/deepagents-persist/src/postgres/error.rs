@@ -1,9 +1,22 @@
 //! What errors of Postgres mean for whoever uses it.
 
-use deadpool_postgres::PoolError;
+use deadpool_postgres::{PoolError, TimeoutType};
 use tokio_postgres::error::SqlState;
 
 use crate::error::DatabaseError;
+
+/// Somebody else was in the way: a lock that was not to be had, a deadlock, a change of the same rows, and a text that was
+/// deleted while it was referred to.
+const BUSY: [SqlState; 4] = [
+    SqlState::LOCK_NOT_AVAILABLE,
+    SqlState::T_R_DEADLOCK_DETECTED,
+    SqlState::T_R_SERIALIZATION_FAILURE,
+    SqlState::FOREIGN_KEY_VIOLATION,
+];
+
+/// The connection failed, the server stops or starts or has too many connections, or has ended a transaction that this
+/// process left alone.
+const UNAVAILABLE: [&str; 4] = ["08", "57", "53300", "25P03"];
 
 pub(super) fn explain(database: &str, error: &tokio_postgres::Error) -> DatabaseError {
     let database = database.to_owned();
@@ -21,11 +34,13 @@ pub(super) fn explain(database: &str, error: &tokio_postgres::Error) -> Database
         DatabaseError::Full { database, reason }
     } else if *code == SqlState::READ_ONLY_SQL_TRANSACTION || *code == SqlState::INSUFFICIENT_PRIVILEGE {
         DatabaseError::ReadOnly { database, reason }
-    } else if *code == SqlState::LOCK_NOT_AVAILABLE || *code == SqlState::T_R_DEADLOCK_DETECTED {
+    } else if BUSY.contains(code) {
         DatabaseError::Locked { database, reason }
+    } else if *code == SqlState::QUERY_CANCELED {
+        DatabaseError::TimedOut { database, reason }
     } else if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED {
         DatabaseError::Damaged { database, reason }
-    } else if ["08", "57", "28", "3D"].iter().any(|class| code.code().starts_with(class)) {
+    } else if UNAVAILABLE.iter().any(|class| code.code().starts_with(class)) {
         DatabaseError::Unavailable { database, reason }
     } else {
         DatabaseError::Other { database, reason }
@@ -36,6 +51,14 @@ pub(super) fn explain(database: &str, error: &tokio_postgres::Error) -> Database
 pub(super) fn explain_pool(database: &str, error: &PoolError) -> DatabaseError {
     match error {
         PoolError::Backend(error) => explain(database, error),
+        PoolError::Timeout(TimeoutType::Wait) => DatabaseError::TimedOut {
+            database: database.to_owned(),
+            reason: "all connections of the pool were in use for as long as one is waited for".to_owned(),
+        },
+        PoolError::Timeout(_) => DatabaseError::TimedOut {
+            database: database.to_owned(),
+            reason: "a new connection took longer than it may".to_owned(),
+        },
         other => DatabaseError::Unavailable { database: database.to_owned(), reason: other.to_string() },
     }
 }

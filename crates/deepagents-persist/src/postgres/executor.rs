@@ -1,10 +1,9 @@
 //! Statements on a connection to Postgres.
 
-use std::sync::Arc;
-
 use deadpool_postgres::{Object, Transaction};
 use tokio_postgres::types::{ToSql, Type};
 
+use super::checkout::ResponseTimeout;
 use super::error::explain;
 use crate::error::DatabaseError;
 use crate::executor::{Executor, Param, Params, StatementFuture, Visit};
@@ -22,7 +21,7 @@ pub(super) enum Connection<'a> {
 
 pub(super) struct PostgresExecutor<'a> {
     pub(super) connection: Connection<'a>,
-    pub(super) database: &'a Arc<str>,
+    pub(super) timeout: &'a ResponseTimeout<'a>,
     /// The injected time.
     pub(super) now: Option<i64>,
 }
@@ -30,24 +29,11 @@ pub(super) struct PostgresExecutor<'a> {
 impl PostgresExecutor<'_> {
     fn rows(&self, rows: &[tokio_postgres::Row]) -> Result<Vec<Row>, tokio_postgres::Error> {
         let values = |row| (0..tokio_postgres::Row::len(row)).map(|at| value(row, at)).collect::<Result<_, _>>();
-        rows.iter().map(|row| Ok(Row::new(values(row)?, self.database.clone()))).collect()
+        rows.iter().map(|row| Ok(Row::new(values(row)?, self.timeout.database.clone()))).collect()
     }
 
-    async fn query_rows(&self, statement: &Statement, params: Params<'_>) -> Result<Vec<Row>, tokio_postgres::Error> {
-        let (sql, params) = (statement.postgres(), to_sql(params));
-        let rows = match &self.connection {
-            Connection::Single(client) => client.query(&client.prepare_cached(sql).await?, &params).await,
-            Connection::Transaction(change) => change.query(&change.prepare_cached(sql).await?, &params).await,
-        };
-        self.rows(&rows?)
-    }
-
-    async fn execute_statement(&self, statement: &Statement, params: Params<'_>) -> Result<u64, tokio_postgres::Error> {
-        let (sql, params) = (statement.postgres(), to_sql(params));
-        match &self.connection {
-            Connection::Single(client) => client.execute(&client.prepare_cached(sql).await?, &params).await,
-            Connection::Transaction(change) => change.execute(&change.prepare_cached(sql).await?, &params).await,
-        }
+    fn convert(&self, rows: &[tokio_postgres::Row]) -> Result<Vec<Row>, DatabaseError> {
+        self.rows(rows).map_err(|error| explain(self.timeout.database, &error))
     }
 }
 
@@ -57,33 +43,43 @@ impl Executor for PostgresExecutor<'_> {
     }
 
     fn execute<'a>(&'a self, statement: &'a Statement, params: Params<'a>) -> StatementFuture<'a, u64> {
-        Box::pin(async move {
-            let changed = self.execute_statement(statement, params).await;
-            changed.map_err(|error| explain(self.database, &error))
-        })
+        Box::pin(self.timeout.wait(async move {
+            let (sql, params) = (statement.postgres(), to_sql(params));
+            match &self.connection {
+                Connection::Single(client) => client.execute(&client.prepare_cached(sql).await?, &params).await,
+                Connection::Transaction(change) => change.execute(&change.prepare_cached(sql).await?, &params).await,
+            }
+        }))
     }
 
     fn query<'a>(&'a self, statement: &'a Statement, params: Params<'a>) -> StatementFuture<'a, Vec<Row>> {
         Box::pin(async move {
-            let rows = self.query_rows(statement, params).await;
-            rows.map_err(|error| explain(self.database, &error))
+            let rows = self.timeout.wait(async move {
+                let (sql, params) = (statement.postgres(), to_sql(params));
+                match &self.connection {
+                    Connection::Single(client) => client.query(&client.prepare_cached(sql).await?, &params).await,
+                    Connection::Transaction(change) => change.query(&change.prepare_cached(sql).await?, &params).await,
+                }
+            });
+            self.convert(&rows.await?)
         })
     }
 
     fn scan<'a>(&'a self, statement: &'a Statement, params: Params<'a>, visit: Visit<'a>) -> StatementFuture<'a, ()> {
-        let explain = |error| explain(self.database, &error);
         Box::pin(async move {
             let Connection::Transaction(change) = &self.connection else {
                 return Err(self.damaged("rows are read page by page only in a transaction".to_owned()));
             };
-            let prepared = change.prepare_cached(statement.postgres()).await.map_err(explain)?;
-            let portal = change.bind(&prepared, &to_sql(params)).await.map_err(explain)?;
+            let portal = self.timeout.wait(async move {
+                change.bind(&change.prepare_cached(statement.postgres()).await?, &to_sql(params)).await
+            });
+            let portal = portal.await?;
             loop {
-                let page = change.query_portal(&portal, PAGE).await.map_err(explain)?;
+                let page = self.timeout.wait(change.query_portal(&portal, PAGE)).await?;
                 if page.is_empty() {
                     return Ok(());
                 }
-                for row in self.rows(&page).map_err(explain)? {
+                for row in self.convert(&page)? {
                     if visit(row)?.is_break() {
                         return Ok(());
                     }
@@ -93,7 +89,7 @@ impl Executor for PostgresExecutor<'_> {
     }
 
     fn damaged(&self, reason: String) -> DatabaseError {
-        DatabaseError::Damaged { database: self.database.to_string(), reason }
+        DatabaseError::Damaged { database: self.timeout.database.to_string(), reason }
     }
 }
 

@@ -1,31 +1,41 @@
 //! Threads and long-term memory on Postgres.
 
 mod append;
+mod checkout;
 mod error;
 mod executor;
 mod open;
+mod options;
+mod releases;
 
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{Object, Pool};
 use deepagents_core::env::Clock;
-use deepagents_core::journal::Appended;
+use deepagents_core::journal::{Appended, Claim, Fence, JournalError};
 use futures_core::future::BoxFuture;
-use tokio_postgres::tls::{MakeTlsConnect, NoTls, TlsConnect};
-use tokio_postgres::{Config, IsolationLevel, Socket};
+use tokio_postgres::IsolationLevel;
 
+use crate::append::Batch;
 use crate::database::{Database, JournalFuture};
 use crate::error::DatabaseError;
 use crate::executor::{Access, Engine, Executor};
-use crate::log::Append;
-use error::{explain, explain_pool};
+use crate::log::PackedSnapshot;
+use crate::{blobs, check, lease};
+use checkout::{Checkout, ResponseTimeout};
+use error::explain_pool;
 use executor::{Connection, PostgresExecutor};
+pub use options::PostgresOptions;
+use releases::Releases;
 
 /// Threads and long-term memory on Postgres, for any number of processes and machines.
 ///
-/// Leases follow the clock of the server. A clone shares the pool of connections.
+/// Leases follow the clock of the server. A clone shares the pool of connections. Every wait has a limit, see
+/// [`PostgresOptions`]. A call that is dropped before it is done closes its connection, since nobody waits for the answer.
+///
+/// Within one process a thread that was released is free for the claim that follows, also where the release is still on
+/// its way, as after a run that was dropped. Other processes find it free when the server has heard of it.
 ///
 /// ```no_run
 /// use deepagents_persist::Postgres;
@@ -40,85 +50,10 @@ pub struct PostgresEngine {
     pool: Pool,
     /// For messages, without a password.
     database: Arc<str>,
+    /// How long is waited for an answer.
+    limit: Duration,
     clock: Option<Arc<dyn Clock>>,
-}
-
-/// How a [`Postgres`] is connected to.
-#[derive(Clone)]
-#[must_use]
-pub struct PostgresOptions {
-    schema: String,
-    connections: usize,
-    wait: Duration,
-    clock: Option<Arc<dyn Clock>>,
-}
-
-impl Default for PostgresOptions {
-    fn default() -> Self {
-        Self { schema: "deepagents".to_owned(), connections: 16, wait: Duration::from_secs(30), clock: None }
-    }
-}
-
-impl PostgresOptions {
-    /// The schema that holds the tables, `deepagents` by default; it is created where it does not exist.
-    pub fn schema(mut self, schema: impl Into<String>) -> Self {
-        self.schema = schema.into();
-        self
-    }
-
-    /// How many connections are kept at most; 16 by default.
-    pub fn connections(mut self, connections: usize) -> Self {
-        self.connections = connections.max(1);
-        self
-    }
-
-    /// How long to wait for somebody else who keeps a thread or a table locked; 30 seconds by default.
-    pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = wait;
-        self
-    }
-
-    /// Tells the time in place of the server's clock, for tests.
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = Some(clock);
-        self
-    }
-
-    /// Connects without encryption, as over a socket or a private network.
-    ///
-    /// # Errors
-    /// When the server cannot be reached, or the schema belongs to something else or a newer version.
-    pub async fn connect(self, url: &str) -> Result<Postgres, DatabaseError> {
-        self.connect_tls(url, NoTls).await
-    }
-
-    /// Connects with encryption as a connector of `tokio-postgres` makes it.
-    ///
-    /// # Errors
-    /// When the server cannot be reached, or the schema belongs to something else or a newer version.
-    pub async fn connect_tls<T>(self, url: &str, tls: T) -> Result<Postgres, DatabaseError>
-    where
-        T: MakeTlsConnect<Socket> + Clone + Sync + Send + 'static,
-        T::Stream: Sync + Send,
-        T::TlsConnect: Sync + Send,
-        <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
-    {
-        let config = Config::from_str(url).map_err(|error| DatabaseError::Unavailable {
-            database: "Postgres".to_owned(),
-            reason: error.to_string(),
-        })?;
-        open::connect(self, config, tls).await
-    }
-}
-
-impl std::fmt::Debug for PostgresOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PostgresOptions")
-            .field("schema", &self.schema)
-            .field("connections", &self.connections)
-            .field("wait", &self.wait)
-            .finish_non_exhaustive()
-    }
+    releases: Releases,
 }
 
 impl Postgres {
@@ -134,11 +69,19 @@ impl Postgres {
     pub fn options() -> PostgresOptions {
         PostgresOptions::default()
     }
+
+    /// Reads all threads and items, and looks for texts that are missing.
+    ///
+    /// # Errors
+    /// [`DatabaseError::Damaged`] with everything that was found.
+    pub async fn check(&self) -> Result<(), DatabaseError> {
+        check::find_damage(&*self.engine).await
+    }
 }
 
 impl PostgresEngine {
-    async fn client(&self) -> Result<Object, DatabaseError> {
-        self.pool.get().await.map_err(|error| explain_pool(&self.database, &error))
+    async fn checkout(&self) -> Result<Checkout, DatabaseError> {
+        self.pool.get().await.map(Checkout::new).map_err(|error| explain_pool(&self.database, &error))
     }
 
     /// The injected time in milliseconds; none where the server's counts.
@@ -154,38 +97,81 @@ impl Engine for PostgresEngine {
         E: From<DatabaseError> + Send + 'static,
         W: for<'c> FnOnce(&'c dyn Executor) -> BoxFuture<'c, Result<T, E>> + Send + 'static,
     {
-        let explain = |error| explain(&self.database, &error);
         Box::pin(async move {
-            let (mut client, now) = (self.client().await?, self.now());
-            if matches!(access, Access::Query | Access::Statement) {
-                let connection = Connection::Single(&client);
-                return work(&PostgresExecutor { connection, database: &self.database, now }).await;
+            let (mut checkout, now) = (self.checkout().await?, self.now());
+            let timeout = ResponseTimeout::new(&self.database, self.limit);
+            let done = run_on(checkout.client()?, &timeout, now, access, work).await;
+            if !timeout.is_broken() {
+                checkout.give_back();
             }
-            let mut transaction = client.build_transaction();
-            if access == Access::Snapshot {
-                transaction = transaction.isolation_level(IsolationLevel::RepeatableRead).read_only(true);
-            }
-            let connection = Connection::Transaction(transaction.start().await.map_err(explain)?);
-            let executor = PostgresExecutor { connection, database: &self.database, now };
-            let done = work(&executor).await?;
-            if let Connection::Transaction(transaction) = executor.connection {
-                transaction.commit().await.map_err(explain)?;
-            }
-            Ok(done)
+            done
         })
     }
 
-    fn append(&self, append: Append) -> JournalFuture<'_, Appended> {
+    fn append(&self, batch: Batch) -> JournalFuture<'_, Appended> {
+        Box::pin(self.append_batch(batch))
+    }
+
+    fn put_snapshot(&self, snapshot: PackedSnapshot) -> JournalFuture<'_, u64> {
         Box::pin(async move {
-            let batch = append.encode()?;
-            let at_once = !batch.events.is_empty() && batch.events.iter().all(|(packed, _)| packed.blobs.is_empty());
-            if at_once && self.append_at_once(&batch).await? > 0 {
-                return Ok(batch.appended());
+            let snapshot = Arc::new(snapshot);
+            if !snapshot.packed.blobs.is_empty() {
+                let texts = snapshot.clone();
+                let stored = self
+                    .run(Access::Statement, move |db| Box::pin(async move { blobs::store(db, &texts.packed).await }));
+                stored.await.map_err(JournalError::from)?;
             }
-            // Nothing was appended: this does it, or says why not.
-            self.run(Access::Transaction, move |db| Box::pin(async move { batch.write(db).await })).await
+            self.run(Access::Transaction, move |db| Box::pin(async move { snapshot.write(db).await })).await
         })
     }
+
+    fn claim(&self, thread: String, claim: Claim) -> JournalFuture<'_, Fence> {
+        Box::pin(async move {
+            // A release that nobody polls is not waited for without end.
+            let _ = tokio::time::timeout(self.limit, self.releases.wait(&thread)).await;
+            self.run(Access::Transaction, move |db| Box::pin(async move { lease::claim(db, &thread, &claim).await }))
+                .await
+        })
+    }
+
+    fn release(&self, thread: String, fence: Fence) -> JournalFuture<'_, ()> {
+        let pending = self.releases.begin(&thread);
+        Box::pin(async move {
+            let released = self
+                .run(Access::Statement, move |db| Box::pin(async move { lease::release(db, &thread, fence).await }));
+            let released = released.await;
+            drop(pending);
+            released
+        })
+    }
+}
+
+/// Does work on a connection, in a transaction where it needs one.
+async fn run_on<T, E, W>(
+    client: &mut Object,
+    timeout: &ResponseTimeout<'_>,
+    now: Option<i64>,
+    access: Access,
+    work: W,
+) -> Result<T, E>
+where
+    E: From<DatabaseError>,
+    W: for<'c> FnOnce(&'c dyn Executor) -> BoxFuture<'c, Result<T, E>>,
+{
+    if matches!(access, Access::Query | Access::Statement) {
+        return work(&PostgresExecutor { connection: Connection::Single(client), timeout, now }).await;
+    }
+    let mut transaction = client.build_transaction();
+    if access == Access::Snapshot {
+        transaction = transaction.isolation_level(IsolationLevel::RepeatableRead).read_only(true);
+    }
+    let connection = Connection::Transaction(timeout.wait(transaction.start()).await?);
+    let executor = PostgresExecutor { connection, timeout, now };
+    let done = work(&executor).await?;
+    if let Connection::Transaction(transaction) = executor.connection {
+        timeout.wait(transaction.commit()).await?;
+    }
+    Ok(done)
 }
 
 impl std::fmt::Debug for PostgresEngine {

@@ -1,20 +1,25 @@
 //! Connecting: whose schema it is, and its version.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, Socket};
 
 use super::error::explain;
+use super::releases::Releases;
 use super::{Postgres, PostgresEngine, PostgresOptions};
 use crate::error::DatabaseError;
+
+/// So much longer than the server takes for a statement at most is waited for its answer.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Processes that begin at once bring their schema up to date one after the other; other schemas do not wait.
 const MIGRATION_LOCK: i64 = 0x6461_6774;
 
 /// The steps from an empty schema to the present one; its version is how many were taken.
-const MIGRATIONS: [&str; 3] = [FIRST, KEYS, PARENTS];
+const MIGRATIONS: [&str; 4] = [FIRST, KEYS, PARENTS, VERSIONS];
 
 const FIRST: &str = "
     CREATE SEQUENCE epoch;
@@ -88,6 +93,20 @@ const PARENTS: &str = "
     CREATE INDEX thread_claimable ON thread (updated_at, id) WHERE status IN ('empty', 'open');
 ";
 
+/// No version of an item comes again, and a text that is stored apart may have a NUL, which no text of Postgres has.
+const VERSIONS: &str = "
+    CREATE TABLE deleted_version (last bigint NOT NULL);
+    INSERT INTO deleted_version VALUES (0);
+    CREATE FUNCTION note_deleted_version() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+        BEGIN
+            UPDATE deleted_version SET last = OLD.version WHERE last < OLD.version;
+            RETURN NULL;
+        END
+    $$;
+    CREATE TRIGGER item_deleted AFTER DELETE ON item FOR EACH ROW EXECUTE FUNCTION note_deleted_version();
+    ALTER TABLE blob ALTER COLUMN body TYPE bytea USING convert_to(body, 'UTF8');
+";
+
 pub(super) async fn connect<T>(options: PostgresOptions, mut config: Config, tls: T) -> Result<Postgres, DatabaseError>
 where
     T: MakeTlsConnect<Socket> + Clone + Sync + Send + 'static,
@@ -97,27 +116,31 @@ where
 {
     let schema = options.schema.replace('"', "");
     let name: Arc<str> = format!("{}.{schema}", config.get_dbname().unwrap_or("postgres")).into();
-    // Spaces and backslashes would end the option.
-    let path = schema.replace('\\', "\\\\").replace(' ', "\\ ");
-    let given = config.get_options().unwrap_or_default();
-    let wait = options.wait.as_millis().clamp(1, i32::MAX as u128);
-    config.options(format!("-c lock_timeout={wait} {given} -c search_path=\"{path}\""));
+    options.limit(&mut config);
     let manager = Manager::from_config(config, tls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
     let pool = Pool::builder(manager)
         .max_size(options.connections)
+        .wait_timeout(Some(options.acquire))
+        .create_timeout(Some(options.connect))
+        .recycle_timeout(Some(options.connect))
         .runtime(Runtime::Tokio1)
         .build()
         .map_err(|error| DatabaseError::Other { database: name.to_string(), reason: error.to_string() })?;
-    let engine = PostgresEngine { pool, database: name, clock: options.clock };
+    // The server's own limit is told first where it still works.
+    let limit = options.statement.saturating_add(GRACE);
+    let engine = PostgresEngine { pool, database: name, limit, clock: options.clock, releases: Releases::default() };
     migrate(&engine, &schema).await?;
     Ok(Postgres { engine: Arc::new(engine) })
 }
 
 async fn migrate(engine: &PostgresEngine, schema: &str) -> Result<(), DatabaseError> {
-    let mut client = engine.client().await?;
+    let mut checkout = engine.checkout().await?;
     let database = || engine.database.to_string();
     let known = MIGRATIONS.len() as i64;
-    match take_steps(&mut client, schema, known).await.map_err(|error| explain(&engine.database, &error))? {
+    let found =
+        take_steps(checkout.client()?, schema, known).await.map_err(|error| explain(&engine.database, &error))?;
+    checkout.give_back();
+    match found {
         Found::Version(found) if found > known => {
             Err(DatabaseError::NewerSchema { database: database(), found, known })
         }
@@ -138,6 +161,8 @@ enum Found {
 /// Takes the steps that are missing up to a known version.
 async fn take_steps(client: &mut Object, schema: &str, known: i64) -> Result<Found, tokio_postgres::Error> {
     let change = client.transaction().await?;
+    // Bringing large tables up to date takes the time that it takes.
+    change.batch_execute("SET LOCAL statement_timeout = 0").await?;
     change.execute("SELECT pg_advisory_xact_lock(hashtextextended($2, $1))", &[&MIGRATION_LOCK, &schema]).await?;
     let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = $1";
     let tables: Vec<String> = change.query(tables, &[&schema]).await?.iter().map(|row| row.get(0)).collect();

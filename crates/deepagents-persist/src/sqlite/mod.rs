@@ -1,31 +1,26 @@
 //! Threads and long-term memory in one SQLite file.
 
+mod engine;
 mod executor;
 mod open;
-mod worker;
+mod writer;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use deepagents_core::env::{Clock, SystemClock};
 
+use crate::check;
 use crate::database::Database;
 use crate::error::DatabaseError;
-use crate::executor::{Access, Engine};
-use crate::row::Row;
-use crate::statement::Statement;
-pub use worker::SqliteEngine;
-
-static CHECK_FILE: Statement = Statement::new("PRAGMA integrity_check");
-static CHECK_BLOBS: Statement = Statement::new(
-    "SELECT 'the blob of a record is missing: ' || hex(r.hash) FROM blob_ref r
-     LEFT JOIN blob b ON b.hash = r.hash WHERE b.hash IS NULL",
-);
+pub use engine::SqliteEngine;
 
 /// Threads and long-term memory in one SQLite file, for one machine: several processes may use it at once.
 ///
-/// One thread of the process writes; what comes while it writes is committed together. The file is in WAL mode and
-/// readable by its owner alone. A clone is the same database.
+/// One thread of the process writes; what comes while it writes is committed together. At most eight calls read at once,
+/// more wait. The file is in WAL mode and readable by its owner alone; it shrinks after deletions, when nothing was
+/// written for a moment (a file of an earlier version does so after one `VACUUM` with `auto_vacuum = incremental`). A
+/// clone is the same database.
 ///
 /// ```
 /// use deepagents_core::store::Store;
@@ -106,7 +101,11 @@ impl SqliteOptions {
     /// # Errors
     /// When the file is not a database of this library or of a newer version, or cannot be used.
     pub async fn open(self, path: impl AsRef<Path>) -> Result<Sqlite, DatabaseError> {
-        let path = path.as_ref().to_owned();
+        // Connections are opened later too, when the process may have gone to another folder.
+        let path = std::path::absolute(path.as_ref()).map_err(|error| DatabaseError::Unavailable {
+            database: path.as_ref().display().to_string(),
+            reason: error.to_string(),
+        })?;
         let opened = tokio::task::spawn_blocking(move || SqliteEngine::start(&path, self)).await;
         let failed =
             |error: tokio::task::JoinError| DatabaseError::Other { database: String::new(), reason: error.to_string() };
@@ -138,21 +137,11 @@ impl Sqlite {
         SqliteOptions::default()
     }
 
-    /// Checks the whole file.
+    /// Checks the whole file, and reads all threads and items.
     ///
     /// # Errors
-    /// [`DatabaseError::Damaged`] with what was found.
+    /// [`DatabaseError::Damaged`] with everything that was found.
     pub async fn check(&self) -> Result<(), DatabaseError> {
-        let found = self.engine.run(Access::Snapshot, |db| {
-            Box::pin(async move {
-                let mut rows = db.query(&CHECK_FILE, &[]).await?;
-                rows.extend(db.query(&CHECK_BLOBS, &[]).await?);
-                let lines = rows.iter_mut().map(|row: &mut Row| row.take(0));
-                let mut lines = lines.collect::<Result<Vec<String>, _>>()?;
-                lines.retain(|line| line != "ok");
-                if lines.is_empty() { Ok(()) } else { Err(db.damaged(lines.join("; "))) }
-            })
-        });
-        found.await
+        check::find_damage(&*self.engine).await
     }
 }

@@ -22,7 +22,7 @@ const WAL_PAGES: i64 = 512;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The steps from an empty file to the present schema; the schema's number is how many were taken.
-const MIGRATIONS: [&str; 3] = [FIRST, KEYS, PARENTS];
+const MIGRATIONS: [&str; 4] = [FIRST, KEYS, PARENTS, VERSIONS];
 
 const FIRST: &str = "
     CREATE TABLE epoch (last INTEGER NOT NULL) STRICT;
@@ -102,6 +102,15 @@ const PARENTS: &str = "
     ALTER TABLE thread ADD COLUMN parent TEXT;
     CREATE INDEX thread_parent ON thread (parent, updated_at) WHERE parent IS NOT NULL;
     CREATE INDEX thread_claimable ON thread (updated_at, id) WHERE status IN ('empty', 'open');
+";
+
+/// No version of an item comes again.
+const VERSIONS: &str = "
+    CREATE TABLE deleted_version (last INTEGER NOT NULL) STRICT;
+    INSERT INTO deleted_version VALUES (0);
+    CREATE TRIGGER item_deleted AFTER DELETE ON item WHEN OLD.version > (SELECT last FROM deleted_version) BEGIN
+        UPDATE deleted_version SET last = OLD.version;
+    END;
 ";
 
 /// Opens the connection that writes, and brings the schema up to date. Blocks.
@@ -188,8 +197,9 @@ fn prepare(db: &Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
         Synchronous::Normal => "normal",
         Synchronous::Full => "full",
     };
+    // A file can shrink only where that was said before its first table.
     db.execute_batch(&format!(
-        "PRAGMA page_size = {PAGE}; PRAGMA journal_mode = wal; PRAGMA synchronous = {synchronous};
+        "PRAGMA page_size = {PAGE}; PRAGMA auto_vacuum = incremental; PRAGMA journal_mode = wal; PRAGMA synchronous = {synchronous};
          PRAGMA foreign_keys = true; PRAGMA wal_autocheckpoint = {WAL_PAGES};
          PRAGMA journal_size_limit = {}; PRAGMA trusted_schema = false",
         WAL_PAGES * PAGE

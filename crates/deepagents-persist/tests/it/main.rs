@@ -17,5 +17,7 @@ mod memory;
 mod places;
 mod postgres;
 mod postgres_errors;
+mod postgres_faults;
 mod resume;
 mod sqlite;
+mod sqlite_faults;

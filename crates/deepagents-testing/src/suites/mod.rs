@@ -43,12 +43,16 @@ macro_rules! journal_suite {
                 entries_have_the_time_of_their_append
                 every_kind_of_record_comes_back
                 a_reader_sees_whole_appends_only
+                an_append_that_is_repeated_is_answered_as_the_first_time
+                texts_with_a_nul_come_back
+                a_name_with_a_nul_is_that_of_no_thread
             }
             lease {
                 a_thread_has_one_owner
-                a_lease_that_ran_out_frees_the_thread_and_its_owner_writes_nothing
+                an_owner_whose_lease_ran_out_goes_on_while_nobody_has_claimed_its_thread
+                a_frozen_owner_with_a_successor_writes_nothing
                 a_renewed_lease_lasts
-                a_lease_that_ran_out_is_not_renewed
+                a_lease_that_ran_out_is_begun_anew
                 a_taken_thread_is_lost_to_its_owner
                 a_released_thread_is_free_and_its_owner_writes_nothing
                 a_later_owner_has_a_greater_fence_even_if_the_thread_was_deleted_between
@@ -79,11 +83,7 @@ macro_rules! journal_suite {
                 a_thread_lives_as_long_as_it_is_told_after_its_last_change
                 a_thread_that_is_over_begins_anew
                 a_time_to_live_can_be_taken_back
-            }
-            sub_agents {
-                sub_agents_go_on_where_they_were
-                sub_agents_have_conversations_of_their_own
-                sub_agents_go_on_after_history_was_removed
+                a_thread_that_is_worked_on_is_not_over
             }
             children {
                 children_are_listed_by_their_parent
@@ -93,11 +93,17 @@ macro_rules! journal_suite {
                 children_are_copied_with_their_parent
                 a_copy_whose_child_exists_already_is_refused
                 children_go_when_the_time_of_their_parent_is_over
+                a_parent_is_not_over_while_somebody_works_on_a_child
             }
             claimable {
                 threads_to_be_gone_on_with_are_those_that_did_not_end
                 a_thread_with_an_owner_is_not_to_be_gone_on_with
                 threads_to_be_gone_on_with_are_narrowed_and_paged
+            }
+            sub_agents {
+                sub_agents_go_on_where_they_were
+                sub_agents_have_conversations_of_their_own
+                sub_agents_go_on_after_history_was_removed
             }
             copies {
                 a_copy_has_the_same_state_at_every_position
@@ -170,6 +176,7 @@ macro_rules! store_suite {
             places_that_cannot_be_used_are_refused_and_nothing_is_stored
             an_item_lives_as_long_as_it_is_told_after_its_last_write
             an_item_that_is_over_begins_anew
+            a_version_of_a_key_does_not_come_again
             large_values_come_back
         }
     };

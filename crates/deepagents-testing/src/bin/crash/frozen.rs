@@ -1,4 +1,4 @@
-//! A run that is frozen past its lease and wakes up.
+//! A run that is frozen past its lease and wakes up: it goes on, unless its thread has another owner by then.
 
 use std::path::Path;
 use std::time::Duration;
@@ -47,11 +47,13 @@ async fn freeze(place: &Place, folder: &Path, thread: &str, taken: bool) -> Resu
     let end = journal.load(thread, None).await?.end;
     kill_process(pid, Signal::CONT)?;
     let status = child.wait()?;
-    ensure!(!status.success(), "a run that was frozen past its lease ended as if nothing had been");
     let now = journal.load(thread, None).await?.end;
+    let Some(fence) = owner else {
+        ensure!(status.success(), "a run that was frozen past its lease did not go on, though nobody had come");
+        return Ok(true);
+    };
+    ensure!(!status.success(), "a run that was frozen past its lease ended as if nothing had been");
     ensure!(now == end, "a run that was frozen past its lease wrote {} records", now - end);
-    if let Some(fence) = owner {
-        journal.renew(thread, fence, LEASE).await.context("the new owner lost the thread")?;
-    }
+    journal.renew(thread, fence, LEASE).await.context("the new owner lost the thread")?;
     Ok(true)
 }

@@ -123,8 +123,8 @@ async fn kill_one_agent(place: &Place, folder: &Path, kills: u32) -> Result<()> 
     let seen = trial.seen();
     println!(
         "{kills} kills, {} of the server, over {} runs in {:.1} s: {} appends acknowledged and none lost, {} calls \
-         finished and none run again, {} calls in flight at a kill of which {} were made again; a frozen run wrote \
-         nothing",
+         finished and none run again, {} calls in flight at a kill of which {} were made again; a frozen run \
+         with a successor wrote nothing",
         seen.server_kills,
         seen.runs,
         started.elapsed().as_secs_f64(),

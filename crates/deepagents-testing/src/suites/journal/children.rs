@@ -1,6 +1,6 @@
 //! Threads that belong to another thread.
 
-use deepagents_core::journal::{JournalError, ThreadQuery};
+use deepagents_core::journal::{Claim, JournalError, ThreadQuery};
 use serde_json::json;
 
 use super::{Any, live, minute, own, says, state, step, write};
@@ -117,4 +117,21 @@ pub async fn children_go_when_the_time_of_their_parent_is_over(journal: Any, clo
         }
         assert_eq!(all(&journal).await, ["t/mine", "tt"]);
     }
+}
+
+/// Or on one of theirs.
+pub async fn a_parent_is_not_over_while_somebody_works_on_a_child(journal: Any, clock: TestClock) {
+    family(&journal).await;
+    journal.threads().set_ttl("t", Some(minute())).await.unwrap();
+    let fence = journal.claim("t/a/b", Claim::new("works", minute() * 3)).await.unwrap();
+    clock.pass(minute() * 2);
+    assert_eq!(journal.threads().sweep().await.unwrap(), 0);
+    assert_eq!(journal.load("t", None).await.unwrap().end, 1);
+    assert_eq!(names(&journal, ThreadQuery::default()).await, ["t", "t/mine", "tt"]);
+    let parent = own(&journal, "t").await;
+    journal.release("t", parent).await.unwrap();
+    assert_eq!(journal.append("t/a/b", fence, 1, vec![step(1)]).await.unwrap().end, 2);
+    own(&journal, "t/mine").await;
+    journal.release("t/a/b", fence).await.unwrap();
+    assert_eq!(journal.threads().sweep().await.unwrap(), 4, "one that is only named like a child does not matter");
 }

@@ -17,18 +17,39 @@ pub async fn a_thread_has_one_owner(journal: Any, clock: TestClock) {
     journal.claim("u", Claim::new("bob", minute())).await.unwrap();
 }
 
-/// A process that slept past its lease writes nothing, whether or not somebody else has come.
-pub async fn a_lease_that_ran_out_frees_the_thread_and_its_owner_writes_nothing(journal: Any, clock: TestClock) {
+/// Only a later claim takes a thread from its owner, not the end of the lease.
+pub async fn an_owner_whose_lease_ran_out_goes_on_while_nobody_has_claimed_its_thread(journal: Any, clock: TestClock) {
+    let fence = journal.claim("t", Claim::new("ada", minute())).await.unwrap();
+    clock.pass(minute() * 3);
+    assert_eq!(journal.append("t", fence, 0, vec![step(1)]).await.unwrap().end, 1);
+    journal.put_snapshot("t", fence, Snapshot { position: 1, body: "{}".to_owned() }).await.unwrap();
+    assert_eq!(journal.threads().get("t").await.unwrap().unwrap().owner, None, "others may claim it");
+    journal.renew("t", fence, minute()).await.unwrap();
+    let error = journal.claim("t", Claim::new("bob", minute())).await.unwrap_err();
+    assert!(matches!(error, JournalError::Busy { ref owner, .. } if owner == "ada"), "{error:?}");
+    clock.pass(minute());
+    journal.release("t", fence).await.unwrap();
+    let error = journal.append("t", fence, 1, vec![step(2)]).await.unwrap_err();
+    assert!(matches!(error, JournalError::Fenced { .. }), "a thread that was released is nobody's: {error:?}");
+}
+
+/// A process that slept past its lease changes nothing once somebody else has come.
+pub async fn a_frozen_owner_with_a_successor_writes_nothing(journal: Any, clock: TestClock) {
     let late = journal.claim("t", Claim::new("ada", minute())).await.unwrap();
     journal.append("t", late, 0, vec![step(1)]).await.unwrap();
     clock.pass(minute());
-    let fenced = |result: Result<_, JournalError>| matches!(result, Err(JournalError::Fenced { .. }));
-    assert!(fenced(journal.append("t", late, 1, vec![step(2)]).await.map(|_| ())));
     let next = journal.claim("t", Claim::new("bob", minute())).await.unwrap();
-    assert!(fenced(journal.append("t", late, 1, vec![step(2)]).await.map(|_| ())));
-    let snapshot = Snapshot { position: 1, body: "{}".to_owned() };
-    assert!(fenced(journal.put_snapshot("t", late, snapshot).await.map(|_| ())));
-    journal.release("t", late).await.unwrap();
+    let fenced = |result: Result<_, JournalError>| matches!(result, Err(JournalError::Fenced { .. }));
+    for _ in 0..2 {
+        assert!(fenced(journal.append("t", late, 1, vec![step(2)]).await.map(|_| ())));
+        assert!(fenced(journal.append("t", late, 0, vec![step(1)]).await.map(|_| ())), "nor repeats it what it wrote");
+        let snapshot = Snapshot { position: 1, body: "{}".to_owned() };
+        assert!(fenced(journal.put_snapshot("t", late, snapshot).await.map(|_| ())));
+        assert!(fenced(journal.renew("t", late, minute()).await));
+        journal.release("t", late).await.unwrap();
+        // Neither does it when the lease of the new owner has run out too.
+        clock.pass(minute());
+    }
     assert_eq!(journal.append("t", next, 1, vec![step(3)]).await.unwrap().end, 2, "the new owner still has it");
 }
 
@@ -43,11 +64,12 @@ pub async fn a_renewed_lease_lasts(journal: Any, clock: TestClock) {
     assert!(journal.claim("t", Claim::new("bob", minute())).await.is_err());
 }
 
-/// Else a process that slept would write as if nothing had been.
-pub async fn a_lease_that_ran_out_is_not_renewed(journal: Any, clock: TestClock) {
+/// By its owner, as long as nobody else has come.
+pub async fn a_lease_that_ran_out_is_begun_anew(journal: Any, clock: TestClock) {
     let fence = journal.claim("t", Claim::new("ada", minute())).await.unwrap();
     clock.pass(minute());
-    assert!(matches!(journal.renew("t", fence, minute()).await, Err(JournalError::Fenced { .. })));
+    journal.renew("t", fence, minute()).await.unwrap();
+    assert!(matches!(journal.claim("t", Claim::new("bob", minute())).await, Err(JournalError::Busy { .. })));
 }
 
 /// Taking a thread over fences its owner.

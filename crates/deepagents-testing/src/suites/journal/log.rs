@@ -237,3 +237,66 @@ pub async fn a_reader_sees_whole_appends_only(journal: Any, _: TestClock) {
     writing.await.unwrap();
     assert_eq!(journal.load("t", None).await.unwrap().end, 150);
 }
+
+/// One whose answer was lost may be repeated as it was, and is not written twice.
+pub async fn an_append_that_is_repeated_is_answered_as_the_first_time(journal: Any, _: TestClock) {
+    let large = "0123456789".repeat(10_000);
+    let records = || vec![started("r"), says("m", "hello"), notes(json!({"large": large}))];
+    let fence = own(&journal, "t").await;
+    journal.append("t", fence, 0, vec![step(0)]).await.unwrap();
+    let first = journal.append("t", fence, 1, records()).await.unwrap();
+    let before = journal.threads().get("t").await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(journal.append("t", fence, 1, records()).await.unwrap(), first);
+    }
+    assert_eq!(journal.threads().get("t").await.unwrap(), before);
+    let mut other = records();
+    other[1] = says("m", "hello!");
+    let shorter = records()[..2].to_vec();
+    for (expected, records) in [(1, other), (1, shorter), (0, records()), (2, records()[1..2].to_vec())] {
+        let error = journal.append("t", fence, expected, records).await.unwrap_err();
+        assert!(matches!(error, JournalError::Conflict { found: 4, .. }), "{error:?}");
+    }
+    assert_eq!(journal.append("t", fence, 2, records()[1..].to_vec()).await.unwrap().end, 4, "a part of it too");
+    journal.append("t", fence, 4, vec![step(1)]).await.unwrap();
+    let error = journal.append("t", fence, 1, records()).await.unwrap_err();
+    assert!(matches!(error, JournalError::Conflict { found: 5, .. }), "something follows: {error:?}");
+}
+
+/// Short ones and long ones, in records and in snapshots, as commands print them.
+pub async fn texts_with_a_nul_come_back(journal: Any, _: TestClock) {
+    let fence = own(&journal, "t").await;
+    let mut end = 0;
+    for size in [1, 100_000] {
+        let text = format!("ELF\0{}\0", "x\0".repeat(size));
+        let records = vec![says("m", &text), notes(json!({"a\0b": [text]}))];
+        let wanted: Vec<String> = records.iter().map(|record| encode(record).unwrap()).collect();
+        let from = end;
+        end = journal.append("t", fence, end, records).await.unwrap().end;
+        assert_eq!(texts(&journal.read("t", from..end).await.unwrap()), wanted);
+        let body = json!({"text": text}).to_string();
+        let snapshot = deepagents_core::journal::Snapshot { position: end, body: body.clone() };
+        journal.put_snapshot("t", fence, snapshot).await.unwrap();
+        assert_eq!(journal.load("t", None).await.unwrap().snapshot.unwrap().body, body);
+    }
+    let claim = deepagents_core::journal::Claim::new("a\0b", super::minute()).take_over();
+    journal.claim("t", claim).await.unwrap();
+}
+
+/// For every method, and no failure of the storage.
+pub async fn a_name_with_a_nul_is_that_of_no_thread(journal: Any, _: TestClock) {
+    let fence = own(&journal, "t").await;
+    let name = "a\0b";
+    let fenced = |result: Result<(), JournalError>| matches!(result, Err(JournalError::Fenced { .. }));
+    assert!(fenced(journal.append(name, fence, 0, vec![step(1)]).await.map(|_| ())));
+    assert!(fenced(journal.renew(name, fence, super::minute()).await));
+    journal.release(name, fence).await.unwrap();
+    assert_eq!(journal.load(name, None).await.unwrap().end, 0);
+    assert!(journal.read(name, 0..1).await.unwrap().is_empty());
+    assert!(journal.threads().get(name).await.unwrap().is_none());
+    assert!(!journal.threads().delete(name).await.unwrap());
+    assert!(matches!(journal.threads().set_ttl(name, None).await, Err(JournalError::NotFound { .. })));
+    assert!(matches!(journal.threads().copy(name, "u", None).await, Err(JournalError::NotFound { .. })));
+    let query = deepagents_core::journal::ThreadQuery::default().prefix(name);
+    assert!(journal.threads().list(&query).await.unwrap().is_empty());
+}

@@ -225,3 +225,23 @@ pub async fn a_time_to_live_can_be_taken_back(journal: Any, clock: TestClock) {
     let error = journal.threads().set_ttl("nobody", None).await.unwrap_err();
     assert!(matches!(error, JournalError::NotFound { .. }), "{error:?}");
 }
+
+/// As long as the lease lasts, and for every method.
+pub async fn a_thread_that_is_worked_on_is_not_over(journal: Any, clock: TestClock) {
+    let second = Duration::from_secs(1);
+    write(&journal, "t", vec![step(1)]).await;
+    journal.threads().set_ttl("t", Some(second)).await.unwrap();
+    let fence = journal.claim("t", Claim::new("works", minute())).await.unwrap();
+    clock.pass(second * 30);
+    assert_eq!(journal.threads().sweep().await.unwrap(), 0);
+    assert_eq!(journal.load("t", None).await.unwrap().end, 1);
+    assert_eq!(ids(&journal, ThreadQuery::default()).await, ["t"]);
+    journal.renew("t", fence, minute()).await.unwrap();
+    clock.pass(second * 30);
+    assert_eq!(journal.append("t", fence, 1, vec![step(2)]).await.unwrap().end, 2);
+    clock.pass(second * 20);
+    assert!(matches!(journal.claim("t", Claim::new("other", minute())).await, Err(JournalError::Busy { .. })));
+    journal.release("t", fence).await.unwrap();
+    assert_eq!(journal.threads().sweep().await.unwrap(), 1, "now it is");
+    assert!(journal.threads().get("t").await.unwrap().is_none());
+}

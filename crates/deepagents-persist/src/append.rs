@@ -1,0 +1,103 @@
+//! Appending to logs.
+
+use deepagents_core::journal::{Appended, Fence, JournalError, LogPosition, Record, RunStatus, encode};
+
+use crate::blob::{Packed, pack};
+use crate::blobs;
+use crate::convert::signed;
+use crate::error::DatabaseError;
+use crate::executor::{Executor, Param};
+use crate::statement::Statement;
+use crate::thread_row::{ThreadRow, find_owned};
+
+static INSERT_EVENT: Statement = Statement::new(
+    "INSERT INTO event (thread, position, at, status, bytes, how, body) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+);
+static ADVANCE: Statement = Statement::new(
+    "UPDATE thread SET head = $2, status = $3, bytes = bytes + $4, updated_at = $5, expires_at = $5 + ttl
+     WHERE key = $1",
+);
+static STORED: Statement =
+    Statement::new("SELECT how, body FROM event WHERE thread = $1 AND position >= $2 ORDER BY position");
+
+/// Records as rows.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) thread: String,
+    pub(crate) fence: Fence,
+    pub(crate) expected: LogPosition,
+    /// Each with the status of the thread after it, if it says one.
+    pub(crate) events: Vec<(Packed, Option<RunStatus>)>,
+    pub(crate) bytes: u64,
+}
+
+impl Batch {
+    /// Writes records as JSON. Values of the application are serialized here, before anything is queued or locked.
+    pub(crate) fn encode(
+        thread: &str,
+        fence: Fence,
+        expected: LogPosition,
+        records: &[Record],
+    ) -> Result<Self, JournalError> {
+        let (mut events, mut bytes) = (Vec::with_capacity(records.len()), 0);
+        for (position, record) in (expected..).zip(records) {
+            let packed = encode(record).and_then(pack).map_err(|error| JournalError::Encode {
+                thread: thread.to_owned(),
+                position,
+                reason: error.to_string(),
+            })?;
+            bytes += packed.bytes;
+            // A record that says how the run stands says it whatever was before.
+            let (one, other) = (RunStatus::Empty.after([record]), RunStatus::Failed.after([record]));
+            events.push((packed, (one == other).then_some(one)));
+        }
+        Ok(Self { thread: thread.to_owned(), fence, expected, events, bytes })
+    }
+
+    pub(crate) fn appended(&self) -> Appended {
+        Appended { end: self.expected + self.events.len() as u64, bytes: self.bytes }
+    }
+
+    /// Locks the thread, whose log must end where it should; none where the log ends with these records already.
+    pub(crate) async fn lock(&self, db: &dyn Executor) -> Result<Option<ThreadRow>, JournalError> {
+        let row = find_owned(db, &self.thread, self.fence).await?;
+        let found = row.info.end;
+        if found == self.expected {
+            return Ok(Some(row));
+        }
+        if found == self.appended().end && self.is_stored(db, row.key).await? {
+            return Ok(None);
+        }
+        Err(JournalError::Conflict { thread: self.thread.clone(), expected: self.expected, found })
+    }
+
+    /// Whether the log has these very records from their position on.
+    async fn is_stored(&self, db: &dyn Executor, thread: i64) -> Result<bool, DatabaseError> {
+        let rows = db.query(&STORED, &[&thread, &signed(self.expected)]).await?;
+        if rows.len() != self.events.len() {
+            return Ok(false);
+        }
+        for (mut row, (packed, _)) in rows.into_iter().zip(&self.events) {
+            let (how, body): (i64, String) = (row.take(0)?, row.take(1)?);
+            if how != packed.how || body != packed.body {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    pub(crate) async fn write(&self, db: &dyn Executor) -> Result<Appended, JournalError> {
+        let Some(row) = self.lock(db).await? else { return Ok(self.appended()) };
+        let (mut status, appended) = (row.info.status, self.appended());
+        for (position, (packed, after)) in (signed(self.expected)..).zip(&self.events) {
+            status = after.unwrap_or(status);
+            let (word, bytes) = (status.as_str(), signed(packed.bytes));
+            let values: [&dyn Param; 7] = [&row.key, &position, &row.now, &word, &bytes, &packed.how, &packed.body];
+            db.execute(&INSERT_EVENT, &values).await?;
+            blobs::insert(db, row.key, position, false, packed).await?;
+        }
+        let (end, bytes) = (signed(appended.end), signed(self.bytes));
+        db.execute(&ADVANCE, &[&row.key, &end, &status.as_str(), &bytes, &row.now]).await?;
+        Ok(appended)
+    }
+}

@@ -1,0 +1,233 @@
+//! What goes wrong beside a database on SQLite, and what it must not take with it.
+#![allow(clippy::disallowed_methods, reason = "tests look at real files and start themselves again")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use deepagents_core::env::{Clock, SystemClock, Timestamp};
+use deepagents_core::journal::{Claim, Journal, JournalError, Record, RecordUpdate, ThreadQuery, Threads};
+use deepagents_core::message::Message;
+use deepagents_core::run::Machine;
+use deepagents_core::state::{Channel, ChannelError, Update};
+use deepagents_core::store::{Query, Store};
+use deepagents_persist::{DatabaseError, Sqlite};
+use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::sqlite::place;
+
+/// Names the folder to a test that was started again.
+const FOLDER: &str = "DEEPAGENTS_TEST_FOLDER";
+
+fn step() -> Vec<Record> {
+    vec![Record::Step { machine: Machine::new(0, 1) }]
+}
+
+fn words(text: String) -> Record {
+    Record::Update { update: RecordUpdate::Live(Update::message(Message::user(text))) }
+}
+
+fn claim() -> Claim {
+    Claim::new("test", Duration::from_secs(600))
+}
+
+/// Starts a test of this module again, in a folder, with a shell script around it; `$@` in the script runs it.
+fn again(test: &str, folder: &Path, script: &str) {
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh"]).arg(std::env::current_exe().unwrap());
+    command.args(["--exact", &format!("sqlite_faults::{test}"), "--nocapture"]).current_dir(folder);
+    let output = command.env(FOLDER, folder).output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+/// The folder, in a process that was started for a test.
+fn folder() -> Option<PathBuf> {
+    std::env::var_os(FOLDER).map(PathBuf::from)
+}
+
+fn block_on(case: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(case);
+}
+
+/// Ends a test that would hang.
+async fn in_time<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), work).await.expect("it hangs")
+}
+
+#[derive(Clone, Default, Deserialize)]
+struct Panics;
+
+impl Serialize for Panics {
+    fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        panic!("a bug of the application")
+    }
+}
+
+impl Channel for Panics {
+    const NAME: &'static str = "panics";
+    type Value = Panics;
+    type Update = Panics;
+    fn reduce(_: &mut Panics, _: Panics) -> Result<(), ChannelError> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_panic_of_one_value_is_an_error_and_leaves_the_database_to_others() {
+    let database = Sqlite::open(place()).await.unwrap();
+    let fence = database.claim("t", claim()).await.unwrap();
+    let update = RecordUpdate::Live(Update::new::<Panics>(Panics));
+    let records = vec![step().remove(0), Record::Update { update }];
+    let error = in_time(database.append("t", fence, 0, records)).await.unwrap_err();
+    assert!(matches!(error, JournalError::Encode { position: 1, .. }), "{error:?}");
+    assert_eq!(in_time(database.append("t", fence, 0, step())).await.unwrap().end, 1);
+}
+
+#[derive(Default)]
+struct Breaks(AtomicBool);
+
+impl Clock for Breaks {
+    fn now(&self) -> Timestamp {
+        assert!(!self.0.load(Ordering::SeqCst), "the clock is broken");
+        SystemClock.now()
+    }
+}
+
+#[tokio::test]
+async fn a_panic_of_one_write_fails_it_alone() {
+    let clock = Arc::new(Breaks::default());
+    let database = Sqlite::options().clock(clock.clone()).open(place()).await.unwrap();
+    let fence = database.claim("t", claim()).await.unwrap();
+    clock.0.store(true, Ordering::SeqCst);
+    for _ in 0..2 {
+        assert!(in_time(database.append("t", fence, 0, step())).await.is_err());
+        assert!(in_time(database.load("t", None)).await.is_err());
+    }
+    clock.0.store(false, Ordering::SeqCst);
+    assert_eq!(in_time(database.append("t", fence, 0, step())).await.unwrap().end, 1);
+    assert_eq!(in_time(database.load("t", None)).await.unwrap().end, 1);
+}
+
+#[test]
+fn more_loads_at_once_than_files_may_be_open_wait_for_each_other() {
+    let Some(folder) = folder() else {
+        let test = "more_loads_at_once_than_files_may_be_open_wait_for_each_other";
+        again(test, place().parent().unwrap(), r#"ulimit -n 100; exec "$@""#);
+        return;
+    };
+    block_on(async {
+        let database = Sqlite::open(folder.join("test.db")).await.unwrap();
+        let fence = database.claim("t", claim()).await.unwrap();
+        database.append("t", fence, 0, vec![words("x".repeat(70_000))]).await.unwrap();
+        let mut loads = tokio::task::JoinSet::new();
+        for _ in 0..300 {
+            let database = database.clone();
+            loads.spawn(async move { database.load("t", None).await.map(|loaded| loaded.end) });
+        }
+        while let Some(end) = loads.join_next().await {
+            assert_eq!(end.unwrap().unwrap(), 1);
+        }
+    });
+}
+
+#[test]
+fn a_database_that_was_opened_by_a_relative_path_stays_where_it_is() {
+    let Some(folder) = folder() else {
+        let test = "a_database_that_was_opened_by_a_relative_path_stays_where_it_is";
+        again(test, place().parent().unwrap(), r#"exec "$@""#);
+        return;
+    };
+    block_on(async {
+        let database = Sqlite::open("relative.db").await.unwrap();
+        std::fs::create_dir("below").unwrap();
+        std::env::set_current_dir("below").unwrap();
+        let fence = database.claim("t", claim()).await.unwrap();
+        database.append("t", fence, 0, step()).await.unwrap();
+        assert_eq!(database.load("t", None).await.unwrap().end, 1);
+    });
+    assert!(folder.join("relative.db").exists() && !folder.join("below/relative.db").exists());
+}
+
+#[tokio::test]
+async fn one_damaged_thread_or_item_hides_no_others_and_can_be_replaced() {
+    let path = place();
+    let database = Sqlite::open(&path).await.unwrap();
+    let notes = ["notes".to_owned()];
+    for n in 0..5 {
+        database.threads().set_metadata(&format!("t{n}"), json!({"n": n}).as_object().unwrap().clone()).await.unwrap();
+        database.put(&notes, &format!("k{n}"), json!({"n": n})).await.unwrap();
+    }
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("UPDATE thread SET metadata = 'x' WHERE id IN ('t1', 't2')").unwrap();
+    other.execute_batch("UPDATE item SET value = '{' WHERE name IN ('k1', 'k2')").unwrap();
+
+    let threads = database.threads().list(&ThreadQuery::default()).await.unwrap();
+    let mut damaged: Vec<&str> = threads.iter().filter(|t| t.damage.is_some()).map(|t| t.id.as_str()).collect();
+    damaged.sort_unstable();
+    assert_eq!((threads.len(), damaged), (5, vec!["t1", "t2"]));
+    let items = Store::search(&database, &notes, &Query::default()).await.unwrap();
+    assert_eq!(items.iter().map(|item| item.key.as_str()).collect::<Vec<_>>(), ["k0", "k3", "k4"]);
+    let many = database.get_many(&notes, &["k0", "k1", "k4"]).await.unwrap();
+    assert_eq!(many.iter().map(|item| item.key.as_str()).collect::<Vec<_>>(), ["k0", "k4"]);
+    let DatabaseError::Damaged { reason, .. } = database.check().await.unwrap_err() else { panic!("it is damaged") };
+    for name in ["`t1`", "`t2`", "`k1`", "`k2`"] {
+        assert!(reason.contains(name), "{name} is not in: {reason}");
+    }
+
+    assert_eq!(database.put(&notes, "k1", json!(1)).await.unwrap().version, 2);
+    assert!(database.put_if(&notes, "k2", json!(1), Some(7)).await.is_err());
+    assert!(Store::delete(&database, &notes, "k2").await.unwrap());
+    assert!(database.threads().delete("t1").await.unwrap());
+    assert!(database.threads().delete("t2").await.unwrap());
+    database.check().await.unwrap();
+}
+
+#[tokio::test]
+async fn texts_go_with_the_last_thread_that_has_them_and_the_file_shrinks() {
+    let path = place();
+    let database = Sqlite::open(&path).await.unwrap();
+    let fence = database.claim("t", claim()).await.unwrap();
+    for end in 0..100 {
+        database.append("t", fence, end, vec![words(format!("{end} {}", "x".repeat(200_000)))]).await.unwrap();
+    }
+    database.threads().copy("t", "u", Some(3)).await.unwrap();
+    database.threads().set_metadata("empty", json!({"a": 1}).as_object().unwrap().clone()).await.unwrap();
+    let texts = || -> i64 {
+        Connection::open(&path).unwrap().query_row("SELECT count(*) FROM blob", [], |row| row.get(0)).unwrap()
+    };
+    let size = || std::fs::metadata(&path).unwrap().len();
+    for (thread, left) in [("empty", 100), ("t", 3), ("u", 0)] {
+        assert!(database.threads().delete(thread).await.unwrap());
+        assert_eq!(texts(), left, "after {thread}");
+    }
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while size() > 4_000_000 {
+        assert!(Instant::now() < deadline, "the file still has {} bytes", size());
+        tokio::task::yield_now().await;
+    }
+    database.check().await.unwrap();
+    // What an end in the midst of a deletion has left behind goes with a sweep.
+    let hash = "INSERT INTO blob (hash, body) VALUES (x'00', 'nobody has it')";
+    Connection::open(&path).unwrap().execute_batch(hash).unwrap();
+    Threads::sweep(&database).await.unwrap();
+    assert_eq!(texts(), 0);
+}
+
+#[tokio::test]
+async fn errors_say_whether_the_same_call_may_succeed_later() {
+    let path = place();
+    let database = Sqlite::options().wait(Duration::from_millis(50)).open(&path).await.unwrap();
+    let fence = database.claim("t", claim()).await.unwrap();
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    assert!(database.append("t", fence, 0, step()).await.unwrap_err().is_transient());
+    other.execute_batch("ROLLBACK").unwrap();
+    assert!(!database.append("t", fence, 7, step()).await.unwrap_err().is_transient());
+    other.execute_batch("DROP TABLE event").unwrap();
+    assert!(!database.append("t", fence, 0, step()).await.unwrap_err().is_transient());
+}
