@@ -16,6 +16,7 @@ pub(crate) struct Lease {
     journal: Arc<dyn Journal>,
     thread: ThreadId,
     fence: Fence,
+    duration: Duration,
     heartbeat: JoinHandle<()>,
     held: bool,
 }
@@ -33,7 +34,7 @@ impl Lease {
         let fence = journal.claim(&thread, claim).await?;
         let heartbeat = Heartbeat { journal: journal.clone(), thread: thread.clone(), fence, lease };
         let heartbeat = tokio::spawn(heartbeat.beat(claimed, lost));
-        Ok(Self { journal, thread, fence, heartbeat, held: true })
+        Ok(Self { journal, thread, fence, duration: lease, heartbeat, held: true })
     }
 
     pub(crate) fn journal(&self) -> &Arc<dyn Journal> {
@@ -46,6 +47,11 @@ impl Lease {
 
     pub(crate) fn fence(&self) -> Fence {
         self.fence
+    }
+
+    /// How long the thread stays owned without being renewed.
+    pub(crate) fn duration(&self) -> Duration {
+        self.duration
     }
 
     /// Gives the thread up and waits until that is done.

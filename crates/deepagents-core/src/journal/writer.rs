@@ -2,11 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
-use super::{Fence, Journal, JournalError, Record};
+use super::{Appended, Fence, Journal, JournalError, Record};
 use crate::ids::{LogPosition, ThreadId};
+
+/// The pauses before an append is tried again.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Appends what the agents of a run write to their thread, in the order in which they hand it over.
 ///
@@ -25,10 +31,20 @@ struct Append {
 
 impl LogWriter {
     /// A writer for the owner of a thread whose log ends at `end`.
-    pub(crate) fn start(journal: Arc<dyn Journal>, thread: ThreadId, fence: Fence, end: LogPosition) -> Self {
+    ///
+    /// While the journal says that it cannot be reached for the moment, an append is tried again, for as long as the lease
+    /// may last.
+    pub(crate) fn start(
+        journal: Arc<dyn Journal>,
+        thread: ThreadId,
+        fence: Fence,
+        end: LogPosition,
+        lease: Duration,
+    ) -> Self {
         let (appends, waiting) = mpsc::unbounded_channel();
         let bytes = Arc::new(AtomicU64::new(0));
-        tokio::spawn(write(journal, thread, fence, end, waiting, bytes.clone()));
+        let writing = Writing { journal, thread, fence, lease };
+        tokio::spawn(writing.run(end, waiting, bytes.clone()));
         Self { appends, bytes }
     }
 
@@ -49,36 +65,55 @@ impl LogWriter {
     }
 }
 
-async fn write(
+struct Writing {
     journal: Arc<dyn Journal>,
     thread: ThreadId,
     fence: Fence,
-    mut end: LogPosition,
-    mut waiting: mpsc::UnboundedReceiver<Append>,
-    bytes: Arc<AtomicU64>,
-) {
-    while let Some(first) = waiting.recv().await {
-        let mut records = first.records;
-        let mut ends = vec![(records.len(), first.done)];
-        while let Ok(next) = waiting.try_recv() {
-            ends.push((next.records.len(), next.done));
-            records.extend(next.records);
-        }
-        match journal.append(&thread, fence, end, records).await {
-            Ok(appended) => {
-                bytes.fetch_add(appended.bytes, Ordering::Relaxed);
-                for (count, done) in ends {
-                    end += count as LogPosition;
-                    // Whoever wanted it may be gone.
-                    let _ = done.send(Ok(end));
-                }
-                end = appended.end;
+    lease: Duration,
+}
+
+impl Writing {
+    async fn run(self, mut end: LogPosition, mut waiting: mpsc::UnboundedReceiver<Append>, bytes: Arc<AtomicU64>) {
+        while let Some(first) = waiting.recv().await {
+            let mut records = first.records;
+            let mut ends = vec![(records.len(), first.done)];
+            while let Ok(next) = waiting.try_recv() {
+                ends.push((next.records.len(), next.done));
+                records.extend(next.records);
             }
-            Err(error) => {
-                for (_, done) in ends {
-                    let _ = done.send(Err(error.duplicate()));
+            match self.append(end, records).await {
+                Ok(appended) => {
+                    bytes.fetch_add(appended.bytes, Ordering::Relaxed);
+                    for (count, done) in ends {
+                        end += count as LogPosition;
+                        // Whoever wanted it may be gone.
+                        let _ = done.send(Ok(end));
+                    }
+                    end = appended.end;
                 }
-                return;
+                Err(error) => {
+                    for (_, done) in ends {
+                        let _ = done.send(Err(error.duplicate()));
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Appends, again and again while that may help: an append that was made although nobody heard of it is recognised
+    /// by the journal.
+    async fn append(&self, end: LogPosition, records: Vec<Record>) -> Result<Appended, JournalError> {
+        let give_up = Instant::now() + self.lease;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let appended = self.journal.append(&self.thread, self.fence, end, records.clone()).await;
+            match appended {
+                Err(error) if error.is_transient() && Instant::now() + pause < give_up => {
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                ended => return ended,
             }
         }
     }

@@ -3,14 +3,19 @@
 use std::any::Any;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use super::driver::Driver;
+use crate::context::Shared;
 use crate::error::{Error, Result};
 use crate::panics::panic_text;
 use crate::status::FinishReason;
+
+/// How long a journal may take to answer when the run is halted.
+const JOURNAL_GRACE: Duration = Duration::from_secs(5);
 
 /// A run came to a halt from outside.
 pub(super) struct Halt(pub(super) FinishReason);
@@ -48,22 +53,33 @@ impl Driver {
 
     /// Ends when the run is halted from outside.
     pub(super) async fn halted(&self) -> FinishReason {
-        let deadline = async {
-            match self.shared.budget.deadline() {
-                // The timer ticks in milliseconds; a deadline that has passed is known at once.
-                Some(deadline) if deadline <= Instant::now() => {}
-                Some(deadline) => tokio::time::sleep_until(deadline).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            () = self.shared.cancel.cancelled() => {
-                // A run above may have noticed first that the time is up.
-                let late = self.shared.budget.deadline().is_some_and(|deadline| deadline <= Instant::now());
-                if late { FinishReason::Deadline } else { FinishReason::Cancelled }
-            }
-            () = deadline => FinishReason::Deadline,
-        }
+        halted(&self.shared).await
     }
+}
+
+/// Ends when a run is halted from outside.
+pub(super) async fn halted(shared: &Shared) -> FinishReason {
+    let deadline = async {
+        match shared.budget.deadline() {
+            // The timer ticks in milliseconds; a deadline that has passed is known at once.
+            Some(deadline) if deadline <= Instant::now() => {}
+            Some(deadline) => tokio::time::sleep_until(deadline).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        () = shared.cancel.cancelled() => {
+            // A run above may have noticed first that the time is up.
+            let late = shared.budget.deadline().is_some_and(|deadline| deadline <= Instant::now());
+            if late { FinishReason::Deadline } else { FinishReason::Cancelled }
+        }
+        () = deadline => FinishReason::Deadline,
+    }
+}
+
+/// Ends when a run is halted from outside and its journal has had time to answer all the same.
+pub(super) async fn halted_long_ago(shared: &Shared) {
+    halted(shared).await;
+    tokio::time::sleep(JOURNAL_GRACE).await;
 }

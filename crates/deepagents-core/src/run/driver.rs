@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::abort::{Break, Halt};
+use super::abort::{Break, Halt, halted_long_ago};
 use super::hooks::Phase;
 use super::log::Log;
 use super::start::own_limit;
@@ -405,7 +405,7 @@ impl Driver {
 
     async fn append(&mut self) -> Result<(), JournalError> {
         let waiting = self.log.waiting();
-        let appended = self.log.flush().await;
+        let appended = self.log.flush(halted_long_ago(&self.shared)).await;
         let start = self.log.end().map(|end| end.saturating_sub(waiting as LogPosition));
         let logged = |(count, kind)| (start.map(|start| start + count as LogPosition), kind);
         self.logged_events.extend(self.queued_events.drain(..).map(logged));

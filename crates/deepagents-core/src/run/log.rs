@@ -1,11 +1,16 @@
 //! An agent's end of its thread's log.
 
+use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::ids::{LogPosition, RunId};
 use crate::journal::{JournalError, LastRun, Lease, LogWriter, Record, Replay, SnapshotRule, UnknownChannels};
 use crate::machine::Machine;
 use crate::state::State;
+
+/// How long giving up the thread may take.
+const RELEASE: Duration = Duration::from_secs(5);
 
 /// Collects the records of an agent and appends them together.
 #[derive(Default)]
@@ -27,7 +32,8 @@ pub(crate) struct Log {
 impl Log {
     /// The log of a thread that is owned.
     pub(crate) fn own(lease: Lease, end: LogPosition, rule: SnapshotRule, kept: UnknownChannels) -> Self {
-        let writer = LogWriter::start(lease.journal().clone(), lease.thread().to_owned(), lease.fence(), end);
+        let (journal, thread) = (lease.journal().clone(), lease.thread().to_owned());
+        let writer = LogWriter::start(journal, thread, lease.fence(), end, lease.duration());
         Self { lease: Some(lease), to: Some(writer), end, rule, kept, ..Self::default() }
     }
 
@@ -72,13 +78,20 @@ impl Log {
         self.lease.is_some() && self.rule.is_due()
     }
 
-    /// Appends what has been collected.
+    /// Appends what has been collected, unless it is given up first: what was handed over is written all the same if it
+    /// can be.
     ///
     /// After a failure nothing more is written: what follows would lack what was lost. The next run of the thread
     /// finds the log as a crash would have left it.
-    pub(crate) async fn flush(&mut self) -> Result<(), JournalError> {
+    pub(crate) async fn flush(&mut self, give_up: impl Future<Output = ()>) -> Result<(), JournalError> {
         let (Some(writer), false) = (&self.to, self.waiting.is_empty()) else { return Ok(()) };
-        match writer.append(std::mem::take(&mut self.waiting)).await {
+        let append = writer.append(std::mem::take(&mut self.waiting));
+        let appended = tokio::select! {
+            biased;
+            appended = append => appended,
+            () = give_up => Err(JournalError::Unavailable { source: "the run was ended while it waited for its journal".into() }),
+        };
+        match appended {
             Ok(end) => {
                 self.end = end;
                 let bytes = writer.bytes();
@@ -110,9 +123,16 @@ impl Log {
             end: self.end,
             ..Replay::new(state.schema().clone())
         };
-        let snapshot = replay.snapshot(lease.thread())?;
-        let bytes = lease.journal().put_snapshot(lease.thread(), lease.fence(), snapshot).await?;
-        self.rule.taken(bytes);
+        // A log without a snapshot is read from further back; that is no reason to end the run.
+        let Ok(snapshot) = replay.snapshot(lease.thread()) else {
+            self.rule.taken(0);
+            return Ok(());
+        };
+        match lease.journal().put_snapshot(lease.thread(), lease.fence(), snapshot).await {
+            Ok(bytes) => self.rule.taken(bytes),
+            Err(JournalError::Fenced { thread }) => return Err(JournalError::Fenced { thread }),
+            Err(_) => self.rule.taken(0),
+        }
         Ok(())
     }
 
@@ -121,7 +141,11 @@ impl Log {
         self.waiting.clear();
         self.to = None;
         match self.lease.take() {
-            Some(lease) => lease.release().await,
+            Some(lease) => match tokio::time::timeout(RELEASE, lease.release()).await {
+                Ok(released) => released,
+                // It runs out.
+                Err(_) => Ok(()),
+            },
             None => Ok(()),
         }
     }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::RunInput;
+use super::abort::{halted, halted_long_ago};
 use super::driver::{Below, Driver, Place};
 use super::log::Log;
 use crate::context::RunStart;
@@ -90,7 +91,13 @@ impl Driver {
             }
             (_, Some(thread)) => {
                 let journal = self.shared.agent.journal()?.clone();
-                Some(self.open_thread(journal, thread, &input).await?)
+                let shared = self.shared.clone();
+                tokio::select! {
+                    biased;
+                    left = self.open_thread(journal, thread, &input) => Some(left?),
+                    // A database that does not answer does not keep the run from being ended.
+                    () = halted_long_ago(&shared) => return Ok(Some(halted(&shared).await)),
+                }
             }
             (_, None) if input.at.is_some() => {
                 return Err(Error::Input("a position to begin from needs a thread; name it".to_owned()));

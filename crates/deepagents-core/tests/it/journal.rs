@@ -85,7 +85,7 @@ proptest! {
     fn a_log_folds_to_the_state_its_run_left_also_after_a_journey_through_json(
         turns in prop::collection::vec(prop::collection::vec(any_act(), 1..4), 0..4)
     ) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let (agent, journal, state) = lived(&turns).await;
             let log = records(&*journal, "t").await;

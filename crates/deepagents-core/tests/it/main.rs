@@ -19,6 +19,7 @@ mod data;
 mod deadline;
 mod durable_children;
 mod events;
+mod failing_journal;
 mod failing_tools;
 mod going;
 mod handle;

@@ -1,0 +1,131 @@
+//! Journals that do not answer, or not at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use deepagents_core::journal::{Appended, Fence, Journal, JournalError, LogPosition, MemoryJournal, Record};
+use deepagents_core::run::{FinishReason, RunInput};
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use futures_core::future::BoxFuture;
+use serde_json::json;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::support::{Notes, agent, assert_sound, lines, records, tool};
+
+/// A journal whose appends from one on are troubled.
+struct Troubled {
+    inner: MemoryJournal,
+    appends: AtomicUsize,
+    from: usize,
+    trouble: Trouble,
+    reached: Notify,
+}
+
+#[derive(Clone, Copy)]
+enum Trouble {
+    /// It does not answer.
+    Hangs,
+    /// It cannot be reached, so many times; with or without having written all the same.
+    Away { times: usize, wrote: bool },
+}
+
+impl Troubled {
+    fn new(from: usize, trouble: Trouble) -> Arc<Self> {
+        let (inner, appends) = (MemoryJournal::new(), AtomicUsize::new(0));
+        Arc::new(Self { inner, appends, from, trouble, reached: Notify::new() })
+    }
+}
+
+impl Journal for Troubled {
+    crate::support::as_inner!();
+
+    fn append<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        expected: LogPosition,
+        records: Vec<Record>,
+    ) -> BoxFuture<'a, Result<Appended, JournalError>> {
+        Box::pin(async move {
+            let after = self.appends.fetch_add(1, Ordering::SeqCst).checked_sub(self.from);
+            match (self.trouble, after) {
+                (Trouble::Hangs, Some(_)) => {
+                    self.reached.notify_one();
+                    std::future::pending().await
+                }
+                (Trouble::Away { times, wrote }, Some(after)) if after < times => {
+                    if wrote && after == 0 {
+                        self.inner.append(thread, fence, expected, records).await?;
+                    }
+                    Err(JournalError::Unavailable { source: "the connection was lost".into() })
+                }
+                _ => self.inner.append(thread, fence, expected, records).await,
+            }
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_journal_that_hangs_keeps_a_run_neither_from_being_cancelled_nor_from_its_deadline() {
+    for (deadline, expected) in [(None, FinishReason::Cancelled), (Some(60), FinishReason::Deadline)] {
+        for from in 0..4 {
+            let journal = Troubled::new(from, Trouble::Hangs);
+            let work = tool("work", |_, _| async { Ok("worked") });
+            let model = ScriptedModel::new([Turn::call("work", json!({})), Turn::text("done")]);
+            let agent = agent(model).tool(work).journal(journal.clone()).build().unwrap();
+            let mut input = RunInput::new("go").thread("t");
+            if let Some(seconds) = deadline {
+                input = input.timeout(Duration::from_secs(seconds));
+            }
+            let run = agent.run(input);
+            journal.reached.notified().await;
+            let started = Instant::now();
+            if expected == FinishReason::Cancelled {
+                run.cancel();
+            }
+            let ended = run.outcome().await;
+            assert!(started.elapsed() < Duration::from_secs(deadline.unwrap_or(0) + 30), "append {from}");
+            let error = ended.expect_err("what cannot be written is an error");
+            assert!(error.to_string().contains("journal"), "append {from}: {error}");
+            assert_sound(error.state.messages());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_journal_that_is_away_for_a_moment_loses_no_result_and_writes_none_twice() {
+    for from in 0..8 {
+        for wrote in [false, true] {
+            let journal = Troubled::new(from, Trouble::Away { times: 3, wrote });
+            let notes = Notes::default();
+            let made = notes.clone();
+            let work = tool("work", move |_, _| {
+                made.add("worked");
+                async { Ok("worked") }
+            });
+            let model = ScriptedModel::new([Turn::call("work", json!({})), Turn::text("done")]);
+            let agent = agent(model).tool(work).journal(journal.clone()).build().unwrap();
+            let outcome = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+            let expected = ["user: go", "assistant: [work {}]", "result: worked", "assistant: done"];
+            assert_eq!(lines(outcome.messages()), expected, "append {from}");
+            assert_eq!(lines(agent.state("t").await.unwrap().messages()), expected, "append {from}, wrote {wrote}");
+            assert_eq!(notes.list().len(), 1);
+            let finished = records(&*journal, "t").await;
+            let finished = finished.iter().filter(|record| matches!(record, Record::ToolFinished { .. }));
+            assert_eq!(finished.count(), 1, "append {from}, wrote {wrote}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_journal_that_stays_away_fails_the_run_when_the_lease_may_be_over() {
+    let journal = Troubled::new(2, Trouble::Away { times: usize::MAX, wrote: false });
+    let model = ScriptedModel::new([Turn::text("done")]);
+    let agent = agent(model).journal(journal).build().unwrap();
+    let started = Instant::now();
+    let error = agent.invoke(RunInput::new("go").thread("t").lease(Duration::from_secs(40))).await.unwrap_err();
+    assert!(error.to_string().contains("the connection was lost"), "{error}");
+    assert!(started.elapsed() < Duration::from_secs(60));
+}
