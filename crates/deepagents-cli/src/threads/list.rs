@@ -30,7 +30,7 @@ pub(super) async fn list(journal: &dyn Journal, limit: u32, as_json: bool) -> Re
 
 /// A thread as JSON.
 pub(super) fn info(thread: &ThreadInfo) -> Value {
-    json!({
+    let mut info = json!({
         "id": thread.id,
         "status": standing(thread),
         "end": thread.end,
@@ -38,12 +38,17 @@ pub(super) fn info(thread: &ThreadInfo) -> Value {
         "created_at": thread.created_at.to_string(),
         "updated_at": thread.updated_at.to_string(),
         "bytes": thread.bytes,
-    })
+    });
+    if let (Some(damage), Some(fields)) = (&thread.damage, info.as_object_mut()) {
+        fields.insert("damage".to_owned(), Value::from(damage.as_str()));
+    }
+    info
 }
 
 /// How a thread stands, in a word.
 pub(super) fn standing(thread: &ThreadInfo) -> &'static str {
     match (thread.status, &thread.owner) {
+        _ if thread.damage.is_some() => "damaged",
         (RunStatus::Open, Some(_)) => "running",
         (RunStatus::Open, None) => "interrupted",
         (status, _) => status.as_str(),
@@ -52,6 +57,9 @@ pub(super) fn standing(thread: &ThreadInfo) -> &'static str {
 
 /// What a thread is about.
 pub(super) fn title(thread: &ThreadInfo) -> String {
+    if let Some(damage) = &thread.damage {
+        return first_line(damage, 200);
+    }
     first_line(thread.metadata.get("title").and_then(Value::as_str).unwrap_or_default(), 80)
 }
 

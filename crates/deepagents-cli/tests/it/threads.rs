@@ -255,7 +255,8 @@ fn a_status_that_the_program_does_not_know_is_told() {
     assert_eq!(database.execute("UPDATE thread SET status = 'moved'", []), Ok(1));
     drop(database);
     let listed = place.threads(&["list"]);
-    assert!(listed.one_message().contains("has the status `moved`"), "{listed:?}");
+    assert_eq!(listed.code, Some(0));
+    assert!(listed.out.contains("damaged") && listed.out.contains("`moved`"), "{listed:?}");
     let again = finish(place.run(&server).args(["--continue", "Go on"]));
     assert!(again.one_message().contains("has the status `moved`"), "{again:?}");
 }

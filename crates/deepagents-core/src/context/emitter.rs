@@ -80,8 +80,8 @@ impl Emitter {
     ) {
         let Some(out) = &self.out else { return };
         let mut order = out.lock();
-        let told = kinds.into_iter().filter_map(|(at, kind)| out.event(&mut order, &self.run, path, at, kind));
-        let events: Vec<_> = told.collect();
+        let all = kinds.into_iter().filter_map(|(at, kind)| out.event(&mut order, &self.run, path, at, kind));
+        let events: Vec<_> = all.collect();
         let waiting = out.hub.push(&events, state);
         drop(order);
         waiting.into_iter().for_each(Waker::wake);
