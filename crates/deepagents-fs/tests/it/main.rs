@@ -4,6 +4,7 @@
 
 mod attack;
 mod attack_all;
+mod bounds;
 mod classify;
 mod composite;
 mod edit;
@@ -14,6 +15,8 @@ mod network;
 mod overlay;
 mod path;
 mod permissions;
+mod processes;
+mod protected;
 mod random;
 #[cfg(target_os = "linux")]
 mod sandbox;
