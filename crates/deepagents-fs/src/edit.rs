@@ -3,6 +3,9 @@
 //! Matching is done on text as [`read_lines`](Backend::read_lines) shows it: `\n` in the old text also matches
 //! `\r\n`, and a byte-order mark is not seen. What is written keeps the file's own line endings and mark.
 
+mod lf_text;
+mod near;
+
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
@@ -10,6 +13,8 @@ use bytes::Bytes;
 use deepagents_core::state::{State, Update};
 use serde::{Deserialize, Serialize};
 
+use self::lf_text::LfText;
+use self::near::nearest;
 use crate::lines::BOM;
 use crate::{Backend, FsError, VPath, Version, WriteMode};
 
@@ -330,102 +335,7 @@ fn replace(path: &VPath, index: usize, text: &str, edit: &Edit) -> Result<(Strin
     Ok((out, count))
 }
 
-/// A text with `\r\n` made `\n`.
-struct LfText<'a> {
-    text: Cow<'a, str>,
-    original: &'a str,
-}
-
-impl<'a> LfText<'a> {
-    fn new(original: &'a str) -> Self {
-        let has_crlf = memchr::memmem::find(original.as_bytes(), b"\r\n").is_some();
-        let text = if has_crlf { Cow::Owned(original.replace("\r\n", "\n")) } else { Cow::Borrowed(original) };
-        Self { text, original }
-    }
-
-    fn has_crlf(&self) -> bool {
-        matches!(self.text, Cow::Owned(_))
-    }
-
-    fn positions(&self) -> Positions<'a> {
-        let (finder, original) = (memchr::memmem::Finder::new(b"\r\n"), self.original.as_bytes());
-        let next = finder.find(original);
-        Positions { finder, original, next, at: 0, removed: 0 }
-    }
-}
-
-/// The way back from positions in the changed text to those in the original, for ever later ones.
-struct Positions<'a> {
-    finder: memchr::memmem::Finder<'static>,
-    original: &'a [u8],
-    /// The next `\r\n` of the original.
-    next: Option<usize>,
-    /// Where the search for it began.
-    at: usize,
-    /// Characters taken out before it.
-    removed: usize,
-}
-
-impl Positions<'_> {
-    /// Where a position of the text is in the original.
-    fn original(&mut self, position: usize) -> usize {
-        // The newline stands where the `\r` did, less what was taken out before.
-        while let Some(next) = self.next.filter(|next| next - self.removed < position) {
-            self.removed += 1;
-            self.at = next + 2;
-            let rest = self.original.get(self.at..).unwrap_or_default();
-            self.next = self.finder.find(rest).map(|found| self.at + found);
-        }
-        position + self.removed
-    }
-}
-
 fn line_number(text: &str, at: usize) -> u64 {
     let before = text.as_bytes().get(..at).unwrap_or_default();
     memchr::memchr_iter(b'\n', before).count() as u64 + 1
-}
-
-/// How many lines of a file are compared at most when similar ones are looked for.
-const COMPARED: usize = 20_000;
-
-/// The lines of a text that resemble the first line of `old` that is not blank, up to three, the closest first.
-fn nearest(text: &str, old: &str) -> Vec<NearLine> {
-    let Some(wanted) = old.lines().map(str::trim).find(|line| !line.is_empty()) else { return Vec::new() };
-    let wanted = pairs(wanted);
-    let mut scored: Vec<(usize, u64, &str)> = Vec::new();
-    for (number, line) in (1..).zip(text.lines().take(COMPARED)) {
-        let score = similarity(&wanted, &pairs(line.trim()));
-        if score >= 600 {
-            scored.push((score, number, line));
-        }
-    }
-    scored.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
-    let clip = |line: &str| line.chars().take(200).collect();
-    scored.into_iter().take(3).map(|(_, number, line)| NearLine { number, text: clip(line) }).collect()
-}
-
-/// The pairs of neighbouring characters of a line's first 200, sorted.
-fn pairs(line: &str) -> Vec<(char, char)> {
-    let line = line.chars().take(200);
-    let mut out: Vec<_> = line.clone().zip(line.skip(1)).collect();
-    out.sort_unstable();
-    out
-}
-
-/// How much two sorted lists share, in thousandths (the Sørensen–Dice coefficient).
-fn similarity(a: &[(char, char)], b: &[(char, char)]) -> usize {
-    let (mut left, mut right) = (a.iter().peekable(), b.iter().peekable());
-    let mut shared = 0_usize;
-    while let (Some(x), Some(y)) = (left.peek(), right.peek()) {
-        match x.cmp(y) {
-            std::cmp::Ordering::Less => drop(left.next()),
-            std::cmp::Ordering::Greater => drop(right.next()),
-            std::cmp::Ordering::Equal => {
-                shared += 1;
-                left.next();
-                right.next();
-            }
-        }
-    }
-    (2000 * shared).checked_div(a.len() + b.len()).unwrap_or(0)
 }

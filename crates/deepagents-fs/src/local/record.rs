@@ -120,7 +120,7 @@ impl Root {
             let real = real_of(path, &place)?;
             let name = place.name.as_deref().ok_or_else(is_directory)?;
             let seen = if place.missing() == 0 {
-                look(path, &place.directory, name, Keep::up_to(recorder.max_file()))?
+                look(path, &place.directory, name, ReadLimits::up_to(recorder.max_file()))?
             } else {
                 Seen::new(FileVersion::Absent)
             };
@@ -181,7 +181,7 @@ impl Root {
             self.check_removal(path, &place)?;
             let Some(name) = &place.name else { return Err(FsError::Fixed(path.clone())) };
             let real = real_of(path, &place)?;
-            let seen = look(path, &place.directory, name, Keep::up_to(recorder.max_file()))?;
+            let seen = look(path, &place.directory, name, ReadLimits::up_to(recorder.max_file()))?;
             let host = seen.host.clone();
             let top = match &seen.version {
                 FileVersion::Absent => return Err(FsError::NotFound(path.clone())),
@@ -220,7 +220,7 @@ impl Seen {
 
 /// Bytes of files that are looked into.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Keep {
+pub(super) struct ReadLimits {
     /// Of files up to this size the hash is wanted; larger ones are known by size and time, as reading all of a file
     /// that is not kept may take minutes.
     pub(super) hash: u64,
@@ -228,7 +228,7 @@ pub(super) struct Keep {
     pub(super) content: u64,
 }
 
-impl Keep {
+impl ReadLimits {
     /// Content and hash.
     pub(super) fn up_to(bytes: u64) -> Self {
         Self { hash: bytes, content: bytes }
@@ -236,7 +236,7 @@ impl Keep {
 }
 
 /// What is at a place.
-pub(super) fn look(path: &VPath, directory: impl AsFd, name: &OsStr, keep: Keep) -> Result<Seen, FsError> {
+pub(super) fn look(path: &VPath, directory: impl AsFd, name: &OsStr, limits: ReadLimits) -> Result<Seen, FsError> {
     let host = match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(host) => host,
         Err(Errno::NOENT) => return Ok(Seen::new(FileVersion::Absent)),
@@ -250,7 +250,7 @@ pub(super) fn look(path: &VPath, directory: impl AsFd, name: &OsStr, keep: Keep)
         },
         FileType::RegularFile => {
             match openat(&directory, name, OFlags::RDONLY | OFlags::NOFOLLOW | SAFE, Mode::empty()) {
-                Ok(fd) => return look_into(path, fd, keep),
+                Ok(fd) => return look_into(path, fd, limits),
                 Err(Errno::ACCESS) => FileVersion::unrecorded("it cannot be read"),
                 Err(Errno::NOENT) => return Ok(Seen::new(FileVersion::Absent)),
                 Err(errno) => return Err(failed(path, errno)),
@@ -261,26 +261,26 @@ pub(super) fn look(path: &VPath, directory: impl AsFd, name: &OsStr, keep: Keep)
     Ok(Seen { host: Some(version_of(&host)), ..Seen::new(version) })
 }
 
-fn look_into(path: &VPath, fd: OwnedFd, keep: Keep) -> Result<Seen, FsError> {
+fn look_into(path: &VPath, fd: OwnedFd, limits: ReadLimits) -> Result<Seen, FsError> {
     let before = fstat(&fd).at(path)?;
     let (mut file, mut content) = (File::from(fd), Vec::new());
     let expected = u64::try_from(before.st_size).unwrap_or(0);
-    if expected <= keep.content {
-        (&mut file).take(keep.content.saturating_add(1)).read_to_end(&mut content).at(path)?;
+    if expected <= limits.content {
+        (&mut file).take(limits.content.saturating_add(1)).read_to_end(&mut content).at(path)?;
     }
     let modified = modified(&before).unwrap_or_default();
-    let (hash, size) = if expected > keep.hash {
+    let (hash, size) = if expected > limits.hash {
         (time_mark(modified), expected)
     } else {
         // Nothing is left to read where all of it was; no more is read of one that grows.
-        let rest = (&mut file).take(keep.hash.saturating_sub(content.len() as u64));
+        let rest = (&mut file).take(limits.hash.saturating_sub(content.len() as u64));
         hash_stream(content.as_slice().chain(rest)).at(path)?
     };
     // One that was written to meanwhile is not what was read: its mark fits nothing.
     let after = fstat(&file).at(path)?;
     let (bits, before, after) = (before.st_mode & 0o7777, version_of(&before), version_of(&after));
     let host = if before == after { after } else { Version::new("changed while it was read") };
-    let stored = size == content.len() as u64 && size <= keep.content;
+    let stored = size == content.len() as u64 && size <= limits.content;
     Ok(Seen { version: FileVersion::File { hash, size, mode: bits, stored }, host: Some(host), content })
 }
 
@@ -326,7 +326,7 @@ fn record_tree(mut own: Change, base: &Base, tx: &Tx<'_>, limits: &UndoStore) ->
                 continue;
             };
             let child = below.child(name);
-            let seen = look(&child, &directory, OsStr::new(name), Keep::up_to(limits.max_file.min(bytes)))?;
+            let seen = look(&child, &directory, OsStr::new(name), ReadLimits::up_to(limits.max_file.min(bytes)))?;
             match &seen.version {
                 FileVersion::Absent => continue,
                 FileVersion::File { size, stored: true, .. } => bytes = bytes.saturating_sub(*size),

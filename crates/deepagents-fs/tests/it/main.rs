@@ -9,6 +9,8 @@ mod classify;
 mod composite;
 mod edit;
 mod files;
+#[cfg(target_os = "linux")]
+mod guards;
 mod lines;
 #[cfg(target_os = "linux")]
 mod network;
