@@ -121,9 +121,11 @@ async fn a_process_that_is_killed_while_it_writes_leaves_nothing_half_written() 
     }
     let dir = tempfile::tempdir().unwrap();
     let name = "processes::a_process_that_is_killed_while_it_writes_leaves_nothing_half_written";
-    for _ in 0..10 {
+    for round in 0..20 {
         let mut child = again(name, ROLE, dir.path());
         crate::shell::appears(&dir.path().join("f")).await;
+        // Somewhere in one of the next writes.
+        (0..300 * round).for_each(|_| drop(fs::metadata(dir.path().join("f")).unwrap()));
         child.kill().unwrap();
         child.wait().unwrap();
         for entry in fs::read_dir(dir.path()).unwrap() {

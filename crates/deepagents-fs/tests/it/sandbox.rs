@@ -259,7 +259,7 @@ async fn no_program_is_made_that_runs_as_its_owner_for_others() {
     let done = jail
         .run(
             "cp /bin/sh f; chmod u+s f; chmod 4755 f; echo $?; chmod g+s f; chmod 2755 f; echo $?; \
-             install -m 4755 /bin/sh g; install -m 2755 /bin/sh h; chmod +t,755 .; ls",
+             install -m 4755 /bin/sh g; install -m 2755 /bin/sh h; chmod 1755 .; ls",
         )
         .await;
     assert!(done.output.matches("1\n").count() >= 2 && done.exit.success(), "{}", done.output);
