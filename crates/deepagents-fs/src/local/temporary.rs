@@ -4,9 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, Mode, OFlags, Stat as HostStat, linkat, openat, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat as HostStat, linkat, openat, renameat, unlinkat};
 #[cfg(target_os = "linux")]
-use rustix::fs::{RenameFlags, fstat, renameat_with};
+use rustix::fs::{RenameFlags, fstat, renameat_with, statat};
 use rustix::io::Errno;
 
 use super::open::{At, SAFE, failed};
