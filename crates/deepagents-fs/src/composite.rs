@@ -8,6 +8,7 @@ use futures_core::future::BoxFuture;
 use futures_util::future::join_all;
 
 use crate::lines::{LineRange, LineWindow};
+use crate::permissions::AccessMode;
 use crate::search::{
     Collector, GlobOutcome, GlobQuery, GrepFile, GrepOutcome, GrepQuery, PathFilter, Scope, Truncation, WalkErrors,
 };
@@ -300,6 +301,10 @@ impl Backend for CompositeBackend {
     /// The shell of the backend at the root, which sees that backend's files alone.
     fn shell(&self) -> Option<&dyn Shell> {
         self.mounts.iter().find(|mount| mount.path.is_root())?.backend.shell()
+    }
+
+    fn change_access(&self, path: &VPath) -> AccessMode {
+        self.find(path).map_or(AccessMode::Allow, |(mount, inner)| mount.backend.change_access(&inner))
     }
 
     fn shell_visible(&self, path: &VPath) -> bool {

@@ -3,12 +3,18 @@
 //! Matching is done on text as [`read_lines`](Backend::read_lines) shows it: `\n` in the old text also matches
 //! `\r\n`, and a byte-order mark is not seen. What is written keeps the file's own line endings and mark.
 
+mod lf_text;
+mod near;
+
 use std::borrow::Cow;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use deepagents_core::state::{State, Update};
 use serde::{Deserialize, Serialize};
 
+use self::lf_text::LfText;
+use self::near::nearest;
 use crate::lines::BOM;
 use crate::{Backend, FsError, VPath, Version, WriteMode};
 
@@ -109,6 +115,18 @@ pub enum EditError {
         /// The numbers of the lines where the first ten begin.
         lines: Vec<u64>,
     },
+    /// The file would become too large.
+    #[error("{path} would become {size} bytes long, the limit is {limit}")]
+    TooLarge {
+        /// The file.
+        path: VPath,
+        /// Which edit, from 0.
+        index: usize,
+        /// Bytes it would have.
+        size: u64,
+        /// Bytes allowed.
+        limit: u64,
+    },
     /// The file is not text.
     #[error("{0} is not UTF-8 text and cannot be edited by replacing text")]
     Binary(VPath),
@@ -136,6 +154,16 @@ fn show_lines(lines: &[u64], count: usize) -> String {
     let more = if lines.len() < count { " and more" } else { "" };
     format!("in lines {}{more}", numbers.join(", "))
 }
+
+/// Bytes that a file may have before and after its edits: several copies of it are held while it is edited.
+pub const MAX_BYTES: u64 = 16 << 20;
+
+/// How long the edits of one call may take.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// Bytes and edits that are worth a thread of their own.
+const MANY_BYTES: usize = 64 << 10;
+const MANY_EDITS: usize = 16;
 
 /// How often a file that others keep changing is read anew before giving up. Of all that try at once one succeeds, so
 /// only more writers than this can lose.
@@ -179,7 +207,7 @@ pub async fn edit(
         if expected.is_some_and(|expected| *expected != file.stat.version) {
             return Err(FsError::Changed(path.clone()).into());
         }
-        let (after, replaced) = match apply(path, &file.bytes, edits) {
+        let (after, replaced) = match apply_aside(path, &file.bytes, edits).await {
             Err(EditError::NotFound { path, index, nearest })
                 if !nearest.is_empty() && !may_be_read(backend, state, &path).await =>
             {
@@ -199,6 +227,16 @@ pub async fn edit(
     }
 }
 
+/// Applies edits where they hold up nobody.
+async fn apply_aside(path: &VPath, content: &Bytes, edits: &[Edit]) -> Result<(Vec<u8>, Vec<usize>), EditError> {
+    if content.len() <= MANY_BYTES && edits.len() <= MANY_EDITS {
+        return apply(path, content, edits);
+    }
+    let (own, content, edits) = (path.clone(), content.clone(), edits.to_vec());
+    let lost = |_| FsError::io(path, std::io::ErrorKind::Other, "the edits did not finish");
+    tokio::task::spawn_blocking(move || apply(&own, &content, &edits)).await.map_err(lost)?
+}
+
 /// Whether an error may quote the file.
 async fn may_be_read(backend: &dyn Backend, state: &State, path: &VPath) -> bool {
     !matches!(backend.stat(state, path).await, Err(FsError::Denied { .. }))
@@ -207,7 +245,8 @@ async fn may_be_read(backend: &dyn Backend, state: &State, path: &VPath) -> bool
 /// Applies edits to content, in order, all of them or none, and says how many occurrences each replaced.
 ///
 /// # Errors
-/// When the content is not text or an edit does not apply; `path` is for the error alone.
+/// When the content is not text, an edit does not apply, the content would grow beyond [`MAX_BYTES`], or it takes longer
+/// than ten seconds; `path` is for the error alone.
 pub fn apply(path: &VPath, content: &[u8], edits: &[Edit]) -> Result<(Vec<u8>, Vec<usize>), EditError> {
     if edits.is_empty() {
         return Err(EditError::NoEdits(path.clone()));
@@ -222,7 +261,12 @@ pub fn apply(path: &VPath, content: &[u8], edits: &[Edit]) -> Result<(Vec<u8>, V
     }
     let mut text = Cow::Borrowed(text);
     let mut replaced = Vec::with_capacity(edits.len());
+    let started = Instant::now();
     for (index, edit) in edits.iter().enumerate() {
+        if started.elapsed() > LONGEST {
+            let reason = format!("the edits took longer than {} s; make fewer at once", LONGEST.as_secs());
+            return Err(FsError::TimedOut { path: path.clone(), reason }.into());
+        }
         let (next, count) = replace(path, index, &text, edit)?;
         replaced.push(count);
         text = Cow::Owned(next);
@@ -242,17 +286,19 @@ fn replace(path: &VPath, index: usize, text: &str, edit: &Edit) -> Result<(Strin
     // A line may end with a `\r` of its own before its `\r\n`; only then does the old text as given match.
     let own_cr = edit.old.contains("\r\n") && file.text.contains(&edit.old);
     let old = if own_cr { edit.old.clone() } else { edit.old.replace("\r\n", "\n") };
-    let found: Vec<usize> = memchr::memmem::find_iter(file.text.as_bytes(), &old).collect();
-    if found.is_empty() {
+    let finder = memchr::memmem::Finder::new(&old);
+    let found = || finder.find_iter(file.text.as_bytes());
+    let count = found().count();
+    if count == 0 {
         if let Some(stripped) = old.strip_suffix('\n').filter(|s| !s.is_empty() && file.text.ends_with(s)) {
             let count = file.text.matches(stripped).count();
             return Err(EditError::NoFinalNewline { path: path(), index, count });
         }
         return Err(EditError::NotFound { path: path(), index, nearest: nearest(&file.text, &old) });
     }
-    if found.len() > 1 && !edit.replace_all {
-        let lines = found.iter().take(10).map(|at| line_number(&file.text, *at)).collect();
-        return Err(EditError::NotUnique { path: path(), index, count: found.len(), lines });
+    if count > 1 && !edit.replace_all {
+        let lines = found().take(10).map(|at| line_number(&file.text, at)).collect();
+        return Err(EditError::NotUnique { path: path(), index, count, lines });
     }
     let new: Cow<'_, str> = if own_cr {
         if file.has_crlf() { edit.new.replace('\n', "\r\n").into() } else { edit.new.as_str().into() }
@@ -264,99 +310,32 @@ fn replace(path: &VPath, index: usize, text: &str, edit: &Edit) -> Result<(Strin
     } else {
         edit.new.as_str().into()
     };
-    let mut out = String::with_capacity(text.len() + new.len());
-    let mut done = 0;
-    for at in &found {
-        let (start, end) = (file.original(*at), file.original(at + old.len()));
+    let taken = if file.has_crlf() {
+        let mut positions = file.positions();
+        let mut length = |at| {
+            let start = positions.original(at);
+            positions.original(at + old.len()) - start
+        };
+        found().map(&mut length).sum()
+    } else {
+        count * old.len()
+    };
+    let size = text.len().saturating_sub(taken).saturating_add(count.saturating_mul(new.len()));
+    if size as u64 > MAX_BYTES {
+        return Err(EditError::TooLarge { path: path(), index, size: size as u64, limit: MAX_BYTES });
+    }
+    let (mut out, mut positions, mut done) = (String::with_capacity(size), file.positions(), 0);
+    for at in found() {
+        let (start, end) = (positions.original(at), positions.original(at + old.len()));
         out.push_str(text.get(done..start).unwrap_or_default());
         out.push_str(&new);
         done = end;
     }
     out.push_str(text.get(done..).unwrap_or_default());
-    Ok((out, found.len()))
-}
-
-/// A text with `\r\n` made `\n`, and the way back to its positions.
-struct LfText<'a> {
-    text: Cow<'a, str>,
-    /// For every `\r` taken out, the position in `text` of the `\n` it stood before.
-    removed: Vec<usize>,
-}
-
-impl<'a> LfText<'a> {
-    fn new(text: &'a str) -> Self {
-        if memchr::memmem::find(text.as_bytes(), b"\r\n").is_none() {
-            return Self { text: text.into(), removed: Vec::new() };
-        }
-        let mut out = String::with_capacity(text.len());
-        let mut removed = Vec::new();
-        let mut parts = text.split("\r\n").peekable();
-        while let Some(part) = parts.next() {
-            out.push_str(part);
-            if parts.peek().is_some() {
-                removed.push(out.len());
-                out.push('\n');
-            }
-        }
-        Self { text: out.into(), removed }
-    }
-
-    fn has_crlf(&self) -> bool {
-        !self.removed.is_empty()
-    }
-
-    /// Where a position of the text is in the original.
-    fn original(&self, at: usize) -> usize {
-        at + self.removed.partition_point(|newline| *newline < at)
-    }
+    Ok((out, count))
 }
 
 fn line_number(text: &str, at: usize) -> u64 {
     let before = text.as_bytes().get(..at).unwrap_or_default();
     memchr::memchr_iter(b'\n', before).count() as u64 + 1
-}
-
-/// How many lines of a file are compared at most when similar ones are looked for.
-const COMPARED: usize = 20_000;
-
-/// The lines of a text that resemble the first line of `old` that is not blank, up to three, the closest first.
-fn nearest(text: &str, old: &str) -> Vec<NearLine> {
-    let Some(wanted) = old.lines().map(str::trim).find(|line| !line.is_empty()) else { return Vec::new() };
-    let wanted = pairs(wanted);
-    let mut scored: Vec<(usize, u64, &str)> = Vec::new();
-    for (number, line) in (1..).zip(text.lines().take(COMPARED)) {
-        let score = similarity(&wanted, &pairs(line.trim()));
-        if score >= 600 {
-            scored.push((score, number, line));
-        }
-    }
-    scored.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
-    let clip = |line: &str| line.chars().take(200).collect();
-    scored.into_iter().take(3).map(|(_, number, line)| NearLine { number, text: clip(line) }).collect()
-}
-
-/// The pairs of neighbouring characters of a line's first 200, sorted.
-fn pairs(line: &str) -> Vec<(char, char)> {
-    let line = line.chars().take(200);
-    let mut out: Vec<_> = line.clone().zip(line.skip(1)).collect();
-    out.sort_unstable();
-    out
-}
-
-/// How much two sorted lists share, in thousandths (the Sørensen–Dice coefficient).
-fn similarity(a: &[(char, char)], b: &[(char, char)]) -> usize {
-    let (mut left, mut right) = (a.iter().peekable(), b.iter().peekable());
-    let mut shared = 0_usize;
-    while let (Some(x), Some(y)) = (left.peek(), right.peek()) {
-        match x.cmp(y) {
-            std::cmp::Ordering::Less => drop(left.next()),
-            std::cmp::Ordering::Greater => drop(right.next()),
-            std::cmp::Ordering::Equal => {
-                shared += 1;
-                left.next();
-                right.next();
-            }
-        }
-    }
-    (2000 * shared).checked_div(a.len() + b.len()).unwrap_or(0)
 }

@@ -9,37 +9,48 @@ use crate::VPath;
 #[non_exhaustive]
 pub enum FsError {
     /// Nothing is there.
-    #[error("{0} does not exist")]
+    #[error("{} does not exist", .0.quoted())]
     NotFound(VPath),
     /// A file was wanted.
-    #[error("{0} is a directory, not a file")]
+    #[error("{} is a directory, not a file", .0.quoted())]
     IsDirectory(VPath),
     /// A directory was wanted, or one of the path's parents is a file.
-    #[error("{0} is a file, not a directory")]
+    #[error("{} is a file, not a directory", .0.quoted())]
     NotADirectory(VPath),
     /// A new file was wanted.
-    #[error("{0} already exists")]
+    #[error("{} already exists", .0.quoted())]
     AlreadyExists(VPath),
     /// The file is not the version that the write was based on.
-    #[error("{0} has changed since it was read; read it again")]
+    #[error("{} has changed since it was read; read it again", .0.quoted())]
     Changed(VPath),
     /// A symbolic link on the way leaves the workspace.
-    #[error("{0} leads outside the workspace")]
+    #[error("{} leads outside the workspace", .0.quoted())]
     Outside(VPath),
     /// Symbolic links go round in a circle.
-    #[error("{0} is part of a loop of symbolic links")]
+    #[error("{} is part of a loop of symbolic links", .0.quoted())]
     LinkLoop(VPath),
     /// A device, FIFO or socket.
-    #[error("{0} is neither a regular file nor a directory")]
+    #[error("{} is neither a regular file nor a directory", .0.quoted())]
     Special(VPath),
     /// The root, a route or a mount point cannot be deleted or overwritten.
-    #[error("{0} is a fixed part of the workspace and cannot be replaced or deleted")]
+    #[error("{} is a fixed part of the workspace and cannot be replaced or deleted", .0.quoted())]
     Fixed(VPath),
     /// The backend does not do this.
-    #[error("{0} is read-only")]
+    #[error("{} is read-only", .0.quoted())]
     ReadOnly(VPath),
+    /// It is one of the [protected places](crate::permissions::ProtectedPlaces), or holds one.
+    #[error("{} is protected, or holds what is: it can be read, but not changed or deleted", .0.quoted())]
+    Protected(VPath),
+    /// It took longer than a call may.
+    #[error("{}: {reason}", .path.quoted())]
+    TimedOut {
+        /// The path.
+        path: VPath,
+        /// What took so long, and what to ask for instead.
+        reason: String,
+    },
     /// A permission rule forbids it, or asks for an approval that was not given.
-    #[error("permission denied for {operation} on {path}")]
+    #[error("permission denied for {operation} on {}", .path.quoted())]
     Denied {
         /// The path as it was given.
         path: VPath,
@@ -49,7 +60,7 @@ pub enum FsError {
         rule: String,
     },
     /// More bytes than may be held in memory.
-    #[error("{path} is too large: {size} bytes, the limit is {limit}")]
+    #[error("{} is too large: {size} bytes, the limit is {limit}", .path.quoted())]
     TooLarge {
         /// The path.
         path: VPath,
@@ -59,7 +70,7 @@ pub enum FsError {
         limit: u64,
     },
     /// The store refuses the name: too long, or with characters that it cannot hold.
-    #[error("{path} is not a name this workspace can store: {reason}")]
+    #[error("{} is not a name this workspace can store: {reason}", .path.quoted())]
     BadName {
         /// The path.
         path: VPath,
@@ -77,7 +88,7 @@ pub enum FsError {
         reason: String,
     },
     /// The operating system or the store failed.
-    #[error("{path}: {reason}")]
+    #[error("{}: {reason}", .path.quoted())]
     Io {
         /// The path.
         path: VPath,
@@ -102,6 +113,8 @@ macro_rules! path_of {
             | Self::Special(path)
             | Self::Fixed(path)
             | Self::ReadOnly(path)
+            | Self::Protected(path)
+            | Self::TimedOut { path, .. }
             | Self::Denied { path, .. }
             | Self::TooLarge { path, .. }
             | Self::BadName { path, .. }

@@ -35,6 +35,9 @@ macro_rules! forward {
     };
     (@ $i:tt resolve) => { $crate::forward::forward!(@async $i resolve(path: &'a $crate::VPath) -> $crate::VPath); };
     (@ $i:tt capabilities) => { $crate::forward::forward!(@plain $i capabilities() -> $crate::Capabilities); };
+    (@ $i:tt change_access) => {
+        $crate::forward::forward!(@plain $i change_access(path: &$crate::VPath) -> $crate::permissions::AccessMode);
+    };
     (@ $i:tt shell_visible) => { $crate::forward::forward!(@plain $i shell_visible(path: &$crate::VPath) -> bool); };
     (@ $i:tt channels) => {
         $crate::forward::forward!(@plain $i channels() -> Vec<deepagents_core::state::ChannelSpec>);

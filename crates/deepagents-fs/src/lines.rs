@@ -12,7 +12,7 @@ use crate::Version;
 pub struct LineRange {
     /// Lines to skip.
     pub offset: u64,
-    /// Lines to read at most.
+    /// Lines to read at most; no window has more than about a million.
     pub limit: u64,
     /// Characters of the first line to skip, to go on in a line that is too long to be read at once.
     pub column: u64,
@@ -30,6 +30,9 @@ impl LineRange {
         Self { offset, limit, column: 0, max_bytes: 8 << 20, count_up_to: 4 << 20 }
     }
 }
+
+/// Lines that a window has at most, as each takes memory beside its text.
+const MOST_LINES: u64 = 1 << 20;
 
 /// A window of a file's lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,6 +102,7 @@ const SKIPPED: usize = 32 << 10;
 
 impl Scanner {
     pub(crate) fn new(range: LineRange, size: u64) -> Self {
+        let range = LineRange { limit: range.limit.min(MOST_LINES), ..range };
         Self {
             range,
             size,

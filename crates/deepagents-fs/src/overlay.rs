@@ -7,6 +7,7 @@ use deepagents_core::state::{ChannelSpec, State, Update};
 use futures_core::future::BoxFuture;
 
 use crate::lines::{LineRange, LineWindow};
+use crate::permissions::AccessMode;
 use crate::{
     Backend, ByteRange, Capabilities, Entry, FileRead, FsError, FsFuture, Kind, Listing, PathGuard, Stat, VPath,
     WriteMode, Written,
@@ -183,6 +184,9 @@ impl Backend for OverlayBackend {
                 return Err(FsError::Fixed(path.clone()));
             }
             self.find(state, path).await?;
+            if self.upper.change_access(path) == AccessMode::Deny {
+                return Err(FsError::Protected(path.clone()));
+            }
             // The marker first: without it, what the lower has would show again.
             let mut update = Update::none();
             let below = !self.is_deleted(state, path).await? && self.lower.stat(state, path).await.is_ok();
@@ -214,6 +218,10 @@ impl Backend for OverlayBackend {
     fn capabilities(&self) -> Capabilities {
         let (upper, lower) = (self.upper.capabilities(), self.lower.capabilities());
         Capabilities { directories: upper.directories || lower.directories, ..upper }
+    }
+
+    fn change_access(&self, path: &VPath) -> AccessMode {
+        self.upper.change_access(path)
     }
 
     fn shell_visible(&self, path: &VPath) -> bool {

@@ -174,6 +174,19 @@ impl VPath {
         if stem.is_empty() { None } else { Some(extension.to_lowercase()) }
     }
 
+    /// The path as one line of a list: as it is, or, where it holds characters that end lines or control terminals, in
+    /// quotation marks with these escaped, so that no name looks like another line.
+    pub fn quoted(&self) -> impl fmt::Display + '_ {
+        fmt::from_fn(|f| {
+            // Line and paragraph separators, and those that turn the direction of text round.
+            let odd = |c: char| {
+                c.is_control()
+                    || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            };
+            if self.0.contains(odd) { write!(f, "{:?}", &*self.0) } else { f.write_str(&self.0) }
+        })
+    }
+
     /// A child by a name that is known to be one component.
     pub(crate) fn child(&self, name: &str) -> Self {
         if self.is_root() { Self(format!("/{name}").into()) } else { Self(format!("{self}/{name}").into()) }

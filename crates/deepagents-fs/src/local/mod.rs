@@ -1,6 +1,8 @@
 //! A directory on disk.
 
+mod lock;
 mod open;
+mod protect;
 mod read;
 #[cfg(feature = "undo")]
 mod record;
@@ -9,6 +11,7 @@ mod resolve;
 #[cfg(feature = "undo")]
 mod restore;
 mod search;
+mod temporary;
 mod walk;
 mod write;
 
@@ -25,7 +28,8 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::lines::{LineRange, LineWindow};
 use crate::locks::PathLocks;
-use crate::search::{GlobOutcome, GlobQuery, GrepOutcome, GrepQuery};
+use crate::permissions::{AccessMode, ProtectedPlaces};
+use crate::search::{Control, GlobOutcome, GlobQuery, GrepOutcome, GrepQuery};
 #[cfg(feature = "undo")]
 use crate::undo::{FileUndo, UndoStore};
 use crate::{Backend, ByteRange, FileRead, FsError, FsFuture, Listing, PathGuard, Stat, VPath, WriteMode, Written};
@@ -37,7 +41,10 @@ pub use restore::{RestoreError, Restored};
 /// Every file is opened below a handle of the directory (`openat2` on Linux; component by component where that is
 /// missing). Symbolic links that stay inside are followed, others are errors. Devices, FIFOs and sockets are refused.
 /// A write goes to a temporary file that then takes the old one's place, so readers see the old or the new content
-/// whole; owner and mode are kept, extended attributes are not. Other hard links of the file keep the old content.
+/// whole; owner and mode are kept, extended attributes are not. Other hard links of the file keep the old content. The
+/// temporary file is its owner's alone until it has the mode it replaces, and where the system can it has no name before
+/// all is in it. Backends of one directory, in whatever processes, change files in turn: a write that is based on a
+/// version replaces that version or nothing. Repositories are [protected](LocalOptions::protected).
 ///
 /// ```
 /// use deepagents_core::state::State;
@@ -69,6 +76,8 @@ pub struct LocalOptions {
     pub kernel_resolution: bool,
     /// How many bytes one read may hold in memory; 256 MiB by default. Windows of lines are not bound by it.
     pub max_read: u64,
+    /// What cannot be changed or deleted through these files; see [`ProtectedPlaces`] for what that is by default.
+    pub protected: ProtectedPlaces,
     /// Records what the runs of threads change, so that it can be [put back](LocalBackend::restore). Off by default.
     /// Changes by commands are not recorded.
     #[cfg(feature = "undo")]
@@ -81,6 +90,7 @@ impl Default for LocalOptions {
             sync: false,
             kernel_resolution: true,
             max_read: 256 << 20,
+            protected: ProtectedPlaces::default(),
             #[cfg(feature = "undo")]
             undo: None,
         }
@@ -103,7 +113,8 @@ struct Root {
     fd: OwnedFd,
     path: PathBuf,
     options: LocalOptions,
-    /// Held from the check of a file's version until its replacement, both quick.
+    /// Held from the check of a file's version until its replacement, both quick; for other processes there is a lock on
+    /// the directory.
     commit: Mutex<()>,
     #[cfg(feature = "undo")]
     recorder: Option<Arc<record::Recorder>>,
@@ -171,7 +182,12 @@ impl Backend for LocalBackend {
     }
 
     fn read_lines<'a>(&'a self, _: &'a State, path: &'a VPath, range: LineRange) -> FsFuture<'a, LineWindow> {
-        Box::pin(self.blocking(path, move |root, path| root.read_lines(path, range)))
+        Box::pin(async move {
+            let control = Control::new(Some(read::LONGEST));
+            // Nobody reads on for a caller that is gone.
+            let _stop = control.stop_on_drop();
+            self.blocking(path, move |root, path| root.read_lines(path, range, &control)).await
+        })
     }
 
     fn list<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, Listing> {
@@ -211,6 +227,10 @@ impl Backend for LocalBackend {
 
     fn grep<'a>(&'a self, _: &'a State, query: &'a GrepQuery) -> FsFuture<'a, GrepOutcome> {
         Box::pin(self.search(query))
+    }
+
+    fn change_access(&self, path: &VPath) -> AccessMode {
+        self.root.options.protected.decide(path).mode
     }
 
     fn resolve<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, VPath> {

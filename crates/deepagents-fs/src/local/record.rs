@@ -13,12 +13,14 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, readlinkat
 use rustix::io::Errno;
 
 use super::Root;
-use super::open::{At, DIRECTORY, SAFE, failed, version_of};
+use super::open::{At, DIRECTORY, SAFE, failed, modified, version_of};
 use super::resolve::{Last, real_of};
 use super::walk::Base;
 use super::write::Target;
 use crate::path::is_component;
-use crate::undo::{Actor, Change, Database, FileVersion, ThreadLog, Tx, UndoError, UndoStore, hash_of, hash_stream};
+use crate::undo::{
+    Actor, Change, Database, FileVersion, ThreadLog, Tx, UndoError, UndoStore, hash_of, hash_stream, time_mark,
+};
 use crate::{FsError, VPath, Version, WriteMode, Written};
 
 /// How often a change is begun anew when somebody changes the file in between.
@@ -111,12 +113,14 @@ impl Root {
         recorder: &ThreadRecorder,
     ) -> Result<Written, FsError> {
         let is_directory = || FsError::IsDirectory(path.clone());
+        self.check_named(path)?;
         for _ in 0..MAX_RACES {
             let place = self.walk(path, Last::Follow)?;
+            self.check_place(path, &place)?;
             let real = real_of(path, &place)?;
             let name = place.name.as_deref().ok_or_else(is_directory)?;
             let seen = if place.missing() == 0 {
-                look(path, &place.directory, name, recorder.max_file())?
+                look(path, &place.directory, name, ReadLimits::up_to(recorder.max_file()))?
             } else {
                 Seen::new(FileVersion::Absent)
             };
@@ -127,7 +131,8 @@ impl Root {
             }
             let mut made: Vec<VPath> = real.ancestors().take(place.missing()).collect();
             made.reverse();
-            let after = new_version(data, &seen.version, recorder.max_file());
+            let modified = jiff::Timestamp::now();
+            let after = new_version(data, modified, &seen.version, recorder.max_file());
             let noted = recorder.announce(path, |tx| {
                 tx.put(&seen.version, &seen.content)?;
                 tx.put(&after, data)?;
@@ -137,12 +142,15 @@ impl Root {
             })?;
             let place = if place.missing() == 0 { Ok(place) } else { self.locate(path, Last::Create) };
             let written = place.and_then(|place| {
-                if real_of(path, &place)? != real {
-                    return Err(FsError::Changed(path.clone()));
-                }
-                let name = place.name.as_deref().ok_or_else(is_directory)?;
-                let target = Target { path, directory: &place.directory, name };
-                self.replace(&target, data, mode, Some(&seen.host), None)
+                let replace = || {
+                    if real_of(path, &place)? != real {
+                        return Err(FsError::Changed(path.clone()));
+                    }
+                    let name = place.name.as_deref().ok_or_else(is_directory)?;
+                    let target = Target { path, directory: &place.directory, name, modified };
+                    self.replace(&target, data, mode, Some(&seen.host), None)
+                };
+                replace().inspect_err(|_| self.leave(&place))
             });
             match written {
                 Ok(version) => {
@@ -167,11 +175,13 @@ impl Root {
 
     /// Deletes, and records what is deleted.
     pub(super) fn remove_recorded(&self, path: &VPath, recorder: &ThreadRecorder) -> Result<Update, FsError> {
+        self.check_named(path)?;
         for _ in 0..MAX_RACES {
             let place = self.locate(path, Last::NoFollow)?;
+            self.check_removal(path, &place)?;
             let Some(name) = &place.name else { return Err(FsError::Fixed(path.clone())) };
             let real = real_of(path, &place)?;
-            let seen = look(path, &place.directory, name, recorder.max_file())?;
+            let seen = look(path, &place.directory, name, ReadLimits::up_to(recorder.max_file()))?;
             let host = seen.host.clone();
             let top = match &seen.version {
                 FileVersion::Absent => return Err(FsError::NotFound(path.clone())),
@@ -208,8 +218,25 @@ impl Seen {
     }
 }
 
-/// What is at a place; contents up to a limit are to be stored.
-pub(super) fn look(path: &VPath, directory: impl AsFd, name: &OsStr, limit: u64) -> Result<Seen, FsError> {
+/// Bytes of files that are looked into.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReadLimits {
+    /// Of files up to this size the hash is wanted; larger ones are known by size and time, as reading all of a file
+    /// that is not kept may take minutes.
+    pub(super) hash: u64,
+    /// Of files up to this size the content is wanted too.
+    pub(super) content: u64,
+}
+
+impl ReadLimits {
+    /// Content and hash.
+    pub(super) fn up_to(bytes: u64) -> Self {
+        Self { hash: bytes, content: bytes }
+    }
+}
+
+/// What is at a place.
+pub(super) fn look(path: &VPath, directory: impl AsFd, name: &OsStr, limits: ReadLimits) -> Result<Seen, FsError> {
     let host = match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(host) => host,
         Err(Errno::NOENT) => return Ok(Seen::new(FileVersion::Absent)),
@@ -223,7 +250,7 @@ pub(super) fn look(path: &VPath, directory: impl AsFd, name: &OsStr, limit: u64)
         },
         FileType::RegularFile => {
             match openat(&directory, name, OFlags::RDONLY | OFlags::NOFOLLOW | SAFE, Mode::empty()) {
-                Ok(fd) => return look_into(path, fd, limit),
+                Ok(fd) => return look_into(path, fd, limits),
                 Err(Errno::ACCESS) => FileVersion::unrecorded("it cannot be read"),
                 Err(Errno::NOENT) => return Ok(Seen::new(FileVersion::Absent)),
                 Err(errno) => return Err(failed(path, errno)),
@@ -234,30 +261,39 @@ pub(super) fn look(path: &VPath, directory: impl AsFd, name: &OsStr, limit: u64)
     Ok(Seen { host: Some(version_of(&host)), ..Seen::new(version) })
 }
 
-fn look_into(path: &VPath, fd: OwnedFd, limit: u64) -> Result<Seen, FsError> {
+fn look_into(path: &VPath, fd: OwnedFd, limits: ReadLimits) -> Result<Seen, FsError> {
     let before = fstat(&fd).at(path)?;
     let (mut file, mut content) = (File::from(fd), Vec::new());
-    if u64::try_from(before.st_size).unwrap_or(0) <= limit {
-        (&mut file).take(limit.saturating_add(1)).read_to_end(&mut content).at(path)?;
+    let expected = u64::try_from(before.st_size).unwrap_or(0);
+    if expected <= limits.content {
+        (&mut file).take(limits.content.saturating_add(1)).read_to_end(&mut content).at(path)?;
     }
-    // Nothing is left to read where all of it was.
-    let (hash, size) = hash_stream(content.as_slice().chain(&mut file)).at(path)?;
+    let modified = modified(&before).unwrap_or_default();
+    let (hash, size) = if expected > limits.hash {
+        (time_mark(modified), expected)
+    } else {
+        // Nothing is left to read where all of it was; no more is read of one that grows.
+        let rest = (&mut file).take(limits.hash.saturating_sub(content.len() as u64));
+        hash_stream(content.as_slice().chain(rest)).at(path)?
+    };
     // One that was written to meanwhile is not what was read: its mark fits nothing.
     let after = fstat(&file).at(path)?;
     let (bits, before, after) = (before.st_mode & 0o7777, version_of(&before), version_of(&after));
     let host = if before == after { after } else { Version::new("changed while it was read") };
-    let stored = size == content.len() as u64 && size <= limit;
+    let stored = size == content.len() as u64 && size <= limits.content;
     Ok(Seen { version: FileVersion::File { hash, size, mode: bits, stored }, host: Some(host), content })
 }
 
 /// A content that is about to be written.
-fn new_version(data: &[u8], before: &FileVersion, limit: u64) -> FileVersion {
+fn new_version(data: &[u8], modified: jiff::Timestamp, before: &FileVersion, limit: u64) -> FileVersion {
     let size = data.len() as u64;
     let mode = match before {
         FileVersion::File { mode, .. } => *mode,
         _ => 0o644,
     };
-    FileVersion::File { hash: hash_of(data), size, mode, stored: size <= limit }
+    let stored = size <= limit;
+    let hash = if stored { hash_of(data) } else { time_mark(modified) };
+    FileVersion::File { hash, size, mode, stored }
 }
 
 /// All that is about to be deleted with a directory; the directory's own change comes last.
@@ -290,8 +326,7 @@ fn record_tree(mut own: Change, base: &Base, tx: &Tx<'_>, limits: &UndoStore) ->
                 continue;
             };
             let child = below.child(name);
-            let limit = limits.max_file.min(bytes);
-            let seen = look(&child, &directory, OsStr::new(name), limit)?;
+            let seen = look(&child, &directory, OsStr::new(name), ReadLimits::up_to(limits.max_file.min(bytes)))?;
             match &seen.version {
                 FileVersion::Absent => continue,
                 FileVersion::File { size, stored: true, .. } => bytes = bytes.saturating_sub(*size),

@@ -8,13 +8,19 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, Stat as HostStat, fstat, openat, 
 use rustix::io::Errno;
 
 use super::Root;
+use super::lock::DirectoryLock;
 use super::open::{At, DIRECTORY, allow, failed, version_of};
 use super::resolve::{Last, Place};
 use crate::{FsError, VPath, Version};
 
+/// Names of files that are held while a directory is emptied.
+const PART: usize = 50_000;
+
 impl Root {
     pub(super) fn remove(&self, path: &VPath) -> Result<(), FsError> {
+        self.check_named(path)?;
         let place = self.locate(path, Last::NoFollow)?;
+        self.check_removal(path, &place)?;
         self.remove_at(path, &place, None)
     }
 
@@ -30,7 +36,7 @@ impl Root {
         if fstat(&top).at(path)?.st_dev != above.st_dev {
             return Err(FsError::Fixed(path.clone()));
         }
-        empty(path, top)?;
+        self.empty(path, top)?;
         unlinkat(&place.directory, name, AtFlags::REMOVEDIR).at(path)
     }
 
@@ -43,11 +49,90 @@ impl Root {
         based: Option<&Version>,
     ) -> Result<(), FsError> {
         let _commit = self.commit.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = DirectoryLock::take(path, directory)?;
         let host = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).at(path)?;
         if based.is_some_and(|based| *based != version_of(&host)) {
             return Err(FsError::Changed(path.clone()));
         }
         unlinkat(directory, name, AtFlags::empty()).at(path)
+    }
+
+    /// Deletes all that a directory holds. However deep the tree, one directory is open at a time: going up is through
+    /// `..`, checked to be the directory that was come from.
+    fn empty(&self, path: &VPath, top: OwnedFd) -> Result<(), FsError> {
+        let mut current = top;
+        let mut levels = vec![self.enter(path, &current, None)?];
+        while let Some(level) = levels.last_mut() {
+            if let Some(name) = level.left.pop() {
+                let next = match openat(&current, &name, DIRECTORY, Mode::empty()) {
+                    Ok(next) => next,
+                    // Swapped for something else since it was listed.
+                    Err(Errno::LOOP | Errno::NOTDIR) => {
+                        unlinkat(&current, &name, AtFlags::empty()).at(path)?;
+                        continue;
+                    }
+                    Err(Errno::NOENT) => continue,
+                    Err(errno) => return Err(failed(path, errno)),
+                };
+                if fstat(&next).at(path)?.st_dev != level.host.st_dev {
+                    // Something is mounted there.
+                    return Err(FsError::Fixed(path.clone()));
+                }
+                let entered = self.enter(path, &next, Some(name))?;
+                current = next;
+                levels.push(entered);
+                continue;
+            }
+            let done = levels.pop();
+            let (Some(name), Some(above)) = (done.and_then(|level| level.name), levels.last()) else { break };
+            let up = openat(&current, c"..", DIRECTORY, Mode::empty()).at(path)?;
+            let host = fstat(&up).at(path)?;
+            if (host.st_dev, host.st_ino) != (above.host.st_dev, above.host.st_ino) {
+                return Err(FsError::io(path, std::io::ErrorKind::Other, "it was moved while it was being deleted"));
+            }
+            allow(Errno::NOENT, unlinkat(&up, &name, AtFlags::REMOVEDIR)).at(path)?;
+            current = up;
+        }
+        Ok(())
+    }
+
+    /// Deletes what is not a directory in a directory, and lists what is.
+    fn enter(&self, path: &VPath, directory: &OwnedFd, name: Option<CString>) -> Result<Level, FsError> {
+        let host = fstat(directory).at(path)?;
+        let mut left = Vec::new();
+        // A directory of millions of files is gone through in parts.
+        loop {
+            left.clear();
+            let mut files = Vec::new();
+            for found in Dir::read_from(directory).at(path)? {
+                let found = found.at(path)?;
+                let name = found.file_name().to_owned();
+                if matches!(name.to_bytes(), b"." | b"..") {
+                    continue;
+                }
+                self.check_name(path, &name)?;
+                let mut file_type = found.file_type();
+                if file_type == FileType::Unknown {
+                    let host = statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW).at(path)?;
+                    file_type = FileType::from_raw_mode(host.st_mode);
+                }
+                if file_type == FileType::Directory {
+                    left.push(name)
+                } else {
+                    files.push(name)
+                }
+                if files.len() == PART {
+                    break;
+                }
+            }
+            for name in &files {
+                allow(Errno::NOENT, unlinkat(directory, name, AtFlags::empty())).at(path)?;
+            }
+            if files.len() < PART {
+                break;
+            }
+        }
+        Ok(Level { host, name, left })
     }
 }
 
@@ -56,67 +141,4 @@ struct Level {
     host: HostStat,
     name: Option<CString>,
     left: Vec<CString>,
-}
-
-/// Deletes all that a directory holds. However deep the tree, one directory is open at a time: going up is through
-/// `..`, checked to be the directory that was come from.
-fn empty(path: &VPath, top: OwnedFd) -> Result<(), FsError> {
-    let mut current = top;
-    let mut levels = vec![enter(path, &current, None)?];
-    while let Some(level) = levels.last_mut() {
-        if let Some(name) = level.left.pop() {
-            let next = match openat(&current, &name, DIRECTORY, Mode::empty()) {
-                Ok(next) => next,
-                // Swapped for something else since it was listed.
-                Err(Errno::LOOP | Errno::NOTDIR) => {
-                    unlinkat(&current, &name, AtFlags::empty()).at(path)?;
-                    continue;
-                }
-                Err(Errno::NOENT) => continue,
-                Err(errno) => return Err(failed(path, errno)),
-            };
-            if fstat(&next).at(path)?.st_dev != level.host.st_dev {
-                // Something is mounted there.
-                return Err(FsError::Fixed(path.clone()));
-            }
-            let entered = enter(path, &next, Some(name))?;
-            current = next;
-            levels.push(entered);
-            continue;
-        }
-        let done = levels.pop();
-        let (Some(name), Some(above)) = (done.and_then(|level| level.name), levels.last()) else { break };
-        let up = openat(&current, c"..", DIRECTORY, Mode::empty()).at(path)?;
-        let host = fstat(&up).at(path)?;
-        if (host.st_dev, host.st_ino) != (above.host.st_dev, above.host.st_ino) {
-            return Err(FsError::io(path, std::io::ErrorKind::Other, "it was moved while it was being deleted"));
-        }
-        allow(Errno::NOENT, unlinkat(&up, &name, AtFlags::REMOVEDIR)).at(path)?;
-        current = up;
-    }
-    Ok(())
-}
-
-/// Deletes what is not a directory in a directory, and lists what is.
-fn enter(path: &VPath, directory: &OwnedFd, name: Option<CString>) -> Result<Level, FsError> {
-    let host = fstat(directory).at(path)?;
-    let mut left = Vec::new();
-    let mut files = Vec::new();
-    for found in Dir::read_from(directory).at(path)? {
-        let found = found.at(path)?;
-        let name = found.file_name().to_owned();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
-        }
-        let mut file_type = found.file_type();
-        if file_type == FileType::Unknown {
-            let host = statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW).at(path)?;
-            file_type = FileType::from_raw_mode(host.st_mode);
-        }
-        if file_type == FileType::Directory { left.push(name) } else { files.push(name) }
-    }
-    for name in files {
-        allow(Errno::NOENT, unlinkat(directory, &name, AtFlags::empty())).at(path)?;
-    }
-    Ok(Level { host, name, left })
 }

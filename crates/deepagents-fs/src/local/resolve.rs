@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path};
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, FileType, Mode, mkdirat, openat, readlinkat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, mkdirat, openat, readlinkat, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::Root;
@@ -37,11 +37,19 @@ pub(super) struct Place {
     above: Vec<OsString>,
     /// Names after `name` that were not looked at, as `name` does not exist.
     missing: Vec<OsString>,
+    /// The directories that were made on the way, each by its names from the root.
+    made: Vec<Vec<OsString>>,
 }
 
 impl Place {
     pub(super) fn name_or_dot(&self) -> &OsStr {
         self.name.as_deref().unwrap_or(OsStr::new("."))
+    }
+
+    /// The path from the root as far as text can say it: bytes that are not UTF-8 are replaced.
+    pub(super) fn shown(&self) -> VPath {
+        let names = self.above.iter().chain(&self.name).chain(&self.missing);
+        names.fold(VPath::root(), |path, name| path.child(&name.to_string_lossy()))
     }
 
     /// How many directories above what it is for do not exist.
@@ -69,6 +77,34 @@ impl Root {
     }
 
     pub(super) fn walk(&self, path: &VPath, last: Last) -> Result<Place, FsError> {
+        let mut made = Vec::new();
+        match self.walk_making(path, last, &mut made) {
+            Ok(place) => Ok(Place { made, ..place }),
+            Err(error) => {
+                made.iter().rev().for_each(|names| self.unmake(names));
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes the directories that were made on the way to a place, as nothing came of it. One that somebody else has
+    /// put something into stays.
+    pub(super) fn leave(&self, place: &Place) {
+        place.made.iter().rev().for_each(|names| self.unmake(names));
+    }
+
+    /// Removes a directory if it is empty, found from the root without following links.
+    fn unmake(&self, names: &[OsString]) {
+        let Some((name, above)) = names.split_last() else { return };
+        let open = |directory: OwnedFd, name: &OsString| openat(&directory, name, DIRECTORY, Mode::empty()).ok();
+        let Ok(root) = self.fd.try_clone() else { return };
+        if let Some(directory) = above.iter().try_fold(root, open) {
+            // What fails here leaves an empty directory behind.
+            let _ = unlinkat(&directory, name, AtFlags::REMOVEDIR);
+        }
+    }
+
+    fn walk_making(&self, path: &VPath, last: Last, made: &mut Vec<Vec<OsString>>) -> Result<Place, FsError> {
         let outside = || FsError::Outside(path.clone());
         // What is still to be walked, the next name last.
         let mut todo: Vec<OsString> = path.components().rev().map(OsString::from).collect();
@@ -88,14 +124,22 @@ impl Root {
             let is_last = todo.is_empty();
             let file_type = match statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => FileType::from_raw_mode(stat.st_mode),
-                Err(Errno::NOENT) if is_last => return Ok(Place { directory, name: Some(name), above, missing: todo }),
+                Err(Errno::NOENT) if is_last => {
+                    return Ok(Place { directory, name: Some(name), above, missing: todo, made: Vec::new() });
+                }
                 Err(Errno::NOENT) if last == Last::Create => {
-                    allow(Errno::EXIST, mkdirat(&directory, &name, Mode::from_raw_mode(0o777))).at(path)?;
+                    if !self.may_make(&name) {
+                        return Err(FsError::Protected(path.clone()));
+                    }
+                    match mkdirat(&directory, &name, Mode::from_raw_mode(0o777)) {
+                        Ok(()) => made.push(above.iter().chain([&name]).cloned().collect()),
+                        result => allow(Errno::EXIST, result).at(path)?,
+                    }
                     FileType::Directory
                 }
                 Err(Errno::NOENT) => {
                     todo.reverse();
-                    return Ok(Place { directory, name: Some(name), above, missing: todo });
+                    return Ok(Place { directory, name: Some(name), above, missing: todo, made: Vec::new() });
                 }
                 Err(errno) => return Err(failed(path, errno)),
             };
@@ -131,7 +175,9 @@ impl Root {
                     });
                     todo.extend(names);
                 }
-                _ if is_last => return Ok(Place { directory, name: Some(name), above, missing: Vec::new() }),
+                _ if is_last => {
+                    return Ok(Place { directory, name: Some(name), above, missing: Vec::new(), made: Vec::new() });
+                }
                 FileType::Directory => match openat(&directory, &name, DIRECTORY, Mode::empty()) {
                     Ok(next) => {
                         directory = next;
@@ -154,12 +200,14 @@ impl Root {
 
     /// A walk that ended without a last name: at the root, or at the target of a link that ends in `..`.
     fn ended_at_directory(&self, path: &VPath, directory: OwnedFd, mut above: Vec<OsString>) -> Result<Place, FsError> {
-        let Some(name) = above.pop() else { return Ok(Place { directory, name: None, above, missing: Vec::new() }) };
+        let Some(name) = above.pop() else {
+            return Ok(Place { directory, name: None, above, missing: Vec::new(), made: Vec::new() });
+        };
         let mut parent = self.reopen(path)?;
         for name in &above {
             parent = openat(&parent, name, DIRECTORY, Mode::empty()).at(path)?;
         }
-        Ok(Place { directory: parent, name: Some(name), above, missing: Vec::new() })
+        Ok(Place { directory: parent, name: Some(name), above, missing: Vec::new(), made: Vec::new() })
     }
 
     fn reopen(&self, path: &VPath) -> Result<OwnedFd, FsError> {

@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, Mode, fchmod, mkdirat, openat, symlinkat, unlinkat};
 use rustix::io::Errno;
 
 use super::open::{At, DIRECTORY, allow, failed};
-use super::record::{Recorder, Seen, look};
+use super::record::{ReadLimits, Recorder, Seen, look};
 use super::write::Target;
 use super::{LocalBackend, Root};
 use crate::undo::{
@@ -252,7 +252,7 @@ impl Root {
     fn on_disk(&self, path: &VPath, max_file: u64, store: Option<&Tx<'_>>) -> Result<OnDisk, FsError> {
         match self.above(path, false)? {
             Ok((directory, name)) => {
-                let seen = look(path, &directory, OsStr::new(&name), max_file)?;
+                let seen = look(path, &directory, OsStr::new(&name), ReadLimits::up_to(max_file))?;
                 store.map_or(Ok(()), |tx| tx.put(&seen.version, &seen.content))?;
                 Ok(OnDisk::At(seen.version))
             }
@@ -290,7 +290,8 @@ impl Root {
             Err(_) => return Err(changed()),
         };
         let name = OsStr::new(&name);
-        let Seen { version, host, .. } = look(path, &directory, name, 0)?;
+        let limits = ReadLimits { hash: recorder.database.options.max_file, content: 0 };
+        let Seen { version, host, .. } = look(path, &directory, name, limits)?;
         if !version.same(&change.now) {
             return Err(changed());
         }
@@ -322,7 +323,7 @@ impl Root {
                 let content = content
                     .flatten()
                     .ok_or_else(|| FsError::io(path, ErrorKind::NotFound, "its content is no longer kept"))?;
-                let target = Target { path, directory: &directory, name };
+                let target = Target { path, directory: &directory, name, modified: jiff::Timestamp::now() };
                 let based = if replaces { host } else { None };
                 self.replace(&target, &content, &WriteMode::Overwrite, Some(&based), Some(*mode)).map(drop)
             }

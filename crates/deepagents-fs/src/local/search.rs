@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use grep_searcher::Searcher;
 use rustix::fd::OwnedFd;
@@ -15,7 +16,7 @@ use super::Root;
 use super::open::{failed, stat_fd};
 use super::walk::{Base, Walked, read_gitignore, threads, walk};
 use crate::search::{
-    Collector, Control, GlobOutcome, GlobQuery, GrepFile, GrepOutcome, GrepQuery, Ignores, LineMatcher, Scope,
+    Collector, Control, GlobOutcome, GlobQuery, GrepLine, GrepOutcome, GrepQuery, Ignores, LineMatcher, Scope,
     Truncation,
 };
 use crate::{FsError, Kind, VPath, classify};
@@ -24,6 +25,8 @@ use crate::{FsError, Kind, VPath, classify};
 const WHOLE: usize = 1 << 20;
 /// Files that a thread takes at a time.
 const BATCH: usize = 64;
+/// Bytes of lines after which no more of these files are searched.
+const BATCH_BYTES: usize = 4 << 20;
 
 impl LocalBackend {
     pub(super) async fn find(&self, query: &GlobQuery) -> Result<GlobOutcome, FsError> {
@@ -81,8 +84,8 @@ fn find(root: &Root, query: &GlobQuery, control: &Control) -> Result<GlobOutcome
             return Ok(GlobOutcome { files: if named { vec![path] } else { Vec::new() }, ..GlobOutcome::default() });
         }
     };
-    let Walked { files, errors } = walk(&base, pattern, ignores(root, scope).as_ref(), control);
-    let mut out = GlobOutcome { errors, ..GlobOutcome::default() };
+    let Walked { files, errors, cut } = walk(&base, pattern, ignores(root, scope).as_ref(), control);
+    let mut out = GlobOutcome { errors, truncation: cut.then_some(Truncation::Limit), ..GlobOutcome::default() };
     for file in files {
         // A filter may take long.
         if scope.visible.is_some() && control.stopped() {
@@ -104,6 +107,9 @@ fn find(root: &Root, query: &GlobQuery, control: &Control) -> Result<GlobOutcome
     Ok(out)
 }
 
+/// How long a thread waits before it looks again whether it may go on.
+const LOOK: Duration = Duration::from_millis(20);
+
 fn search(root: &Root, query: &GrepQuery, control: &Control) -> Result<GrepOutcome, FsError> {
     let (matcher, pattern) = (&LineMatcher::new(query)?, &query.files()?);
     let mut collector = Collector::new(query.max_count);
@@ -121,28 +127,43 @@ fn search(root: &Root, query: &GrepQuery, control: &Control) -> Result<GrepOutco
             return Ok(collector.finish(control.late()));
         }
     };
-    let Walked { files, errors } = walk(&base, pattern, ignores(root, &query.scope).as_ref(), control);
+    let Walked { files, errors, cut } = walk(&base, pattern, ignores(root, &query.scope).as_ref(), control);
     let (batches, next) = (files.chunks(BATCH).collect::<Vec<_>>(), AtomicUsize::new(0));
-    let results = Mutex::new(collector);
+    let (results, added) = (Mutex::new(collector), Condvar::new());
+    let collected = || results.lock().unwrap_or_else(PoisonError::into_inner);
     let work = || {
         let mut worker = Worker { matcher, searcher: matcher.searcher(), buffer: Vec::new(), control };
         while !control.stopped() {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(batch) = batches.get(number) else { break };
-            let mut found = GrepOutcome::default();
+            // What is found ahead of an earlier batch has to be held until that is done.
+            let mut held = collected();
+            while held.is_crowded(number) && !control.stopped() {
+                held = added.wait_timeout(held, LOOK).map_or_else(|poisoned| poisoned.into_inner().0, |held| held.0);
+            }
+            drop(held);
+            let (mut found, mut weight) = (GrepOutcome::default(), 0);
             for file in *batch {
                 if control.stopped() {
+                    break;
+                }
+                if weight > BATCH_BYTES {
+                    found.truncation = Some(Truncation::Limit);
                     break;
                 }
                 let path = || base.vpath(file);
                 if query.scope.visible.is_some() && !query.scope.sees(&path()) {
                     continue;
                 }
+                let before = found.files.len();
                 worker.below(&base, file, path, &mut found);
+                weight +=
+                    found.files.iter().skip(before).flat_map(|file| &file.lines).map(GrepLine::weight).sum::<usize>();
             }
-            if results.lock().unwrap_or_else(PoisonError::into_inner).add(number, found) {
+            if collected().add(number, found) {
                 control.stop();
             }
+            added.notify_all();
         }
     };
     std::thread::scope(|scope| {
@@ -154,6 +175,7 @@ fn search(root: &Root, query: &GrepQuery, control: &Control) -> Result<GrepOutco
     let mut out = results.into_inner().unwrap_or_else(PoisonError::into_inner).finish(control.late());
     let found = std::mem::replace(&mut out.errors, errors);
     out.errors.extend(found);
+    out.truncation = out.truncation.or(cut.then_some(Truncation::Limit));
     Ok(out)
 }
 
@@ -190,15 +212,15 @@ impl Worker<'_> {
                 found.binary += 1;
                 return;
             }
-            Ok(true) => self.matcher.slice(&mut self.searcher, &self.buffer),
+            Ok(true) => self.matcher.slice(&mut self.searcher, &self.buffer, self.control),
             Ok(false) => {
                 let rest = StopRead { file, control: self.control };
                 self.matcher.stream(&mut self.searcher, &self.buffer, rest)
             }
         };
         match lines {
-            Ok(lines) if lines.is_empty() => {}
-            Ok(lines) => found.files.push(GrepFile { path: path(), lines }),
+            Ok(lines) if lines.lines.is_empty() && !lines.cut => {}
+            Ok(lines) => found.push(path(), lines),
             Err(error) => found.errors.push(FsError::from_io(&path(), &error)),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::num::NonZero;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use rustix::fd::{AsFd, OwnedFd};
@@ -11,7 +12,7 @@ use rustix::io::Errno;
 use super::open::{SAFE, failed};
 use crate::VPath;
 use crate::path::is_component;
-use crate::search::{Control, Ignores, Pattern, Progress, WalkErrors};
+use crate::search::{Control, Ignores, MOST_FILES, Pattern, Progress, WalkErrors};
 
 /// A directory that is being searched.
 #[derive(Debug)]
@@ -75,6 +76,8 @@ struct Queue {
 pub(super) struct Walked {
     pub(super) files: Vec<String>,
     pub(super) errors: WalkErrors,
+    /// Whether there are more, which would take too much memory.
+    pub(super) cut: bool,
 }
 
 /// Finds the files below a directory that match a pattern.
@@ -91,6 +94,8 @@ pub(super) fn walk(base: &Base, pattern: &Pattern, ignores: Option<&Ignores>, co
         control,
         queue: Mutex::new(Queue { todo: VecDeque::from([first]), busy: 0 }),
         ready: Condvar::new(),
+        found: AtomicUsize::new(0),
+        full: AtomicBool::new(false),
     };
     let mut out = Walked::default();
     std::thread::scope(|scope| {
@@ -103,6 +108,7 @@ pub(super) fn walk(base: &Base, pattern: &Pattern, ignores: Option<&Ignores>, co
             out.errors.extend(found.errors);
         }
     });
+    out.cut = walker.full.load(Ordering::Relaxed);
     out.files.sort_unstable();
     out
 }
@@ -114,6 +120,9 @@ struct Walker<'a> {
     control: &'a Control,
     queue: Mutex<Queue>,
     ready: Condvar,
+    /// Files so far, of all threads.
+    found: AtomicUsize,
+    full: AtomicBool,
 }
 
 impl Walker<'_> {
@@ -127,10 +136,15 @@ impl Walker<'_> {
         out
     }
 
+    /// Whether the time is over, or more was found than is held.
+    fn ended(&self) -> bool {
+        self.full.load(Ordering::Relaxed) || self.control.stopped()
+    }
+
     fn take(&self) -> Option<Visit> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if self.control.stopped() {
+            if self.ended() {
                 self.ready.notify_all();
                 return None;
             }
@@ -152,6 +166,9 @@ impl Walker<'_> {
         queue.busy -= 1;
         let more = below.len();
         queue.todo.extend(below.drain(..));
+        if queue.todo.len() > MOST_FILES {
+            self.full.store(true, Ordering::Relaxed);
+        }
         if more > 1 || queue.busy == 0 {
             self.ready.notify_all();
         } else if more == 1 {
@@ -184,11 +201,15 @@ impl Walker<'_> {
             path.push_str(name);
             path
         };
-        for entry in Dir::new(fd)? {
+        for (number, entry) in Dir::new(fd)?.enumerate() {
             let entry = entry?;
             let raw = entry.file_name();
             if matches!(raw.to_bytes(), b"." | b"..") {
                 continue;
+            }
+            // A directory may hold so much that the time is over before its end.
+            if number % 256 == 255 && self.ended() || below.len() > MOST_FILES {
+                break;
             }
             let Some(name) = raw.to_str().ok().filter(|name| is_component(name)) else { continue };
             let mut file_type = entry.file_type();
@@ -201,6 +222,10 @@ impl Walker<'_> {
             match file_type {
                 FileType::RegularFile if self.pattern.ends(&visit.progress, name) && !hidden(false) => {
                     out.files.push(join(name));
+                    if self.found.fetch_add(1, Ordering::Relaxed) >= MOST_FILES {
+                        self.full.store(true, Ordering::Relaxed);
+                        break;
+                    }
                 }
                 FileType::Directory => {
                     let progress = self.pattern.enter(&visit.progress, name);

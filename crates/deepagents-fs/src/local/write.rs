@@ -1,20 +1,22 @@
 //! Replacing files as a whole.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write;
 use std::sync::PoisonError;
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{
-    Access, AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, accessat, fchmod, fchown, fstat,
-    futimens, linkat, openat, renameat, statat, unlinkat,
+    Access, AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, accessat, fchmod, fchown, fstat, futimens,
+    statat,
 };
 use rustix::io::Errno;
 
 use super::Root;
-use super::open::{At, SAFE, failed, to_stat, version_of};
+use super::lock::DirectoryLock;
+use super::open::{At, failed, to_stat, version_of};
 use super::resolve::Last;
+use super::temporary::Temporary;
 use crate::{FsError, VPath, Version, WriteMode};
 
 /// What a change is based on: the version of the file that was recorded, none where there was no file.
@@ -25,10 +27,17 @@ impl Root {
         if path.is_root() {
             return Err(FsError::IsDirectory(path.clone()));
         }
+        self.check_named(path)?;
         let place = self.locate(path, Last::Create)?;
-        let Some(name) = place.name.as_deref() else { return Err(FsError::IsDirectory(path.clone())) };
-        let target = Target { path, directory: &place.directory, name };
-        self.replace(&target, data, mode, None, None)
+        let written = self.check_place(path, &place).and_then(|()| {
+            let name = place.name.as_deref().ok_or_else(|| FsError::IsDirectory(path.clone()))?;
+            let target = Target { path, directory: &place.directory, name, modified: jiff::Timestamp::now() };
+            self.replace(&target, data, mode, None, None)
+        });
+        if written.is_err() {
+            self.leave(&place);
+        }
+        written
     }
 
     /// Puts a file in a place. `based` is the version that it must replace, `bits` are its permissions where it is new.
@@ -45,7 +54,9 @@ impl Root {
         let before = target.there()?;
         mode.check(path, before.as_ref().map(version_of).as_ref())?;
 
-        let temporary = Temporary::create(target)?;
+        let bits = before.as_ref().map(|before| before.st_mode & 0o7777).or(bits);
+        // What replaces a file may hold its text: nobody else reads it before it has that file's mode.
+        let temporary = Temporary::create(target, Mode::from_raw_mode(if bits.is_some() { 0o600 } else { 0o644 }))?;
         (&temporary.file).write_all(data).at(path)?;
         // Bits that lend the owner's rights to whoever runs the file go only with that owner.
         let mut lent = false;
@@ -56,11 +67,10 @@ impl Root {
             lent = (mine.st_uid, mine.st_gid) == (before.st_uid, before.st_gid)
                 || fchown(&temporary.file, Some(owner.0), Some(owner.1)).is_ok();
         }
-        let bits = before.as_ref().map(|before| before.st_mode & 0o7777).or(bits);
         if let Some(bits) = bits.map(|bits| if lent { bits } else { bits & 0o777 }) {
             fchmod(&temporary.file, Mode::from_raw_mode(bits)).at(path)?;
         }
-        stamp(&temporary.file).at(path)?;
+        stamp(&temporary.file, target.modified).at(path)?;
         if self.options.sync {
             temporary.file.sync_all().at(path)?;
         }
@@ -80,27 +90,19 @@ impl Root {
         based: Option<&Based>,
     ) -> Result<Version, FsError> {
         let _commit = self.commit.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = DirectoryLock::take(target.path, target.directory)?;
         let there = target.there()?;
-        let there = there.as_ref().map(version_of);
-        mode.check(target.path, there.as_ref())?;
-        if based.is_some_and(|based| *based != there) {
+        let version = there.as_ref().map(version_of);
+        mode.check(target.path, version.as_ref())?;
+        if based.is_some_and(|based| *based != version) {
             return Err(FsError::Changed(target.path.clone()));
         }
-        let rename = || renameat(target.directory, &temporary.name, target.directory, target.name);
-        let placed = match mode {
-            // A link is refused when the name is taken, also by another process.
-            WriteMode::Create => {
-                match linkat(target.directory, &temporary.name, target.directory, target.name, AtFlags::empty()) {
-                    Ok(()) => unlinkat(target.directory, &temporary.name, AtFlags::empty()),
-                    // A file system without hard links.
-                    Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => rename(),
-                    taken => taken,
-                }
-            }
-            _ => rename(),
-        };
-        placed.at(target.path)?;
-        temporary.pending = false;
+        let conditional = based.is_some() || *mode != WriteMode::Overwrite;
+        match &there {
+            Some(there) if conditional => temporary.exchange(target, there)?,
+            None if conditional => temporary.link(target.path, target.name)?,
+            _ => temporary.rename(target.path, target.name)?,
+        }
         Ok(version_of(&fstat(&temporary.file).at(target.path)?))
     }
 }
@@ -110,6 +112,8 @@ pub(super) struct Target<'a> {
     pub(super) path: &'a VPath,
     pub(super) directory: &'a OwnedFd,
     pub(super) name: &'a OsStr,
+    /// The time of change that the file gets.
+    pub(super) modified: jiff::Timestamp,
 }
 
 impl Target<'_> {
@@ -130,42 +134,9 @@ impl Target<'_> {
     }
 }
 
-/// A file that is deleted again unless it is put in place.
-struct Temporary<'a> {
-    directory: &'a OwnedFd,
-    name: OsString,
-    file: File,
-    pending: bool,
-}
-
-impl<'a> Temporary<'a> {
-    fn create(target: &Target<'a>) -> Result<Self, FsError> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | SAFE;
-        loop {
-            let name = OsString::from(format!(".tmp-{:016x}", fastrand::u64(..)));
-            match openat(target.directory, &name, flags, Mode::from_raw_mode(0o644)) {
-                Ok(file) => {
-                    return Ok(Self { directory: target.directory, name, file: file.into(), pending: true });
-                }
-                Err(Errno::EXIST) => {}
-                Err(errno) => return Err(failed(target.path, errno)),
-            }
-        }
-    }
-}
-
-impl Drop for Temporary<'_> {
-    fn drop(&mut self) {
-        if self.pending {
-            let _ = unlinkat(self.directory, &self.name, AtFlags::empty());
-        }
-    }
-}
-
-/// Sets the time of the last change to now, to the nanosecond: the kernel's own stamps may be milliseconds apart, and
-/// two versions within one would look the same when an inode is used again.
-fn stamp(file: &File) -> Result<(), Errno> {
-    let now = jiff::Timestamp::now();
+/// Sets the time of the last change, to the nanosecond: the kernel's own stamps may be milliseconds apart, and two
+/// versions within one would look the same when an inode is used again.
+fn stamp(file: &File, now: jiff::Timestamp) -> Result<(), Errno> {
     let modified = Timespec { tv_sec: now.as_second(), tv_nsec: now.subsec_nanosecond().into() };
     let keep = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
     futimens(file, &Timestamps { last_access: keep, last_modification: modified })

@@ -29,7 +29,8 @@ impl OnAsk {
 
 /// Rules around a backend. Whatever goes through it is bound by them: tools, memory, skills, stored results.
 ///
-/// A path that leads through symbolic links must be allowed both as written and where it leads. Denied files are left
+/// A path that leads through symbolic links must be allowed both as written and where it leads, and so must a tree that
+/// is listed, searched or deleted; what a person must be asked about and only the place says so is refused. Denied files are left
 /// out of listings and searches and take nothing from their limits. Deleting a directory needs that nothing below may
 /// be denied. Two hard links to one file are two paths: rules cannot see that they are the same. Rules tell upper from
 /// lower case, also where the disk does not.
@@ -103,9 +104,25 @@ impl PermissionedBackend {
         if hidden { Err(denied(operation, path, decision.pattern)) } else { Ok(()) }
     }
 
+    /// The same for an operation on all below: a link to a directory above leads to a tree that the path as written
+    /// says nothing of.
+    fn tree_was_asked(&self, operation: Operation, path: &VPath, real: &VPath) -> Result<(), FsError> {
+        let decision = self.rules.decide_tree(operation, real);
+        let hidden =
+            decision.mode == AccessMode::Ask && self.rules.decide_tree(operation, path).mode != AccessMode::Ask;
+        if hidden { Err(denied(operation, path, decision.pattern)) } else { Ok(()) }
+    }
+
+    /// Checks a directory that is looked into as written and where it leads; gives the latter.
+    async fn check_tree(&self, state: &State, path: &VPath) -> Result<VPath, FsError> {
+        let real = self.check(state, Operation::Read, path).await?;
+        self.tree_was_asked(Operation::Read, path, &real)?;
+        Ok(real)
+    }
+
     /// A scope in which what may not be read is not seen.
     async fn scope(&self, state: &State, scope: &Scope) -> Result<Scope, FsError> {
-        let real = self.check(state, Operation::Read, &scope.path).await?;
+        let real = self.check_tree(state, &scope.path).await?;
         Ok(self.seen_from(scope, real))
     }
 
@@ -151,6 +168,7 @@ impl PermissionedBackend {
         if link || self.inner.stat(state, path).await?.kind != Kind::Directory {
             return Ok(());
         }
+        self.tree_was_asked(Operation::Write, path, &place)?;
         for tree in [path, &place] {
             let decision = self.rules.decide_tree(Operation::Write, tree);
             if self.on_ask.refuses(decision.mode) {
@@ -166,7 +184,7 @@ fn denied(operation: Operation, path: &VPath, rule: Option<&str>) -> FsError {
 }
 
 impl Backend for PermissionedBackend {
-    forward!([.inner]; lock, capabilities, shell_visible, channels);
+    forward!([.inner]; lock, capabilities, change_access, shell_visible, channels);
 
     fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Stat> {
         self.allowed(Operation::Read, state, path, move |inner| inner.stat(state, path))
@@ -186,7 +204,7 @@ impl Backend for PermissionedBackend {
 
     fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Listing> {
         Box::pin(async move {
-            let real = self.check(state, Operation::Read, path).await?;
+            let real = self.check_tree(state, path).await?;
             let mut listing = self.inner.list(state, path).await?;
             let mut seen = Vec::with_capacity(listing.entries.len());
             for entry in listing.entries {

@@ -6,10 +6,12 @@
 //! backend.
 
 mod guarded;
+mod protected;
 
 use serde::{Deserialize, Serialize};
 
 pub use guarded::{OnAsk, PermissionedBackend};
+pub use protected::{Place, ProtectedPlace, ProtectedPlaces};
 
 use crate::VPath;
 use crate::search::{Pattern, PatternMatch};
@@ -77,12 +79,25 @@ impl Rule {
 
 /// Why a rule cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the pattern `{pattern}` of a permission rule cannot be used: {reason}")]
-pub struct RuleError {
-    /// The pattern.
-    pub pattern: String,
-    /// Why.
-    pub reason: String,
+#[non_exhaustive]
+pub enum RuleError {
+    /// One of its patterns.
+    #[error("the pattern `{pattern}` of a permission rule cannot be used: {reason}")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// Why.
+        reason: String,
+    },
+    /// It names no paths, so that it would say nothing.
+    #[error("a permission rule names no paths; give it some or leave it out")]
+    NoPaths,
+    /// It names no operations, so that it would say nothing.
+    #[error("a permission rule about {} names no operations; give it `read`, `write` or both, or leave it out", paths.join(", "))]
+    NoOperations {
+        /// The patterns of its paths.
+        paths: Vec<String>,
+    },
 }
 
 /// What the rules say about a path.
@@ -127,7 +142,9 @@ impl Permissions {
     /// Compiles rules.
     ///
     /// # Errors
-    /// When a pattern does not begin with a slash, has a `..` component, or stands for too many patterns.
+    /// When a rule could say nothing: it has no paths or no operations, or a pattern that no path can match, which
+    /// includes those in braces one by one. When a pattern does not begin with a slash, has a `..` component, or is too
+    /// large.
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Result<Self, RuleError> {
         let rules = rules.into_iter().map(Compiled::new).collect::<Result<_, _>>()?;
         Ok(Self { rules })
@@ -188,8 +205,14 @@ impl Permissions {
 
 impl Compiled {
     fn new(rule: Rule) -> Result<Self, RuleError> {
+        if rule.paths.is_empty() {
+            return Err(RuleError::NoPaths);
+        }
+        if rule.operations.is_empty() {
+            return Err(RuleError::NoOperations { paths: rule.paths });
+        }
         let compile = |pattern: String| {
-            let refused = |reason: String| RuleError { pattern: pattern.clone(), reason };
+            let refused = |reason: String| RuleError::Pattern { pattern: pattern.clone(), reason };
             if !pattern.starts_with('/') {
                 return Err(refused("it must begin with a slash".to_owned()));
             }

@@ -3,8 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-/// How often it is looked at.
-pub(crate) const LOOK: Duration = Duration::from_millis(100);
+/// How often it is looked at, at least and at most.
+const LOOK: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
+
+/// Bytes and files that commands take in a millisecond, at most: so much as fits through memory.
+const BYTES_A_MILLISECOND: u64 = 16 << 20;
+const FILES_A_MILLISECOND: u64 = 1_000;
 
 /// Files and directories that stay possible.
 const FILES: u64 = 10_000;
@@ -31,6 +35,17 @@ impl<'a> Spare<'a> {
             Some(Floor { at, bytes: bytes.min(free / 2), files: FILES.min(possible / 2) })
         };
         Self { floors: directories.into_iter().filter_map(floor).collect() }
+    }
+
+    /// When to look again: before what is left above the floor can be used up.
+    pub(crate) fn next_look(&self) -> Duration {
+        let left = |floor: &Floor<'_>| {
+            let (bytes, files) = free(floor.at)?;
+            let bytes = bytes.saturating_sub(floor.bytes) / BYTES_A_MILLISECOND;
+            Some(bytes.min(files.saturating_sub(floor.files) / FILES_A_MILLISECOND))
+        };
+        let [least, most] = LOOK;
+        self.floors.iter().filter_map(left).min().map_or(most, Duration::from_millis).clamp(least, most)
     }
 
     /// Whether there is less.

@@ -7,9 +7,12 @@ use std::time::Duration;
 use super::disk_guard::Spare;
 use super::hosts::{Host, HostPattern};
 use super::policy::{Git, Network};
-use super::protocol::{Guard, GuardedPath, InnerPlan, Message, NetworkAccess, OUTER, OuterPlan, framed};
+use super::protocol::{
+    Guard, GuardedName, GuardedPath, Identity, InnerPlan, Message, NetworkAccess, OUTER, OuterPlan, framed,
+};
 use super::{Sandbox, SandboxPolicy, SandboxReport};
 use crate::VPath;
+use crate::permissions::{AccessMode, Place, ProtectedPlace};
 use crate::shell::supervise::{Helper, Job};
 use crate::shell::{Exit, ShellError};
 
@@ -19,6 +22,8 @@ pub(crate) const HOME: &str = "/tmp/home";
 /// A command and where it runs.
 pub(crate) struct Task<'a> {
     pub(crate) root: Option<&'a Path>,
+    /// What the root and the writable directories of the policy were.
+    pub(crate) identities: &'a [Identity],
     pub(crate) cwd: &'a Path,
     pub(crate) program: &'a Path,
     pub(crate) text: &'a str,
@@ -46,7 +51,9 @@ impl Sandbox {
             network: network.clone(),
             read_only: policy.read_only.clone(),
             writable: policy.writable.clone(),
+            identities: task.identities.to_vec(),
             guarded: guarded(policy),
+            named: named(policy),
             limits: policy.limits,
             least: policy.least(),
             program: task.program.to_owned(),
@@ -70,21 +77,40 @@ fn direct(hosts: &[HostPattern]) -> Vec<String> {
 }
 
 fn guarded(policy: &SandboxPolicy) -> Vec<GuardedPath> {
-    let git: &[(&str, Guard)] = match policy.git {
-        Git::ReadOnly => &[(".git", Guard::Protect)],
-        Git::Commits => &[
-            (".git", Guard::ProtectFile),
-            (".git/hooks", Guard::ProtectMade),
-            (".git/config", Guard::Protect),
-            (".git/config.worktree", Guard::Protect),
-            (".git/modules", Guard::Protect),
-        ],
-        Git::Writable => &[],
-    };
-    let git = git.iter().map(|(path, guard)| GuardedPath { path: PathBuf::from(path), guard: *guard });
     let of = |guard| move |path: &VPath| GuardedPath { path: PathBuf::from(path.relative()), guard };
-    let protected = policy.protected.iter().map(of(Guard::Protect));
-    git.chain(protected).chain(policy.hidden.iter().map(of(Guard::Hide))).collect()
+    let places = policy.protected_places.iter().filter(|place| place.mode != AccessMode::Allow);
+    let places = places.filter_map(|place| match &place.place {
+        Place::At(path) => Some(path),
+        Place::Named(_) => None,
+    });
+    places.chain(&policy.protected).map(of(Guard::Protect)).chain(policy.hidden.iter().map(of(Guard::Hide))).collect()
+}
+
+fn named(policy: &SandboxPolicy) -> Vec<GuardedName> {
+    let whole: &[(&str, Guard)] = &[("", Guard::Protect)];
+    let without_programs: &[(&str, Guard)] = &[
+        ("", Guard::ProtectFile),
+        ("hooks", Guard::ProtectMade),
+        ("config", Guard::Protect),
+        ("config.worktree", Guard::Protect),
+        ("modules", Guard::Protect),
+    ];
+    let parts = |name: &str| match policy.git {
+        Git::Commits if name == ".git" => without_programs,
+        Git::Writable if name == ".git" => &[],
+        _ => whole,
+    };
+    let places = policy.protected_places.iter().filter(|place| place.mode != AccessMode::Allow);
+    let guarded = |place: &ProtectedPlace| match &place.place {
+        Place::Named(name) => {
+            let name = name.to_ascii_lowercase();
+            let parts =
+                parts(&name).iter().map(|(path, guard)| GuardedPath { path: PathBuf::from(path), guard: *guard });
+            Some(GuardedName { parts: parts.collect(), name })
+        }
+        Place::At(_) => None,
+    };
+    places.filter_map(guarded).filter(|named| !named.parts.is_empty()).collect()
 }
 
 /// All that the helper said.
@@ -121,7 +147,7 @@ pub(crate) fn try_out(sandbox: &Sandbox) -> SandboxReport {
         return SandboxReport::none(reason);
     }
     let root = Path::new("/");
-    let task = Task { root: None, cwd: root, program: Path::new("/bin/sh"), text: "true" };
+    let task = Task { root: None, identities: &[], cwd: root, program: Path::new("/bin/sh"), text: "true" };
     let timeout = Duration::from_secs(10);
     let policy = SandboxPolicy { network: Network::AllowList(Vec::new()), ..Default::default() };
     let done = sandbox

@@ -8,6 +8,8 @@
 //! allowed: as a list of hosts, reached through a proxy of the program, or whole. [`SandboxPolicy`] says what is allowed,
 //! [`Sandbox::probe`] what this machine can do.
 //!
+//! Repositories in the workspace, and what steers the agent, can be read and not changed.
+//!
 //! What it does not do: it does not hide anything that is *in* the workspace, so do not give it a home directory, and a
 //! socket there can be connected to; it does not bound the total of memory used, only what one process takes, and of the
 //! disk it keeps some space free and no more; and the kernel is shared, so a hole in the kernel is a hole in the sandbox. On other systems there
@@ -38,7 +40,7 @@ mod hosts;
 pub(crate) mod launch;
 mod policy;
 #[cfg(unix)]
-mod protocol;
+pub(crate) mod protocol;
 #[cfg(unix)]
 mod proxy;
 mod report;

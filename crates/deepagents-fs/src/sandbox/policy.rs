@@ -6,12 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{HostPattern, HostPatternError, Level};
 use crate::VPath;
+use crate::permissions::ProtectedPlaces;
 
 /// Directories that hold the system, read-only in a sandbox. Links among them stay links.
 pub(crate) const SYSTEM: [&str; 9] =
     ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"];
 
-/// What commands may do. The default: the workspace is writable except `.git`, the system is readable, no network.
+/// What commands may do. The default: the workspace is writable except repositories and what steers the agent, the system
+/// is readable, no network.
 ///
 /// ```
 /// use deepagents_fs::VPath;
@@ -30,10 +32,15 @@ pub(crate) const SYSTEM: [&str; 9] =
 pub struct SandboxPolicy {
     /// Which network there is.
     pub network: Network,
-    /// What may be changed in the repository at the root.
+    /// What commands only read, at the root and at any depth; see [`ProtectedPlaces`] for what that is by default. Places
+    /// that a person would be asked about are among them, as a command cannot ask. It holds for what exists when a command
+    /// starts: what a command makes is protected from the next one.
+    pub protected_places: ProtectedPlaces,
+    /// What may be changed in repositories, where `.git` is one of the protected places.
     pub git: Git,
     /// Files and directories of the workspace that are read-only. They cannot be moved away either. It holds for what
-    /// exists when a command starts; where a symbolic link is on the way, commands are refused.
+    /// exists when a command starts. Where a symbolic link is on the way it holds for what that leads to, if it is in the
+    /// workspace; the link itself can be replaced.
     pub protected: Vec<VPath>,
     /// Files and directories of the workspace that are unreadable. As with `protected`, it is for what exists.
     pub hidden: Vec<VPath>,
@@ -88,8 +95,9 @@ impl Network {
     }
 }
 
-/// What a command may change in the repository at the root of the workspace. One that is not there yet, or lies deeper, is
-/// like other files: before you run git in a repository that a command has made, look at its hooks and configuration.
+/// What a command may change in the repositories of the workspace, at its root and deeper. Where `.git` is a link or a file
+/// that names another directory, that directory counts as well if it is in the workspace; the link itself can be replaced.
+/// Before you run git in a repository that a command has just made, look at its hooks and configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Git {
@@ -121,7 +129,7 @@ pub struct Limits {
     /// Bytes of the private `/tmp`, which lies in memory.
     pub scratch: u64,
     /// Bytes that stay free on the disks of the workspace and of other writable directories: a command that leaves fewer
-    /// is ended. Where there are fewer than twice as many to begin with, half of them stay.
+    /// is ended. Space cannot be taken at one stroke (`fallocate`). Where there are fewer than twice as many to begin with, half of them stay.
     pub spare: u64,
 }
 

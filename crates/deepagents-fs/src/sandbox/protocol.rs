@@ -3,7 +3,7 @@
 //! The program sends two plans, one for each stage of the helper, each behind its length; the helper answers with
 //! messages, one a line. The socket closing means that the command is not wanted any more.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -40,8 +40,12 @@ pub(crate) struct InnerPlan {
     pub(crate) network: NetworkAccess,
     pub(crate) read_only: Vec<PathBuf>,
     pub(crate) writable: Vec<PathBuf>,
+    /// The root and the writable directories as they were when the shell was opened.
+    pub(crate) identities: Vec<Identity>,
     /// Paths below the root.
     pub(crate) guarded: Vec<GuardedPath>,
+    /// What has these names at any depth.
+    pub(crate) named: Vec<GuardedName>,
     pub(crate) limits: Limits,
     pub(crate) least: Level,
     pub(crate) program: PathBuf,
@@ -49,8 +53,34 @@ pub(crate) struct InnerPlan {
     pub(crate) env: Vec<(String, String)>,
 }
 
-/// A path of the workspace that is not as writable as the rest.
+/// Which directory a path led to: somebody may have put another one, or a link, in its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    pub(crate) path: PathBuf,
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+}
+
+impl Identity {
+    /// What a path leads to now.
+    pub(crate) fn look(path: &Path) -> std::io::Result<Self> {
+        use std::os::unix::fs::MetadataExt;
+        let found = path.symlink_metadata()?;
+        Ok(Self { path: path.to_owned(), device: found.dev(), inode: found.ino() })
+    }
+}
+
+/// What is not as writable as the rest, wherever it is.
 #[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct GuardedName {
+    /// In small letters.
+    pub(crate) name: String,
+    /// Itself, which is the empty path, or parts of it.
+    pub(crate) parts: Vec<GuardedPath>,
+}
+
+/// A path of the workspace that is not as writable as the rest.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct GuardedPath {
     pub(crate) path: PathBuf,
     pub(crate) guard: Guard,

@@ -1,58 +1,136 @@
 //! `{a,b}` and `{1..3}` in globs.
+//!
+//! The text is read once into a tree, and what the tree stands for is counted before it is written out, so a short
+//! pattern cannot cost much.
 
 use std::ops::RangeInclusive;
 
 /// A pattern stands for at most so many.
 const MOST: usize = 1000;
+/// Bytes of all that a pattern stands for.
+const MOST_BYTES: usize = 256 << 10;
+/// Groups within groups.
+const DEPTH: usize = 32;
 
-/// All that a pattern with braces stands for; none if that is too many. Braces without a comma or range stay.
+/// A part of a pattern.
+enum Part<'a> {
+    Text(&'a str),
+    Choice(Vec<Vec<Part<'a>>>),
+    /// Texts of a range.
+    Range(Vec<String>),
+}
+
+/// All that a pattern with braces stands for; none if that is too much. Braces without a comma or range stay.
 pub(super) fn expand(pattern: &str) -> Option<Vec<String>> {
-    let mut done = Vec::new();
-    let mut todo = vec![(String::new(), pattern.to_owned())];
-    while let Some((before, rest)) = todo.pop() {
-        match split(&rest) {
-            None => done.push(before + &rest),
-            // A choice may hold braces itself, so it is looked through again.
-            Some((head, choices, tail)) => todo
-                .extend(choices.into_iter().rev().map(|choice| (format!("{before}{head}"), format!("{choice}{tail}")))),
-        }
-        if todo.len() + done.len() > MOST {
+    let parts = Reader::new(pattern).parts(0, pattern.len(), 0)?;
+    let mut bytes = 0;
+    expand_parts(&parts, &mut bytes)
+}
+
+/// The texts that parts stand for one after the other. `bytes` counts all that was written.
+fn expand_parts(parts: &[Part<'_>], bytes: &mut usize) -> Option<Vec<String>> {
+    let mut out = vec![String::new()];
+    for part in parts {
+        let choices = match part {
+            Part::Text(text) => vec![(*text).to_owned()],
+            Part::Range(texts) => texts.clone(),
+            Part::Choice(choices) => {
+                let mut all = Vec::new();
+                for choice in choices {
+                    all.extend(expand_parts(choice, bytes)?);
+                    if all.len() > MOST {
+                        return None;
+                    }
+                }
+                all
+            }
+        };
+        if out.len().saturating_mul(choices.len()) > MOST {
             return None;
         }
-    }
-    Some(done)
-}
-
-/// The text before the first group, its choices, and the text behind it.
-fn split(text: &str) -> Option<(&str, Vec<String>, &str)> {
-    special(text).filter(|(_, c)| *c == '{').find_map(|(open, _)| {
-        let (choices, tail) = group(text.get(open + 1..)?)?;
-        Some((text.get(..open)?, choices, tail))
-    })
-}
-
-/// The choices of a group from behind its brace, and the text behind it.
-fn group(text: &str) -> Option<(Vec<String>, &str)> {
-    let (mut depth, mut start, mut choices) = (0_usize, 0, Vec::new());
-    for (at, c) in special(text) {
-        match c {
-            '{' => depth += 1,
-            '}' if depth > 0 => depth -= 1,
-            ',' | '}' if depth == 0 => {
-                let (choice, rest) = (text.get(start..at)?, text.get(at + 1..)?);
-                if c == '}' && choices.is_empty() {
-                    return Some((range(choice)?, rest));
-                }
-                choices.push(choice.to_owned());
-                if c == '}' {
-                    return Some((choices, rest));
-                }
-                start = at + 1;
-            }
-            _ => {}
+        let joined = |before: &String| choices.iter().map(|choice| before.len() + choice.len()).sum::<usize>();
+        *bytes += out.iter().map(joined).sum::<usize>();
+        if *bytes > MOST_BYTES.saturating_mul(4) || out.iter().map(joined).sum::<usize>() > MOST_BYTES {
+            return None;
         }
+        out = out.iter().flat_map(|before| choices.iter().map(move |choice| format!("{before}{choice}"))).collect();
     }
-    None
+    Some(out)
+}
+
+/// A pattern with its braces matched.
+struct Reader<'a> {
+    text: &'a str,
+    /// For each brace that is closed, where; by where it is opened.
+    closed: std::collections::HashMap<usize, usize>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(text: &'a str) -> Self {
+        let (mut open, mut closed) = (Vec::new(), std::collections::HashMap::new());
+        for (at, c) in special(text) {
+            match c {
+                '{' => open.push(at),
+                '}' => {
+                    if let Some(from) = open.pop() {
+                        closed.insert(from, at);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Self { text, closed }
+    }
+
+    fn slice(&self, from: usize, to: usize) -> &'a str {
+        self.text.get(from..to).unwrap_or_default()
+    }
+
+    /// The parts of a piece of the text; none where groups lie too deep in each other.
+    fn parts(&self, from: usize, to: usize, depth: usize) -> Option<Vec<Part<'a>>> {
+        if depth > DEPTH {
+            return None;
+        }
+        let (mut parts, mut start) = (Vec::new(), from);
+        for (at, c) in special(self.slice(from, to)) {
+            let at = from + at;
+            // What lies in a group that was taken is behind us.
+            if at < start || c != '{' {
+                continue;
+            }
+            let Some(close) = self.closed.get(&at).copied().filter(|close| *close < to) else { continue };
+            let Some(group) = self.group(at + 1, close, depth)? else { continue };
+            parts.push(Part::Text(self.slice(start, at)));
+            parts.push(group);
+            start = close + 1;
+        }
+        parts.push(Part::Text(self.slice(start, to)));
+        Some(parts)
+    }
+
+    /// What is in a pair of braces, if that is choices or a range.
+    fn group(&self, from: usize, to: usize, depth: usize) -> Option<Option<Part<'a>>> {
+        let (mut start, mut inside, mut choices) = (from, from, Vec::new());
+        for (at, c) in special(self.slice(from, to)) {
+            let at = from + at;
+            if at < inside {
+                continue;
+            }
+            match c {
+                '{' => inside = self.closed.get(&at).map_or(inside, |close| close + 1),
+                ',' => {
+                    choices.push(self.parts(start, at, depth + 1)?);
+                    start = at + 1;
+                }
+                _ => {}
+            }
+        }
+        if choices.is_empty() {
+            return Some(range(self.slice(from, to)).map(Part::Range));
+        }
+        choices.push(self.parts(start, to, depth + 1)?);
+        Some(Some(Part::Choice(choices)))
+    }
 }
 
 /// The characters of a text that no backslash stands before, and where they are.

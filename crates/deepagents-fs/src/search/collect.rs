@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{GrepFile, GrepOutcome, Truncation};
+use super::{Found, GrepFile, GrepLine, GrepOutcome, Truncation};
+use crate::VPath;
 
 /// Says when to stop: the time is over, enough was found, or nobody waits any more.
 #[derive(Clone, Debug)]
@@ -29,6 +30,12 @@ impl Control {
     pub(crate) fn new(deadline: Option<Duration>) -> Self {
         let deadline = deadline.and_then(|time| Instant::now().checked_add(time));
         Self { stop: Arc::default(), late: Arc::default(), deadline }
+    }
+
+    /// One that stops by itself, no sooner than so much later from now.
+    pub(crate) fn with_grace(&self, grace: Duration) -> Self {
+        let least = Instant::now().checked_add(grace);
+        Self { stop: Arc::default(), late: Arc::default(), deadline: self.deadline.max(least) }
     }
 
     pub(crate) fn stop_on_drop(&self) -> StopOnDrop {
@@ -57,34 +64,62 @@ impl Control {
     }
 }
 
+/// Files that a walk finds before it ends, and that a listing has at most.
+pub(crate) const MOST_FILES: usize = 200_000;
+/// Bytes of lines that are held, of the results so far and of those that wait for earlier ones.
+const MOST_BYTES: usize = 16 << 20;
+
 /// Takes batches as they finish and keeps the results in order; says when those from the start are enough.
 #[derive(Debug)]
 pub(crate) struct Collector {
     max: usize,
     waiting: BTreeMap<usize, GrepOutcome>,
+    waiting_bytes: usize,
     next: usize,
     out: GrepOutcome,
+    bytes: usize,
 }
 
 impl Collector {
     pub(crate) fn new(max: Option<usize>) -> Self {
-        Self { max: max.unwrap_or(usize::MAX), waiting: BTreeMap::new(), next: 0, out: GrepOutcome::default() }
+        Self {
+            max: max.unwrap_or(usize::MAX),
+            waiting: BTreeMap::new(),
+            waiting_bytes: 0,
+            next: 0,
+            out: GrepOutcome::default(),
+            bytes: 0,
+        }
     }
 
     /// Adds a batch; true when no later batch can change the outcome.
     pub(crate) fn add(&mut self, batch: usize, found: GrepOutcome) -> bool {
+        self.waiting_bytes += found.weight();
         self.waiting.insert(batch, found);
         while let Some(found) = self.waiting.remove(&self.next) {
             self.next += 1;
+            self.waiting_bytes = self.waiting_bytes.saturating_sub(found.weight());
             self.take(found);
         }
-        self.out.matches > self.max
+        self.is_full()
+    }
+
+    /// Whether a batch should not be begun, as too much waits for an earlier one already.
+    #[cfg(unix)]
+    pub(crate) fn is_crowded(&self, batch: usize) -> bool {
+        batch != self.next && self.waiting_bytes > MOST_BYTES
+    }
+
+    fn is_full(&self) -> bool {
+        self.out.matches > self.max || self.bytes > MOST_BYTES
     }
 
     fn take(&mut self, found: GrepOutcome) {
-        if self.out.matches > self.max {
+        if self.is_full() {
             return;
         }
+        self.bytes += found.weight();
+        self.out.truncation = self.out.truncation.or(found.truncation);
         self.out.matches += found.files.iter().map(count).sum::<usize>();
         self.out.files.extend(found.files);
         self.out.errors.extend(found.errors);
@@ -100,10 +135,29 @@ impl Collector {
         if out.matches > self.max {
             trim(&mut out, self.max);
             out.truncation = Some(Truncation::Limit);
+        } else if self.bytes > MOST_BYTES {
+            out.truncation = Some(Truncation::Limit);
         } else if late {
             out.truncation = Some(Truncation::Deadline);
         }
         out
+    }
+}
+
+impl GrepOutcome {
+    /// About how many bytes of memory the lines take.
+    pub(crate) fn weight(&self) -> usize {
+        self.files.iter().flat_map(|file| &file.lines).map(GrepLine::weight).sum()
+    }
+
+    /// Adds what was found in a file, if anything was.
+    pub(crate) fn push(&mut self, path: VPath, found: Found) {
+        if found.cut {
+            self.truncation = Some(Truncation::Limit);
+        }
+        if !found.lines.is_empty() {
+            self.files.push(GrepFile { path, lines: found.lines });
+        }
     }
 }
 

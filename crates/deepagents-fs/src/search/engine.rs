@@ -1,15 +1,16 @@
 //! Searching through any backend's listings and reads.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use deepagents_core::state::State;
 
 use super::{
-    Collector, Control, GlobOutcome, GlobQuery, GrepFile, GrepOutcome, GrepQuery, Ignores, LineMatcher, Pattern,
+    Collector, Control, GlobOutcome, GlobQuery, GrepOutcome, GrepQuery, Ignores, LineMatcher, MOST_FILES, Pattern,
     Progress, Scope, Truncation, WalkErrors, sibling_order,
 };
-use crate::{Backend, ByteRange, Entry, FsError, Kind, Stat, VPath, classify};
+use crate::{Backend, ByteRange, Entry, FileRead, FsError, Kind, Stat, VPath, classify};
 
 /// Finds files by listing directories. [`Backend::glob`] does this unless the backend knows a quicker way.
 ///
@@ -21,7 +22,7 @@ pub async fn glob<B: Backend + ?Sized>(backend: &B, state: &State, query: &GlobQ
     let mut walk = Walk::start(backend, state, &query.scope, &query.pattern, false).await?;
     let mut out = GlobOutcome::default();
     while let Some(file) = walk.next(&control).await {
-        if out.files.len() == most {
+        if out.files.len() == most.min(MOST_FILES) {
             out.truncation = Some(Truncation::Limit);
             break;
         }
@@ -37,6 +38,12 @@ pub async fn glob<B: Backend + ?Sized>(backend: &B, state: &State, query: &GlobQ
 /// Bytes of files that are searched in one go.
 const BATCH: usize = 1 << 20;
 
+/// How long what was read is searched after the time is over.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Bytes of the largest file that is searched; a backend that streams its files has a way of its own.
+const LARGEST: u64 = 16 << 20;
+
 /// Finds lines by listing directories and reading files. [`Backend::grep`] does this unless the backend knows a
 /// quicker way.
 ///
@@ -44,7 +51,14 @@ const BATCH: usize = 1 << 20;
 /// When a pattern or the path of the query cannot be used.
 pub async fn grep<B: Backend + ?Sized>(backend: &B, state: &State, query: &GrepQuery) -> Result<GrepOutcome, FsError> {
     let control = Control::new(query.scope.deadline);
-    let matcher = Arc::new(LineMatcher::new(query)?);
+    let _stop = control.stop_on_drop();
+    let (own, path) = (query.clone(), &query.scope.path);
+    // Text is compiled in no time.
+    let matcher = match query.regex {
+        true => blocking(path, move || LineMatcher::new(&own)).await??,
+        false => LineMatcher::new(query)?,
+    };
+    let matcher = Arc::new(matcher);
     let pattern = query.files()?;
     let mut walk = Walk::start(backend, state, &query.scope, &pattern, query.glob.is_none()).await?;
     let mut collector = Collector::new(query.max_count);
@@ -52,7 +66,7 @@ pub async fn grep<B: Backend + ?Sized>(backend: &B, state: &State, query: &GrepQ
         let (mut batch, mut size, mut found) = (Vec::new(), 0, GrepOutcome::default());
         while size < BATCH && batch.len() < 256 {
             let Some(path) = walk.next(&control).await else { break };
-            match backend.read(state, &path, ByteRange::ALL).await {
+            match read_whole(backend, state, &path).await {
                 Ok(file) if classify::is_binary(&file.bytes) => found.binary += 1,
                 Ok(file) => {
                     size += file.bytes.len();
@@ -62,7 +76,7 @@ pub async fn grep<B: Backend + ?Sized>(backend: &B, state: &State, query: &GrepQ
             }
         }
         let last = batch.is_empty();
-        let found = search(&matcher, batch, found, &query.scope.path).await?;
+        let found = search(&matcher, batch, found, &control, &query.scope.path).await?;
         if collector.add(number, found) || last {
             break;
         }
@@ -72,29 +86,44 @@ pub async fn grep<B: Backend + ?Sized>(backend: &B, state: &State, query: &GrepQ
     Ok(out)
 }
 
+/// A file that is small enough to be held.
+async fn read_whole<B: Backend + ?Sized>(backend: &B, state: &State, path: &VPath) -> Result<FileRead, FsError> {
+    let file = backend.read(state, path, ByteRange::first(LARGEST + 1)).await?;
+    if file.bytes.len() as u64 > LARGEST {
+        return Err(FsError::TooLarge { path: path.clone(), size: file.stat.size, limit: LARGEST });
+    }
+    Ok(file)
+}
+
+/// Does what takes the processor's time where it holds up nobody.
+async fn blocking<T: Send + 'static>(path: &VPath, work: impl FnOnce() -> T + Send + 'static) -> Result<T, FsError> {
+    let lost = |_| FsError::io(path, std::io::ErrorKind::Other, "the search did not finish");
+    tokio::task::spawn_blocking(work).await.map_err(lost)
+}
+
 async fn search(
     matcher: &Arc<LineMatcher>,
     batch: Vec<(VPath, Bytes)>,
     mut found: GrepOutcome,
+    control: &Control,
     root: &VPath,
 ) -> Result<GrepOutcome, FsError> {
     if batch.is_empty() {
         return Ok(found);
     }
-    let matcher = matcher.clone();
+    // What was read in time is searched, unless that takes long too.
+    let (matcher, control) = (matcher.clone(), control.with_grace(GRACE));
     let work = move || {
         let mut searcher = matcher.searcher();
         for (path, content) in batch {
-            match matcher.slice(&mut searcher, &content) {
-                Ok(lines) if lines.is_empty() => {}
-                Ok(lines) => found.files.push(GrepFile { path, lines }),
+            match matcher.slice(&mut searcher, &content, &control) {
+                Ok(lines) => found.push(path, lines),
                 Err(error) => found.errors.push(FsError::from_io(&path, &error)),
             }
         }
         found
     };
-    let lost = |_| FsError::io(root, std::io::ErrorKind::Other, "the search did not finish");
-    tokio::task::spawn_blocking(work).await.map_err(lost)
+    blocking(root, work).await
 }
 
 /// A walk through the files of a scope that match a pattern, in order of path.
@@ -147,7 +176,7 @@ impl<'a, B: Backend + ?Sized> Walk<'a, B> {
 
     async fn enter(&self, ignores: &Ignores, directory: &VPath) -> Ignores {
         let file = directory.child(".gitignore");
-        match self.backend.read(self.state, &file, ByteRange::ALL).await {
+        match self.backend.read(self.state, &file, ByteRange::first(1 << 20)).await {
             Ok(file) => ignores.enter(directory, &file.bytes),
             Err(_) => ignores.clone(),
         }

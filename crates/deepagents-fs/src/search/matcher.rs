@@ -7,7 +7,8 @@ use grep_matcher::{LineTerminator, Matcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 
-use super::{GrepLine, GrepQuery};
+use super::long_lines::{Cuts, LongLines};
+use super::{Control, GrepLine, GrepQuery};
 use crate::FsError;
 use crate::lines::BOM;
 
@@ -15,13 +16,28 @@ use crate::lines::BOM;
 const LONGEST: usize = 4096;
 /// What is shown before the first match of such a line.
 const LEAD: usize = 256;
-/// A line may take so much memory while a large file is streamed.
-const HEAP: usize = 64 << 20;
+/// Memory that one thread takes while a large file is streamed.
+const HEAP: usize = 8 << 20;
+/// Lines are cut into pieces of so many bytes while a large file is streamed; of fewer where lines around a match are to
+/// be held as well.
+const PIECE: usize = 1 << 20;
+const PIECE_AMONG_OTHERS: usize = 32 << 10;
+/// Lines around a match at most.
+const MOST_CONTEXT: usize = 200;
+/// Bytes of the lines of one file, after which there are no more of it.
+const MOST_OF_FILE: usize = 4 << 20;
+/// Bytes of a pattern.
+const LONGEST_PATTERN: usize = 16 << 10;
+/// Memory that a compiled pattern takes, and what each thread has beside it for going through it quicker.
+const COMPILED: usize = 4 << 20;
+/// Bytes that are searched between looks at the clock, where the pattern is one that may take its time.
+const STEP: usize = 16 << 10;
 
 /// A compiled grep pattern.
 #[derive(Clone, Debug)]
 pub(crate) struct LineMatcher {
     matcher: Arc<RegexMatcher>,
+    regex: bool,
     context: usize,
     /// At most so many matches are wanted of one file.
     most: Option<u64>,
@@ -33,11 +49,15 @@ impl LineMatcher {
         // What ends a line is not part of it, but people copy it along.
         let pattern = query.pattern.strip_suffix('\n').unwrap_or(&query.pattern);
         let pattern = pattern.strip_suffix('\r').filter(|_| query.pattern.ends_with('\n')).unwrap_or(pattern);
+        if pattern.len() > LONGEST_PATTERN {
+            return Err(refused(format!("it is {} bytes long, the limit is {LONGEST_PATTERN}", pattern.len())));
+        }
         if pattern.contains('\n') {
             return Err(refused("a match lies within one line; search for one of the lines".to_owned()));
         }
         let mut builder = RegexMatcherBuilder::new();
         builder.fixed_strings(!query.regex).case_insensitive(query.ignore_case).line_terminator(Some(b'\n'));
+        builder.size_limit(COMPILED).dfa_size_limit(COMPILED);
         if query.regex {
             // `^` and `$` stand at the ends of each line, also before `\r\n`.
             builder.multi_line(true).crlf(true);
@@ -49,7 +69,8 @@ impl LineMatcher {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        Ok(Self { matcher: Arc::new(matcher), context: query.context, most: most.map(|most| most as u64) })
+        let context = query.context.min(MOST_CONTEXT);
+        Ok(Self { matcher: Arc::new(matcher), regex: query.regex, context, most: most.map(|most| most as u64) })
     }
 
     /// A searcher, to be used for many files by one thread.
@@ -67,39 +88,90 @@ impl LineMatcher {
     }
 
     /// The matching lines of content that is at hand.
-    pub(crate) fn slice(&self, searcher: &mut Searcher, content: &[u8]) -> std::io::Result<Vec<GrepLine>> {
+    pub(crate) fn slice(&self, searcher: &mut Searcher, content: &[u8], control: &Control) -> std::io::Result<Found> {
         let content = content.strip_prefix(BOM).unwrap_or(content);
-        let mut lines = self.sink();
+        if self.regex && content.len() > STEP {
+            let piece = if content.len() < HEAP / 2 { HEAP } else { self.piece() };
+            return self.pieces(searcher, Steps { content, control }, piece);
+        }
+        let mut lines = self.sink(Cuts::default());
         searcher.search_slice(&*self.matcher, content, &mut lines)?;
-        Ok(lines.lines)
+        Ok(lines.into())
     }
 
-    /// The matching lines of content that is too large to be held: its beginning, and what follows.
-    pub(crate) fn stream(
-        &self,
-        searcher: &mut Searcher,
-        head: &[u8],
-        rest: impl Read,
-    ) -> std::io::Result<Vec<GrepLine>> {
-        let mut lines = self.sink();
+    /// The matching lines of content that is too large to be held: its beginning, and what follows. What lies across more
+    /// than a few thousand characters of a line that is itself too large to be held may be missed.
+    pub(crate) fn stream(&self, searcher: &mut Searcher, head: &[u8], rest: impl Read) -> std::io::Result<Found> {
         let head = head.strip_prefix(BOM).unwrap_or(head);
-        searcher.search_reader(&*self.matcher, head.chain(rest), &mut lines)?;
-        Ok(lines.lines)
+        self.pieces(searcher, head.chain(rest), self.piece())
     }
 
-    fn sink(&self) -> Lines<'_> {
-        Lines { of: self, lines: Vec::new(), matches: 0 }
+    /// Bytes of the pieces into which lines are cut.
+    fn piece(&self) -> usize {
+        if self.context > 0 { PIECE_AMONG_OTHERS } else { PIECE }
+    }
+
+    fn pieces(&self, searcher: &mut Searcher, content: impl Read, piece: usize) -> std::io::Result<Found> {
+        let (content, cuts) = LongLines::new(content, piece);
+        let mut lines = self.sink(cuts);
+        searcher.search_reader(&*self.matcher, content, &mut lines)?;
+        Ok(lines.into())
+    }
+
+    fn sink(&self, cuts: Cuts) -> Lines<'_> {
+        Lines { of: self, cuts, lines: Vec::new(), matches: 0, held: 0, cut: false }
+    }
+}
+
+/// The lines of one file.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) lines: Vec<GrepLine>,
+    /// Whether there are more, which would take too much memory.
+    pub(crate) cut: bool,
+}
+
+impl From<Lines<'_>> for Found {
+    fn from(lines: Lines<'_>) -> Self {
+        Self { lines: lines.lines, cut: lines.cut }
+    }
+}
+
+/// Content in small pieces, until the search is over.
+struct Steps<'a> {
+    content: &'a [u8],
+    control: &'a Control,
+}
+
+impl Read for Steps<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if self.control.stopped() {
+            return Ok(0);
+        }
+        let step = buffer.len().min(STEP);
+        self.content.read(buffer.get_mut(..step).unwrap_or_default())
     }
 }
 
 struct Lines<'a> {
     of: &'a LineMatcher,
+    cuts: Cuts,
     lines: Vec<GrepLine>,
     matches: u64,
+    held: usize,
+    cut: bool,
 }
 
 impl Lines<'_> {
-    fn push(&mut self, number: Option<u64>, bytes: &[u8], matched: bool) {
+    /// Adds a line, or a piece of the one before; whether there is room for more.
+    fn push(&mut self, number: u64, bytes: &[u8], matched: bool) -> bool {
+        if self.lines.last().is_some_and(|last| last.number == number) {
+            // A piece that matches says more of the line than one before it that does not.
+            if !matched || self.lines.last().is_some_and(|last| last.matched) {
+                return true;
+            }
+            self.lines.pop();
+        }
         let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
         let mut shown = bytes;
@@ -114,7 +186,13 @@ impl Lines<'_> {
         let text = String::from_utf8_lossy(shown);
         let clipped = shown.len() < bytes.len();
         let text = if clipped { text.trim_end_matches('\u{fffd}').to_owned() } else { text.into_owned() };
-        self.lines.push(GrepLine { number: number.unwrap_or(0), text, matched, clipped });
+        let line = GrepLine { number, text, matched, clipped };
+        self.held += line.weight();
+        self.cut = self.held > MOST_OF_FILE;
+        if !self.cut {
+            self.lines.push(line);
+        }
+        !self.cut
     }
 }
 
@@ -125,10 +203,12 @@ impl Sink for Lines<'_> {
         if self.of.most.is_some_and(|most| self.matches >= most) {
             return Ok(false);
         }
-        self.matches += 1;
-        self.push(found.line_number(), found.bytes(), true);
+        let number = self.cuts.number(found.line_number().unwrap_or(0), found.absolute_byte_offset());
+        let again = self.lines.last().is_some_and(|last| last.number == number && last.matched);
+        self.matches += u64::from(!again);
+        let room = self.push(number, found.bytes(), true);
         // With context the search goes on for the lines behind the last match.
-        Ok(self.of.context > 0 || self.of.most.is_none_or(|most| self.matches < most))
+        Ok(room && (self.of.context > 0 || self.of.most.is_none_or(|most| self.matches < most)))
     }
 
     fn context(&mut self, _: &Searcher, found: &SinkContext<'_>) -> Result<bool, Self::Error> {
@@ -137,7 +217,7 @@ impl Sink for Lines<'_> {
         {
             return Ok(false);
         }
-        self.push(found.line_number(), found.bytes(), false);
-        Ok(true)
+        let number = self.cuts.number(found.line_number().unwrap_or(0), found.absolute_byte_offset());
+        Ok(self.push(number, found.bytes(), false))
     }
 }

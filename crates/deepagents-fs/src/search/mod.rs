@@ -3,11 +3,15 @@
 //! Results are sorted by path, whatever the limits. Names that begin with a dot are looked into only where the pattern
 //! or the path of the query names them. Symbolic links are not followed, except that the path of a query may lead
 //! through them. Files with a NUL in their first 8 KiB are not searched.
+//!
+//! A search holds some tens of megabytes at most, whatever is asked for and whatever is there: patterns are bounded, and
+//! what is found ends where it would take more.
 
 mod braces;
 mod collect;
 mod engine;
 mod ignores;
+mod long_lines;
 mod matcher;
 mod pattern;
 mod segment;
@@ -16,10 +20,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use collect::{Collector, Control, sibling_order};
+pub(crate) use collect::{Collector, Control, MOST_FILES, sibling_order};
 pub use engine::{glob, grep};
 pub(crate) use ignores::Ignores;
-pub(crate) use matcher::LineMatcher;
+pub(crate) use matcher::{Found, LineMatcher};
 pub use pattern::{Pattern, PatternError};
 pub(crate) use pattern::{PatternMatch, Progress};
 
@@ -124,7 +128,7 @@ pub struct GrepQuery {
     pub glob: Option<Pattern>,
     /// Where.
     pub scope: Scope,
-    /// Lines to show before and after each match.
+    /// Lines to show before and after each match, 200 at most.
     pub context: usize,
     /// At most so many matching lines in all; no limit by default.
     pub max_count: Option<usize>,
@@ -202,11 +206,18 @@ pub struct GrepLine {
     pub clipped: bool,
 }
 
+impl GrepLine {
+    /// About how many bytes of memory it takes.
+    pub(crate) fn weight(&self) -> usize {
+        self.text.len() + 64
+    }
+}
+
 /// Why a search ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Truncation {
-    /// There was more than was asked for.
+    /// There was more than was asked for, or than is held in memory.
     Limit,
     /// The time was over.
     Deadline,

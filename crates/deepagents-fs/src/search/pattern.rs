@@ -43,9 +43,20 @@ pub enum PatternError {
     /// A component is `..`.
     #[error("`..` is not allowed in a pattern")]
     Traversal,
-    /// Its braces stand for more than 1000 patterns.
-    #[error("its braces stand for more than 1000 patterns")]
+    /// It is longer than a pattern may be.
+    #[error("the pattern is {bytes} bytes long, the limit is {limit}")]
+    TooLong {
+        /// Bytes of the pattern.
+        bytes: usize,
+        /// Bytes allowed.
+        limit: usize,
+    },
+    /// Its braces stand for more than 1000 patterns, or for so many long ones, or it has too many components.
+    #[error("its braces stand for more than 1000 patterns, or for patterns that are too long in all")]
     TooMany,
+    /// One of the patterns that its braces stand for can match no path.
+    #[error("`{0}`, which it stands for, matches no path")]
+    Nothing(String),
     /// A component cannot be compiled.
     #[error("`{text}` in the pattern cannot be used: {reason}")]
     Component {
@@ -55,6 +66,11 @@ pub enum PatternError {
         reason: String,
     },
 }
+
+/// Bytes that a pattern may have.
+const LONGEST: usize = 4096;
+/// Components that all patterns may have which one stands for.
+const MOST_SEGMENTS: usize = 4096;
 
 /// How far into a pattern a directory has come; what lies below is matched from here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +100,7 @@ impl Pattern {
     /// Compiles a glob that does not match dot names with wildcards.
     ///
     /// # Errors
-    /// When it is empty, climbs, stands for too many patterns, or has a class such as `[z-a]`.
+    /// When it is empty, climbs, is too long, stands for too many patterns, or has a class such as `[z-a]`.
     pub fn new(pattern: &str) -> Result<Self, PatternError> {
         Self::compile(pattern, false, true)
     }
@@ -92,37 +108,37 @@ impl Pattern {
     /// Compiles a glob for which a leading dot is a character like others.
     ///
     /// # Errors
-    /// When it is empty, climbs, stands for too many patterns, or has a class such as `[z-a]`.
+    /// When it is empty, climbs, is too long, stands for too many patterns, or has a class such as `[z-a]`.
     pub fn with_dots(pattern: &str) -> Result<Self, PatternError> {
         Self::compile(pattern, true, true)
     }
 
-    /// A rule's pattern: dots are like others, a slash at its end stands for all below, and `X/**` covers `X` too.
+    /// A rule's pattern: dots are like others, a slash at its end stands for all below, and `X/**` covers `X` too. Each
+    /// pattern that braces stand for has to match something.
     pub(crate) fn rule(pattern: &str) -> Result<Self, PatternError> {
-        let mut text = pattern.to_owned();
-        if text.ends_with('/') {
-            text.push_str("**");
-        }
-        let mut compiled = Self::compile(&text, true, false)?;
+        let mut compiled = Self::compile(pattern, true, false)?;
         let above =
             |segments: &Vec<Segment>| Some(segments.split_last().filter(|(last, _)| last.is_globstar())?.1.to_vec());
         let above: Vec<Vec<Segment>> = compiled.alternatives.iter().filter_map(above).collect();
         compiled.alternatives.extend(above);
-        compiled.text = pattern.to_owned();
         Ok(compiled)
     }
 
-    fn compile(pattern: &str, dots: bool, float: bool) -> Result<Self, PatternError> {
+    /// `search`: a pattern of a search, which may float and matches files alone; otherwise it is a rule's.
+    fn compile(pattern: &str, dots: bool, search: bool) -> Result<Self, PatternError> {
         if pattern.is_empty() {
             return Err(PatternError::Empty);
         }
-        let mut alternatives = Vec::new();
+        if pattern.len() > LONGEST {
+            return Err(PatternError::TooLong { bytes: pattern.len(), limit: LONGEST });
+        }
+        let (mut alternatives, mut components) = (Vec::new(), 0);
         // Alternatives have most of their components in common.
         let mut compiled = HashMap::new();
         for text in expand(pattern).ok_or(PatternError::TooMany)? {
-            let directories_only = text.len() > 1 && text.ends_with('/');
+            let directories_only = text.ends_with('/') && !(search && text.len() == 1);
             let mut segments = Vec::new();
-            if float && !text.contains('/') && text != "**" {
+            if search && !text.contains('/') && text != "**" {
                 segments.push(Segment::Globstar);
             }
             for component in text.split('/') {
@@ -136,8 +152,18 @@ impl Pattern {
                     }),
                 }
             }
-            // Only files are matched, so a pattern for directories matches nothing.
-            if !directories_only {
+            if !search && directories_only && !segments.last().is_some_and(Segment::is_globstar) {
+                segments.push(Segment::Globstar);
+            }
+            if !search && segments.iter().any(Segment::matches_nothing) {
+                return Err(PatternError::Nothing(text));
+            }
+            components += segments.len();
+            if components > MOST_SEGMENTS {
+                return Err(PatternError::TooMany);
+            }
+            // Only files are found, so a pattern for directories matches nothing.
+            if !search || !directories_only {
                 alternatives.push(segments);
             }
         }
@@ -257,7 +283,9 @@ impl Pattern {
         let mut at = at;
         loop {
             let Some(segment) = self.segment(alternative, at) else { return };
-            if !out.contains(&(alternative, at)) {
+            // Those of one alternative come together, so only these are looked through.
+            let mut own = out.iter().rev().take_while(|(other, _)| *other == alternative);
+            if !own.any(|(_, other)| *other == at) {
                 out.push((alternative, at));
             }
             if !segment.is_globstar() {

@@ -1,8 +1,9 @@
 //! One component of a glob.
+//!
+//! A component is matched by going through the name once, going back no further than to the last star, so neither
+//! memory nor time grows with what it could be made to mean.
 
-use std::fmt::Write;
-
-use regex::{Regex, RegexBuilder};
+use std::sync::Arc;
 
 use super::PatternError;
 
@@ -15,8 +16,33 @@ pub(super) enum Segment {
     Literal(String),
     /// A name that ends so: `*.rs`.
     Suffix(String),
-    /// Anything else, and whether it begins with a dot.
-    Glob(Regex, bool),
+    /// Anything else.
+    Glob(Arc<[Token]>),
+}
+
+/// A part of a component.
+#[derive(Clone, Debug)]
+pub(super) enum Token {
+    /// Any text: `*`.
+    Text,
+    /// Any character: `?`.
+    Any,
+    /// This character.
+    Char(char),
+    /// One of these characters, or one of all others.
+    Class { negated: bool, ranges: Box<[(char, char)]> },
+}
+
+impl Token {
+    fn matches(&self, c: char) -> bool {
+        match self {
+            Self::Text | Self::Any => true,
+            Self::Char(own) => *own == c,
+            Self::Class { negated, ranges } => {
+                ranges.iter().any(|(first, last)| (*first..=*last).contains(&c)) != *negated
+            }
+        }
+    }
 }
 
 impl Segment {
@@ -30,11 +56,8 @@ impl Segment {
         if let Some(end) = text.strip_prefix('*').and_then(literal) {
             return Ok(Self::Suffix(end));
         }
-        let expression = expression(text);
-        let dot = expression.starts_with(r"^\.");
-        let regex = RegexBuilder::new(&expression).dot_matches_new_line(true).build();
-        let regex = regex.map_err(|error| PatternError::Component { text: text.to_owned(), reason: error.to_string() });
-        Ok(Self::Glob(regex?, dot))
+        let refused = |reason: String| PatternError::Component { text: text.to_owned(), reason };
+        Ok(Self::Glob(tokens(text).map_err(refused)?.into()))
     }
 
     /// Whether it matches a name. A name that begins with a dot must be named by one, unless `dots` count like others.
@@ -44,7 +67,9 @@ impl Segment {
             Self::Globstar => !hidden,
             Self::Literal(text) => text == name,
             Self::Suffix(end) => !hidden && name.ends_with(end.as_str()),
-            Self::Glob(regex, dot) => (!hidden || *dot) && regex.is_match(name),
+            Self::Glob(tokens) => {
+                (!hidden || matches!(tokens.first(), Some(Token::Char('.')))) && matches_tokens(tokens, name)
+            }
         }
     }
 
@@ -54,6 +79,63 @@ impl Segment {
 
     pub(super) fn literal(&self) -> Option<&str> {
         if let Self::Literal(name) = self { Some(name) } else { None }
+    }
+
+    /// Why it matches no name at all, if that is so: a name is not `.` or `..` and has no slash, backslash or NUL in it.
+    pub(super) fn matches_nothing(&self) -> bool {
+        let never = |c: char| matches!(c, '/' | '\\' | '\0');
+        match self {
+            Self::Globstar => false,
+            Self::Literal(name) => !crate::path::is_component(name),
+            Self::Suffix(end) => end.contains(never),
+            Self::Glob(tokens) => {
+                let nothing = |token: &Token| match token {
+                    Token::Text | Token::Any => false,
+                    Token::Char(c) => never(*c),
+                    Token::Class { negated: true, ranges } => ranges.contains(&('\0', char::MAX)),
+                    Token::Class { negated: false, ranges } => {
+                        ranges.iter().all(|(first, last)| first > last || first == last && never(*first))
+                    }
+                };
+                let dot = |token: &Token| match token {
+                    Token::Char(c) => *c == '.',
+                    Token::Class { negated: false, ranges } => ranges.iter().all(|range| *range == ('.', '.')),
+                    _ => false,
+                };
+                tokens.iter().any(nothing) || tokens.len() <= 2 && tokens.iter().all(dot)
+            }
+        }
+    }
+}
+
+/// Whether tokens match a name. At a mismatch the last star takes one character more.
+fn matches_tokens(tokens: &[Token], name: &str) -> bool {
+    let (mut tokens, mut rest) = (tokens, name);
+    let mut star: Option<(&[Token], &str)> = None;
+    loop {
+        match (tokens.split_first(), rest.chars().next()) {
+            (Some((Token::Text, after)), _) => {
+                tokens = after;
+                star = Some((after, rest));
+                // A star at the end takes all.
+                if after.is_empty() {
+                    return true;
+                }
+                continue;
+            }
+            (Some((token, after)), Some(c)) if token.matches(c) => {
+                tokens = after;
+                rest = rest.get(c.len_utf8()..).unwrap_or_default();
+                continue;
+            }
+            (None, None) => return true,
+            _ => {}
+        }
+        let Some((after, from)) = star else { return false };
+        let Some(taken) = from.chars().next() else { return false };
+        rest = from.get(taken.len_utf8()..).unwrap_or_default();
+        tokens = after;
+        star = Some((after, rest));
     }
 }
 
@@ -72,65 +154,78 @@ fn literal(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// A component as a regular expression.
-fn expression(text: &str) -> String {
-    let mut out = String::from("^");
+/// A component as tokens, stars beside each other as one.
+fn tokens(text: &str) -> Result<Vec<Token>, String> {
+    let mut out = Vec::new();
     let mut rest = text.chars();
     while let Some(c) = rest.next() {
         match c {
-            '*' => out.push_str(".*"),
-            '?' => out.push('.'),
-            '\\' => out.push_str(&escaped(rest.next().unwrap_or(c))),
+            '*' if matches!(out.last(), Some(Token::Text)) => {}
+            '*' => out.push(Token::Text),
+            '?' => out.push(Token::Any),
+            '\\' => out.push(Token::Char(rest.next().unwrap_or(c))),
             '[' if let Some((class, after)) = class(rest.as_str()) => {
-                out.push_str(&class);
+                if let Token::Class { ranges, .. } = &class
+                    && let Some((first, last)) = ranges.iter().find(|(first, last)| first > last)
+                {
+                    return Err(format!("the range `{first}-{last}` is the wrong way round"));
+                }
+                out.push(class);
                 rest = after.chars();
             }
-            c => out.push_str(&escaped(c)),
+            c => out.push(Token::Char(c)),
         }
     }
-    out.push('$');
-    out
+    Ok(out)
 }
 
-/// A class from behind its `[` as a regular expression, and what follows it; none if it is not closed.
-fn class(text: &str) -> Option<(String, &str)> {
-    let (mut out, body) = match text.strip_prefix(['!', '^']) {
-        Some(body) => ("[^".to_owned(), body),
-        None => ("[".to_owned(), text),
+/// A class from behind its `[`, and what follows it; none if it is not closed.
+fn class(text: &str) -> Option<(Token, &str)> {
+    let (negated, body) = match text.strip_prefix(['!', '^']) {
+        Some(body) => (true, body),
+        None => (false, text),
     };
-    let mut rest = body;
+    let (mut rest, mut ranges) = (body, Vec::new());
     // A `]` that comes first is one of the characters.
     while !rest.starts_with(']') || rest.len() == body.len() {
         if let Some((name, after)) = rest.strip_prefix("[:").and_then(|rest| rest.split_once(":]"))
-            && NAMES.contains(&name)
+            && let Some((_, named)) = NAMES.iter().find(|(own, _)| *own == name)
         {
-            let _ = write!(out, "[:{name}:]");
+            ranges.extend_from_slice(named);
             rest = after;
             continue;
         }
         let (first, after) = character(rest)?;
-        out.push_str(&escaped(first));
         rest = after;
-        if let Some((last, after)) = after.strip_prefix('-').filter(|end| !end.starts_with(']')).and_then(character) {
-            let _ = write!(out, "-{}", escaped(last));
+        let mut last = first;
+        if let Some((end, after)) = after.strip_prefix('-').filter(|end| !end.starts_with(']')).and_then(character) {
+            last = end;
             rest = after;
         }
+        ranges.push((first, last));
     }
-    out.push(']');
-    Some((out, rest.strip_prefix(']')?))
+    Some((Token::Class { negated, ranges: ranges.into() }, rest.strip_prefix(']')?))
 }
 
 /// The classes with names, which are of ASCII characters.
-const NAMES: [&str; 13] = [
-    "alnum", "alpha", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "word", "xdigit",
+const NAMES: [(&str, &[(char, char)]); 13] = [
+    ("alnum", &[('0', '9'), ('A', 'Z'), ('a', 'z')]),
+    ("alpha", &[('A', 'Z'), ('a', 'z')]),
+    ("blank", &[('\t', '\t'), (' ', ' ')]),
+    ("cntrl", &[('\0', '\u{1f}'), ('\u{7f}', '\u{7f}')]),
+    ("digit", &[('0', '9')]),
+    ("graph", &[('!', '~')]),
+    ("lower", &[('a', 'z')]),
+    ("print", &[(' ', '~')]),
+    ("punct", &[('!', '/'), (':', '@'), ('[', '`'), ('{', '~')]),
+    ("space", &[('\t', '\r'), (' ', ' ')]),
+    ("upper", &[('A', 'Z')]),
+    ("word", &[('0', '9'), ('A', 'Z'), ('_', '_'), ('a', 'z')]),
+    ("xdigit", &[('0', '9'), ('A', 'F'), ('a', 'f')]),
 ];
 
 fn character(text: &str) -> Option<(char, &str)> {
     let text = text.strip_prefix('\\').filter(|rest| !rest.is_empty()).unwrap_or(text);
     let mut chars = text.chars();
     Some((chars.next()?, chars.as_str()))
-}
-
-fn escaped(c: char) -> String {
-    regex::escape(c.encode_utf8(&mut [0; 4]))
 }

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::supervise::{End, Finished, Job, supervise};
 use super::{Command, CommandOutput, Exit, Shell, ShellError};
+use crate::sandbox::protocol::Identity;
 use crate::sandbox::{Level, PolicyError, Sandbox, SandboxPolicy, launch};
 use crate::{OpenError, VPath};
 
@@ -22,6 +23,7 @@ const MAX_TEXT: usize = (128 << 10) - 1;
 /// How commands are held in.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "there is one for each shell")]
 pub enum Confinement {
     /// In a sandbox, or not at all: where it cannot be had, commands are refused.
     Sandboxed(SandboxPolicy),
@@ -66,6 +68,8 @@ pub struct LocalShell {
 #[derive(Clone, Debug)]
 struct Inner {
     root: PathBuf,
+    /// What the root, and what else is writable, was when the shell was opened.
+    identities: Vec<Identity>,
     confinement: Confinement,
     sandbox: Sandbox,
     program: PathBuf,
@@ -103,8 +107,15 @@ impl LocalShell {
             ("TERM", "dumb"),
         ];
         let env = env.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let also_writable = match &confinement {
+            Confinement::Sandboxed(policy) => policy.writable.as_slice(),
+            Confinement::Unconfined => &[],
+        };
+        let writable = std::iter::once(&root).chain(also_writable);
+        let identities = writable.map(|path| Identity::look(path)).collect::<Result<_, _>>().map_err(failed)?;
         let inner = Inner {
             root,
+            identities,
             confinement,
             sandbox: Sandbox::new(),
             program: PathBuf::from("/bin/sh"),
@@ -218,8 +229,13 @@ impl Inner {
                 if report.level < policy.least() {
                     return Err(ShellError::NoSandbox(report));
                 }
-                let task =
-                    launch::Task { root: Some(&self.root), cwd: &cwd, program: &self.program, text: &command.text };
+                let task = launch::Task {
+                    root: Some(&self.root),
+                    identities: &self.identities,
+                    cwd: &cwd,
+                    program: &self.program,
+                    text: &command.text,
+                };
                 self.sandbox.job(policy, &task, env, timeout, self.limit)?
             }
         };
@@ -258,6 +274,12 @@ impl Inner {
     /// Where a directory of the workspace is on the host.
     fn directory(&self, cwd: &VPath) -> Result<PathBuf, ShellError> {
         let refuse = |reason: String| ShellError::Directory { cwd: cwd.clone(), reason };
+        let own = self.identities.iter().find(|identity| identity.path == self.root);
+        if own != Identity::look(&self.root).ok().as_ref() {
+            return Err(refuse(
+                "the workspace is not the directory any more that it was when it was opened".to_owned(),
+            ));
+        }
         let there = self.root.join(cwd.relative()).canonicalize().map_err(|error| refuse(error.kind().to_string()))?;
         if !there.starts_with(&self.root) {
             return Err(refuse("it leads outside the workspace".to_owned()));

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use super::capture::{Capture, Decoder};
 use crate::sandbox::HostPattern;
 use crate::sandbox::control::Control;
-use crate::sandbox::disk_guard::{LOOK, Spare};
+use crate::sandbox::disk_guard::Spare;
 
 /// How long a sandbox has to end by itself before its processes are killed one group at a time.
 const GRACE: Duration = Duration::from_secs(3);
@@ -154,7 +154,7 @@ impl Watched {
                 fds.push(PollFd::new(helper, PollFlags::IN));
             }
             // Until it is to be ended, the disk is looked at in between.
-            let look_in = spare.filter(|_| cut_short.is_none()).map(|_| LOOK);
+            let look_in = spare.filter(|_| cut_short.is_none()).map(|_| look.saturating_duration_since(Instant::now()));
             let left = left.into_iter().chain(look_in).min();
             let timeout = left.and_then(|left| Timespec::try_from(left).ok());
             match rustix::event::poll(&mut fds, timeout.as_ref()) {
@@ -180,7 +180,7 @@ impl Watched {
             let mut full = false;
             if let Some(spare) = spare.filter(|_| look <= Instant::now()) {
                 full = spare.is_used_up();
-                look = Instant::now() + LOOK;
+                look = Instant::now() + spare.next_look();
             }
             if cut_short.is_none() && (unwanted || late || full) {
                 cut_short = Some(match () {

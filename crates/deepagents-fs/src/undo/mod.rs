@@ -20,4 +20,4 @@ pub use plan::{Conflict, ConflictReason, FileChange, OnConflict, RestorePlan, Sk
 pub(crate) use plan::{OnDisk, Planner};
 pub use store::{GcStats, UndoStore};
 pub use version::FileVersion;
-pub(crate) use version::{hash_of, hash_stream};
+pub(crate) use version::{hash_of, hash_stream, time_mark};

@@ -14,13 +14,14 @@ pub enum FileVersion {
     Absent,
     /// A file.
     File {
-        /// SHA-256 of its content, in hexadecimal digits.
+        /// SHA-256 of its content, in hexadecimal digits; of a file that is larger than what is recorded a mark made of
+        /// the time of its last change.
         hash: String,
         /// Bytes.
         size: u64,
         /// Its permission bits.
         mode: u32,
-        /// Whether the content is in the undo database; of larger files only the hash is known.
+        /// Whether the content is in the undo database; of larger files only size and time are known.
         stored: bool,
     },
     /// A directory.
@@ -46,7 +47,10 @@ impl FileVersion {
     pub fn same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Absent, Self::Absent) | (Self::Directory { .. }, Self::Directory { .. }) => true,
-            (Self::File { hash: a, .. }, Self::File { hash: b, .. }) => a == b,
+            (Self::File { hash: a, size, .. }, Self::File { hash: b, size: other, .. }) => {
+                // A hash and a time say nothing about each other; then the size has to do.
+                size == other && (a == b || a.starts_with(TIME) != b.starts_with(TIME))
+            }
             (Self::Link { target: a }, Self::Link { target: b }) => a == b,
             _ => false,
         }
@@ -60,6 +64,14 @@ impl FileVersion {
     pub(crate) fn unrecorded(reason: impl Into<String>) -> Self {
         Self::Unrecorded { reason: reason.into() }
     }
+}
+
+/// What a mark of time begins with; no hash does.
+const TIME: &str = "time:";
+
+/// Stands for the hash of a file that is larger than what is recorded.
+pub(crate) fn time_mark(modified: jiff::Timestamp) -> String {
+    format!("{TIME}{}", modified.as_nanosecond())
 }
 
 /// The SHA-256 of a content, in hexadecimal digits.

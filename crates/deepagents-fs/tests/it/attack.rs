@@ -299,6 +299,43 @@ async fn trees_deeper_than_one_system_call_can_name_work() {
 }
 
 #[tokio::test]
+async fn a_write_that_fails_leaves_no_directories() {
+    let mut setup = Setup::new();
+    std::fs::create_dir(setup.work().join("there")).unwrap();
+    for files in &mut setup.files {
+        let long = "n".repeat(256);
+        for path in [format!("/new/deep/{long}"), format!("/there/new/{long}/x"), "/new/.git/x".to_owned()] {
+            files.write(&path, "x").await.unwrap_err();
+        }
+        let version = deepagents_fs::Version::new("another");
+        files.write_mode("/new/f", "x", deepagents_fs::WriteMode::IfVersion(version)).await.unwrap_err();
+        assert_eq!(files.list("/").await.unwrap(), ["/there/"]);
+        assert!(files.list("/there").await.unwrap().is_empty());
+        files.write("/there/new/f", "x").await.unwrap();
+        files.write(&format!("/there/new/{long}"), "x").await.unwrap_err();
+        assert_eq!(files.read("/there/new/f").await.unwrap(), b"x");
+        files.delete("/there/new").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_huge_file_is_deleted_without_being_read() {
+    let mut setup = Setup::new();
+    for which in 0..4 {
+        std::fs::create_dir_all(setup.work().join("tree")).unwrap();
+        for name in ["huge", "tree/huge"] {
+            let file = std::fs::File::create(setup.work().join(name)).unwrap();
+            // Reading a sparse terabyte takes minutes, hashing it hours.
+            file.set_len(1 << 40).unwrap();
+        }
+        let files = &mut setup.files[which];
+        crate::shell::ends(files.delete("/huge")).await.unwrap();
+        crate::shell::ends(files.delete("/tree")).await.unwrap();
+        assert!(files.list("/").await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
 async fn reads_are_bounded() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("f"), "0123456789").unwrap();

@@ -22,6 +22,7 @@ use tempfile::TempDir;
 use crate::suite::{Files, p};
 
 const SECRET: &str = "the-secret-words";
+const CONFIG: &str = "[core]\n";
 
 /// Every kind of backend that reads or writes a directory, and where the directory is in it.
 fn kinds(work: &Path) -> Vec<(&'static str, Arc<dyn Backend>, &'static str)> {
@@ -66,6 +67,11 @@ impl Trap {
         std::fs::write(outside.join("secret"), SECRET).unwrap();
         std::fs::write(outside.join("sub/secret"), SECRET).unwrap();
         std::fs::create_dir_all(work.join("sub/deeper")).unwrap();
+        std::fs::create_dir_all(work.join(".git/hooks")).unwrap();
+        std::fs::create_dir_all(work.join("sub/repo/.git")).unwrap();
+        std::fs::write(work.join(".git/config"), CONFIG).unwrap();
+        std::fs::write(work.join("sub/repo/.git/config"), CONFIG).unwrap();
+        std::fs::write(work.join("sub/module"), "gitdir: ../.git\n").unwrap();
         let link = |target: &dyn AsRef<Path>, name: &str| symlink(target.as_ref(), work.join(name)).unwrap();
         link(&"../outside/secret", "relative");
         link(&outside.join("secret"), "absolute");
@@ -80,6 +86,8 @@ impl Trap {
         link(&"/", "slash");
         link(&"/proc/self/root", "magic");
         link(&"/dev/zero", "zero-link");
+        link(&".git", "repository");
+        link(&"../.git/hooks", "sub/hooks");
         link(&"..", "sub/deeper/up");
         link(&"../../..", "sub/deeper/out");
         rustix::fs::mkfifoat(rustix::fs::CWD, work.join("fifo"), 0o644.into()).unwrap();
@@ -96,6 +104,12 @@ impl Trap {
         let outside = self.dir.path().join("outside");
         assert_eq!(std::fs::read_to_string(outside.join("secret")).unwrap(), SECRET, "{kind}");
         assert_eq!(std::fs::read_to_string(outside.join("sub/secret")).unwrap(), SECRET, "{kind}");
+        for repository in [".git", "sub/repo/.git"].map(|name| self.work().join(name)) {
+            assert_eq!(std::fs::read_to_string(repository.join("config")).unwrap(), CONFIG, "{kind}");
+            let held = if repository.ends_with("repo/.git") { 1 } else { 2 };
+            assert_eq!(std::fs::read_dir(&repository).unwrap().count(), held, "{kind}");
+        }
+        assert_eq!(std::fs::read_dir(self.work().join(".git/hooks")).unwrap().count(), 0, "{kind}");
         let mut names: Vec<_> = std::fs::read_dir(&outside).unwrap().map(|e| e.unwrap().file_name()).collect();
         names.sort();
         assert_eq!(names, ["secret", "sub"], "{kind}");
@@ -135,6 +149,18 @@ fn attempts() -> Vec<String> {
         "/🦀",
         "/CASE",
         "/case",
+        "/.git",
+        "/.git/config",
+        "/.git/new",
+        "/.Git/config",
+        "/repository",
+        "/repository/config",
+        "/repository/hooks/post-checkout",
+        "/sub/hooks/post-checkout",
+        "/sub/deeper/up/repo/.git/config",
+        "/sub/repo",
+        "/sub/repo/.git",
+        "/sub",
         "/huge/below",
         "/fifo/below",
         "/bad\u{fffd}name",

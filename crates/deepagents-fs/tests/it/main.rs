@@ -4,16 +4,21 @@
 
 mod attack;
 mod attack_all;
+mod bounds;
 mod classify;
 mod composite;
 mod edit;
 mod files;
+#[cfg(target_os = "linux")]
+mod guards;
 mod lines;
 #[cfg(target_os = "linux")]
 mod network;
 mod overlay;
 mod path;
 mod permissions;
+mod processes;
+mod protected;
 mod random;
 #[cfg(target_os = "linux")]
 mod sandbox;

@@ -91,3 +91,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_path_in_a_list_is_one_line_whatever_its_name() {
+    let p = |text: &str| VPath::parse(text).unwrap();
+    assert_eq!(p("/src/main é.rs").quoted().to_string(), "/src/main é.rs");
+    for (path, shown) in [
+        ("/a\n/etc/passwd", r#""/a\n/etc/passwd""#),
+        ("/a\rb", r#""/a\rb""#),
+        ("/a\u{1b}[2Kb", r#""/a\u{1b}[2Kb""#),
+        ("/a\u{2028}b", r#""/a\u{2028}b""#),
+        ("/a\u{202e}b", r#""/a\u{202e}b""#),
+    ] {
+        assert_eq!(p(path).quoted().to_string(), shown);
+        let error = deepagents_fs::FsError::NotFound(p(path)).to_string();
+        assert_eq!(error, format!("{shown} does not exist"));
+    }
+}

@@ -64,7 +64,7 @@ fn rules_are_read_from_json_and_checked() {
                    {"operations": ["read"], "paths": ["/b"]}]"#;
     let parsed: Vec<Rule> = serde_json::from_str(json).unwrap();
     assert_eq!((parsed[0].mode, parsed[1].mode), (AccessMode::Ask, AccessMode::Allow));
-    for bad in ["relative", "/a/../b", "", "/{1..5000}"] {
+    for bad in ["relative", "/a/../b", "", "/{1..5000}", "/{nothing,../x}"] {
         assert!(Permissions::new([Rule::new(AccessMode::Deny, [bad])]).is_err(), "{bad}");
     }
 }
@@ -224,6 +224,64 @@ async fn asking_is_refused_where_nobody_can_be_asked() {
     let inner = Arc::new(LocalBackend::open(dir.path()).unwrap());
     let mut files = Files::new(Arc::new(PermissionedBackend::new(inner, ask(), OnAsk::Allow)));
     files.write("/b", "x").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_link_to_a_directory_above_hides_no_tree_from_rules() {
+    let made = |mode, on_ask| {
+        let (_, dir) = guarded(rules([]));
+        std::fs::create_dir(dir.path().join("docs")).unwrap();
+        std::os::unix::fs::symlink("..", dir.path().join("docs/self")).unwrap();
+        std::os::unix::fs::symlink("../a", dir.path().join("docs/a")).unwrap();
+        let inner = Arc::new(LocalBackend::open(dir.path()).unwrap());
+        let permissions = rules([Rule::new(mode, ["/a/secret/**"])]);
+        (Files::new(Arc::new(PermissionedBackend::new(inner, permissions, on_ask))), dir)
+    };
+    // Nobody was asked about `/docs/self`, by which all of it is read.
+    let (mut files, dir) = made(AccessMode::Ask, OnAsk::Allow);
+    for path in ["/docs/self", "/docs/a", "/docs/self/a", "/docs/self/docs/a"] {
+        let denied = |operation| FsError::Denied { path: p(path), operation, rule: "/a/secret/**".to_owned() };
+        assert_eq!(files.list(path).await.unwrap_err(), denied("read"), "{path}");
+        assert_eq!(files.grep(&GrepQuery::new("hit", p(path))).await.unwrap_err(), denied("read"), "{path}");
+        let names = deepagents_fs::search::GlobQuery::new("**", p(path)).unwrap();
+        assert_eq!(files.glob(&names).await.unwrap_err(), denied("read"), "{path}");
+    }
+    for path in ["/docs/self/a", "/docs/self/a/secret", "/docs/self/docs/a/secret"] {
+        assert!(matches!(files.delete(path).await, Err(FsError::Denied { .. })), "{path}");
+    }
+    assert!(dir.path().join("a/secret/key").exists());
+    // With the place itself the person was asked, and elsewhere there is nothing to ask about.
+    assert_eq!(files.list("/a").await.unwrap(), ["/a/open", "/a/secret/"]);
+    files.delete("/docs/self/b").await.unwrap();
+
+    let (mut files, dir) = made(AccessMode::Deny, OnAsk::Refuse);
+    for path in ["/docs/self", "/docs/a", "/docs/self/a"] {
+        let found = shown(&files.grep(&GrepQuery::new("hit", p(path))).await.unwrap());
+        assert!(found.iter().all(|line| !line.contains("secret")) && !found.is_empty(), "{found:?}");
+        assert!(files.found(path, "**").await.iter().all(|file| !file.contains("secret")));
+    }
+    for path in ["/docs/self/a", "/docs/self/docs/a/secret"] {
+        assert!(matches!(files.delete(path).await, Err(FsError::Denied { .. })), "{path}");
+    }
+    assert!(dir.path().join("a/secret/key").exists());
+}
+
+#[test]
+fn a_rule_that_could_say_nothing_is_an_error() {
+    let refused = |rule: Rule| Permissions::new([rule]).unwrap_err().to_string();
+    for pattern in ["/{.,../x}", "/a\\/b", "/x/[\\\\]y", "/{a,\\.\\.}", "/[.]", "/a/[.][.]/b", "/*\\\\x"] {
+        assert!(Permissions::new([Rule::new(AccessMode::Deny, [pattern])]).is_err(), "{pattern}");
+    }
+    // An alternative for a directory is for all below it, also behind one that is not there.
+    let secrets = deny(&["/{nothing,secrets/}"]);
+    assert!(!may_read(&secrets, "/secrets/key") && !may_read(&secrets, "/secrets") && !may_read(&secrets, "/nothing"));
+    assert!(may_read(&secrets, "/other"));
+    assert!(refused(Rule::new(AccessMode::Deny, Vec::<String>::new())).contains("names no paths"));
+    let idle = refused(Rule::new(AccessMode::Deny, ["/x"]).only([]));
+    assert!(idle.contains("/x") && idle.contains("names no operations"), "{idle}");
+    for fine in ["/", "/*", "/[!/]x", "/.[!.]*", "/a//b/", "/{a,b/**}", "/[[:alpha:]]", "/.?"] {
+        assert!(Permissions::new([Rule::new(AccessMode::Deny, [fine])]).is_ok(), "{fine}");
+    }
 }
 
 #[tokio::test]

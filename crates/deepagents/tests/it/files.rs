@@ -3,6 +3,7 @@
 mod bounds;
 mod edges;
 mod own;
+mod protected;
 mod searching;
 
 use deepagents::channels::Files;

@@ -1,75 +1,169 @@
 //! Parts of the workspace that are read-only or hidden.
 //!
 //! A mount on a directory does not keep the directory *above* it from being renamed, and another put in its place. So
-//! every directory between the root and a guarded path becomes a mount as well: mounts cannot be renamed.
+//! every directory between the root and a guarded path becomes a mount as well: mounts cannot be renamed. A link cannot
+//! be mounted on, so what it leads to is guarded, where that is in the workspace.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::failure::{At, Failure};
-use super::mounts::{Access, bind, restrict};
+use super::mounts::{bind, read_only_below};
 use super::root_fs::TABLE;
-use crate::sandbox::protocol::{Guard, GuardedPath};
+use crate::sandbox::protocol::{Guard, GuardedName, GuardedPath, InnerPlan};
 
 const EMPTY_FILE: &str = "/run/hidden-file";
 const EMPTY_DIRECTORY: &str = "/run/hidden-directory";
+/// Links that are followed on the way to one path.
+const MOST_LINKS: usize = 16;
+/// Bytes of a `.git` that is a file which are looked at.
+const POINTER: u64 = 4096;
 
-/// Guards all paths below the root.
-pub(super) fn all(root: &Path, guarded: &[GuardedPath]) -> Result<(), Failure> {
-    let mut pinned = BTreeSet::new();
-    for GuardedPath { path, guard } in guarded {
-        let Some((path, metadata)) = pin(root, path, *guard, &mut pinned)? else { continue };
+/// What `/proc` shows of the host beside processes and is of no use to commands: keys, memory, timers.
+const PROC: [&str; 13] = [
+    "acpi",
+    "bus",
+    "iomem",
+    "ioports",
+    "kallsyms",
+    "kcore",
+    "key-users",
+    "keys",
+    "kpagecount",
+    "latency_stats",
+    "sched_debug",
+    "scsi",
+    "timer_list",
+];
+
+/// Guards all that the plan names.
+pub(super) fn all(plan: &InnerPlan) -> Result<(), Failure> {
+    let mut guards = Guards::default();
+    if let Some(root) = &plan.root {
+        for GuardedPath { path, guard } in &plan.guarded {
+            guards.add(root, path, *guard)?;
+        }
+    }
+    for root in plan.root.iter().chain(&plan.writable) {
+        for (found, named) in find(root, &plan.named) {
+            for GuardedPath { path, guard } in &named.parts {
+                guards.add(root, &found.join(path), *guard)?;
+            }
+        }
+    }
+    for name in PROC {
+        let path = Path::new("/proc").join(name);
+        if let Ok(metadata) = path.symlink_metadata() {
+            bind(&hidden(&metadata)?, &path)?;
+            guards.read_only.insert(path);
+        }
+    }
+    read_only_below(&guards.read_only, Path::new(TABLE))
+}
+
+#[derive(Default)]
+struct Guards {
+    /// Directories above guarded paths, which are mounts.
+    pinned: BTreeSet<PathBuf>,
+    /// What is to be read-only, with all that is mounted below.
+    read_only: BTreeSet<PathBuf>,
+}
+
+impl Guards {
+    fn add(&mut self, root: &Path, path: &Path, guard: Guard) -> Result<(), Failure> {
+        let Some((path, metadata)) = self.pin(root, path, guard)? else { return Ok(()) };
+        if self.read_only.contains(&path) {
+            return Ok(());
+        }
         match guard {
-            Guard::ProtectFile if metadata.is_dir() => continue,
+            Guard::ProtectFile if metadata.is_dir() => return Ok(()),
             Guard::Protect | Guard::ProtectFile | Guard::ProtectMade => bind(&path, &path)?,
             Guard::Hide => bind(&hidden(&metadata)?, &path)?,
         }
-        restrict(&path, Access::Read, Path::new(TABLE))?;
+        self.read_only.insert(path);
+        Ok(())
     }
-    Ok(())
+
+    /// Makes every directory above a path a mount. None if there is nothing at the path, or nothing of the workspace.
+    fn pin(&mut self, root: &Path, relative: &Path, guard: Guard) -> Result<Option<(PathBuf, Metadata)>, Failure> {
+        let step = "guard a path of the workspace";
+        let mut relative = relative.to_owned();
+        'links: for _ in 0..MOST_LINKS {
+            let mut at = root.to_owned();
+            let mut names = relative.components().filter(|part| matches!(part, Component::Normal(_))).peekable();
+            while let Some(name) = names.next() {
+                let last = names.peek().is_none();
+                at.push(name);
+                let metadata = match at.symlink_metadata() {
+                    Ok(metadata) => metadata,
+                    Err(error) if error.kind() == ErrorKind::NotFound && last && guard == Guard::ProtectMade => {
+                        fs::create_dir(&at).on(step, at.display())?;
+                        at.symlink_metadata().on(step, at.display())?
+                    }
+                    Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                        return Ok(None);
+                    }
+                    Err(error) => return Err(error).on(step, at.display()),
+                };
+                if metadata.is_symlink() {
+                    // Outside of the workspace commands write nothing, so there is nothing to guard.
+                    let Ok(target) = at.canonicalize() else { return Ok(None) };
+                    let Ok(target) = target.strip_prefix(root) else { return Ok(None) };
+                    relative = target.join(names.collect::<PathBuf>());
+                    continue 'links;
+                }
+                if last {
+                    return Ok(Some((at, metadata)));
+                }
+                if metadata.is_dir() && self.pinned.insert(at.clone()) {
+                    bind(&at, &at)?;
+                }
+            }
+            return Ok(None);
+        }
+        Ok(None)
+    }
 }
 
-/// Makes every directory above a path a mount. None if there is nothing at the path.
-fn pin(
-    root: &Path,
-    relative: &Path,
-    guard: Guard,
-    pinned: &mut BTreeSet<PathBuf>,
-) -> Result<Option<(PathBuf, Metadata)>, Failure> {
-    let step = "guard a path of the workspace";
-    let mut at = root.to_owned();
-    let mut names = relative.components().filter(|part| matches!(part, Component::Normal(_))).peekable();
-    while let Some(name) = names.next() {
-        let last = names.peek().is_none();
-        at.push(name);
-        let metadata = match at.symlink_metadata() {
-            Ok(metadata) => metadata,
-            Err(error) if error.kind() == ErrorKind::NotFound && last && guard == Guard::ProtectMade => {
-                fs::create_dir(&at).on(step, at.display())?;
-                at.symlink_metadata().on(step, at.display())?
+/// All that has one of the names, by its path below a root, and where it leads if it is a file that names a directory.
+/// What cannot be looked into is the business of somebody else, whose files commands cannot change either.
+fn find<'a>(root: &Path, named: &'a [GuardedName]) -> Vec<(PathBuf, &'a GuardedName)> {
+    let mut found = Vec::new();
+    let mut todo = if named.is_empty() { Vec::new() } else { vec![PathBuf::new()] };
+    while let Some(directory) = todo.pop() {
+        for entry in fs::read_dir(root.join(&directory)).into_iter().flatten().flatten() {
+            let (name, path) = (entry.file_name(), directory.join(entry.file_name()));
+            let kind = entry.file_type().ok();
+            match named.iter().find(|named| name.eq_ignore_ascii_case(&named.name)) {
+                Some(named) => {
+                    let pointed = kind.filter(|kind| kind.is_file()).and_then(|_| pointed_to(&root.join(&path)));
+                    let pointed = pointed.and_then(|target| Some(target.strip_prefix(root).ok()?.to_owned()));
+                    found.extend(pointed.map(|target| (target, named)));
+                    found.push((path, named));
+                }
+                None if kind.is_some_and(|kind| kind.is_dir()) => todo.push(path),
+                None => {}
             }
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
-            Err(error) => return Err(error).on(step, at.display()),
-        };
-        if metadata.is_symlink() {
-            return Err(Failure::new(step, format!("{}: a symbolic link cannot be guarded", at.display())));
-        }
-        if last {
-            return Ok(Some((at, metadata)));
-        }
-        if metadata.is_dir() && pinned.insert(at.clone()) {
-            bind(&at, &at)?;
         }
     }
-    Ok(None)
+    found
+}
+
+/// The directory that a file names as git writes it: `gitdir: path`.
+fn pointed_to(file: &Path) -> Option<PathBuf> {
+    let mut content = Vec::new();
+    File::open(file).ok()?.take(POINTER).read_to_end(&mut content).ok()?;
+    let target = content.strip_prefix(b"gitdir:")?.trim_ascii();
+    file.parent()?.join(std::ffi::OsStr::from_bytes(target)).canonicalize().ok()
 }
 
 /// Something of the same kind that nobody may read.
 fn hidden(metadata: &Metadata) -> Result<PathBuf, Failure> {
-    let step = "hide a path of the workspace";
+    let step = "hide a path";
     let path = PathBuf::from(if metadata.is_dir() { EMPTY_DIRECTORY } else { EMPTY_FILE });
     if !path.exists() {
         if metadata.is_dir() { fs::create_dir(&path) } else { File::create(&path).map(drop) }.at(step)?;

@@ -27,9 +27,7 @@ pub(super) fn run() -> Result<i32, Failure> {
         parts.push(Part::on("allow-list of hosts", "by a proxy"));
     }
     root_fs::build(&plan)?;
-    if let Some(root) = &plan.root {
-        guard::all(root, &plan.guarded)?;
-    }
+    guard::all(&plan)?;
     parts.push(limits::processes(&plan.limits));
     root_fs::seal()?;
     parts.push(limits::each(&plan.limits)?);

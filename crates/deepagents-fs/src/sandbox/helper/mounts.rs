@@ -1,5 +1,6 @@
 //! Mounts: making them, and making them read-only with all that is mounted below.
 
+use std::collections::BTreeSet;
 use std::ffi::{CString, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -26,6 +27,29 @@ pub(super) fn bind(source: &Path, target: &Path) -> Result<(), Failure> {
 pub(super) enum Access {
     Read,
     Write,
+    /// A device, which can be read and written while its mode, owner and times stay.
+    Device,
+}
+
+/// Makes everything mounted at and below these paths read-only, looking at the mounts once.
+pub(super) fn read_only_below(paths: &BTreeSet<PathBuf>, table: &Path) -> Result<(), Failure> {
+    if paths.is_empty() {
+        return Ok(());
+    }
+    let table = fs::read(table).on("read the mounts", table.display())?;
+    for (at, held) in table.split(|byte| *byte == b'\n').filter_map(parse) {
+        if at.ancestors().any(|above| paths.contains(above)) {
+            remount(&at, held, Access::Read)?;
+        }
+    }
+    Ok(())
+}
+
+fn remount(at: &Path, held: MountFlags, access: Access) -> Result<(), Failure> {
+    let mut flags = MountFlags::BIND | MountFlags::NOSUID | held;
+    flags |= if access == Access::Device { MountFlags::NOEXEC } else { MountFlags::NODEV };
+    flags.set(MountFlags::RDONLY, access != Access::Write || held.contains(MountFlags::RDONLY));
+    mount_remount(at, flags, "").on("restrict a mount", at.display())
 }
 
 /// Restricts everything mounted at and below a path: no set-user-ID programs, no devices, and perhaps no writing.
@@ -33,9 +57,7 @@ pub(super) fn restrict(target: &Path, access: Access, table: &Path) -> Result<()
     let table = fs::read(table).on("read the mounts", table.display())?;
     for (at, held) in table.split(|byte| *byte == b'\n').filter_map(parse) {
         if at.starts_with(target) {
-            let mut flags = MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV | held;
-            flags.set(MountFlags::RDONLY, access == Access::Read || held.contains(MountFlags::RDONLY));
-            mount_remount(&at, flags, "").on("restrict a mount", at.display())?;
+            remount(&at, held, access)?;
         }
     }
     Ok(())

@@ -16,7 +16,7 @@ use super::failure::{At, Failure};
 use super::mounts::{Access, below, bind, memory, restrict};
 use crate::sandbox::launch::HOME;
 use crate::sandbox::policy::SYSTEM;
-use crate::sandbox::protocol::{InnerPlan, NetworkAccess};
+use crate::sandbox::protocol::{Identity, InnerPlan, NetworkAccess};
 
 const OLD: &str = "/old";
 const NEW: &str = "/new";
@@ -61,6 +61,14 @@ pub(super) fn build(plan: &InnerPlan) -> Result<(), Failure> {
     fs::create_dir(&home).at("make a home")?;
     fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).at("make a home")?;
     shown.mount()?;
+    for identity in &plan.identities {
+        let shown = Identity::look(&below(NEW, &identity.path)).on("look at a directory", identity.path.display())?;
+        if (shown.device, shown.inode) != (identity.device, identity.inode) {
+            let reason =
+                format!("{} is another directory than it was when the shell was opened", identity.path.display());
+            return Err(Failure::new("show the workspace", reason));
+        }
+    }
 
     unmount(OLD, UnmountFlags::DETACH).at("let go of the host's files")?;
     std::env::set_current_dir(NEW).at("enter the new root")?;
@@ -87,6 +95,8 @@ fn devices() -> Result<(), Failure> {
         let path = dev.join(device);
         File::create(&path).on("make a device", device)?;
         bind(&Path::new("/old/dev").join(device), &path)?;
+        // It is the host's own: a process of root could change its mode for all.
+        restrict(&path, Access::Device, Path::new(TABLE_NEW))?;
     }
     for (name, target) in [
         ("fd", "/proc/self/fd"),

@@ -104,6 +104,13 @@ const MODES: &[(c_long, u8, Option<u8>)] = &[
     (libc::SYS_mknodat, 2, None),
 ];
 
+/// Flags of `open` that make a file, also one without a name.
+const MAKING: [libc::c_int; 2] = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY];
+
+/// Requests of `ioctl` that do what `fallocate` does, on every file system: FS_IOC_RESVSP, FS_IOC_RESVSP64 and
+/// FS_IOC_ZERO_RANGE.
+const PREALLOCATE: [u64; 3] = [0x4030_5828, 0x4030_582A, 0x4030_5839];
+
 /// Kinds of sockets that are allowed: local, IP, and asking for addresses and routes. The rest reaches past network
 /// namespaces (the host of a virtual machine) or into rarely trodden code.
 const FAMILIES: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
@@ -134,7 +141,9 @@ pub(super) fn apply() -> Result<(), Failure> {
     // Their flags are in memory, where a filter cannot look; without them programs fall back to the older calls.
     let unknown = BTreeMap::from([(libc::SYS_clone3, Vec::new()), (libc::SYS_openat2, Vec::new())]);
     let errno = |errno: libc::c_int| SeccompAction::Errno(errno.unsigned_abs());
-    for (rules, action) in [(rules, errno(libc::EPERM)), (unknown, errno(libc::ENOSYS))] {
+    // A program that is told so writes instead, which can be watched.
+    let allocating = (allocating().at(step)?, errno(libc::EOPNOTSUPP));
+    for (rules, action) in [(rules, errno(libc::EPERM)), (unknown, errno(libc::ENOSYS)), allocating] {
         let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch).at(step)?;
         let program: BpfProgram = filter.try_into().at(step)?;
         seccompiler::apply_filter(&program).at(step)?;
@@ -167,15 +176,25 @@ fn conditional() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::Backend
         let request = u64::from(u32::try_from(request).unwrap_or_default());
         SeccompRule::new(vec![SeccompCondition::new(1, SeccompCmpArgLen::Dword, Eq, request)?])
     });
-    // A program that runs as its owner for whoever starts it, outside as well.
-    let set_user = |mode, flags: Option<u8>| {
+    // A program that runs as its owner or its group for whoever starts it, outside as well.
+    let lending = |mode, flags: Option<u8>| {
         let on = |index, mask: u32| {
             SeccompCondition::new(index, SeccompCmpArgLen::Dword, MaskedEq(u64::from(mask)), u64::from(mask))
         };
-        let made = flags.map(|flags| on(flags, libc::O_CREAT.unsigned_abs()));
-        SeccompRule::new(std::iter::once(on(mode, libc::S_ISUID)).chain(made).collect::<Result<_, _>>()?)
+        let mut rules = Vec::new();
+        for bit in [libc::S_ISUID, libc::S_ISGID] {
+            match flags {
+                None => rules.push(SeccompRule::new(vec![on(mode, bit)?])?),
+                Some(flags) => {
+                    for made in MAKING {
+                        rules.push(SeccompRule::new(vec![on(mode, bit)?, on(flags, made.unsigned_abs())?])?);
+                    }
+                }
+            }
+        }
+        Ok::<_, seccompiler::BackendError>(rules)
     };
-    let modes = MODES.iter().map(|(call, mode, flags)| Ok((*call, vec![set_user(*mode, *flags)?])));
+    let modes = MODES.iter().map(|(call, mode, flags)| Ok((*call, lending(*mode, *flags)?)));
     let mut rules = modes.collect::<Result<BTreeMap<_, _>, seccompiler::BackendError>>()?;
     rules.extend([
         (libc::SYS_clone, namespaces.collect::<Result<_, _>>()?),
@@ -184,6 +203,20 @@ fn conditional() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::Backend
         (libc::SYS_ioctl, typing.collect::<Result<_, _>>()?),
     ]);
     Ok(rules)
+}
+
+/// Calls that take space on the disk at one stroke, so that nobody could look in between: all but those that give some
+/// back.
+fn allocating() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
+    use SeccompCmpOp::{Eq, MaskedEq};
+    let request = |request| SeccompCondition::new(1, SeccompCmpArgLen::Dword, Eq, request);
+    let requests = PREALLOCATE.into_iter().map(|number| SeccompRule::new(vec![request(number)?]));
+    let punch = u64::from(libc::FALLOC_FL_PUNCH_HOLE.unsigned_abs());
+    let taking = SeccompCondition::new(1, SeccompCmpArgLen::Dword, MaskedEq(punch), 0)?;
+    Ok(BTreeMap::from([
+        (libc::SYS_fallocate, vec![SeccompRule::new(vec![taking])?]),
+        (libc::SYS_ioctl, requests.collect::<Result<_, _>>()?),
+    ]))
 }
 
 /// Refuses a second numbering of system calls (x32), under which the filters would not know them.

@@ -140,3 +140,12 @@ pub async fn edits_at_once_lose_nothing(mut files: Files) {
     }
     assert_eq!(String::from_utf8(files.read("/f").await.unwrap()).unwrap(), lines('[', ']'));
 }
+
+/// A few words do not make a file that nobody could hold.
+pub async fn an_edit_that_makes_a_file_too_large_is_refused(mut files: Files) {
+    files.write("/f", "a".repeat(100)).await.unwrap();
+    let grow = Edit::new("a", "b".repeat(1 << 20)).all();
+    let error = files.edit("/f", &[grow]).await.unwrap_err();
+    assert!(matches!(error, EditError::TooLarge { size: 104_857_600, .. }), "{error}");
+    assert_eq!(files.read("/f").await.unwrap(), "a".repeat(100).into_bytes());
+}

@@ -87,6 +87,17 @@ pub async fn patterns_that_cannot_be_used_are_refused(files: Files) {
     assert!(matches!(files.grep(&regex("(")).await, Err(FsError::Pattern { .. })));
     assert!(matches!(files.grep(&GrepQuery::new("a\nb", p("/"))).await, Err(FsError::Pattern { .. })));
     assert!(matches!(GrepQuery::new("a", p("/")).only("../x"), Err(FsError::Pattern { .. })));
+    for large in [r"(?:\pL{100}){100}".to_owned(), r"((.{100}){100}){100}".to_owned(), "a".repeat(1 << 20)] {
+        assert!(matches!(files.grep(&regex(&large)).await, Err(FsError::Pattern { .. })));
+    }
+}
+
+/// However many are asked for.
+pub async fn of_lines_around_a_match_there_are_a_few_hundred_at_most(mut files: Files) {
+    files.write("/f", format!("{}hit\n{}", "before\n".repeat(5_000), "after\n".repeat(5_000))).await.unwrap();
+    let found = files.grep(&GrepQuery { context: usize::MAX, ..GrepQuery::new("hit", p("/")) }).await.unwrap();
+    let numbers: Vec<u64> = found.files[0].lines.iter().map(|line| line.number).collect();
+    assert_eq!(numbers, (4_801..=5_201).collect::<Vec<_>>());
 }
 
 /// With one more there is more.

@@ -77,6 +77,7 @@ macro_rules! backend_suite {
                 upper_and_lower_case_differ_unless_told_otherwise
                 a_search_of_what_is_missing_is_an_error
                 patterns_that_cannot_be_used_are_refused
+                of_lines_around_a_match_there_are_a_few_hundred_at_most
                 exactly_as_many_as_allowed_are_all
                 what_may_not_be_seen_takes_nothing_from_a_limit
                 a_search_out_of_time_gives_what_it_has_and_says_so
@@ -112,6 +113,7 @@ macro_rules! backend_suite {
                 what_is_not_text_is_not_edited
                 what_is_missing_or_a_directory_is_not_edited
                 edits_at_once_lose_nothing
+                an_edit_that_makes_a_file_too_large_is_refused
             }
             deleting {
                 a_directory_goes_with_what_it_holds_and_nothing_beside_it

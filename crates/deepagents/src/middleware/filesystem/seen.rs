@@ -36,5 +36,5 @@ pub(super) fn check(cx: &ToolContext, path: &VPath, now: &Version) -> Result<(),
         Some(_) => "has changed since you last read it. Read it again",
         None => "exists and you have not read it. Read it first",
     };
-    Err(failed(format!("{path} {why}, then make the change.")))
+    Err(failed(format!("{} {why}, then make the change.", path.quoted())))
 }

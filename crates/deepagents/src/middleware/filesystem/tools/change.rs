@@ -22,28 +22,30 @@ pub(super) struct WriteArgs {
 }
 
 pub(super) async fn write_file(files: Arc<Filesystem>, args: WriteArgs, cx: ToolContext) -> Answered {
-    let path = files.reach_to_change(&args.file_path, AtLink::Follows, &cx).await?;
+    let target = files.reach_to_change(&args.file_path, AtLink::Follows, &cx).await?;
+    let path = &target.path;
     let backend = files.workspace.backend_for(&cx);
     let mode = if files.options.read_before_edit {
-        match backend.stat(cx.state(), &path).await {
+        match backend.stat(cx.state(), path).await {
             Ok(there) if there.kind == Kind::File => {
-                seen::check(&cx, &path, &there.version)?;
+                seen::check(&cx, path, &there.version)?;
                 WriteMode::IfVersion(there.version)
             }
             Ok(_) => WriteMode::Overwrite,
             Err(FsError::NotFound(_)) => WriteMode::Create,
             // What may be written but not read is known to the thread that wrote it.
             Err(FsError::Denied { .. }) => {
-                seen::version(&cx, &path).cloned().map_or(WriteMode::Create, WriteMode::IfVersion)
+                seen::version(&cx, path).cloned().map_or(WriteMode::Create, WriteMode::IfVersion)
             }
-            Err(error) => return Err(failed_at(&path)(error)),
+            Err(error) => return Err(failed_at(path)(error)),
         }
     } else {
         WriteMode::Overwrite
     };
-    let written = backend.write(cx.state(), &path, args.content.into(), mode).await.map_err(failed_at(&path))?;
+    target.approved(&cx)?;
+    let written = backend.write(cx.state(), path, args.content.into(), mode).await.map_err(failed_at(path))?;
     let seen = Update::new::<SeenFiles>(vec![(path.clone(), written.version)]);
-    Ok(ToolOutput::text(format!("Wrote {path}")).with_update(written.update.and(seen)))
+    Ok(ToolOutput::text(format!("Wrote {}", path.quoted())).with_update(written.update.and(seen)))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -71,29 +73,31 @@ pub(super) struct MoreEdit {
 }
 
 pub(super) async fn edit_file(files: Arc<Filesystem>, args: EditArgs, cx: ToolContext) -> Answered {
-    let path = files.reach_to_change(&args.file_path, AtLink::Follows, &cx).await?;
+    let target = files.reach_to_change(&args.file_path, AtLink::Follows, &cx).await?;
+    let path = &target.path;
     let backend = files.workspace.backend_for(&cx);
     let EditArgs { old_string, new_string, replace_all, edits, .. } = args;
     let all = std::iter::once(MoreEdit { old_string, new_string, replace_all }).chain(edits);
     let edits = all.map(|e| Edit { old: e.old_string, new: e.new_string, replace_all: e.replace_all });
     let edits: Vec<Edit> = edits.collect();
     let expected = if files.options.read_before_edit {
-        match backend.stat(cx.state(), &path).await {
+        match backend.stat(cx.state(), path).await {
             Ok(there) if there.kind == Kind::File => {
-                seen::check(&cx, &path, &there.version)?;
+                seen::check(&cx, path, &there.version)?;
                 Some(there.version)
             }
             Ok(there) => Some(there.version),
-            Err(error @ FsError::Denied { .. }) => Some(seen::version(&cx, &path).cloned().ok_or(failed(error))?),
-            Err(error) => return Err(failed_at(&path)(error)),
+            Err(error @ FsError::Denied { .. }) => Some(seen::version(&cx, path).cloned().ok_or(failed(error))?),
+            Err(error) => return Err(failed_at(path)(error)),
         }
     } else {
         None
     };
-    let edited = edit::edit(&*backend, cx.state(), &path, &edits, expected.as_ref()).await.map_err(failed_at(&path))?;
+    target.approved(&cx)?;
+    let edited = edit::edit(&*backend, cx.state(), path, &edits, expected.as_ref()).await.map_err(failed_at(path))?;
     let places: usize = edited.replaced.iter().sum();
-    let text = format!("Edited {path}: replaced {places} {}", if places == 1 { "place" } else { "places" });
-    let seen = Update::new::<SeenFiles>(vec![(path, edited.version)]);
+    let text = format!("Edited {}: replaced {places} {}", path.quoted(), if places == 1 { "place" } else { "places" });
+    let seen = Update::new::<SeenFiles>(vec![(path.clone(), edited.version)]);
     Ok(ToolOutput::text(text).with_update(edited.update.and(seen)))
 }
 
@@ -104,7 +108,9 @@ pub(super) struct DeleteArgs {
 }
 
 pub(super) async fn delete(files: Arc<Filesystem>, args: DeleteArgs, cx: ToolContext) -> Answered {
-    let path = files.reach_to_change(&args.file_path, AtLink::NoFollow, &cx).await?;
-    let update = files.workspace.backend_for(&cx).delete(cx.state(), &path).await.map_err(failed_at(&path))?;
-    Ok(ToolOutput::text(format!("Deleted {path}")).with_update(update))
+    let target = files.reach_to_change(&args.file_path, AtLink::NoFollow, &cx).await?;
+    let path = &target.path;
+    target.approved(&cx)?;
+    let update = files.workspace.backend_for(&cx).delete(cx.state(), path).await.map_err(failed_at(path))?;
+    Ok(ToolOutput::text(format!("Deleted {}", path.quoted())).with_update(update))
 }

@@ -8,7 +8,9 @@ mod search;
 use std::future::Future;
 use std::sync::Arc;
 
+use deepagents_core::interrupt::{ActionRequests, Decision, DecisionKind};
 use deepagents_core::tool::{DynTool, Effect, Tool, ToolContext, ToolError, ToolOutput};
+use deepagents_fs::permissions::AccessMode;
 use deepagents_fs::{FsError, VPath};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -36,7 +38,8 @@ pub(super) fn failed(error: impl std::fmt::Display) -> ToolError {
 fn failed_at<E: std::fmt::Display>(path: &VPath) -> impl FnOnce(E) -> ToolError {
     move |error| {
         let text = error.to_string();
-        if text.contains(path.as_str()) { failed(text) } else { failed(format!("{path}: {text}")) }
+        let path = path.quoted().to_string();
+        if text.contains(&path) { failed(text) } else { failed(format!("{path}: {text}")) }
     }
 }
 
@@ -62,6 +65,34 @@ enum AtLink {
     NoFollow,
 }
 
+/// A path that a call is to change.
+struct Target {
+    path: VPath,
+    /// Whether a person is to be asked first.
+    asks: bool,
+}
+
+impl Target {
+    /// Asks a person where that is needed, unless one has agreed to the call already.
+    fn approved(&self, cx: &ToolContext) -> Result<(), ToolError> {
+        let path = self.path.quoted();
+        let decided = cx.state().get::<ActionRequests>().and_then(|asked| asked.get(&cx.call_id().to_string()));
+        if !self.asks || decided.is_some_and(|review| review.answer.is_some()) {
+            return Ok(());
+        }
+        if cx.thread().is_none() && cx.path().is_empty() {
+            let why = "is changed only where a person agrees, and nobody can be asked in this run";
+            return Err(failed(format!("{path} {why}")));
+        }
+        let text = format!("{path} is part of what steers the agent. May {} change it?", cx.tool_name());
+        match cx.interrupt(text, [DecisionKind::Approve, DecisionKind::Reject])? {
+            Decision::Approve => Ok(()),
+            Decision::Reject { message: Some(message) } => Err(failed(format!("{path} may not be changed: {message}"))),
+            _ => Err(failed(format!("{path} may not be changed: a person was asked and refused"))),
+        }
+    }
+}
+
 impl Filesystem {
     /// A path as the model gave it, if the tools reach it and where it leads.
     async fn reach(&self, path: &str, cx: &ToolContext) -> Result<VPath, ToolError> {
@@ -73,7 +104,7 @@ impl Filesystem {
     }
 
     /// A path that may be changed: what the harness keeps for the agent may not.
-    async fn reach_to_change(&self, path: &str, at_link: AtLink, cx: &ToolContext) -> Result<VPath, ToolError> {
+    async fn reach_to_change(&self, path: &str, at_link: AtLink, cx: &ToolContext) -> Result<Target, ToolError> {
         let path = self.named(path)?;
         let place = self.place(&path, at_link, cx).await?;
         self.check_place(&path, &place)?;
@@ -83,7 +114,9 @@ impl Filesystem {
                 return Err(failed(format!("{path} holds what is kept for you and cannot be changed")));
             }
         }
-        Ok(path)
+        let backend = self.workspace.backend_for(cx);
+        let asks = [&path, &place].iter().any(|path| backend.change_access(path) == AccessMode::Ask);
+        Ok(Target { path, asks })
     }
 
     /// The path to search, given what the model said: where the tools reach one directory alone, that.

@@ -33,7 +33,7 @@ pub(super) async fn ls(files: Arc<Filesystem>, args: LsArgs, cx: ToolContext) ->
     let mut lines: Vec<String> = listing
         .entries
         .iter()
-        .map(|entry| if entry.kind == Kind::Directory { format!("{}/", entry.path) } else { entry.path.to_string() })
+        .map(|entry| format!("{}{}", entry.path.quoted(), if entry.kind == Kind::Directory { "/" } else { "" }))
         .collect();
     if lines.is_empty() {
         lines.push("No files found".to_owned());

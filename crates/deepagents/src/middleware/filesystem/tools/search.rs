@@ -42,7 +42,7 @@ pub(super) async fn glob(files: Arc<Filesystem>, args: GlobArgs, cx: ToolContext
         Ok(found) => found,
         Err(error) => return no_place("files", error),
     };
-    let mut lines: Vec<String> = found.files.iter().map(ToString::to_string).collect();
+    let mut lines: Vec<String> = found.files.iter().map(|path| path.quoted().to_string()).collect();
     if lines.is_empty() {
         lines.push("No files found".to_owned());
     }
@@ -101,7 +101,7 @@ pub(super) async fn grep(files: Arc<Filesystem>, args: GrepArgs, cx: ToolContext
     let mut lines: Vec<String> = match args.output_mode {
         OutputMode::FilesWithMatches => {
             let paths: BTreeSet<&VPath> = found.files.iter().map(|file| &file.path).collect();
-            paths.into_iter().map(ToString::to_string).collect()
+            paths.into_iter().map(|path| path.quoted().to_string()).collect()
         }
         OutputMode::Content => found.files.iter().flat_map(content).collect(),
         OutputMode::Count => found.files.iter().map(count).collect(),
@@ -116,12 +116,12 @@ pub(super) async fn grep(files: Arc<Filesystem>, args: GrepArgs, cx: ToolContext
 }
 
 fn count(file: &GrepFile) -> String {
-    format!("{}: {}", file.path, file.lines.iter().filter(|line| line.matched).count())
+    format!("{}: {}", file.path.quoted(), file.lines.iter().filter(|line| line.matched).count())
 }
 
 /// The path, then each line under it; `--` stands where lines in between are left out.
 fn content(file: &GrepFile) -> Vec<String> {
-    let mut out = vec![format!("{}:", file.path)];
+    let mut out = vec![format!("{}:", file.path.quoted())];
     let shows_context = file.lines.iter().any(|line| !line.matched);
     let mut last = None;
     for line in &file.lines {

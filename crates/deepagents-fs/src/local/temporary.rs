@@ -1,0 +1,150 @@
+//! A file that is written before it has its name.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Mode, OFlags, Stat as HostStat, linkat, openat, renameat, unlinkat};
+#[cfg(target_os = "linux")]
+use rustix::fs::{RenameFlags, fstat, renameat_with, statat};
+use rustix::io::Errno;
+
+use super::open::{At, SAFE, failed};
+use super::write::Target;
+use crate::{FsError, VPath};
+
+/// How often files are exchanged before it is left at that.
+#[cfg(target_os = "linux")]
+const MOST_SWAPS: usize = 64;
+
+/// A file that is gone again unless it is put in place, also when the program ends where the system has files without a
+/// name; elsewhere it has a name of its own until then.
+pub(super) struct Temporary<'a> {
+    pub(super) file: File,
+    directory: &'a OwnedFd,
+    /// Its name, to be taken away again.
+    name: Option<OsString>,
+}
+
+impl<'a> Temporary<'a> {
+    pub(super) fn create(target: &Target<'a>, mode: Mode) -> Result<Self, FsError> {
+        let directory = target.directory;
+        #[cfg(target_os = "linux")]
+        if std::fs::exists("/proc/self/fd").unwrap_or(false) {
+            // Not every file system can; the other way says what is wrong where neither does.
+            if let Ok(file) = openat(directory, c".", OFlags::WRONLY | OFlags::TMPFILE | SAFE, mode) {
+                return Ok(Self { file: file.into(), directory, name: None });
+            }
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | SAFE;
+        loop {
+            let name = unused_name();
+            match openat(directory, &name, flags, mode) {
+                Ok(file) => return Ok(Self { file: file.into(), directory, name: Some(name) }),
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(failed(target.path, errno)),
+            }
+        }
+    }
+
+    /// Gives it a name that must be free.
+    pub(super) fn link(&mut self, path: &VPath, name: &OsStr) -> Result<(), FsError> {
+        let Some(own) = &self.name else { return self.name_it(name).at(path) };
+        match linkat(self.directory, own, self.directory, name, AtFlags::empty()) {
+            Ok(()) => {
+                unlinkat(self.directory, own, AtFlags::empty()).at(path)?;
+                self.name = None;
+                Ok(())
+            }
+            // A file system without hard links.
+            Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => self.rename(path, name),
+            Err(errno) => Err(failed(path, errno)),
+        }
+    }
+
+    /// Puts it in the place of whatever has a name.
+    pub(super) fn rename(&mut self, path: &VPath, name: &OsStr) -> Result<(), FsError> {
+        let own = self.any_name(path)?;
+        renameat(self.directory, &own, self.directory, name).at(path)?;
+        self.name = None;
+        Ok(())
+    }
+
+    /// Puts it in the place of a file, which must still be the one that was looked at. Programs that know of no locks
+    /// may have replaced it since: what was taken out tells, and goes back if it is another one.
+    pub(super) fn exchange(&mut self, target: &Target<'_>, there: &HostStat) -> Result<(), FsError> {
+        #[cfg(target_os = "linux")]
+        {
+            let own = self.any_name(target.path)?;
+            let swap = || renameat_with(self.directory, &own, self.directory, target.name, RenameFlags::EXCHANGE);
+            match swap() {
+                Ok(()) => {
+                    let taken = || {
+                        statat(self.directory, &own, AtFlags::SYMLINK_NOFOLLOW).map(|host| mark(&host)).at(target.path)
+                    };
+                    let mut held = taken()?;
+                    if held == mark(there) {
+                        // What was taken out is under the name that is taken away.
+                        return Ok(());
+                    }
+                    // Put back, until what comes out is what was put in: it may have been replaced in between again.
+                    let mut put = mark(&fstat(&self.file).at(target.path)?);
+                    for _ in 0..MOST_SWAPS {
+                        swap().at(target.path)?;
+                        let out = taken()?;
+                        if out == put {
+                            break;
+                        }
+                        (put, held) = (held, out);
+                    }
+                    return Err(FsError::Changed(target.path.clone()));
+                }
+                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+                Err(Errno::NOENT) => return Err(FsError::Changed(target.path.clone())),
+                Err(errno) => return Err(failed(target.path, errno)),
+            }
+        }
+        let _ = there;
+        self.rename(target.path, target.name)
+    }
+
+    /// The name that it has, or gets.
+    fn any_name(&mut self, path: &VPath) -> Result<OsString, FsError> {
+        loop {
+            if let Some(name) = &self.name {
+                return Ok(name.clone());
+            }
+            let name = unused_name();
+            match self.name_it(&name) {
+                Ok(()) => self.name = Some(name),
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(failed(path, errno)),
+            }
+        }
+    }
+
+    /// Gives the file without a name one.
+    fn name_it(&self, name: &OsStr) -> Result<(), Errno> {
+        use std::os::fd::AsRawFd;
+        let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        linkat(rustix::fs::CWD, own.as_str(), self.directory, name, AtFlags::SYMLINK_FOLLOW)
+    }
+}
+
+/// What tells one version of a file from another even though it was moved.
+#[cfg(target_os = "linux")]
+fn mark(host: &HostStat) -> (u64, i64, i64, i128) {
+    (host.st_ino, host.st_size, host.st_mtime, i128::from(host.st_mtime_nsec))
+}
+
+fn unused_name() -> OsString {
+    OsString::from(format!(".tmp-{:016x}", fastrand::u64(..)))
+}
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            let _ = unlinkat(self.directory, name, AtFlags::empty());
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! What of the workspace and of the host a sandbox guards: repositories, what steers the agent, devices, space.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use deepagents_fs::permissions::ProtectedPlaces;
+use deepagents_fs::sandbox::{Git, Level, SandboxPolicy};
+use deepagents_fs::shell::Exit;
+use deepagents_fs::shell::{Command, Confinement, LocalShell, Shell, ShellError};
+use deepagents_testing::skip::skip;
+use tokio_util::sync::CancellationToken;
+
+use crate::sandbox::{Jail, has, jail, sandbox};
+use crate::suite::p as path;
+
+#[tokio::test]
+async fn a_repository_can_be_read_but_not_changed_by_default() {
+    let jail = jail!();
+    fs::create_dir_all(jail.path(".git/hooks")).unwrap();
+    fs::write(jail.path(".git/config"), "mine").unwrap();
+    for text in [
+        "echo evil > .git/hooks/pre-commit",
+        "echo evil > .git/config",
+        "echo evil > .git/commondir",
+        "mv .git .git2",
+        "rm -rf .git",
+        "ln -sf /tmp .git/hooks",
+        "chmod 777 .git/config",
+    ] {
+        assert!(!jail.run(text).await.exit.success(), "{text}");
+    }
+    assert_eq!(jail.run("cat .git/config").await.output, "mine");
+    assert_eq!(fs::read_dir(jail.path(".git/hooks")).unwrap().count(), 0);
+    assert!(!jail.path(".git/commondir").exists());
+}
+
+#[tokio::test]
+async fn commits_leave_hooks_and_configuration_alone() {
+    let jail = jail!(SandboxPolicy { git: Git::Commits, ..Default::default() });
+    fs::create_dir_all(jail.path(".git/objects")).unwrap();
+    fs::write(jail.path(".git/config"), "mine").unwrap();
+    for text in [
+        // The directory of hooks was not even there.
+        "mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit",
+        "echo evil > .git/config",
+        "rm .git/config",
+        "mv .git old; mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit",
+        "mv .git/hooks .git/other; mkdir .git/hooks; echo evil > .git/hooks/pre-commit",
+    ] {
+        assert!(!jail.run(text).await.exit.success(), "{text}");
+    }
+    assert_eq!(fs::read_to_string(jail.path(".git/config")).unwrap(), "mine");
+    assert_eq!(fs::read_dir(jail.path(".git/hooks")).unwrap().count(), 0);
+    assert!(
+        jail.run("echo x > .git/index.lock && mv .git/index.lock .git/index && rm .git/index").await.exit.success()
+    );
+}
+
+#[tokio::test]
+async fn git_commits_in_the_sandbox_where_that_is_allowed() {
+    if !has("git") {
+        return;
+    }
+    let jail = jail!(SandboxPolicy { git: Git::Commits, ..Default::default() });
+    let git = "git -c user.name=a -c user.email=a@example.invalid";
+    let made = std::process::Command::new("git").args(["init", "-q"]).current_dir(jail.dir.path()).status().unwrap();
+    assert!(made.success());
+    let done =
+        jail.run(&format!("echo x > f && git add f && {git} commit -qm first && git log --oneline | wc -l")).await;
+    assert_eq!((done.exit, done.output.trim()), (Exit::Code(0), "1"), "{}", done.output);
+}
+
+#[tokio::test]
+async fn protected_paths_stay_and_hidden_ones_cannot_be_read() {
+    let policy = SandboxPolicy {
+        protected: vec![path("/a/b/keep")],
+        hidden: vec![path("/.env"), path("/a/vault")],
+        ..Default::default()
+    };
+    let jail = jail!(policy);
+    fs::create_dir_all(jail.path("a/b")).unwrap();
+    fs::create_dir_all(jail.path("a/vault")).unwrap();
+    for (name, text) in [("a/b/keep", "kept"), (".env", "SECRET"), ("a/vault/k", "SECRET")] {
+        fs::write(jail.path(name), text).unwrap();
+    }
+    let done = jail.run("echo x > a/b/keep; rm -f a/b/keep; mv a c; mv a/b a/c; mv a/b/keep k; cat a/b/keep").await;
+    assert!(done.output.ends_with("kept"), "{}", done.output);
+    let done =
+        jail.run("chmod 777 .env a/vault; cat .env a/vault/k; ls a/vault; mv .env e; mv a/vault v; cat e v/k").await;
+    assert!(!done.output.contains("SECRET") && !done.exit.success(), "{}", done.output);
+    for (name, text) in [("a/b/keep", "kept"), (".env", "SECRET"), ("a/vault/k", "SECRET")] {
+        assert_eq!(fs::read_to_string(jail.path(name)).unwrap(), text);
+    }
+    // A second name for a protected file would be a way around.
+    jail.run("ln a/b/keep k2; echo x > k2; mv a/b/keep /tmp/k").await;
+    assert_eq!(fs::read_to_string(jail.path("a/b/keep")).unwrap(), "kept");
+    // What is not there needs no guard.
+    assert!(jail.run("echo x > new").await.exit.success());
+}
+
+#[tokio::test]
+async fn repositories_at_any_depth_and_what_steers_the_agent_are_read_only() {
+    let other = tempfile::tempdir().unwrap();
+    fs::create_dir(other.path().join(".git")).unwrap();
+    let jail = jail!(SandboxPolicy { writable: vec![other.path().into()], ..Default::default() });
+    for (name, text) in [
+        ("lib/deep/.git/config", "mine"),
+        ("lib/deep/.git/hooks/pre-commit", "mine"),
+        ("other/.hg/hgrc", "mine"),
+        ("other/.jj/repo/x", "mine"),
+        ("AGENTS.md", "mine"),
+        (".deepagents/agents/a.md", "mine"),
+        ("module/.git", "gitdir: ../modules/module"),
+        ("modules/module/config", "mine"),
+    ] {
+        fs::create_dir_all(jail.path(name).parent().unwrap()).unwrap();
+        fs::write(jail.path(name), text).unwrap();
+    }
+    for text in [
+        "echo evil > lib/deep/.git/config".to_owned(),
+        "echo evil > lib/deep/.git/hooks/post-checkout".to_owned(),
+        "rm -rf lib".to_owned(),
+        "mv lib/deep lib/shallow".to_owned(),
+        "mv lib lib2".to_owned(),
+        "echo evil > other/.hg/hgrc".to_owned(),
+        "touch other/.jj/new".to_owned(),
+        "echo evil > AGENTS.md".to_owned(),
+        "rm AGENTS.md".to_owned(),
+        "echo evil > .deepagents/agents/b.md".to_owned(),
+        "mv .deepagents old".to_owned(),
+        "echo evil > module/.git".to_owned(),
+        "echo evil > modules/module/config".to_owned(),
+        format!("touch {}/.git/x", other.path().display()),
+    ] {
+        assert!(!jail.run(&text).await.exit.success(), "{text}");
+    }
+    assert_eq!(jail.run("cat lib/deep/.git/config AGENTS.md").await.output, "minemine");
+    assert_eq!(fs::read_to_string(jail.path("modules/module/config")).unwrap(), "mine");
+    // Everything beside them is as writable as ever.
+    assert!(jail.run("echo x > lib/deep/f && rm lib/deep/f && mkdir new && rmdir new").await.exit.success());
+}
+
+#[tokio::test]
+async fn a_repository_that_a_command_makes_is_protected_from_the_next() {
+    let jail = jail!();
+    assert!(jail.run("mkdir -p a/.git/hooks .git && echo x > a/.git/config").await.exit.success());
+    for text in ["echo evil > a/.git/config", "echo evil > .git/config", "rm -r a", "echo evil > a/.git/hooks/x"] {
+        assert!(!jail.run(text).await.exit.success(), "{text}");
+    }
+    assert_eq!(fs::read_to_string(jail.path("a/.git/config")).unwrap(), "x\n");
+    let free = jail!(SandboxPolicy { protected_places: ProtectedPlaces::none(), ..Default::default() });
+    assert!(free.run("mkdir .git").await.exit.success() && free.run("echo x > .git/config").await.exit.success());
+}
+
+#[tokio::test]
+async fn a_link_in_the_place_of_a_guarded_path_stops_nothing_and_what_it_leads_to_is_guarded() {
+    let policy =
+        SandboxPolicy { protected: vec![path("/keep/file")], hidden: vec![path("/.env")], ..Default::default() };
+    let jail = jail!(policy);
+    for (target, name) in [("/tmp", ".git"), ("nowhere", "sub/.git"), (".git", "loop/.git"), ("../..", "up/.git")] {
+        fs::create_dir_all(jail.path(name).parent().unwrap()).unwrap();
+        symlink(target, jail.path(name)).unwrap();
+    }
+    let done = jail.run("echo fine; ln -sfn /tmp .git; ln -s /tmp .hg").await;
+    assert_eq!((done.exit, done.output.as_str()), (Exit::Code(0), "fine\n"));
+    assert_eq!(jail.run("echo still").await.output, "still\n");
+
+    fs::create_dir_all(jail.path("store/repo")).unwrap();
+    fs::create_dir_all(jail.path("store/keep")).unwrap();
+    for name in ["store/repo/config", "store/keep/file", "store/env"] {
+        fs::write(jail.path(name), "mine").unwrap();
+    }
+    for (target, name) in [("../store/repo", "lib/.git"), ("store/keep", "keep"), ("store/env", ".env")] {
+        fs::create_dir_all(jail.path(name).parent().unwrap()).unwrap();
+        symlink(target, jail.path(name)).unwrap();
+    }
+    for text in ["echo evil > store/repo/config", "echo evil > store/keep/file", "cat store/env", "mv store old"] {
+        assert!(!jail.run(text).await.exit.success(), "{text}");
+    }
+    assert!(jail.run("echo x > store/keep/other").await.exit.success());
+    assert_eq!(fs::read_to_string(jail.path("store/repo/config")).unwrap(), "mine");
+}
+
+#[tokio::test]
+async fn devices_of_the_host_are_used_and_not_changed() {
+    use std::os::unix::fs::MetadataExt;
+    let jail = jail!();
+    let facts = || {
+        ["null", "zero", "full", "random", "urandom"].map(|name| {
+            let found = fs::metadata(Path::new("/dev").join(name)).unwrap();
+            (found.mode(), found.uid(), found.gid(), found.mtime(), found.mtime_nsec())
+        })
+    };
+    let before = facts();
+    let text = "for d in null zero full random urandom; do \
+                chmod 600 /dev/$d && echo changed; touch -d 2001-01-01 /dev/$d && echo touched; \
+                chgrp 1 /dev/$d && echo given; rm -f /dev/$d && echo removed; done";
+    let done = jail.run(text).await;
+    let changed =
+        ["changed", "touched", "given", "removed"].iter().any(|word| done.output.lines().any(|line| line == *word));
+    assert!(!changed, "{}", done.output);
+    assert_eq!(facts(), before);
+    let used = jail.run("echo x > /dev/null && head -c 3 /dev/zero | wc -c && head -c 1 /dev/urandom | wc -c").await;
+    assert_eq!(used.output.split_whitespace().collect::<Vec<_>>(), ["3", "1"]);
+    assert!(!jail.run("echo x > /dev/full").await.exit.success());
+}
+
+#[tokio::test]
+async fn what_proc_tells_of_the_host_is_hidden() {
+    let jail = jail!();
+    let text = "for f in keys key-users kallsyms timer_list; do grep -q . /proc/$f && echo read $f; done; true";
+    let done = jail.run(text).await;
+    assert!(!done.output.contains("read "), "{}", done.output);
+    assert!(jail.run("cat /proc/meminfo /proc/cpuinfo /proc/self/status > /dev/null").await.exit.success());
+}
+
+#[tokio::test]
+async fn space_is_not_taken_at_one_stroke() {
+    if !has("perl") {
+        return;
+    }
+    let jail = jail!();
+    if std::env::consts::ARCH != "x86_64" {
+        skip("x86_64", "the numbers of the calls are those of x86_64");
+        return;
+    }
+    let text = r#"cat > try.pl <<'PERL'
+open(F, '+>', 'f') or die; print F "x" x 8192; $| = 1; my $fd = fileno(F);
+sub say_it { my ($name, $r) = @_; print "$name: ", ($r == -1 ? $!+0 : "done"), "
+"; }
+say_it("allocate", syscall(285, $fd, 0, 0, 1 << 28));
+say_it("keep size", syscall(285, $fd, 1, 0, 1 << 28));
+say_it("zero", syscall(285, $fd, 16, 0, 1 << 28));
+say_it("punch", syscall(285, $fd, 3, 0, 4096));
+my $space = pack("s s x4 q q l L l4", 0, 0, 0, 1 << 28, 0, 0, 0, 0, 0, 0);
+for my $request (0x40305828, 0x4030582A, 0x40305839) {
+  say_it("ioctl", syscall(16, $fd, $request, $space));
+}
+PERL
+perl try.pl"#;
+    let done = jail.run(text).await;
+    assert_eq!(done.output, "allocate: 95\nkeep size: 95\nzero: 95\npunch: done\nioctl: 95\nioctl: 95\nioctl: 95\n");
+}
+
+#[tokio::test]
+async fn a_workspace_that_was_replaced_is_not_worked_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("outer/nested");
+    fs::create_dir_all(&root).unwrap();
+    fs::create_dir(dir.path().join("elsewhere")).unwrap();
+    let report = sandbox().probe();
+    if report.level == Level::None {
+        skip("sandbox", report);
+        return;
+    }
+    let shell = LocalShell::open(&root, Confinement::sandboxed()).unwrap().sandbox(sandbox());
+    let run = || shell.run(Command::new("echo x > planted"), CancellationToken::new(), None);
+    assert!(run().await.unwrap().exit.success());
+    fs::rename(&root, dir.path().join("outer/old")).unwrap();
+    // By a link, and by another directory.
+    symlink(dir.path().join("elsewhere"), &root).unwrap();
+    run().await.unwrap_err();
+    fs::remove_file(&root).unwrap();
+    fs::create_dir(&root).unwrap();
+    let error = run().await.unwrap_err();
+    assert!(matches!(&error, ShellError::Directory { reason, .. } if reason.contains("not the directory")), "{error}");
+    assert_eq!(fs::read_dir(dir.path().join("elsewhere")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
+}

@@ -1,0 +1,160 @@
+//! Places that are not changed: repositories, and what steers the agent.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::Arc;
+
+use deepagents_fs::edit::{Edit, EditError};
+use deepagents_fs::permissions::{AccessMode, Place, ProtectedPlace, ProtectedPlaces};
+use deepagents_fs::{Backend, FsError, LocalBackend, LocalOptions, UndoStore};
+use tempfile::TempDir;
+
+use crate::semantics::in_thread;
+use crate::suite::{Files, p};
+
+/// A workspace with repositories of all kinds, opened with and without the kernel's help, and with changes recorded.
+fn workspace() -> (TempDir, Vec<Files>) {
+    let dir = tempfile::tempdir().unwrap();
+    let work = dir.path().join("work");
+    let put = |name: &str, text: &str| {
+        std::fs::create_dir_all(work.join(name).parent().unwrap()).unwrap();
+        std::fs::write(work.join(name), text).unwrap();
+    };
+    put(".git/config", "mine");
+    put("lib/deep/.git/hooks/pre-commit", "mine");
+    put("module/.git", "gitdir: ../.git/modules/module\n");
+    put("other/.hg/hgrc", "mine");
+    put("other/.jj/repo", "mine");
+    put("src/main.rs", "fn main() {}\n");
+    for (target, name) in [(".git", "link"), (".", "self"), ("..", "src/up"), (".git/config", "settings")] {
+        symlink(target, work.join(name)).unwrap();
+    }
+    let open = |kernel, undo| {
+        let options = LocalOptions { kernel_resolution: kernel, undo, ..LocalOptions::default() };
+        Files::new(Arc::new(LocalBackend::open_with(&work, options).unwrap()))
+    };
+    let store = || Some(UndoStore::at(dir.path().join("undo.db")));
+    let files =
+        vec![open(true, None), open(false, None), in_thread(open(true, store())), in_thread(open(false, store()))];
+    (dir, files)
+}
+
+/// All files below a directory with what they hold.
+fn snapshot(directory: &Path) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.is_symlink() {
+            found.push((path.display().to_string(), String::new()));
+            found.extend(snapshot(&path));
+        } else {
+            found.push((path.display().to_string(), std::fs::read_to_string(&path).unwrap_or_default()));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[tokio::test]
+async fn repositories_are_not_written_by_any_path_that_leads_to_them() {
+    let (dir, mut all) = workspace();
+    let before = snapshot(&dir.path().join("work"));
+    for files in &mut all {
+        for path in [
+            "/.git/config",
+            "/.git/hooks/post-checkout",
+            "/.git",
+            "/.GIT/config",
+            "/link/config",
+            "/link/hooks/new",
+            "/self/.git/config",
+            "/self/link/config",
+            "/src/up/link/config",
+            "/settings",
+            "/lib/deep/.git/hooks/pre-commit",
+            "/module/.git",
+            "/other/.hg/hgrc",
+            "/other/.jj/repo",
+            "/src/.git/config",
+            "/new/deep/.git",
+            "/src/.Git",
+        ] {
+            let refused = FsError::Protected(p(path));
+            assert_eq!(files.write(path, "evil").await.unwrap_err(), refused, "{path}");
+            // A link is deleted itself.
+            if path != "/settings" {
+                let error = files.delete(path).await.unwrap_err();
+                assert!(error == refused || matches!(error, FsError::NotFound(_)), "{path}: {error}");
+            }
+        }
+        let edited = files.edit("/link/config", &[Edit::new("mine", "evil")]).await.unwrap_err();
+        assert_eq!(edited, EditError::Fs(FsError::Protected(p("/link/config"))));
+        assert_eq!(snapshot(&dir.path().join("work")), before);
+        // Reading goes on.
+        assert_eq!(files.read("/.git/config").await.unwrap(), b"mine");
+        assert_eq!(files.read("/link/config").await.unwrap(), b"mine");
+        assert_eq!(files.list("/lib/deep/.git").await.unwrap(), ["/lib/deep/.git/hooks/"]);
+    }
+}
+
+#[tokio::test]
+async fn a_directory_that_holds_a_repository_is_not_deleted() {
+    let (dir, mut all) = workspace();
+    let before = snapshot(&dir.path().join("work"));
+    for files in &mut all {
+        for path in ["/lib", "/lib/deep", "/module", "/other", "/self/lib"] {
+            assert_eq!(files.delete(path).await.unwrap_err(), FsError::Protected(p(path)), "{path}");
+        }
+        assert_eq!(snapshot(&dir.path().join("work")), before);
+    }
+    // A link to one, and what holds none, can go.
+    for path in ["/link", "/src"] {
+        all[0].delete(path).await.unwrap();
+    }
+    assert!(dir.path().join("work/.git/config").exists());
+}
+
+#[tokio::test]
+async fn where_the_repository_at_the_root_is_kept_elsewhere_that_place_is_protected_too() {
+    for make in [
+        (|work: &Path| symlink("store/repo", work.join(".git")).unwrap()) as fn(&Path),
+        |work| std::fs::write(work.join(".git"), "gitdir: store/repo\n").unwrap(),
+        |work| std::fs::write(work.join(".git"), format!("gitdir: {}\n", work.join("store/repo").display())).unwrap(),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let work = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(work.join("store/repo")).unwrap();
+        std::fs::write(work.join("store/repo/config"), "mine").unwrap();
+        make(&work);
+        let mut files = Files::new(Arc::new(LocalBackend::open(&work).unwrap()));
+        for path in ["/store/repo/config", "/store/repo/hooks/pre-commit"] {
+            assert_eq!(files.write(path, "evil").await.unwrap_err(), FsError::Protected(p(path)));
+        }
+        assert_eq!(files.delete("/store/repo").await.unwrap_err(), FsError::Protected(p("/store/repo")));
+        files.write("/store/other", "fine").await.unwrap();
+        assert_eq!(std::fs::read_to_string(work.join("store/repo/config")).unwrap(), "mine");
+    }
+}
+
+#[tokio::test]
+async fn the_list_is_a_value_that_can_be_replaced() {
+    let (dir, _) = workspace();
+    let open = |protected| {
+        let options = LocalOptions { protected, ..LocalOptions::default() };
+        Files::new(Arc::new(LocalBackend::open_with(dir.path().join("work"), options).unwrap()))
+    };
+    let mut free = open(ProtectedPlaces::none());
+    free.write("/.git/config", "changed").await.unwrap();
+    free.delete("/lib").await.unwrap();
+    let keep = ProtectedPlace { place: Place::At(p("/src/main.rs")), mode: AccessMode::Deny };
+    let mut other = open(ProtectedPlaces::new([keep]));
+    assert!(matches!(other.write("/src/main.rs", "x").await, Err(FsError::Protected(_))));
+    assert!(matches!(other.delete("/src").await, Err(FsError::Protected(_))));
+    other.write("/src/lib.rs", "x").await.unwrap();
+    let standard = open(ProtectedPlaces::default());
+    let access = |path| standard.backend.change_access(&p(path));
+    assert_eq!(access("/AGENTS.md"), AccessMode::Ask);
+    assert_eq!(access("/.deepagents/agents/a.md"), AccessMode::Ask);
+    assert_eq!((access("/src/AGENTS.md"), access("/src")), (AccessMode::Allow, AccessMode::Allow));
+    assert_eq!(access("/.deepagents/.git/config"), AccessMode::Deny);
+}
