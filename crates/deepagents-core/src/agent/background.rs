@@ -220,6 +220,7 @@ impl ToolContext {
             extensions: shared.extensions.clone(),
             observer: None,
             attempt: std::sync::atomic::AtomicU32::new(0),
+            tools: std::sync::Mutex::new(cx.tools.clone()),
             passed: std::sync::Mutex::new(None),
             log: std::sync::OnceLock::new(),
         });

@@ -11,11 +11,11 @@ use crate::interrupt::{ActionRequests, PausedChildren};
 use crate::journal::Journal;
 use crate::machine::Budget;
 use crate::middleware::DynMiddleware;
-use crate::model::{ChatModel, ModelSettings, SystemBlock, ToolSpec};
+use crate::model::{ChatModel, ModelSettings, SystemBlock};
 use crate::state::{ChannelSpec, MessagesChannel, Schema, SchemaError, StructuredResponse};
 use crate::store::Store;
 use crate::structured::ResponseFormat;
-use crate::tool::DynTool;
+use crate::tool::{DynTool, ToolSet, ToolSetError, check_spec};
 
 /// Model calls a run may make unless told otherwise.
 const MAX_MODEL_CALLS: u32 = 9_999;
@@ -221,7 +221,7 @@ impl AgentBuilder {
             ChannelSpec::new::<PausedChildren>(),
         ];
         let schema = Schema::new(channels.into_iter().chain(self.middlewares.iter().flat_map(|m| m.channels())))?;
-        let (tools, specs) = self.collect_tools()?;
+        let tools = self.collect_tools()?;
         let options = self.options;
         let mut system = self.system;
         system.extend(self.middlewares.iter().filter_map(|m| m.system_prompt()).map(SystemBlock::new));
@@ -231,7 +231,6 @@ impl AgentBuilder {
                 model: self.model,
                 stack: self.middlewares.into(),
                 tools,
-                specs,
                 system,
                 schema: Arc::new(schema),
                 settings: options.settings,
@@ -247,12 +246,10 @@ impl AgentBuilder {
         })
     }
 
-    #[allow(clippy::type_complexity, reason = "both halves go straight into the agent")]
-    fn collect_tools(&self) -> Result<(BTreeMap<String, Arc<dyn DynTool>>, Vec<Arc<ToolSpec>>), BuildError> {
+    fn collect_tools(&self) -> Result<ToolSet, BuildError> {
         struct Entry {
             source: Option<String>,
             tool: Arc<dyn DynTool>,
-            spec: ToolSpec,
         }
         let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
         let of_middlewares =
@@ -260,7 +257,7 @@ impl AgentBuilder {
         let of_user = self.tools.iter().map(|tool| (None, tool.clone()));
         for (source, tool) in of_middlewares.chain(of_user) {
             let spec = tool.spec();
-            check_tool(&spec)?;
+            check_spec(&spec)?;
             match entries.get(&spec.name) {
                 Some(known) if known.source.is_none() || source.is_some() => {
                     let who = |source: &Option<String>| match source {
@@ -274,7 +271,7 @@ impl AgentBuilder {
                     });
                 }
                 _ => {
-                    entries.insert(spec.name.clone(), Entry { source, tool, spec });
+                    entries.insert(spec.name, Entry { source, tool });
                 }
             }
         }
@@ -287,20 +284,18 @@ impl AgentBuilder {
                 second: "the response format".to_owned(),
             });
         }
-        let specs = entries.values().map(|e| Arc::new(e.spec.clone())).collect();
-        Ok((entries.into_iter().map(|(name, e)| (name, e.tool)).collect(), specs))
+        Ok(ToolSet::new(entries.into_values().map(|entry| entry.tool))?)
     }
 }
 
-fn check_tool(spec: &ToolSpec) -> Result<(), BuildError> {
-    let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if spec.name.is_empty() || spec.name.len() > 64 || !spec.name.chars().all(legal) {
-        return Err(BuildError::ToolName(spec.name.clone()));
+impl From<ToolSetError> for BuildError {
+    fn from(error: ToolSetError) -> Self {
+        match error {
+            ToolSetError::Name(name) => Self::ToolName(name),
+            ToolSetError::Schema(name) => Self::ToolSchema(name),
+            twice => Self::Option(twice.to_string()),
+        }
     }
-    if spec.schema.get("type").and_then(serde_json::Value::as_str) != Some("object") {
-        return Err(BuildError::ToolSchema(spec.name.clone()));
-    }
-    Ok(())
 }
 
 impl std::fmt::Debug for AgentOptions {

@@ -1,8 +1,6 @@
 //! Runs below a run: sub-agents.
 
-use std::sync::Arc;
-
-use super::Agent;
+use super::{Agent, ChildScope};
 use crate::interrupt::{PendingInterrupt, answers_below, forget_asked};
 use crate::journal::ChildLog;
 use crate::run::{Below, Driver, Outcome, Place, RunError, RunInput, Setting};
@@ -44,38 +42,36 @@ impl ToolContext {
         input.thread = None;
         input.extensions = input.extensions.over(&shared.extensions);
         input.observer.clone_from(&shared.observer);
-        let (label, call) = (label.into(), self.call_id().clone());
-        let segment = format!("{label}:{}.{}", call.turn, call.index);
-        let mut path: Arc<[String]> = shared.path.iter().cloned().chain([segment]).collect();
+        let label = label.into();
+        let left = self.take_left(&label).filter(ChildLog::has_begun);
+        let scope = ChildScope::open(self, label.clone(), agent.name().to_owned(), left.as_ref());
         // A fork of this agent has nothing to do with what is asked here.
         let mut given = state;
         forget_asked(&mut given)?;
         let mut resumed = None;
-        if let Some(left) = self.take_left(&label).filter(ChildLog::has_begun) {
-            path = left.path.clone().into();
+        if let Some(left) = left {
             let thread = shared.thread.as_deref().unwrap_or_default();
             let (replay, began_with) = left.replay(thread, agent.schema().clone()).map_err(ToolError::fatal)?;
             resumed = Some(replay);
             given = began_with;
         }
         let below = Below {
-            call,
+            call: self.call_id().clone(),
             label,
             base: self.state().clone(),
             given: given.clone(),
             resumed,
-            answers: answers_below(self.state(), &path),
+            answers: answers_below(self.state(), &scope.path),
             log: shared.log.get().cloned(),
         };
         let setting = Setting {
             run: shared.run.clone(),
-            path,
+            path: scope.path.clone(),
             events: shared.events.clone(),
-            cancel: shared.cancel.child_token(),
-            above: Some(shared.budget.clone()),
+            cancel: scope.cancel.clone(),
+            above: Some(scope.budget.clone()),
             place: Place::Below(Box::new(below)),
         };
-        let _running = self.with_child();
         // Boxed, since a tool of the child may run a child of its own.
         let (result, _unheard) = Box::pin(Driver::run_to_end(agent.definition.clone(), input, setting, None)).await;
         let left = match &result {

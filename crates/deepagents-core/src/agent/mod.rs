@@ -3,6 +3,7 @@
 mod background;
 mod builder;
 mod child;
+mod child_scope;
 mod threads;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ pub use background::{BackgroundRun, Paused};
 
 pub use builder::{AgentBuilder, AgentOptions, BuildError};
 pub use child::ChildOutcome;
+pub use child_scope::{ChildEvent, ChildScope};
 pub use threads::{RewindPlan, RewindResult};
 
 pub use crate::context::AgentDefinition;

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
 use super::Agent;
 use crate::error::{Error, Result};
 use crate::ids::{LogPosition, ThreadId};
@@ -99,7 +97,7 @@ impl Agent {
 
     async fn own(&self, thread: &str, owner: &str) -> Result<Lease> {
         let (journal, claim) = (self.definition.journal()?.clone(), Claim::new(owner, LEASE));
-        Ok(Lease::claim(journal, thread.to_owned(), claim, CancellationToken::new()).await?)
+        Ok(Lease::claim(journal, thread, claim).await?)
     }
 
     /// Changes the state of a thread as if a part of a run had left it so, and returns the position after the change:
@@ -155,7 +153,10 @@ impl Agent {
         let mut records = vec![
             Record::RunStarted { run: run.clone(), at },
             Record::StateUpdated { update: RecordUpdate::Live(update) },
-            Record::Step { machine: Machine::after(node, turn, self.definition.max_model_calls) },
+            Record::Step {
+                machine: Machine::after(node, turn, self.definition.max_model_calls),
+                run: Some(run.clone()),
+            },
         ];
         if node == Node::End {
             records.push(Record::RunFinished { run, stop: Some(FinishReason::Ended) });
@@ -220,7 +221,7 @@ impl Agent {
         work: impl AsyncFnOnce(State, State) -> Result<RewindPlan, E>,
     ) -> Result<RewindResult, E> {
         let (journal, thread, schema) = (lease.journal(), lease.thread(), &self.definition.schema);
-        let here = journal::load_replay(&**journal, thread, schema.clone(), None).await.map_err(Error::from)?;
+        let here = journal::load_intact(&**journal, thread, schema.clone()).await.map_err(Error::from)?;
         // What cannot be loaded cannot be gone back to.
         let there = journal::load_replay(&**journal, thread, schema.clone(), Some(to)).await.map_err(Error::from)?;
         let (head, turn) = (here.head, here.fold.turns.saturating_add(1));

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
 use crate::error::{Error, Result};
-use crate::machine::{Budget, BudgetState, BudgetUsage};
+use crate::machine::{Budget, BudgetRemaining, BudgetState, BudgetUsage};
 use crate::message::Usage;
 use crate::model::ChatModel;
 use crate::status::{BudgetKind, FinishReason};
@@ -83,19 +83,32 @@ impl BudgetTracker {
     /// # Errors
     /// When the budget is spent, or what the request costs is limited and not known. Nothing is counted then.
     pub(crate) fn begin_model_call(&self, model: &dyn ChatModel) -> Result<()> {
+        self.begin_request(|| model.profile().price.is_none().then(|| model.name().to_owned()))
+    }
+
+    /// Counts a request before it is sent. `unpriced` names the model if its price is not known.
+    ///
+    /// # Errors
+    /// As [`begin_model_call`](Self::begin_model_call).
+    pub(crate) fn begin_request(&self, unpriced: impl Fn() -> Option<String>) -> Result<()> {
+        self.begin_request_of(&unpriced)
+    }
+
+    fn begin_request_of(&self, unpriced: &dyn Fn() -> Option<String>) -> Result<()> {
         // Those above are looked at and counted while this part is locked, so that no two requests take the last place.
         let mut book = self.lock();
         if let Some(stop) = book.budget.spent(&book.spent) {
             return Err(Error::BudgetExhausted(stop));
         }
-        if book.budget.cost.is_some() && model.profile().price.is_none() {
+        if book.budget.cost.is_some()
+            && let Some(name) = unpriced()
+        {
             return Err(Error::Input(format!(
-                "the cost of the run is limited, but the price of {} is not known; set it in the model's profile",
-                model.name()
+                "the cost of the run is limited, but the price of {name} is not known; set it in the model's profile"
             )));
         }
         if let Some(above) = &self.above {
-            above.begin_model_call(model)?;
+            above.begin_request_of(unpriced)?;
         }
         book.spent.model_calls = book.spent.model_calls.saturating_add(1);
         Ok(())
@@ -104,12 +117,13 @@ impl BudgetTracker {
     /// Counts what a request has used.
     pub(crate) fn end_model_call(&self, agent: &str, model: &dyn ChatModel, usage: Usage) {
         let cost = model.profile().price.map_or(0.0, |price| price.cost(usage));
-        self.add(agent, usage, cost);
+        self.charge(agent, usage, cost);
     }
 
-    fn add(&self, agent: &str, usage: Usage, cost: f64) {
+    /// Counts tokens and what they cost, here and above.
+    pub(crate) fn charge(&self, agent: &str, usage: Usage, cost: f64) {
         if let Some(above) = &self.above {
-            above.add(agent, usage, cost);
+            above.charge(agent, usage, cost);
         }
         let mut book = self.lock();
         book.spent.usage += usage;
@@ -140,6 +154,18 @@ impl BudgetTracker {
         }
         let mut book = self.lock();
         book.spent.tool_calls = book.spent.tool_calls.saturating_sub(1);
+    }
+
+    /// What may still be spent, here and above.
+    pub(crate) fn remaining(&self) -> BudgetRemaining {
+        let book = self.lock();
+        let time = book.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let own = BudgetRemaining { time, ..book.budget.remaining(&book.spent) };
+        drop(book);
+        match &self.above {
+            Some(above) => own.least(above.remaining()),
+            None => own,
+        }
     }
 
     pub(crate) fn spent(&self) -> BudgetUsage {

@@ -1,6 +1,5 @@
 //! What an agent is made of.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::env::{Clock, Ids};
@@ -12,16 +11,14 @@ use crate::model::{ChatModel, ModelSettings, SystemBlock, ToolSpec};
 use crate::state::Schema;
 use crate::store::Store;
 use crate::structured::ResponseFormat;
-use crate::tool::DynTool;
+use crate::tool::ToolSet;
 
 /// What an agent is made of.
 pub struct AgentDefinition {
     pub(crate) name: String,
     pub(crate) model: Arc<dyn ChatModel>,
     pub(crate) stack: Arc<[Arc<dyn DynMiddleware>]>,
-    pub(crate) tools: BTreeMap<String, Arc<dyn DynTool>>,
-    /// By name, so that the prefix sent to a model is the same from run to run.
-    pub(crate) specs: Vec<Arc<ToolSpec>>,
+    pub(crate) tools: ToolSet,
     pub(crate) system: Vec<SystemBlock>,
     pub(crate) schema: Arc<Schema>,
     pub(crate) settings: ModelSettings,
@@ -50,9 +47,10 @@ impl AgentDefinition {
         self.stack.iter()
     }
 
-    /// The tools on offer, by name.
+    /// The tools that are always on offer, by name. Middlewares may [offer](crate::middleware::Middleware::offered_tools)
+    /// more for a request.
     pub fn tools(&self) -> &[Arc<ToolSpec>] {
-        &self.specs
+        self.tools.specs()
     }
 
     /// The static part of the system prompt.
@@ -80,7 +78,7 @@ impl std::fmt::Debug for AgentDefinition {
             .field("name", &self.name)
             .field("model", &self.model.name())
             .field("middlewares", &self.stack.iter().map(|m| m.name()).collect::<Vec<_>>())
-            .field("tools", &self.tools.keys().collect::<Vec<_>>())
+            .field("tools", &self.tools)
             .finish_non_exhaustive()
     }
 }

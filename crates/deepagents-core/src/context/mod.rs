@@ -23,7 +23,7 @@ use crate::model::{ChatModel, ModelOutput, ModelRequest};
 use crate::state::{Channel, State};
 use crate::status::FinishReason;
 use crate::store::Store;
-use crate::tool::{DynTool, coerce_call};
+use crate::tool::{DynTool, ToolSet, coerce_call};
 
 pub(crate) use budget_tracker::BudgetTracker;
 pub(crate) use control::RunControl;
@@ -52,6 +52,8 @@ pub struct Context {
     /// The turn that streamed pieces of an answer belong to.
     pub(crate) turn: u32,
     pub(crate) stop: Option<FinishReason>,
+    /// The tools of the last request, before the first one those of the agent.
+    pub(crate) tools: ToolSet,
 }
 
 /// What all contexts of one agent's run have in common.
@@ -69,6 +71,8 @@ pub(crate) struct Shared {
     pub(crate) attempt: std::sync::atomic::AtomicU32,
     /// Writes to the run's thread, once that is open.
     pub(crate) log: std::sync::OnceLock<LogWriter>,
+    /// The tools of the last request.
+    pub(crate) tools: std::sync::Mutex<ToolSet>,
     /// The last history that was found fit for a provider.
     pub(crate) passed: std::sync::Mutex<Option<HistoryVersion>>,
 }
@@ -94,9 +98,10 @@ impl Context {
         &self.shared.agent.name
     }
 
-    /// Names of the agent's tools, sorted.
+    /// Names of the tools that the agent has now, sorted: its own, and those that middlewares
+    /// [offered](crate::middleware::Middleware::offered_tools) for the last request.
     pub fn tool_names(&self) -> Vec<&str> {
-        self.shared.agent.tools.keys().map(String::as_str).collect()
+        self.tools.names().collect()
     }
 
     /// The run.
@@ -129,9 +134,9 @@ impl Context {
         &self.shared.agent.ids
     }
 
-    /// A tool of the agent.
+    /// A tool that the agent has now, as [`tool_names`](Self::tool_names) says.
     pub fn tool(&self, name: &str) -> Option<&Arc<dyn DynTool>> {
-        self.shared.agent.tools.get(name)
+        self.tools.get(name)
     }
 
     /// The well-formed calls of the last answer that have no result, in `after_model` hooks, with the arguments that
@@ -198,7 +203,8 @@ impl Context {
     }
 
     pub(crate) fn at(shared: &Arc<Shared>, state: &State, turn: u32) -> Self {
-        Self { shared: shared.clone(), state: state.clone(), turn, stop: None }
+        let tools = shared.tools.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        Self { shared: shared.clone(), state: state.clone(), turn, stop: None, tools }
     }
 }
 

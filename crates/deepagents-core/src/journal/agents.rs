@@ -1,9 +1,12 @@
 //! The sub-agents of a thread: which there were, and what each has come to.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::{ChildLog, Journal, JournalError, LogEntry, Record, Replay, ReplayedState, load_replay};
+use serde_json::Value;
+
+use super::{ChildLog, Journal, JournalError, LogEntry, Record, Replay, ReplayedState, load_replay, read_intact};
 use crate::ids::LogPosition;
 use crate::state::Schema;
 use crate::status::RunStatus;
@@ -23,23 +26,31 @@ pub struct SubAgentInfo {
     pub status: RunStatus,
     /// The position of its first record.
     pub start: LogPosition,
+    /// What it [recorded](crate::agent::ChildScope::record), by key.
+    pub recorded: BTreeMap<String, Value>,
 }
 
 /// The sub-agents that ran as part of a thread, in order of their beginning; those whose beginning was pruned are not
-/// among them, nor are agents in the background, which have threads of their own.
+/// among them, nor are agents in the background, which have threads of their own. Records that cannot be read are passed
+/// over.
 ///
 /// # Errors
 /// When the log cannot be read.
 pub async fn sub_agents(journal: &dyn Journal, thread: &str) -> Result<Vec<SubAgentInfo>, JournalError> {
     let mut found: BTreeMap<Vec<String>, SubAgentInfo> = BTreeMap::new();
-    let mut pages = Pages::new(journal, thread, 0).await?;
-    while let Some(entries) = pages.next().await? {
-        for LogEntry { position, record, .. } in entries {
+    for page in Pages::new(journal, thread).await? {
+        for LogEntry { position, record, .. } in read_intact(journal, thread, page).await? {
             let Record::Child { path, entry } = record else { continue };
             match &*entry {
                 Record::AgentStarted { agent, .. } => {
                     let (agent, status) = (agent.clone(), RunStatus::Open);
-                    found.insert(path.clone(), SubAgentInfo { path, agent, status, start: position });
+                    let recorded = BTreeMap::new();
+                    found.insert(path.clone(), SubAgentInfo { path, agent, status, start: position, recorded });
+                }
+                Record::ValueRecorded { key, value } => {
+                    if let Some(info) = found.get_mut(&path) {
+                        info.recorded.insert(key.clone(), value.clone());
+                    }
                 }
                 record => {
                     if let Some(info) = found.get_mut(&path) {
@@ -69,10 +80,9 @@ pub async fn load_sub_agent(
     let missing = || JournalError::NoAgent { thread: thread.to_owned(), path: path.join("/") };
     let Some((first, deeper)) = path.split_first() else { return Err(missing()) };
     let mut start = None;
-    let mut pages = Pages::new(journal, thread, 0).await?;
     let mut records: Vec<(LogPosition, Record)> = Vec::new();
-    while let Some(entries) = pages.next().await? {
-        for LogEntry { position, record, .. } in entries {
+    for page in Pages::new(journal, thread).await? {
+        for LogEntry { position, record, .. } in journal.read(thread, page).await? {
             if at.is_some_and(|at| position >= at) {
                 break;
             }
@@ -128,26 +138,25 @@ impl ChildLog {
     }
 }
 
-/// A log, read page by page.
-struct Pages<'a> {
-    journal: &'a dyn Journal,
-    thread: &'a str,
+/// The pages of a log, from its start.
+struct Pages {
     next: LogPosition,
     end: LogPosition,
 }
 
-impl<'a> Pages<'a> {
-    async fn new(journal: &'a dyn Journal, thread: &'a str, next: LogPosition) -> Result<Self, JournalError> {
+impl Pages {
+    async fn new(journal: &dyn Journal, thread: &str) -> Result<Self, JournalError> {
         let end = journal.threads().get(thread).await?.map_or(0, |info| info.end);
-        Ok(Self { journal, thread, next, end })
+        Ok(Self { next: 0, end })
     }
+}
 
-    async fn next(&mut self) -> Result<Option<Vec<LogEntry>>, JournalError> {
-        if self.next >= self.end {
-            return Ok(None);
-        }
+impl Iterator for Pages {
+    type Item = Range<LogPosition>;
+
+    fn next(&mut self) -> Option<Range<LogPosition>> {
         let page = self.next..self.end.min(self.next + PAGE);
         self.next = page.end;
-        self.journal.read(self.thread, page).await.map(Some)
+        (!page.is_empty()).then_some(page)
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{JournalError, Record, Replay};
 use crate::ids::CallId;
@@ -52,12 +53,15 @@ impl ChildLog {
             Record::Child { path, entry } => (path, &**entry),
             own => (&self.path, own),
         };
-        if let Record::Step { machine } = entry
-            && let Some(ledger) = machine.ledger()
-        {
+        let spent = match entry {
+            Record::Step { machine, .. } => machine.ledger().map(|ledger| ledger.spent),
+            Record::BudgetCharged { spent } => Some(*spent),
+            _ => None,
+        };
+        if let Some(spent) = spent {
             let below = self.spent.iter_mut().filter(|(other, _)| other.len() > path.len() && other.starts_with(path));
             below.for_each(|(_, usage)| usage.counted = usage.total);
-            self.spent.entry(path.clone()).or_default().total = ledger.spent;
+            self.spent.entry(path.clone()).or_default().total = spent;
         }
         self.records.push(record);
     }
@@ -70,6 +74,20 @@ impl ChildLog {
     /// Whether it got as far as a step that can be gone on from.
     pub(crate) fn has_begun(&self) -> bool {
         self.paused.is_some() || self.records.iter().any(|record| matches!(record, Record::Step { .. }))
+    }
+
+    /// What it had spent itself.
+    pub(crate) fn spent(&self) -> BudgetUsage {
+        self.spent.get(&self.path).map(|usage| usage.total).unwrap_or_default()
+    }
+
+    /// What it had recorded, by key.
+    pub(crate) fn recorded(&self) -> BTreeMap<String, Value> {
+        let recorded = self.records.iter().filter_map(|record| match record {
+            Record::ValueRecorded { key, value } => Some((key.clone(), value.clone())),
+            _ => None,
+        });
+        recorded.collect()
     }
 
     /// What it and those below it had spent that the last step of the agent above does not include.

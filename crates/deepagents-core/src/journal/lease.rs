@@ -1,6 +1,7 @@
-//! Owning a thread while a run is under way.
+//! Owning a thread.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -11,41 +12,114 @@ use tokio_util::sync::CancellationToken;
 use super::{Claim, Fence, Journal, JournalError};
 use crate::ids::ThreadId;
 
-/// Ownership of a thread: renewed in the background, given up when dropped.
-pub(crate) struct Lease {
+/// Ownership of a thread: renewed in the background, released when dropped. Needs a Tokio runtime.
+///
+/// A run claims its thread by itself. A worker that has something to do before or after, such as preparing a workspace,
+/// claims the thread first and gives its lease to the run with [`RunInput::owned`](crate::run::RunInput::owned), so that
+/// no other worker comes between:
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use deepagents_core::agent::Agent;
+/// use deepagents_core::journal::{Claim, Journal, JournalError, Lease, RunStatus, ThreadQuery};
+/// use deepagents_core::run::RunInput;
+///
+/// /// Goes on with the runs that other processes left unfinished, one after the other.
+/// async fn work(agent: Agent, journal: Arc<dyn Journal>) -> Result<(), Box<dyn std::error::Error>> {
+///     let open = ThreadQuery::default().status(RunStatus::Open).claimable();
+///     for thread in journal.threads().list(&open).await? {
+///         let claim = Claim::new("worker-1", Duration::from_secs(30));
+///         let lease = match Lease::claim(journal.clone(), thread.id.clone(), claim).await {
+///             Ok(lease) => lease,
+///             // Another worker was faster.
+///             Err(JournalError::Busy { .. }) => continue,
+///             Err(error) => return Err(error.into()),
+///         };
+///         // Here the workspace of the thread is made ready; nobody else works on it.
+///         agent.invoke(RunInput::resume(thread.id).owned(lease)).await?;
+///     }
+///     Ok(())
+/// }
+/// ```
+pub struct Lease {
     journal: Arc<dyn Journal>,
     thread: ThreadId,
     fence: Fence,
     duration: Duration,
+    lost: Arc<Lost>,
     heartbeat: JoinHandle<()>,
     held: bool,
 }
 
+/// Who is told that a thread is lost.
+#[derive(Default)]
+struct Lost {
+    token: CancellationToken,
+    /// The run that owns the thread with this lease.
+    run: OnceLock<CancellationToken>,
+}
+
+impl Lost {
+    fn cancel(&self) {
+        self.token.cancel();
+        if let Some(run) = self.run.get() {
+            run.cancel();
+        }
+    }
+}
+
 impl Lease {
-    /// Becomes the owner of a thread. `lost` is cancelled when the ownership is lost to somebody else.
-    pub(crate) async fn claim(
+    /// Becomes the owner of a thread. A thread that does not exist begins to, and is gone again where nothing was written.
+    ///
+    /// # Errors
+    /// [`JournalError::Busy`] when it has an owner whose lease has not run out, unless the claim
+    /// [takes over](Claim::take_over).
+    pub async fn claim(
         journal: Arc<dyn Journal>,
-        thread: ThreadId,
+        thread: impl Into<ThreadId>,
         claim: Claim,
-        lost: CancellationToken,
     ) -> Result<Self, JournalError> {
-        let lease = claim.lease;
-        let claimed = Instant::now();
+        let (thread, duration, claimed) = (thread.into(), claim.lease, Instant::now());
         let fence = journal.claim(&thread, claim).await?;
-        let heartbeat = Heartbeat { journal: journal.clone(), thread: thread.clone(), fence, lease };
-        let heartbeat = tokio::spawn(heartbeat.beat(claimed, lost));
-        Ok(Self { journal, thread, fence, duration: lease, heartbeat, held: true })
+        let lost: Arc<Lost> = Arc::default();
+        let heartbeat = Heartbeat { journal: journal.clone(), thread: thread.clone(), fence, lease: duration };
+        let heartbeat = tokio::spawn(heartbeat.beat(claimed, lost.clone()));
+        Ok(Self { journal, thread, fence, duration, lost, heartbeat, held: true })
     }
 
-    pub(crate) fn journal(&self) -> &Arc<dyn Journal> {
+    /// Becomes the owner of a thread whoever has it. What that owner was doing is in doubt then, and it can write no more.
+    ///
+    /// # Errors
+    /// When the storage fails or the name cannot be used.
+    pub async fn take_over(
+        journal: Arc<dyn Journal>,
+        thread: impl Into<ThreadId>,
+        claim: Claim,
+    ) -> Result<Self, JournalError> {
+        Self::claim(journal, thread, claim.take_over()).await
+    }
+
+    /// Cancels the run too once the thread is lost.
+    pub(crate) fn of_run(self, run: CancellationToken) -> Self {
+        if self.lost.run.set(run).is_ok() && self.lost.token.is_cancelled() {
+            self.lost.cancel();
+        }
+        self
+    }
+
+    /// The journal that has the thread.
+    pub fn journal(&self) -> &Arc<dyn Journal> {
         &self.journal
     }
 
-    pub(crate) fn thread(&self) -> &str {
+    /// The thread.
+    pub fn thread(&self) -> &str {
         &self.thread
     }
 
-    pub(crate) fn fence(&self) -> Fence {
+    /// What proves the ownership to the journal, for appends.
+    pub fn fence(&self) -> Fence {
         self.fence
     }
 
@@ -54,8 +128,30 @@ impl Lease {
         self.duration
     }
 
-    /// Gives the thread up and waits until that is done.
-    pub(crate) async fn release(mut self) -> Result<(), JournalError> {
+    /// Is cancelled when the thread is lost: somebody took it over, or the lease ran out while the journal could not be
+    /// reached. Whoever works on the thread is to stop.
+    pub fn lost(&self) -> &CancellationToken {
+        &self.lost.token
+    }
+
+    /// Renews the lease now: it then runs out after its full time. It is renewed in the background anyway; this tells for
+    /// certain, before something that must not be done twice, that the thread is still owned.
+    ///
+    /// # Errors
+    /// [`JournalError::Fenced`] when it is not. [`lost`](Self::lost) is cancelled then.
+    pub async fn renew(&self) -> Result<(), JournalError> {
+        let renewed = self.journal.renew(&self.thread, self.fence, self.duration).await;
+        if matches!(renewed, Err(JournalError::Fenced { .. })) {
+            self.lost.cancel();
+        }
+        renewed
+    }
+
+    /// Releases the thread and waits until that is done.
+    ///
+    /// # Errors
+    /// When the storage fails; the lease runs out by itself then.
+    pub async fn release(mut self) -> Result<(), JournalError> {
         self.held = false;
         self.journal.release(&self.thread, self.fence).await
     }
@@ -79,6 +175,12 @@ impl Drop for Lease {
     }
 }
 
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease").field("thread", &self.thread).field("fence", &self.fence).finish_non_exhaustive()
+    }
+}
+
 /// Keeps a thread while its owner works.
 struct Heartbeat {
     journal: Arc<dyn Journal>,
@@ -90,7 +192,7 @@ struct Heartbeat {
 impl Heartbeat {
     /// Renews the lease until it is lost: somebody else has claimed the thread, or may have, since the lease ran out
     /// while no renewal was answered.
-    async fn beat(self, claimed: Instant, lost: CancellationToken) {
+    async fn beat(self, claimed: Instant, lost: Arc<Lost>) {
         let pause = (self.lease / 3).max(Duration::from_millis(1));
         let mut ends = claimed + self.lease;
         loop {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Journal, JournalError, Loaded, LogEntry, Record, Replay, ReplayedState, SnapshotRule};
+use super::{Journal, JournalError, Loaded, LogEntry, Record, Replay, ReplayedState, SnapshotRule, read_intact};
 use crate::ids::LogPosition;
 use crate::state::Schema;
 
@@ -44,17 +44,21 @@ pub(crate) async fn load_replay(
     schema: Arc<Schema>,
     at: Option<LogPosition>,
 ) -> Result<LoadedReplay, JournalError> {
-    let loaded = journal.load(thread, at).await?;
-    let (head, target) = (loaded.end, at.unwrap_or(loaded.end));
-    let no_state = |position, reason| JournalError::NoState { thread: thread.to_owned(), position, reason };
-    if target > head {
-        return Err(no_state(target, "the log ends before it"));
-    }
-    let rule = SnapshotRule { since: loaded.entry_bytes, last: loaded.snapshot_bytes };
     // From the end backwards: pieces of the log that follow each other, up to where a snapshot or the start is below.
     let mut pieces: Vec<Vec<LogEntry>> = Vec::new();
-    let mut target = target;
-    let mut loaded = loaded;
+    let mut loaded = load_around(journal, thread, at, &mut pieces).await?;
+    let head = loaded.end;
+    let no_state = |position, reason| JournalError::NoState { thread: thread.to_owned(), position, reason };
+    let asked = at.unwrap_or(head);
+    if asked > head {
+        return Err(no_state(asked, "the log ends before it"));
+    }
+    let rule = if pieces.is_empty() {
+        SnapshotRule { since: loaded.entry_bytes, last: loaded.snapshot_bytes }
+    } else {
+        SnapshotRule::due()
+    };
+    let mut target = pieces.last().and_then(|piece| rewinds_to(piece)).unwrap_or(asked);
     let base = loop {
         let Loaded { snapshot, mut entries, .. } = loaded;
         entries.truncate(entries.partition_point(|entry| entry.position < target));
@@ -82,7 +86,12 @@ pub(crate) async fn load_replay(
         loaded = if to >= start {
             Loaded { snapshot, entries, ..Loaded::default() }
         } else {
-            journal.load(thread, Some(to)).await?
+            let pieces_before = pieces.len();
+            let loaded = load_around(journal, thread, Some(to), &mut pieces).await?;
+            if pieces.len() > pieces_before {
+                target = pieces.last().and_then(|piece| rewinds_to(piece)).unwrap_or(to);
+            }
+            loaded
         };
     };
     let mut fold = match base {
@@ -100,4 +109,45 @@ pub(crate) async fn load_replay(
     }
     fold.adopt_paused();
     Ok(LoadedReplay { fold, rule, head })
+}
+
+/// Where the log goes back to with the first record of a piece.
+fn rewinds_to(piece: &[LogEntry]) -> Option<LogPosition> {
+    match piece.first()?.record {
+        Record::Rewind { to, .. } => Some(to),
+        _ => None,
+    }
+}
+
+/// Loads what a state at a position needs. A record that cannot be read does not matter where the log goes back before it
+/// later on: what follows is put among the pieces then, and what is loaded is what it goes back to.
+async fn load_around(
+    journal: &dyn Journal,
+    thread: &str,
+    at: Option<LogPosition>,
+    pieces: &mut Vec<Vec<LogEntry>>,
+) -> Result<Loaded, JournalError> {
+    let mut target = at;
+    let mut head = None;
+    loop {
+        let (damaged, error) = match journal.load(thread, target).await {
+            Ok(loaded) => return Ok(Loaded { end: head.unwrap_or(loaded.end), ..loaded }),
+            Err(error @ JournalError::Damaged { position, .. }) => (position, error),
+            Err(error) => return Err(error),
+        };
+        let Some(info) = journal.threads().get(thread).await? else { return Err(error) };
+        head = Some(info.end);
+        let end = target.unwrap_or(info.end);
+        let mut later = read_intact(journal, thread, damaged.saturating_add(1)..end).await?;
+        let Some(back) = later.iter().rposition(|entry| matches!(entry.record, Record::Rewind { .. })) else {
+            return Err(error);
+        };
+        let piece = later.split_off(back);
+        let whole = piece.first().is_some_and(|first| piece.len() as LogPosition == end - first.position);
+        match rewinds_to(&piece).filter(|to| whole && *to < end) {
+            Some(to) => target = Some(to),
+            None => return Err(error),
+        }
+        pieces.push(piece);
+    }
 }

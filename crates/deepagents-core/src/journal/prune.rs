@@ -4,9 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
-use super::{Claim, Fence, Journal, JournalError, Lease, LogEntry, Record, load_replay};
+use super::{Claim, Fence, Journal, JournalError, Lease, LogEntry, Record, load_replay, read_intact};
 use crate::env::Timestamp;
 use crate::ids::LogPosition;
 use crate::state::Schema;
@@ -47,11 +45,10 @@ pub async fn prune(
     if journal.threads().get(thread).await?.is_none() {
         return Err(JournalError::NotFound { thread: thread.to_owned() });
     }
-    let lost = CancellationToken::new();
-    let lease = Lease::claim(journal.clone(), thread.to_owned(), Claim::new("prune", LEASE), lost.clone()).await?;
+    let lease = Lease::claim(journal.clone(), thread, Claim::new("prune", LEASE)).await?;
     let pruned = tokio::select! {
         biased;
-        () = lost.cancelled() => Err(JournalError::Fenced { thread: thread.to_owned() }),
+        () = lease.lost().cancelled() => Err(JournalError::Fenced { thread: thread.to_owned() }),
         pruned = replace(&**journal, thread, &schema, keep, lease.fence()) => pruned,
     };
     lease.release().await.and(pruned)
@@ -69,7 +66,7 @@ async fn replace(
     let mut from = 0;
     while from < info.end {
         let until = info.end.min(from + PAGE);
-        for entry in journal.read(thread, from..until).await? {
+        for entry in read_intact(journal, thread, from..until).await? {
             plan.see(&entry);
         }
         from = until;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::ids::{CallId, LogPosition};
-use crate::machine::Machine;
+use crate::machine::{BudgetUsage, Machine};
 use crate::message::ToolMessage;
 use crate::state::{ChannelError, Inheritance, Schema, Update};
 use crate::status::FinishReason;
@@ -76,6 +76,10 @@ pub enum Record {
     Step {
         /// The decisions so far.
         machine: Machine,
+        /// The run, so that a history is read backwards without looking for its beginning; none below another agent,
+        /// and in records of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run: Option<String>,
     },
     /// The thread goes on from an earlier position; what came after it stays in the log, on a branch of its own.
     #[serde(rename = "rewound")]
@@ -109,6 +113,19 @@ pub enum Record {
         /// Values that its state has beside.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         values: Vec<(String, Value)>,
+    },
+    /// A sub-agent that is not an [`Agent`](crate::agent::Agent) of this library has a value to go on with, in place of an
+    /// earlier one with the key.
+    ValueRecorded {
+        /// What names it.
+        key: String,
+        /// The value.
+        value: Value,
+    },
+    /// What such a sub-agent has spent since it began.
+    BudgetCharged {
+        /// All of it.
+        spent: BudgetUsage,
     },
     /// A record of a sub-agent, which shares the log of the agent above it.
     Child {

@@ -181,7 +181,7 @@ impl Replay {
                 self.state.apply(&committed(results))?;
                 self.close_turn();
             }
-            Record::Step { machine } => {
+            Record::Step { machine, .. } => {
                 self.turns = self.turns.max(machine.turn());
                 self.machine = Some(machine);
                 self.children.values_mut().for_each(ChildLog::count);
@@ -189,7 +189,7 @@ impl Replay {
             }
             Record::AgentStarted { path, inheritance, values, .. } => self.begin(path, inheritance, values)?,
             Record::Child { path, entry } => self.take_child(path, *entry),
-            Record::Unknown => {}
+            Record::ValueRecorded { .. } | Record::BudgetCharged { .. } | Record::Unknown => {}
             // Where a log goes back, what comes after is folded from there, see `load_replay`.
             Record::Rewind { to, .. } => {
                 return Err(ChannelError::Refused {

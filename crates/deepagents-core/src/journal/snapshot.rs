@@ -29,6 +29,11 @@ pub(crate) struct SnapshotRule {
 }
 
 impl SnapshotRule {
+    /// One is due at once: what the log holds cannot be read as a whole.
+    pub(crate) fn due() -> Self {
+        Self { since: u64::MAX, last: 0 }
+    }
+
     pub(crate) fn appended(&mut self, bytes: u64) {
         self.since = self.since.saturating_add(bytes);
     }

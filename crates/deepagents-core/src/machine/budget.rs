@@ -123,6 +123,20 @@ impl Budget {
         }
     }
 
+    /// What is left after so much, time aside.
+    pub(crate) fn remaining(&self, spent: &BudgetUsage) -> BudgetRemaining {
+        let left = |limit: Option<u64>, spent: u64| limit.map(|limit| limit.saturating_sub(spent));
+        BudgetRemaining {
+            time: None,
+            model_calls: left(self.model_calls, spent.model_calls),
+            tool_calls: left(self.tool_calls, spent.tool_calls),
+            input_tokens: left(self.input_tokens, spent.usage.input),
+            output_tokens: left(self.output_tokens, spent.usage.output),
+            tokens: left(self.tokens, spent.usage.total()),
+            cost: self.cost.map(|limit| (limit - spent.cost).max(0.0)),
+        }
+    }
+
     /// Why no further request may be sent, after so much.
     pub(crate) fn spent(&self, spent: &BudgetUsage) -> Option<FinishReason> {
         let reached = |limit: Option<u64>, spent: u64| limit.is_some_and(|limit| spent >= limit);
@@ -185,6 +199,47 @@ impl std::ops::AddAssign<&Self> for BudgetUsage {
         self.tool_calls = self.tool_calls.saturating_add(more.tool_calls);
         self.usage += more.usage;
         self.cost += more.cost;
+    }
+}
+
+/// What an agent may still spend, with the limits of all agents above it; nothing where there is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct BudgetRemaining {
+    /// Time.
+    pub time: Option<Duration>,
+    /// Requests to models.
+    pub model_calls: Option<u64>,
+    /// Calls of tools.
+    pub tool_calls: Option<u64>,
+    /// Prompt tokens, cached or not.
+    pub input_tokens: Option<u64>,
+    /// Tokens of answers.
+    pub output_tokens: Option<u64>,
+    /// Tokens of prompts and answers together.
+    pub tokens: Option<u64>,
+    /// Cost, in the currency of the models' prices.
+    pub cost: Option<f64>,
+}
+
+impl BudgetRemaining {
+    /// The lesser of both, limit by limit.
+    pub(crate) fn least(self, other: Self) -> Self {
+        fn least<T: PartialOrd>(a: Option<T>, b: Option<T>) -> Option<T> {
+            match (a, b) {
+                (Some(a), Some(b)) => Some(if b < a { b } else { a }),
+                (a, b) => a.or(b),
+            }
+        }
+        Self {
+            time: least(self.time, other.time),
+            model_calls: least(self.model_calls, other.model_calls),
+            tool_calls: least(self.tool_calls, other.tool_calls),
+            input_tokens: least(self.input_tokens, other.input_tokens),
+            output_tokens: least(self.output_tokens, other.output_tokens),
+            tokens: least(self.tokens, other.tokens),
+            cost: least(self.cost, other.cost),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::model::StopReason;
 use crate::status::FinishReason;
 
 pub(crate) use budget::BudgetState;
-pub use budget::{Budget, BudgetError, BudgetUsage};
+pub use budget::{Budget, BudgetError, BudgetRemaining, BudgetUsage};
 pub(crate) use open_turn::{Open, committed};
 
 /// The decisions of a run so far. Serialisable: a stored machine and the state it was stored with go on together.

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::model::ModelRequest;
 use crate::state::ChannelSpec;
-use crate::tool::DynTool;
+use crate::tool::{DynTool, ToolSet};
 
 /// A middleware behind a pointer. Every [`Middleware`] is one; nobody implements it directly.
 pub trait DynMiddleware: Send + Sync + 'static {
@@ -19,6 +19,8 @@ pub trait DynMiddleware: Send + Sync + 'static {
     fn channels(&self) -> Vec<ChannelSpec>;
     /// See [`Middleware::tools`].
     fn tools(&self) -> Vec<Arc<dyn DynTool>>;
+    /// See [`Middleware::offered_tools`].
+    fn offered_tools<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<Option<ToolSet>>>;
     /// See [`Middleware::system_prompt`].
     fn system_prompt(&self) -> Option<&str>;
     /// See [`Middleware::before_agent`].
@@ -46,6 +48,9 @@ impl<M: Middleware> DynMiddleware for M {
     }
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
         Middleware::tools(self)
+    }
+    fn offered_tools<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<Option<ToolSet>>> {
+        Box::pin(Middleware::offered_tools(self, cx))
     }
     fn system_prompt(&self) -> Option<&str> {
         Middleware::system_prompt(self)
@@ -83,6 +88,9 @@ impl<M: DynMiddleware + ?Sized> DynMiddleware for Arc<M> {
     }
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
         (**self).tools()
+    }
+    fn offered_tools<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<Option<ToolSet>>> {
+        (**self).offered_tools(cx)
     }
     fn system_prompt(&self) -> Option<&str> {
         (**self).system_prompt()

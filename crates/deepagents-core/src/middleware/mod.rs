@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::model::ModelRequest;
 use crate::state::ChannelSpec;
-use crate::tool::DynTool;
+use crate::tool::{DynTool, ToolSet};
 
 pub use closures::{
     Closure, after_agent, after_model, before_agent, before_model, modify_request, wrap_model_call, wrap_tool_call,
@@ -61,6 +61,33 @@ pub trait Middleware: Send + Sync + 'static {
     /// Tools it adds.
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
         Vec::new()
+    }
+
+    /// Offers tools for the next model request beside those of the agent: tools that come and go, such as those of an MCP
+    /// server or those that a search has found. Asked before every request, and when a run is resumed whose calls have
+    /// no results yet. The same [`ToolSet`] given again costs nothing and leaves the beginning of the request as it was;
+    /// a call of a tool that is not offered any more answers the model with an error. A name that another tool has ends
+    /// the run.
+    ///
+    /// ```
+    /// use std::sync::{Arc, Mutex};
+    /// use deepagents_core::error::Result;
+    /// use deepagents_core::middleware::Middleware;
+    /// use deepagents_core::run::Context;
+    /// use deepagents_core::tool::ToolSet;
+    ///
+    /// /// Offers what a server has; whoever talks to it replaces the set when the server says that it changed.
+    /// struct Server(Arc<Mutex<ToolSet>>);
+    ///
+    /// impl Middleware for Server {
+    ///     fn name(&self) -> &str { "Server" }
+    ///     async fn offered_tools(&self, _cx: &Context) -> Result<Option<ToolSet>> {
+    ///         Ok(self.0.lock().ok().map(|tools| tools.clone()))
+    ///     }
+    /// }
+    /// ```
+    fn offered_tools(&self, _cx: &Context) -> impl Future<Output = Result<Option<ToolSet>>> + Send {
+        ready(Ok(None))
     }
 
     /// A fixed section of the system prompt.

@@ -250,10 +250,12 @@ async fn call_tool(request: ToolRequest) -> Result<ToolResponse> {
     let ToolRequest { call, tool, cx } = request;
     let Some(tool) = tool else {
         let known = cx.tool_names().join(", ");
-        return Ok(ToolResponse::error(format!(
-            "Error: {} is not a tool you have. Your tools are: {known}.",
-            call.name
-        )));
+        let why = if cx.context().tools.is_gone(&call.name) {
+            "is no longer a tool you have"
+        } else {
+            "is not a tool you have"
+        };
+        return Ok(ToolResponse::error(format!("Error: {} {why}. Your tools are: {known}.", call.name)));
     };
     match tool.call(call.args, cx).await {
         Ok(output) => Ok(ToolResponse {

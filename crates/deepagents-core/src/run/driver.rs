@@ -23,7 +23,7 @@ use crate::message::Message;
 use crate::model::StopReason;
 use crate::state::{MessagesChannel, State, Update, UpdateEntry};
 use crate::status::FinishReason;
-use crate::tool::ChildState;
+use crate::tool::{ChildState, ToolSet};
 
 pub(crate) struct Driver {
     pub(super) shared: Arc<Shared>,
@@ -53,6 +53,8 @@ pub(crate) struct Driver {
     pub(super) shape_tries: u32,
     /// Whether the shape is asked for by a tool.
     pub(super) shape_by_tool: bool,
+    /// The tools that middlewares offered for the last request; nothing before the first one of this process.
+    pub(super) offered: Option<Vec<ToolSet>>,
 }
 
 /// Where a run takes place.
@@ -137,6 +139,7 @@ impl Driver {
             extensions: input.extensions.clone(),
             observer: input.observer.clone(),
             attempt: std::sync::atomic::AtomicU32::new(0),
+            tools: std::sync::Mutex::new(parts.tools.clone()),
             passed: std::sync::Mutex::new(None),
             log: std::sync::OnceLock::new(),
         });
@@ -159,6 +162,7 @@ impl Driver {
             last_stop: StopReason::End,
             shape_tries: 0,
             shape_by_tool: parts.format.as_ref().is_some_and(|f| f.by_tool(&parts.model.profile())),
+            offered: None,
             shared: shared.clone(),
         };
         let began = match (input.check(), setting.place) {
@@ -392,7 +396,8 @@ impl Driver {
         if self.logged_step.as_ref() != Some(&self.machine) {
             let machine = self.machine.clone();
             self.logged_step = Some(machine.clone());
-            self.log.push(|| Record::Step { machine });
+            let run = self.is_main().then(|| self.shared.run.get().to_string());
+            self.log.push(|| Record::Step { machine, run });
         }
     }
 

@@ -34,6 +34,9 @@ impl Phase {
 
 impl Driver {
     pub(super) async fn hooks(&mut self, phase: Phase) -> Result<(), Break> {
+        if phase == Phase::AfterModel {
+            self.offer_tools_once().await?;
+        }
         let stack = self.shared.agent.stack.clone();
         let mut go = JumpTo::Continue;
         for at in 0..stack.len() {

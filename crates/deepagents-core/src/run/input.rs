@@ -1,13 +1,13 @@
 //! What a run is given.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::context::{BudgetTracker, Context, Extensions, INPUT_VERSION, InputRecord, RunObserver, SharedObserver};
 use crate::error::{Error, Result};
 use crate::ids::{LogPosition, ThreadId};
 use crate::interrupt::Decision;
-use crate::journal::RecordUpdate;
+use crate::journal::{Lease, RecordUpdate};
 use crate::machine::Budget;
 use crate::message::Message;
 use crate::state::{ChannelError, Schema, Update, UpdateEntry};
@@ -42,7 +42,19 @@ pub struct RunInput {
     pub(crate) at: Option<LogPosition>,
     pub(crate) lease: Duration,
     pub(crate) take_over: bool,
+    /// The thread, owned already.
+    pub(crate) owned: Option<OwnedThread>,
     pub(crate) observer: Option<SharedObserver>,
+}
+
+/// A lease that the first run of an input takes.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnedThread(Arc<Mutex<Option<Lease>>>);
+
+impl OwnedThread {
+    pub(crate) fn take(&self) -> Option<Lease> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 impl Default for RunInput {
@@ -60,6 +72,7 @@ impl Default for RunInput {
             at: None,
             lease: LEASE,
             take_over: false,
+            owned: None,
             observer: None,
         }
     }
@@ -130,6 +143,16 @@ impl RunInput {
     #[must_use]
     pub fn take_over(mut self) -> Self {
         self.take_over = true;
+        self
+    }
+
+    /// Makes the run the owner of a thread by a lease that the caller has, in place of a claim of its own: nobody comes
+    /// between. The run works on the thread and in the journal of the lease, and releases it when it ends. The first run
+    /// of an input that was cloned has it.
+    #[must_use]
+    pub fn owned(mut self, lease: Lease) -> Self {
+        self.thread = Some(lease.thread().to_owned());
+        self.owned = Some(OwnedThread(Arc::new(Mutex::new(Some(lease)))));
         self
     }
 

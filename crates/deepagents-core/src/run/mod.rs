@@ -9,6 +9,7 @@ mod interrupts;
 mod live_runs;
 mod log;
 mod model_step;
+mod offers;
 mod outcome;
 mod record;
 mod start;
@@ -44,7 +45,7 @@ pub use outcome::{Outcome, RunError};
 pub use record::{OUTCOME_VERSION, OutcomeRecord, RunErrorRecord};
 
 pub use crate::context::{Context, INPUT_VERSION, InputRecord, ModelCall, RunObserver, RunStart};
-pub use crate::machine::{Budget, BudgetUsage, Machine, NextStep, Node, StepInput};
+pub use crate::machine::{Budget, BudgetRemaining, BudgetUsage, Machine, NextStep, Node, StepInput};
 pub use crate::status::{BudgetKind, FinishReason};
 
 /// The owner of a run under way: a stream of its events from the first on, and what a [`RunHandle`] is. The run is

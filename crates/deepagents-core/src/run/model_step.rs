@@ -28,6 +28,7 @@ impl Driver {
         let shared = self.shared.clone();
         let parts = &shared.agent;
         shared.attempt.store(0, Ordering::Relaxed);
+        self.offer_tools().await?;
         let cx = Context::at(&shared, &self.state, turn);
         let mut request = self.request();
         for middleware in parts.stack.iter() {
@@ -53,7 +54,7 @@ impl Driver {
         let parts = &self.shared.agent;
         let mut request = ModelRequest::new(self.state.messages().clone());
         request.system.clone_from(&parts.system);
-        request.tools.clone_from(&parts.specs);
+        request.tools = self.tools_on_offer().specs().to_vec();
         request.settings.clone_from(&parts.settings);
         if let Some(format) = &parts.format {
             if self.shape_by_tool {

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use super::RunInput;
 use super::abort::{halted, halted_long_ago};
 use super::driver::{Below, Driver, Place};
+use super::input::OwnedThread;
 use super::log::Log;
 use crate::context::RunStart;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::ids::LogPosition;
 use crate::interrupt::{ActionRequests, DecisionError, answers_to};
-use crate::journal::{Claim, Journal, Lease, Record, Replay, load_replay};
+use crate::journal::{Claim, Journal, Lease, Record, Replay, load_intact, load_replay};
 use crate::machine::{Machine, NextStep, Node};
 use crate::message::{Message, MessageOp, check_last_results};
 use crate::state::{MessagesChannel, Update};
@@ -173,10 +174,25 @@ impl Driver {
             let loaded = load_replay(&*journal, &thread, parts.schema.clone(), None).await?;
             answers_to(&loaded.fold.state, input.answers.clone(), parts.clock.now())?;
         }
-        let mut claim = Claim::new(self.shared.run.own(), input.lease);
-        claim.take_over = input.take_over;
-        let lease = Lease::claim(journal.clone(), thread.clone(), claim, self.shared.cancel.clone()).await?;
-        let loaded = load_replay(&*journal, &thread, parts.schema.clone(), None).await?;
+        let lease = match input.owned.as_ref().and_then(OwnedThread::take) {
+            Some(lease) if lease.thread() != thread => {
+                let what = format!("the lease is of thread `{}`, the run goes on with `{thread}`", lease.thread());
+                return Err(Error::Input(what));
+            }
+            Some(lease) => lease,
+            None => {
+                let mut claim = Claim::new(self.shared.run.own(), input.lease);
+                claim.take_over = input.take_over;
+                Lease::claim(journal, thread.clone(), claim).await?
+            }
+        };
+        let lease = lease.of_run(self.shared.cancel.clone());
+        let journal = lease.journal().clone();
+        // A run that goes back may leave what cannot be read.
+        let loaded = match input.at {
+            Some(_) => load_intact(&*journal, &thread, parts.schema.clone()).await?,
+            None => load_replay(&*journal, &thread, parts.schema.clone(), None).await?,
+        };
         let (head, turns, mut fold) = (loaded.head, loaded.fold.turns, loaded.fold);
         let back = input.at.filter(|at| *at != head);
         if let Some(to) = back {

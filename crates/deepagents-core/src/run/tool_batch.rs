@@ -79,7 +79,7 @@ impl Turn {
 
 impl Driver {
     pub(super) fn plan(&self, turn: u32) -> Turn {
-        let tools = &self.shared.agent.tools;
+        let tools = self.tools_on_offer();
         let mut calls: Vec<Planned> = Vec::new();
         let mut writes: Vec<(usize, Vec<String>)> = Vec::new();
         for (at, open) in message::pending(self.state.messages()).into_iter().enumerate() {

@@ -36,6 +36,7 @@ impl Driver {
         if self.is_gated() {
             return Err(Break::Wait);
         }
+        self.offer_tools_once().await?;
         let open = std::mem::take(&mut self.open);
         let mut calls = self.plan(turn);
         self.go_on(&mut calls, &open);

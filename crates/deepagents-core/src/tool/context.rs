@@ -105,9 +105,20 @@ impl ToolContext {
     /// A question of this call under its id, with its answer. An answer goes with what was asked, not with its place:
     /// a call that is made again may ask something else first.
     fn asked(&self, question: ActionRequest) -> (ActionRequest, Option<Decision>) {
+        self.asked_as(&self.call.id, &self.call.asked, question)
+    }
+
+    /// The same for a question about another call, of which so many have been asked.
+    pub(crate) fn asked_as(
+        &self,
+        call: &CallId,
+        count: &AtomicU32,
+        question: ActionRequest,
+    ) -> (ActionRequest, Option<Decision>) {
+        let question = ActionRequest { call: call.clone(), ..question };
         let state = self.state().get::<ActionRequests>();
         loop {
-            let id = format!("{}?{}", self.call.id, self.call.asked.fetch_add(1, Ordering::Relaxed));
+            let id = format!("{call}?{}", count.fetch_add(1, Ordering::Relaxed));
             let known = state.and_then(|asked| asked.get(&id));
             let same = |known: &ActionRequest| {
                 (&known.tool, &known.args, &known.text, &known.allowed)
@@ -129,7 +140,7 @@ impl ToolContext {
         let mut decisions = Vec::new();
         let mut open = Vec::new();
         for other in others {
-            match self.asked(ActionRequest { call: self.call.id.clone(), ..other.clone() }) {
+            match self.asked(other.clone()) {
                 (_, Some(answer)) => decisions.push(answer),
                 (question, None) => open.push(question),
             }

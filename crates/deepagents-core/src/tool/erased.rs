@@ -15,7 +15,7 @@ use crate::schema::{SchemaCheck, schema_of};
 
 /// A tool behind a pointer. Every [`Tool`] is one; implement it directly where arguments are only known at run time.
 pub trait DynTool: Send + Sync + 'static {
-    /// What the model is told. Asked for once, when the agent is built.
+    /// What the model is told. Asked for once, when the agent or the [`ToolSet`](super::ToolSet) is built.
     fn spec(&self) -> ToolSpec;
 
     /// What a call with these arguments touches; arguments may be wrong here.

@@ -10,6 +10,7 @@ mod erased;
 mod function;
 mod json;
 mod output;
+mod set;
 
 pub use author::{Effect, Tool};
 pub(crate) use coerce::coerce_call;
@@ -19,6 +20,8 @@ pub use erased::DynTool;
 pub use function::{FnTool, tool_fn};
 pub use json::{JsonTool, json_tool};
 pub use output::{ChildState, ToolError, ToolOutput};
+pub(crate) use set::check_spec;
+pub use set::{ToolSet, ToolSetError};
 
 pub use crate::ids::CallId;
 pub use crate::model::ToolSpec;

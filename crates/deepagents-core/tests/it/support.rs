@@ -140,10 +140,18 @@ pub(crate) async fn own(journal: &dyn Journal, thread: &str) -> Fence {
     journal.claim(thread, Claim::new("test", Duration::from_secs(60))).await.unwrap()
 }
 
-/// All of a journal but `append`, as its field `inner` does it; with `but release`, that is left out too.
+/// All of a journal but `append`, as its field `inner` does it; with `but release` or `but read`, that is left out too.
 macro_rules! as_inner {
     () => {
-        crate::support::as_inner!(but release);
+        crate::support::as_inner!(but read);
+        crate::support::as_inner!(read);
+    };
+    (but release) => {
+        crate::support::as_inner!(read);
+        crate::support::as_inner!(but both);
+    };
+    (but read) => {
+        crate::support::as_inner!(but both);
         fn release<'a>(
             &'a self,
             thread: &'a str,
@@ -152,7 +160,16 @@ macro_rules! as_inner {
             self.inner.release(thread, fence)
         }
     };
-    (but release) => {
+    (read) => {
+        fn read<'a>(
+            &'a self,
+            thread: &'a str,
+            positions: std::ops::Range<deepagents_core::journal::LogPosition>,
+        ) -> futures_core::future::BoxFuture<'a, Result<Vec<deepagents_core::journal::LogEntry>, JournalError>> {
+            self.inner.read(thread, positions)
+        }
+    };
+    (but both) => {
         fn claim<'a>(
             &'a self,
             thread: &'a str,
@@ -174,13 +191,6 @@ macro_rules! as_inner {
             at: Option<deepagents_core::journal::LogPosition>,
         ) -> futures_core::future::BoxFuture<'a, Result<deepagents_core::journal::Loaded, JournalError>> {
             self.inner.load(thread, at)
-        }
-        fn read<'a>(
-            &'a self,
-            thread: &'a str,
-            positions: std::ops::Range<deepagents_core::journal::LogPosition>,
-        ) -> futures_core::future::BoxFuture<'a, Result<Vec<deepagents_core::journal::LogEntry>, JournalError>> {
-            self.inner.read(thread, positions)
         }
         fn put_snapshot<'a>(
             &'a self,

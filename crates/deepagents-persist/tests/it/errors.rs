@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use crate::sqlite::place;
 
 fn step() -> Vec<Record> {
-    vec![Record::Step { machine: Machine::new(0, 1) }]
+    vec![Record::Step { machine: Machine::new(0, 1), run: None }]
 }
 
 fn reason(error: &JournalError) -> &DatabaseError {

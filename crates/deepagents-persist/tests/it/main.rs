@@ -10,6 +10,7 @@
 
 mod approvals;
 mod corpus;
+mod damaged_log;
 mod errors;
 mod frozen;
 mod in_doubt;

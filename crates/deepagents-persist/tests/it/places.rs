@@ -57,7 +57,7 @@ fn block_on(case: impl Future<Output = ()>) {
 }
 
 fn step() -> Vec<Record> {
-    vec![Record::Step { machine: Machine::new(0, 1) }]
+    vec![Record::Step { machine: Machine::new(0, 1), run: None }]
 }
 
 fn words(bytes: usize) -> Record {

@@ -15,7 +15,7 @@ use tokio_postgres::Client;
 use crate::postgres::url;
 
 fn step() -> Vec<Record> {
-    vec![Record::Step { machine: Machine::new(0, 1) }]
+    vec![Record::Step { machine: Machine::new(0, 1), run: None }]
 }
 
 fn words(text: String) -> Record {

@@ -30,7 +30,7 @@ fn schema() -> String {
 }
 
 fn step() -> Vec<Record> {
-    vec![Record::Step { machine: Machine::new(0, 1) }]
+    vec![Record::Step { machine: Machine::new(0, 1), run: None }]
 }
 
 fn words(text: &str) -> Record {

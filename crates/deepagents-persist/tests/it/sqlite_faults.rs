@@ -24,7 +24,7 @@ use crate::sqlite::place;
 const FOLDER: &str = "DEEPAGENTS_TEST_FOLDER";
 
 fn step() -> Vec<Record> {
-    vec![Record::Step { machine: Machine::new(0, 1) }]
+    vec![Record::Step { machine: Machine::new(0, 1), run: None }]
 }
 
 fn words(text: String) -> Record {

@@ -70,7 +70,7 @@ pub(crate) fn ended(run: &str) -> Record {
 }
 
 pub(crate) fn step(turn: u32) -> Record {
-    Record::Step { machine: Machine::new(turn, 10) }
+    Record::Step { machine: Machine::new(turn, 10), run: None }
 }
 
 pub(crate) fn says(id: &str, text: &str) -> Record {

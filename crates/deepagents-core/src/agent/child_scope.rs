@@ -1,0 +1,379 @@
+//! The scope of an agent below another: its path, and its part of the events, the budget and the log.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::context::BudgetTracker;
+use crate::error::Result;
+use crate::event::EventKind;
+use crate::ids::{CallId, LogPosition};
+use crate::interrupt::{ActionRequest, Decision, PendingInterrupt};
+use crate::journal::{ChildLog, Record};
+use crate::machine::{Budget, BudgetRemaining, BudgetState, BudgetUsage};
+use crate::message::Usage;
+use crate::model::StopReason;
+use crate::state::Inheritance;
+use crate::status::FinishReason;
+use crate::tool::{ToolContext, ToolError};
+
+/// The scope of a sub-agent that a tool call runs, made by [`ToolContext::child_scope`]: for agents that are not an
+/// [`Agent`](super::Agent) of this process, such as one behind HTTP or a subprocess. [`ToolContext::run_child`] runs
+/// local ones in such a scope.
+///
+/// What is [recorded](Self::record) in it is durable in the thread of the run. A call that is made again, in another
+/// process or after a decision, opens a scope with the same path that has what was recorded; it is made again in another
+/// process if its tool is [idempotent](crate::tool::Tool::idempotent).
+///
+/// ```
+/// use deepagents_core::agent::ChildEvent;
+/// use deepagents_core::message::Usage;
+/// use deepagents_core::run::FinishReason;
+/// use deepagents_core::tool::{ToolContext, ToolError, ToolOutput};
+/// # struct Remote;
+/// # impl Remote {
+/// #     async fn create(&self) -> Result<String, ToolError> { Ok(String::new()) }
+/// #     async fn wait(&self, _id: &str) -> Result<String, ToolError> { Ok(String::new()) }
+/// # }
+/// async fn delegate(remote: &Remote, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+///     let scope = cx.child_scope("research", "remote-researcher").await?;
+///     // The agent over there goes on where it was if this call is made again.
+///     let id = match scope.recorded("thread") {
+///         Some(id) => id.as_str().unwrap_or_default().to_owned(),
+///         None => {
+///             let id = remote.create().await?;
+///             scope.record("thread", id.clone()).await?;
+///             id
+///         }
+///     };
+///     scope.begin_model_call()?;
+///     let answer = tokio::select! {
+///         answer = remote.wait(&id) => answer?,
+///         () = scope.cancellation().cancelled() => return Err(ToolError::model("It was cancelled.")),
+///     };
+///     scope.emit(ChildEvent::Text(answer.clone()));
+///     scope.charge(Usage { input: 900, output: 40, ..Usage::default() }, 0.002).await?;
+///     scope.finish(FinishReason::Done).await?;
+///     Ok(answer.into())
+/// }
+/// ```
+pub struct ChildScope {
+    cx: ToolContext,
+    label: String,
+    agent: String,
+    pub(super) path: Arc<[String]>,
+    pub(super) cancel: CancellationToken,
+    pub(super) budget: Arc<BudgetTracker>,
+    recorded: Mutex<BTreeMap<String, Value>>,
+    progress: Mutex<Progress>,
+    /// Questions asked so far, as [`ToolContext::interrupt`] counts them.
+    asked: AtomicU32,
+    /// Keeps the call from being aborted before the agent below has ended, and lets holders of the run cancel it.
+    _guards: Vec<Box<dyn Send + Sync>>,
+}
+
+/// Where the events of the agent are.
+#[derive(Default)]
+struct Progress {
+    turn: u32,
+    /// The number of the next call of the turn.
+    next: u32,
+    /// Calls without a result, by the agent's own ids.
+    open: HashMap<String, CallId>,
+}
+
+/// What a sub-agent of another kind does, for the events of the run.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ChildEvent {
+    /// More text of its answer, an [`EventKind::TextDelta`].
+    Text(String),
+    /// More of its reasoning, an [`EventKind::ReasoningDelta`].
+    Reasoning(String),
+    /// Its answer is complete; what follows is part of the next one. An [`EventKind::ModelFinished`].
+    Answered {
+        /// Tokens of the answer. To be counted they are [charged](ChildScope::charge).
+        usage: Usage,
+    },
+    /// One of its tools begins, an [`EventKind::ToolStarted`].
+    ToolStarted {
+        /// Its own id of the call.
+        id: String,
+        /// The tool.
+        name: String,
+        /// The arguments.
+        args: Value,
+    },
+    /// One of its tools has finished, an [`EventKind::ToolFinished`].
+    ToolFinished {
+        /// Its own id of the call.
+        id: String,
+        /// The tool.
+        name: String,
+        /// Whether the call failed.
+        error: bool,
+        /// The result.
+        text: String,
+    },
+    /// Anything else, an [`EventKind::Custom`].
+    Custom {
+        /// Its kind.
+        name: String,
+        /// Its content.
+        data: Value,
+    },
+}
+
+impl ToolContext {
+    /// Opens the scope of a sub-agent that this call runs by other means than [`run_child`](Self::run_child): its path is
+    /// this agent's and `LABEL:TURN.INDEX`, made of the label and the call. That it began is in the thread's log when
+    /// this returns. Several sub-agents of one call need labels of their own.
+    ///
+    /// # Errors
+    /// [`ToolError::Fatal`] when the log cannot be written.
+    pub async fn child_scope(
+        &self,
+        label: impl Into<String>,
+        agent: impl Into<String>,
+    ) -> Result<ChildScope, ToolError> {
+        let label = label.into();
+        let left = self.take_left(&label);
+        let mut scope = ChildScope::open(self, label, agent.into(), left.as_ref());
+        if let Some(control) = self.context().shared.events.control() {
+            scope._guards.push(Box::new(control.agents().register(scope.path.clone(), scope.cancel.clone())));
+        }
+        scope.start(left).await?;
+        Ok(scope)
+    }
+}
+
+impl ChildScope {
+    /// The scope of a sub-agent whose records somebody else writes: those of one that was `left` by an earlier process,
+    /// or of a new one.
+    pub(super) fn open(cx: &ToolContext, label: String, agent: String, left: Option<&ChildLog>) -> Self {
+        let (shared, call) = (&cx.context().shared, cx.call_id());
+        let path = match left {
+            Some(left) => left.path.clone().into(),
+            None => {
+                let segment = format!("{label}:{}.{}", call.turn, call.index);
+                shared.path.iter().cloned().chain([segment]).collect()
+            }
+        };
+        Self {
+            cx: cx.clone(),
+            label,
+            agent,
+            path,
+            cancel: shared.cancel.child_token(),
+            budget: Arc::new(BudgetTracker::new(Some(shared.budget.clone()), Budget::default(), &Budget::default())),
+            recorded: Mutex::default(),
+            progress: Mutex::default(),
+            asked: AtomicU32::new(0),
+            _guards: vec![Box::new(cx.with_child())],
+        }
+    }
+
+    /// Writes that the agent begins, or goes on from what an earlier process left of it.
+    async fn start(&self, left: Option<ChildLog>) -> Result<(), ToolError> {
+        let (run, at) = (self.cx.run_id().to_owned(), self.cx.clock().now().to_string());
+        let records = match left {
+            None => {
+                let (path, call) = (self.path.to_vec(), Some(self.cx.call_id().clone()));
+                let (label, agent, inheritance) = (self.label.clone(), self.agent.clone(), Inheritance::Nothing);
+                let begun = Record::AgentStarted { path, call, label, agent, inheritance, values: Vec::new() };
+                vec![begun, Record::RunStarted { run, at }]
+            }
+            Some(left) => {
+                let state = BudgetState { budget: Budget::default(), spent: left.spent() };
+                // The agents above have counted it for themselves.
+                self.budget.go_on(Some(&state), &BudgetUsage::default());
+                *lock(&self.recorded) = left.recorded();
+                vec![Record::RunResumed { run, at }]
+            }
+        };
+        let position = self.append(records).await?;
+        self.emit_kind(position, || EventKind::AgentStarted { name: self.agent.clone() });
+        Ok(())
+    }
+
+    /// The path of the agent in the tree.
+    pub fn path(&self) -> &[String] {
+        &self.path
+    }
+
+    /// The agent's name.
+    pub fn agent_name(&self) -> &str {
+        &self.agent
+    }
+
+    /// Is cancelled when the run is, when an agent above is, and by
+    /// [`RunHandle::cancel_agent`](crate::run::RunHandle::cancel_agent) with this path. The call has three seconds then
+    /// to return what there is; it is aborted after that.
+    pub fn cancellation(&self) -> &CancellationToken {
+        &self.cancel
+    }
+
+    /// Emits an event of the agent, under its path, without waiting for anybody who reads it. Such events are not stored.
+    pub fn emit(&self, event: ChildEvent) {
+        let kind = lock(&self.progress).kind(event, &self.path, || self.cx.ids().next("msg"));
+        self.emit_kind(None, || kind);
+    }
+
+    /// Stores a value in the thread's log under the agent's path, in place of an earlier one with the key. It is durable
+    /// when this returns; without a thread it lasts as long as the scope.
+    ///
+    /// # Errors
+    /// [`ToolError::Fatal`] when the log cannot be written.
+    pub async fn record(&self, key: impl Into<String>, value: impl Into<Value>) -> Result<(), ToolError> {
+        let (key, value) = (key.into(), value.into());
+        self.append(vec![Record::ValueRecorded { key: key.clone(), value: value.clone() }]).await?;
+        lock(&self.recorded).insert(key, value);
+        Ok(())
+    }
+
+    /// Returns what was last recorded under a key, by an earlier process too.
+    pub fn recorded(&self, key: &str) -> Option<Value> {
+        lock(&self.recorded).get(key).cloned()
+    }
+
+    /// Counts a request to a model before the agent makes it.
+    ///
+    /// # Errors
+    /// [`Error::BudgetExhausted`](crate::error::Error::BudgetExhausted) when the budget of an agent above is spent. Nothing is counted then, and the agent is to
+    /// end.
+    pub fn begin_model_call(&self) -> Result<()> {
+        self.budget.begin_request(|| None)
+    }
+
+    /// Counts tokens that the agent has used and what they cost, in the currency of the models' prices; also for every
+    /// agent above. Where anything is limited, what was spent is durable when this returns.
+    ///
+    /// # Errors
+    /// When the cost is no number of 0 or more. [`ToolError::Fatal`] when the log cannot be written.
+    pub async fn charge(&self, usage: Usage, cost: f64) -> Result<(), ToolError> {
+        Budget::default().cost(cost).check()?;
+        self.budget.charge(&self.agent, usage, cost);
+        match self.budget.ledger() {
+            Some(BudgetState { spent, .. }) => self.append(vec![Record::BudgetCharged { spent }]).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// What this agent may still spend: the least that it and the agents above it have left.
+    pub fn remaining(&self) -> BudgetRemaining {
+        self.budget.remaining()
+    }
+
+    /// What the agent has spent, with what earlier processes counted where anything is limited.
+    pub fn spent(&self) -> BudgetUsage {
+        self.budget.spent()
+    }
+
+    /// A question of the agent about something that it is about to do, to be given to [`interrupt`](Self::interrupt).
+    pub fn question(&self, tool: impl Into<String>, args: Value) -> ActionRequest {
+        ActionRequest::about(&self.call_id(), tool, args, self.cx.clock().now().to_string())
+    }
+
+    /// Asks a person for the agent, as [`ToolContext::interrupt`] does for a call; the question is under the agent's path.
+    ///
+    /// # Errors
+    /// [`ToolError::Interrupted`] while there is no answer: to be handed on with `?`. The call is made again with it.
+    #[doc(alias = "ask")]
+    pub async fn interrupt(&self, question: ActionRequest) -> Result<Decision, ToolError> {
+        let (question, answer) = self.cx.asked_as(&self.call_id(), &self.asked, question);
+        if let Some(answer) = answer {
+            return Ok(answer);
+        }
+        self.end(Some(FinishReason::Interrupted), None).await?;
+        Err(ToolError::Interrupted(Box::new(PendingInterrupt { questions: vec![question], child: None })))
+    }
+
+    /// Writes that the agent ended, and emits it. What comes afterwards belongs to no run of it any more.
+    ///
+    /// # Errors
+    /// [`ToolError::Fatal`] when the log cannot be written.
+    pub async fn finish(&self, reason: FinishReason) -> Result<(), ToolError> {
+        self.end(Some(reason), None).await
+    }
+
+    /// Writes that the agent failed, and emits it with the error.
+    ///
+    /// # Errors
+    /// [`ToolError::Fatal`] when the log cannot be written.
+    pub async fn fail(&self, error: impl fmt::Display + Send) -> Result<(), ToolError> {
+        let error = error.to_string();
+        self.end(None, Some(error)).await
+    }
+
+    async fn end(&self, stop: Option<FinishReason>, error: Option<String>) -> Result<(), ToolError> {
+        let position =
+            self.append(vec![Record::RunFinished { run: self.cx.run_id().to_owned(), stop: stop.clone() }]).await?;
+        let usage = self.budget.total();
+        self.emit_kind(position, || match stop {
+            Some(stop) => EventKind::AgentFinished { stop, usage },
+            None => EventKind::AgentFailed { kind: "sub_agent".to_owned(), error: error.unwrap_or_default() },
+        });
+        Ok(())
+    }
+
+    /// The call that questions of the agent are about.
+    fn call_id(&self) -> CallId {
+        CallId { path: self.path.to_vec(), turn: 0, index: 0 }
+    }
+
+    /// Emits an event; of one that stems from a record, `position` is behind it.
+    fn emit_kind(&self, position: Option<LogPosition>, kind: impl FnOnce() -> EventKind) {
+        self.cx.context().shared.events.emit(&self.path, position, kind);
+    }
+
+    /// Appends records of the agent, and returns the position behind them; none without a thread.
+    async fn append(&self, records: Vec<Record>) -> Result<Option<LogPosition>, ToolError> {
+        let Some(log) = self.cx.context().shared.log.get() else { return Ok(None) };
+        let below = |record| Record::Child { path: self.path.to_vec(), entry: Box::new(record) };
+        log.append(records.into_iter().map(below).collect()).await.map(Some).map_err(ToolError::fatal)
+    }
+}
+
+impl Progress {
+    fn kind(&mut self, event: ChildEvent, path: &Arc<[String]>, id: impl FnOnce() -> String) -> EventKind {
+        let turn = self.turn;
+        match event {
+            ChildEvent::Text(text) => EventKind::TextDelta { turn, attempt: 0, text },
+            ChildEvent::Reasoning(text) => EventKind::ReasoningDelta { turn, attempt: 0, text },
+            ChildEvent::Answered { usage } => {
+                (self.turn, self.next) = (turn.saturating_add(1), 0);
+                EventKind::ModelFinished { turn, attempt: 0, message: id(), usage, stop: StopReason::End }
+            }
+            ChildEvent::ToolStarted { id, name, args } => {
+                let call = self.call(path);
+                self.open.insert(id.clone(), call.clone());
+                EventKind::ToolStarted { call, id, name, args }
+            }
+            ChildEvent::ToolFinished { id, name, error, text } => {
+                let call = self.open.remove(&id).unwrap_or_else(|| self.call(path));
+                EventKind::ToolFinished { call, id, name, error, text }
+            }
+            ChildEvent::Custom { name, data } => EventKind::Custom { name, data },
+        }
+    }
+
+    fn call(&mut self, path: &Arc<[String]>) -> CallId {
+        let index = self.next;
+        self.next = index.saturating_add(1);
+        CallId { path: path.to_vec(), turn: self.turn, index }
+    }
+}
+
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl fmt::Debug for ChildScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChildScope").field("path", &self.path).field("agent", &self.agent).finish_non_exhaustive()
+    }
+}

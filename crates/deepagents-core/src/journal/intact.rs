@@ -1,0 +1,58 @@
+//! Logs of which a record cannot be read: what is intact is read all the same.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Journal, JournalError, LoadedReplay, LogEntry, Record, SnapshotRule, load_replay};
+use crate::ids::LogPosition;
+use crate::state::Schema;
+
+/// Reads the entries at these positions without those that are damaged.
+pub(crate) async fn read_intact(
+    journal: &dyn Journal,
+    thread: &str,
+    positions: Range<LogPosition>,
+) -> Result<Vec<LogEntry>, JournalError> {
+    let Range { mut start, end } = positions;
+    let mut entries = Vec::new();
+    while start < end {
+        match journal.read(thread, start..end).await {
+            Ok(rest) => {
+                entries.extend(rest);
+                break;
+            }
+            Err(JournalError::Damaged { position, .. }) if (start..end).contains(&position) => {
+                entries.extend(journal.read(thread, start..position).await?);
+                start = position + 1;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(entries)
+}
+
+/// Replays a thread up to its end, for one who leaves that end: where a record cannot be read, up to that record. The
+/// number of its next turn is still one that no turn of the log has.
+pub(crate) async fn load_intact(
+    journal: &dyn Journal,
+    thread: &str,
+    schema: Arc<Schema>,
+) -> Result<LoadedReplay, JournalError> {
+    let damaged = match load_replay(journal, thread, schema.clone(), None).await {
+        Err(JournalError::Damaged { position, .. }) => position,
+        loaded => return loaded,
+    };
+    let LoadedReplay { mut fold, head, .. } = load_replay(journal, thread, schema, Some(damaged)).await?;
+    for entry in read_intact(journal, thread, damaged..head).await? {
+        let next = match entry.record {
+            Record::ToolStarted { call, .. } => call.turn.saturating_add(1),
+            Record::Step { machine, .. } => machine.turn(),
+            Record::Rewind { turn, .. } => turn,
+            _ => continue,
+        };
+        fold.turns = fold.turns.max(next);
+    }
+    // The record that cannot be read may have begun a turn.
+    fold.turns = fold.turns.saturating_add(1);
+    Ok(LoadedReplay { fold, rule: SnapshotRule::due(), head })
+}

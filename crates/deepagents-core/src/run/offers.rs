@@ -1,0 +1,57 @@
+//! The tools that a model is offered: those of the agent, and those that its middlewares offer for a request.
+
+use std::sync::PoisonError;
+
+use super::abort::Break;
+use super::driver::Driver;
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::tool::{ToolSet, ToolSetError};
+
+impl Driver {
+    /// The tools that calls of the present turn are made with.
+    pub(super) fn tools_on_offer(&self) -> ToolSet {
+        self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Asks the middlewares for their tools if this process has not done so yet: an answer of an earlier process is gone
+    /// on with.
+    pub(super) async fn offer_tools_once(&mut self) -> Result<(), Break> {
+        if self.offered.is_some() { Ok(()) } else { self.offer_tools().await }
+    }
+
+    /// Asks the middlewares for the tools of the next request.
+    pub(super) async fn offer_tools(&mut self) -> Result<(), Break> {
+        let shared = self.shared.clone();
+        let cx = Context::at(&shared, &self.state, self.machine.turn());
+        let asked = async {
+            let mut offered: Vec<ToolSet> = Vec::new();
+            for middleware in shared.agent.stack.iter() {
+                let failed = |source| Error::Hook {
+                    middleware: middleware.name().to_owned(),
+                    hook: "offered_tools",
+                    source: Box::new(source),
+                };
+                offered.extend(middleware.offered_tools(&cx).await.map_err(failed)?);
+            }
+            Ok(offered)
+        };
+        let offered = self.guard_foreign(asked).await.map_err(Break::Halt)??;
+        let none = Vec::new();
+        let last = self.offered.as_ref().unwrap_or(&none);
+        let same = last.len() == offered.len() && last.iter().zip(&offered).all(|(a, b)| a.is_same(b));
+        if !same {
+            let joined = shared.agent.tools.joined(&offered, &self.tools_on_offer()).map_err(|error| clash(&error))?;
+            if let Some(format) = shared.agent.format.as_ref().filter(|format| joined.get(format.name()).is_some()) {
+                return Err(clash(&ToolSetError::Twice(format.name().to_owned())).into());
+            }
+            *shared.tools.lock().unwrap_or_else(PoisonError::into_inner) = joined;
+        }
+        self.offered = Some(offered);
+        Ok(())
+    }
+}
+
+fn clash(error: &ToolSetError) -> Error {
+    Error::Input(format!("the tools that middlewares offer cannot be offered together: {error}"))
+}

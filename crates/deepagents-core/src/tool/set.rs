@@ -1,0 +1,144 @@
+//! Tools by name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use super::DynTool;
+use crate::model::ToolSpec;
+
+/// Tools by name, with what a model is told of them. Cloning it costs a reference count.
+///
+/// ```
+/// use std::sync::Arc;
+/// use deepagents_core::tool::{DynTool, ToolSet, json_tool};
+/// use serde_json::json;
+/// let now = json_tool("now", "Tells the time.", json!({"type": "object"}), |_args, _cx| async { Ok("noon") });
+/// let tools = ToolSet::new([Arc::new(now) as Arc<dyn DynTool>])?;
+/// assert!(tools.get("now").is_some());
+/// # Ok::<(), deepagents_core::tool::ToolSetError>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct ToolSet {
+    inner: Arc<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    tools: BTreeMap<String, Arc<dyn DynTool>>,
+    /// By name, so that the prefix sent to a model is the same from request to request.
+    specs: Vec<Arc<ToolSpec>>,
+    /// Names that were offered before and are not any more.
+    gone: BTreeSet<String>,
+}
+
+/// Why tools cannot be offered together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ToolSetError {
+    /// A tool's name is one that providers refuse.
+    #[error("`{0}` is no name for a tool: providers want 1 to 64 of A-Z, a-z, 0-9, _ and -")]
+    Name(String),
+    /// A tool's schema does not describe an object.
+    #[error("the schema of tool `{0}` is not of type object")]
+    Schema(String),
+    /// Two tools have one name.
+    #[error("two tools are named `{0}`; rename one or leave it out")]
+    Twice(String),
+}
+
+impl ToolSet {
+    /// These tools.
+    ///
+    /// # Errors
+    /// When two have one name, or one cannot be offered to a model.
+    pub fn new(tools: impl IntoIterator<Item = Arc<dyn DynTool>>) -> Result<Self, ToolSetError> {
+        let mut inner = Inner::default();
+        let mut specs = BTreeMap::new();
+        for tool in tools {
+            let spec = tool.spec();
+            check_spec(&spec)?;
+            if inner.tools.insert(spec.name.clone(), tool).is_some() {
+                return Err(ToolSetError::Twice(spec.name));
+            }
+            specs.insert(spec.name.clone(), Arc::new(spec));
+        }
+        inner.specs = specs.into_values().collect();
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The tool with a name.
+    pub fn get(&self, name: &str) -> Option<&Arc<dyn DynTool>> {
+        self.inner.tools.get(name)
+    }
+
+    /// The names, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.inner.tools.keys().map(String::as_str)
+    }
+
+    /// What a model is told of the tools, by name.
+    pub fn specs(&self) -> &[Arc<ToolSpec>] {
+        &self.inner.specs
+    }
+
+    /// Whether both are one set, not only equal ones.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// Whether a tool with the name was offered before, and is not any more.
+    pub(crate) fn is_gone(&self, name: &str) -> bool {
+        self.inner.gone.contains(name)
+    }
+
+    /// These and others, in place of those that were offered `before`, whose specs are used again where they are equal.
+    ///
+    /// # Errors
+    /// When two sets have a tool of one name.
+    pub(crate) fn joined<'a>(
+        &'a self,
+        others: impl IntoIterator<Item = &'a Self>,
+        before: &Self,
+    ) -> Result<Self, ToolSetError> {
+        let mut tools = BTreeMap::new();
+        let mut specs = BTreeMap::new();
+        for set in std::iter::once(self).chain(others) {
+            for spec in set.specs() {
+                let name = &spec.name;
+                let Some(tool) = set.get(name) else { continue };
+                if tools.insert(name.clone(), tool.clone()).is_some() {
+                    return Err(ToolSetError::Twice(name.clone()));
+                }
+                let known = before.spec(name).filter(|known| *known == spec);
+                specs.insert(name.clone(), known.unwrap_or(spec).clone());
+            }
+        }
+        let offered_before = before.names().chain(before.inner.gone.iter().map(String::as_str));
+        let gone = offered_before.filter(|name| !tools.contains_key(*name)).map(str::to_owned).collect();
+        Ok(Self { inner: Arc::new(Inner { tools, specs: specs.into_values().collect(), gone }) })
+    }
+
+    fn spec(&self, name: &str) -> Option<&Arc<ToolSpec>> {
+        let at = self.inner.specs.binary_search_by(|spec| spec.name.as_str().cmp(name)).ok()?;
+        self.inner.specs.get(at)
+    }
+}
+
+/// Looks whether a tool can be offered to a model.
+pub(crate) fn check_spec(spec: &ToolSpec) -> Result<(), ToolSetError> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if spec.name.is_empty() || spec.name.len() > 64 || !spec.name.chars().all(legal) {
+        return Err(ToolSetError::Name(spec.name.clone()));
+    }
+    if spec.schema.get("type").and_then(serde_json::Value::as_str) != Some("object") {
+        return Err(ToolSetError::Schema(spec.name.clone()));
+    }
+    Ok(())
+}
+
+impl fmt::Debug for ToolSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.names()).finish()
+    }
+}

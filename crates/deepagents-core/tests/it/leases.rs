@@ -1,0 +1,134 @@
+//! Threads that workers own: one at a time, until they give them up or lose them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deepagents_core::agent::Agent;
+use deepagents_core::journal::{
+    Claim, Journal, JournalError, Lease, MemoryJournal, Record, RunStatus, ThreadQuery, Threads,
+};
+use deepagents_core::message::Message;
+use deepagents_core::run::RunInput;
+use deepagents_core::state::Update;
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use serde_json::json;
+use tokio::sync::Notify;
+
+use crate::support::{lines, tool};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+async fn claimed(journal: &Arc<dyn Journal>, owner: &str) -> Result<Lease, JournalError> {
+    Lease::claim(journal.clone(), "t", Claim::new(owner, MINUTE)).await
+}
+
+#[tokio::test]
+async fn a_thread_has_one_owner_until_the_lease_is_released_or_dropped() {
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let lease = claimed(&journal, "first").await.unwrap();
+    assert_eq!(lease.thread(), "t");
+    let busy = claimed(&journal, "second").await.unwrap_err();
+    assert!(matches!(&busy, JournalError::Busy { owner, .. } if owner == "first"), "{busy}");
+    lease.renew().await.unwrap();
+    lease.release().await.unwrap();
+    let lease = claimed(&journal, "second").await.unwrap();
+    drop(lease);
+    claimed(&journal, "third").await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lease_proves_the_ownership_that_appends_need() {
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let lease = claimed(&journal, "first").await.unwrap();
+    let record = || vec![Record::RunStarted { run: "r".to_owned(), at: "1970-01-01T00:00:00Z".to_owned() }];
+    journal.append("t", lease.fence(), 0, record()).await.unwrap();
+    let taken = Lease::take_over(journal.clone(), "t", Claim::new("second", MINUTE)).await.unwrap();
+    assert!(taken.fence() > lease.fence());
+    let fenced = journal.append("t", lease.fence(), 1, record()).await.unwrap_err();
+    assert!(matches!(fenced, JournalError::Fenced { .. }), "{fenced}");
+    journal.append("t", taken.fence(), 1, record()).await.unwrap();
+}
+
+#[tokio::test]
+async fn whoever_loses_a_thread_is_told_by_its_token_without_asking() {
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let quick = Claim::new("first", Duration::from_millis(60));
+    let lease = Lease::claim(journal.clone(), "t", quick).await.unwrap();
+    let _taken = Lease::take_over(journal.clone(), "t", Claim::new("second", MINUTE)).await.unwrap();
+    lease.lost().cancelled().await;
+
+    let lease = Lease::claim(journal.clone(), "u", Claim::new("first", MINUTE)).await.unwrap();
+    let _taken = Lease::take_over(journal.clone(), "u", Claim::new("second", MINUTE)).await.unwrap();
+    assert!(!lease.lost().is_cancelled(), "the next renewal is far away");
+    assert!(matches!(lease.renew().await.unwrap_err(), JournalError::Fenced { .. }));
+    assert!(lease.lost().is_cancelled(), "one who asks knows at once");
+}
+
+fn worker(journal: &Arc<MemoryJournal>, turns: Vec<Turn>) -> Agent {
+    Agent::builder(ScriptedModel::new(turns)).journal(journal.clone()).build().unwrap()
+}
+
+/// A thread whose run a process that was killed has left.
+async fn killed(journal: &Arc<MemoryJournal>, name: &str) {
+    let began = Arc::new(Notify::new());
+    let notify = began.clone();
+    let hanging = tool("hang", move |_, _| {
+        notify.notify_one();
+        std::future::pending::<Result<String, _>>()
+    });
+    let model = ScriptedModel::new([Turn::call("hang", json!({}))]);
+    let run = Agent::builder(model).journal(journal.clone()).tool(hanging).build().unwrap();
+    let run = run.run(RunInput::new("go").thread("living"));
+    began.notified().await;
+    journal.threads().copy("living", name, None).await.unwrap();
+    run.cancel();
+    run.outcome().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_worker_claims_open_threads_and_gives_its_lease_to_the_run_that_goes_on() {
+    let journal = Arc::new(MemoryJournal::new());
+    killed(&journal, "t").await;
+    let shared: Arc<dyn Journal> = journal.clone();
+    let open = ThreadQuery::default().status(RunStatus::Open).claimable();
+    let found = journal.list(&open).await.unwrap();
+    assert_eq!(found.iter().map(|info| info.id.as_str()).collect::<Vec<_>>(), ["t"]);
+    let lease = claimed(&shared, "worker-1").await.unwrap();
+    assert!(claimed(&shared, "worker-2").await.is_err());
+    assert!(journal.list(&open).await.unwrap().is_empty(), "one that is owned is not to be claimed");
+    let fence = lease.fence();
+    let outcome = worker(&journal, vec![Turn::text("done")]).invoke(RunInput::resume("t").owned(lease)).await.unwrap();
+    assert_eq!(lines(outcome.messages()).last().unwrap(), "assistant: done");
+    let info = journal.threads().get("t").await.unwrap().unwrap();
+    assert_eq!((info.status, info.owner), (RunStatus::Ended, None));
+    assert!(claimed(&shared, "next").await.unwrap().fence() > fence);
+}
+
+#[tokio::test]
+async fn a_run_whose_lease_is_taken_over_ends_and_writes_nothing_more() {
+    let journal = Arc::new(MemoryJournal::new());
+    let shared: Arc<dyn Journal> = journal.clone();
+    let lease = Lease::claim(shared.clone(), "t", Claim::new("worker-1", Duration::from_millis(60))).await.unwrap();
+    let hanging = worker(&journal, vec![Turn::text("never").delay(Duration::from_secs(3600))]);
+    let run = hanging.run(RunInput::new("go").owned(lease));
+    run.handle().snapshot().await;
+    let taken = Lease::take_over(shared.clone(), "t", Claim::new("worker-2", MINUTE)).await.unwrap();
+    let end = journal.threads().get("t").await.unwrap().unwrap().end;
+    assert_eq!(run.outcome().await.unwrap_err().kind(), "journal");
+    assert_eq!(journal.threads().get("t").await.unwrap().unwrap().end, end);
+    taken.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lease_of_another_thread_is_refused_and_given_up() {
+    let journal = Arc::new(MemoryJournal::new());
+    let shared: Arc<dyn Journal> = journal.clone();
+    let lease = claimed(&shared, "worker").await.unwrap();
+    let agent = worker(&journal, vec![Turn::text("done")]);
+    let refused = agent.invoke(RunInput::new("go").owned(lease).thread("u")).await.unwrap_err();
+    assert_eq!(refused.to_string(), "the lease is of thread `t`, the run goes on with `u`");
+    // The thread is free again, and whoever owns it keeps others away.
+    let next = claimed(&shared, "next").await.unwrap();
+    agent.update_state("t", Update::message(Message::user("x"))).await.unwrap_err();
+    next.release().await.unwrap();
+}
