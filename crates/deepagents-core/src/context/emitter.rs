@@ -64,7 +64,8 @@ impl Emitter {
         let Some(out) = &self.out else { return };
         let mut order = out.lock();
         let Some(event) = out.event(&mut order, &self.run, path, position, kind()) else { return };
-        out.hub.push(&[event], None);
+        out.hub.push(std::slice::from_ref(&event), None);
+        out.forward(&[event]);
     }
 
     /// Tells several things together with the state as of them, so that nobody sees a part of it.
@@ -74,12 +75,47 @@ impl Emitter {
         let events: Vec<_> =
             kinds.into_iter().filter_map(|kind| out.event(&mut order, &self.run, path, None, kind)).collect();
         out.hub.push(&events, state);
+        out.forward(&events);
+    }
+
+    /// Gives out events of an agent in the background as part of this run; says whether the run is still under way.
+    /// Where their records are is not told, since that is another log.
+    fn relay(&self, events: &[Arc<Event>]) -> bool {
+        let Some(out) = &self.out else { return false };
+        let mut order = out.lock();
+        if order.ended {
+            return false;
+        }
+        let relayed: Vec<_> = events
+            .iter()
+            .filter_map(|event| {
+                let kind = match &event.kind {
+                    // The run goes on when that one has ended.
+                    EventKind::RunStarted { .. } | EventKind::RunFinished { .. } => return None,
+                    EventKind::RunFailed { kind, error } => {
+                        EventKind::AgentFailed { kind: kind.clone(), error: error.clone() }
+                    }
+                    other => other.clone(),
+                };
+                out.event(&mut order, &self.run, &event.path, None, kind)
+            })
+            .collect();
+        out.hub.push(&relayed, None);
+        out.forward(&relayed);
+        true
     }
 }
 
 impl Out {
     fn lock(&self) -> MutexGuard<'_, Order> {
         self.order.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives events to the run that wants them too, until that has ended.
+    fn forward(&self, events: &[Arc<Event>]) {
+        if self.control.forward().is_some_and(|run| !run.relay(events)) {
+            self.control.forward_to(None);
+        }
     }
 
     /// The event as observers have seen it; nothing once the run has told its end.
