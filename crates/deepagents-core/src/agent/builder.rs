@@ -12,7 +12,7 @@ use crate::journal::Journal;
 use crate::machine::Budget;
 use crate::middleware::DynMiddleware;
 use crate::model::{ChatModel, ModelSettings, SystemBlock};
-use crate::state::{ChannelSpec, MessagesChannel, Schema, SchemaError, StructuredResponse};
+use crate::state::{ChannelSpec, MessagesChannel, Schema, SchemaError, StructuredResponse, Undelivered};
 use crate::store::Store;
 use crate::structured::ResponseFormat;
 use crate::tool::{DynTool, ToolSet, ToolSetError, check_spec};
@@ -219,6 +219,7 @@ impl AgentBuilder {
             ChannelSpec::new::<StructuredResponse>(),
             ChannelSpec::new::<ActionRequests>(),
             ChannelSpec::new::<PausedChildren>(),
+            ChannelSpec::new::<Undelivered>(),
         ];
         let schema = Schema::new(channels.into_iter().chain(self.middlewares.iter().flat_map(|m| m.channels())))?;
         let tools = self.collect_tools()?;
@@ -241,6 +242,7 @@ impl AgentBuilder {
                 store: options.store,
                 clock: options.clock.unwrap_or_else(|| Arc::new(SystemClock)),
                 ids: options.ids.unwrap_or_else(|| Arc::new(RandomIds)),
+                background: Arc::default(),
             }),
             live: Arc::default(),
         })

@@ -70,10 +70,11 @@ impl ToolContext {
             events: shared.events.clone(),
             cancel: scope.cancel.clone(),
             above: Some(scope.budget.clone()),
+            beside: None,
             place: Place::Below(Box::new(below)),
         };
         // Boxed, since a tool of the child may run a child of its own.
-        let (result, _unheard) = Box::pin(Driver::run_to_end(agent.definition.clone(), input, setting, None)).await;
+        let result = Box::pin(Driver::run(agent.definition.clone(), input, setting, None)).await;
         let left = match &result {
             Ok(outcome) if matches!(outcome.stop, FinishReason::Interrupted | FinishReason::Suspended) => {
                 return Err(ToolError::Interrupted(Box::new(PendingInterrupt::child(given, outcome.state.clone()))));

@@ -188,7 +188,8 @@ impl ChildScope {
                 vec![begun, Record::RunStarted { run, at }]
             }
             Some(left) => {
-                let state = BudgetState { budget: Budget::default(), spent: left.spent() };
+                let state =
+                    BudgetState { budget: Budget::default(), spent: left.spent(), earlier: BudgetUsage::default() };
                 // The agents above have counted it for themselves.
                 self.budget.go_on(Some(&state), &BudgetUsage::default());
                 *lock(&self.recorded) = left.recorded();

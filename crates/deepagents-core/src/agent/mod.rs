@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::model::ChatModel;
 use crate::run::{LiveRuns, Outcome, Run, RunError, RunInput};
 
-pub use background::{BackgroundRun, Paused};
+pub use background::{BackgroundError, BackgroundReport, BackgroundTask, BackgroundTasks, NewTask};
 
 pub use builder::{AgentBuilder, AgentOptions, BuildError};
 pub use child::ChildOutcome;
@@ -37,6 +37,11 @@ impl Agent {
         AgentBuilder::new(Arc::new(model))
     }
 
+    /// What it is made of.
+    pub fn definition(&self) -> &Arc<AgentDefinition> {
+        &self.definition
+    }
+
     /// Starts a run on the current Tokio runtime. Dropping it cancels it. Where a run with the
     /// [id](RunInput::id) of the input is under way on this agent, this gives another owner of that one.
     pub fn run(&self, input: impl Into<RunInput>) -> Run {
@@ -49,8 +54,10 @@ impl Agent {
     /// When the run fails; the error holds what it had finished.
     pub async fn invoke(&self, input: impl Into<RunInput>) -> Result<Outcome, Box<RunError>> {
         let input = input.into();
-        // An observer sees events also where nobody reads them, and one with an id may be asked for again.
-        if input.observer.is_some() || input.id.is_some() {
+        // An observer sees events also where nobody reads them, one with an id may be asked for again, and the thread of
+        // an agent in the background is looked for among those under way.
+        let child = input.thread.as_ref().is_some_and(|thread| thread.contains('/'));
+        if input.observer.is_some() || input.id.is_some() || child {
             return self.run(input).outcome().await;
         }
         Run::drive_silently(self.definition.clone(), input).await

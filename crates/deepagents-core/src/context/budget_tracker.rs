@@ -16,6 +16,8 @@ use crate::status::{BudgetKind, FinishReason};
 #[derive(Debug)]
 pub(crate) struct BudgetTracker {
     above: Option<Arc<BudgetTracker>>,
+    /// The thread, of an agent in the background: the run above counts apart what it spends, until it takes it over.
+    beside: Option<Arc<str>>,
     book: Mutex<Book>,
 }
 
@@ -28,18 +30,58 @@ struct Book {
     /// With what earlier parts of the run have spent.
     spent: BudgetUsage,
     by_agent: BTreeMap<String, Usage>,
+    /// What agents in the background have spent that is no part of `spent` yet, by their threads.
+    beside: BTreeMap<Arc<str>, BudgetUsage>,
+    /// Whether what is spent is written down although nothing is limited.
+    recorded: bool,
+    /// What earlier runs of the thread had spent.
+    earlier: BudgetUsage,
+}
+
+impl Book {
+    /// Where something is counted that an agent of this part has spent, or one in the background.
+    fn account(&mut self, beside: Option<&Arc<str>>) -> &mut BudgetUsage {
+        match beside {
+            Some(thread) => self.beside.entry(thread.clone()).or_default(),
+            None => &mut self.spent,
+        }
+    }
+
+    /// All that the budget is to cover.
+    fn all(&self) -> BudgetUsage {
+        let mut all = self.spent;
+        self.beside.values().for_each(|more| all += more);
+        all
+    }
 }
 
 impl BudgetTracker {
     /// Counts a part of the tree, from now on: with what it is given and, where that says nothing, the agent's own.
     pub(crate) fn new(above: Option<Arc<Self>>, given: Budget, own: &Budget) -> Self {
         let (budget, spent, by_agent) = (given.clone().or(own), BudgetUsage::default(), BTreeMap::new());
-        let book = Book { given, deadline: deadline(&budget), budget, spent, by_agent };
-        Self { above, book: Mutex::new(book) }
+        let (deadline, beside) = (deadline(&budget), BTreeMap::new());
+        let book = Book { given, deadline, budget, spent, by_agent, beside, recorded: false, earlier: spent };
+        Self { above, beside: None, book: Mutex::new(book) }
+    }
+
+    /// Makes the run above count this one apart, under the thread of an agent in the background.
+    #[must_use]
+    pub(crate) fn beside(self, thread: Option<Arc<str>>) -> Self {
+        Self { beside: thread, ..self }
+    }
+
+    /// Writes down what is spent, whether or not it is limited.
+    pub(crate) fn record(&self) {
+        self.lock().recorded = true;
     }
 
     fn lock(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins where an earlier run of the thread has ended.
+    pub(crate) fn begin_after(&self, ledger: &BudgetState) {
+        self.lock().earlier = ledger.total();
     }
 
     /// Goes on from what an earlier part of the run has left, and what agents below had spent that it did not include.
@@ -49,9 +91,35 @@ impl BudgetTracker {
         if let Some(ledger) = ledger {
             book.budget = book.given.clone().or(&ledger.budget).or(&book.budget);
             book.deadline = deadline(&book.budget);
-            book.spent = ledger.spent;
+            (book.spent, book.earlier) = (ledger.spent, ledger.earlier);
         }
         book.spent += below;
+    }
+
+    /// Counts apart what an agent in the background had spent.
+    fn count_beside(&self, thread: &Arc<str>, spent: &BudgetUsage) {
+        *self.lock().account(Some(thread)) += spent;
+        if let Some(above) = &self.above {
+            above.count_beside(self.beside.as_ref().unwrap_or(thread), spent);
+        }
+    }
+
+    /// Takes over what an agent in the background has spent, whether or not it was counted apart here.
+    pub(crate) fn take_over(&self, thread: &str, agent: &str, spent: &BudgetUsage) {
+        let mut book = self.lock();
+        let known = book.beside.remove(thread).unwrap_or_default();
+        let left = known.since(spent);
+        if !left.is_nothing() {
+            book.beside.insert(thread.into(), left);
+        }
+        book.spent += spent;
+        *book.by_agent.entry(agent.to_owned()).or_default() += spent.usage;
+        drop(book);
+        match (&self.above, &self.beside) {
+            (Some(above), Some(own)) => above.count_beside(own, &spent.since(&known)),
+            (Some(above), None) => above.take_over(thread, agent, spent),
+            (None, _) => {}
+        }
     }
 
     /// Whether anything is limited, here or above.
@@ -63,7 +131,11 @@ impl BudgetTracker {
     pub(crate) fn ledger(&self) -> Option<BudgetState> {
         let limited = self.is_limited();
         let book = self.lock();
-        limited.then(|| BudgetState { budget: book.budget.clone(), spent: book.spent })
+        (limited || book.recorded).then(|| BudgetState {
+            budget: book.budget.clone(),
+            spent: book.spent,
+            earlier: book.earlier,
+        })
     }
 
     /// When the time of this part of the tree, or of one above, is up.
@@ -75,7 +147,7 @@ impl BudgetTracker {
     /// Why no further request may be sent.
     pub(crate) fn exhausted(&self) -> Option<FinishReason> {
         let book = self.lock();
-        book.budget.spent(&book.spent).or_else(|| self.above.as_ref()?.exhausted())
+        book.budget.spent(&book.all()).or_else(|| self.above.as_ref()?.exhausted())
     }
 
     /// Counts a request to a model before it is sent.
@@ -91,13 +163,13 @@ impl BudgetTracker {
     /// # Errors
     /// As [`begin_model_call`](Self::begin_model_call).
     pub(crate) fn begin_request(&self, unpriced: impl Fn() -> Option<String>) -> Result<()> {
-        self.begin_request_of(&unpriced)
+        self.begin_request_of(None, &unpriced)
     }
 
-    fn begin_request_of(&self, unpriced: &dyn Fn() -> Option<String>) -> Result<()> {
+    fn begin_request_of(&self, from: Option<&Arc<str>>, unpriced: &dyn Fn() -> Option<String>) -> Result<()> {
         // Those above are looked at and counted while this part is locked, so that no two requests take the last place.
         let mut book = self.lock();
-        if let Some(stop) = book.budget.spent(&book.spent) {
+        if let Some(stop) = book.budget.spent(&book.all()) {
             return Err(Error::BudgetExhausted(stop));
         }
         if book.budget.cost.is_some()
@@ -108,9 +180,10 @@ impl BudgetTracker {
             )));
         }
         if let Some(above) = &self.above {
-            above.begin_request_of(unpriced)?;
+            above.begin_request_of(self.beside.as_ref().or(from), unpriced)?;
         }
-        book.spent.model_calls = book.spent.model_calls.saturating_add(1);
+        let spent = book.account(from);
+        spent.model_calls = spent.model_calls.saturating_add(1);
         Ok(())
     }
 
@@ -122,13 +195,20 @@ impl BudgetTracker {
 
     /// Counts tokens and what they cost, here and above.
     pub(crate) fn charge(&self, agent: &str, usage: Usage, cost: f64) {
+        self.add(None, agent, usage, cost);
+    }
+
+    fn add(&self, from: Option<&Arc<str>>, agent: &str, usage: Usage, cost: f64) {
         if let Some(above) = &self.above {
-            above.charge(agent, usage, cost);
+            above.add(self.beside.as_ref().or(from), agent, usage, cost);
         }
         let mut book = self.lock();
-        book.spent.usage += usage;
-        book.spent.cost += cost;
-        *book.by_agent.entry(agent.to_owned()).or_default() += usage;
+        let spent = book.account(from);
+        spent.usage += usage;
+        spent.cost += cost;
+        if from.is_none() {
+            *book.by_agent.entry(agent.to_owned()).or_default() += usage;
+        }
     }
 
     /// Counts a tool call before it is made.
@@ -136,24 +216,34 @@ impl BudgetTracker {
     /// # Errors
     /// Why it may not be made; nothing is counted then.
     pub(crate) fn begin_tool_call(&self) -> Result<(), FinishReason> {
+        self.begin_tool(None)
+    }
+
+    fn begin_tool(&self, from: Option<&Arc<str>>) -> Result<(), FinishReason> {
         let mut book = self.lock();
-        if book.budget.tool_calls.is_some_and(|limit| book.spent.tool_calls >= limit) {
+        if book.budget.tool_calls.is_some_and(|limit| book.all().tool_calls >= limit) {
             return Err(FinishReason::Budget(BudgetKind::ToolCalls));
         }
         if let Some(above) = &self.above {
-            above.begin_tool_call()?;
+            above.begin_tool(self.beside.as_ref().or(from))?;
         }
-        book.spent.tool_calls = book.spent.tool_calls.saturating_add(1);
+        let spent = book.account(from);
+        spent.tool_calls = spent.tool_calls.saturating_add(1);
         Ok(())
     }
 
     /// A tool call that waits for a decision has not been made: it is counted when it is made again.
     pub(crate) fn take_back_tool_call(&self) {
+        self.take_back_tool(None);
+    }
+
+    fn take_back_tool(&self, from: Option<&Arc<str>>) {
         if let Some(above) = &self.above {
-            above.take_back_tool_call();
+            above.take_back_tool(self.beside.as_ref().or(from));
         }
         let mut book = self.lock();
-        book.spent.tool_calls = book.spent.tool_calls.saturating_sub(1);
+        let spent = book.account(from);
+        spent.tool_calls = spent.tool_calls.saturating_sub(1);
     }
 
     /// What may still be spent, here and above.

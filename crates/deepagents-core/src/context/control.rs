@@ -6,14 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
+use super::Emitter;
 use crate::message::Message;
 
 /// What holders of a run want of it.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct RunControl {
     suspended: AtomicBool,
     follow_ups: Mutex<FollowUps>,
     agents: CancelRegistry,
+    /// The run that is given the events of this one too.
+    forward: Mutex<Option<Emitter>>,
 }
 
 #[derive(Debug, Default)]
@@ -30,6 +33,15 @@ impl RunControl {
 
     pub(crate) fn is_suspended(&self) -> bool {
         self.suspended.load(Ordering::Relaxed)
+    }
+
+    /// Gives the events of this run to another one too, from now on and as long as that is under way.
+    pub(crate) fn forward_to(&self, run: Option<Emitter>) {
+        *self.forward.lock().unwrap_or_else(PoisonError::into_inner) = run;
+    }
+
+    pub(crate) fn forward(&self) -> Option<Emitter> {
+        self.forward.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The agents of the run.
@@ -57,6 +69,12 @@ impl RunControl {
     /// Takes no message any more.
     pub(crate) fn close(&self) {
         self.follow_ups.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+    }
+}
+
+impl std::fmt::Debug for RunControl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunControl").field("suspended", &self.suspended).finish_non_exhaustive()
     }
 }
 

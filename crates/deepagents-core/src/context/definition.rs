@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::LiveThreads;
 use crate::env::{Clock, Ids};
 use crate::error::Result;
 use crate::journal::Journal;
@@ -14,6 +15,7 @@ use crate::structured::ResponseFormat;
 use crate::tool::ToolSet;
 
 /// What an agent is made of.
+#[derive(Clone)]
 pub struct AgentDefinition {
     pub(crate) name: String,
     pub(crate) model: Arc<dyn ChatModel>,
@@ -29,6 +31,8 @@ pub struct AgentDefinition {
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
+    /// The runs of its agents in the background.
+    pub(crate) background: Arc<LiveThreads>,
 }
 
 impl AgentDefinition {
@@ -61,6 +65,11 @@ impl AgentDefinition {
     /// The channels of the state.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
+    }
+
+    /// The same with a journal.
+    pub(crate) fn on_journal(self: &Arc<Self>, journal: &Arc<dyn Journal>) -> Arc<Self> {
+        Arc::new(Self { journal: Some(journal.clone()), ..(**self).clone() })
     }
 
     pub(crate) fn journal(&self) -> Result<&Arc<dyn Journal>> {

@@ -65,7 +65,8 @@ impl Emitter {
         let Some(out) = &self.out else { return };
         let mut order = out.lock();
         let Some(event) = out.event(&mut order, &self.run, path, position, kind()) else { return };
-        let waiting = out.hub.push(&[event], None);
+        let waiting = out.hub.push(std::slice::from_ref(&event), None);
+        out.forward(&[event]);
         drop(order);
         waiting.into_iter().for_each(Waker::wake);
     }
@@ -83,14 +84,51 @@ impl Emitter {
         let all = kinds.into_iter().filter_map(|(at, kind)| out.event(&mut order, &self.run, path, at, kind));
         let events: Vec<_> = all.collect();
         let waiting = out.hub.push(&events, state);
+        out.forward(&events);
         drop(order);
         waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// Gives out events of an agent in the background as part of this run; says whether the run is still under way.
+    /// Where their records are is not told, since that is another log.
+    fn relay(&self, events: &[Arc<Event>]) -> bool {
+        let Some(out) = &self.out else { return false };
+        let mut order = out.lock();
+        if order.ended {
+            return false;
+        }
+        let relayed: Vec<_> = events
+            .iter()
+            .filter_map(|event| {
+                let kind = match &event.kind {
+                    // The run goes on when that one has ended.
+                    EventKind::RunStarted { .. } | EventKind::RunFinished { .. } => return None,
+                    EventKind::RunFailed { kind, error } => {
+                        EventKind::AgentFailed { kind: kind.clone(), error: error.clone() }
+                    }
+                    other => other.clone(),
+                };
+                out.event(&mut order, &self.run, &event.path, None, kind)
+            })
+            .collect();
+        let waiting = out.hub.push(&relayed, None);
+        out.forward(&relayed);
+        drop(order);
+        waiting.into_iter().for_each(Waker::wake);
+        true
     }
 }
 
 impl Out {
     fn lock(&self) -> MutexGuard<'_, Order> {
         self.order.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives events to the run that wants them too, until that has ended.
+    fn forward(&self, events: &[Arc<Event>]) {
+        if self.control.forward().is_some_and(|run| !run.relay(events)) {
+            self.control.forward_to(None);
+        }
     }
 
     /// The event as observers have seen it; nothing once the run has told its end.

@@ -5,6 +5,7 @@ mod control;
 mod definition;
 mod emitter;
 mod extensions;
+mod live_threads;
 mod model_call;
 mod observer;
 
@@ -30,6 +31,7 @@ pub(crate) use control::RunControl;
 pub use definition::AgentDefinition;
 pub(crate) use emitter::Emitter;
 pub(crate) use extensions::Extensions;
+pub(crate) use live_threads::{LiveRun, LiveThreads};
 pub(crate) use model_call::call_model;
 pub(crate) use observer::SharedObserver;
 pub use observer::{INPUT_VERSION, InputRecord, ModelCall, RunObserver, RunStart};

@@ -5,7 +5,7 @@ use super::{
     PausedChildren,
 };
 use crate::env::Timestamp;
-use crate::state::{ChannelError, State, Update};
+use crate::state::{ChannelError, State, Undelivered, Update};
 
 /// Why a call did not end: it waits for answers.
 #[derive(Debug)]
@@ -27,8 +27,9 @@ impl PendingInterrupt {
     }
 }
 
-/// The turn that waits gets another number, and so do its calls and what is asked about them.
-pub(crate) fn renumber(state: &mut State, turn: u32) -> Result<(), ChannelError> {
+/// The turn that waits gets another number, and so do its calls and what is asked about them. `path` is that of the
+/// thread's own agent.
+pub(crate) fn renumber(state: &mut State, path: &[String], turn: u32) -> Result<(), ChannelError> {
     let asked = state.get::<ActionRequests>().cloned().unwrap_or_default();
     let paused = state.get::<PausedChildren>().cloned().unwrap_or_default();
     let mut update = Update::none();
@@ -36,7 +37,7 @@ pub(crate) fn renumber(state: &mut State, turn: u32) -> Result<(), ChannelError>
         let mut changes = vec![ActionRequestChange::Clear];
         for ActionReview { mut question, answer } in asked.into_values() {
             // Where a sub-agent is in the tree does not change.
-            if question.call.path.is_empty() {
+            if question.call.path == path {
                 let rest = question.id.strip_prefix(&question.call.to_string()).unwrap_or_default().to_owned();
                 question.call.turn = turn;
                 question.id = format!("{}{rest}", question.call);
@@ -101,13 +102,16 @@ pub(crate) fn answers_to(
     Ok(changes)
 }
 
-/// Forgets what is asked, for a state that another run begins with.
+/// Forgets what is asked and what was said too late, for a state that another run begins with.
 pub(crate) fn forget_asked(state: &mut State) -> Result<(), ChannelError> {
     if state.get::<ActionRequests>().is_some_and(|asked| !asked.is_empty()) {
         state.apply(&Update::new::<ActionRequests>(vec![ActionRequestChange::Clear]))?;
     }
     if state.get::<PausedChildren>().is_some_and(|paused| !paused.is_empty()) {
         state.apply(&Update::new::<PausedChildren>(vec![PausedChange::Clear]))?;
+    }
+    if state.get::<Undelivered>().is_some_and(|kept| !kept.is_empty()) {
+        state.apply(&Update::new::<Undelivered>(Vec::new()))?;
     }
     Ok(())
 }

@@ -281,7 +281,7 @@ impl Replay {
             child.call.turn = turn.saturating_sub(1);
         }
         self.call_states.clear();
-        let renumbered = crate::interrupt::renumber(&mut self.state, turn.saturating_sub(1));
+        let renumbered = crate::interrupt::renumber(&mut self.state, &self.path, turn.saturating_sub(1));
         debug_assert!(renumbered.is_ok(), "channels that have a value take one");
         if let Some(machine) = &mut self.machine {
             machine.set_turn(turn);

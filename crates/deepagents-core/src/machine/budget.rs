@@ -175,8 +175,14 @@ pub struct BudgetUsage {
 }
 
 impl BudgetUsage {
+    /// Whether nothing was spent.
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// What came after an earlier moment.
-    pub(crate) fn since(&self, earlier: &Self) -> Self {
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
         let (a, b) = (&self.usage, &earlier.usage);
         Self {
             model_calls: self.model_calls.saturating_sub(earlier.model_calls),
@@ -248,4 +254,16 @@ impl BudgetRemaining {
 pub(crate) struct BudgetState {
     pub(crate) budget: Budget,
     pub(crate) spent: BudgetUsage,
+    /// What earlier runs of the thread of an agent in the background had spent.
+    #[serde(default, skip_serializing_if = "BudgetUsage::is_nothing")]
+    pub(crate) earlier: BudgetUsage,
+}
+
+impl BudgetState {
+    /// What all runs of the thread have spent.
+    pub(crate) fn total(&self) -> BudgetUsage {
+        let mut total = self.earlier;
+        total += &self.spent;
+        total
+    }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use futures_core::future::BoxFuture;
 
 use super::{HookOutput, Middleware, ModelNext, ModelResponse, ToolNext, ToolRequest, ToolResponse};
-use crate::context::Context;
+use crate::context::{AgentDefinition, Context};
 use crate::error::Result;
 use crate::model::ModelRequest;
-use crate::state::ChannelSpec;
+use crate::state::{ChannelSpec, State};
 use crate::tool::{DynTool, ToolSet};
 
 /// A middleware behind a pointer. Every [`Middleware`] is one; nobody implements it directly.
@@ -23,6 +23,8 @@ pub trait DynMiddleware: Send + Sync + 'static {
     fn offered_tools<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<Option<ToolSet>>>;
     /// See [`Middleware::system_prompt`].
     fn system_prompt(&self) -> Option<&str>;
+    /// See [`Middleware::background_agent`].
+    fn background_agent(&self, name: &str, state: &State) -> Option<Arc<AgentDefinition>>;
     /// See [`Middleware::before_agent`].
     fn before_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>>;
     /// See [`Middleware::before_model`].
@@ -54,6 +56,9 @@ impl<M: Middleware> DynMiddleware for M {
     }
     fn system_prompt(&self) -> Option<&str> {
         Middleware::system_prompt(self)
+    }
+    fn background_agent(&self, name: &str, state: &State) -> Option<Arc<AgentDefinition>> {
+        Middleware::background_agent(self, name, state)
     }
     fn before_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
         Box::pin(Middleware::before_agent(self, cx))
@@ -94,6 +99,9 @@ impl<M: DynMiddleware + ?Sized> DynMiddleware for Arc<M> {
     }
     fn system_prompt(&self) -> Option<&str> {
         (**self).system_prompt()
+    }
+    fn background_agent(&self, name: &str, state: &State) -> Option<Arc<AgentDefinition>> {
+        (**self).background_agent(name, state)
     }
     fn before_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
         (**self).before_agent(cx)

@@ -12,10 +12,10 @@ mod output;
 use std::future::{Future, ready};
 use std::sync::Arc;
 
-use crate::context::Context;
+use crate::context::{AgentDefinition, Context};
 use crate::error::Result;
 use crate::model::ModelRequest;
-use crate::state::ChannelSpec;
+use crate::state::{ChannelSpec, State};
 use crate::tool::{DynTool, ToolSet};
 
 pub use closures::{
@@ -92,6 +92,12 @@ pub trait Middleware: Send + Sync + 'static {
 
     /// A fixed section of the system prompt.
     fn system_prompt(&self) -> Option<&str> {
+        None
+    }
+
+    /// The agent that this middleware runs in the background under a name, for a conversation with this state: it goes
+    /// on with its threads, whichever process began them.
+    fn background_agent(&self, _name: &str, _state: &State) -> Option<Arc<AgentDefinition>> {
         None
     }
 

@@ -15,13 +15,13 @@ use crate::context::AgentDefinition;
 use crate::context::{BudgetTracker, Emitter, RunControl, Shared};
 use crate::error::Result;
 use crate::event::EventKind;
-use crate::ids::{CallId, LogPosition, RunId};
+use crate::ids::{CallId, LogPosition, RunId, ThreadId};
 use crate::interrupt::{ActionRequestChange, open_questions};
-use crate::journal::{ChildLog, Journal, JournalError, LogWriter, Record, RecordUpdate, Replay};
+use crate::journal::{ChildLog, JournalError, LogWriter, Record, RecordUpdate, Replay};
 use crate::machine::{Machine, NextStep, Open};
 use crate::message::Message;
 use crate::model::StopReason;
-use crate::state::{MessagesChannel, State, Update, UpdateEntry};
+use crate::state::{MessagesChannel, State, Undelivered, Update, UpdateEntry};
 use crate::status::FinishReason;
 use crate::tool::{ChildState, ToolSet};
 
@@ -66,6 +66,8 @@ pub(crate) struct Setting {
     pub(crate) cancel: CancellationToken,
     /// What the run above spends and may spend.
     pub(crate) above: Option<Arc<BudgetTracker>>,
+    /// The thread under which the run above counts this one apart.
+    pub(crate) beside: Option<Arc<str>>,
     pub(crate) place: Place,
 }
 
@@ -75,15 +77,20 @@ pub(crate) enum Place {
     Main,
     /// The thread of the run above.
     Below(Box<Below>),
-    /// A thread of its own beside another run.
-    Background {
-        journal: Arc<dyn Journal>,
-        thread: String,
-        /// What tells it from others beside that run.
-        label: String,
-        /// What it begins with where the thread is new.
-        state: State,
-    },
+    /// The thread of its input, which is new and the child of another.
+    Background(Box<NewThread>),
+}
+
+/// How the thread of an agent in the background begins.
+pub(crate) struct NewThread {
+    pub(crate) parent: ThreadId,
+    /// The name by which the agent above knows the agent.
+    pub(crate) agent: String,
+    /// What tells it from others of that thread.
+    pub(crate) label: String,
+    pub(crate) path: Vec<String>,
+    /// What it begins with.
+    pub(crate) state: State,
 }
 
 /// What a run below another is given by the call that runs it.
@@ -104,30 +111,21 @@ pub(crate) struct Below {
 impl Setting {
     /// A run of its own.
     pub(crate) fn main(run: RunId, events: Emitter, cancel: CancellationToken) -> Self {
-        Self { run, path: Arc::from([]), events, cancel, above: None, place: Place::Main }
+        Self { run, path: Arc::from([]), events, cancel, above: None, beside: None, place: Place::Main }
     }
 }
 
 impl Driver {
-    pub(super) async fn run(
+    /// Runs to the end.
+    pub(crate) async fn run(
         agent: Arc<AgentDefinition>,
         input: RunInput,
         setting: Setting,
         inbox: Option<mpsc::UnboundedReceiver<Message>>,
     ) -> Result<Outcome, Box<RunError>> {
-        Self::run_to_end(agent, input, setting, inbox).await.0
-    }
-
-    /// Runs, and gives what was said to it after its model was last asked.
-    pub(crate) async fn run_to_end(
-        agent: Arc<AgentDefinition>,
-        input: RunInput,
-        setting: Setting,
-        inbox: Option<mpsc::UnboundedReceiver<Message>>,
-    ) -> (Result<Outcome, Box<RunError>>, Vec<Message>) {
         let parts = agent;
         let above = setting.above.or_else(|| input.above.clone());
-        let budget = BudgetTracker::new(above, input.budget.clone(), &parts.budget);
+        let budget = BudgetTracker::new(above, input.budget.clone(), &parts.budget).beside(setting.beside);
         let shared = Arc::new(Shared {
             agent: parts.clone(),
             run: setting.run,
@@ -163,7 +161,7 @@ impl Driver {
             shape_tries: 0,
             shape_by_tool: parts.format.as_ref().is_some_and(|f| f.by_tool(&parts.model.profile())),
             offered: None,
-            shared: shared.clone(),
+            shared,
         };
         let began = match (input.check(), setting.place) {
             (Err(error), _) => Err(error),
@@ -178,8 +176,7 @@ impl Driver {
         driver.machine.keep(driver.shared.budget.ledger());
         driver.close_inbox();
         driver.poll_inbox();
-        let undelivered = std::mem::take(&mut driver.undelivered);
-        (driver.finish(result).await, undelivered)
+        driver.finish(result).await
     }
 
     async fn drive(&mut self) -> Result<FinishReason> {
@@ -249,6 +246,8 @@ impl Driver {
             let kept = self.answer_pending(|call| format!("The call of {} was not completed: {why}.", call.name()));
             let kept = kept.and_then(|()| self.forget_questions());
             debug_assert!(kept.is_ok(), "appending messages cannot be refused");
+        } else if let Err(error) = self.keep_undelivered() {
+            result = Err(error);
         }
         let run = self.shared.run.get().to_string();
         let stop = result.as_ref().ok().cloned();
@@ -307,7 +306,25 @@ impl Driver {
             self.update(Update::message(message))?;
             self.queue_event(|| EventKind::Steered { text });
         }
+        if self.state.get::<Undelivered>().is_some_and(|kept| !kept.is_empty()) {
+            self.update(Update::new::<Undelivered>(Vec::new()))?;
+        }
         Ok(())
+    }
+
+    /// Keeps with the thread what was said too late for this run: the one that goes on delivers it.
+    fn keep_undelivered(&mut self) -> Result<()> {
+        if self.undelivered.is_empty() || self.is_below {
+            return Ok(());
+        }
+        let messages = std::mem::take(&mut self.undelivered);
+        self.update(Update::new::<Undelivered>(messages))
+    }
+
+    /// Takes up what was said to an earlier run too late.
+    pub(super) fn take_undelivered(&mut self) {
+        let kept = self.state.get::<Undelivered>().cloned().unwrap_or_default();
+        self.undelivered.splice(0..0, kept);
     }
 
     /// Whether something was said that the run, about to end, has not heard, or a follow-up waits. If not, nothing more

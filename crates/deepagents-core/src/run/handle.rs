@@ -1,13 +1,14 @@
 //! Holding a run without owning it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{Outcome, RunError};
-use crate::context::RunControl;
+use crate::context::{Context, LiveRun, RunControl};
 use crate::error::Error;
 use crate::event::{EventHub, EventStream, RunSnapshot, Subscribe};
 use crate::ids::{RunId, ThreadId};
@@ -50,6 +51,8 @@ pub(super) struct Inner {
     pub(super) steer: mpsc::UnboundedSender<Message>,
     pub(super) cancel: CancellationToken,
     pub(super) ended: watch::Receiver<Ended>,
+    /// Ends it where it is.
+    pub(super) abort: OnceLock<AbortHandle>,
     /// How many values of [`Run`](super::Run) there are of it.
     pub(super) owners: AtomicUsize,
     /// Whether it goes on without an owner.
@@ -70,7 +73,8 @@ impl RunHandle {
 
     /// Says something to the model, delivered at its next call; a run that was about to finish goes on with it. Returns
     /// whether the run was still there to hear it. A run that is halted, fails, is ended by a middleware, comes to its
-    /// limit, is suspended or waits for a decision asks the model no more, so it does not deliver what it has heard.
+    /// limit asks the model no more, so it does not deliver what it has heard; where it is suspended or waits for a
+    /// decision, the run that goes on delivers it.
     pub fn steer(&self, message: impl Into<Message>) -> bool {
         self.inner.steer.send(message.into()).is_ok()
     }
@@ -136,6 +140,11 @@ impl RunHandle {
         self.inner.ended.borrow().is_some() || self.inner.ended.has_changed().is_err()
     }
 
+    /// Gives the events of the run to another one too, as long as that is under way.
+    pub(crate) fn forward_to(&self, cx: &Context) {
+        self.inner.control.forward_to(Some(cx.shared.events.clone()));
+    }
+
     /// One more owner.
     pub(super) fn own(&self) {
         self.inner.owners.fetch_add(1, Ordering::Relaxed);
@@ -145,6 +154,18 @@ impl RunHandle {
     pub(super) fn disown(&self) {
         if self.inner.owners.fetch_sub(1, Ordering::AcqRel) == 1 && !self.inner.detached.load(Ordering::Acquire) {
             self.inner.cancel.cancel();
+        }
+    }
+}
+
+impl LiveRun for RunHandle {
+    fn is_finished(&self) -> bool {
+        Self::is_finished(self)
+    }
+
+    fn abort(&self) {
+        if let Some(driver) = self.inner.abort.get() {
+            driver.abort();
         }
     }
 }

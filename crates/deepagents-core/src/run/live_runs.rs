@@ -14,6 +14,17 @@ pub(crate) struct LiveRuns(Mutex<HashMap<String, Weak<Inner>>>);
 impl LiveRuns {
     /// Starts a run, or gives another owner of the one that has the id of the input and is under way.
     pub(crate) fn start(self: &Arc<Self>, agent: Arc<AgentDefinition>, input: RunInput) -> Run {
+        let child = input.thread.clone().filter(|thread| thread.contains('/'));
+        let Some(thread) = child else { return self.start_named(agent, input) };
+        let (background, ended) = (agent.background.clone(), thread.clone());
+        let run = self.start_named(agent, input);
+        if background.get::<RunHandle>(&ended).is_none() {
+            background.insert(thread, Arc::new(run.handle()));
+        }
+        run
+    }
+
+    fn start_named(self: &Arc<Self>, agent: Arc<AgentDefinition>, input: RunInput) -> Run {
         let Some(id) = input.id.clone() else { return Run::start(agent, input, || ()) };
         let mut live = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(inner) = live.get(&id).and_then(Weak::upgrade) {

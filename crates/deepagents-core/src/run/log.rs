@@ -20,6 +20,8 @@ pub(crate) struct Log {
     to: Option<LogWriter>,
     /// The agent below another one whose records these are.
     path: Option<Arc<[String]>>,
+    /// Where in a tree of agents the thread's own agent is: the path of one in the background.
+    root: Vec<String>,
     end: LogPosition,
     waiting: Vec<Record>,
     rule: SnapshotRule,
@@ -40,6 +42,16 @@ impl Log {
     /// The part of a log that an agent below has.
     pub(crate) fn below(writer: Option<LogWriter>, path: Arc<[String]>) -> Self {
         Self { to: writer, path: Some(path), ..Self::default() }
+    }
+
+    /// Says where in a tree of agents the thread's own agent is.
+    pub(crate) fn set_root(&mut self, path: Vec<String>) {
+        self.root = path;
+    }
+
+    /// Whether the thread is that of an agent in the background.
+    pub(crate) fn has_root(&self) -> bool {
+        !self.root.is_empty()
     }
 
     /// What agents below write with.
@@ -115,6 +127,7 @@ impl Log {
     ) -> Result<(), JournalError> {
         let (Some(lease), true) = (&self.lease, self.is_snapshot_due()) else { return Ok(()) };
         let replay = Replay {
+            path: self.root.clone(),
             state: state.clone(),
             kept: self.kept.clone(),
             machine: Some(machine.clone()),

@@ -1,6 +1,7 @@
 //! Runs: what an application holds of one, the decisions, and the driver that waits.
 
 mod abort;
+mod background;
 mod driver;
 mod handle;
 mod hooks;
@@ -18,8 +19,8 @@ mod tools;
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context as TaskContext, Poll};
 
 use futures_core::Stream;
@@ -34,10 +35,12 @@ use crate::ids::RunId;
 use crate::message::{Message, Usage};
 use crate::panics::panic_text;
 use crate::state::State;
-pub(crate) use driver::{Below, Driver, Place, Setting};
+pub(crate) use background::{ERROR, agent_of};
+pub(crate) use driver::{Below, Driver, NewThread, Place, Setting};
 use handle::Inner;
 
 pub(crate) use live_runs::LiveRuns;
+pub(crate) use start::AGENT;
 
 pub use handle::RunHandle;
 pub use input::RunInput;
@@ -78,6 +81,17 @@ pub struct Run {
 impl Run {
     /// Starts a run on the current runtime; `ended` is called once its outcome is there.
     fn start(agent: Arc<AgentDefinition>, input: RunInput, ended: impl FnOnce() + Send + 'static) -> Self {
+        Self::start_beside(agent, input, None, None, ended)
+    }
+
+    /// Starts a run, below another one that does not wait for it if there is one, on a new thread if one is given.
+    pub(crate) fn start_beside(
+        agent: Arc<AgentDefinition>,
+        input: RunInput,
+        above: Option<&Context>,
+        new: Option<NewThread>,
+        ended: impl FnOnce() + Send + 'static,
+    ) -> Self {
         let id = RunId::new(input.id.clone().unwrap_or_else(|| agent.ids.next("run")));
         let (emitter, hub, control) = Emitter::new(id.clone(), agent.clock.clone(), input.observer.clone());
         let (steer, inbox) = mpsc::unbounded_channel();
@@ -92,13 +106,22 @@ impl Run {
                 steer,
                 cancel: cancel.clone(),
                 ended: result,
+                abort: OnceLock::new(),
                 owners: AtomicUsize::new(0),
                 detached: AtomicBool::new(false),
             }),
         };
         let run = Self::own(handle);
-        let setting = Setting::main(id, emitter.clone(), cancel);
-        tokio::spawn(async move {
+        if let Some(above) = above {
+            run.handle.forward_to(above);
+        }
+        let setting = Setting {
+            above: above.map(|above| above.shared.budget.clone()),
+            beside: input.thread.as_deref().filter(|_| above.is_some()).map(Arc::from),
+            place: new.map_or(Place::Main, |new| Place::Background(Box::new(new))),
+            ..Setting::main(id, emitter.clone(), cancel)
+        };
+        let driver = tokio::spawn(async move {
             // Also where the runtime ends before the run does.
             let _closed = OnDrop(Some(move || {
                 control.close();
@@ -106,7 +129,8 @@ impl Run {
                 ended();
             }));
             let path = setting.path.clone();
-            let driven = AssertUnwindSafe(Driver::run(agent, input, setting, Some(inbox))).catch_unwind().await;
+            let driven = Driver::run_as(agent, input, setting, inbox);
+            let driven = AssertUnwindSafe(driven).catch_unwind().await;
             let result = driven.unwrap_or_else(|panic| {
                 let error = Error::other(format!("the run panicked: {}", panic_text(&*panic)));
                 let (kind, text) = (error.kind().to_owned(), error.to_string());
@@ -115,6 +139,8 @@ impl Run {
             });
             report.send_replace(Some(result));
         });
+        // Set once, by the only one that has the handle.
+        let _ = run.handle.inner.abort.set(driver.abort_handle());
         run
     }
 

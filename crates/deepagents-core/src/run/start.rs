@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::RunInput;
 use super::abort::{halted, halted_long_ago};
-use super::driver::{Below, Driver, Place};
+use super::driver::{Below, Driver, NewThread, Place};
 use super::input::OwnedThread;
 use super::log::Log;
 use crate::context::RunStart;
@@ -18,6 +18,9 @@ use crate::machine::{Machine, NextStep, Node};
 use crate::message::{Message, MessageOp, check_last_results};
 use crate::state::{MessagesChannel, Update};
 use crate::status::FinishReason;
+
+/// The key of a thread's metadata that names the agent in the background whose thread it is.
+pub(crate) const AGENT: &str = "agent";
 
 impl Driver {
     /// Begins below another run, or goes on where an earlier process left the sub-agent.
@@ -65,7 +68,7 @@ impl Driver {
 
     /// Whether this is the run of the main agent.
     pub(super) fn is_main(&self) -> bool {
-        self.shared.path.is_empty()
+        !self.is_below
     }
 
     /// Loads the thread and takes the input in. Gives the reason why there is nothing to do, if so.
@@ -80,16 +83,7 @@ impl Driver {
             None => None,
         };
         let left = match (place, self.shared.thread.clone()) {
-            (Place::Background { journal, thread, label, state }, _) => {
-                let mut left = self.open_thread(journal, thread, &input).await?;
-                if left.end == 0 {
-                    let (inheritance, values) = state.inherited_from(&state)?;
-                    let (path, agent) = (self.shared.path.to_vec(), self.shared.agent.name.clone());
-                    self.log.push(|| Record::AgentStarted { path, call: None, label, agent, inheritance, values });
-                    left.state = state;
-                }
-                Some(left)
-            }
+            (Place::Background(new), Some(thread)) => Some(self.open_child(*new, thread, &input).await?),
             (_, Some(thread)) => {
                 let journal = self.shared.agent.journal()?.clone();
                 let shared = self.shared.clone();
@@ -105,6 +99,9 @@ impl Driver {
             }
             (_, None) => None,
         };
+        if let Some(path) = left.as_ref().map(|left| &left.path).filter(|path| !path.is_empty()) {
+            self.become_background(path.clone());
+        }
         if let Some((tap, record)) = tap {
             let agent = &*self.shared.agent;
             let fresh = left.as_ref().is_none_or(|left| left.turns == 0 && left.state.messages().is_empty());
@@ -166,6 +163,36 @@ impl Driver {
         }
     }
 
+    /// Begins the thread of an agent in the background.
+    async fn open_child(&mut self, new: NewThread, thread: String, input: &RunInput) -> Result<Replay> {
+        let journal = self.shared.agent.journal()?.clone();
+        let NewThread { parent, agent: name, label, path, state } = new;
+        journal.threads().set_parent(&thread, Some(&parent)).await?;
+        let metadata = [(AGENT.to_owned(), name.into())].into_iter().collect();
+        journal.threads().set_metadata(&thread, metadata).await?;
+        let mut left = self.open_thread(journal, thread, input).await?;
+        if left.end == 0 {
+            let (inheritance, values) = state.inherited_from(&state)?;
+            self.become_background(path.clone());
+            let agent = self.shared.agent.name.clone();
+            self.log.push(|| Record::AgentStarted { path, call: None, label, agent, inheritance, values });
+            left.state = state;
+        }
+        Ok(left)
+    }
+
+    /// Goes on as an agent in the background, whose thread says where in a tree of agents it is.
+    fn become_background(&mut self, path: Vec<String>) {
+        self.shared.budget.record();
+        self.log.set_root(path.clone());
+        // Nobody has been given a context yet.
+        let shared = Arc::get_mut(&mut self.shared);
+        debug_assert!(shared.is_some(), "the run begins");
+        if let Some(shared) = shared {
+            shared.path = path.into();
+        }
+    }
+
     /// Becomes the owner of a thread and loads it.
     async fn open_thread(&mut self, journal: Arc<dyn Journal>, thread: String, input: &RunInput) -> Result<Replay> {
         let parts = self.shared.agent.clone();
@@ -222,8 +249,12 @@ impl Driver {
         self.queue_begun();
         if let Some(left) = left {
             self.machine = Machine::new(left.turns, limit);
+            if let Some(ledger) = left.machine.as_ref().and_then(Machine::ledger).filter(|_| self.log.has_root()) {
+                self.shared.budget.begin_after(ledger);
+            }
             self.answer_left(left, &mut input.messages)?;
         }
+        self.take_undelivered();
         self.forget_shape()?;
         // Answers that are given count as well: the calls of two turns must not share an identity.
         let given = input.messages.iter().filter(|m| m.as_assistant().is_some()).count();
@@ -305,6 +336,7 @@ impl Driver {
             self.queue_event(|| kind);
         }
         self.logged_step.clone_from(&left.machine);
+        self.take_undelivered();
         self.machine = left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, limit));
         if let Some(limit) = own_limit {
             self.machine.set_limit(limit);

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Channel, ChannelError};
-use crate::message::{MessageOp, Messages};
+use crate::message::{Message, MessageOp, Messages};
 
 /// The conversation. A sub-agent starts with an empty one and keeps its own.
 #[derive(Debug)]
@@ -30,6 +30,23 @@ impl Channel for StructuredResponse {
     type Update = Option<Value>;
 
     fn reduce(value: &mut Option<Value>, update: Option<Value>) -> Result<(), ChannelError> {
+        *value = update;
+        Ok(())
+    }
+}
+
+/// What was said to a run that came to wait before its model was asked again: the run that goes on delivers it.
+#[derive(Debug)]
+pub(crate) struct Undelivered;
+
+impl Channel for Undelivered {
+    const NAME: &'static str = "undelivered";
+    const PRIVATE: bool = true;
+    const FROM_INPUT: bool = false;
+    type Value = Vec<Message>;
+    type Update = Vec<Message>;
+
+    fn reduce(value: &mut Vec<Message>, update: Vec<Message>) -> Result<(), ChannelError> {
         *value = update;
         Ok(())
     }

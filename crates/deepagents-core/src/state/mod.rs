@@ -10,6 +10,7 @@ mod schema;
 mod update;
 mod view;
 
+pub(crate) use builtin::Undelivered;
 pub use builtin::{MessagesChannel, StructuredResponse};
 pub use channel::{Channel, ChannelError, ChannelSpec, Concurrent, Merge};
 pub use schema::{Schema, SchemaError};

@@ -1,25 +1,67 @@
-//! Runs that belong to no other, and questions that are asked for others.
+//! Agents in the background: threads of their own below that of the run that started them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use deepagents_core::agent::Agent;
-use deepagents_core::agent::Paused;
+use deepagents_core::agent::{Agent, AgentDefinition, BackgroundError, BackgroundTask, NewTask};
 use deepagents_core::error::{Error, Result};
-use deepagents_core::event::Event;
+use deepagents_core::event::{Event, Subscribe};
 use deepagents_core::interrupt::{ActionRequest, Decision, DecisionKind};
-use deepagents_core::journal::{Journal, MemoryJournal};
+use deepagents_core::journal::{Claim, Journal, MemoryJournal, RunStatus};
 use deepagents_core::middleware::{Middleware, ToolNext, ToolRequest, ToolResponse};
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelRequest};
-use deepagents_core::run::{FinishReason, ModelCall, RunInput, RunObserver, RunStart};
+use deepagents_core::run::{FinishReason, ModelCall, Outcome, RunInput, RunObserver, RunStart};
 use deepagents_core::state::{ChannelSpec, State, Update};
+use deepagents_core::tool::{DynTool, ToolError};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
+use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::support::{Notes, tool};
+
+/// An agent that delegates to the background, and to which the threads of what it has started belong.
+struct Delegates(Agent);
+
+impl Middleware for Delegates {
+    fn name(&self) -> &str {
+        "Delegates"
+    }
+
+    fn background_agent(&self, name: &str, _state: &State) -> Option<Arc<AgentDefinition>> {
+        (name == "errands").then(|| self.0.definition().clone())
+    }
+}
+
+/// An agent that starts `below` in the background as `errand`, and says what `check` finds.
+fn starting(below: &Agent, journal: &Arc<MemoryJournal>, check: impl DynTool) -> Agent {
+    let agent = below.clone();
+    let start = tool("start", move |_, cx| {
+        let agent = agent.clone();
+        async move {
+            let state = cx.state().fork(agent.schema().clone())?;
+            let (id, name, input) = ("errand".to_owned(), "errands".to_owned(), RunInput::new("Send both."));
+            let started = cx.background().start(NewTask { id, name, agent, state, input }, 1);
+            started.map_err(ToolError::fatal)?.snapshot().await;
+            Ok("started")
+        }
+    });
+    let model = ScriptedModel::new([
+        Turn::call("start", json!({})),
+        Turn::text("Started."),
+        Turn::call("check", json!({})),
+        Turn::text("Done."),
+    ]);
+    let middleware = Delegates(below.clone());
+    Agent::builder(model).middleware(middleware).tool(start).tool(check).journal(journal.clone()).build().unwrap()
+}
+
+fn nothing() -> impl DynTool {
+    tool("check", |_, _cx| async { Ok("nothing") })
+}
 
 fn sends(notes: &Notes) -> Agent {
     let notes = notes.clone();
@@ -35,53 +77,67 @@ fn sends(notes: &Notes) -> Agent {
         Turn::calls([("send", json!({"n": 1})), ("send", json!({"n": 2}))]),
         Turn::with(|request| Turn::text(format!("Heard: {}", request.messages.last().unwrap().text()))),
     ]);
-    Agent::builder(model).tool(send).build().unwrap()
+    Agent::builder(model).name("errands").tool(send).build().unwrap()
 }
 
-async fn waiting(agent: &Agent) -> Paused {
-    let state = State::new(agent.schema().clone());
-    let mut run = agent.spawn_background("errand", state, RunInput::new("Send both.")).unwrap();
-    let (outcome, paused) = run.ended().await.unwrap();
-    assert_eq!((outcome.stop, outcome.thread), (FinishReason::Interrupted, None));
-    paused.unwrap()
+/// Starts the task of thread `t`, and waits until it waits.
+async fn waiting(agent: &Agent) -> (BackgroundTask, Outcome) {
+    agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    let task = agent.background("t").await.unwrap().pop().unwrap();
+    let outcome = task.outcome().await.unwrap();
+    assert_eq!((outcome.stop.clone(), outcome.thread.as_deref()), (FinishReason::Interrupted, Some("t/errand")));
+    (task.refresh().await.unwrap(), outcome)
 }
 
 #[tokio::test]
-async fn a_run_beside_others_waits_without_a_thread_and_goes_on_with_answers_and_what_it_is_told() {
-    let notes = Notes::default();
-    let agent = sends(&notes);
-    let paused = waiting(&agent).await;
-    let ids: Vec<String> = paused.questions().into_iter().map(|question| question.id).collect();
+async fn an_agent_in_the_background_waits_on_a_thread_of_its_own_and_is_answered_by_a_host() {
+    let (notes, journal) = (Notes::default(), Arc::new(MemoryJournal::new()));
+    let agent = starting(&sends(&notes), &journal, nothing());
+    let (task, waits) = waiting(&agent).await;
+    assert_eq!((task.id.as_str(), task.agent.as_str(), task.status), ("errand", "errands", RunStatus::Interrupted));
+    let ids: Vec<String> = waits.questions().into_iter().map(|question| question.id).collect();
     assert_eq!(ids, ["errand/0.0?0", "errand/0.1?0"]);
-    let wrong = paused.answer(vec![(ids[0].clone(), Decision::Respond { message: "x".to_owned() })]).unwrap_err();
+    // Another process, which knows nothing but the definition and the journal.
+    let agent = starting(&sends(&notes), &journal, nothing());
+    let resume = || RunInput::resume("t/errand");
+    let wrong = resume().answer(&ids[0], Decision::Respond { message: "x".to_owned() });
+    let wrong = agent.invoke(wrong).await.unwrap_err();
     assert!(wrong.to_string().contains("cannot be answered with respond"), "{wrong}");
     // One answer of two: it waits for the other.
-    let mut run = paused.answer(vec![(ids[1].clone(), Decision::Approve)]).unwrap();
-    let paused = run.ended().await.unwrap().1.unwrap();
-    assert_eq!(paused.questions().len(), 1);
-    let mut run = paused.answer(vec![(ids[0].clone(), Decision::Reject { message: None })]).unwrap();
-    assert!(run.steer("And thanks."));
-    let (outcome, paused) = run.ended().await.unwrap();
-    assert!(paused.is_none());
-    assert_eq!((outcome.stop.clone(), outcome.text().as_str()), (FinishReason::Done, "Heard: And thanks."));
+    let waits = agent.invoke(resume().answer(&ids[1], Decision::Approve)).await.unwrap();
+    assert_eq!(waits.questions().len(), 1);
+    let run = agent.run(resume().answer(&ids[0], Decision::Reject { message: None })).detach();
+    let task = agent.background("t").await.unwrap().pop().unwrap();
+    task.steer("And thanks.").unwrap();
+    let (mut events, mut paths) = (task.subscribe(Subscribe::Start).unwrap(), Vec::new());
+    while let Some(event) = events.next().await {
+        paths.push(event.path.to_vec());
+    }
+    assert!(paths.iter().skip(1).all(|path| path[..] == ["errand".to_owned()]), "{paths:?}");
+    let outcome = run.outcome().await.unwrap();
+    // The model of this process is asked from its beginning, in which the calls come first.
+    assert_eq!(outcome.stop, FinishReason::Interrupted);
     assert_eq!(notes.list(), ["approve 2", "reject 1"]);
 }
 
 #[tokio::test]
 async fn what_others_ask_is_asked_at_once_under_their_calls_and_answered_in_order() {
-    let notes = Notes::default();
-    let inner = Arc::new(waiting(&sends(&notes)).await);
-    let (open, noted) = (inner.clone(), notes.clone());
+    let (notes, journal) = (Notes::default(), Arc::new(MemoryJournal::new()));
+    let noted = notes.clone();
+    let below = sends(&notes);
+    let schema = below.schema().clone();
     let check = tool("check", move |_: Value, cx| {
-        let (open, noted) = (open.questions(), noted.clone());
+        let (noted, schema) = (noted.clone(), schema.clone());
         async move {
+            let task = cx.background().get("errand").await?.unwrap();
+            let open = task.report(schema, None).await?.questions;
             let decisions = cx.interrupt_for(&open)?;
             noted.add(decisions.iter().map(|d| d.kind().as_str()).collect::<Vec<_>>().join(" "));
             Ok("passed on")
         }
     });
-    let model = ScriptedModel::new([Turn::call("check", json!({})), Turn::text("Done.")]);
-    let agent = Agent::builder(model).tool(check).journal(MemoryJournal::new()).build().unwrap();
+    let agent = starting(&below, &journal, check);
+    waiting(&agent).await;
     let waits = agent.invoke(RunInput::new("Check.").thread("t")).await.unwrap();
     let asked: Vec<ActionRequest> = waits.questions();
     let told: Vec<_> = asked.iter().map(|q| (q.tool.as_str(), q.args["n"].clone(), q.text.as_str())).collect();
@@ -93,32 +149,56 @@ async fn what_others_ask_is_asked_at_once_under_their_calls_and_answered_in_orde
 }
 
 #[tokio::test]
-async fn what_is_said_while_a_run_comes_to_wait_is_heard_when_it_goes_on() {
+async fn what_is_said_while_a_run_comes_to_wait_is_delivered_when_any_process_goes_on_with_it() {
     let (began, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (told, may) = (began.clone(), go.clone());
-    let send = tool("send", move |_: Value, cx| {
-        let (told, may) = (told.clone(), may.clone());
-        async move {
-            told.notify_one();
-            may.notified().await;
-            cx.interrupt("Send?", [DecisionKind::Approve])?;
-            Ok("sent")
-        }
-    });
-    let last = Turn::with(|request| Turn::text(format!("Heard: {}", request.messages.last().unwrap().text())));
-    let agent = Agent::builder(ScriptedModel::new([Turn::call("send", json!({})), last])).tool(send).build().unwrap();
-    let state = State::new(agent.schema().clone());
-    let mut run = agent.spawn_background("errand", state, RunInput::new("Send it.")).unwrap();
+    let build = |journal: &Arc<MemoryJournal>| {
+        let (told, may) = (began.clone(), go.clone());
+        let send = tool("send", move |_: Value, cx| {
+            let (told, may) = (told.clone(), may.clone());
+            async move {
+                told.notify_one();
+                may.notified().await;
+                cx.interrupt("Send?", [DecisionKind::Approve])?;
+                Ok("sent")
+            }
+        });
+        let said = |request: &ModelRequest| match request.messages.len() {
+            1 => Turn::call("send", json!({})),
+            _ => Turn::text(format!("Heard: {}", request.messages.last().unwrap().text())),
+        };
+        let model = ScriptedModel::rules().always(Turn::with(said)).build();
+        Agent::builder(model).tool(send).journal(journal.clone()).build().unwrap()
+    };
+    let journal = Arc::new(MemoryJournal::new());
+    let run = build(&journal).run(RunInput::new("Send it.").thread("t")).detach();
     began.notified().await;
     assert!(run.steer("To Ada."));
     go.notify_one();
-    let paused = run.ended().await.unwrap().1.unwrap();
+    let waits = run.outcome().await.unwrap();
     assert!(!run.steer("Too late."));
-    let again = run.ended().await.unwrap_err();
-    assert_eq!(again.to_string(), "the end of the run was given before");
     go.notify_one();
-    let mut run = paused.answer(vec![(paused.questions()[0].id.clone(), Decision::Approve)]).unwrap();
-    assert_eq!(run.ended().await.unwrap().0.text(), "Heard: To Ada.");
+    let input = RunInput::resume("t").answer(&waits.questions()[0].id, Decision::Approve);
+    let outcome = build(&journal).invoke(input).await.unwrap();
+    assert_eq!(outcome.text(), "Heard: To Ada.");
+    assert_eq!(outcome.messages().iter().filter(|message| message.text() == "To Ada.").count(), 1);
+}
+
+#[tokio::test]
+async fn a_task_that_nobody_runs_is_cancelled_by_writing_its_end_and_one_of_another_process_is_not() {
+    let (notes, journal) = (Notes::default(), Arc::new(MemoryJournal::new()));
+    let agent = starting(&sends(&notes), &journal, nothing());
+    let (task, _) = waiting(&agent).await;
+    let fence = journal.claim("t/errand", Claim::new("somebody", Duration::from_secs(60))).await.unwrap();
+    let other = starting(&sends(&notes), &journal, nothing());
+    let theirs = other.background("t").await.unwrap().pop().unwrap();
+    let refused = theirs.cancel().await.unwrap_err();
+    assert!(matches!(&refused, BackgroundError::Elsewhere { owner, .. } if owner == "somebody"), "{refused}");
+    assert!(theirs.steer("x").unwrap_err().to_string().contains("somebody"));
+    journal.release("t/errand", fence).await.unwrap();
+    task.cancel().await.unwrap();
+    assert_eq!(theirs.outcome().await.unwrap().stop, FinishReason::Cancelled);
+    task.cancel().await.unwrap();
+    assert_eq!(task.refresh().await.unwrap().status, RunStatus::Ended);
 }
 
 /// Lets nothing pass.
@@ -146,8 +226,33 @@ async fn a_tap_that_never_saw_a_run_begin_has_no_part_in_it() {
     let agent = Agent::builder(ScriptedModel::new([Turn::text("Done.")])).build().unwrap();
     let input = || RunInput::new("Go.").observer(Arc::new(Closed));
     assert_eq!(agent.invoke(input()).await.unwrap_err().to_string(), "closed");
-    let mut run = agent.spawn_background("errand", State::new(agent.schema().clone()), input()).unwrap();
-    assert_eq!(run.ended().await.unwrap().0.text(), "Done.");
+    let (below, journal) = (agent, Arc::new(MemoryJournal::new()));
+    let agent = starting(&below, &journal, nothing());
+    let started = agent.invoke(RunInput::new("Go.").thread("t").observer(Arc::new(Sees))).await.unwrap();
+    assert_eq!(started.text(), "Started.");
+    let task = agent.background("t").await.unwrap().pop().unwrap();
+    assert_eq!(task.outcome().await.unwrap().text(), "Done.");
+}
+
+/// Lets all pass.
+struct Sees;
+impl RunObserver for Sees {
+    fn begin(&self, _: RunStart<'_>) -> Result<()> {
+        Ok(())
+    }
+    fn model(
+        self: Arc<Self>,
+        call: ModelCall,
+        model: &Arc<dyn ChatModel>,
+        request: ModelRequest,
+    ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        assert!(call.path.is_empty(), "only what is part of the run is seen");
+        model.stream(request)
+    }
+    fn tool(self: Arc<Self>, request: ToolRequest, next: ToolNext) -> BoxFuture<'static, Result<ToolResponse>> {
+        Box::pin(next.run(request))
+    }
+    fn event(&self, _: &Event) {}
 }
 
 /// JSON has no keys of this kind.

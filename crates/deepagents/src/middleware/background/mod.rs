@@ -1,23 +1,26 @@
 //! Delegation that is not waited for: sub-agents that work while the conversation goes on.
 
+mod channel;
+mod closure;
+mod deliver;
 mod task;
 mod tasks;
 mod tools;
 
 use std::sync::Arc;
 
-use deepagents_core::agent::BuildError;
+use deepagents_core::agent::{AgentDefinition, BuildError};
 use deepagents_core::error::Result;
-use deepagents_core::message::Message;
 use deepagents_core::middleware::{HookOutput, JumpTo, Middleware};
 use deepagents_core::model::ModelRequest;
 use deepagents_core::run::{Context, FinishReason};
-use deepagents_core::state::Update;
+use deepagents_core::state::{ChannelSpec, State};
 use deepagents_core::tool::DynTool;
 
 use crate::subagents::{DynSubAgent, ListingTool, Registry};
 use tasks::Tasks;
 
+pub use channel::{KnownTask, KnownTaskChange, KnownTasks};
 pub use task::TaskStatus;
 
 const START: &str = "start_async_task";
@@ -31,8 +34,8 @@ pub struct BackgroundLimits {
     pub at_once: usize,
     /// Tasks of one conversation that are remembered; the oldest whose result was told are forgotten.
     pub remembered: usize,
-    /// Tasks of all conversations that are remembered; beyond it the oldest that have ended are forgotten, whether they
-    /// were told or not.
+    /// Tasks of all conversations that the agent object has started and that are remembered; beyond it the oldest that have
+    /// ended are forgotten, their threads too, whether they were told or not.
     pub in_all: usize,
 }
 
@@ -45,11 +48,13 @@ impl Default for BackgroundLimits {
 /// Gives the agent tools to start sub-agents that it does not wait for: `start_async_task`, `check_async_task`,
 /// `update_async_task`, `cancel_async_task`, `list_async_tasks`.
 ///
-/// Tasks belong to the agent object and to the thread (or, without one, the run) that started them. They outlive the
-/// turn, are told once when they have ended, at the next model call of their thread, and are cancelled when the last
-/// clone of the agent is dropped. A process that ends loses them. Files are handed to a task and what it changed comes
-/// back with its result. A task spends from the budget of the run that started it, its time included, also when that run
-/// has ended; one that goes on with something said to it, from that of the run that said it.
+/// A task of a run with a thread is a thread of its own below it, `PARENT/TASK`, in the same journal: it outlives the turn
+/// and the process, and the next run of the conversation goes on with what nobody works on any more. Without a thread it
+/// is kept in memory. Its result is told once, at the next model call of the conversation: what is said of it, what it
+/// changed and that this was told are one record. When the last clone of the agent is dropped, tasks stop where they are.
+///
+/// A task is bound by the budget of the run that started it or went on with it, its time included, also when that run has
+/// ended. What it has spent is counted once, by the run of the conversation that is told of it or ends after it.
 ///
 /// A task whose agent waits for a person's decision is [`Waiting`](TaskStatus::Interrupted), and told so. When it is checked,
 /// the run that checks waits in its place: its questions are those of the task, and the answers go to the task.
@@ -89,6 +94,10 @@ impl Middleware for BackgroundAgents {
         "BackgroundAgents"
     }
 
+    fn channels(&self) -> Vec<ChannelSpec> {
+        vec![ChannelSpec::new::<KnownTasks>()]
+    }
+
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
         self.tools.clone()
     }
@@ -98,32 +107,43 @@ impl Middleware for BackgroundAgents {
         Ok(request)
     }
 
-    async fn before_model(&self, cx: &Context) -> Result<HookOutput> {
-        let mut state = cx.state().clone();
-        let mut update = Update::none();
-        for news in self.tasks.news(&tasks::owner(cx)) {
-            let mut text = news.text;
-            if let Some(child_state) = news.child_state {
-                let (joined, conflicts) = state.join(&child_state.given, &child_state.left)?;
-                state.apply(&joined)?;
-                update = update.and(joined);
-                text.extend(conflicts.iter().map(|conflict| format!("\n[not kept: {conflict}]")));
-            }
-            state.apply(&news.update)?;
-            update = update.and(news.update).and(Update::message(Message::harness(text)));
+    fn background_agent(&self, name: &str, state: &State) -> Option<Arc<AgentDefinition>> {
+        let agent = self.tasks.registry.find(state, name).ok()?;
+        agent.as_built().map(|built| built.agent().definition().clone())
+    }
+
+    async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
+        if !has_tasks(cx) {
+            return Ok(HookOutput::next());
         }
-        Ok(HookOutput::update(update))
+        // What was spent while no run of the conversation was under way is counted before this one may spend more.
+        let counted = self.tasks.count_all(cx).await?;
+        let home = cx.background();
+        let mut tasks = self.tasks.survey(&home, cx.state()).await?;
+        self.tasks.attend(&home, cx.state(), &mut tasks).await?;
+        Ok(if counted.is_empty() { HookOutput::next() } else { HookOutput::set::<KnownTasks>(counted) })
+    }
+
+    async fn before_model(&self, cx: &Context) -> Result<HookOutput> {
+        Ok(if has_tasks(cx) { HookOutput::update(self.tasks.news(cx).await?) } else { HookOutput::next() })
     }
 
     async fn after_agent(&self, cx: &Context) -> Result<HookOutput> {
+        if !has_tasks(cx) {
+            return Ok(HookOutput::next());
+        }
         // What has ended meanwhile is told before the run ends; what still runs is not waited for.
         let by_itself = matches!(cx.stop(), Some(FinishReason::Done | FinishReason::Empty));
-        Ok(if by_itself && self.tasks.has_news(&tasks::owner(cx)) {
-            HookOutput::go(JumpTo::Model)
-        } else {
-            HookOutput::next()
-        })
+        if by_itself && self.tasks.has_news(cx).await? {
+            return Ok(HookOutput::go(JumpTo::Model));
+        }
+        let counted = self.tasks.count_all(cx).await?;
+        Ok(if counted.is_empty() { HookOutput::next() } else { HookOutput::set::<KnownTasks>(counted) })
     }
+}
+
+fn has_tasks(cx: &Context) -> bool {
+    cx.state().get::<KnownTasks>().is_some_and(|tasks| !tasks.is_empty())
 }
 
 impl std::fmt::Debug for BackgroundAgents {

@@ -1,23 +1,20 @@
-//! One task: its states, and the work itself.
+//! How one task stands.
 
-use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Weak};
-
-use deepagents_core::agent::{BackgroundRun, Paused};
-use deepagents_core::interrupt::{Decision, DecisionError};
-use deepagents_core::message::Block;
-use deepagents_core::run::{FinishReason, Outcome, RunError};
-use deepagents_core::state::{State, Update};
-use deepagents_core::tool::{ChildState, ToolError, ToolOutput};
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use deepagents_core::agent::{BackgroundReport, BackgroundTask};
+use deepagents_core::journal::{LogPosition, RunStatus};
+use deepagents_core::run::FinishReason;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
+use serde_json::json;
 
-use super::tasks::Tasks;
+use super::channel::{KnownTask, KnownTaskChange};
+use super::closure::ClosureResult;
 use crate::subagents::result_text;
+
+/// How many characters of a result are told.
+const TOLD: usize = 80_000;
+/// Where the log of work would end that has none.
+const UNLOGGED: LogPosition = 1;
 
 /// How far a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -57,143 +54,119 @@ impl TaskStatus {
 
 /// How a task stands.
 pub(super) struct TaskState {
+    pub(super) known: KnownTask,
     pub(super) status: TaskStatus,
+    /// Where its log ends.
+    pub(super) end: LogPosition,
     /// Its result, or what went wrong.
-    pub(super) said: String,
-    /// What an agent has come to.
-    pub(super) left: Option<State>,
-    /// What something else than an agent hands back.
-    pub(super) changes: (Option<ChildState>, Update),
-    /// How to go on where it waits.
-    pub(super) paused: Option<Paused>,
-}
-
-/// The work on a task, in a Tokio task of its own.
-pub(super) struct Work {
-    /// Weak, so that the agent object that owns the tasks can go away while they run.
-    tasks: Weak<Tasks>,
-    id: String,
-    inbox: mpsc::UnboundedReceiver<String>,
-    cancel: CancellationToken,
-}
-
-/// How the work on a task is reached.
-pub(super) struct WorkHandle {
-    pub(super) inbox: mpsc::UnboundedSender<String>,
-    pub(super) cancel: CancellationToken,
-}
-
-impl Work {
-    pub(super) fn new(tasks: &Arc<Tasks>, id: &str) -> (Self, WorkHandle) {
-        let (sender, inbox) = mpsc::unbounded_channel();
-        let cancel = CancellationToken::new();
-        let work = Self { tasks: Arc::downgrade(tasks), id: id.to_owned(), inbox, cancel: cancel.clone() };
-        (work, WorkHandle { inbox: sender, cancel })
-    }
-
-    /// Works until there is nothing more to do.
-    pub(super) async fn run(mut self, mut run: BackgroundRun) {
-        loop {
-            let (ended, undelivered) = self.attend(run).await;
-            let Some(tasks) = self.tasks.upgrade() else { return };
-            match tasks.ended(&self.id, ended, undelivered, &mut self.inbox) {
-                Some(next) => run = next,
-                None => return,
-            }
-        }
-    }
-
-    /// Attends to one run; hands on what is said meanwhile, and gives back what was said too late.
-    async fn attend(&mut self, mut run: BackgroundRun) -> (TaskState, Vec<String>) {
-        let mut undelivered = Vec::new();
-        let mut cancelled = false;
-        let ended = loop {
-            tokio::select! {
-                biased;
-                () = self.cancel.cancelled(), if !cancelled => {
-                    run.cancel();
-                    cancelled = true;
-                }
-                Some(text) = self.inbox.recv() => {
-                    if !run.steer(text.as_str()) {
-                        undelivered.push(text);
-                    }
-                }
-                ended = run.ended() => break ended,
-            }
-        };
-        (task_state(ended), undelivered)
-    }
-
-    /// Waits for something else than an agent.
-    pub(super) async fn call(mut self, work: BoxFuture<'static, Result<ToolOutput, ToolError>>) {
-        let work = AssertUnwindSafe(work).catch_unwind();
-        let ended = tokio::select! {
-            biased;
-            () = self.cancel.cancelled() => TaskState::new(TaskStatus::Cancelled, String::new()),
-            ended = work => match ended {
-                Ok(ended) => of_call(ended),
-                Err(_) => TaskState::new(TaskStatus::Error, "It panicked.".to_owned()),
-            },
-        };
-        if let Some(tasks) = self.tasks.upgrade() {
-            tasks.ended(&self.id, ended, Vec::new(), &mut self.inbox);
-        }
-    }
+    pub(super) text: String,
+    /// Its thread, if it has one.
+    pub(super) task: Option<BackgroundTask>,
+    /// What it has come to, where that was looked at.
+    pub(super) report: Option<BackgroundReport>,
+    /// What came of work that has no log.
+    pub(super) result: Option<ClosureResult>,
 }
 
 impl TaskState {
-    pub(super) fn new(status: TaskStatus, said: String) -> Self {
-        Self { status, said, left: None, changes: (None, Update::none()), paused: None }
+    /// As the head of the thread says; without what came of it.
+    pub(super) fn of_task(known: KnownTask, task: BackgroundTask) -> Self {
+        let told = known.told.filter(|(at, _)| *at == task.end).map(|(_, status)| status);
+        let status = match task.status {
+            _ if task.handle().is_some() => TaskStatus::Running,
+            RunStatus::Interrupted => TaskStatus::Interrupted,
+            RunStatus::Ended => told.unwrap_or(TaskStatus::Success),
+            RunStatus::Failed => TaskStatus::Error,
+            _ => TaskStatus::Running,
+        };
+        let end = task.end;
+        Self { known, status, end, text: String::new(), task: Some(task), report: None, result: None }
     }
-}
 
-fn of_call(ended: Result<ToolOutput, ToolError>) -> TaskState {
-    let output = match ended {
-        Ok(output) => output,
-        Err(ToolError::Interrupted(_)) => {
-            let why = "It asked a person something, which a closure in the background cannot wait for: delegate it with \
-                       `task` instead.";
-            return TaskState::new(TaskStatus::Error, why.to_owned());
-        }
-        Err(ToolError::Model { text, .. } | ToolError::Denied(text)) => return TaskState::new(TaskStatus::Error, text),
-        Err(ToolError::Fatal(error)) => return TaskState::new(TaskStatus::Error, error.to_string()),
-        Err(_) => return TaskState::new(TaskStatus::Error, "It failed.".to_owned()),
-    };
-    let texts = output.content.iter().filter_map(Block::as_text).collect::<Vec<_>>().join("\n");
-    let status = if output.is_error { TaskStatus::Error } else { TaskStatus::Success };
-    TaskState { changes: (output.child_state, output.update), ..TaskState::new(status, texts) }
-}
-
-/// How a run ended, and what it said.
-fn task_state(ended: Result<(Outcome, Option<Paused>), Box<RunError>>) -> TaskState {
-    let (outcome, paused) = match ended {
-        Ok(ended) => ended,
-        Err(error) => {
-            let left = Some(error.state.clone());
-            return TaskState { left, ..TaskState::new(TaskStatus::Error, error.to_string()) };
-        }
-    };
-    let text = result_text(&outcome);
-    let (status, said) = match &outcome.stop {
-        FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended | FinishReason::Empty => {
-            (TaskStatus::Success, text)
-        }
-        FinishReason::Cancelled => (TaskStatus::Cancelled, text),
-        FinishReason::Interrupted => (TaskStatus::Interrupted, String::new()),
-        FinishReason::TokenLimit => (TaskStatus::Error, format!("Its answer was cut off: {text}")),
-        stop => (TaskStatus::Error, format!("It may not have finished: {}. It last said: {text}", stop.reason())),
-    };
-    TaskState { left: Some(outcome.state), paused, ..TaskState::new(status, said) }
-}
-
-/// Goes on with a run that waits as if what it waits for had been refused, with more to hear.
-pub(super) fn dismiss(paused: &Paused, texts: &[String]) -> Result<BackgroundRun, DecisionError> {
-    let refused = || Decision::Reject { message: Some("something else is to be done".to_owned()) };
-    let answers = paused.questions().into_iter().map(|question| (question.id, refused())).collect();
-    let run = paused.answer(answers)?;
-    for text in texts {
-        run.steer(text.as_str());
+    pub(super) fn of_closure(known: KnownTask, result: Option<ClosureResult>) -> Self {
+        let (status, text) =
+            result.as_ref().map_or((TaskStatus::Running, String::new()), |r| (r.status, r.text.clone()));
+        Self { known, status, end: UNLOGGED, text, task: None, report: None, result }
     }
-    Ok(run)
+
+    /// Takes in what its log says.
+    pub(super) fn read(&mut self, report: BackgroundReport) {
+        let reason = self.task.as_ref().and_then(|task| task.error.clone());
+        match (&report.ended, self.status) {
+            (_, TaskStatus::Running) => {}
+            (Some(Some(outcome)), _) => {
+                let text = result_text(outcome);
+                (self.status, self.text) = match &outcome.stop {
+                    FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended | FinishReason::Empty => {
+                        (TaskStatus::Success, text)
+                    }
+                    FinishReason::Cancelled => (TaskStatus::Cancelled, text),
+                    FinishReason::Interrupted => (TaskStatus::Interrupted, String::new()),
+                    FinishReason::TokenLimit => (TaskStatus::Error, format!("Its answer was cut off: {text}")),
+                    stop => {
+                        let text = format!("It may not have finished: {}. It last said: {text}", stop.reason());
+                        (TaskStatus::Error, text)
+                    }
+                };
+            }
+            (_, _) => {
+                self.status = TaskStatus::Error;
+                self.text = reason.unwrap_or_else(|| "It failed.".to_owned());
+            }
+        }
+        self.report = Some(report);
+    }
+
+    /// Whether the conversation has not been told how it stands.
+    pub(super) fn is_news(&self) -> bool {
+        self.status != TaskStatus::Running && self.known.told.map(|(at, _)| at) != Some(self.end)
+    }
+
+    /// Notes that the conversation is told how it stands.
+    pub(super) fn delivered(&self, joined: bool) -> KnownTaskChange {
+        let (id, from, to) = (self.known.id.clone(), self.known.told, (self.end, self.status));
+        KnownTaskChange::Deliver { id, from, to, joined }
+    }
+
+    pub(super) fn heading(&self) -> String {
+        format!("task_id: {}  agent: {}  status: {}", self.known.id, self.known.agent, self.status.as_str())
+    }
+
+    /// What is said of it when it has ended or begins to wait.
+    pub(super) fn news(&self) -> String {
+        let (what, rest) = match self.status {
+            TaskStatus::Interrupted => (
+                "waits for a person's decision.",
+                "Check it with `check_async_task` to have the person asked; or cancel it.".to_owned(),
+            ),
+            _ => ("has ended.", self.cut()),
+        };
+        let heading = self.heading();
+        format!("This is a message of the system, not of the user: a background task {what}\n{heading}\n\n{rest}")
+    }
+
+    fn cut(&self) -> String {
+        match self.text.char_indices().nth(TOLD) {
+            Some((at, _)) => format!("{}\n[cut off here]", self.text.get(..at).unwrap_or_default()),
+            None => self.text.clone(),
+        }
+    }
+
+    pub(super) fn json(&self) -> String {
+        let (id, agent, status) = (&self.known.id, &self.known.agent, self.status);
+        let out = match status {
+            TaskStatus::Running => json!({"task_id": id, "agent": agent, "status": status}),
+            TaskStatus::Interrupted => {
+                let asked = self.report.iter().flat_map(|report| &report.questions);
+                let asked = asked.map(|q| json!({"tool": q.tool, "args": q.args, "description": q.text}));
+                let note = "It waits for a person, and this run has no thread to ask one in; cancel it, or tell it to do \
+                            something else with `update_async_task`.";
+                let asked: Vec<_> = asked.collect();
+                json!({"task_id": id, "agent": agent, "status": status, "interrupts": asked, "note": note})
+            }
+            TaskStatus::Error => json!({"task_id": id, "agent": agent, "status": status, "error": self.cut()}),
+            _ => json!({"task_id": id, "agent": agent, "status": status, "result": self.cut()}),
+        };
+        out.to_string()
+    }
 }

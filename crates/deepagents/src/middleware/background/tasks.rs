@@ -1,399 +1,302 @@
-//! The tasks of an agent object.
+//! The tasks of an agent object: starting them, looking at them, going on with them.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use deepagents_core::agent::{Agent, BackgroundRun, Paused};
-use deepagents_core::interrupt::{ActionRequest, Decision};
-use deepagents_core::run::{Context, RunInput};
+use deepagents_core::agent::{Agent, BackgroundError, BackgroundTasks, NewTask};
+use deepagents_core::error::{Error, Result};
+use deepagents_core::journal::JournalError;
+use deepagents_core::run::{RunHandle, RunInput};
 use deepagents_core::state::{State, Update};
 use deepagents_core::tool::{ChildState, ToolContext, ToolError, ToolOutput};
-use serde_json::json;
-use tokio::sync::mpsc;
+use sha2::{Digest, Sha256};
 
 use super::BackgroundLimits;
-use super::task::{TaskState, TaskStatus, Work, WorkHandle, dismiss};
-use crate::subagents::{DynSubAgent, Registry, SubAgentTask};
+use super::channel::{KnownTask, KnownTaskChange, KnownTasks};
+use super::closure::Closures;
+use super::task::{TaskState, TaskStatus};
+use crate::subagents::{Depth, DynSubAgent, Registry, SubAgentTask};
 
-/// How many characters of a result are told.
-const TOLD: usize = 80_000;
+/// What a task's state is joined against where its log says no more what it was.
+const PRUNED: &str = "[not kept: what it changed, since the history of its thread was removed]";
 
 pub(super) struct Tasks {
     pub(super) registry: Arc<Registry>,
     /// How deep sub-agents may delegate in turn.
     depth: usize,
     limits: BackgroundLimits,
-    list: Mutex<Vec<Entry>>,
-}
-
-struct Entry {
-    owner: String,
-    id: String,
-    agent: Arc<dyn DynSubAgent>,
-    /// How it stands.
-    now: TaskState,
-    /// Whether the agent knows that.
-    told: bool,
-    /// What an agent had when its result was last told.
-    given: Option<State>,
-    /// Said while it waited for what cannot be refused.
-    undelivered: Vec<String>,
-    /// What every run of an agent is given.
-    base: RunInput,
-    /// How many times it was gone on with, so that every run has a name of its own.
-    parts: usize,
-    work: WorkHandle,
-}
-
-/// How a task stands, to be told.
-pub(super) struct News {
-    pub(super) text: String,
-    pub(super) child_state: Option<ChildState>,
-    pub(super) update: Update,
-}
-
-/// Whose tasks a run sees.
-pub(super) fn owner(cx: &Context) -> String {
-    cx.thread().map_or_else(|| format!("run:{}", cx.run_id()), |thread| format!("thread:{thread}"))
+    pub(super) closures: Closures,
+    /// The threads of the tasks that this object has started, and whether their ends were told; oldest first.
+    started: Mutex<Vec<(String, bool)>>,
 }
 
 impl Tasks {
     pub(super) fn new(registry: Arc<Registry>, depth: usize, limits: BackgroundLimits) -> Self {
-        Self { registry, depth, limits, list: Mutex::default() }
+        Self { registry, depth, limits, closures: Closures::default(), started: Mutex::default() }
     }
 
-    fn list(&self) -> MutexGuard<'_, Vec<Entry>> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    fn started(&self) -> MutexGuard<'_, Vec<(String, bool)>> {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a task and gives its id.
-    pub(super) fn start(self: &Arc<Self>, name: &str, task: String, cx: &ToolContext) -> Result<String, ToolError> {
-        let agent = self.registry.find(cx.state(), name)?;
-        let owner = owner(cx);
-        let id = cx.ids().next("task");
-        let task = SubAgentTask::new(task, self.depth);
-        let mut list = self.list();
-        self.make_room(&mut list, &owner)?;
-        let (given, base, work) = match agent.as_built() {
-            Some(built) => {
-                let (given, input) = built.start(&task, cx)?;
-                let input = input.with_extensions_of(cx).charge_to(cx);
-                let run = built.agent().spawn_background(id.as_str(), given.clone(), input)?;
-                (Some(given), run.base(), self.attend(&id, run))
+    /// The agent of a name, where it is one that can go on.
+    fn built(&self, state: &State, name: &str) -> Result<Agent, ToolError> {
+        let agent = self.registry.find(state, name)?;
+        agent
+            .as_built()
+            .map(|built| built.agent().clone())
+            .ok_or_else(|| ToolError::model(format!("Error: {name} cannot be told anything more; start another task.")))
+    }
+
+    /// How all tasks of a conversation stand, as far as that is seen without reading their logs.
+    pub(super) async fn survey(&self, home: &BackgroundTasks, state: &State) -> Result<Vec<TaskState>> {
+        let known = state.get::<KnownTasks>().cloned().unwrap_or_default();
+        let mut tasks = HashMap::new();
+        if known.iter().any(|task| !task.unlogged) {
+            tasks.extend(home.list().await?.into_iter().map(|task| (task.id.clone(), task)));
+        }
+        let state = |task: KnownTask| {
+            if task.unlogged {
+                let result = self.closures.result(&home.thread(&task.id));
+                return Some(TaskState::of_closure(task, result));
             }
-            None => {
-                let (work, handle) = Work::new(self, &id);
-                let (agent, cx) = (agent.clone(), cx.beside(handle.cancel.clone()));
-                tokio::spawn(work.call(Box::pin(async move { Ok(agent.run(task, cx).await?.output) })));
-                (None, RunInput::default(), handle)
-            }
+            let thread = tasks.remove(&task.id)?;
+            Some(TaskState::of_task(task, thread))
         };
-        list.push(Entry {
-            owner,
-            id: id.clone(),
-            agent,
-            now: TaskState::new(TaskStatus::Running, String::new()),
-            told: false,
-            given,
-            undelivered: Vec::new(),
-            base,
-            parts: 1,
-            work,
-        });
-        Ok(id)
+        Ok(known.into_iter().filter_map(state).collect())
     }
 
-    /// Refuses what is too much, and forgets what is old.
-    fn make_room(&self, list: &mut Vec<Entry>, owner: &str) -> Result<(), ToolError> {
-        self.check_running(list, owner)?;
-        while list.iter().filter(|e| e.owner == owner).count() >= self.limits.remembered {
-            let old = list.iter().position(|e| e.owner == owner && e.told && e.now.status.is_ended());
-            let Some(old) = old else {
+    /// Takes in what the log of a task says.
+    pub(super) async fn read(&self, state: &State, task: &mut TaskState) -> Result<()> {
+        if let Some(thread) = task.task.clone() {
+            match self.built(state, &task.known.agent) {
+                Ok(agent) => task.read(thread.report(agent.schema().clone(), Some(task.end)).await?),
+                Err(_) => {
+                    task.status = TaskStatus::Error;
+                    task.text = format!("There is no sub-agent {} any more.", task.known.agent);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a task has changed since that was last handed back.
+    pub(super) async fn changes(
+        &self,
+        state: &State,
+        task: &TaskState,
+    ) -> Result<(Option<ChildState>, Update, &'static str)> {
+        if let Some(result) = &task.result {
+            return Ok((result.child_state.clone(), result.update.clone(), ""));
+        }
+        let (Some(thread), Some(report), true) = (&task.task, &task.report, task.status.is_ended()) else {
+            return Ok((None, Update::none(), ""));
+        };
+        let Ok(agent) = self.built(state, &task.known.agent) else { return Ok((None, Update::none(), "")) };
+        // What it began with is the first record of its log.
+        let given = thread.report(agent.schema().clone(), Some(task.known.joined.unwrap_or(1))).await;
+        match given {
+            Ok(given) => Ok((Some(ChildState { given: given.state, left: report.state.clone() }), Update::none(), "")),
+            Err(Error::Journal(JournalError::NoState { .. })) => Ok((None, Update::none(), PRUNED)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Goes on with the tasks whose process has ended, and counts what was spent where nobody counted it.
+    pub(super) async fn attend(&self, home: &BackgroundTasks, state: &State, tasks: &mut [TaskState]) -> Result<()> {
+        home.follow();
+        for task in tasks {
+            let Some(thread) = task.task.as_ref().filter(|thread| thread.is_abandoned()) else { continue };
+            let Ok(agent) = self.built(state, &task.known.agent) else {
+                // Nobody can go on with it.
+                task.status = TaskStatus::Error;
+                continue;
+            };
+            let input = RunInput::resume(thread.thread.as_str()).with(Depth(self.depth));
+            home.run(&task.known.id, &agent, input, usize::MAX).map_err(Error::other)?;
+        }
+        Ok(())
+    }
+
+    /// Counts what tasks have spent since that was last counted.
+    pub(super) async fn count(
+        &self,
+        home: &BackgroundTasks,
+        state: &State,
+        tasks: &mut [TaskState],
+    ) -> Result<Vec<KnownTaskChange>> {
+        let mut changes = Vec::new();
+        for task in tasks {
+            let counted = task.known.counted;
+            if task.task.is_none() || counted.map(|(at, _)| at) == Some(task.end) {
+                continue;
+            }
+            if task.report.is_none() {
+                self.read(state, task).await?;
+            }
+            let (Some(thread), Some(report)) = (&task.task, &task.report) else { continue };
+            let new = report.spent.since(&counted.map(|(_, spent)| spent).unwrap_or_default());
+            if !new.is_nothing() {
+                home.count(thread, &new);
+                changes.push(KnownTaskChange::Count(task.known.id.clone(), task.end, report.spent));
+            }
+        }
+        Ok(changes)
+    }
+
+    /// Notes that the end of a task was told.
+    pub(super) fn note_told(&self, thread: &str, told: bool) {
+        if let Some(entry) = self.started().iter_mut().find(|(known, _)| known == thread) {
+            entry.1 = told;
+        }
+    }
+
+    /// Starts a task and gives its id. Made again after a crash, the call finds the task that it has started.
+    pub(super) async fn start(
+        &self,
+        name: &str,
+        description: String,
+        cx: &ToolContext,
+    ) -> Result<ToolOutput, ToolError> {
+        let agent = self.registry.find(cx.state(), name)?;
+        let (home, id) = (cx.background(), task_id(cx));
+        let output = |changes: Vec<KnownTaskChange>| {
+            ToolOutput::text(format!("Started. task_id: {id}")).with_update(Update::new::<KnownTasks>(changes))
+        };
+        let known = KnownTask { id: id.clone(), agent: name.to_owned(), ..KnownTask::default() };
+        if home.get(&id).await?.is_some_and(|task| task.end > 0) {
+            return Ok(output(vec![KnownTaskChange::Start(known)]));
+        }
+        let tasks = self.survey(&home, cx.state()).await?;
+        let limit = self.room_to_run(&home, &tasks)?;
+        let mut changes = self.make_room(&home, &tasks).await?;
+        let unlogged = self.launch(&home, &id, &agent, SubAgentTask::new(description, self.depth), limit, cx).await?;
+        self.started().push((home.thread(&id), false));
+        changes.push(KnownTaskChange::Start(KnownTask { unlogged, ..known }));
+        Ok(output(changes))
+    }
+
+    async fn launch(
+        &self,
+        home: &BackgroundTasks,
+        id: &str,
+        agent: &Arc<dyn DynSubAgent>,
+        task: SubAgentTask,
+        limit: usize,
+        cx: &ToolContext,
+    ) -> Result<bool, ToolError> {
+        let Some(built) = agent.as_built() else {
+            self.closures.start(home.thread(id), agent.clone(), task, cx);
+            return Ok(true);
+        };
+        let (state, input) = built.start(&task, cx)?;
+        let (id, name, agent) = (id.to_owned(), agent.name().to_owned(), built.agent().clone());
+        let run = home.start(NewTask { id, name, agent, state, input }, limit).map_err(|error| self.refused(&error))?;
+        begun(&run).await?;
+        Ok(false)
+    }
+
+    /// How many agents may run in this process, for one more to be started.
+    fn room_to_run(&self, home: &BackgroundTasks, tasks: &[TaskState]) -> Result<usize, ToolError> {
+        let here = home.running();
+        let elsewhere = |task: &&TaskState| task.status == TaskStatus::Running && !here.contains(&task.known.id);
+        let elsewhere = tasks.iter().filter(elsewhere).count();
+        let limit = self.limits.at_once.saturating_sub(elsewhere);
+        if here.len() >= limit {
+            return Err(self.refused(&BackgroundError::TooMany { running: here.len() + elsewhere }));
+        }
+        Ok(limit)
+    }
+
+    fn refused(&self, error: &BackgroundError) -> ToolError {
+        match error {
+            BackgroundError::TooMany { running } => {
+                let running = running.max(&self.limits.at_once);
+                ToolError::model(format!("Error: {running} tasks are running; wait for one, or cancel one."))
+            }
+            other => ToolError::model(format!("Error: {other}.")),
+        }
+    }
+
+    /// Forgets what is old, for one more task to be remembered.
+    async fn make_room(&self, home: &BackgroundTasks, tasks: &[TaskState]) -> Result<Vec<KnownTaskChange>, ToolError> {
+        let mut forgotten = Vec::new();
+        let mut old = tasks.iter().filter(|task| task.status.is_ended() && !task.is_news());
+        while tasks.len() - forgotten.len() >= self.limits.remembered {
+            let Some(task) = old.next() else {
                 return Err(ToolError::model(
                     "Error: there are too many tasks whose results you have not seen; check them.",
                 ));
             };
-            list.remove(old);
+            self.forget(home, &home.thread(&task.known.id)).await?;
+            forgotten.push(KnownTaskChange::Forget(task.known.id.clone()));
         }
-        while list.len() >= self.limits.in_all {
-            let told = list.iter().position(|e| e.told && e.now.status.is_ended());
+        while self.started().len() >= self.limits.in_all {
+            let told = self.started().iter().find(|(_, told)| *told).map(|(thread, _)| thread.clone());
+            let own = home.thread("");
+            let others: Vec<String> = self.started().iter().map(|(thread, _)| thread.clone()).collect();
+            let mut old = told;
             // A run without a thread that is over can be told nothing any more.
-            let untold = || list.iter().position(|e| e.owner != owner && e.now.status.is_ended());
-            let Some(old) = told.or_else(untold) else { break };
-            list.remove(old);
-        }
-        Ok(())
-    }
-
-    fn check_running(&self, list: &[Entry], owner: &str) -> Result<(), ToolError> {
-        let running = list.iter().filter(|e| e.owner == owner && e.now.status == TaskStatus::Running).count();
-        if running >= self.limits.at_once {
-            return Err(ToolError::model(format!("Error: {running} tasks are running; wait for one, or cancel one.")));
-        }
-        Ok(())
-    }
-
-    /// Waits for a run in the background.
-    fn attend(self: &Arc<Self>, id: &str, run: BackgroundRun) -> WorkHandle {
-        let (work, handle) = Work::new(self, id);
-        tokio::spawn(work.run(run));
-        handle
-    }
-
-    /// Does something with a task of an owner; `act` is also told whether another task may run.
-    fn with<T>(
-        &self,
-        owner: &str,
-        id: &str,
-        act: impl FnOnce(&mut Entry, Result<(), ToolError>) -> Result<T, ToolError>,
-    ) -> Result<T, ToolError> {
-        let id = id.trim();
-        let mut list = self.list();
-        let may_run = self.check_running(&list, owner);
-        match list.iter_mut().find(|entry| entry.owner == owner && entry.id == id) {
-            Some(entry) => act(entry, may_run),
-            None => Err(ToolError::model(format!(
-                "Error: there is no task {id}; `list_async_tasks` names those there are."
-            ))),
-        }
-    }
-
-    /// How a task stands. What was not told before counts as told now.
-    pub(super) fn check(&self, owner: &str, id: &str) -> Result<ToolOutput, ToolError> {
-        self.with(owner, id, |entry, _| {
-            let output = ToolOutput::text(entry.json());
-            let (child_state, update) = entry.tell();
-            let output = output.with_update(update);
-            Ok(match child_state {
-                Some(child_state) => output.with_child_state(child_state),
-                None => output,
-            })
-        })
-    }
-
-    /// What a task waits for; nothing if it does not wait.
-    pub(super) fn waits_for(&self, owner: &str, id: &str) -> Result<Option<Vec<ActionRequest>>, ToolError> {
-        self.with(owner, id, |entry, _| Ok(entry.now.paused.as_ref().map(Paused::questions)))
-    }
-
-    /// Goes on with decisions.
-    pub(super) fn answer(
-        self: &Arc<Self>,
-        owner: &str,
-        id: &str,
-        answers: Vec<(String, Decision)>,
-    ) -> Result<(), ToolError> {
-        self.with(owner, id, |entry, _| {
-            let Some(paused) = &entry.now.paused else { return Ok(()) };
-            let run = paused.answer(answers)?;
-            for text in std::mem::take(&mut entry.undelivered) {
-                run.steer(text.as_str());
-            }
-            entry.works(self.attend(&entry.id, run));
-            Ok(())
-        })
-    }
-
-    /// Says more to a task: to one that runs at its next model call, to one that has ended as the next thing to do.
-    pub(super) fn update(
-        self: &Arc<Self>,
-        id: &str,
-        text: String,
-        cx: &ToolContext,
-    ) -> Result<&'static str, ToolError> {
-        self.with(&owner(cx), id, |entry, may_run| {
-            let agent = entry.built()?;
-            if entry.now.status == TaskStatus::Running {
-                // Its work reads the inbox once more before it ends, under the same lock.
-                let _ = entry.work.inbox.send(text);
-                return Ok("It hears this at its next model call.");
-            }
-            may_run?;
-            if let Some(paused) = &entry.now.paused {
-                let Ok(run) = dismiss(paused, &[text]) else {
-                    return Err(ToolError::model(
-                        "Error: it waits for what only a person can decide; check it, or cancel it.",
-                    ));
-                };
-                entry.works(self.attend(&entry.id, run));
-                return Ok("What it waited for was refused; it goes on with this.");
-            }
-            let Some(left) = entry.now.left.clone() else {
-                return Err(ToolError::model(
-                    "Error: there is nothing to go on with yet; try again, or start another.",
-                ));
-            };
-            let base = entry.base.clone().with_extensions_of(cx).charge_to(cx);
-            let run = entry.continued(&agent, left, base, vec![text])?;
-            entry.base = run.base();
-            entry.works(self.attend(&entry.id, run));
-            Ok("It goes on with this.")
-        })
-    }
-
-    /// Cancels a task and gives what its status was.
-    pub(super) fn cancel(&self, owner: &str, id: &str) -> Result<TaskStatus, ToolError> {
-        self.with(owner, id, |entry, _| {
-            let was = entry.now.status;
-            if !was.is_ended() {
-                entry.work.cancel.cancel();
-                entry.now.paused = None;
-                (entry.now.status, entry.told) = (TaskStatus::Cancelled, true);
-            }
-            Ok(was)
-        })
-    }
-
-    /// A line for each task.
-    pub(super) fn lines(&self, owner: &str, only: Option<TaskStatus>) -> Vec<String> {
-        let list = self.list();
-        let of = list.iter().filter(|e| e.owner == owner && only.is_none_or(|status| status == e.now.status));
-        of.map(|e| format!("- {}", e.heading())).collect()
-    }
-
-    /// What was not told yet of tasks that ended or wait; it counts as told now.
-    pub(super) fn news(&self, owner: &str) -> Vec<News> {
-        let mut list = self.list();
-        let fresh = list.iter_mut().filter(|entry| entry.owner == owner && entry.is_news());
-        fresh
-            .map(|entry| {
-                let (what, rest) = match entry.now.status {
-                    TaskStatus::Interrupted => (
-                        "waits for a person's decision.",
-                        "Check it with `check_async_task` to have the person asked; or cancel it.".to_owned(),
-                    ),
-                    _ => ("has ended.", entry.cut()),
-                };
-                let text = format!(
-                    "This is a message of the system, not of the user: a background task {what}\n{}\n\n{rest}",
-                    entry.heading()
-                );
-                let (child_state, update) = entry.tell();
-                News { text, child_state, update }
-            })
-            .collect()
-    }
-
-    pub(super) fn has_news(&self, owner: &str) -> bool {
-        self.list().iter().any(|entry| entry.owner == owner && entry.is_news())
-    }
-
-    /// A part of a task has ended; gives what is to be done next, if anything was said meanwhile.
-    pub(super) fn ended(
-        &self,
-        id: &str,
-        mut ended: TaskState,
-        mut texts: Vec<String>,
-        inbox: &mut mpsc::UnboundedReceiver<String>,
-    ) -> Option<BackgroundRun> {
-        let mut list = self.list();
-        let entry = list.iter_mut().find(|entry| entry.id == id)?;
-        while let Ok(text) = inbox.try_recv() {
-            texts.push(text);
-        }
-        let cancelled = entry.now.status != TaskStatus::Running;
-        if !cancelled && !texts.is_empty() {
-            let next = match (&ended.paused, &ended.left, entry.built()) {
-                (Some(paused), ..) => dismiss(paused, &texts).ok(),
-                (None, Some(left), Ok(agent)) => {
-                    entry.continued(&agent, left.clone(), entry.base.clone(), texts.clone()).ok()
+            for thread in others.into_iter().filter(|thread| !thread.starts_with(&own)) {
+                if old.is_none() && home.has_ended(&thread).await? {
+                    old = Some(thread);
                 }
-                _ => None,
-            };
-            if next.is_some() {
-                return next;
             }
-            entry.undelivered = texts;
+            let Some(old) = old else { break };
+            self.forget(home, &old).await?;
         }
-        // What it has come to is gone on from if more is said to it, unless it waits.
-        ended.left = ended.left.filter(|_| ended.paused.is_none());
-        if cancelled {
-            (entry.now.left, entry.now.said) = (ended.left, ended.said);
-        } else {
-            (entry.now, entry.told) = (ended, false);
-        }
-        None
-    }
-}
-
-impl Drop for Tasks {
-    fn drop(&mut self) {
-        self.list().iter().for_each(|entry| entry.work.cancel.cancel());
-    }
-}
-
-impl Entry {
-    /// The agent, where it is one that can go on.
-    fn built(&self) -> Result<Agent, ToolError> {
-        let built = self.agent.as_built().map(|built| built.agent().clone());
-        built.ok_or_else(|| {
-            let name = self.agent.name();
-            ToolError::model(format!("Error: {name} cannot be told anything more; start another task."))
-        })
+        Ok(forgotten)
     }
 
-    /// It works again.
-    fn works(&mut self, work: WorkHandle) {
-        (self.work, self.told) = (work, false);
-        self.now = TaskState::new(TaskStatus::Running, String::new());
+    async fn forget(&self, home: &BackgroundTasks, thread: &str) -> Result<(), ToolError> {
+        self.closures.forget(thread);
+        self.started().retain(|(known, _)| known != thread);
+        Ok(home.delete(thread).await?)
     }
 
-    /// Another run that goes on from a state.
-    fn continued(
-        &mut self,
-        agent: &Agent,
-        left: State,
-        base: RunInput,
-        texts: Vec<String>,
-    ) -> Result<BackgroundRun, ToolError> {
-        let label = format!("{}.{}", self.id, self.parts);
-        self.parts += 1;
-        let input = texts.into_iter().fold(base, |input, text| input.message(text.as_str()));
-        Ok(agent.spawn_background(label, left, input)?)
-    }
-
-    fn is_news(&self) -> bool {
-        !self.told && self.now.status != TaskStatus::Running
-    }
-
-    /// How it stands counts as told; gives what it changed since the last time.
-    fn tell(&mut self) -> (Option<ChildState>, Update) {
-        if !self.is_news() {
-            return (None, Update::none());
-        }
-        self.told = true;
-        if let (Some(left), Some(given)) = (self.now.left.clone(), self.given.clone()) {
-            self.given = Some(left.clone());
-            return (Some(ChildState { given, left }), Update::none());
-        }
-        std::mem::replace(&mut self.now.changes, (None, Update::none()))
-    }
-
-    fn cut(&self) -> String {
-        match self.now.said.char_indices().nth(TOLD) {
-            Some((at, _)) => format!("{}\n[cut off here]", self.now.said.get(..at).unwrap_or_default()),
-            None => self.now.said.clone(),
-        }
-    }
-
-    fn heading(&self) -> String {
-        format!("task_id: {}  agent: {}  status: {}", self.id, self.agent.name(), self.now.status.as_str())
-    }
-
-    fn json(&self) -> String {
-        let (id, agent, status) = (&self.id, self.agent.name(), self.now.status);
-        let out = match status {
-            TaskStatus::Running => json!({"task_id": id, "agent": agent, "status": status}),
-            TaskStatus::Interrupted => {
-                let asked = self.now.paused.iter().flat_map(Paused::questions);
-                let asked = asked.map(|q| json!({"tool": q.tool, "args": q.args, "description": q.text}));
-                let note = "It waits for a person, and this run has no thread to ask one in; cancel it, or tell it to do \
-                            something else with `update_async_task`.";
-                let asked: Vec<_> = asked.collect();
-                json!({"task_id": id, "agent": agent, "status": status, "interrupts": asked, "note": note})
-            }
-            TaskStatus::Error => json!({"task_id": id, "agent": agent, "status": status, "error": self.cut()}),
-            _ => json!({"task_id": id, "agent": agent, "status": status, "result": self.cut()}),
+    /// Makes a task work that does not: with more to do, or resumed.
+    pub(super) async fn go_on(
+        &self,
+        home: &BackgroundTasks,
+        task: &TaskState,
+        input: RunInput,
+        cx: &ToolContext,
+    ) -> Result<RunHandle, ToolError> {
+        let agent = self.built(cx.state(), &task.known.agent)?;
+        let tasks = self.survey(home, cx.state()).await?;
+        let limit = match task.status {
+            // It has its place already.
+            TaskStatus::Interrupted => usize::MAX,
+            _ => self.room_to_run(home, &tasks)?,
         };
-        out.to_string()
+        self.note_told(&home.thread(&task.known.id), false);
+        let input = input.with(Depth(self.depth));
+        let run = home.run(&task.known.id, &agent, input, limit).map_err(|error| self.refused(&error))?;
+        begun(&run).await?;
+        Ok(run)
     }
+}
+
+/// Waits until what a run begins with is written down.
+async fn begun(run: &RunHandle) -> Result<(), ToolError> {
+    let _ = run.snapshot().await;
+    if !run.is_finished() {
+        return Ok(());
+    }
+    match run.outcome().await {
+        Err(failure) if matches!(failure.kind(), "answer" | "input" | "journal") => {
+            Err(ToolError::model(format!("Error: {failure}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The id of the task that a call starts: the same if the call is made again, and another for every other call, also of
+/// a copy of the thread that has gone another way.
+fn task_id(cx: &ToolContext) -> String {
+    let messages = cx.messages();
+    let answer = messages.last_assistant().and_then(|at| messages.get(at)).map(|message| message.id().to_owned());
+    let text = format!("{}:{}", answer.unwrap_or_default(), cx.call_id());
+    let digest = Sha256::digest(text.as_bytes());
+    digest.iter().take(5).fold("task_".to_owned(), |id, byte| format!("{id}{byte:02x}"))
 }

@@ -2,13 +2,18 @@
 
 use std::sync::Arc;
 
-use deepagents_core::tool::{DynTool, tool_fn};
+use deepagents_core::agent::{BackgroundError, BackgroundTasks};
+use deepagents_core::interrupt::{Decision, DecisionKind};
+use deepagents_core::run::RunInput;
+use deepagents_core::state::Update;
+use deepagents_core::tool::{DynTool, Tool, ToolContext, ToolError, ToolOutput, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::START;
-use super::task::TaskStatus;
-use super::tasks::{Tasks, owner};
+use super::channel::KnownTasks;
+use super::task::{TaskState, TaskStatus};
+use super::tasks::Tasks;
 use crate::subagents::ListingTool;
 
 #[derive(Deserialize, JsonSchema)]
@@ -69,12 +74,160 @@ impl Filter {
     }
 }
 
+/// Starts a task; made again after a crash, the call finds the one that it has started.
+struct StartTask {
+    tasks: Arc<Tasks>,
+    description: String,
+}
+
+impl Tool for StartTask {
+    type Args = Start;
+
+    fn name(&self) -> &str {
+        START
+    }
+
+    fn description(&self) -> &str {
+        &self.description
+    }
+
+    fn idempotent(&self, args: &Start) -> bool {
+        self.tasks.registry.is_idempotent(&args.subagent_type)
+    }
+
+    async fn call(&self, args: Start, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        self.tasks.start(&args.subagent_type, args.description, &cx).await
+    }
+}
+
+impl Tasks {
+    /// How a task stands, with what its log says.
+    async fn find(&self, home: &BackgroundTasks, cx: &ToolContext, id: &str) -> Result<TaskState, ToolError> {
+        let tasks = self.survey(home, cx.state()).await?;
+        let Some(mut task) = tasks.into_iter().find(|task| task.known.id == id.trim()) else {
+            let id = id.trim();
+            return Err(ToolError::model(format!(
+                "Error: there is no task {id}; `list_async_tasks` names those there are."
+            )));
+        };
+        if task.status != TaskStatus::Running {
+            self.read(cx.state(), &mut task).await?;
+        }
+        Ok(task)
+    }
+
+    /// How a task stands; one that waits has the person asked.
+    async fn check(&self, id: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let home = cx.background();
+        let mut task = self.find(&home, cx, id).await?;
+        let open = task.report.as_ref().map(|report| report.questions.clone()).unwrap_or_default();
+        // Where nothing is kept, nobody can be asked.
+        if let (TaskStatus::Interrupted, true, Some(thread)) =
+            (task.status, open.is_empty() || cx.thread().is_some(), task.task.clone())
+        {
+            let decisions = cx.interrupt_for(&open)?;
+            let resume = RunInput::resume(thread.thread);
+            let input =
+                open.into_iter().zip(decisions).fold(resume, |input, (q, decision)| input.answer(q.id, decision));
+            self.go_on(&home, &task, input, cx).await?;
+            task.status = TaskStatus::Running;
+        }
+        let (child_state, update, note) = match task.is_news() {
+            true => self.changes(cx.state(), &task).await?,
+            false => (None, Update::none(), ""),
+        };
+        let mut output = ToolOutput::text(format!("{}{note}", task.json())).with_update(update);
+        if task.is_news() {
+            let delivered = vec![task.delivered(child_state.is_some())];
+            output = output.with_update(Update::new::<KnownTasks>(delivered));
+            self.note_told(&home.thread(&task.known.id), task.status.is_ended());
+        }
+        Ok(match child_state {
+            Some(child_state) => output.with_child_state(child_state),
+            None => output,
+        })
+    }
+
+    /// Says more to a task: to one that runs at its next model call, to one that has ended as the next thing to do.
+    async fn say(&self, id: &str, text: String, cx: &ToolContext) -> Result<&'static str, ToolError> {
+        let home = cx.background();
+        let mut task = self.find(&home, cx, id).await?;
+        let Some(thread) = task.task.clone() else {
+            let name = &task.known.agent;
+            return Err(ToolError::model(format!("Error: {name} cannot be told anything more; start another task.")));
+        };
+        if task.status == TaskStatus::Running {
+            match thread.steer(text.as_str()) {
+                Ok(()) => return Ok("It hears this at its next model call."),
+                Err(error @ BackgroundError::Elsewhere { .. }) => {
+                    return Err(ToolError::model(format!("Error: {error}.")));
+                }
+                // It has ended meanwhile.
+                Err(_) => {}
+            }
+            let _ = thread.outcome().await;
+            task = self.find(&home, cx, id).await?;
+        }
+        if task.status == TaskStatus::Interrupted {
+            let open = task.report.as_ref().map(|report| report.questions.as_slice()).unwrap_or_default();
+            if open.iter().any(|question| !question.allowed.contains(&DecisionKind::Reject)) {
+                return Err(ToolError::model(
+                    "Error: it waits for what only a person can decide; check it, or cancel it.",
+                ));
+            }
+            let refused = || Decision::Reject { message: Some("something else is to be done".to_owned()) };
+            let resume = RunInput::resume(thread.thread);
+            let input = open.iter().fold(resume, |input, question| input.answer(&question.id, refused()));
+            self.go_on(&home, &task, input, cx).await?.steer(text.as_str());
+            return Ok("What it waited for was refused; it goes on with this.");
+        }
+        if task.status == TaskStatus::Running {
+            let resume = RunInput::resume(thread.thread);
+            self.go_on(&home, &task, resume, cx).await?.steer(text.as_str());
+        } else {
+            self.go_on(&home, &task, RunInput::new(text.as_str()), cx).await?;
+        }
+        Ok("It goes on with this.")
+    }
+
+    /// Cancels a task.
+    async fn cancel(&self, id: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let home = cx.background();
+        let mut task = self.find(&home, cx, id).await?;
+        if task.status.is_ended() {
+            let status = task.status.as_str();
+            return Ok(ToolOutput::text(format!("Nothing to cancel: it has ended with {status}.")));
+        }
+        let thread = home.thread(&task.known.id);
+        match &task.task {
+            Some(running) => {
+                running.cancel().await.map_err(|error| ToolError::model(format!("Error: {error}.")))?;
+                task.end = running.refresh().await.map_or(task.end, |now| now.end);
+            }
+            None => self.closures.cancel(&thread),
+        }
+        task.status = TaskStatus::Cancelled;
+        self.note_told(&thread, true);
+        Ok(ToolOutput::text("Cancelled.").with_update(Update::new::<KnownTasks>(vec![task.delivered(false)])))
+    }
+
+    /// A line for each task.
+    async fn lines(&self, cx: &ToolContext, only: Option<TaskStatus>) -> Result<Vec<String>, ToolError> {
+        let mut lines = Vec::new();
+        for mut task in self.survey(&cx.background(), cx.state()).await? {
+            if task.is_news() {
+                self.read(cx.state(), &mut task).await?;
+            }
+            if only.is_none_or(|status| status == task.status) {
+                lines.push(format!("- {}", task.heading()));
+            }
+        }
+        Ok(lines)
+    }
+}
+
 pub(super) fn all(tasks: &Arc<Tasks>, listing: &ListingTool) -> Vec<Arc<dyn DynTool>> {
-    let t = tasks.clone();
-    let start = tool_fn(START, listing.description(), move |args: Start, cx| {
-        let id = t.start(&args.subagent_type, args.description, &cx);
-        async move { id.map(|id| format!("Started. task_id: {id}")) }
-    });
+    let start = StartTask { tasks: tasks.clone(), description: listing.description().to_owned() };
     let t = tasks.clone();
     let check = tool_fn(
         "check_async_task",
@@ -82,15 +235,7 @@ pub(super) fn all(tasks: &Arc<Tasks>, listing: &ListingTool) -> Vec<Arc<dyn DynT
          person is asked.",
         move |args: One, cx| {
             let t = t.clone();
-            async move {
-                let (owner, id) = (owner(&cx), args.task_id);
-                // Where nothing is kept, nobody can be asked.
-                if let Some(open) = t.waits_for(&owner, &id)?.filter(|open| open.is_empty() || cx.thread().is_some()) {
-                    let decisions = cx.interrupt_for(&open)?;
-                    t.answer(&owner, &id, open.into_iter().map(|q| q.id).zip(decisions).collect())?;
-                }
-                t.check(&owner, &id)
-            }
+            async move { t.check(&args.task_id, &cx).await }
         },
     );
     let t = tasks.clone();
@@ -98,24 +243,22 @@ pub(super) fn all(tasks: &Arc<Tasks>, listing: &ListingTool) -> Vec<Arc<dyn DynT
         "update_async_task",
         "Says more to a background task; one that has ended goes on with it.",
         move |args: More, cx| {
-            let said = t.update(&args.task_id, args.message, &cx);
-            async move { said }
+            let t = t.clone();
+            async move { t.say(&args.task_id, args.message, &cx).await }
         },
     );
     let t = tasks.clone();
     let cancel = tool_fn("cancel_async_task", "Cancels a background task.", move |args: One, cx| {
-        let was = t.cancel(&owner(&cx), &args.task_id);
-        async move {
-            Ok(match was? {
-                TaskStatus::Running | TaskStatus::Interrupted => "Cancelled.".to_owned(),
-                ended => format!("Nothing to cancel: it has ended with {}.", ended.as_str()),
-            })
-        }
+        let t = t.clone();
+        async move { t.cancel(&args.task_id, &cx).await }
     });
     let t = tasks.clone();
     let list = tool_fn("list_async_tasks", "Lists the background tasks.", move |args: List, cx| {
-        let lines = t.lines(&owner(&cx), args.status_filter.and_then(Filter::status));
-        async move { Ok(if lines.is_empty() { "There are no such tasks.".to_owned() } else { lines.join("\n") }) }
+        let t = t.clone();
+        async move {
+            let lines = t.lines(&cx, args.status_filter.and_then(Filter::status)).await?;
+            Ok(if lines.is_empty() { "There are no such tasks.".to_owned() } else { lines.join("\n") })
+        }
     });
     vec![Arc::new(start), Arc::new(check), Arc::new(update), Arc::new(cancel), Arc::new(list)]
 }

@@ -1,0 +1,110 @@
+//! Work in the background that is no agent's: it has no log, and is lost with its process.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use deepagents_core::message::Block;
+use deepagents_core::state::Update;
+use deepagents_core::tool::{ChildState, ToolContext, ToolError, ToolOutput};
+use futures_util::FutureExt;
+use tokio_util::sync::CancellationToken;
+
+use super::TaskStatus;
+use crate::subagents::{DynSubAgent, SubAgentTask};
+
+/// Work under way and ended, by the threads that it would have.
+#[derive(Default)]
+pub(super) struct Closures(Arc<Mutex<HashMap<String, Work>>>);
+
+struct Work {
+    cancel: CancellationToken,
+    result: Option<ClosureResult>,
+}
+
+/// What came of it.
+#[derive(Clone)]
+pub(super) struct ClosureResult {
+    pub(super) status: TaskStatus,
+    pub(super) text: String,
+    pub(super) child_state: Option<ChildState>,
+    pub(super) update: Update,
+}
+
+impl Closures {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Work>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn start(&self, thread: String, agent: Arc<dyn DynSubAgent>, task: SubAgentTask, cx: &ToolContext) {
+        let cancel = CancellationToken::new();
+        let cx = cx.beside(cancel.clone());
+        self.lock().insert(thread.clone(), Work { cancel: cancel.clone(), result: None });
+        let all = Arc::downgrade(&self.0);
+        tokio::spawn(async move {
+            let work = AssertUnwindSafe(async { agent.run(task, cx).await.map(|result| result.output) }).catch_unwind();
+            let result = tokio::select! {
+                biased;
+                () = cancel.cancelled() => ClosureResult::new(TaskStatus::Cancelled, String::new()),
+                ended = work => match ended {
+                    Ok(ended) => ended.map_or_else(failed, done),
+                    Err(_) => ClosureResult::new(TaskStatus::Error, "It panicked.".to_owned()),
+                },
+            };
+            let Some(all) = all.upgrade() else { return };
+            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(work) = all.get_mut(&thread).filter(|work| work.result.is_none()) {
+                work.result = Some(result);
+            }
+        });
+    }
+
+    /// What came of it, or nothing as long as it is under way; an error where its process has ended.
+    pub(super) fn result(&self, thread: &str) -> Option<ClosureResult> {
+        let lost = || ClosureResult::new(TaskStatus::Error, "The process that worked on it has ended.".to_owned());
+        self.lock().get(thread).map_or_else(|| Some(lost()), |work| work.result.clone())
+    }
+
+    pub(super) fn cancel(&self, thread: &str) {
+        if let Some(work) = self.lock().get_mut(thread) {
+            work.cancel.cancel();
+            work.result.get_or_insert_with(|| ClosureResult::new(TaskStatus::Cancelled, String::new()));
+        }
+    }
+
+    pub(super) fn forget(&self, thread: &str) {
+        self.lock().remove(thread);
+    }
+}
+
+impl Drop for Closures {
+    fn drop(&mut self) {
+        self.lock().values().for_each(|work| work.cancel.cancel());
+    }
+}
+
+impl ClosureResult {
+    fn new(status: TaskStatus, text: String) -> Self {
+        Self { status, text, child_state: None, update: Update::none() }
+    }
+}
+
+fn done(output: ToolOutput) -> ClosureResult {
+    let text = output.content.iter().filter_map(Block::as_text).collect::<Vec<_>>().join("\n");
+    let status = if output.is_error { TaskStatus::Error } else { TaskStatus::Success };
+    ClosureResult { status, text, child_state: output.child_state, update: output.update }
+}
+
+fn failed(error: ToolError) -> ClosureResult {
+    let text = match error {
+        ToolError::Interrupted(_) => {
+            "It asked a person something, which a closure in the background cannot wait for: delegate it with \
+             `task` instead."
+                .to_owned()
+        }
+        ToolError::Model { text, .. } | ToolError::Denied(text) => text,
+        ToolError::Fatal(error) => error.to_string(),
+        _ => "It failed.".to_owned(),
+    };
+    ClosureResult::new(TaskStatus::Error, text)
+}
