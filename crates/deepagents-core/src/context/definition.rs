@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use crate::env::{Clock, Ids};
+use crate::env::{Clock, Ids, RandomIds, SystemClock};
 use crate::error::Result;
 use crate::journal::Journal;
 use crate::machine::Budget;
 use crate::middleware::DynMiddleware;
-use crate::model::{ChatModel, ModelSettings, SystemBlock, ToolSpec};
+use crate::model::{ChatModel, ModelSettings, NoModel, SystemBlock, ToolSpec};
 use crate::state::Schema;
 use crate::store::Store;
 use crate::structured::ResponseFormat;
 use crate::tool::ToolSet;
 
 /// What an agent is made of.
+#[derive(Clone)]
 pub struct AgentDefinition {
     pub(crate) name: String,
     pub(crate) model: Arc<dyn ChatModel>,
@@ -61,6 +62,26 @@ impl AgentDefinition {
     /// The channels of the state.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
+    }
+
+    /// Nothing but channels of the library, for contexts without a run.
+    pub(crate) fn empty() -> Self {
+        Self {
+            name: "agent".to_owned(),
+            model: Arc::new(NoModel),
+            stack: Arc::from([]),
+            tools: ToolSet::default(),
+            system: Vec::new(),
+            schema: Arc::default(),
+            settings: ModelSettings::default(),
+            format: None,
+            max_model_calls: u32::MAX,
+            budget: Budget::default(),
+            journal: None,
+            store: None,
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(RandomIds),
+        }
     }
 
     pub(crate) fn journal(&self) -> Result<&Arc<dyn Journal>> {

@@ -40,4 +40,5 @@ mod threads;
 mod tool_arguments;
 mod tool_results;
 mod watching;
+mod without_model;
 mod wraps;
