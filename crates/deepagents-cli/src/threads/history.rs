@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use anyhow::Result;
-use deepagents::DeepAgent;
+use deepagents::core::agent::ThreadAccess;
 use deepagents::core::journal::{Checkpoint, CheckpointSource, Journal, Record, RecordUpdate, ThreadInfo};
 use deepagents::core::message::{Author, Message, MessageOp};
 use deepagents::core::state::{Channel, MessagesChannel};
@@ -18,12 +18,12 @@ const WIDTH: usize = 90;
 
 /// The positions that the thread can go back to, newest first.
 pub(super) async fn history(
-    agent: &DeepAgent,
+    threads: &ThreadAccess,
     journal: &dyn Journal,
     info: &ThreadInfo,
     as_json: bool,
 ) -> Result<String> {
-    let checkpoints = agent.history(&info.id, None, usize::MAX).await?;
+    let checkpoints = threads.history(&info.id, None, usize::MAX).await?;
     let (mut list, mut lines) = (Vec::new(), Vec::new());
     for (at, checkpoint) in checkpoints.iter().enumerate() {
         let below = checkpoints.get(at + 1).map(|older| older.position);

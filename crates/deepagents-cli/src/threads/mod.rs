@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use deepagents::DeepAgent;
+use deepagents::core::agent::ThreadAccess;
 use deepagents::core::env::Timestamp;
 use deepagents::core::journal::{Journal, RetentionPolicy, ThreadQuery};
 use deepagents::fs::{StateBackend, UndoStore};
-use deepagents::models::scripted::ScriptedModel;
 use deepagents_persist::Sqlite;
 
 use crate::args::{ThreadsArgs, ThreadsCommand};
@@ -53,19 +53,19 @@ async fn run(database: Arc<Sqlite>, store: Option<&UndoStore>, command: &Threads
         ThreadsCommand::List { limit, json } => list::list(&*database, *limit, *json).await,
         ThreadsCommand::Show { thread, at, history, path, json } => {
             let info = find(thread).await?;
-            let agent = agent(database.clone())?;
+            let access = access(database.clone())?;
             if *history {
-                history::history(&agent, &*database, &info, *json).await
+                history::history(&access, &*database, &info, *json).await
             } else if let Some(path) = path {
-                show::sub_agent(&agent, &info, path, *json).await
+                show::sub_agent(&access, &info, path, *json).await
             } else {
-                show::show(&agent, &info, *at, *json).await
+                show::show(&access, &info, *at, *json).await
             }
         }
         ThreadsCommand::Fork { thread, at } => {
             let (info, to) = (find(thread).await?, fresh(&*database).await?);
             database.threads().copy(&info.id, &to, *at).await?;
-            undo::adopt(store, &agent(database)?, &to).await?;
+            undo::adopt(store, &access(database)?, &to).await?;
             Ok(to)
         }
         ThreadsCommand::Rewind { thread, position, files, conflicts } => {
@@ -102,7 +102,7 @@ async fn run(database: Arc<Sqlite>, store: Option<&UndoStore>, command: &Threads
         }
         ThreadsCommand::Export { thread } => {
             let info = find(thread).await?;
-            show::export(&agent(database.clone())?, &*database, &info).await
+            show::export(&access(database.clone())?, &*database, &info).await
         }
     }
 }
@@ -120,12 +120,12 @@ async fn prune(
             RetentionPolicy::Since(since.map_err(|_| anyhow!("nothing is as old as --older-than says"))?)
         }
     };
-    let agent = agent(database.clone())?;
+    let access = access(database.clone())?;
     let mut lines = Vec::new();
     for id in ids {
         let before = database.threads().get(id).await?.map_or(0, |info| info.bytes);
-        agent.prune(id, &history).await?;
-        undo::trim(store, &agent, id).await?;
+        access.prune(id, &history).await?;
+        undo::trim(store, &access, id).await?;
         let after = database.threads().get(id).await?.map_or(0, |info| info.bytes);
         lines.push(format!("{id}  {before} -> {after} bytes"));
     }
@@ -133,10 +133,9 @@ async fn prune(
     Ok(lines.join("\n"))
 }
 
-/// An agent that knows what threads hold. It is never run.
-fn agent(database: Arc<Sqlite>) -> Result<DeepAgent> {
-    let builder = DeepAgent::builder().model(ScriptedModel::new([])).journal(database);
+/// What an agent knows of threads.
+fn access(database: Arc<Sqlite>) -> Result<ThreadAccess> {
     // With files of any kind, so that all that threads know of theirs is understood.
-    let builder = builder.backend_per_run(|_| Arc::new(StateBackend::new()));
-    builder.build().map_err(|error| anyhow!("{error}"))
+    let builder = DeepAgent::builder().journal(database).backend_per_run(|_| Arc::new(StateBackend::new()));
+    builder.threads().map_err(|error| anyhow!("{error}"))
 }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow, bail};
 use deepagents::DeepAgent;
 use deepagents::core::journal::ThreadInfo;
+use deepagents::core::model::NoModel;
 use deepagents::fs::{
     ConflictReason, FileChange, FileVersion, OnConflict, RestoreError, RestorePlan, UndoStore, VPath,
 };
-use deepagents::models::scripted::ScriptedModel;
 use deepagents::rewind::{Done, Rewind, RewindError};
 use deepagents_persist::Sqlite;
 use serde_json::Value;
@@ -32,7 +32,7 @@ pub(super) async fn rewind(
     conflicts: Option<Conflicts>,
 ) -> Result<String> {
     let (Some(store), false) = (store, files == RewindFiles::No) else {
-        super::agent(database)?.rewind(&info.id, position).await?;
+        super::access(database)?.rewind(&info.id, position).await?;
         return Ok(format!("{} goes on from position {position}; files stay as they are", info.id));
     };
     let Some(root) = info.metadata.get("root").and_then(Value::as_str) else {
@@ -43,7 +43,7 @@ pub(super) async fn rewind(
     }
     let files_of = agent::open_recorded(Path::new(root), Some(store.clone()))
         .map_err(|error| anyhow!("{error}; with --files no the files of the thread stay as they are"))?;
-    let builder = DeepAgent::builder().model(ScriptedModel::new([])).journal(database);
+    let builder = DeepAgent::builder().model(NoModel).journal(database);
     let agent = builder.backend(files_of.clone()).build().map_err(|error| anyhow!("{error}"))?;
     let back = Rewind::new(&agent, &files_of, info.id.as_str(), position);
     let plan = back.plan().await.map_err(told)?;

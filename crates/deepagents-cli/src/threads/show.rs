@@ -1,9 +1,10 @@
 //! `deepagents threads show` and `export`.
 
 use anyhow::{Result, bail};
+use deepagents::core::agent::ThreadAccess;
 use deepagents::core::journal::{Journal, SubAgentInfo, ThreadInfo, encode};
 use deepagents::core::message::Author;
-use deepagents::{Block, DeepAgent, Message, State};
+use deepagents::{Block, Message, State};
 use serde_json::{Value, json};
 
 use super::list;
@@ -11,12 +12,12 @@ use crate::render::style::printable;
 use crate::render::{tool_error, tool_line};
 
 /// The conversation, as text or as JSON.
-pub(super) async fn show(agent: &DeepAgent, info: &ThreadInfo, at: Option<u64>, as_json: bool) -> Result<String> {
+pub(super) async fn show(threads: &ThreadAccess, info: &ThreadInfo, at: Option<u64>, as_json: bool) -> Result<String> {
     let state = match at {
-        Some(position) => agent.state_at(&info.id, position).await?,
-        None => agent.state(&info.id).await?,
+        Some(position) => threads.state_at(&info.id, position).await?,
+        None => threads.state(&info.id).await?,
     };
-    let sub_agents = agent.sub_agents(&info.id).await?;
+    let sub_agents = threads.sub_agents(&info.id).await?;
     if as_json {
         let sub_agents: Vec<Value> = sub_agents.iter().map(described).collect();
         let document = json!({"thread": list::info(info), "state": state.to_json(false)?, "sub_agents": sub_agents});
@@ -34,15 +35,15 @@ pub(super) async fn show(agent: &DeepAgent, info: &ThreadInfo, at: Option<u64>, 
 }
 
 /// The conversation of a sub-agent, as text or as JSON.
-pub(super) async fn sub_agent(agent: &DeepAgent, info: &ThreadInfo, path: &str, as_json: bool) -> Result<String> {
+pub(super) async fn sub_agent(threads: &ThreadAccess, info: &ThreadInfo, path: &str, as_json: bool) -> Result<String> {
     let path: Vec<String> = path.split('/').map(str::to_owned).collect();
-    let all = agent.sub_agents(&info.id).await?;
+    let all = threads.sub_agents(&info.id).await?;
     let Some(found) = all.iter().find(|known| known.path == path) else {
         let known: Vec<String> = all.iter().map(|known| known.path.join("/")).collect();
         let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
         bail!("thread {} has no sub-agent {}: {known}", info.id, path.join("/"));
     };
-    let state = agent.sub_agent_state(&info.id, &path).await?;
+    let state = threads.sub_agent_state(&info.id, &path).await?;
     if as_json {
         let document =
             json!({"thread": list::info(info), "sub_agent": described(found), "state": state.to_json(false)?});
@@ -92,8 +93,8 @@ fn said(message: &Message, state: &State) -> String {
 }
 
 /// The thread with its state and its log.
-pub(super) async fn export(agent: &DeepAgent, journal: &dyn Journal, info: &ThreadInfo) -> Result<String> {
-    let state = agent.state(&info.id).await?.to_json(true)?;
+pub(super) async fn export(threads: &ThreadAccess, journal: &dyn Journal, info: &ThreadInfo) -> Result<String> {
+    let state = threads.state(&info.id).await?.to_json(true)?;
     let mut records = Vec::new();
     for entry in journal.read(&info.id, 0..info.end).await? {
         let record: Value = serde_json::from_str(&encode(&entry.record)?)?;

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
+use deepagents::State;
+use deepagents::core::agent::ThreadAccess;
 use deepagents::core::journal::{CheckpointSource, Journal};
 use deepagents::fs::{UndoError, UndoStore};
-use deepagents::{DeepAgent, State};
 
 use super::database;
 use crate::args::Database;
@@ -40,9 +41,9 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Gives a copy of a thread its own log.
-pub(super) async fn adopt(store: Option<&UndoStore>, agent: &DeepAgent, thread: &str) -> Result<()> {
+pub(super) async fn adopt(store: Option<&UndoStore>, threads: &ThreadAccess, thread: &str) -> Result<()> {
     let Some(store) = store else { return Ok(()) };
-    let (state, thread) = (agent.state(thread).await?, thread.to_owned());
+    let (state, thread) = (threads.state(thread).await?, thread.to_owned());
     blocking(store, move |store| store.adopt(&thread, &state)).await
 }
 
@@ -66,15 +67,15 @@ pub(super) async fn gc(store: Option<&UndoStore>, journal: Arc<dyn Journal>) -> 
 }
 
 /// Forgets what is needed only to go back to positions that a thread does not have any more.
-pub(super) async fn trim(store: Option<&UndoStore>, agent: &DeepAgent, thread: &str) -> Result<()> {
+pub(super) async fn trim(store: Option<&UndoStore>, threads: &ThreadAccess, thread: &str) -> Result<()> {
     let Some(store) = store else { return Ok(()) };
-    let here = agent.state(thread).await?;
-    let checkpoints = agent.history(thread, None, usize::MAX).await?;
+    let here = threads.state(thread).await?;
+    let checkpoints = threads.history(thread, None, usize::MAX).await?;
     let mut others: Vec<State> = Vec::new();
     // Files are further on at each checkpoint than at the one before, but for where the thread went back.
     let back = checkpoints.iter().filter(|checkpoint| checkpoint.origin == CheckpointSource::Rewind);
     for checkpoint in back.chain(checkpoints.last()) {
-        others.push(agent.state_at(thread, checkpoint.position).await?);
+        others.push(threads.state_at(thread, checkpoint.position).await?);
     }
     blocking(store, move |store| store.trim(&here, &others)).await
 }

@@ -18,7 +18,7 @@ use crate::structured::ResponseFormat;
 use crate::tool::{DynTool, ToolSet, ToolSetError, check_spec};
 
 /// Model calls a run may make unless told otherwise.
-const MAX_MODEL_CALLS: u32 = 9_999;
+pub(super) const MAX_MODEL_CALLS: u32 = 9_999;
 
 /// What an agent has beside its model and what it is composed of; for builders that end in an [`AgentBuilder`].
 #[derive(Clone, Default)]

@@ -2,8 +2,10 @@
 
 mod background;
 mod builder;
+mod call_tool;
 mod child;
 mod child_scope;
+mod thread_access;
 mod threads;
 
 use std::sync::Arc;
@@ -17,7 +19,7 @@ pub use background::{BackgroundError, BackgroundReport, BackgroundTask, Backgrou
 pub use builder::{AgentBuilder, AgentOptions, BuildError};
 pub use child::ChildOutcome;
 pub use child_scope::{ChildEvent, ChildScope};
-pub use threads::{RewindPlan, RewindResult};
+pub use thread_access::{RewindPlan, RewindResult, ThreadAccess};
 
 pub use crate::context::AgentDefinition;
 

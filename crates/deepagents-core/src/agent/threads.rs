@@ -1,38 +1,11 @@
 //! What an agent does with threads beside running on them.
 
-use std::time::Duration;
-
-use super::Agent;
+use super::{Agent, RewindPlan, RewindResult, ThreadAccess};
 use crate::error::{Error, Result};
 use crate::ids::{LogPosition, ThreadId};
-use crate::journal::{self, Checkpoint, Claim, Lease, Record, RecordUpdate, RetentionPolicy, SubAgentInfo};
-use crate::machine::{Machine, Node};
-use crate::message::{MessageOp, check_last_results, pending};
-use crate::run::{Run, RunInput};
-use crate::state::{MessagesChannel, State, Update};
-use crate::status::FinishReason;
-
-/// How long a change may own a thread.
-const LEASE: Duration = Duration::from_secs(60);
-
-/// What a thread is to remember of going back; see [`Agent::rewind_with`].
-#[derive(Clone, Debug, Default)]
-pub struct RewindPlan {
-    /// A change of the state that is left, for those who go back to it.
-    pub left: Update,
-    /// A change of the state that the thread goes on from.
-    pub goes_on: Update,
-}
-
-/// A thread went back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RewindResult {
-    /// The position that was left: rewinding to it undoes the rewind.
-    pub left: LogPosition,
-    /// The position the thread goes on from.
-    pub end: LogPosition,
-}
+use crate::journal::{Checkpoint, RetentionPolicy, SubAgentInfo};
+use crate::run::{Node, Run, RunInput};
+use crate::state::{State, Update};
 
 impl Agent {
     /// Goes on with the run of a thread that was killed or failed; see [`RunInput::resume`].
@@ -40,216 +13,103 @@ impl Agent {
         self.run(RunInput::resume(thread))
     }
 
-    /// The state of a thread; empty for an unknown one.
+    /// The threads of the agent's journal.
     ///
     /// # Errors
-    /// When the agent has no journal or the log cannot be read.
+    /// When the agent has no journal.
+    pub fn threads(&self) -> Result<ThreadAccess> {
+        let definition = &self.definition;
+        Ok(ThreadAccess {
+            journal: definition.journal()?.clone(),
+            schema: definition.schema.clone(),
+            ids: definition.ids.clone(),
+            clock: definition.clock.clone(),
+            max_model_calls: definition.max_model_calls,
+        })
+    }
+
+    /// See [`ThreadAccess::state`].
+    ///
+    /// # Errors
+    /// As there, and when the agent has no journal.
     pub async fn state(&self, thread: &str) -> Result<State> {
-        let journal = self.definition.journal()?;
-        Ok(journal::load(&**journal, thread, self.definition.schema.clone(), None).await?.state)
+        self.threads()?.state(thread).await
     }
 
-    /// The state of a thread at a position of its log, such as that of a checkpoint.
+    /// See [`ThreadAccess::state_at`].
     ///
     /// # Errors
-    /// When the log has no state there, because it ends before or was pruned.
+    /// As there, and when the agent has no journal.
     pub async fn state_at(&self, thread: &str, position: LogPosition) -> Result<State> {
-        let journal = self.definition.journal()?;
-        Ok(journal::load(&**journal, thread, self.definition.schema.clone(), Some(position)).await?.state)
+        self.threads()?.state_at(thread, position).await
     }
 
-    /// The sub-agents that ran as part of a thread, in order of their beginning.
+    /// See [`ThreadAccess::sub_agents`].
     ///
     /// # Errors
-    /// When the agent has no journal or the log cannot be read.
+    /// As there, and when the agent has no journal.
     pub async fn sub_agents(&self, thread: &str) -> Result<Vec<SubAgentInfo>> {
-        Ok(journal::sub_agents(&**self.definition.journal()?, thread).await?)
+        self.threads()?.sub_agents(thread).await
     }
 
-    /// What a sub-agent of a thread has come to, seen with the channels of this agent.
+    /// See [`ThreadAccess::sub_agent_state`].
     ///
     /// # Errors
-    /// When there is none at that path, or the log cannot be read.
+    /// As there, and when the agent has no journal.
     pub async fn sub_agent_state(&self, thread: &str, path: &[String]) -> Result<State> {
-        let (journal, schema) = (self.definition.journal()?, self.definition.schema.clone());
-        Ok(journal::load_sub_agent(&**journal, thread, schema, path, None).await?.state)
+        self.threads()?.sub_agent_state(thread, path).await
     }
 
-    /// The checkpoints of a thread, newest first: those before a position, at most so many.
+    /// See [`ThreadAccess::history`].
     ///
     /// # Errors
-    /// When the agent has no journal or the log cannot be read.
+    /// As there, and when the agent has no journal.
     pub async fn history(&self, thread: &str, before: Option<LogPosition>, limit: usize) -> Result<Vec<Checkpoint>> {
-        Ok(journal::checkpoints(&**self.definition.journal()?, thread, before, limit).await?)
+        self.threads()?.history(thread, before, limit).await
     }
 
-    /// Changes the state of a thread, and returns the position after the change. A thread that does not exist begins to.
+    /// See [`ThreadAccess::update_state`].
     ///
     /// # Errors
-    /// When somebody works on the thread, a channel refuses the change, or it puts a message between calls and their
-    /// results.
+    /// As there, and when the agent has no journal.
     pub async fn update_state(&self, thread: &str, update: Update) -> Result<LogPosition> {
-        let lease = self.own(thread, "update_state").await?;
-        let done = self.append_update(&lease, update).await;
-        give_up(lease).await;
-        done
+        self.threads()?.update_state(thread, update).await
     }
 
-    async fn own(&self, thread: &str, owner: &str) -> Result<Lease> {
-        let (journal, claim) = (self.definition.journal()?.clone(), Claim::new(owner, LEASE));
-        Ok(Lease::claim(journal, thread, claim).await?)
-    }
-
-    /// Changes the state of a thread as if a part of a run had left it so, and returns the position after the change:
-    /// [`resume`](Self::resume) goes on with what follows that part. Whatever the last run had under way is over.
-    ///
-    /// ```
-    /// use deepagents_core::agent::Agent;
-    /// use deepagents_core::message::{AssistantMessage, Block, Message};
-    /// use deepagents_core::run::Node;
-    /// use deepagents_core::state::Update;
-    /// use serde_json::json;
-    /// # async fn example(agent: Agent) -> deepagents_core::error::Result<()> {
-    /// let call = Block::call("c1", "get_weather", json!({"city": "Turin"}));
-    /// let answer = Update::message(Message::Assistant(AssistantMessage::new(vec![call])));
-    /// agent.update_state_as("t1", Node::Model, answer).await?;
-    /// // Makes the call and asks the model.
-    /// let outcome = agent.resume("t1").outcome().await;
-    /// # Ok(()) }
-    /// ```
+    /// See [`ThreadAccess::update_state_as`].
     ///
     /// # Errors
-    /// As [`update_state`](Self::update_state), and when a change as [`Node::Model`] does not end with an answer, or
-    /// calls of the last one still wait for results.
+    /// As there, and when the agent has no journal.
     pub async fn update_state_as(&self, thread: &str, node: Node, update: Update) -> Result<LogPosition> {
-        let lease = self.own(thread, "update_state").await?;
-        let done = self.append_update_as(&lease, node, update).await;
-        give_up(lease).await;
-        done
+        self.threads()?.update_state_as(thread, node, update).await
     }
 
-    async fn append_update_as(&self, lease: &Lease, node: Node, update: Update) -> Result<LogPosition> {
-        let (journal, thread) = (&**lease.journal(), lease.thread());
-        let journal::LoadedReplay { mut fold, head, .. } =
-            journal::load_replay(journal, thread, self.definition.schema.clone(), None).await?;
-        // What the calls of an open turn said beside their results comes after the results that this change may give.
-        let late = fold.settle().map_err(Error::from)?;
-        if node == Node::Model && !pending(fold.state.messages()).is_empty() {
-            let what = "calls of the last answer wait for results; give those first, as the tools";
-            return Err(Error::Input(format!("thread `{thread}` cannot be changed as the model: {what}")));
-        }
-        let late = if late.is_empty() { Update::none() } else { Update::new::<MessagesChannel>(late) };
-        let update = update.and(late).with_ids(&*self.definition.ids);
-        fold.state.apply(&update)?;
-        check_last_results(fold.state.messages())?;
-        if node == Node::Model && fold.state.messages().iter().last().is_none_or(|m| m.as_assistant().is_none()) {
-            let what = "the last message is to be its answer";
-            return Err(Error::Input(format!("thread `{thread}` cannot be changed as the model: {what}")));
-        }
-        let put = |op: &&MessageOp| matches!(op, MessageOp::Put(message) if message.as_assistant().is_some());
-        let answers = update.get::<MessagesChannel>().flatten().filter(put).count();
-        let turn = fold.turns.saturating_add(u32::try_from(answers).unwrap_or(u32::MAX));
-        let (run, at) = (self.definition.ids.next("run"), self.definition.clock.now().to_string());
-        let mut records = vec![
-            Record::RunStarted { run: run.clone(), at },
-            Record::StateUpdated { update: RecordUpdate::Live(update) },
-            Record::Step {
-                machine: Machine::after(node, turn, self.definition.max_model_calls),
-                run: Some(run.clone()),
-            },
-        ];
-        if node == Node::End {
-            records.push(Record::RunFinished { run, stop: Some(FinishReason::Ended) });
-        }
-        Ok(journal.append(thread, lease.fence(), head, records).await?.end)
-    }
-
-    async fn append_update(&self, lease: &Lease, update: Update) -> Result<LogPosition> {
-        let (journal, thread) = (&**lease.journal(), lease.thread());
-        let mut loaded = journal::load_replay(journal, thread, self.definition.schema.clone(), None).await?;
-        let update = update.with_ids(&*self.definition.ids);
-        loaded.fold.state.apply(&update)?;
-        check_last_results(loaded.fold.state.messages())?;
-        let record = Record::StateUpdated { update: RecordUpdate::Live(update) };
-        Ok(journal.append(thread, lease.fence(), loaded.head, vec![record]).await?.end)
-    }
-
-    /// Makes a thread go on from an earlier position, and returns the position after that. What came in between stays
-    /// in the log, on a branch of its own. Equal to beginning the next run with [`RunInput::at`].
+    /// See [`ThreadAccess::rewind`].
     ///
     /// # Errors
-    /// When somebody works on the thread, or the log has no state at the position.
+    /// As there, and when the agent has no journal.
     pub async fn rewind(&self, thread: &str, to: LogPosition) -> Result<LogPosition> {
-        let nothing = |_, _| async { Ok::<_, crate::error::Error>(RewindPlan::default()) };
-        Ok(self.rewind_with(thread, to, nothing).await?.end)
+        self.threads()?.rewind(thread, to).await
     }
 
-    /// Makes a thread go on from an earlier position together with what lies outside of its log, such as files on disk.
-    ///
-    /// `work` is given the present state and the state at the position, and is called while nobody else can work on
-    /// the thread; when it fails, the thread stays as it was.
-    ///
-    /// ```
-    /// use deepagents_core::agent::{Agent, RewindPlan};
-    /// # async fn example(agent: Agent) -> deepagents_core::error::Result<()> {
-    /// let rewound = agent.rewind_with("t1", 7, async |here, there| {
-    ///     println!("{} messages become {}", here.messages().len(), there.messages().len());
-    ///     Ok::<_, deepagents_core::error::Error>(RewindPlan::default())
-    /// });
-    /// println!("to undo it, rewind to {}", rewound.await?.left);
-    /// # Ok(()) }
-    /// ```
+    /// See [`ThreadAccess::rewind_with`].
     ///
     /// # Errors
-    /// When somebody works on the thread, the log has no state at the position, or `work` fails.
+    /// As there, and when the agent has no journal.
     pub async fn rewind_with<E: From<Error>>(
         &self,
         thread: &str,
         to: LogPosition,
         work: impl AsyncFnOnce(State, State) -> Result<RewindPlan, E>,
     ) -> Result<RewindResult, E> {
-        let lease = self.own(thread, "rewind").await?;
-        let done = self.append_rewind(&lease, to, work).await;
-        give_up(lease).await;
-        done
+        self.threads()?.rewind_with(thread, to, work).await
     }
 
-    async fn append_rewind<E: From<Error>>(
-        &self,
-        lease: &Lease,
-        to: LogPosition,
-        work: impl AsyncFnOnce(State, State) -> Result<RewindPlan, E>,
-    ) -> Result<RewindResult, E> {
-        let (journal, thread, schema) = (lease.journal(), lease.thread(), &self.definition.schema);
-        let here = journal::load_intact(&**journal, thread, schema.clone()).await.map_err(Error::from)?;
-        // What cannot be loaded cannot be gone back to.
-        let there = journal::load_replay(&**journal, thread, schema.clone(), Some(to)).await.map_err(Error::from)?;
-        let (head, turn) = (here.head, here.fold.turns.saturating_add(1));
-        let (mut left, mut goes_on) = (here.fold.state.clone(), there.fold.state.clone());
-        let work = work(here.fold.state, there.fold.state).await?;
-        let ids = &*self.definition.ids;
-        let work = RewindPlan { left: work.left.with_ids(ids), goes_on: work.goes_on.with_ids(ids) };
-        left.apply(&work.left).and_then(|()| goes_on.apply(&work.goes_on)).map_err(Error::from)?;
-        let logged =
-            |update: Update| (!update.is_empty()).then(|| Record::StateUpdated { update: RecordUpdate::Live(update) });
-        let before = logged(work.left);
-        let left = head + LogPosition::from(before.is_some());
-        let back = Record::Rewind { to, turn };
-        let records = before.into_iter().chain([back]).chain(logged(work.goes_on)).collect();
-        let end = journal.append(thread, lease.fence(), head, records).await.map_err(Error::from)?.end;
-        Ok(RewindResult { left, end })
-    }
-
-    /// Removes history from a thread; see [`prune`](journal::prune).
+    /// See [`ThreadAccess::prune`].
     ///
     /// # Errors
-    /// When somebody works on the thread, or there is none.
+    /// As there, and when the agent has no journal.
     pub async fn prune(&self, thread: &str, keep: &RetentionPolicy) -> Result<()> {
-        Ok(journal::prune(self.definition.journal()?, thread, self.definition.schema.clone(), keep).await?)
+        self.threads()?.prune(thread, keep).await
     }
-}
-
-/// What is done is done: a lease that cannot be given up runs out.
-async fn give_up(lease: Lease) {
-    let _ = lease.release().await;
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::LiveThreads;
-use crate::env::{Clock, Ids};
+use crate::env::{Clock, Ids, RandomIds, SystemClock};
 use crate::error::Result;
 use crate::journal::Journal;
 use crate::machine::Budget;
 use crate::middleware::DynMiddleware;
-use crate::model::{ChatModel, ModelSettings, SystemBlock, ToolSpec};
+use crate::model::{ChatModel, ModelSettings, NoModel, SystemBlock, ToolSpec};
 use crate::state::Schema;
 use crate::store::Store;
 use crate::structured::ResponseFormat;
@@ -70,6 +70,27 @@ impl AgentDefinition {
     /// The same with a journal.
     pub(crate) fn on_journal(self: &Arc<Self>, journal: &Arc<dyn Journal>) -> Arc<Self> {
         Arc::new(Self { journal: Some(journal.clone()), ..(**self).clone() })
+    }
+
+    /// Nothing but channels of the library, for contexts without a run.
+    pub(crate) fn empty() -> Self {
+        Self {
+            name: "agent".to_owned(),
+            model: Arc::new(NoModel),
+            stack: Arc::from([]),
+            tools: ToolSet::default(),
+            system: Vec::new(),
+            schema: Arc::default(),
+            settings: ModelSettings::default(),
+            format: None,
+            max_model_calls: u32::MAX,
+            budget: Budget::default(),
+            journal: None,
+            store: None,
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(RandomIds),
+            background: Arc::default(),
+        }
     }
 
     pub(crate) fn journal(&self) -> Result<&Arc<dyn Journal>> {

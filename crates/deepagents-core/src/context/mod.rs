@@ -1,6 +1,7 @@
 //! What hooks and tools know of the run.
 
 mod budget_tracker;
+mod builder;
 mod control;
 mod definition;
 mod emitter;
@@ -27,6 +28,7 @@ use crate::store::Store;
 use crate::tool::{DynTool, ToolSet, coerce_call};
 
 pub(crate) use budget_tracker::BudgetTracker;
+pub use builder::ContextBuilder;
 pub(crate) use control::RunControl;
 pub use definition::AgentDefinition;
 pub(crate) use emitter::Emitter;

@@ -67,7 +67,38 @@ pub struct ModelNext {
 }
 
 impl ModelNext {
-    pub(crate) fn new(stack: Stack, model: Arc<dyn ChatModel>, cx: Context) -> Self {
+    /// A call of the model alone, for tests of a wrap: nothing else stands around it.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use deepagents_core::error::Result;
+    /// use deepagents_core::middleware::{Middleware, ModelNext, ModelResponse};
+    /// use deepagents_core::model::{ModelRequest, NoModel};
+    /// use deepagents_core::run::ContextBuilder;
+    ///
+    /// /// Names the model in the error of a call that fails.
+    /// struct Named;
+    ///
+    /// impl Middleware for Named {
+    ///     fn name(&self) -> &str { "Named" }
+    ///     async fn wrap_model_call(&self, request: ModelRequest, next: ModelNext) -> Result<ModelResponse> {
+    ///         let named = |error| deepagents_core::error::Error::other(format!("{}: {error}", next.model().name()));
+    ///         next.run(request).await.map_err(named)
+    ///     }
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let next = ModelNext::new(Arc::new(NoModel), ContextBuilder::new().build());
+    /// let error = Named.wrap_model_call(ModelRequest::new("Hello"), next).await.unwrap_err();
+    /// assert!(error.to_string().starts_with("none: "));
+    /// # });
+    /// ```
+    pub fn new(model: Arc<dyn ChatModel>, cx: Context) -> Self {
+        Self::around(Arc::from([]), model, cx)
+    }
+
+    /// A call of the model with a stack around it.
+    pub(crate) fn around(stack: Stack, model: Arc<dyn ChatModel>, cx: Context) -> Self {
         Self { stack, at: 0, model, cx }
     }
 
@@ -131,7 +162,8 @@ pub struct ToolRequest {
 }
 
 impl ToolRequest {
-    pub(crate) fn new(call: ToolCall, tool: Option<Arc<dyn DynTool>>, cx: ToolContext) -> Self {
+    /// A call of a tool, or of none that is known.
+    pub fn new(call: ToolCall, tool: Option<Arc<dyn DynTool>>, cx: ToolContext) -> Self {
         Self { call, tool, cx }
     }
 
@@ -201,7 +233,7 @@ impl ToolResponse {
 ///     if first.is_error { next.run(request).await } else { Ok(first) }
 /// });
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct ToolNext {
     stack: Stack,
     at: usize,
@@ -210,8 +242,14 @@ pub struct ToolNext {
 }
 
 impl ToolNext {
-    pub(crate) fn new(stack: Stack) -> Self {
-        Self { stack, at: 0, observers: Vec::new() }
+    /// A call of the tool alone, for tests of a wrap: nothing else stands around it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A call of the tool with a stack around it.
+    pub(crate) fn around(stack: Stack) -> Self {
+        Self { stack, ..Self::default() }
     }
 
     /// The same, through an observer first.

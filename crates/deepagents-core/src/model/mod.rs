@@ -2,6 +2,7 @@
 
 mod error;
 mod event;
+mod none;
 mod profile;
 mod request;
 mod tool_spec;
@@ -14,6 +15,7 @@ use futures_util::StreamExt;
 
 pub use error::{ErrorInfo, ModelError};
 pub use event::{ModelEvent, ModelOutput, StopReason};
+pub use none::NoModel;
 pub use profile::{ModelProfile, Price};
 pub use request::{CacheMarks, CacheTtl, ModelRequest, ModelSettings, OutputSchema, SystemBlock, ToolChoice};
 pub use tool_spec::ToolSpec;

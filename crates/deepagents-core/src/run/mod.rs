@@ -40,6 +40,7 @@ pub(crate) use driver::{Below, Driver, NewThread, Place, Setting};
 use handle::Inner;
 
 pub(crate) use live_runs::LiveRuns;
+pub(crate) use offers::{join_offered, offered_tools};
 pub(crate) use start::AGENT;
 
 pub use handle::RunHandle;
@@ -47,7 +48,7 @@ pub use input::RunInput;
 pub use outcome::{Outcome, RunError};
 pub use record::{OUTCOME_VERSION, OutcomeRecord, RunErrorRecord};
 
-pub use crate::context::{Context, INPUT_VERSION, InputRecord, ModelCall, RunObserver, RunStart};
+pub use crate::context::{Context, ContextBuilder, INPUT_VERSION, InputRecord, ModelCall, RunObserver, RunStart};
 pub use crate::machine::{Budget, BudgetRemaining, BudgetUsage, Machine, NextStep, Node, StepInput};
 pub use crate::status::{BudgetKind, FinishReason};
 

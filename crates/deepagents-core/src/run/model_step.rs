@@ -41,7 +41,7 @@ impl Driver {
             request = self.guard_foreign(hook).await.map_err(Break::Halt)?.map_err(failed)?;
         }
         self.machine.model_asked();
-        let next = ModelNext::new(parts.stack.clone(), parts.model.clone(), cx);
+        let next = ModelNext::around(parts.stack.clone(), parts.model.clone(), cx);
         let response = self.guard_foreign(next.run(request)).await.map_err(Break::Halt)??;
         self.take_answer(turn, response.output, response.attempt)?;
         let update = self.fit_after_answer(response.update, JumpTo::Continue)?;

@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use super::abort::Break;
 use super::driver::Driver;
-use crate::context::Context;
+use crate::context::{AgentDefinition, Context};
 use crate::error::{Error, Result};
 use crate::tool::{ToolSet, ToolSetError};
 
@@ -22,33 +22,40 @@ impl Driver {
 
     /// Asks the middlewares for the tools of the next request.
     pub(super) async fn offer_tools(&mut self) -> Result<(), Break> {
-        let shared = self.shared.clone();
-        let cx = Context::at(&shared, &self.state, self.machine.turn());
-        let asked = async {
-            let mut offered: Vec<ToolSet> = Vec::new();
-            for middleware in shared.agent.stack.iter() {
-                let failed = |source| Error::Hook {
-                    middleware: middleware.name().to_owned(),
-                    hook: "offered_tools",
-                    source: Box::new(source),
-                };
-                offered.extend(middleware.offered_tools(&cx).await.map_err(failed)?);
-            }
-            Ok(offered)
-        };
-        let offered = self.guard_foreign(asked).await.map_err(Break::Halt)??;
+        let cx = Context::at(&self.shared, &self.state, self.machine.turn());
+        let offered = self.guard_foreign(offered_tools(&cx)).await.map_err(Break::Halt)??;
         let none = Vec::new();
         let last = self.offered.as_ref().unwrap_or(&none);
         let same = last.len() == offered.len() && last.iter().zip(&offered).all(|(a, b)| a.is_same(b));
         if !same {
-            let joined = shared.agent.tools.joined(&offered, &self.tools_on_offer()).map_err(|error| clash(&error))?;
-            if let Some(format) = shared.agent.format.as_ref().filter(|format| joined.get(format.name()).is_some()) {
-                return Err(clash(&ToolSetError::Twice(format.name().to_owned())).into());
-            }
-            *shared.tools.lock().unwrap_or_else(PoisonError::into_inner) = joined;
+            let joined = join_offered(&self.shared.agent, &offered, &cx.tools)?;
+            *self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner) = joined;
         }
         self.offered = Some(offered);
         Ok(())
+    }
+}
+
+/// Asks the middlewares of an agent for their tools.
+pub(crate) async fn offered_tools(cx: &Context) -> Result<Vec<ToolSet>> {
+    let mut offered = Vec::new();
+    for middleware in cx.shared.agent.stack.iter() {
+        let failed = |source| Error::Hook {
+            middleware: middleware.name().to_owned(),
+            hook: "offered_tools",
+            source: Box::new(source),
+        };
+        offered.extend(middleware.offered_tools(cx).await.map_err(failed)?);
+    }
+    Ok(offered)
+}
+
+/// The tools of an agent and those that are offered, in place of those that were `before`.
+pub(crate) fn join_offered(agent: &AgentDefinition, offered: &[ToolSet], before: &ToolSet) -> Result<ToolSet> {
+    let joined = agent.tools.joined(offered, before).map_err(|error| clash(&error))?;
+    match agent.format.as_ref().filter(|format| joined.get(format.name()).is_some()) {
+        Some(format) => Err(clash(&ToolSetError::Twice(format.name().to_owned()))),
+        None => Ok(joined),
     }
 }
 

@@ -225,8 +225,9 @@ impl Driver {
             };
             let info = Arc::new(info);
             let cx = Context::at(&self.shared, &self.state, planned.id.turn);
-            let request = ToolRequest::new(call.clone(), planned.tool.clone(), ToolContext::new(cx, info.clone()));
-            let next = ToolNext::new(self.shared.agent.stack.clone());
+            let request =
+                ToolRequest::new(call.clone(), planned.tool.clone(), ToolContext::with_call(cx, info.clone()));
+            let next = ToolNext::around(self.shared.agent.stack.clone());
             let task = turn.running.spawn(match &self.shared.observer {
                 Some(tap) => tap.0.clone().tool(request, next),
                 None => next.run(request),

@@ -55,7 +55,28 @@ impl CallInfo {
 }
 
 impl ToolContext {
-    pub(crate) fn new(context: Context, call: Arc<CallInfo>) -> Self {
+    /// The context of a call that no model has made, for tests of tools and wraps. See
+    /// [`ContextBuilder`](crate::run::ContextBuilder).
+    pub fn new(context: Context, tool: impl Into<String>, args: Value) -> Self {
+        let id = CallId { path: context.path().to_vec(), turn: context.turn, index: 0 };
+        Self::for_call(context, id, "call_0".to_owned(), tool.into(), args)
+    }
+
+    /// The context of a call under an id.
+    pub(crate) fn for_call(context: Context, id: CallId, provider_call_id: String, name: String, args: Value) -> Self {
+        let call = CallInfo {
+            id,
+            provider_call_id,
+            name,
+            args,
+            asked: AtomicU32::new(0),
+            children: AtomicU32::new(0),
+            left: Mutex::default(),
+        };
+        Self::with_call(context, Arc::new(call))
+    }
+
+    pub(crate) fn with_call(context: Context, call: Arc<CallInfo>) -> Self {
         Self { context, call }
     }
 

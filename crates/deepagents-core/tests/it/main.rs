@@ -41,4 +41,5 @@ mod threads;
 mod tool_arguments;
 mod tool_results;
 mod watching;
+mod without_model;
 mod wraps;

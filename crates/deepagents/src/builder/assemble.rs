@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use deepagents_core::agent::{Agent, BuildError};
+use deepagents_core::agent::{Agent, BuildError, ThreadAccess};
+use deepagents_core::model::NoModel;
 
 use super::stack::Stack;
 use super::{DeepAgent, DeepAgentBuilder, FILESYSTEM, HUMAN, Preset, STANDARD, TODOS, UNBOUND};
 use crate::approvals::InterruptPolicy;
+use crate::explain::Explanation;
 use crate::middleware::background::{BackgroundAgents, BackgroundLimits};
 use crate::middleware::{
     Filesystem, HumanInTheLoop, Memory, PatchToolCalls, Skills, Summarization, TodoList, UnsupportedContent,
@@ -97,6 +99,35 @@ impl DeepAgentBuilder {
         Ok(())
     }
 
+    /// Explains the agent that would be built; without a model where none is given.
+    ///
+    /// ```
+    /// use deepagents::DeepAgent;
+    /// let explanation = DeepAgent::builder().explain()?;
+    /// assert!(explanation.model == "none" && explanation.fixed_tokens > 0);
+    /// # Ok::<(), deepagents::BuildError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`build`](Self::build), but for the model.
+    pub fn explain(self) -> Result<Explanation, BuildError> {
+        Ok(self.without_model().build()?.explain())
+    }
+
+    /// The threads of the journal as the agent that would be built sees them; without a model where none is given.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build), but for the model; when there is no journal.
+    pub fn threads(self) -> Result<ThreadAccess, BuildError> {
+        self.without_model().build()?.threads().map_err(|error| refused(error.to_string()))
+    }
+
+    /// The same with a model that cannot be asked, where there is none.
+    fn without_model(mut self) -> Self {
+        self.model.get_or_insert_with(|| Arc::new(NoModel));
+        self
+    }
+
     /// Builds the agent.
     ///
     /// # Errors
@@ -105,7 +136,9 @@ impl DeepAgentBuilder {
     /// would not bind the file tools, names clash, or a name given to [`without`](Self::without) is none of the stack's.
     pub fn build(self) -> Result<DeepAgent, BuildError> {
         let Some(model) = self.model.clone() else {
-            return Err(refused("no model: give the builder one with `.model(...)`, for example from a `Registry`"));
+            return Err(refused(
+                "no model: give the builder one with `.model(...)`, for example from a `Registry`, or `NoModel` if it is never run",
+            ));
         };
         self.files.check()?;
         let workspace = self.guarded_workspace();

@@ -57,7 +57,8 @@ async fn the_records_as_text_come_to_the_same_states() {
         let agent = agents::reader(thread, journal);
         for (position, wanted) in expected.states(thread) {
             let state = agent.state_at(thread, position).await.unwrap();
-            assert_eq!(state_json(&state), wanted, "{thread} at {position}");
+            let found = expected::without_later_channels(&state_json(&state), &wanted);
+            assert_eq!(found, wanted, "{thread} at {position}");
         }
         read += 1;
     }

@@ -1,0 +1,296 @@
+//! Threads without running on them: reading, changing, rewinding and pruning.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::builder::MAX_MODEL_CALLS;
+use crate::env::{Clock, Ids, RandomIds, SystemClock};
+use crate::error::{Error, Result};
+use crate::ids::LogPosition;
+use crate::journal::{self, Checkpoint, Claim, Journal, Lease, Record, RecordUpdate, RetentionPolicy, SubAgentInfo};
+use crate::machine::{Machine, Node};
+use crate::message::{MessageOp, check_last_results, pending};
+use crate::state::{MessagesChannel, Schema, State, Update};
+use crate::status::FinishReason;
+
+/// How long a change may own a thread.
+const LEASE: Duration = Duration::from_secs(60);
+
+/// What a thread is to remember of going back; see [`ThreadAccess::rewind_with`].
+#[derive(Clone, Debug, Default)]
+pub struct RewindPlan {
+    /// A change of the state that is left, for those who go back to it.
+    pub left: Update,
+    /// A change of the state that the thread goes on from.
+    pub goes_on: Update,
+}
+
+/// A thread went back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RewindResult {
+    /// The position that was left: rewinding to it undoes the rewind.
+    pub left: LogPosition,
+    /// The position the thread goes on from.
+    pub end: LogPosition,
+}
+
+/// The threads of a journal, read and changed without running on them: no model, tool or middleware is needed.
+///
+/// ```
+/// use std::sync::Arc;
+/// use deepagents_core::agent::ThreadAccess;
+/// use deepagents_core::journal::MemoryJournal;
+/// use deepagents_core::message::Message;
+/// use deepagents_core::state::{Schema, Update};
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let threads = ThreadAccess::new(MemoryJournal::new(), Arc::new(Schema::default()));
+/// threads.update_state("t1", Update::message(Message::user("Hello"))).await?;
+/// assert_eq!(threads.state("t1").await?.messages().len(), 1);
+/// assert_eq!(threads.history("t1", None, 10).await?.len(), 1);
+/// # Ok::<(), deepagents_core::error::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct ThreadAccess {
+    pub(super) journal: Arc<dyn Journal>,
+    pub(super) schema: Arc<Schema>,
+    pub(super) ids: Arc<dyn Ids>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) max_model_calls: u32,
+}
+
+impl ThreadAccess {
+    /// The threads of a journal, for an agent with these channels: [`Agent::schema`](super::Agent) of one that is there. Ids and
+    /// times of changes are random ones and those of the machine.
+    pub fn new(journal: impl Journal, schema: Arc<Schema>) -> Self {
+        let (ids, clock) = (Arc::new(RandomIds), Arc::new(SystemClock));
+        Self { journal: Arc::new(journal), schema, ids, clock, max_model_calls: MAX_MODEL_CALLS }
+    }
+
+    /// The journal.
+    pub fn journal(&self) -> &Arc<dyn Journal> {
+        &self.journal
+    }
+
+    /// The channels that states have.
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// The state of a thread; empty for an unknown one.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub async fn state(&self, thread: &str) -> Result<State> {
+        let journal = &self.journal;
+        Ok(journal::load(&**journal, thread, self.schema.clone(), None).await?.state)
+    }
+
+    /// The state of a thread at a position of its log, such as that of a checkpoint.
+    ///
+    /// # Errors
+    /// When the log has no state there, because it ends before or was pruned.
+    pub async fn state_at(&self, thread: &str, position: LogPosition) -> Result<State> {
+        let journal = &self.journal;
+        Ok(journal::load(&**journal, thread, self.schema.clone(), Some(position)).await?.state)
+    }
+
+    /// The sub-agents that ran as part of a thread, in order of their beginning.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub async fn sub_agents(&self, thread: &str) -> Result<Vec<SubAgentInfo>> {
+        Ok(journal::sub_agents(&*self.journal, thread).await?)
+    }
+
+    /// What a sub-agent of a thread has come to, seen with the channels of the schema.
+    ///
+    /// # Errors
+    /// When there is none at that path, or the log cannot be read.
+    pub async fn sub_agent_state(&self, thread: &str, path: &[String]) -> Result<State> {
+        let (journal, schema) = (&self.journal, self.schema.clone());
+        Ok(journal::load_sub_agent(&**journal, thread, schema, path, None).await?.state)
+    }
+
+    /// The checkpoints of a thread, newest first: those before a position, at most so many.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub async fn history(&self, thread: &str, before: Option<LogPosition>, limit: usize) -> Result<Vec<Checkpoint>> {
+        Ok(journal::checkpoints(&*self.journal, thread, before, limit).await?)
+    }
+
+    /// Changes the state of a thread, and returns the position after the change. A thread that does not exist begins to.
+    ///
+    /// # Errors
+    /// When somebody works on the thread, a channel refuses the change, or it puts a message between calls and their
+    /// results.
+    pub async fn update_state(&self, thread: &str, update: Update) -> Result<LogPosition> {
+        let lease = self.own(thread, "update_state").await?;
+        let done = self.append_update(&lease, update).await;
+        give_up(lease).await;
+        done
+    }
+
+    async fn own(&self, thread: &str, owner: &str) -> Result<Lease> {
+        let (journal, claim) = (self.journal.clone(), Claim::new(owner, LEASE));
+        Ok(Lease::claim(journal, thread, claim).await?)
+    }
+
+    /// Changes the state of a thread as if a part of a run had left it so, and returns the position after the change:
+    /// [`Agent::resume`](super::Agent::resume) goes on with what follows that part. Whatever the last run had under way is over.
+    ///
+    /// ```
+    /// use deepagents_core::agent::Agent;
+    /// use deepagents_core::message::{AssistantMessage, Block, Message};
+    /// use deepagents_core::run::Node;
+    /// use deepagents_core::state::Update;
+    /// use serde_json::json;
+    /// # async fn example(agent: Agent) -> deepagents_core::error::Result<()> {
+    /// let call = Block::call("c1", "get_weather", json!({"city": "Turin"}));
+    /// let answer = Update::message(Message::Assistant(AssistantMessage::new(vec![call])));
+    /// agent.update_state_as("t1", Node::Model, answer).await?;
+    /// // Makes the call and asks the model.
+    /// let outcome = agent.resume("t1").outcome().await;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`update_state`](Self::update_state), and when a change as [`Node::Model`] does not end with an answer, or
+    /// calls of the last one still wait for results.
+    pub async fn update_state_as(&self, thread: &str, node: Node, update: Update) -> Result<LogPosition> {
+        let lease = self.own(thread, "update_state").await?;
+        let done = self.append_update_as(&lease, node, update).await;
+        give_up(lease).await;
+        done
+    }
+
+    async fn append_update_as(&self, lease: &Lease, node: Node, update: Update) -> Result<LogPosition> {
+        let (journal, thread) = (&**lease.journal(), lease.thread());
+        let journal::LoadedReplay { mut fold, head, .. } =
+            journal::load_replay(journal, thread, self.schema.clone(), None).await?;
+        // What the calls of an open turn said beside their results comes after the results that this change may give.
+        let late = fold.settle().map_err(Error::from)?;
+        if node == Node::Model && !pending(fold.state.messages()).is_empty() {
+            let what = "calls of the last answer wait for results; give those first, as the tools";
+            return Err(Error::Input(format!("thread `{thread}` cannot be changed as the model: {what}")));
+        }
+        let late = if late.is_empty() { Update::none() } else { Update::new::<MessagesChannel>(late) };
+        let update = update.and(late).with_ids(&*self.ids);
+        fold.state.apply(&update)?;
+        check_last_results(fold.state.messages())?;
+        if node == Node::Model && fold.state.messages().iter().last().is_none_or(|m| m.as_assistant().is_none()) {
+            let what = "the last message is to be its answer";
+            return Err(Error::Input(format!("thread `{thread}` cannot be changed as the model: {what}")));
+        }
+        let put = |op: &&MessageOp| matches!(op, MessageOp::Put(message) if message.as_assistant().is_some());
+        let answers = update.get::<MessagesChannel>().flatten().filter(put).count();
+        let turn = fold.turns.saturating_add(u32::try_from(answers).unwrap_or(u32::MAX));
+        let (run, at) = (self.ids.next("run"), self.clock.now().to_string());
+        let mut records = vec![
+            Record::RunStarted { run: run.clone(), at },
+            Record::StateUpdated { update: RecordUpdate::Live(update) },
+            Record::Step { machine: Machine::after(node, turn, self.max_model_calls), run: Some(run.clone()) },
+        ];
+        if node == Node::End {
+            records.push(Record::RunFinished { run, stop: Some(FinishReason::Ended) });
+        }
+        Ok(journal.append(thread, lease.fence(), head, records).await?.end)
+    }
+
+    async fn append_update(&self, lease: &Lease, update: Update) -> Result<LogPosition> {
+        let (journal, thread) = (&**lease.journal(), lease.thread());
+        let mut loaded = journal::load_replay(journal, thread, self.schema.clone(), None).await?;
+        let update = update.with_ids(&*self.ids);
+        loaded.fold.state.apply(&update)?;
+        check_last_results(loaded.fold.state.messages())?;
+        let record = Record::StateUpdated { update: RecordUpdate::Live(update) };
+        Ok(journal.append(thread, lease.fence(), loaded.head, vec![record]).await?.end)
+    }
+
+    /// Makes a thread go on from an earlier position, and returns the position after that. What came in between stays
+    /// in the log, on a branch of its own. Equal to beginning the next run with [`RunInput::at`].
+    ///
+    /// # Errors
+    /// When somebody works on the thread, or the log has no state at the position.
+    pub async fn rewind(&self, thread: &str, to: LogPosition) -> Result<LogPosition> {
+        let nothing = |_, _| async { Ok::<_, crate::error::Error>(RewindPlan::default()) };
+        Ok(self.rewind_with(thread, to, nothing).await?.end)
+    }
+
+    /// Makes a thread go on from an earlier position together with what lies outside of its log, such as files on disk.
+    ///
+    /// `work` is given the present state and the state at the position, and is called while nobody else can work on
+    /// the thread; when it fails, the thread stays as it was.
+    ///
+    /// ```
+    /// use deepagents_core::agent::{Agent, RewindPlan};
+    /// # async fn example(agent: Agent) -> deepagents_core::error::Result<()> {
+    /// let rewound = agent.rewind_with("t1", 7, async |here, there| {
+    ///     println!("{} messages become {}", here.messages().len(), there.messages().len());
+    ///     Ok::<_, deepagents_core::error::Error>(RewindPlan::default())
+    /// });
+    /// println!("to undo it, rewind to {}", rewound.await?.left);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// When somebody works on the thread, the log has no state at the position, or `work` fails.
+    pub async fn rewind_with<E: From<Error>>(
+        &self,
+        thread: &str,
+        to: LogPosition,
+        work: impl AsyncFnOnce(State, State) -> Result<RewindPlan, E>,
+    ) -> Result<RewindResult, E> {
+        let lease = self.own(thread, "rewind").await?;
+        let done = self.append_rewind(&lease, to, work).await;
+        give_up(lease).await;
+        done
+    }
+
+    async fn append_rewind<E: From<Error>>(
+        &self,
+        lease: &Lease,
+        to: LogPosition,
+        work: impl AsyncFnOnce(State, State) -> Result<RewindPlan, E>,
+    ) -> Result<RewindResult, E> {
+        let (journal, thread, schema) = (lease.journal(), lease.thread(), &self.schema);
+        let here = journal::load_intact(&**journal, thread, schema.clone()).await.map_err(Error::from)?;
+        // What cannot be loaded cannot be gone back to.
+        let there = journal::load_replay(&**journal, thread, schema.clone(), Some(to)).await.map_err(Error::from)?;
+        let (head, turn) = (here.head, here.fold.turns.saturating_add(1));
+        let (mut left, mut goes_on) = (here.fold.state.clone(), there.fold.state.clone());
+        let work = work(here.fold.state, there.fold.state).await?;
+        let ids = &*self.ids;
+        let work = RewindPlan { left: work.left.with_ids(ids), goes_on: work.goes_on.with_ids(ids) };
+        left.apply(&work.left).and_then(|()| goes_on.apply(&work.goes_on)).map_err(Error::from)?;
+        let logged =
+            |update: Update| (!update.is_empty()).then(|| Record::StateUpdated { update: RecordUpdate::Live(update) });
+        let before = logged(work.left);
+        let left = head + LogPosition::from(before.is_some());
+        let back = Record::Rewind { to, turn };
+        let records = before.into_iter().chain([back]).chain(logged(work.goes_on)).collect();
+        let end = journal.append(thread, lease.fence(), head, records).await.map_err(Error::from)?.end;
+        Ok(RewindResult { left, end })
+    }
+
+    /// Removes history from a thread; see [`prune`](journal::prune).
+    ///
+    /// # Errors
+    /// When somebody works on the thread, or there is none.
+    pub async fn prune(&self, thread: &str, keep: &RetentionPolicy) -> Result<()> {
+        Ok(journal::prune(&self.journal, thread, self.schema.clone(), keep).await?)
+    }
+}
+
+/// What is done is done: a lease that cannot be given up runs out.
+async fn give_up(lease: Lease) {
+    let _ = lease.release().await;
+}
+
+impl fmt::Debug for ThreadAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThreadAccess").field("channels", &self.schema.channels().len()).finish_non_exhaustive()
+    }
+}

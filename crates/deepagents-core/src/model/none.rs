@@ -1,0 +1,30 @@
+//! No model at all.
+
+use futures_core::stream::BoxStream;
+use futures_util::stream;
+
+use super::{ChatModel, ModelError, ModelEvent, ModelRequest};
+
+/// Stands where a model is wanted and none is asked: an agent with it reads threads, calls tools by hand and is
+/// explained. A run of it fails at its first request.
+///
+/// ```
+/// use deepagents_core::agent::Agent;
+/// use deepagents_core::model::NoModel;
+/// let agent = Agent::builder(NoModel).build()?;
+/// assert_eq!(agent.model().name(), "none");
+/// # Ok::<(), deepagents_core::agent::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoModel;
+
+impl ChatModel for NoModel {
+    fn name(&self) -> &str {
+        "none"
+    }
+
+    fn stream(&self, _request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let what = "the agent was built without a model; build it with one to run it";
+        Box::pin(stream::iter([Err(ModelError::invalid(what))]))
+    }
+}
