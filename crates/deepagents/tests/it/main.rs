@@ -13,6 +13,7 @@ mod approval;
 mod background;
 mod budget;
 mod builder;
+mod durable_background;
 mod files;
 mod logs;
 mod memory;

@@ -1,0 +1,466 @@
+//! Tasks in the background that outlive their process.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use deepagents::channels::Files;
+use deepagents::core::agent::BackgroundError;
+use deepagents::core::event::{EventKind, Subscribe};
+use deepagents::core::journal::{
+    Appended, Claim, Fence, Journal, JournalError, Loaded, LogEntry, LogPosition, Record, RetentionPolicy, RunStatus,
+    Snapshot, Threads,
+};
+use deepagents::core::message::Usage;
+use deepagents::core::run::Budget;
+use deepagents::fs::VPath;
+use deepagents::middleware::background::KnownTasks;
+use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
+use deepagents::{
+    Decision, DeepAgent, DeepAgentBuilder, FinishReason, InterruptOn, InterruptPolicy, MemoryJournal, Message,
+    ModelRequest, Outcome, RunInput, json_tool,
+};
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::results;
+
+/// What is left of a journal to a process that ends after so many appends. What leases it has run out then.
+struct Process {
+    inner: Arc<MemoryJournal>,
+    appends: AtomicUsize,
+}
+
+impl Process {
+    fn ending_after(inner: &Arc<MemoryJournal>, appends: usize) -> Arc<Self> {
+        Arc::new(Self { inner: inner.clone(), appends: AtomicUsize::new(appends) })
+    }
+
+    fn has_ended(&self) -> bool {
+        self.appends.load(Ordering::SeqCst) == 0
+    }
+}
+
+impl Journal for Process {
+    fn append<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        expected: LogPosition,
+        records: Vec<Record>,
+    ) -> BoxFuture<'a, Result<Appended, JournalError>> {
+        Box::pin(async move {
+            let one_less = |left: usize| left.checked_sub(1);
+            if self.appends.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_err() {
+                return Err(JournalError::Storage("the process has ended".into()));
+            }
+            self.inner.append(thread, fence, expected, records).await
+        })
+    }
+    fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> BoxFuture<'a, Result<Fence, JournalError>> {
+        self.inner.claim(thread, claim)
+    }
+    fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> BoxFuture<'a, Result<(), JournalError>> {
+        self.inner.renew(thread, fence, lease)
+    }
+    fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> BoxFuture<'a, Result<(), JournalError>> {
+        self.inner.release(thread, fence)
+    }
+    fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> BoxFuture<'a, Result<Loaded, JournalError>> {
+        self.inner.load(thread, at)
+    }
+    fn read<'a>(
+        &'a self,
+        thread: &'a str,
+        positions: Range<LogPosition>,
+    ) -> BoxFuture<'a, Result<Vec<LogEntry>, JournalError>> {
+        self.inner.read(thread, positions)
+    }
+    fn put_snapshot<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        snapshot: Snapshot,
+    ) -> BoxFuture<'a, Result<u64, JournalError>> {
+        self.inner.put_snapshot(thread, fence, snapshot)
+    }
+    fn threads(&self) -> &dyn Threads {
+        self.inner.threads()
+    }
+}
+
+/// What happened in all processes of a test.
+#[derive(Clone, Default)]
+struct World {
+    /// The calls of `work` that were made.
+    worked: Arc<Mutex<Vec<String>>>,
+    requests: Arc<AtomicUsize>,
+    /// Lets calls of `gate` end.
+    gate: Arc<Gate>,
+}
+
+struct Gate {
+    begun: Semaphore,
+    go: Semaphore,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self { begun: Semaphore::new(0), go: Semaphore::new(0) }
+    }
+}
+
+/// An agent that starts what it is told to as a task, and calls the tools that it is told to in JSON. A task does what
+/// its description lists in JSON, call by call.
+fn agent(world: &World, journal: impl Journal) -> DeepAgentBuilder {
+    let counted = world.requests.clone();
+    let answer = move |request: &ModelRequest| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let first = request.messages.get(0).map(|message| message.text()).unwrap_or_default();
+        let last = request.messages.last().unwrap();
+        let turns = request.messages.iter().filter(|message| message.as_assistant().is_some()).count();
+        let turn = match serde_json::from_str::<Vec<(String, Value)>>(&first) {
+            Ok(calls) => match calls.get(turns) {
+                Some((tool, args)) => Turn::call(tool, args.clone()),
+                None => Turn::text(format!("Found after: {}", last.text())),
+            },
+            Err(_) => match serde_json::from_str::<(String, Value)>(&last.text()) {
+                Ok((tool, args)) if matches!(**last, Message::User(_)) => Turn::call(tool, args),
+                _ => Turn::text("Fine."),
+            },
+        };
+        turn.usage(Usage { input: 10, output: 1, ..Usage::default() })
+    };
+    let worked = world.worked.clone();
+    let work = json_tool("work", "Works.", json!({"type": "object"}), move |args: Value, _cx| {
+        worked.lock().unwrap().push(args["n"].to_string());
+        async move { Ok("worked") }
+    });
+    let gate = world.gate.clone();
+    let gate = json_tool("gate", "Waits.", json!({"type": "object"}), move |_: Value, _cx| {
+        let gate = gate.clone();
+        async move {
+            gate.begun.add_permits(1);
+            gate.go.acquire().await?.forget();
+            Ok("open")
+        }
+    });
+    let model = ScriptedModel::rules().always(Turn::with(answer)).build();
+    DeepAgent::builder().model(model).background_agents(true).journal(journal).tool(work).tool(gate)
+}
+
+fn start(calls: Value) -> String {
+    let args = json!({"description": calls.to_string(), "subagent_type": "general-purpose"});
+    json!(["start_async_task", args]).to_string()
+}
+
+fn input(text: impl Into<String>) -> RunInput {
+    RunInput::new(text.into()).thread("t").budget(Budget::default().tokens(1_000_000))
+}
+
+async fn say(agent: &DeepAgent, text: impl Into<String>) -> Outcome {
+    agent.invoke(input(text)).await.unwrap()
+}
+
+fn told(outcome: &Outcome) -> Vec<String> {
+    let users = outcome.messages().iter().filter(|m| matches!(***m, Message::User(_)));
+    users.map(|m| m.text()).filter(|text| text.contains("background task has ended")).collect()
+}
+
+async fn until_told(agent: &DeepAgent) -> Outcome {
+    loop {
+        tokio::task::yield_now().await;
+        let outcome = say(agent, "Anything?").await;
+        if !told(&outcome).is_empty() {
+            return outcome;
+        }
+    }
+}
+
+fn has_report(outcome: &Outcome) -> bool {
+    outcome.state.get::<Files>().unwrap().get(&VPath::parse("/report.md").unwrap()).is_some()
+}
+
+/// Has the task done and told by a process, which may end before; gives what its runs came to.
+async fn work_through(agent: &DeepAgent, journal: &MemoryJournal, task: &str) -> Option<Vec<Outcome>> {
+    let mut outcomes = Vec::new();
+    let info = journal.threads().get("t").await.unwrap();
+    let first = match info.map(|info| info.status) {
+        None | Some(RunStatus::Empty) => input(task),
+        Some(RunStatus::Open) => RunInput::resume("t").take_over(),
+        Some(_) => input("Anything?"),
+    };
+    outcomes.push(agent.invoke(first).await.ok()?);
+    while told(outcomes.last().unwrap()).is_empty() {
+        tokio::task::yield_now().await;
+        outcomes.push(agent.invoke(input("Anything?")).await.ok()?);
+    }
+    Some(outcomes)
+}
+
+/// The calls of `work` that the logs of the tasks say have ended.
+async fn finished(journal: &MemoryJournal) -> BTreeSet<String> {
+    let mut finished = BTreeSet::new();
+    let threads = journal.threads().list(&deepagents::core::journal::ThreadQuery::default().parent("t")).await.unwrap();
+    for thread in threads {
+        let mut calls = 0;
+        for entry in journal.read(&thread.id, 0..thread.end).await.unwrap() {
+            if let Record::ToolFinished { message, .. } = entry.record
+                && message.name == "work"
+            {
+                calls += 1;
+                finished.insert(calls.to_string());
+            }
+        }
+    }
+    finished
+}
+
+#[tokio::test]
+async fn a_process_may_end_at_any_append_and_no_call_is_lost_or_repeated_and_the_result_is_told_once() {
+    let task = start(json!([
+        ["work", {"n": 1}],
+        ["write_file", {"file_path": "/report.md", "content": "found"}],
+        ["work", {"n": 2}],
+    ]));
+    for appends in 0.. {
+        let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
+        let process = Process::ending_after(&journal, appends);
+        let mut outcomes = Vec::new();
+        {
+            let agent = agent(&world, process.clone()).build().unwrap();
+            outcomes.extend(work_through(&agent, &journal, &task).await);
+        }
+        let is_last = !process.has_ended();
+        // What was aborted has ended before the next process begins.
+        tokio::task::yield_now().await;
+        let before = finished(&journal).await;
+        let made_before = world.worked.lock().unwrap().len();
+        let agent = agent(&world, journal.clone()).build().unwrap();
+        outcomes.push(work_through(&agent, &journal, &task).await.unwrap());
+        let outcome = outcomes.last().and_then(|outcomes| outcomes.last()).unwrap();
+        let news = told(outcome);
+        assert_eq!(news.len(), 1, "after {appends} appends: {news:?}");
+        check_history(outcome.messages()).unwrap();
+        assert!(news[0].contains("status: success") && news[0].contains("Found after"), "{appends}: {news:?}");
+        let worked = world.worked.lock().unwrap().clone();
+        for call in &before {
+            let again = worked[made_before..].contains(call);
+            assert!(!again, "after {appends} appends: {call} had ended and was made again: {worked:?}");
+        }
+        let tasks = agent.background("t").await.unwrap();
+        assert_eq!(tasks.len(), 1, "after {appends} appends");
+        let left = tasks[0].report(agent.schema().clone(), None).await.unwrap();
+        let written = left.state.get::<Files>().unwrap().get(&VPath::parse("/report.md").unwrap()).is_some();
+        assert_eq!(has_report(outcome), written, "after {appends} appends");
+        let again = say(&agent, "Again?").await;
+        assert_eq!(told(&again).len(), 1, "once, after {appends} appends");
+        // What was spent is counted once: in the run that was told of it.
+        let known = again.state.get::<KnownTasks>().unwrap();
+        assert_eq!(known[0].counted.unwrap().1, left.spent);
+        let counted: u64 = outcomes.iter().flatten().map(|outcome| outcome.spent.model_calls).sum();
+        let (requests, last) = (world.requests.load(Ordering::SeqCst) as u64, again.spent.model_calls);
+        assert!(counted + last <= requests, "after {appends} appends: {counted} and {last} of {requests}");
+        if is_last {
+            assert_eq!(counted + last, requests);
+            assert!(appends > 10, "the process ended before it began");
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_another_process_works_on_is_left_alone_and_its_result_reaches_whichever_asks() {
+    let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
+    let ours = agent(&world, journal.clone()).build().unwrap();
+    let theirs = agent(&world, journal.clone()).build().unwrap();
+    say(&ours, start(json!([["gate", {}], ["work", {"n": 1}]]))).await;
+    world.gate.begun.acquire().await.unwrap().forget();
+    assert!(told(&say(&theirs, "Anything?").await).is_empty());
+    let task = theirs.background("t").await.unwrap().pop().unwrap();
+    assert!(task.handle().is_none() && task.status == RunStatus::Open);
+    assert!(matches!(task.steer("x"), Err(BackgroundError::Elsewhere { .. })));
+    assert!(matches!(task.subscribe(Subscribe::Now), Err(BackgroundError::Elsewhere { .. })));
+    assert!(matches!(task.cancel().await, Err(BackgroundError::Elsewhere { .. })));
+    let outcome = tokio::spawn(async move { task.outcome().await });
+    world.gate.go.add_permits(1);
+    assert_eq!(outcome.await.unwrap().unwrap().text(), "Found after: worked");
+    assert_eq!(told(&say(&theirs, "Anything?").await).len(), 1);
+    assert_eq!(told(&say(&ours, "Anything?").await).len(), 1, "it is the same message");
+    assert_eq!((*world.worked.lock().unwrap()).len(), 1);
+}
+
+#[tokio::test]
+async fn a_task_whose_process_ended_is_resumed_by_the_next_run_of_its_conversation() {
+    let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
+    let first = agent(&world, journal.clone()).build().unwrap();
+    say(&first, start(json!([["work", {"n": 1}], ["gate", {}], ["work", {"n": 2}]]))).await;
+    world.gate.begun.acquire().await.unwrap().forget();
+    drop(first);
+    tokio::task::yield_now().await;
+    let next = agent(&world, journal.clone()).build().unwrap();
+    let task = next.background("t").await.unwrap().pop().unwrap();
+    assert!(task.is_abandoned());
+    assert!(matches!(task.outcome().await, Err(BackgroundError::NotRunning { .. })));
+    let mut run = next.run(input("Anything?"));
+    let mut paths = BTreeSet::new();
+    let answer = loop {
+        let Some(event) = run.next().await else { break None };
+        paths.insert(event.path.to_vec());
+        assert_eq!(&*event.run, run.id());
+        if matches!(event.kind, EventKind::RunFinished { .. }) {
+            break Some(());
+        }
+    };
+    assert!(answer.is_some());
+    drop(run);
+    let outcome = until_told(&next).await;
+    assert!(told(&outcome)[0].contains("status: success"), "{:?}", told(&outcome));
+    assert_eq!(*world.worked.lock().unwrap(), ["1", "2"]);
+    assert!(task.refresh().await.unwrap().status == RunStatus::Ended);
+}
+
+#[tokio::test]
+async fn a_task_that_is_cancelled_while_nobody_runs_it_is_told_as_cancelled() {
+    let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
+    let first = agent(&world, journal.clone()).build().unwrap();
+    say(&first, start(json!([["gate", {}]]))).await;
+    world.gate.begun.acquire().await.unwrap().forget();
+    drop(first);
+    tokio::task::yield_now().await;
+    let next = agent(&world, journal.clone()).build().unwrap();
+    let task = next.background("t").await.unwrap().pop().unwrap();
+    task.cancel().await.unwrap();
+    let outcome = until_told(&next).await;
+    assert!(told(&outcome)[0].contains("status: cancelled"), "{:?}", told(&outcome));
+    // More can be said to it: its open call was answered.
+    let more = json!(["update_async_task", {"task_id": task.id, "message": "Go on."}]).to_string();
+    let said = say(&next, more).await;
+    assert_eq!(results(&said).last().unwrap().0, "It goes on with this.");
+}
+
+fn careful(world: &World, journal: &Arc<MemoryJournal>) -> DeepAgent {
+    let policy = InterruptPolicy::new().before("work", InterruptOn::any());
+    agent(world, journal.clone()).interrupt_on(policy).build().unwrap()
+}
+
+#[tokio::test]
+async fn a_task_waits_for_a_decision_across_processes_and_takes_it_through_its_conversation_or_directly() {
+    for direct in [false, true] {
+        let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
+        let first = careful(&world, &journal);
+        say(&first, start(json!([["work", {"n": 1}]]))).await;
+        let id = first.background("t").await.unwrap().pop().unwrap().id;
+        first.background("t").await.unwrap().pop().unwrap().outcome().await.unwrap();
+        drop(first);
+        let next = careful(&world, &journal);
+        if direct {
+            let task = next.background("t").await.unwrap().pop().unwrap();
+            let waits = task.outcome().await.unwrap();
+            assert_eq!(waits.stop, FinishReason::Interrupted);
+            let resume = RunInput::resume(format!("t/{id}"));
+            let run = next.run(resume.answer(&waits.questions()[0].id, Decision::Approve));
+            let mut events = run.handle().subscribe(Subscribe::Start);
+            while let Some(event) = events.next().await {
+                assert!(event.path.is_empty() || event.path[0] == id, "{event:?}");
+            }
+            assert_eq!(run.outcome().await.unwrap().text(), "Found after: worked");
+        } else {
+            let check = json!(["check_async_task", {"task_id": id}]).to_string();
+            let asked = say(&next, check).await;
+            assert_eq!(asked.stop, FinishReason::Interrupted);
+            let answer = RunInput::resume("t").answer(&asked.questions()[0].id, Decision::Approve);
+            let third = careful(&world, &journal);
+            third.invoke(answer).await.unwrap();
+            third.background("t").await.unwrap().pop().unwrap().outcome().await.unwrap();
+        }
+        let outcome = until_told(&next).await;
+        assert!(told(&outcome)[0].contains("Found after: worked"), "{:?}", told(&outcome));
+        assert_eq!(*world.worked.lock().unwrap(), ["1"]);
+    }
+}
+
+#[tokio::test]
+async fn the_events_of_a_task_are_those_of_its_own_run_and_of_its_conversation_while_that_is_under_way() {
+    let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
+    let ours = agent(&world, journal.clone()).build().unwrap();
+    say(&ours, start(json!([["gate", {}], ["gate", {}]]))).await;
+    world.gate.begun.acquire().await.unwrap().forget();
+    let task = ours.background("t").await.unwrap().pop().unwrap();
+    let mut own = task.subscribe(Subscribe::Now).unwrap();
+    // A later run of the conversation, which waits as well.
+    let mut run = ours.run(input(json!(["gate", {}]).to_string()));
+    world.gate.begun.acquire().await.unwrap().forget();
+    world.gate.go.add_permits(1);
+    let seen = loop {
+        let event = run.next().await.unwrap();
+        if event.path.first() == Some(&task.id) && matches!(event.kind, EventKind::ToolFinished { .. }) {
+            break event;
+        }
+    };
+    assert_eq!((&*seen.run, seen.position), (run.id(), None));
+    let first = own.next().await.unwrap();
+    assert_eq!((first.path.to_vec(), &*first.run), (vec![task.id.clone()], task.handle().unwrap().id()));
+    world.gate.go.add_permits(2);
+    drop(own);
+    run.outcome().await.unwrap();
+    task.outcome().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_copy_of_a_conversation_has_copies_of_its_tasks_and_is_told_of_them_by_itself() {
+    let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
+    let ours = agent(&world, journal.clone()).build().unwrap();
+    let write = json!(["write_file", {"file_path": "/report.md", "content": "found"}]);
+    say(&ours, start(json!([["gate", {}], write]))).await;
+    world.gate.go.add_permits(1);
+    let task = ours.background("t").await.unwrap().pop().unwrap();
+    task.outcome().await.unwrap();
+    journal.threads().copy("t", "copy", None).await.unwrap();
+    for thread in ["t", "copy"] {
+        let outcome = ours.invoke(RunInput::new("Anything?").thread(thread)).await.unwrap();
+        assert_eq!(told(&outcome).len(), 1, "{thread}");
+        assert!(has_report(&outcome), "{thread}");
+    }
+    let copies = ours.background("copy").await.unwrap();
+    assert_eq!((copies[0].id.as_str(), copies[0].agent.as_str()), (task.id.as_str(), "general-purpose"));
+}
+
+#[tokio::test]
+async fn what_a_task_changed_is_told_as_not_kept_where_the_history_of_its_thread_was_removed() {
+    let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
+    let ours = agent(&world, journal.clone()).build().unwrap();
+    let write = json!(["write_file", {"file_path": "/report.md", "content": "found"}]);
+    say(&ours, start(json!([["gate", {}], write]))).await;
+    world.gate.go.add_permits(1);
+    let task = ours.background("t").await.unwrap().pop().unwrap();
+    task.outcome().await.unwrap();
+    ours.prune(&task.thread, &RetentionPolicy::Latest).await.unwrap();
+    let outcome = until_told(&ours).await;
+    assert!(told(&outcome)[0].contains("status: success") && told(&outcome)[0].contains("not kept"));
+    assert!(!has_report(&outcome));
+}
+
+#[tokio::test]
+async fn what_a_task_spends_after_its_run_ended_is_counted_by_the_run_that_is_told_and_once() {
+    let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
+    let ours = agent(&world, journal.clone()).build().unwrap();
+    let first = say(&ours, start(json!([["gate", {}], ["work", {"n": 1}]]))).await;
+    world.gate.begun.acquire().await.unwrap().forget();
+    world.gate.go.add_permits(1);
+    ours.background("t").await.unwrap().pop().unwrap().outcome().await.unwrap();
+    let second = say(&ours, "Anything?").await;
+    let third = say(&ours, "And now?").await;
+    let spent = [&first, &second, &third].map(|outcome| outcome.spent.model_calls);
+    assert_eq!(spent.iter().sum::<u64>(), world.requests.load(Ordering::SeqCst) as u64, "{spent:?}");
+    assert_eq!(third.spent.model_calls, 1);
+    assert_eq!(
+        second.usage_by_agent["general-purpose"].input
+            + first.usage_by_agent.get("general-purpose").map_or(0, |usage| usage.input),
+        30
+    );
+}
