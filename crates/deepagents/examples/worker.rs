@@ -39,13 +39,13 @@ async fn work(agent: &DeepAgent, journal: Arc<dyn Journal>, name: &str) -> Resul
     Ok(())
 }
 
-#[tokio::main]
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     // In place of it: a database that several processes share, of the crate `deepagents-persist`.
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let first = agent(journal.clone(), vec![Turn::call("count", json!({})), Turn::text("never asked")])?;
     for thread in ["monday", "tuesday"] {
-        // A process that is about to end leaves its runs where they are.
+        // A process that is about to end leaves its runs where they are; this one has not even begun.
         let run = first.run(RunInput::new("How many parcels?").thread(thread)).detach();
         run.suspend();
         println!("{thread} is left: {:?}", run.outcome().await?.stop);

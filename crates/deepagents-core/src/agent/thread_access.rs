@@ -39,13 +39,12 @@ pub struct RewindResult {
 /// The threads of a journal, read and changed without running on them: no model, tool or middleware is needed.
 ///
 /// ```
-/// use std::sync::Arc;
 /// use deepagents_core::agent::ThreadAccess;
 /// use deepagents_core::journal::MemoryJournal;
 /// use deepagents_core::message::Message;
-/// use deepagents_core::state::{Schema, Update};
+/// use deepagents_core::state::{State, Update};
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-/// let threads = ThreadAccess::new(MemoryJournal::new(), Arc::new(Schema::default()));
+/// let threads = ThreadAccess::new(MemoryJournal::new(), State::default().schema().clone());
 /// threads.update_state("t1", Update::message(Message::user("Hello"))).await?;
 /// assert_eq!(threads.state("t1").await?.messages().len(), 1);
 /// assert_eq!(threads.history("t1", None, 10).await?.len(), 1);
@@ -61,8 +60,8 @@ pub struct ThreadAccess {
 }
 
 impl ThreadAccess {
-    /// The threads of a journal, for an agent with these channels: [`Agent::schema`](super::Agent) of one that is there. Ids and
-    /// times of changes are random ones and those of the machine.
+    /// The threads of a journal, seen with these channels: those of an agent's [`schema`](crate::agent::AgentDefinition::schema), or
+    /// of the default [`State`], which has the conversation alone. Ids of changes are random, times those of the machine.
     pub fn new(journal: impl Journal, schema: Arc<Schema>) -> Self {
         let (ids, clock) = (Arc::new(RandomIds), Arc::new(SystemClock));
         Self { journal: Arc::new(journal), schema, ids, clock, max_model_calls: MAX_MODEL_CALLS }

@@ -118,7 +118,8 @@ impl ContextBuilder {
         self
     }
 
-    /// The state; that of [`Schema::new`](crate::state::Schema::new) with the middleware's channels for one that has any.
+    /// The state; by default an empty one that has the conversation alone. One with more channels is made with
+    /// [`State::new`] of a [`Schema`](crate::state::Schema) that has them.
     pub fn state(mut self, state: State) -> Self {
         self.state = Some(state);
         self

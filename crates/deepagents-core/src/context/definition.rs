@@ -9,7 +9,7 @@ use crate::journal::Journal;
 use crate::machine::Budget;
 use crate::middleware::DynMiddleware;
 use crate::model::{ChatModel, ModelSettings, NoModel, SystemBlock, ToolSpec};
-use crate::state::Schema;
+use crate::state::{Schema, State};
 use crate::store::Store;
 use crate::structured::ResponseFormat;
 use crate::tool::ToolSet;
@@ -80,7 +80,7 @@ impl AgentDefinition {
             stack: Arc::from([]),
             tools: ToolSet::default(),
             system: Vec::new(),
-            schema: Arc::default(),
+            schema: State::default().schema().clone(),
             settings: ModelSettings::default(),
             format: None,
             max_model_calls: u32::MAX,
