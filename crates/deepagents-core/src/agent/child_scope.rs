@@ -1,13 +1,15 @@
 //! The scope of an agent below another: its path, and its part of the events, the budget and the log.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::FutureExt;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::child_events::{ChildEvent, Progress};
 use crate::context::BudgetTracker;
 use crate::error::Result;
 use crate::event::EventKind;
@@ -16,7 +18,6 @@ use crate::interrupt::{ActionRequest, Decision, PendingInterrupt};
 use crate::journal::{ChildLog, Record};
 use crate::machine::{Budget, BudgetRemaining, BudgetState, BudgetUsage};
 use crate::message::Usage;
-use crate::model::StopReason;
 use crate::state::Inheritance;
 use crate::status::FinishReason;
 use crate::tool::{ToolContext, ToolError};
@@ -27,7 +28,8 @@ use crate::tool::{ToolContext, ToolError};
 ///
 /// What is [recorded](Self::record) in it is durable in the thread of the run. A call that is made again, in another
 /// process or after a decision, opens a scope with the same path that has what was recorded; it is made again in another
-/// process if its tool is [idempotent](crate::tool::Tool::idempotent).
+/// process if its tool is [idempotent](crate::tool::Tool::idempotent). An agent whose scope is dropped before it was
+/// [finished](Self::finish) has failed.
 ///
 /// ```
 /// use deepagents_core::agent::ChildEvent;
@@ -72,60 +74,10 @@ pub struct ChildScope {
     progress: Mutex<Progress>,
     /// Questions asked so far, as [`ToolContext::interrupt`] counts them.
     asked: AtomicU32,
+    /// Whether its end is written, or somebody else's to write.
+    ended: AtomicBool,
     /// Keeps the call from being aborted before the agent below has ended, and lets holders of the run cancel it.
     _guards: Vec<Box<dyn Send + Sync>>,
-}
-
-/// Where the events of the agent are.
-#[derive(Default)]
-struct Progress {
-    turn: u32,
-    /// The number of the next call of the turn.
-    next: u32,
-    /// Calls without a result, by the agent's own ids.
-    open: HashMap<String, CallId>,
-}
-
-/// What a sub-agent of another kind does, for the events of the run.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum ChildEvent {
-    /// More text of its answer, an [`EventKind::TextDelta`].
-    Text(String),
-    /// More of its reasoning, an [`EventKind::ReasoningDelta`].
-    Reasoning(String),
-    /// Its answer is complete; what follows is part of the next one. An [`EventKind::ModelFinished`].
-    Answered {
-        /// Tokens of the answer. To be counted they are [charged](ChildScope::charge).
-        usage: Usage,
-    },
-    /// One of its tools begins, an [`EventKind::ToolStarted`].
-    ToolStarted {
-        /// Its own id of the call.
-        id: String,
-        /// The tool.
-        name: String,
-        /// The arguments.
-        args: Value,
-    },
-    /// One of its tools has finished, an [`EventKind::ToolFinished`].
-    ToolFinished {
-        /// Its own id of the call.
-        id: String,
-        /// The tool.
-        name: String,
-        /// Whether the call failed.
-        error: bool,
-        /// The result.
-        text: String,
-    },
-    /// Anything else, an [`EventKind::Custom`].
-    Custom {
-        /// Its kind.
-        name: String,
-        /// Its content.
-        data: Value,
-    },
 }
 
 impl ToolContext {
@@ -173,6 +125,7 @@ impl ChildScope {
             recorded: Mutex::default(),
             progress: Mutex::default(),
             asked: AtomicU32::new(0),
+            ended: AtomicBool::new(true),
             _guards: vec![Box::new(cx.with_child())],
         }
     }
@@ -196,6 +149,7 @@ impl ChildScope {
                 vec![Record::RunResumed { run, at }]
             }
         };
+        self.ended.store(false, Ordering::Relaxed);
         let position = self.append(records).await?;
         self.emit_kind(position, || EventKind::AgentStarted { name: self.agent.clone() });
         Ok(())
@@ -311,14 +265,22 @@ impl ChildScope {
     }
 
     async fn end(&self, stop: Option<FinishReason>, error: Option<String>) -> Result<(), ToolError> {
-        let position =
-            self.append(vec![Record::RunFinished { run: self.cx.run_id().to_owned(), stop: stop.clone() }]).await?;
+        self.ended.store(true, Ordering::Relaxed);
+        let position = self.append(vec![self.finished(stop.clone())]).await?;
+        self.emit_end(position, stop, error);
+        Ok(())
+    }
+
+    fn finished(&self, stop: Option<FinishReason>) -> Record {
+        Record::RunFinished { run: self.cx.run_id().to_owned(), stop }
+    }
+
+    fn emit_end(&self, position: Option<LogPosition>, stop: Option<FinishReason>, error: Option<String>) {
         let usage = self.budget.total();
         self.emit_kind(position, || match stop {
             Some(stop) => EventKind::AgentFinished { stop, usage },
             None => EventKind::AgentFailed { kind: "sub_agent".to_owned(), error: error.unwrap_or_default() },
         });
-        Ok(())
     }
 
     /// The call that questions of the agent are about.
@@ -339,33 +301,15 @@ impl ChildScope {
     }
 }
 
-impl Progress {
-    fn kind(&mut self, event: ChildEvent, path: &Arc<[String]>, id: impl FnOnce() -> String) -> EventKind {
-        let turn = self.turn;
-        match event {
-            ChildEvent::Text(text) => EventKind::TextDelta { turn, attempt: 0, text },
-            ChildEvent::Reasoning(text) => EventKind::ReasoningDelta { turn, attempt: 0, text },
-            ChildEvent::Answered { usage } => {
-                (self.turn, self.next) = (turn.saturating_add(1), 0);
-                EventKind::ModelFinished { turn, attempt: 0, message: id(), usage, stop: StopReason::End }
-            }
-            ChildEvent::ToolStarted { id, name, args } => {
-                let call = self.call(path);
-                self.open.insert(id.clone(), call.clone());
-                EventKind::ToolStarted { call, id, name, args }
-            }
-            ChildEvent::ToolFinished { id, name, error, text } => {
-                let call = self.open.remove(&id).unwrap_or_else(|| self.call(path));
-                EventKind::ToolFinished { call, id, name, error, text }
-            }
-            ChildEvent::Custom { name, data } => EventKind::Custom { name, data },
+/// An agent whose call ends without a word of it has failed.
+impl Drop for ChildScope {
+    fn drop(&mut self) {
+        if self.ended.load(Ordering::Relaxed) {
+            return;
         }
-    }
-
-    fn call(&mut self, path: &Arc<[String]>) -> CallId {
-        let index = self.next;
-        self.next = index.saturating_add(1);
-        CallId { path: path.to_vec(), turn: self.turn, index }
+        // Polled once: the records are the writer's then, in their place before the result of the call.
+        let _ = self.append(vec![self.finished(None)]).now_or_never();
+        self.emit_end(None, None, Some("its call ended before it".to_owned()));
     }
 }
 

@@ -4,6 +4,7 @@ mod background;
 mod builder;
 mod call_tool;
 mod child;
+mod child_events;
 mod child_scope;
 mod thread_access;
 mod threads;
@@ -18,7 +19,8 @@ pub use background::{BackgroundError, BackgroundReport, BackgroundTask, Backgrou
 
 pub use builder::{AgentBuilder, AgentOptions, BuildError};
 pub use child::ChildOutcome;
-pub use child_scope::{ChildEvent, ChildScope};
+pub use child_events::ChildEvent;
+pub use child_scope::ChildScope;
 pub use thread_access::{RewindPlan, RewindResult, ThreadAccess};
 
 pub use crate::context::AgentDefinition;

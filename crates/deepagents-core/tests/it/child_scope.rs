@@ -276,3 +276,22 @@ async fn a_foreign_agent_is_cancelled_with_its_run_and_by_its_path() {
         assert_eq!(outcome.stop, if by_path { FinishReason::Done } else { FinishReason::Cancelled });
     }
 }
+
+#[tokio::test]
+async fn a_foreign_agent_whose_call_ends_without_a_word_of_it_has_failed() {
+    let journal = Arc::new(MemoryJournal::new());
+    let lost = tool("lost", |_, cx| async move {
+        let scope = cx.child_scope("l", "lost").await?;
+        scope.record("id", 7).await?;
+        Err::<String, _>(ToolError::model("the line went dead"))
+    });
+    let model = ScriptedModel::new([Turn::call("lost", json!({})), Turn::text("done")]);
+    let agent = Agent::builder(model).tool(lost).journal(journal.clone()).build().unwrap();
+    let (events, outcome) = watch(agent.run(RunInput::new("go").thread("t"))).await;
+    assert_eq!(lines(outcome.unwrap().messages())[2], "error: the line went dead");
+    assert_eq!(kinds(&below(&events)), ["agent_started", "agent_failed"]);
+    let known = agent.sub_agents("t").await.unwrap();
+    assert_eq!((known[0].status, known[0].recorded["id"].clone()), (RunStatus::Failed, json!(7)));
+    let state = agent.sub_agent_state("t", &known[0].path).await.unwrap();
+    assert!(state.messages().is_empty());
+}
