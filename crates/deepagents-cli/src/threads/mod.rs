@@ -13,9 +13,11 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use deepagents::DeepAgent;
+use deepagents::core::agent::BackgroundTask;
 use deepagents::core::env::Timestamp;
 use deepagents::core::journal::{Journal, RetentionPolicy, ThreadQuery};
 use deepagents::fs::{StateBackend, UndoStore};
+use deepagents::middleware::background::KnownTasks;
 use deepagents::models::scripted::ScriptedModel;
 use deepagents_persist::Sqlite;
 
@@ -33,7 +35,7 @@ pub(crate) fn threads(args: &ThreadsArgs) -> Result<Exit> {
                 let store = undo::file(&args.database)?.map(UndoStore::at);
                 run(Arc::new(database), store.as_ref(), command).await
             }
-            (None, ThreadsCommand::List { json, .. }) => {
+            (None, ThreadsCommand::List { json, parent: None, .. }) => {
                 Ok(if *json { "[]" } else { "there are no threads yet" }.into())
             }
             (None, ThreadsCommand::Prune { all: true, .. }) => Ok("there are no threads yet".into()),
@@ -50,7 +52,14 @@ async fn run(database: Arc<Sqlite>, store: Option<&UndoStore>, command: &Threads
         async move { database::find(&*database, &given).await }
     };
     match command {
-        ThreadsCommand::List { limit, json } => list::list(&*database, *limit, *json).await,
+        ThreadsCommand::List { parent, all, limit, json } => {
+            let scope = match parent {
+                Some(parent) => list::Scope::TasksOf(find(parent).await?.id),
+                None if *all => list::Scope::All,
+                None => list::Scope::TopLevel,
+            };
+            list::list(&*database, &scope, *limit, *json).await
+        }
         ThreadsCommand::Show { thread, at, history, path, json } => {
             let info = find(thread).await?;
             let agent = agent(database.clone())?;
@@ -65,7 +74,11 @@ async fn run(database: Arc<Sqlite>, store: Option<&UndoStore>, command: &Threads
         ThreadsCommand::Fork { thread, at } => {
             let (info, to) = (find(thread).await?, fresh(&*database).await?);
             database.threads().copy(&info.id, &to, *at).await?;
-            undo::adopt(store, &agent(database)?, &to).await?;
+            let agent = agent(database)?;
+            undo::adopt(store, &agent, &to).await?;
+            for task in descendants(&agent, &to).await? {
+                undo::adopt(store, &agent, &task.thread).await?;
+            }
             Ok(to)
         }
         ThreadsCommand::Rewind { thread, position, files, conflicts } => {
@@ -123,20 +136,42 @@ async fn prune(
     let agent = agent(database.clone())?;
     let mut lines = Vec::new();
     for id in ids {
-        let before = database.threads().get(id).await?.map_or(0, |info| info.bytes);
-        agent.prune(id, &history).await?;
-        undo::trim(store, &agent, id).await?;
-        let after = database.threads().get(id).await?.map_or(0, |info| info.bytes);
-        lines.push(format!("{id}  {before} -> {after} bytes"));
+        let mut threads = vec![id.clone()];
+        let known = agent.state(id).await?.get::<KnownTasks>().cloned().unwrap_or_default();
+        for task in agent.background(id).await? {
+            // What the thread was not told of yet is told from the history of the task.
+            if known.iter().any(|known| known.id == task.id && known.is_delivered(&task)) {
+                threads.push(task.thread);
+            }
+        }
+        for id in &threads {
+            let before = database.threads().get(id).await?.map_or(0, |info| info.bytes);
+            agent.prune(id, &history).await?;
+            undo::trim(store, &agent, id).await?;
+            let after = database.threads().get(id).await?.map_or(0, |info| info.bytes);
+            lines.push(format!("{id}  {before} -> {after} bytes"));
+        }
     }
     undo::gc(store, database.clone()).await?;
     Ok(lines.join("\n"))
+}
+
+/// The background tasks of a thread, and theirs.
+async fn descendants(agent: &DeepAgent, thread: &str) -> Result<Vec<BackgroundTask>> {
+    let mut all = agent.background(thread).await?;
+    let mut next = 0;
+    while let Some(task) = all.get(next) {
+        let below = agent.background(&task.thread).await?;
+        all.extend(below);
+        next += 1;
+    }
+    Ok(all)
 }
 
 /// An agent that knows what threads hold. It is never run.
 fn agent(database: Arc<Sqlite>) -> Result<DeepAgent> {
     let builder = DeepAgent::builder().model(ScriptedModel::new([])).journal(database);
     // With files of any kind, so that all that threads know of theirs is understood.
-    let builder = builder.backend_per_run(|_| Arc::new(StateBackend::new()));
+    let builder = builder.backend_per_run(|_| Arc::new(StateBackend::new())).background_agents(true);
     builder.build().map_err(|error| anyhow!("{error}"))
 }
