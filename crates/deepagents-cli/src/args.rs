@@ -86,6 +86,16 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "ID", help_heading = "Threads")]
     pub(crate) resume: Option<String>,
 
+    /// Let the agent start sub-agents that it does not wait for
+    ///
+    /// What still works when the run ends is gone on with by --resume.
+    #[arg(long, conflicts_with = "record", help_heading = "Agent")]
+    pub(crate) background: bool,
+
+    /// Wait for what was started in the background, and go on with what comes of it
+    #[arg(long, help_heading = "Agent")]
+    pub(crate) wait_background: bool,
+
     #[command(flatten)]
     pub(crate) database: Database,
 

@@ -12,6 +12,7 @@ Examples:
   deepagents threads list
   deepagents threads show 4f1c09a2 --history
   deepagents threads show 4f1c09a2 --path task:2.0
+  deepagents threads show 4f1c09a2/task_5be0a7c412
   deepagents threads rewind 4f1c09a2 12
   deepagents threads fork 4f1c09a2 --at 12 && deepagents run --continue \"Try it another way\"
   deepagents threads prune --all --older-than 30d
@@ -53,8 +54,14 @@ pub(crate) enum Conflicts {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ThreadsCommand {
-    /// List threads, the one that changed last first
+    /// List threads, the one that changed last first, and below each the background tasks that it has
     List {
+        /// The background tasks of this thread only
+        #[arg(long, value_name = "ID", conflicts_with = "all")]
+        parent: Option<String>,
+        /// All threads, background tasks among them, as one list
+        #[arg(long)]
+        all: bool,
         /// At most so many
         #[arg(long, value_name = "N", default_value = "50", allow_negative_numbers = true, value_parser = positive::<u32>)]
         limit: u32,
@@ -62,7 +69,7 @@ pub(crate) enum ThreadsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show what was said and done in a thread
+    /// Show what was said and done in a thread; a background task is named THREAD/TASK
     Show {
         /// The thread
         thread: String,
@@ -79,7 +86,7 @@ pub(crate) enum ThreadsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Copy a thread to a new one, and print the new one's id
+    /// Copy a thread with its background tasks to a new one, and print the new one's id
     Fork {
         /// The thread
         thread: String,
@@ -104,13 +111,13 @@ pub(crate) enum ThreadsCommand {
         #[arg(long, value_name = "WHAT", value_enum)]
         conflicts: Option<Conflicts>,
     },
-    /// Delete threads
+    /// Delete threads with their background tasks
     Delete {
         /// The threads
         #[arg(required = true)]
         threads: Vec<String>,
     },
-    /// Remove the history of threads; their present state stays
+    /// Remove the history of threads and of the background tasks that they were told of; their present state stays
     Prune {
         /// The threads
         #[arg(required_unless_present = "all", conflicts_with = "all")]
@@ -122,7 +129,7 @@ pub(crate) enum ThreadsCommand {
         #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = duration::parse)]
         older_than: Option<Duration>,
     },
-    /// Print a thread with its state and its log as one JSON document
+    /// Print a thread with its state, its log and its background tasks as one JSON document
     Export {
         /// The thread
         thread: String,

@@ -33,6 +33,8 @@ pub(crate) struct Limits {
     pub(crate) key_variable: Option<&'static str>,
     /// The thread, where it is kept.
     pub(crate) thread: Option<String>,
+    /// Whether what works in the background is waited for.
+    pub(crate) waits: bool,
     /// What stands between the run and the world.
     pub(crate) recording: Recording,
 }

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use tokio::signal::unix::Signal;
 
 use super::approvals::Approver;
-use super::{Limits, interrupt};
+use super::{Limits, background, interrupt};
 use crate::render::{Ending, Renderer, Tally};
 
 /// Runs the agent and shows its events; each time it waits for decisions, gets them and lets it go on. An error means
@@ -63,6 +63,20 @@ pub(super) async fn follow(
             Err(error) => error.usage,
         };
         let Ok(outcome) = &result else { break result };
+        if limits.waits && !stopped && outcome.stop == FinishReason::Done {
+            let ended = tokio::select! {
+                biased;
+                Some(()) = interrupted.recv() => {
+                    stopped = true;
+                    None
+                }
+                ended = background::next(agent, outcome) => ended,
+            };
+            let Some(next) = ended else { break result };
+            run = agent.run(limits.apply(next, elapsed));
+            *current.lock().unwrap_or_else(PoisonError::into_inner) = run.canceller();
+            continue;
+        }
         let (FinishReason::Interrupted, Some(thread), false) = (&outcome.stop, &outcome.thread, stopped) else {
             break result;
         };

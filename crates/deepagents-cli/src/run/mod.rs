@@ -1,6 +1,7 @@
 //! `deepagents run`.
 
 mod approvals;
+mod background;
 mod exit_status;
 mod interrupt;
 mod live;
@@ -61,6 +62,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     if let Some(journal) = &session.journal {
         builder = builder.journal(journal.clone());
     }
+    if args.background || session.has_tasks {
+        builder = builder.background_agents(true);
+    }
     let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
     let recording = runtime.block_on(async {
         let Some(file) = &args.record else { return session.begin().await.map(|()| Recording::None) };
@@ -83,6 +87,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         time: args.timeout,
         key_variable: choice.key_variable(),
         thread: session.kept.clone(),
+        waits: args.wait_background || session.waits,
         recording,
     };
     let mut approver = match args.approve {
@@ -149,6 +154,7 @@ fn drive(
     let ending = runtime.block_on(async {
         let ctrl_c = interrupt::catch().map_err(|error| anyhow!("Ctrl-C cannot be caught: {error}"))?;
         let ending = live::follow(agent, input, limits, ctrl_c, approver, renderer).await;
+        background::leave(agent, limits).await;
         Ok::<_, anyhow::Error>((ending?, limits.recording.finish().await))
     });
     // A tool that ignores its end must not hold the program.

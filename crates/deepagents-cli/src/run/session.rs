@@ -5,12 +5,16 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
 use deepagents::core::journal::{Journal, RunStatus, ThreadInfo, ThreadQuery};
-use deepagents::{MemoryJournal, RunInput};
+use deepagents::{MemoryJournal, Message, RunInput};
 use serde_json::{Map, Value, json};
 
 use crate::args::{Approve, RunArgs};
 use crate::render::style::first_line;
 use crate::threads::{database, fresh};
+
+/// What the model is told where there is nothing else to do.
+const LEFT: &str = "This is a message of the system, not of the user: the background tasks of this conversation go on. Go on \
+                    with their results when they are there.";
 
 /// What a run begins with.
 pub(super) struct Session {
@@ -19,6 +23,10 @@ pub(super) struct Session {
     /// The thread, where it outlives the program.
     pub(super) kept: Option<String>,
     pub(super) input: RunInput,
+    /// Whether it has tasks in the background.
+    pub(super) has_tasks: bool,
+    /// Whether there is nothing to do but to go on with those.
+    pub(super) waits: bool,
     /// What the thread is to say of itself.
     metadata: Map<String, Value>,
 }
@@ -29,17 +37,30 @@ impl Session {
     pub(super) async fn open(args: &RunArgs, task: Option<String>, model: &str) -> Result<Self> {
         if args.no_save {
             let input = RunInput::new(task.unwrap_or_default());
-            // Questions are kept in a thread, if only for as long as the program runs.
-            return Ok(if args.approve == Approve::Auto {
-                Self { journal: None, kept: None, input, metadata: Map::new() }
+            // Questions and tasks are kept in a thread, if only for as long as the program runs.
+            return Ok(if args.approve == Approve::Auto && !args.background {
+                Self { journal: None, kept: None, input, has_tasks: false, waits: false, metadata: Map::new() }
             } else {
                 let (journal, input) = (Arc::new(MemoryJournal::new()), input.thread("run"));
-                Self { journal: Some(journal), kept: None, input, metadata: Map::new() }
+                let journal: Option<Arc<dyn Journal>> = Some(journal);
+                Self { journal, kept: None, input, has_tasks: false, waits: false, metadata: Map::new() }
             });
         }
         let journal: Arc<dyn Journal> = Arc::new(database::open(&args.database).await?);
         let root = root(&args.agent.root);
-        let (id, input) = match find(args, &*journal, &root).await? {
+        let found = find(args, &*journal, &root).await?;
+        let tasks = match &found {
+            Some(info) => journal.threads().list(&ThreadQuery::default().parent(info.id.as_str())).await?,
+            None => Vec::new(),
+        };
+        let mut waits = false;
+        let (id, input) = match found {
+            Some(info)
+                if task.is_none() && info.status == RunStatus::Ended && tasks.iter().any(|t| is_left(t, &info)) =>
+            {
+                waits = true;
+                (info.id.clone(), RunInput::new(Message::harness(LEFT)).thread(&info.id))
+            }
             Some(info) => (info.id.clone(), go_on(&info, task.as_deref())?),
             None => {
                 let id = fresh(&*journal).await?;
@@ -52,7 +73,7 @@ impl Session {
             metadata.insert("root".to_owned(), json!(root));
             metadata.insert("title".to_owned(), json!(first_line(task.as_deref().unwrap_or_default(), 80)));
         }
-        Ok(Self { journal: Some(journal), kept: Some(id), input, metadata })
+        Ok(Self { journal: Some(journal), kept: Some(id), input, has_tasks: !tasks.is_empty(), waits, metadata })
     }
 
     /// Notes in the database what the thread is about.
@@ -87,6 +108,11 @@ fn go_on(info: &ThreadInfo, task: Option<&str>) -> Result<RunInput> {
         None => RunInput::resume(&info.id),
     };
     Ok(if info.owner.is_some() && is_gone(&info.metadata) { input.take_over() } else { input })
+}
+
+/// Whether a task in the background has not ended, or ended after its thread was run last.
+fn is_left(task: &ThreadInfo, thread: &ThreadInfo) -> bool {
+    !matches!(task.status, RunStatus::Ended | RunStatus::Failed) || task.updated_at >= thread.updated_at
 }
 
 /// The directory as threads note it.

@@ -61,7 +61,15 @@ pub(crate) async fn find(journal: &dyn Journal, given: &str) -> Result<ThreadInf
     if let Some(info) = journal.threads().get(given).await? {
         return Ok(info);
     }
-    let mut found = journal.threads().list(&ThreadQuery::default().prefix(given).limit(2)).await?;
+    // A background task is named below its thread, which may be named by its beginning as well.
+    let query = match given.split_once('/') {
+        Some((thread, task)) => {
+            let thread = Box::pin(find(journal, thread)).await?.id;
+            ThreadQuery::default().prefix(format!("{thread}/{task}")).any_parent()
+        }
+        None => ThreadQuery::default().prefix(given),
+    };
+    let mut found = journal.threads().list(&query.limit(2)).await?;
     match (found.pop(), found.is_empty()) {
         (Some(info), true) => Ok(info),
         (Some(_), false) => bail!("several threads begin with `{given}`; give more of the id"),

@@ -7,30 +7,80 @@ use serde_json::{Value, json};
 
 use crate::render::style::first_line;
 
+/// Which threads are listed.
+pub(super) enum Scope {
+    /// Those that are nobody's background tasks; such are shown below them.
+    TopLevel,
+    /// The background tasks of a thread.
+    TasksOf(String),
+    /// All of them.
+    All,
+}
+
 /// Threads, as lines or as JSON.
-pub(super) async fn list(journal: &dyn Journal, limit: u32, as_json: bool) -> Result<String> {
+pub(super) async fn list(journal: &dyn Journal, scope: &Scope, limit: u32, as_json: bool) -> Result<String> {
     let limit = usize::try_from(limit)?;
-    let mut threads = journal.threads().list(&ThreadQuery::default().limit(limit.saturating_add(1))).await?;
+    let query = ThreadQuery::default().limit(limit.saturating_add(1));
+    let query = match scope {
+        Scope::TopLevel => query,
+        Scope::TasksOf(parent) => query.parent(parent.as_str()),
+        Scope::All => query.any_parent(),
+    };
+    let mut threads = journal.threads().list(&query).await?;
     let cut = threads.len() > limit;
     threads.truncate(limit);
+    let nested = !matches!(scope, Scope::All);
     if as_json {
-        return Ok(serde_json::to_string_pretty(&threads.iter().map(info).collect::<Vec<_>>())?);
+        let mut list = Vec::new();
+        for thread in &threads {
+            list.push(if nested { tree(journal, thread).await? } else { info(thread) });
+        }
+        return Ok(serde_json::to_string_pretty(&list)?);
     }
     if threads.is_empty() {
-        return Ok("there are no threads yet".to_owned());
+        return Ok(match scope {
+            Scope::TasksOf(parent) => format!("thread {parent} has no background tasks"),
+            _ => "there are no threads yet".to_owned(),
+        });
     }
     let now = Timestamp::now();
-    let lines = threads.iter().map(|thread| {
-        let (age, standing, title) = (age(now, thread.updated_at), standing(thread), title(thread));
-        format!("{:<8}  {age:>4}  {standing:<11}  {title}", thread.id)
-    });
-    let more = cut.then(|| "… and more; --limit says how many are shown".to_owned());
-    Ok(lines.chain(more).collect::<Vec<_>>().join("\n"))
+    let mut lines = Vec::new();
+    // Those to be shown next are at the end.
+    let mut left: Vec<(usize, ThreadInfo)> = threads.into_iter().rev().map(|thread| (0, thread)).collect();
+    while let Some((depth, thread)) = left.pop() {
+        let (age, standing, title) = (age(now, thread.updated_at), standing(&thread), title(&thread));
+        let id = if depth == 0 { thread.id.as_str() } else { thread.id.rsplit('/').next().unwrap_or_default() };
+        let id = format!("{}{id}", "  ".repeat(depth));
+        lines.push(format!("{id:<8}  {age:>4}  {standing:<11}  {title}"));
+        if nested {
+            left.extend(tasks(journal, &thread).await?.into_iter().map(|task| (depth + 1, task)));
+        }
+    }
+    lines.extend(cut.then(|| "… and more; --limit says how many are shown".to_owned()));
+    Ok(lines.join("\n"))
+}
+
+/// The background tasks of a thread.
+async fn tasks(journal: &dyn Journal, thread: &ThreadInfo) -> Result<Vec<ThreadInfo>> {
+    Ok(journal.threads().list(&ThreadQuery::default().parent(thread.id.as_str())).await?)
+}
+
+/// A thread as JSON, with its background tasks and theirs.
+async fn tree(journal: &dyn Journal, thread: &ThreadInfo) -> Result<Value> {
+    let mut document = info(thread);
+    let mut children = Vec::new();
+    for task in tasks(journal, thread).await? {
+        children.push(Box::pin(tree(journal, &task)).await?);
+    }
+    if let (Some(fields), false) = (document.as_object_mut(), children.is_empty()) {
+        fields.insert("children".to_owned(), children.into());
+    }
+    Ok(document)
 }
 
 /// A thread as JSON.
 pub(super) fn info(thread: &ThreadInfo) -> Value {
-    let mut info = json!({
+    let mut document = json!({
         "id": thread.id,
         "status": standing(thread),
         "end": thread.end,
@@ -39,10 +89,11 @@ pub(super) fn info(thread: &ThreadInfo) -> Value {
         "updated_at": thread.updated_at.to_string(),
         "bytes": thread.bytes,
     });
-    if let (Some(damage), Some(fields)) = (&thread.damage, info.as_object_mut()) {
-        fields.insert("damage".to_owned(), Value::from(damage.as_str()));
+    if let Some(fields) = document.as_object_mut() {
+        fields.extend(thread.parent.iter().map(|parent| ("parent".to_owned(), json!(parent))));
+        fields.extend(thread.damage.iter().map(|damage| ("damage".to_owned(), json!(damage))));
     }
-    info
+    document
 }
 
 /// How a thread stands, in a word.
@@ -60,7 +111,8 @@ pub(super) fn title(thread: &ThreadInfo) -> String {
     if let Some(damage) = &thread.damage {
         return first_line(damage, 200);
     }
-    first_line(thread.metadata.get("title").and_then(Value::as_str).unwrap_or_default(), 80)
+    let title = thread.metadata.get("title").or_else(|| thread.metadata.get("agent"));
+    first_line(title.and_then(Value::as_str).unwrap_or_default(), 80)
 }
 
 /// `12s`, `5m`, `3h`, `4d`.

@@ -13,10 +13,11 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use deepagents::DeepAgent;
-use deepagents::core::agent::ThreadAccess;
+use deepagents::core::agent::{BackgroundTask, ThreadAccess};
 use deepagents::core::env::Timestamp;
 use deepagents::core::journal::{Journal, RetentionPolicy, ThreadQuery};
 use deepagents::fs::{StateBackend, UndoStore};
+use deepagents::middleware::background::KnownTasks;
 use deepagents_persist::Sqlite;
 
 use crate::args::{ThreadsArgs, ThreadsCommand};
@@ -33,7 +34,7 @@ pub(crate) fn threads(args: &ThreadsArgs) -> Result<Exit> {
                 let store = undo::file(&args.database)?.map(UndoStore::at);
                 run(Arc::new(database), store.as_ref(), command).await
             }
-            (None, ThreadsCommand::List { json, .. }) => {
+            (None, ThreadsCommand::List { json, parent: None, .. }) => {
                 Ok(if *json { "[]" } else { "there are no threads yet" }.into())
             }
             (None, ThreadsCommand::Prune { all: true, .. }) => Ok("there are no threads yet".into()),
@@ -50,7 +51,14 @@ async fn run(database: Arc<Sqlite>, store: Option<&UndoStore>, command: &Threads
         async move { database::find(&*database, &given).await }
     };
     match command {
-        ThreadsCommand::List { limit, json } => list::list(&*database, *limit, *json).await,
+        ThreadsCommand::List { parent, all, limit, json } => {
+            let scope = match parent {
+                Some(parent) => list::Scope::TasksOf(find(parent).await?.id),
+                None if *all => list::Scope::All,
+                None => list::Scope::TopLevel,
+            };
+            list::list(&*database, &scope, *limit, *json).await
+        }
         ThreadsCommand::Show { thread, at, history, path, json } => {
             let info = find(thread).await?;
             let access = access(database.clone())?;
@@ -65,7 +73,11 @@ async fn run(database: Arc<Sqlite>, store: Option<&UndoStore>, command: &Threads
         ThreadsCommand::Fork { thread, at } => {
             let (info, to) = (find(thread).await?, fresh(&*database).await?);
             database.threads().copy(&info.id, &to, *at).await?;
-            undo::adopt(store, &access(database)?, &to).await?;
+            let access = access(database)?;
+            undo::adopt(store, &access, &to).await?;
+            for task in descendants(&access, &to).await? {
+                undo::adopt(store, &access, &task.thread).await?;
+            }
             Ok(to)
         }
         ThreadsCommand::Rewind { thread, position, files, conflicts } => {
@@ -123,19 +135,41 @@ async fn prune(
     let access = access(database.clone())?;
     let mut lines = Vec::new();
     for id in ids {
-        let before = database.threads().get(id).await?.map_or(0, |info| info.bytes);
-        access.prune(id, &history).await?;
-        undo::trim(store, &access, id).await?;
-        let after = database.threads().get(id).await?.map_or(0, |info| info.bytes);
-        lines.push(format!("{id}  {before} -> {after} bytes"));
+        let mut threads = vec![id.clone()];
+        let known = access.state(id).await?.get::<KnownTasks>().cloned().unwrap_or_default();
+        for task in access.background(id).await? {
+            // What the thread was not told of yet is told from the history of the task.
+            if known.iter().any(|known| known.id == task.id && known.is_delivered(&task)) {
+                threads.push(task.thread);
+            }
+        }
+        for id in &threads {
+            let before = database.threads().get(id).await?.map_or(0, |info| info.bytes);
+            access.prune(id, &history).await?;
+            undo::trim(store, &access, id).await?;
+            let after = database.threads().get(id).await?.map_or(0, |info| info.bytes);
+            lines.push(format!("{id}  {before} -> {after} bytes"));
+        }
     }
     undo::gc(store, database.clone()).await?;
     Ok(lines.join("\n"))
+}
+
+/// The background tasks of a thread, and theirs.
+async fn descendants(access: &ThreadAccess, thread: &str) -> Result<Vec<BackgroundTask>> {
+    let mut all = access.background(thread).await?;
+    let mut next = 0;
+    while let Some(task) = all.get(next) {
+        let below = access.background(&task.thread).await?;
+        all.extend(below);
+        next += 1;
+    }
+    Ok(all)
 }
 
 /// What an agent knows of threads.
 fn access(database: Arc<Sqlite>) -> Result<ThreadAccess> {
     // With files of any kind, so that all that threads know of theirs is understood.
     let builder = DeepAgent::builder().journal(database).backend_per_run(|_| Arc::new(StateBackend::new()));
-    builder.threads().map_err(|error| anyhow!("{error}"))
+    builder.background_agents(true).threads().map_err(|error| anyhow!("{error}"))
 }

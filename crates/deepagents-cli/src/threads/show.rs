@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use deepagents::core::agent::ThreadAccess;
-use deepagents::core::journal::{Journal, SubAgentInfo, ThreadInfo, encode};
+use deepagents::core::journal::{Journal, SubAgentInfo, ThreadInfo, ThreadQuery, encode};
 use deepagents::core::message::Author;
 use deepagents::{Block, Message, State};
 use serde_json::{Value, json};
@@ -94,12 +94,23 @@ fn said(message: &Message, state: &State) -> String {
 
 /// The thread with its state and its log.
 pub(super) async fn export(threads: &ThreadAccess, journal: &dyn Journal, info: &ThreadInfo) -> Result<String> {
+    Ok(serde_json::to_string_pretty(&exported(threads, journal, info).await?)?)
+}
+
+async fn exported(threads: &ThreadAccess, journal: &dyn Journal, info: &ThreadInfo) -> Result<Value> {
     let state = threads.state(&info.id).await?.to_json(true)?;
     let mut records = Vec::new();
     for entry in journal.read(&info.id, 0..info.end).await? {
         let record: Value = serde_json::from_str(&encode(&entry.record)?)?;
         records.push(json!({"position": entry.position, "at": entry.at.to_string(), "record": record}));
     }
-    let document = json!({"v": 1, "thread": list::info(info), "state": state, "records": records});
-    Ok(serde_json::to_string_pretty(&document)?)
+    let mut children = Vec::new();
+    for task in journal.threads().list(&ThreadQuery::default().parent(info.id.as_str())).await? {
+        children.push(Box::pin(exported(threads, journal, &task)).await?);
+    }
+    let mut document = json!({"v": 1, "thread": list::info(info), "state": state, "records": records});
+    if let (Some(fields), false) = (document.as_object_mut(), children.is_empty()) {
+        fields.insert("children".to_owned(), children.into());
+    }
+    Ok(document)
 }

@@ -52,6 +52,30 @@ impl Server {
         Self { address, requests, arrivals }
     }
 
+    /// A server that answers each request by itself, as a rule says.
+    pub(crate) fn by_rule(rule: impl Fn(&Value) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = format!("http://{}/v1", listener.local_addr().expect("an address"));
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (arrived, arrivals) = channel();
+        let (seen, rule) = (requests.clone(), Arc::new(rule));
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.expect("a connection");
+                let (seen, arrived, rule) = (seen.clone(), arrived.clone(), rule.clone());
+                thread::spawn(move || {
+                    let Some(request) = read(&stream) else { return };
+                    let (streamed, reply) = (request.body["stream"] == true, rule(&request.body));
+                    seen.lock().expect("requests").push(request);
+                    // The test may not be waiting, and the client may be gone.
+                    let _ = arrived.send(());
+                    let _ = answer(&mut stream, reply, streamed);
+                });
+            }
+        });
+        Self { address, requests, arrivals }
+    }
+
     /// Waits for the next request.
     pub(crate) fn wait(&self) {
         self.arrivals.recv().expect("a request");

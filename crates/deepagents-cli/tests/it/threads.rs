@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
@@ -259,4 +261,76 @@ fn a_status_that_the_program_does_not_know_is_told() {
     assert!(listed.out.contains("damaged") && listed.out.contains("`moved`"), "{listed:?}");
     let again = finish(place.run(&server).args(["--continue", "Go on"]));
     assert!(again.one_message().contains("has the status `moved`"), "{again:?}");
+}
+
+/// A model that starts a task, which comes to its end only when it `may`, and says what it was told of it.
+fn delegating(may: &Arc<AtomicBool>) -> Server {
+    let may = may.clone();
+    Server::by_rule(move |body| {
+        let messages = body["messages"].to_string();
+        let calls = messages.matches("\"tool_calls\"").count();
+        if messages.contains("COUNT the birds") && !messages.contains("start_async_task") {
+            return match calls {
+                0 => Reply::Call("write_file", json!({"file_path": "/birds.md", "content": "three"})),
+                _ if may.load(Ordering::SeqCst) => Reply::Text(vec!["Three birds."]),
+                _ => Reply::Hang,
+            };
+        }
+        if messages.contains("Three birds.") {
+            return Reply::Text(vec!["All told."]);
+        }
+        match calls {
+            0 => {
+                let args = json!({"description": "COUNT the birds", "subagent_type": "general-purpose"});
+                Reply::Call("start_async_task", args)
+            }
+            _ => Reply::Text(vec!["Started."]),
+        }
+    })
+}
+
+#[test]
+fn what_works_in_the_background_at_the_end_of_a_run_is_told_and_gone_on_with_by_resume() {
+    let (place, may) = (Place::new(), Arc::new(AtomicBool::new(false)));
+    let server = delegating(&may);
+    let first = finish(place.run(&server).args(["--background", "Go"]));
+    assert!(first.code == Some(0) && first.out.contains("Started."), "{first:?}");
+    let thread = place.ids()[0].clone();
+    assert!(first.err.contains("1 background task not done (task_"), "{first:?}");
+    assert!(first.err.contains(&format!("go on with `deepagents run --resume {thread}`")), "{first:?}");
+    // It is shown below its thread.
+    let lines = place.threads(&["list"]).out;
+    assert_eq!(lines.lines().count(), 2, "{lines}");
+    assert!(lines.lines().nth(1).unwrap().starts_with("  task_") && lines.contains("general-purpose"), "{lines}");
+    let listed = place.json(&["list", "--json"]);
+    let task = listed[0]["children"][0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(listed[0]["children"][0]["parent"], json!(thread));
+    assert_eq!(place.json(&["list", "--json", "--parent", &thread])[0]["id"], json!(task));
+    assert_eq!(place.json(&["list", "--json", "--all"]).as_array().unwrap().len(), 2);
+    let shown = place.threads(&["show", &task.replacen(&thread, &thread[..4], 1)]);
+    assert!(shown.out.contains("COUNT the birds") && shown.out.contains("write_file"), "{shown:?}");
+    may.store(true, Ordering::SeqCst);
+    let second = finish(place.run(&server).args(["--resume", &thread]));
+    assert!(second.code == Some(0) && second.out.contains("All told."), "{second:?}");
+    assert!(!second.err.contains("background task"), "{second:?}");
+    let exported = place.json(&["export", &thread]);
+    let records = exported["children"][0]["records"].as_array().unwrap();
+    assert_eq!(records[0]["record"]["record"], json!("agent_started"), "{}", records[0]);
+    let pruned = place.threads(&["prune", &thread]);
+    assert!(pruned.out.contains(&format!("{task}  ")), "{pruned:?}");
+    let copy = place.threads(&["fork", &thread]).out.trim().to_owned();
+    assert_eq!(place.json(&["list", "--json", "--parent", &copy]).as_array().unwrap().len(), 1);
+    place.threads(&["delete", &thread]);
+    assert_eq!(place.json(&["list", "--json", "--all"]).as_array().unwrap().len(), 2, "the copy and its task");
+}
+
+#[test]
+fn what_works_in_the_background_is_waited_for_when_asked() {
+    let (place, may) = (Place::new(), Arc::new(AtomicBool::new(true)));
+    let server = delegating(&may);
+    let finished = finish(place.run(&server).args(["--background", "--wait-background", "Go"]));
+    assert!(finished.code == Some(0) && finished.out.contains("All told."), "{finished:?}");
+    assert!(!finished.err.contains("background task"), "{finished:?}");
+    let wanted = place.threads(&["list", "--parent", &place.ids()[0]]).out;
+    assert!(wanted.contains("ended"), "{wanted}");
 }

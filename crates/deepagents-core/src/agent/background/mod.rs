@@ -8,7 +8,7 @@ use std::sync::{Arc, atomic::AtomicU32};
 
 use tokio_util::sync::CancellationToken;
 
-use super::Agent;
+use super::{Agent, ThreadAccess};
 use crate::context::{AgentDefinition, Context, Emitter, Shared};
 use crate::error::Result;
 use crate::ids::ThreadId;
@@ -69,6 +69,24 @@ impl Agent {
     pub async fn background(&self, thread: &str) -> Result<Vec<BackgroundTask>> {
         let (agent, journal) = (self.definition.clone(), self.definition.journal()?.clone());
         BackgroundTasks { agent, journal, parent: thread.to_owned(), run: None }.list().await
+    }
+}
+
+impl ThreadAccess {
+    /// The agents in the background of a thread, in order of their beginning, whichever process runs them.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub async fn background(&self, thread: &str) -> Result<Vec<BackgroundTask>> {
+        let journal = self.journal.clone();
+        let definition = AgentDefinition {
+            journal: Some(journal.clone()),
+            schema: self.schema.clone(),
+            clock: self.clock.clone(),
+            ..AgentDefinition::empty()
+        };
+        let tasks = BackgroundTasks { agent: Arc::new(definition), journal, parent: thread.to_owned(), run: None };
+        tasks.list().await
     }
 }
 

@@ -150,8 +150,8 @@ impl BackgroundTask {
     /// # Errors
     /// When it does not run in this process.
     pub fn steer(&self, message: impl Into<Message>) -> Result<(), BackgroundError> {
-        let heard = self.here()?.steer(message);
-        heard.then_some(()).ok_or_else(|| BackgroundError::NotRunning { thread: self.thread.clone() })
+        let received = self.here()?.steer(message);
+        received.then_some(()).ok_or_else(|| BackgroundError::NotRunning { thread: self.thread.clone() })
     }
 
     /// Follows the events of its run.

@@ -1,5 +1,6 @@
 //! What a conversation knows of its tasks.
 
+use deepagents_core::agent::BackgroundTask;
 use deepagents_core::journal::LogPosition;
 use deepagents_core::run::BudgetUsage;
 use deepagents_core::state::{Channel, ChannelError};
@@ -31,6 +32,18 @@ pub struct KnownTask {
     /// Up to where in its log runs of the conversation have counted what it spent, and how much that was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<(LogPosition, BudgetUsage)>,
+}
+
+impl KnownTask {
+    /// Whether the conversation was told how the task stands.
+    pub fn is_told(&self, task: &BackgroundTask) -> bool {
+        self.told.is_some_and(|(at, _)| at == task.end)
+    }
+
+    /// Whether the conversation has all that came of the task, which has ended.
+    pub fn is_delivered(&self, task: &BackgroundTask) -> bool {
+        self.told.is_some_and(|(_, status)| status.is_ended()) && self.is_told(task)
+    }
 }
 
 /// A change to what a conversation knows of its tasks.

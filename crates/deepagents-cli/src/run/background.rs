@@ -1,0 +1,62 @@
+//! What works in the background when a run has ended.
+
+use std::time::Duration;
+
+use deepagents::core::agent::BackgroundTask;
+use deepagents::middleware::background::{KnownTask, KnownTasks};
+use deepagents::{DeepAgent, Message, Outcome, RunInput};
+use futures_util::future::{join_all, select_all};
+
+use super::Limits;
+use crate::output;
+use crate::render::style::count;
+
+/// How long tasks may take to come to a step that can be gone on from.
+const LEAVE: Duration = Duration::from_secs(2);
+/// What the model is told when a task has ended that was waited for.
+const ENDED: &str =
+    "This is a message of the system, not of the user: go on with what has come of the background tasks.";
+
+/// The tasks that a thread knows of, and what it knows of each.
+async fn known(agent: &DeepAgent, thread: &str) -> Vec<(KnownTask, BackgroundTask)> {
+    // A thread that cannot be read was told of by the run itself.
+    let Ok(state) = agent.state(thread).await else { return Vec::new() };
+    let Some(known) = state.get::<KnownTasks>().filter(|known| !known.is_empty()) else { return Vec::new() };
+    let tasks = agent.background(thread).await.unwrap_or_default();
+    let known = |task: BackgroundTask| Some((known.iter().find(|known| known.id == task.id)?.clone(), task));
+    tasks.into_iter().filter_map(known).collect()
+}
+
+/// Waits for one of the tasks that somebody works on, and gives the run that goes on with it; nothing if there is none.
+pub(super) async fn next(agent: &DeepAgent, outcome: &Outcome) -> Option<RunInput> {
+    let thread = outcome.thread.as_ref()?;
+    let tasks = known(agent, thread).await;
+    if !tasks.iter().any(|(known, task)| !task.status.is_claimable() && !known.is_told(task)) {
+        // What nobody works on the run that has just ended would have gone on with if that were possible.
+        let at_work = tasks.iter().filter(|(_, task)| task.status.is_claimable() && !task.is_abandoned());
+        let ends: Vec<_> = at_work.map(|(_, task)| Box::pin(task.outcome())).collect();
+        if ends.is_empty() {
+            return None;
+        }
+        // One whose process is gone, as its lease says in the end, is gone on with by the next run.
+        let _ = select_all(ends).await;
+    }
+    Some(RunInput::new(Message::harness(ENDED)).thread(thread))
+}
+
+/// Leaves the tasks that still work where anybody can go on with them, and says which.
+pub(super) async fn leave(agent: &DeepAgent, limits: &Limits) {
+    let Some(thread) = &limits.thread else { return };
+    let mut tasks: Vec<_> = known(agent, thread).await.into_iter().map(|(_, task)| task).collect();
+    tasks.retain(|task| task.status.is_claimable());
+    if tasks.is_empty() {
+        return;
+    }
+    let handles: Vec<_> = tasks.iter().filter_map(BackgroundTask::handle).collect();
+    handles.iter().for_each(|handle| handle.suspend());
+    // One that takes longer stops where it is: the calls that it has under way are in doubt then.
+    let _ = tokio::time::timeout(LEAVE, join_all(handles.iter().map(|handle| handle.outcome()))).await;
+    let ids: Vec<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
+    let (left, ids) = (count(ids.len() as u64, "background task"), ids.join(", "));
+    output::remark(&format!("{left} not done ({ids}); go on with `deepagents run --resume {thread}`"));
+}
