@@ -7,6 +7,7 @@ use super::{HookOutput, Middleware, ModelNext, ModelResponse, ToolNext, ToolRequ
 use crate::context::Context;
 use crate::error::Result;
 use crate::model::ModelRequest;
+use crate::tool::ToolSet;
 
 /// A middleware made of one closure. Its name says which hook it is and where it was made, unless it is
 /// [`named`](Self::named).
@@ -43,7 +44,7 @@ mod hook {
     macro_rules! hooks {
         ($($hook:ident)*) => { $(#[derive(Debug)] pub struct $hook;)* };
     }
-    hooks! { BeforeAgent BeforeModel ModifyRequest WrapModelCall AfterModel WrapToolCall AfterAgent }
+    hooks! { BeforeAgent BeforeModel OfferedTools ModifyRequest WrapModelCall AfterModel WrapToolCall AfterAgent }
 }
 
 macro_rules! step_hook {
@@ -121,6 +122,46 @@ step_hook!(
     /// ```
     after_agent, AfterAgent
 );
+
+/// Offers tools for every request with a closure.
+///
+/// ```
+/// use std::sync::Arc;
+/// use deepagents_core::middleware::offered_tools;
+/// use deepagents_core::tool::{DynTool, ToolSet, json_tool};
+/// use serde_json::json;
+/// let bell = json_tool("ring", "Rings the bell.", json!({"type": "object"}), |_args, _cx| async { Ok("ding") });
+/// let bell = ToolSet::new([Arc::new(bell) as Arc<dyn DynTool>])?;
+/// /// There is a bell once somebody has asked for it.
+/// let on_request = offered_tools(move |cx| {
+///     let asked = cx.messages().iter().any(|message| message.text().contains("bell"));
+///     let offer = asked.then(|| bell.clone());
+///     async move { Ok(offer) }
+/// });
+/// # let _ = on_request;
+/// # Ok::<(), deepagents_core::tool::ToolSetError>(())
+/// ```
+#[track_caller]
+pub fn offered_tools<F, Fut>(call: F) -> Closure<hook::OfferedTools, F>
+where
+    F: Fn(Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Option<ToolSet>>> + Send + 'static,
+{
+    Closure::new("offered_tools", call)
+}
+
+impl<F, Fut> Middleware for Closure<hook::OfferedTools, F>
+where
+    F: Fn(Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Option<ToolSet>>> + Send + 'static,
+{
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn offered_tools(&self, cx: &Context) -> impl Future<Output = Result<Option<ToolSet>>> + Send {
+        (self.call)(cx.clone())
+    }
+}
 
 /// Changes every request with a closure.
 ///

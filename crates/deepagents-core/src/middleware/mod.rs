@@ -19,7 +19,8 @@ use crate::state::{ChannelSpec, State};
 use crate::tool::{DynTool, ToolSet};
 
 pub use closures::{
-    Closure, after_agent, after_model, before_agent, before_model, modify_request, wrap_model_call, wrap_tool_call,
+    Closure, after_agent, after_model, before_agent, before_model, modify_request, offered_tools, wrap_model_call,
+    wrap_tool_call,
 };
 pub use erased::DynMiddleware;
 pub use next::{ModelNext, ModelResponse, ToolNext, ToolRequest, ToolResponse};

@@ -6,7 +6,7 @@ use deepagents_core::agent::Agent;
 use deepagents_core::error::Result;
 use deepagents_core::interrupt::{ActionRequest, ActionRequestChange, ActionRequests, Decision};
 use deepagents_core::journal::{Journal, MemoryJournal, Record};
-use deepagents_core::middleware::{HookOutput, Middleware, ToolNext, ToolRequest, ToolResponse};
+use deepagents_core::middleware::{HookOutput, Middleware, ToolNext, ToolRequest, ToolResponse, offered_tools};
 use deepagents_core::model::ModelRequest;
 use deepagents_core::run::{Context, FinishReason, RunInput};
 use deepagents_core::state::State;
@@ -278,6 +278,23 @@ async fn a_sub_agent_has_the_tools_that_its_own_middlewares_offer() {
     let lines = lines(outcome.messages());
     assert!(lines[2].contains("result: inner ran"), "{lines:?}");
     assert_eq!(lines[4], "error: Error: inner is not a tool you have. Your tools are: task.");
+}
+
+#[tokio::test]
+async fn a_closure_offers_tools_by_what_was_said() {
+    let bell = ToolSet::new([named("ring")]).unwrap();
+    let offers = offered_tools(move |cx: Context| {
+        let offer = cx.messages().iter().any(|message| message.text().contains("bell")).then(|| bell.clone());
+        async move { Ok(offer) }
+    });
+    let model = ScriptedModel::new([Turn::text("no"), Turn::call("ring", json!({})), Turn::text("done")]);
+    let requests = model.clone();
+    let agent = Agent::builder(model).middleware(offers).journal(MemoryJournal::new()).build().unwrap();
+    agent.invoke(RunInput::new("hello").thread("t")).await.unwrap();
+    let outcome = agent.invoke(RunInput::new("the bell").thread("t")).await.unwrap();
+    assert_eq!(lines(outcome.messages())[4], "result: ring ran");
+    let offered: Vec<usize> = requests.requests().iter().map(|request| request.tools.len()).collect();
+    assert_eq!(offered, [0, 1, 1]);
 }
 
 #[tokio::test]
