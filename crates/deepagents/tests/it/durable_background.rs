@@ -153,7 +153,7 @@ fn agent(world: &World, journal: impl Journal) -> DeepAgentBuilder {
     DeepAgent::builder().model(model).background_agents(true).journal(journal).tool(work).tool(gate)
 }
 
-fn start(calls: Value) -> String {
+fn start(calls: &Value) -> String {
     let args = json!({"description": calls.to_string(), "subagent_type": "general-purpose"});
     json!(["start_async_task", args]).to_string()
 }
@@ -222,7 +222,7 @@ async fn finished(journal: &MemoryJournal) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn a_process_may_end_at_any_append_and_no_call_is_lost_or_repeated_and_the_result_is_told_once() {
-    let task = start(json!([
+    let task = start(&json!([
         ["work", {"n": 1}],
         ["write_file", {"file_path": "/report.md", "content": "found"}],
         ["work", {"n": 2}],
@@ -278,7 +278,7 @@ async fn a_task_that_another_process_works_on_is_left_alone_and_its_result_reach
     let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
     let ours = agent(&world, journal.clone()).build().unwrap();
     let theirs = agent(&world, journal.clone()).build().unwrap();
-    say(&ours, start(json!([["gate", {}], ["work", {"n": 1}]]))).await;
+    say(&ours, start(&json!([["gate", {}], ["work", {"n": 1}]]))).await;
     world.gate.begun.acquire().await.unwrap().forget();
     assert!(told(&say(&theirs, "Anything?").await).is_empty());
     let task = theirs.background("t").await.unwrap().pop().unwrap();
@@ -298,7 +298,7 @@ async fn a_task_that_another_process_works_on_is_left_alone_and_its_result_reach
 async fn a_task_whose_process_ended_is_resumed_by_the_next_run_of_its_conversation() {
     let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
     let first = agent(&world, journal.clone()).build().unwrap();
-    say(&first, start(json!([["work", {"n": 1}], ["gate", {}], ["work", {"n": 2}]]))).await;
+    say(&first, start(&json!([["work", {"n": 1}], ["gate", {}], ["work", {"n": 2}]]))).await;
     world.gate.begun.acquire().await.unwrap().forget();
     drop(first);
     tokio::task::yield_now().await;
@@ -328,7 +328,7 @@ async fn a_task_whose_process_ended_is_resumed_by_the_next_run_of_its_conversati
 async fn a_task_that_is_cancelled_while_nobody_runs_it_is_told_as_cancelled() {
     let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
     let first = agent(&world, journal.clone()).build().unwrap();
-    say(&first, start(json!([["gate", {}]]))).await;
+    say(&first, start(&json!([["gate", {}]]))).await;
     world.gate.begun.acquire().await.unwrap().forget();
     drop(first);
     tokio::task::yield_now().await;
@@ -353,7 +353,7 @@ async fn a_task_waits_for_a_decision_across_processes_and_takes_it_through_its_c
     for direct in [false, true] {
         let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
         let first = careful(&world, &journal);
-        say(&first, start(json!([["work", {"n": 1}]]))).await;
+        say(&first, start(&json!([["work", {"n": 1}]]))).await;
         let id = first.background("t").await.unwrap().pop().unwrap().id;
         first.background("t").await.unwrap().pop().unwrap().outcome().await.unwrap();
         drop(first);
@@ -388,7 +388,7 @@ async fn a_task_waits_for_a_decision_across_processes_and_takes_it_through_its_c
 async fn the_events_of_a_task_are_those_of_its_own_run_and_of_its_conversation_while_that_is_under_way() {
     let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
     let ours = agent(&world, journal.clone()).build().unwrap();
-    say(&ours, start(json!([["gate", {}], ["gate", {}]]))).await;
+    say(&ours, start(&json!([["gate", {}], ["gate", {}]]))).await;
     world.gate.begun.acquire().await.unwrap().forget();
     let task = ours.background("t").await.unwrap().pop().unwrap();
     let mut own = task.subscribe(Subscribe::Now).unwrap();
@@ -416,7 +416,7 @@ async fn a_copy_of_a_conversation_has_copies_of_its_tasks_and_is_told_of_them_by
     let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
     let ours = agent(&world, journal.clone()).build().unwrap();
     let write = json!(["write_file", {"file_path": "/report.md", "content": "found"}]);
-    say(&ours, start(json!([["gate", {}], write]))).await;
+    say(&ours, start(&json!([["gate", {}], write]))).await;
     world.gate.go.add_permits(1);
     let task = ours.background("t").await.unwrap().pop().unwrap();
     task.outcome().await.unwrap();
@@ -435,7 +435,7 @@ async fn what_a_task_changed_is_told_as_not_kept_where_the_history_of_its_thread
     let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
     let ours = agent(&world, journal.clone()).build().unwrap();
     let write = json!(["write_file", {"file_path": "/report.md", "content": "found"}]);
-    say(&ours, start(json!([["gate", {}], write]))).await;
+    say(&ours, start(&json!([["gate", {}], write]))).await;
     world.gate.go.add_permits(1);
     let task = ours.background("t").await.unwrap().pop().unwrap();
     task.outcome().await.unwrap();
@@ -449,7 +449,7 @@ async fn what_a_task_changed_is_told_as_not_kept_where_the_history_of_its_thread
 async fn what_a_task_spends_after_its_run_ended_is_counted_by_the_run_that_is_told_and_once() {
     let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
     let ours = agent(&world, journal.clone()).build().unwrap();
-    let first = say(&ours, start(json!([["gate", {}], ["work", {"n": 1}]]))).await;
+    let first = say(&ours, start(&json!([["gate", {}], ["work", {"n": 1}]]))).await;
     world.gate.begun.acquire().await.unwrap().forget();
     world.gate.go.add_permits(1);
     ours.background("t").await.unwrap().pop().unwrap().outcome().await.unwrap();
@@ -463,4 +463,79 @@ async fn what_a_task_spends_after_its_run_ended_is_counted_by_the_run_that_is_to
             + first.usage_by_agent.get("general-purpose").map_or(0, |usage| usage.input),
         30
     );
+}
+
+/// As [`work_through`], with a person who approves what is asked.
+async fn decide_through(agent: &DeepAgent, journal: &MemoryJournal, task: &str) -> Option<Outcome> {
+    let info = journal.threads().get("t").await.unwrap();
+    let mut outcome = match info.map(|info| info.status) {
+        None | Some(RunStatus::Empty) => agent.invoke(input(task)).await.ok()?,
+        Some(RunStatus::Open | RunStatus::Interrupted) => agent.invoke(RunInput::resume("t").take_over()).await.ok()?,
+        Some(_) => agent.invoke(input("Anything?")).await.ok()?,
+    };
+    while told(&outcome).is_empty() {
+        if outcome.stop == FinishReason::Interrupted {
+            let answered = outcome
+                .questions()
+                .into_iter()
+                .fold(RunInput::resume("t"), |input, question| input.answer(question.id, Decision::Approve));
+            outcome = agent.invoke(answered).await.ok()?;
+            continue;
+        }
+        tokio::task::yield_now().await;
+        let task = agent.background("t").await.unwrap().pop();
+        let waits = task.filter(|task| task.status == RunStatus::Interrupted && task.handle().is_none());
+        let next = waits.map(|task| json!(["check_async_task", {"task_id": task.id}]).to_string());
+        outcome = agent.invoke(input(next.unwrap_or_else(|| "Anything?".to_owned()))).await.ok()?;
+    }
+    Some(outcome)
+}
+
+#[tokio::test]
+async fn a_process_may_end_at_any_append_while_a_task_waits_for_decisions() {
+    let task = start(&json!([["work", {"n": 1}], ["work", {"n": 2}]]));
+    let build = |world: &World, journal: Arc<dyn Journal>| {
+        let policy = InterruptPolicy::new().before("work", InterruptOn::any());
+        agent(world, journal).interrupt_on(policy).build().unwrap()
+    };
+    for appends in 0.. {
+        let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
+        let process = Process::ending_after(&journal, appends);
+        let ended = decide_through(&build(&world, process.clone()), &journal, &task).await;
+        tokio::task::yield_now().await;
+        let (before, made) = (finished(&journal).await, world.worked.lock().unwrap().len());
+        let next = build(&world, journal.clone());
+        let outcome = decide_through(&next, &journal, &task).await.unwrap();
+        assert_eq!(told(&outcome).len(), 1, "after {appends} appends");
+        check_history(outcome.messages()).unwrap();
+        let worked = world.worked.lock().unwrap().clone();
+        assert!(worked[made..].iter().all(|call| !before.contains(call)), "after {appends} appends: {worked:?}");
+        assert_eq!(told(&say(&next, "Again?").await).len(), 1, "after {appends} appends");
+        if ended.is_some() && !process.has_ended() {
+            assert_eq!(worked, ["1", "2"]);
+            break;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_is_started_several_times_at_once_in_parallel_threads_is_told_once_each() {
+    let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
+    let ours = agent(&world, journal).build().unwrap();
+    let runs = (0..8).map(|n| {
+        let ours = ours.clone();
+        tokio::spawn(async move {
+            let thread = format!("t{n}");
+            let input = |text: String| RunInput::new(text).thread(thread.as_str());
+            let mut outcome = ours.invoke(input(start(&json!([["work", {"n": n}]])))).await.unwrap();
+            while told(&outcome).is_empty() {
+                tokio::task::yield_now().await;
+                outcome = ours.invoke(input("Anything?".to_owned())).await.unwrap();
+            }
+            told(&ours.invoke(input("Again?".to_owned())).await.unwrap()).len()
+        })
+    });
+    for run in runs.collect::<Vec<_>>() {
+        assert_eq!(run.await.unwrap(), 1);
+    }
 }

@@ -104,6 +104,11 @@ impl Context {
 }
 
 impl BackgroundTasks {
+    /// Whether they are kept in memory, since the conversation has no thread.
+    pub fn is_private(&self) -> bool {
+        self.run.as_ref().is_some_and(|cx| cx.thread().is_none())
+    }
+
     /// The thread of a task.
     pub fn thread(&self, id: &str) -> ThreadId {
         format!("{}/{id}", self.parent)

@@ -61,7 +61,6 @@ impl Closures {
 
     /// What came of it, or nothing as long as it is under way; an error where its process has ended.
     pub(super) fn result(&self, thread: &str) -> Option<ClosureResult> {
-        let lost = || ClosureResult::new(TaskStatus::Error, "The process that worked on it has ended.".to_owned());
         self.lock().get(thread).map_or_else(|| Some(lost()), |work| work.result.clone())
     }
 
@@ -87,6 +86,11 @@ impl ClosureResult {
     fn new(status: TaskStatus, text: String) -> Self {
         Self { status, text, child_state: None, update: Update::none() }
     }
+}
+
+/// What is left of work whose process has ended.
+pub(super) fn lost() -> ClosureResult {
+    ClosureResult::new(TaskStatus::Error, "The process that worked on it has ended.".to_owned())
 }
 
 fn done(output: ToolOutput) -> ClosureResult {

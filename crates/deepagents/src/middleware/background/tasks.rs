@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::BackgroundLimits;
 use super::channel::{KnownTask, KnownTaskChange, KnownTasks};
-use super::closure::Closures;
+use super::closure::{Closures, lost};
 use super::task::{TaskState, TaskStatus};
 use crate::subagents::{Depth, DynSubAgent, Registry, SubAgentTask};
 
@@ -60,8 +60,12 @@ impl Tasks {
                 let result = self.closures.result(&home.thread(&task.id));
                 return Some(TaskState::of_closure(task, result));
             }
-            let thread = tasks.remove(&task.id)?;
-            Some(TaskState::of_task(task, thread))
+            match tasks.remove(&task.id) {
+                Some(thread) => Some(TaskState::of_task(task, thread)),
+                // That of an earlier process, which had it in memory.
+                None if home.is_private() && task.told.is_none() => Some(TaskState::of_closure(task, Some(lost()))),
+                None => None,
+            }
         };
         Ok(known.into_iter().filter_map(state).collect())
     }
@@ -192,7 +196,10 @@ impl Tasks {
         let (state, input) = built.start(&task, cx)?;
         let (id, name, agent) = (id.to_owned(), agent.name().to_owned(), built.agent().clone());
         let run = home.start(NewTask { id, name, agent, state, input }, limit).map_err(|error| self.refused(&error))?;
+        // Nobody would know of it if this call came to no end.
+        let unknown = CancelOnDrop(Some(&run));
         begun(&run).await?;
+        unknown.disarm();
         Ok(false)
     }
 
@@ -222,7 +229,10 @@ impl Tasks {
     async fn make_room(&self, home: &BackgroundTasks, tasks: &[TaskState]) -> Result<Vec<KnownTaskChange>, ToolError> {
         let mut forgotten = Vec::new();
         let mut old = tasks.iter().filter(|task| task.status.is_ended() && !task.is_news());
-        while tasks.len() - forgotten.len() >= self.limits.remembered {
+        // Those that other calls of this turn have started are not known yet.
+        let known = |id: &String| tasks.iter().any(|task| task.known.id == *id);
+        let started = home.running().iter().filter(|id| !known(id)).count();
+        while (tasks.len() + started).saturating_sub(forgotten.len()) >= self.limits.remembered {
             let Some(task) = old.next() else {
                 return Err(ToolError::model(
                     "Error: there are too many tasks whose results you have not seen; check them.",
@@ -274,6 +284,23 @@ impl Tasks {
         let run = home.run(&task.known.id, &agent, input, limit).map_err(|error| self.refused(&error))?;
         begun(&run).await?;
         Ok(run)
+    }
+}
+
+/// Cancels a run unless it is disarmed.
+struct CancelOnDrop<'a>(Option<&'a RunHandle>);
+
+impl CancelOnDrop<'_> {
+    fn disarm(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(run) = self.0 {
+            run.cancel();
+        }
     }
 }
 
