@@ -209,7 +209,8 @@ impl ThreadAccess {
     }
 
     /// Makes a thread go on from an earlier position, and returns the position after that. What came in between stays
-    /// in the log, on a branch of its own. Equal to beginning the next run with [`RunInput::at`].
+    /// in the log, on a branch of its own. Equal to beginning the next run with
+    /// [`RunInput::at`](crate::run::RunInput::at).
     ///
     /// # Errors
     /// When somebody works on the thread, or the log has no state at the position.
