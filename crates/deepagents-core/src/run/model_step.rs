@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use serde_json::Value;
+
 use super::abort::Break;
 use super::driver::Driver;
 use super::hooks::Phase;
@@ -11,7 +13,9 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::machine::JumpTo;
-use crate::message::{self, AssistantMessage, Block, Message, MessageOp, Pending, PendingCall, ToolMessage};
+use crate::message::{
+    self, AssistantMessage, Block, InvalidToolCall, Message, MessageOp, Pending, PendingCall, ToolMessage,
+};
 use crate::middleware::ModelNext;
 use crate::model::{ModelOutput, ModelRequest, StopReason, ToolChoice};
 use crate::state::{MessagesChannel, StructuredResponse, Update};
@@ -76,6 +80,7 @@ impl Driver {
         if known(&message.id) {
             message.id = self.shared.agent.ids.next("msg");
         }
+        refuse_deep_arguments(&mut message.content);
         distinguish_calls(&mut message.content, turn);
         message.usage = Some(usage);
         self.last_stop = stop.clone();
@@ -239,6 +244,31 @@ fn error_result(call: &PendingCall, text: String) -> ToolMessage {
 
 pub(super) fn says_nothing(answer: &AssistantMessage) -> bool {
     answer.text().trim().is_empty() && !answer.content.iter().any(|block| matches!(block, Block::Media(_)))
+}
+
+/// How deep the arguments of a call may be nested. They are stored within records, which readers of JSON take to a depth
+/// of 128 in all.
+const DEEPEST_ARGUMENTS: usize = 64;
+
+/// Makes calls malformed whose arguments are nested too deep to be stored and read again.
+fn refuse_deep_arguments(content: &mut [Block]) {
+    for block in content {
+        let Block::ToolCall(call) = block else { continue };
+        if is_deeper(&call.args, DEEPEST_ARGUMENTS) {
+            let error = format!("they are nested more than {DEEPEST_ARGUMENTS} levels deep");
+            let (id, name) = (std::mem::take(&mut call.id), std::mem::take(&mut call.name));
+            *block = Block::InvalidToolCall(InvalidToolCall { id, name, raw: String::new(), error });
+        }
+    }
+}
+
+/// Whether a value is nested deeper than so many levels.
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    match value {
+        Value::Array(items) => levels == 0 || items.iter().any(|item| is_deeper(item, levels - 1)),
+        Value::Object(fields) => levels == 0 || fields.values().any(|field| is_deeper(field, levels - 1)),
+        _ => false,
+    }
 }
 
 /// Gives calls without an id, or with one that an earlier call of the turn has, an id of their own.

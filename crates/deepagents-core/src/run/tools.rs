@@ -194,6 +194,10 @@ impl Driver {
 
     /// Starts every call that waits for nothing.
     async fn start_ready(&mut self, turn: &mut Turn) -> Result<()> {
+        // What has not begun is left to whoever goes on.
+        if self.is_suspended() {
+            return Ok(());
+        }
         let ready = self.affordable(turn).await?;
         if ready.is_empty() {
             return Ok(());

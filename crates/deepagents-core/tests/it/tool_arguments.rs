@@ -1,8 +1,10 @@
 //! Arguments are checked before a tool sees them, and tools before an agent is built.
 
 use deepagents_core::agent::BuildError;
+use deepagents_core::journal::{MemoryJournal, Record, RecordUpdate, decode, encode};
 use deepagents_core::middleware::{HookOutput, Middleware, ToolNext, ToolRequest, after_model, wrap_tool_call};
-use deepagents_core::run::Context;
+use deepagents_core::run::{Context, RunInput};
+use deepagents_core::state::Update;
 use deepagents_core::tool::{DynTool, Effect, Tool, ToolContext, ToolError, ToolOutput, json_tool, schema_of, tool_fn};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::{Value, json};
@@ -242,4 +244,26 @@ fn tools_that_providers_refuse_are_build_errors() {
     let list = json_tool("list", "", json!({"type": "array"}), |_, _| async { Ok::<_, ToolError>("") });
     let built = agent(ScriptedModel::new([])).tool(list).build();
     assert!(matches!(built.unwrap_err(), BuildError::ToolSchema(name) if name == "list"));
+}
+
+#[tokio::test]
+async fn arguments_that_are_nested_too_deep_to_be_read_again_answer_the_model() {
+    let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!({"a": inner}));
+    for (levels, taken) in [(64, true), (65, false), (127, false)] {
+        let mut args = nested(levels);
+        let model = ScriptedModel::new([Turn::call("echo", std::mem::take(&mut args)), Turn::text("done")]);
+        let journal = MemoryJournal::new();
+        let agent = agent(model).tool(tool("echo", |_, _| async { Ok("taken") })).journal(journal).build().unwrap();
+        let outcome = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+        let result = lines(outcome.messages()).remove(2);
+        if taken {
+            assert_eq!(result, "result: taken", "{levels}");
+        } else {
+            assert!(result.contains("they are nested more than 64 levels deep"), "{levels}: {result}");
+        }
+        let stored = encode(&Record::Update {
+            update: RecordUpdate::Live(Update::message((*outcome.messages().get(1).unwrap().clone()).clone())),
+        });
+        decode("t", 0, &stored.unwrap()).unwrap();
+    }
 }
