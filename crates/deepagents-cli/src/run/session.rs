@@ -23,7 +23,7 @@ pub(super) struct Session {
     /// The thread, where it outlives the program.
     pub(super) kept: Option<String>,
     pub(super) input: RunInput,
-    /// Whether it has tasks in the background.
+    /// Whether it has tasks in the background, or is one.
     pub(super) has_tasks: bool,
     /// Whether there is nothing to do but to go on with those.
     pub(super) waits: bool,
@@ -53,6 +53,7 @@ impl Session {
             Some(info) => journal.threads().list(&ThreadQuery::default().parent(info.id.as_str())).await?,
             None => Vec::new(),
         };
+        let is_task = found.as_ref().is_some_and(|info| info.parent.is_some());
         let mut waits = false;
         let (id, input) = match found {
             Some(info)
@@ -73,7 +74,14 @@ impl Session {
             metadata.insert("root".to_owned(), json!(root));
             metadata.insert("title".to_owned(), json!(first_line(task.as_deref().unwrap_or_default(), 80)));
         }
-        Ok(Self { journal: Some(journal), kept: Some(id), input, has_tasks: !tasks.is_empty(), waits, metadata })
+        Ok(Self {
+            journal: Some(journal),
+            kept: Some(id),
+            input,
+            has_tasks: is_task || !tasks.is_empty(),
+            waits,
+            metadata,
+        })
     }
 
     /// Notes in the database what the thread is about.

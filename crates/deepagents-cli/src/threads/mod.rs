@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use deepagents::DeepAgent;
-use deepagents::core::agent::{BackgroundTask, ThreadAccess};
+use deepagents::core::agent::ThreadAccess;
 use deepagents::core::env::Timestamp;
 use deepagents::core::journal::{Journal, RetentionPolicy, ThreadQuery};
 use deepagents::fs::{StateBackend, UndoStore};
@@ -73,11 +73,7 @@ async fn run(database: Arc<Sqlite>, store: Option<&UndoStore>, command: &Threads
         ThreadsCommand::Fork { thread, at } => {
             let (info, to) = (find(thread).await?, fresh(&*database).await?);
             database.threads().copy(&info.id, &to, *at).await?;
-            let access = access(database)?;
-            undo::adopt(store, &access, &to).await?;
-            for task in descendants(&access, &to).await? {
-                undo::adopt(store, &access, &task.thread).await?;
-            }
+            undo::adopt(store, &access(database)?, &to).await?;
             Ok(to)
         }
         ThreadsCommand::Rewind { thread, position, files, conflicts } => {
@@ -144,27 +140,18 @@ async fn prune(
             }
         }
         for id in &threads {
-            let before = database.threads().get(id).await?.map_or(0, |info| info.bytes);
+            let before = database.threads().get(id).await?;
             access.prune(id, &history).await?;
-            undo::trim(store, &access, id).await?;
+            // What a task changed in files is recorded as part of its conversation.
+            if before.as_ref().is_some_and(|info| info.parent.is_none()) {
+                undo::trim(store, &access, id).await?;
+            }
             let after = database.threads().get(id).await?.map_or(0, |info| info.bytes);
-            lines.push(format!("{id}  {before} -> {after} bytes"));
+            lines.push(format!("{id}  {} -> {after} bytes", before.map_or(0, |info| info.bytes)));
         }
     }
     undo::gc(store, database.clone()).await?;
     Ok(lines.join("\n"))
-}
-
-/// The background tasks of a thread, and theirs.
-async fn descendants(access: &ThreadAccess, thread: &str) -> Result<Vec<BackgroundTask>> {
-    let mut all = access.background(thread).await?;
-    let mut next = 0;
-    while let Some(task) = all.get(next) {
-        let below = access.background(&task.thread).await?;
-        all.extend(below);
-        next += 1;
-    }
-    Ok(all)
 }
 
 /// What an agent knows of threads.

@@ -539,3 +539,29 @@ async fn what_is_started_several_times_at_once_in_parallel_threads_is_told_once_
         assert_eq!(run.await.unwrap(), 1);
     }
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn files_that_a_task_has_changed_go_back_with_its_conversation() {
+    use deepagents::fs::{LocalBackend, LocalOptions, OnConflict, UndoStore};
+    use deepagents::rewind::Rewind;
+
+    let (dir, beside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let undo = Some(UndoStore::at(beside.path().join("undo.db")));
+    let files = LocalBackend::open_with(dir.path(), LocalOptions { undo, ..LocalOptions::default() }).unwrap();
+    let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
+    let build = || agent(&world, journal.clone()).backend(files.clone()).build().unwrap();
+    let write = |name: &str| json!(["write_file", {"file_path": name, "content": "found"}]);
+    let first = build();
+    say(&first, start(&json!([write("/one.md"), ["gate", {}], write("/two.md")]))).await;
+    world.gate.begun.acquire().await.unwrap().forget();
+    drop(first);
+    tokio::task::yield_now().await;
+    let next = build();
+    until_told(&next).await;
+    assert!(dir.path().join("one.md").exists() && dir.path().join("two.md").exists());
+    let oldest = next.history("t", None, 100).await.unwrap().last().map_or(0, |checkpoint| checkpoint.position);
+    let back = Rewind::new(&next, &files, "t", oldest);
+    back.apply(&back.plan().await.unwrap(), OnConflict::Refuse).await.unwrap();
+    assert!(!dir.path().join("one.md").exists() && !dir.path().join("two.md").exists());
+}

@@ -182,8 +182,11 @@ impl Middleware for Filesystem {
 /// Tells the state which thread it is of, where the backend records what is changed.
 #[cfg(all(unix, feature = "undo"))]
 fn begin(cx: &Context) -> Update {
-    let begun = cx.thread().and_then(|thread| deepagents_fs::FileUndo::begin(cx.state(), thread, cx.run_id()));
-    begun.unwrap_or_default()
+    let Some(thread) = cx.thread() else { return Update::none() };
+    // What an agent in the background changes goes back with its conversation, whose thread has the name that is left.
+    let below = cx.path().iter().map(|part| format!("/{part}")).collect::<String>();
+    let thread = thread.strip_suffix(&below).unwrap_or(thread);
+    deepagents_fs::FileUndo::begin(cx.state(), thread, cx.run_id()).unwrap_or_default()
 }
 
 #[cfg(not(all(unix, feature = "undo")))]
