@@ -1,10 +1,12 @@
-//! One writer for all agents of a run: what they write together is appended together.
+//! One writer for all agents of a run: what they write at the same time is appended together.
 
-use std::sync::Arc;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use futures_core::future::BoxFuture;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::{Appended, Fence, Journal, JournalError, Record};
@@ -16,12 +18,29 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Appends what the agents of a run write to their thread, in the order in which they hand it over.
 ///
-/// The work is done by a task, so that an append that has begun ends even if the agent that wanted it is gone: the end
-/// of the log stays known.
+/// Whoever comes while nobody appends does it himself; what comes meanwhile is appended together right after. An append
+/// that has begun ends even if the agent that wanted it is gone, so that the end of the log stays known.
 #[derive(Clone)]
 pub(crate) struct LogWriter {
-    appends: mpsc::UnboundedSender<Append>,
-    bytes: Arc<AtomicU64>,
+    writing: Arc<Writing>,
+}
+
+struct Writing {
+    journal: Arc<dyn Journal>,
+    thread: ThreadId,
+    fence: Fence,
+    lease: Duration,
+    queue: Mutex<Queue>,
+    bytes: AtomicU64,
+}
+
+struct Queue {
+    waiting: Vec<Append>,
+    /// Whether somebody appends.
+    busy: bool,
+    /// Whether an append has failed: what follows would lack what was lost.
+    failed: bool,
+    end: LogPosition,
 }
 
 struct Append {
@@ -34,71 +53,110 @@ impl LogWriter {
     ///
     /// While the journal says that it cannot be reached for the moment, an append is tried again, for as long as the lease
     /// may last.
-    pub(crate) fn start(
+    pub(crate) fn new(
         journal: Arc<dyn Journal>,
         thread: ThreadId,
         fence: Fence,
         end: LogPosition,
         lease: Duration,
     ) -> Self {
-        let (appends, waiting) = mpsc::unbounded_channel();
-        let bytes = Arc::new(AtomicU64::new(0));
-        let writing = Writing { journal, thread, fence, lease };
-        tokio::spawn(writing.run(end, waiting, bytes.clone()));
-        Self { appends, bytes }
+        let queue = Mutex::new(Queue { waiting: Vec::new(), busy: false, failed: false, end });
+        let bytes = AtomicU64::new(0);
+        Self { writing: Arc::new(Writing { journal, thread, fence, lease, queue, bytes }) }
     }
 
     /// Appends records and gives the position after them.
     ///
     /// # Errors
-    /// When they cannot be appended, or an append before failed: what follows would lack what was lost.
+    /// When they cannot be appended, or an append before failed.
     pub(crate) async fn append(&self, records: Vec<Record>) -> Result<LogPosition, JournalError> {
-        let (done, appended) = oneshot::channel();
-        let closed = || JournalError::Storage("an earlier append to the log failed".into());
-        self.appends.send(Append { records, done }).map_err(|_| closed())?;
-        appended.await.unwrap_or_else(|_| Err(closed()))
+        let appended = {
+            let mut queue = self.writing.lock();
+            if queue.failed {
+                return Err(failed_before());
+            }
+            if queue.busy {
+                let (done, appended) = oneshot::channel();
+                queue.waiting.push(Append { records, done });
+                Err(appended)
+            } else {
+                queue.busy = true;
+                Ok(records)
+            }
+        };
+        match appended {
+            Ok(records) => Unfinished(Some(Box::pin(self.writing.clone().write(records)))).finish().await,
+            Err(appended) => appended.await.unwrap_or_else(|_| Err(failed_before())),
+        }
     }
 
     /// Bytes that all appends of this writer have taken.
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
+        self.writing.bytes.load(Ordering::Relaxed)
     }
 }
 
-struct Writing {
-    journal: Arc<dyn Journal>,
-    thread: ThreadId,
-    fence: Fence,
-    lease: Duration,
+fn failed_before() -> JournalError {
+    JournalError::Storage("an earlier append to the log failed".into())
 }
 
 impl Writing {
-    async fn run(self, mut end: LogPosition, mut waiting: mpsc::UnboundedReceiver<Append>, bytes: Arc<AtomicU64>) {
-        while let Some(first) = waiting.recv().await {
-            let mut records = first.records;
-            let mut ends = vec![(records.len(), first.done)];
-            while let Ok(next) = waiting.try_recv() {
-                ends.push((next.records.len(), next.done));
-                records.extend(next.records);
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Appends, and sees to it that what has come meanwhile is appended.
+    async fn write(self: Arc<Self>, records: Vec<Record>) -> Result<LogPosition, JournalError> {
+        let count = records.len();
+        let start = self.lock().end;
+        let appended = self.append(start, records).await;
+        let waiting = self.next(&appended);
+        if !waiting.is_empty() {
+            tokio::spawn(self.write_waiting(waiting));
+        }
+        appended.map(|_| start + count as LogPosition)
+    }
+
+    /// Appends what has been handed over together, until nothing waits any more.
+    async fn write_waiting(self: Arc<Self>, mut waiting: Vec<Append>) {
+        while !waiting.is_empty() {
+            let mut end = self.lock().end;
+            let mut records = Vec::new();
+            let mut ends = Vec::new();
+            for append in waiting {
+                ends.push((append.records.len(), append.done));
+                records.extend(append.records);
             }
-            match self.append(end, records).await {
-                Ok(appended) => {
-                    bytes.fetch_add(appended.bytes, Ordering::Relaxed);
-                    for (count, done) in ends {
-                        end += count as LogPosition;
-                        // Whoever wanted it may be gone.
-                        let _ = done.send(Ok(end));
-                    }
-                    end = appended.end;
-                }
-                Err(error) => {
-                    for (_, done) in ends {
-                        let _ = done.send(Err(error.duplicate()));
-                    }
-                    return;
+            let appended = self.append(end, records).await;
+            waiting = self.next(&appended);
+            for (count, done) in ends {
+                end += count as LogPosition;
+                // Whoever wanted it may be gone.
+                let _ = done.send(match &appended {
+                    Ok(_) => Ok(end),
+                    Err(error) => Err(error.duplicate()),
+                });
+            }
+        }
+    }
+
+    /// Notes how an append ended, and gives what is to be appended next; after a failure nothing is.
+    fn next(&self, appended: &Result<Appended, JournalError>) -> Vec<Append> {
+        let mut queue = self.lock();
+        match appended {
+            Ok(appended) => {
+                self.bytes.fetch_add(appended.bytes, Ordering::Relaxed);
+                queue.end = appended.end;
+            }
+            Err(error) => {
+                queue.failed = true;
+                for append in queue.waiting.drain(..) {
+                    let _ = append.done.send(Err(error.duplicate()));
                 }
             }
         }
+        queue.busy = !queue.waiting.is_empty();
+        std::mem::take(&mut queue.waiting)
     }
 
     /// Appends, again and again while that may help: an append that was made although nobody heard of it is recognised
@@ -115,6 +173,28 @@ impl Writing {
                 }
                 ended => return ended,
             }
+        }
+    }
+}
+
+/// An append that goes on in a task of its own if nobody waits for it any more.
+struct Unfinished(Option<BoxFuture<'static, Result<LogPosition, JournalError>>>);
+
+impl Unfinished {
+    async fn finish(mut self) -> Result<LogPosition, JournalError> {
+        let ended = match &mut self.0 {
+            Some(append) => poll_fn(|cx| append.as_mut().poll(cx)).await,
+            None => Err(failed_before()),
+        };
+        self.0 = None;
+        ended
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let (Some(append), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(append);
         }
     }
 }

@@ -35,7 +35,7 @@ impl Log {
     /// The log of a thread that is owned.
     pub(crate) fn own(lease: Lease, end: LogPosition, rule: SnapshotRule, kept: UnknownChannels) -> Self {
         let (journal, thread) = (lease.journal().clone(), lease.thread().to_owned());
-        let writer = LogWriter::start(journal, thread, lease.fence(), end, lease.duration());
+        let writer = LogWriter::new(journal, thread, lease.fence(), end, lease.duration());
         Self { lease: Some(lease), to: Some(writer), end, rule, kept, ..Self::default() }
     }
 
