@@ -8,6 +8,7 @@ mod child_events;
 mod child_scope;
 mod thread_access;
 mod threads;
+mod watch;
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::ids::ThreadId;
 use crate::journal::MemoryJournal;
@@ -22,7 +22,7 @@ pub(crate) trait LiveRun: Any + Send + Sync {
 pub(crate) struct LiveThreads {
     live: Mutex<HashMap<ThreadId, Arc<dyn LiveRun>>>,
     /// For the tasks of runs without a thread.
-    private: Arc<MemoryJournal>,
+    private: OnceLock<Arc<MemoryJournal>>,
 }
 
 impl LiveThreads {
@@ -31,7 +31,7 @@ impl LiveThreads {
     }
 
     pub(crate) fn private(&self) -> Arc<MemoryJournal> {
-        self.private.clone()
+        self.private.get_or_init(Arc::default).clone()
     }
 
     /// The run of a thread, if it is under way.

@@ -4,6 +4,7 @@
 //! subscriber of a run sees the same events in the same order. One that falls behind misses pieces of answers, where an
 //! [`EventKind::Lagged`] stands, and never a [durable](EventKind::is_durable) event.
 
+mod from_log;
 mod hub;
 mod kind;
 mod live;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::env::Timestamp;
 use crate::ids::LogPosition;
 
+pub(crate) use from_log::LogEvents;
 pub(crate) use hub::EventHub;
 pub use kind::EventKind;
 pub use live::{OpenCall, PartialAnswer, PartialCall, RunSnapshot};

@@ -90,6 +90,15 @@ impl ChildLog {
         recorded.collect()
     }
 
+    /// Its records as they are in the log of the thread.
+    pub(crate) fn into_records(self) -> impl Iterator<Item = Record> {
+        let path = self.path;
+        self.records.into_iter().map(move |record| match record {
+            Record::Child { .. } => record,
+            own => Record::Child { path: path.clone(), entry: Box::new(own) },
+        })
+    }
+
     /// What it and those below it had spent that the last step of the agent above does not include.
     pub(crate) fn uncounted(&self) -> BudgetUsage {
         let mut uncounted = BudgetUsage::default();

@@ -14,7 +14,7 @@ use crate::message::{Message, MessageOp};
 /// ```
 /// use deepagents_core::message::Message;
 /// use deepagents_core::state::Update;
-/// let update = Update::message(Message::user("JumpTo on."));
+/// let update = Update::message(Message::user("Go on."));
 /// assert_eq!(update.channels().collect::<Vec<_>>(), ["messages"]);
 /// ```
 #[derive(Clone, Default)]

@@ -29,6 +29,7 @@ mod hooks;
 mod interrupted;
 mod journal;
 mod leases;
+mod log_events;
 mod message_rules;
 mod model_troubles;
 mod offered_tools;

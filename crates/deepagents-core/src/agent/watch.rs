@@ -1,0 +1,109 @@
+//! Following a thread that another process works on.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_core::Stream;
+use futures_util::stream;
+
+use super::ThreadAccess;
+use crate::error::{Error, Result};
+use crate::event::{Event, LogEvents};
+use crate::ids::{LogPosition, ThreadId};
+use crate::interrupt::ActionRequests;
+use crate::journal::load_replay;
+use crate::state::{ChannelSpec, MessagesChannel, Schema};
+
+/// How often a log is looked at: soon after something has happened, and more and more seldom while nothing does.
+const POLL: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+/// How many entries are read at once.
+const PAGE: LogPosition = 1_000;
+
+impl ThreadAccess {
+    /// Follows a thread by its log, whichever process works on it: the [durable](crate::event::EventKind::is_durable)
+    /// events of the records after a position, each with its own, and those that are still to come. It goes on until it is
+    /// dropped, also when a run has ended.
+    ///
+    /// Events are numbered by this reader. What the log does not hold is not told, or plain: pieces of answers, the name of
+    /// the main agent, why a run failed, which try of an answer succeeded. A thread that does not exist is waited for.
+    ///
+    /// ```
+    /// use deepagents_core::agent::ThreadAccess;
+    /// use deepagents_core::event::EventKind;
+    /// use futures_util::TryStreamExt;
+    /// # async fn example(threads: ThreadAccess) -> deepagents_core::error::Result<()> {
+    /// let mut events = std::pin::pin!(threads.watch("t1", 0));
+    /// while let Some(event) = events.try_next().await? {
+    ///     println!("{:?}: {:?}", event.position, event.kind);
+    ///     if matches!(event.kind, EventKind::RunFinished { .. } | EventKind::RunFailed { .. }) {
+    ///         break;
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// An item is an error when the log cannot be read, or has no state at the position; nothing follows it.
+    pub fn watch(&self, thread: &str, from: LogPosition) -> impl Stream<Item = Result<Event>> + Send + use<> {
+        let watching = Watching {
+            threads: self.clone(),
+            thread: thread.to_owned(),
+            next: from,
+            log: None,
+            ready: VecDeque::new(),
+        };
+        stream::try_unfold(watching, |mut watching| async move {
+            let event = watching.next().await?;
+            Ok(Some((event, watching)))
+        })
+    }
+}
+
+struct Watching {
+    threads: ThreadAccess,
+    thread: ThreadId,
+    next: LogPosition,
+    log: Option<LogEvents>,
+    ready: VecDeque<Event>,
+}
+
+impl Watching {
+    async fn next(&mut self) -> Result<Event> {
+        let mut pause = POLL.0;
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(event);
+            }
+            if !self.read().await? {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(POLL.1);
+            }
+        }
+    }
+
+    /// Reads on; says whether there was anything to read.
+    async fn read(&mut self) -> Result<bool> {
+        let journal = &*self.threads.journal;
+        let end = journal.threads().get(&self.thread).await?.map_or(0, |info| info.end);
+        if end <= self.next {
+            return Ok(false);
+        }
+        if self.log.is_none() {
+            // Questions are told whatever channels the reader knows.
+            let own = [ChannelSpec::new::<MessagesChannel>(), ChannelSpec::new::<ActionRequests>()];
+            let known = self.threads.schema.channels().iter().copied();
+            let schema = Schema::new(own.into_iter().chain(known)).map_err(Error::other)?;
+            let replay = load_replay(journal, &self.thread, Arc::new(schema), Some(self.next)).await?.fold;
+            self.log = Some(LogEvents::after(&self.thread, replay));
+        }
+        let page = self.next..end.min(self.next + PAGE);
+        for entry in journal.read(&self.thread, page.clone()).await? {
+            if let Some(log) = &mut self.log {
+                self.ready.extend(log.of(entry).map_err(Error::from)?);
+            }
+        }
+        self.next = page.end;
+        Ok(true)
+    }
+}

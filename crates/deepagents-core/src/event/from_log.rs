@@ -1,0 +1,235 @@
+//! Events that are worked out from the log of a thread, for those who do not hold its run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{EVENT_VERSION, Event, EventKind};
+use crate::env::Timestamp;
+use crate::ids::{CallId, LogPosition};
+use crate::interrupt::{ActionRequest, ActionRequestChange, ActionRequests};
+use crate::journal::{LogEntry, Record, RecordUpdate, Replay};
+use crate::message::{Author, Block, Message, MessageOp, ToolMessage, Usage};
+use crate::model::StopReason;
+use crate::state::{ChannelError, MessagesChannel, Schema, Update};
+use crate::status::FinishReason;
+
+/// Works out the durable events of a thread from its records.
+pub(crate) struct LogEvents {
+    thread: String,
+    schema: Arc<Schema>,
+    run: Arc<str>,
+    attempt: u32,
+    /// The number of the next event.
+    next: u64,
+    agents: BTreeMap<Vec<String>, AgentEvents>,
+}
+
+/// What is known of an agent of the run.
+#[derive(Default)]
+struct AgentEvents {
+    name: Option<String>,
+    /// Its answers so far.
+    turn: u32,
+    /// Arguments of the calls of its last answer, by their places in it.
+    args: BTreeMap<u32, Value>,
+    /// Whether it has taken a step of its run: what is said to it from then on was said on the way.
+    stepped: bool,
+    /// Answers and tokens of its run.
+    model_calls: u32,
+    usage: Usage,
+    asked: BTreeMap<String, ActionRequest>,
+    /// Decisions with which the run is about to be resumed.
+    decided: Vec<EventKind>,
+}
+
+impl LogEvents {
+    /// For what follows a position of a thread.
+    pub(crate) fn after(thread: &str, replay: Replay) -> Self {
+        let schema = replay.state.schema().clone();
+        let mut main = AgentEvents { turn: replay.turns, stepped: replay.machine.is_some(), ..AgentEvents::default() };
+        let messages = replay.state.messages();
+        if let Some(answer) = messages.last_assistant().and_then(|at| messages.get(at)) {
+            main.read_calls(answer);
+        }
+        let asked = replay.state.get::<ActionRequests>().into_iter().flatten();
+        main.asked =
+            asked.filter(|(_, asked)| asked.answer.is_none()).map(|(id, a)| (id.clone(), a.question.clone())).collect();
+        let (run, attempt) = replay.run.map_or_else(Default::default, |run| (run.run, run.attempt));
+        let mut events = Self {
+            thread: thread.to_owned(),
+            schema,
+            run: run.into(),
+            attempt,
+            next: 0,
+            agents: BTreeMap::from([(Vec::new(), main)]),
+        };
+        for child in replay.children.into_values() {
+            for record in child.into_records() {
+                // What has happened already is known, not told.
+                let _ = events.kinds(record);
+            }
+        }
+        events
+    }
+
+    /// The events of an entry, in order.
+    pub(crate) fn of(&mut self, entry: LogEntry) -> Result<Vec<Event>, ChannelError> {
+        let (position, at) = (entry.position + 1, entry.at);
+        let kinds = self.kinds(entry.record)?;
+        Ok(kinds.into_iter().map(|(path, kind)| self.event(path, at, position, kind)).collect())
+    }
+
+    fn event(&mut self, path: Vec<String>, at: Timestamp, position: LogPosition, kind: EventKind) -> Event {
+        let seq = self.next;
+        self.next += 1;
+        let (run, attempt) = (self.run.clone(), self.attempt);
+        Event { v: EVENT_VERSION, seq, run, path: path.into(), at, attempt, position: Some(position), kind }
+    }
+
+    fn kinds(&mut self, record: Record) -> Result<Vec<(Vec<String>, EventKind)>, ChannelError> {
+        let (path, record) = match record {
+            Record::Child { path, entry } => (path, *entry),
+            own => (Vec::new(), own),
+        };
+        let is_main = path.is_empty();
+        if is_main {
+            match &record {
+                Record::RunStarted { run, .. } => (self.run, self.attempt) = (run.as_str().into(), 0),
+                Record::RunResumed { run, .. } => (self.run, self.attempt) = (run.as_str().into(), self.attempt + 1),
+                _ => {}
+            }
+        }
+        let agent = self.agents.entry(path.clone()).or_default();
+        let mut kinds = Vec::new();
+        match record {
+            Record::AgentStarted { agent: name, .. } => agent.name = Some(name),
+            Record::RunStarted { .. } | Record::RunResumed { .. } => {
+                // What another process goes on with has its input already, and its answers count.
+                if matches!(record, Record::RunStarted { .. }) {
+                    (agent.stepped, agent.model_calls) = (false, 0);
+                }
+                agent.usage = Usage::default();
+                if is_main {
+                    kinds.push(EventKind::RunStarted { thread: Some(self.thread.clone()) });
+                }
+                kinds.extend(agent.name.clone().map(|name| EventKind::AgentStarted { name }));
+                let decided = std::mem::take(&mut agent.decided);
+                // The main agent tells the decisions for all.
+                kinds.extend(decided.into_iter().filter(|_| is_main));
+            }
+            Record::Step { machine, .. } => (agent.stepped, agent.turn) = (true, machine.turn()),
+            Record::Update { update } | Record::StateUpdated { update } => {
+                kinds = agent.updated(update, &self.schema)?;
+            }
+            Record::ToolStarted { call, provider_call_id: id, name, .. } => {
+                let args = agent.args.get(&call.index).cloned().unwrap_or_default();
+                kinds.push(EventKind::ToolStarted { call, id, name, args });
+            }
+            Record::ToolFinished { call, message, update } => {
+                kinds = agent.updated(update, &self.schema)?;
+                kinds.retain(|kind| matches!(kind, EventKind::StateChanged { .. }));
+                kinds.push(finished(call, &message));
+            }
+            Record::RunFinished { stop, .. } => kinds = agent.ended(stop, is_main),
+            _ => {}
+        }
+        Ok(kinds.into_iter().map(|kind| (path.clone(), kind)).collect())
+    }
+}
+
+fn finished(call: CallId, message: &ToolMessage) -> EventKind {
+    EventKind::ToolFinished {
+        call,
+        id: message.call_id.clone(),
+        name: message.name.clone(),
+        error: message.is_error,
+        text: Message::Tool(message.clone()).text(),
+    }
+}
+
+impl AgentEvents {
+    fn read_calls(&mut self, answer: &Message) {
+        let calls =
+            answer.content().iter().filter(|block| matches!(block, Block::ToolCall(_) | Block::InvalidToolCall(_)));
+        let args = calls.zip(0..).map(|(block, index)| match block {
+            Block::ToolCall(call) => (index, call.args.clone()),
+            Block::InvalidToolCall(call) => (index, Value::String(call.raw.clone())),
+            _ => (index, Value::Null),
+        });
+        self.args = args.collect();
+    }
+
+    fn updated(&mut self, update: RecordUpdate, schema: &Schema) -> Result<Vec<EventKind>, ChannelError> {
+        let update = update.resolve(schema)?;
+        let mut kinds = Vec::new();
+        for entry in update.entries() {
+            if !entry.spec().is_private() && !entry.spec().is::<MessagesChannel>() {
+                let channel = entry.spec().name().to_owned();
+                kinds.push(EventKind::StateChanged { channel, update: entry.to_json()? });
+            }
+        }
+        self.said(&update, &mut kinds);
+        for change in update.get::<ActionRequests>().flatten() {
+            match change {
+                ActionRequestChange::Request(question) => {
+                    self.asked.insert(question.id.clone(), (**question).clone());
+                }
+                ActionRequestChange::Decide(id, decision) => {
+                    self.asked.remove(id);
+                    self.decided.push(EventKind::ActionDecided { id: id.clone(), decision: decision.clone() });
+                }
+                ActionRequestChange::Drop(id) => {
+                    self.asked.remove(id);
+                }
+                ActionRequestChange::Clear => self.asked.clear(),
+            }
+        }
+        Ok(kinds)
+    }
+
+    /// What of the messages is told.
+    fn said(&mut self, update: &Update, kinds: &mut Vec<EventKind>) {
+        for op in update.get::<MessagesChannel>().flatten() {
+            let MessageOp::Put(message) = op else { continue };
+            match &**message {
+                Message::Assistant(answer) => {
+                    self.read_calls(message);
+                    let usage = answer.usage.unwrap_or_default();
+                    let stop = if answer.has_calls() { StopReason::ToolCalls } else { StopReason::End };
+                    let turn = self.turn;
+                    (self.turn, self.model_calls) = (turn + 1, self.model_calls + 1);
+                    self.usage += usage;
+                    let message = answer.id.clone();
+                    kinds.push(EventKind::ModelFinished { turn, attempt: 0, message, usage, stop });
+                }
+                Message::User(user) if self.stepped && user.author != Author::Harness => {
+                    kinds.push(EventKind::Steered { text: message.text() });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn ended(&mut self, stop: Option<FinishReason>, is_main: bool) -> Vec<EventKind> {
+        let (usage, model_calls) = (self.usage, self.model_calls);
+        let Some(stop) = stop else {
+            // The log holds that it failed, and not why.
+            let (kind, error) = ("unknown".to_owned(), "the run failed".to_owned());
+            let failed =
+                if is_main { EventKind::RunFailed { kind, error } } else { EventKind::AgentFailed { kind, error } };
+            return vec![failed];
+        };
+        let mut kinds = Vec::new();
+        if is_main && stop == FinishReason::Interrupted {
+            let asked = self.asked.values().cloned();
+            kinds.extend(asked.map(|question| EventKind::ActionRequested { question: Box::new(question) }));
+        }
+        kinds.push(EventKind::AgentFinished { stop: stop.clone(), usage });
+        if is_main {
+            kinds.push(EventKind::RunFinished { stop, usage, model_calls });
+        }
+        kinds
+    }
+}
