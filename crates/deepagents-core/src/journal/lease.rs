@@ -199,7 +199,9 @@ impl Heartbeat {
             tokio::time::sleep(pause).await;
             let asked = Instant::now();
             let renewal = self.journal.renew(&self.thread, self.fence, self.lease);
-            match tokio::time::timeout_at(ends.max(asked), renewal).await {
+            // A process that was stopped past the end of its lease asks once more: nobody may have come.
+            let until = if asked < ends { ends } else { asked + pause };
+            match tokio::time::timeout_at(until, renewal).await {
                 Ok(Ok(())) => ends = asked + self.lease,
                 Ok(Err(error)) if !matches!(error, JournalError::Fenced { .. }) && Instant::now() < ends => {}
                 _ => {
