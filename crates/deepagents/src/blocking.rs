@@ -11,22 +11,53 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use std::future::Future;
 use std::io;
+use std::sync::Arc;
 
-use deepagents_core::error::Result;
+use deepagents_core::error::{Error, Result};
 use deepagents_core::event::Event;
+use deepagents_core::message::Usage;
 use deepagents_core::run::{Outcome, Run, RunError, RunInput};
 use deepagents_core::state::State;
 use futures_util::StreamExt;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 
 use crate::DeepAgent;
 
-/// A deep agent with a runtime of its own. Not to be used inside another runtime, whose thread it would block.
+/// A deep agent with a runtime of its own. It blocks the thread that calls it, also one of another runtime.
 #[derive(Debug)]
 pub struct BlockingAgent {
     agent: DeepAgent,
-    runtime: Runtime,
+    runtime: OwnRuntime,
+}
+
+/// A runtime that may be waited for and dropped anywhere.
+#[derive(Debug)]
+struct OwnRuntime(Option<Runtime>);
+
+impl OwnRuntime {
+    /// Waits for something; on a thread of its own where this one belongs to another runtime, which would not have it
+    /// blocked.
+    fn wait<T: Send>(&self, work: impl Future<Output = T> + Send) -> io::Result<T> {
+        let Some(runtime) = &self.0 else { return Err(io::ErrorKind::NotConnected.into()) };
+        if Handle::try_current().is_err() {
+            return Ok(runtime.block_on(work));
+        }
+        std::thread::scope(|scope| {
+            let waiting = std::thread::Builder::new().spawn_scoped(scope, || runtime.block_on(work))?;
+            Ok(waiting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })
+    }
+}
+
+impl Drop for OwnRuntime {
+    fn drop(&mut self) {
+        // Another runtime does not allow to wait for its threads.
+        if let Some(runtime) = self.0.take_if(|_| Handle::try_current().is_ok()) {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl BlockingAgent {
@@ -35,7 +66,8 @@ impl BlockingAgent {
     /// # Errors
     /// When the system gives no threads.
     pub fn new(agent: DeepAgent) -> io::Result<Self> {
-        Ok(Self { agent, runtime: tokio::runtime::Builder::new_multi_thread().enable_all().build()? })
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        Ok(Self { agent, runtime: OwnRuntime(Some(runtime)) })
     }
 
     /// Runs to the end.
@@ -43,12 +75,13 @@ impl BlockingAgent {
     /// # Errors
     /// When the run fails; the error holds what it had finished.
     pub fn invoke(&self, input: impl Into<RunInput>) -> Result<Outcome, Box<RunError>> {
-        self.runtime.block_on(self.agent.invoke(input))
+        let input = input.into();
+        self.runtime.wait(self.agent.invoke(input)).unwrap_or_else(|error| Err(failed(error)))
     }
 
     /// Starts a run; iterate it for its events.
     pub fn run(&self, input: impl Into<RunInput>) -> BlockingRun<'_> {
-        let _inside = self.runtime.enter();
+        let _inside = self.runtime.0.as_ref().map(Runtime::enter);
         BlockingRun { run: self.agent.run(input), runtime: &self.runtime }
     }
 
@@ -57,7 +90,7 @@ impl BlockingAgent {
     /// # Errors
     /// When the agent has no journal or the log cannot be read.
     pub fn state(&self, thread: &str) -> Result<State> {
-        self.runtime.block_on(self.agent.state(thread))
+        self.runtime.wait(self.agent.state(thread)).unwrap_or_else(|error| Err(Error::other(error)))
     }
 }
 
@@ -65,7 +98,7 @@ impl BlockingAgent {
 #[derive(Debug)]
 pub struct BlockingRun<'a> {
     run: Run,
-    runtime: &'a Runtime,
+    runtime: &'a OwnRuntime,
 }
 
 impl BlockingRun<'_> {
@@ -79,7 +112,7 @@ impl BlockingRun<'_> {
     /// # Errors
     /// When the run fails; the error holds what it had finished.
     pub fn outcome(self) -> Result<Outcome, Box<RunError>> {
-        self.runtime.block_on(self.run.outcome())
+        self.runtime.wait(self.run.outcome()).unwrap_or_else(|error| Err(failed(error)))
     }
 }
 
@@ -87,6 +120,11 @@ impl Iterator for BlockingRun<'_> {
     type Item = Event;
 
     fn next(&mut self) -> Option<Event> {
-        self.runtime.block_on(self.run.next())
+        self.runtime.wait(self.run.next()).ok().flatten()
     }
+}
+
+/// A run that could not be waited for.
+fn failed(error: io::Error) -> Box<RunError> {
+    Box::new(RunError { error: Arc::new(Error::other(error)), state: State::default(), usage: Usage::default() })
 }

@@ -277,6 +277,13 @@ fn a_caller_without_a_runtime_gets_events_and_the_outcome() {
 }
 
 #[tokio::test]
+async fn the_blocking_agent_may_be_used_and_dropped_inside_a_runtime() {
+    let agent = DeepAgent::builder().model(model()).build().unwrap();
+    let agent = BlockingAgent::new(agent).unwrap();
+    assert_eq!(agent.invoke("Say hello.").unwrap().text(), "Hello.");
+}
+
+#[tokio::test]
 async fn an_agent_of_a_model_alone_has_the_tools_of_todos_files_and_delegation_and_sends_no_empty_prompt() {
     let files = ["delete", "edit_file", "glob", "grep", "ls", "read_file", "write_file"];
     for (preset, more) in
