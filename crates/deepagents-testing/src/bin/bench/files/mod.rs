@@ -22,7 +22,7 @@ use crate::{Bench, timed, usage};
 
 /// Runs of each measurement, of which the median counts; one more comes first, to warm up.
 const RUNS: usize = 7;
-const EDITED: u64 = 50_000_000;
+const EDITED: u64 = 16_000_000;
 
 struct Options {
     files: usize,
@@ -154,7 +154,7 @@ fn newlines(bytes: &[u8]) -> u8 {
     bytes.iter().fold(0, |count, byte| count.wrapping_add(u8::from(*byte == b'\n')))
 }
 
-/// One edit in the middle of a text of 50 MB, there and back.
+/// One edit in the middle of a text of 16 MB, there and back.
 async fn edits(directory: &Path, figures: &mut Figures) -> Result<()> {
     let lines = tree::text(&directory.join("edited.txt"), EDITED)?;
     let files = LocalBackend::open(directory)?;
@@ -168,7 +168,7 @@ async fn edits(directory: &Path, figures: &mut Figures) -> Result<()> {
         times.push(started.elapsed());
         ensure!(edited.replaced == [1], "the edit was not made");
     }
-    figures.takes_at_most("edit_50_mb_ms", Some(median(times)), 150.0);
+    figures.takes_at_most("edit_16_mb_ms", Some(median(times)), 50.0);
     Ok(())
 }
 
