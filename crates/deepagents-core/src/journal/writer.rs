@@ -18,7 +18,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Appends what the agents of a run write to their thread, in the order in which they hand it over.
 ///
-/// Whoever comes while nobody appends does it himself; what comes meanwhile is appended together right after. An append
+/// Who comes while nobody appends does it without another task; what comes meanwhile is appended together right after. An append
 /// that has begun ends even if the agent that wanted it is gone, so that the end of the log stays known.
 #[derive(Clone)]
 pub(crate) struct LogWriter {
@@ -159,7 +159,7 @@ impl Writing {
         std::mem::take(&mut queue.waiting)
     }
 
-    /// Appends, again and again while that may help: an append that was made although nobody heard of it is recognised
+    /// Appends, again and again while that may help: an append that was made although its answer was lost is recognised
     /// by the journal.
     async fn append(&self, end: LogPosition, records: Vec<Record>) -> Result<Appended, JournalError> {
         let give_up = Instant::now() + self.lease;

@@ -327,7 +327,7 @@ impl Driver {
         self.undelivered.splice(0..0, kept);
     }
 
-    /// Whether something was said that the run, about to end, has not heard, or a follow-up waits. If not, nothing more
+    /// Whether something was said that the run, about to end, has not taken in, or a follow-up waits. If not, nothing more
     /// can be said.
     fn has_pending_input(&mut self) -> bool {
         if self.poll_inbox() {

@@ -73,7 +73,7 @@ impl RunHandle {
 
     /// Says something to the model, delivered at its next call; a run that was about to finish goes on with it. Returns
     /// whether the run was still there to hear it. A run that is halted, fails, is ended by a middleware, comes to its
-    /// limit asks the model no more, so it does not deliver what it has heard; where it is suspended or waits for a
+    /// limit asks the model no more, so it does not deliver what it was sent; where it is suspended or waits for a
     /// decision, the run that goes on delivers it.
     pub fn steer(&self, message: impl Into<Message>) -> bool {
         self.inner.steer.send(message.into()).is_ok()

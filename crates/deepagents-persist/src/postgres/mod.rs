@@ -35,7 +35,7 @@ use releases::Releases;
 /// [`PostgresOptions`]. A call that is dropped before it is done closes its connection, since nobody waits for the answer.
 ///
 /// Within one process a thread that was released is free for the claim that follows, also where the release is still on
-/// its way, as after a run that was dropped. Other processes find it free when the server has heard of it.
+/// its way, as after a run that was dropped. Other processes find it free when the server has received that.
 ///
 /// ```no_run
 /// use deepagents_persist::Postgres;

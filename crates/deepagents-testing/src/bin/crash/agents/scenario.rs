@@ -113,7 +113,7 @@ fn alone(size: usize) -> Plan {
         0 => Plan::new([work(4), vec![vec![Send; 3]]].concat()),
         1 => {
             let decided = vec![vec![Pay, Send], vec![Steal]];
-            let plan = Plan::new([changes("/main.md", 4), decided, changes("/work/more.md", 2)].concat());
+            let plan = Plan::new([changes("/main.md", 4), decided, changes("/results/more.md", 2)].concat());
             Plan { files: FilesIn::Disk, ..plan }
         }
         _ => Plan { compacts: true, ..Plan::new(vec![vec![Send]; 9]) },
@@ -135,7 +135,7 @@ fn files(files: FilesIn, times: usize) -> Plan {
     let (before, after) = main.split_at(1);
     let turns = [before, &[vec![Delegate("c1"), Delegate("c2")]], after].concat();
     let plan = Plan::new(turns)
-        .agent(("c1", "worker", MAIN), changes("/work/one.md", times))
-        .agent(("c2", "worker", MAIN), changes("/work/two.md", times + 1));
+        .agent(("c1", "worker", MAIN), changes("/results/one.md", times))
+        .agent(("c2", "worker", MAIN), changes("/results/two.md", times + 1));
     Plan { files, ..plan }
 }
