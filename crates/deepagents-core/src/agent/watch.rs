@@ -16,7 +16,7 @@ use crate::journal::load_replay;
 use crate::state::{ChannelSpec, MessagesChannel, Schema};
 
 /// How often a log is looked at: soon after something has happened, and more and more seldom while nothing does.
-const POLL: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+pub(super) const POLL: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 /// How many entries are read at once.
 const PAGE: LogPosition = 1_000;
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{BackgroundError, BackgroundTasks};
+use crate::agent::watch::POLL;
 use crate::env::Timestamp;
 use crate::error::Result;
 use crate::event::{EventStream, Subscribe};
@@ -18,9 +19,6 @@ use crate::status::FinishReason;
 
 /// How long the thread of a task may be owned while its end is written.
 const LEASE: Duration = Duration::from_secs(60);
-/// How often the thread of a task is looked at that another process runs: at first, and at most.
-const POLL: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
-
 /// An agent in the background as it was when its conversation was asked for it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
