@@ -49,7 +49,10 @@ pub trait Channel: Send + Sync + 'static {
     /// How it changes.
     type Update: Clone + Send + Sync + Serialize + DeserializeOwned + 'static;
 
-    /// Applies an update.
+    /// Applies an update. A thread is loaded by applying its updates again, in whatever process and later version: what
+    /// comes of it must follow from the value and the update alone, not from time, chance or settings, and an update
+    /// that was taken once must always be taken. A rule that becomes stricter is for those who make updates. An update
+    /// whose form has changed is read in its earlier forms by its `Deserialize`.
     ///
     /// # Errors
     /// When the update cannot be applied; the whole update it belongs to is dropped then.

@@ -239,8 +239,13 @@ impl Threads for FaultyJournal {
         Box::pin(self.call("delete", true, work))
     }
 
-    fn remove<'a>(&'a self, thread: &'a str, positions: Range<LogPosition>) -> BoxFuture<'a, Result<(), JournalError>> {
-        let work = async move { self.world.journal.threads().remove(thread, positions).await };
+    fn remove<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        positions: Range<LogPosition>,
+    ) -> BoxFuture<'a, Result<(), JournalError>> {
+        let work = async move { self.world.journal.threads().remove(thread, fence, positions).await };
         Box::pin(self.call("remove", true, work))
     }
 

@@ -145,11 +145,11 @@ impl Trial {
         match ended {
             Ended::Outcome(outcome) => {
                 let questions = outcome.questions().len();
-                let waits = outcome.stop == FinishReason::Interrupted;
+                // One that is suspended leaves what it finds asked to whoever goes on.
+                let may_wait = matches!(outcome.stop, FinishReason::Interrupted | FinishReason::Suspended);
+                let fits = if questions > 0 { may_wait } else { outcome.stop != FinishReason::Interrupted };
                 world.note(&format!("ended with {:?}, {questions} questions", outcome.stop));
-                world.check(waits == (questions > 0), || {
-                    format!("ended with {:?} and {questions} questions", outcome.stop)
-                });
+                world.check(fits, || format!("ended with {:?} and {questions} questions", outcome.stop));
                 // Another process may have gone on meanwhile.
                 if claims() <= before + 1 {
                     invariants::check_outcome(world, &works.agent, &outcome).await?;
