@@ -4,7 +4,8 @@ use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 
 use deepagents_core::journal::{
-    JournalError, LogPosition, ParentFilter, RunStatus, ThreadInfo, ThreadQuery, check_child, check_thread,
+    JournalError, LogPosition, ParentFilter, RunStatus, ThreadInfo, ThreadQuery, check_child, check_metadata,
+    check_thread,
 };
 use serde_json::{Map, Value};
 
@@ -121,6 +122,7 @@ pub(crate) async fn set_metadata(
     thread: &str,
     metadata: Map<String, Value>,
 ) -> Result<(), JournalError> {
+    check_metadata(thread, &metadata)?;
     let row = find_or_insert(db, thread).await?;
     let mut all = row.info.metadata;
     all.extend(metadata);
