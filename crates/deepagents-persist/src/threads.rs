@@ -23,7 +23,7 @@ static LIST: Statement = Statement::new(
         AND substr(id, 1, length(CAST($3 AS text))) = $3 AND {by parent} ORDER BY updated_at DESC, id
      LIMIT $6",
 );
-/// In the order of the index of the threads that stand so.
+/// By the index of the threads that stand so.
 static LIST_CLAIMABLE: Statement = Statement::new(
     "SELECT {thread} FROM thread WHERE status IN ('empty', 'open') AND lease_until <= {now} AND {live thread}
         AND (CAST($2 AS text) IS NULL OR status = $2) AND substr(id, 1, length(CAST($3 AS text))) = $3
