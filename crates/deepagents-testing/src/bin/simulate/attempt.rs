@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents::{DeepAgent, Error, EventKind, Outcome, RunInput, Subscribe};
-use deepagents_core::journal::{JournalError, LogPosition};
+use deepagents_core::journal::{Journal, JournalError, LogPosition};
 use deepagents_core::run::{RunError, RunHandle};
 use futures_util::{FutureExt, StreamExt};
 use tokio::task::JoinHandle;
@@ -47,7 +47,7 @@ pub(crate) async fn attempt<F: Future<Output = ()>>(
                 Ok(Ok(outcome)) => Ended::Outcome(Box::new(outcome)),
                 Ok(Err(error)) => Ended::Failed(error),
                 Err(_) => {
-                    world.broken(format!("a run of process {} hangs", process.number));
+                    world.broken(&format!("a run of process {} hangs", process.number));
                     process.end();
                     Ended::Crashed
                 }
@@ -63,7 +63,7 @@ pub(crate) async fn attempt<F: Future<Output = ()>>(
     for (reader, seen) in readers {
         match tokio::time::timeout(HANGS, seen).await {
             Ok(Ok(seen)) => durable.push(seen),
-            _ => world.broken(format!("the {reader:?} reader is never told of the end")),
+            _ => world.broken(&format!("the {reader:?} reader is never told of the end")),
         }
     }
     let same = durable.windows(2).all(|pair| pair.first() == pair.last());
@@ -113,7 +113,6 @@ fn read(world: &Arc<World>, run: &RunHandle, reader: Reader, thread: String) -> 
 }
 
 pub(crate) async fn end_of(world: &World, thread: &str) -> LogPosition {
-    use deepagents_core::journal::Journal;
     let info = world.journal.threads().get(thread).now_or_never();
     info.and_then(Result::ok).flatten().map_or(0, |info| info.end)
 }

@@ -156,33 +156,49 @@ impl Tool for Outside {
         process.gate().await;
         let decided = World::decision(&tag, self.name());
         match self.operation {
-            Operation::Steal => world.broken(format!("call {tag} is made, and a person had rejected it")),
+            Operation::Steal => world.broken(&format!("call {tag} is made, and a person had rejected it")),
             Operation::Pay => {
                 let asked = world.lock().decided.contains(&tag);
                 world.check(asked, || format!("call {tag} is made before anybody decided about it"));
                 let right = edited == (decided == DecisionKind::Edit);
                 world.check(right, || format!("call {tag} was to be {decided:?}, and edited is {edited}"));
             }
-            Operation::Ask => {
-                let decision = cx.interrupt(format!("May I {tag}?"), DecisionKind::ALL)?;
-                let (kind, mine) =
-                    (decision.kind(), said(&decision).is_none_or(|said| said == format!("About {tag}.")));
-                world.check(kind == decided && mine, || {
-                    format!("call {tag} was answered {decision:?}, not {decided:?}")
-                });
-                if kind != DecisionKind::Approve {
-                    return Ok(format!("not done {tag}").into());
-                }
-            }
+            Operation::Ask if !self.may(&tag, &cx)? => return Ok(format!("not done {tag}").into()),
             _ => {}
         }
         tokio::time::sleep(world.moment(1_000)).await;
         process.gate().await;
         let repeatable = matches!(self.operation, Operation::Put | Operation::Look);
-        world.effect(&tag, cx.key(), repeatable);
+        world.effect(&tag, &cx.key(), repeatable);
         tokio::time::sleep(world.moment(1_000)).await;
         process.gate().await;
         Ok(format!("done {tag}").into())
+    }
+}
+
+impl Outside {
+    /// Asks two things, and each time that the call is made in another order: an answer goes with its question.
+    fn may(&self, tag: &str, cx: &ToolContext) -> Result<bool, ToolError> {
+        let world = &self.cast.world;
+        let mut questions = [format!("May I {tag}?"), format!("Really {tag}?")];
+        let times = {
+            let mut known = world.lock();
+            let times = known.asking.entry(tag.to_owned()).or_default();
+            *times += 1;
+            *times
+        };
+        if times % 2 == 0 {
+            questions.reverse();
+        }
+        let mut may = true;
+        for question in questions {
+            let decision = cx.interrupt(question.clone(), DecisionKind::ALL)?;
+            let (kind, decided) = (decision.kind(), World::decision(&question, self.name()));
+            let mine = said(&decision).is_none_or(|said| said == format!("About {question}"));
+            world.check(kind == decided && mine, || format!("{question:?} was answered {decision:?}, not {decided:?}"));
+            may &= kind == DecisionKind::Approve;
+        }
+        Ok(may)
     }
 }
 

@@ -11,6 +11,7 @@ use deepagents_core::journal::{Journal, Record, encode, fold, load};
 use deepagents_core::run::BudgetUsage;
 
 use super::cast::{USAGE, path};
+use super::scenario::Operation;
 use super::script::Tag;
 use super::trial::THREAD;
 use super::world::World;
@@ -31,7 +32,7 @@ pub(crate) async fn check(world: &Arc<World>, agent: &DeepAgent) -> Result<()> {
             let (folded, loaded) = (folded.state.to_json(true)?, loaded.state.to_json(true)?);
             world.check(folded == loaded, || "a snapshot is not what the records amount to".to_owned());
         }
-        (Err(error), _) | (_, Err(error)) => world.broken(format!("the log cannot be read: {error}")),
+        (Err(error), _) | (_, Err(error)) => world.broken(&format!("the log cannot be read: {error}")),
     }
     Ok(())
 }
@@ -63,7 +64,7 @@ pub(crate) async fn check_outcome(world: &Arc<World>, agent: &DeepAgent, outcome
 /// What holds once the thread has come to its end.
 pub(crate) async fn check_end(world: &Arc<World>, agent: &DeepAgent, outcome: &Outcome) -> Result<()> {
     if let Err(error) = deepagents_models::scripted::check_history(outcome.messages()) {
-        world.broken(format!("the history is not whole: {error}"));
+        world.broken(&format!("the history is not whole: {error}"));
     }
     check_outcome(world, agent, outcome).await?;
     check_files(world, outcome);
@@ -87,7 +88,6 @@ fn check_files(world: &World, outcome: &Outcome) {
 
 /// The agents that work in the background, and those below them.
 fn background_agents(world: &World) -> BTreeSet<String> {
-    use super::scenario::Operation;
     let mut found = BTreeSet::new();
     for agent in &world.scenario.agents {
         let mut operations = world.scenario.agents.iter().flat_map(|agent| agent.turns.iter().flatten());
@@ -111,7 +111,8 @@ fn check_words(world: &World, outcome: &Outcome) {
 
 /// What was spent is no more than what was asked for, and no less than what stored answers cost.
 async fn check_spending(world: &Arc<World>, spent: BudgetUsage) -> Result<()> {
-    let (requests, answers) = (world.lock().requests, stored_answers(world).await?);
+    let requests = world.lock().requests;
+    let answers = stored_answers(world).await?;
     let calls = spent.model_calls;
     world.check(calls <= requests, || format!("{requests} requests were made, and {calls} are counted"));
     let (output, each) = (spent.usage.output, USAGE.output);

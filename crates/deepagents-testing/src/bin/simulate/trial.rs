@@ -14,7 +14,7 @@ use super::attempt::{Ended, attempt};
 use super::cast::{Cast, LEASE};
 use super::invariants;
 use super::process::Process;
-use super::scenario::MAIN;
+use super::scenario::{MAIN, Operation};
 use super::script::task;
 use super::world::World;
 
@@ -87,6 +87,8 @@ impl Trial {
                     Err(_) => RunInput::resume(THREAD),
                 }
             }
+            // One that was cancelled or came to a limit goes on, one that was done stays so.
+            RunStatus::Ended if world.happens(500) => RunInput::resume(THREAD),
             RunStatus::Ended => RunInput::new("Anything else?").thread(THREAD),
             _ => RunInput::resume(THREAD),
         };
@@ -110,8 +112,10 @@ impl Trial {
 
     fn answer(&self, input: RunInput, question: &ActionRequest) -> RunInput {
         let tag = question.args.get("tag").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
-        let about = || format!("About {tag}.");
-        let decision = match World::decision(&tag, &question.tool) {
+        let asks = question.tool == Operation::Ask.tool();
+        let subject = if asks { question.text.clone() } else { tag.clone() };
+        let about = || format!("About {subject}");
+        let decision = match World::decision(&subject, &question.tool) {
             deepagents::DecisionKind::Approve => Decision::Approve,
             deepagents::DecisionKind::Edit => {
                 let args = json!({"tag": tag, "edited": true});
@@ -133,7 +137,9 @@ impl Trial {
             input = input.take_over();
         }
         match world.below(12) {
-            0 => input = input.budget(Budget::default().time(world.moment(8_000) + Duration::from_millis(1))),
+            // Some come to their deadline before they have gone on with anything.
+            0 if world.below(2) == 0 => input = input.timeout(Duration::from_nanos(1)),
+            0 => input = input.timeout(world.moment(8_000) + Duration::from_millis(1)),
             1 => input = input.budget(Budget::default().tool_calls(world.below(6))),
             2 => input = input.budget(Budget::default().tokens(world.below(2_000))),
             3 => input = input.max_model_calls(1 + u32::try_from(world.below(8))?),
@@ -186,12 +192,7 @@ impl Trial {
             }
             4 => self.say(|text| run.steer(text)),
             5 => self.say(|text| run.enqueue(text)),
-            6 => {
-                let agents = run.snapshot().await;
-                let paths = world.scenario.agents.len();
-                world.note(&format!("a snapshot at {} of {paths}", agents.seq));
-                self.cancel_some_agent(&run).await;
-            }
+            6 => self.cancel_some_agent(&run).await,
             7..10 => self.rival(works, deed).await,
             _ => {}
         }
@@ -252,7 +253,7 @@ impl Trial {
                 let resume = RunInput::resume(task.thread.as_str()).take_over();
                 let input = open.iter().fold(resume, |input, question| self.answer(input, question));
                 if let Ended::Failed(error) = attempt(world, &works.process, &works.agent, input, |_| async {}).await {
-                    world.broken(format!("a task in the background cannot be answered: {error}"));
+                    world.broken(&format!("a task in the background cannot be answered: {error}"));
                     return Ok(None);
                 }
             }
@@ -260,7 +261,7 @@ impl Trial {
             let outcome = match attempt(world, &works.process, &works.agent, input, |_| async {}).await {
                 Ended::Outcome(outcome) => outcome,
                 Ended::Failed(error) => {
-                    world.broken(format!("a run in peace failed: {error}"));
+                    world.broken(&format!("a run in peace failed: {error}"));
                     return Ok(None);
                 }
                 Ended::Crashed => return Ok(None),
@@ -276,7 +277,7 @@ impl Trial {
             }
             tokio::time::sleep(Duration::from_secs(2)).await;
         }
-        world.broken(format!("the thread comes to no end in {MOST_RUNS} runs"));
+        world.broken(&format!("the thread comes to no end in {MOST_RUNS} runs"));
         ensure!(!world.lock().broken.is_empty(), "it is noted");
         Ok(None)
     }

@@ -10,8 +10,8 @@ use deepagents_core::journal::{MemoryJournal, Record};
 use fastrand::Rng;
 
 use super::clock::{SharedClock, SharedIds, WorldClock};
-use super::scenario::Scenario;
-use super::script::View;
+use super::scenario::{Operation, Scenario};
+use super::script::{Tag, View};
 
 /// What all processes of a seed share.
 pub(crate) struct World {
@@ -49,6 +49,8 @@ pub(crate) struct Known {
     /// The results that models were shown.
     pub(crate) shown: BTreeMap<String, String>,
     pub(crate) requests: u64,
+    /// How often calls that ask have been made.
+    pub(crate) asking: BTreeMap<String, usize>,
     /// Calls about which somebody decided.
     pub(crate) decided: BTreeSet<String>,
     /// What was said while runs were under way, and whether the run took it.
@@ -74,6 +76,7 @@ impl World {
             effects: BTreeMap::new(),
             shown: BTreeMap::new(),
             requests: 0,
+            asking: BTreeMap::new(),
             decided: BTreeSet::new(),
             said: Vec::new(),
         };
@@ -106,7 +109,7 @@ impl World {
     }
 
     /// Notes something that must not be.
-    pub(crate) fn broken(&self, what: String) {
+    pub(crate) fn broken(&self, what: &str) {
         self.note(&format!("BROKEN: {what}"));
         let at = self.clock.ms();
         self.lock().broken.push(format!("at {at} ms: {what}"));
@@ -114,7 +117,7 @@ impl World {
 
     pub(crate) fn check(&self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
-            self.broken(what());
+            self.broken(&what());
         }
     }
 
@@ -129,18 +132,29 @@ impl World {
     }
 
     /// A call takes effect. It may do so in a process that has lost its thread meanwhile: it began before.
-    pub(crate) fn effect(&self, tag: &str, key: String, repeatable: bool) {
+    pub(crate) fn effect(&self, tag: &str, key: &str, repeatable: bool) {
         self.note(&format!("effect {tag} {key}"));
         let mut known = self.lock();
         let started = known.started.get(tag).copied().unwrap_or(0);
-        let elsewhere = known.effects.iter().any(|(other, keys)| other != tag && keys.contains(&key));
+        let elsewhere = known.effects.iter().any(|(other, keys)| other != tag && keys.iter().any(|known| known == key));
+        let undecided = self.gated(tag).into_iter().find(|gated| !known.decided.contains(gated));
         let keys = known.effects.entry(tag.to_owned()).or_default();
-        keys.push(key.clone());
-        let (times, same) = (keys.len(), keys.iter().all(|other| *other == key));
+        keys.push(key.to_owned());
+        let (times, same) = (keys.len(), keys.iter().all(|other| other == key));
         drop(known);
+        self.check(undecided.is_none(), || format!("call {tag} is made, and nobody has decided about {undecided:?}"));
         self.check(times <= started, || format!("call {tag} takes effect {times} times and began {started} times"));
         self.check(times == 1 || repeatable, || format!("call {tag} may not be repeated and is"));
         self.check(same && !elsewhere, || format!("the key of call {tag} is not its own: {key}"));
+    }
+
+    /// The calls beside one that a person is asked about before any of them is made.
+    fn gated(&self, tag: &str) -> Vec<String> {
+        let Some(tag) = Tag::parse(tag) else { return Vec::new() };
+        let turn = self.scenario.find(&tag.agent).and_then(|agent| agent.turns.get(tag.turn));
+        let gated = |(_, operation): &(usize, &Operation)| matches!(operation, Operation::Pay | Operation::Steal);
+        let beside = turn.into_iter().flatten().enumerate().filter(gated);
+        beside.map(|(at, _)| Tag { at, ..tag.clone() }.to_string()).collect()
     }
 
     /// A model is asked.
@@ -150,13 +164,16 @@ impl World {
         let mut known = self.lock();
         known.requests += 1;
         for (tag, text) in &view.results {
+            if let Some(logged) = known.finished.get(tag).filter(|logged| *logged != text) {
+                broken.push(format!("the log has {logged:?} for {tag}, and {text:?} is shown"));
+            }
             let before = known.shown.entry(tag.clone()).or_insert_with(|| text.clone()).clone();
             if before != *text {
                 broken.push(format!("the result of {tag} was {before:?} and is {text:?}"));
             }
         }
         drop(known);
-        broken.into_iter().for_each(|what| self.broken(what));
+        broken.into_iter().for_each(|what| self.broken(&what));
     }
 
     /// Records were appended to a log.
@@ -185,10 +202,10 @@ impl World {
         }
     }
 
-    /// What is decided about a call, the same whenever it is asked.
-    pub(crate) fn decision(tag: &str, tool: &str) -> DecisionKind {
+    /// What is decided about a call, or a question of it, the same whenever it is asked.
+    pub(crate) fn decision(about: &str, tool: &str) -> DecisionKind {
         let mut hasher = DefaultHasher::new();
-        tag.hash(&mut hasher);
+        about.hash(&mut hasher);
         match (tool, hasher.finish() % 3) {
             ("steal", _) => DecisionKind::Reject,
             (_, 0) => DecisionKind::Approve,

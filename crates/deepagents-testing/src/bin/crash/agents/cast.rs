@@ -8,9 +8,10 @@ use deepagents::fs::{Backend, LocalBackend, StateBackend, StoreBackend};
 use deepagents::middleware::summarization::{CacheReuse, Size, SummarizationOptions, Trigger};
 use deepagents::subagents::{AgentSubAgent, SubAgentSpec};
 use deepagents::{
-    Context, DeepAgent, DeepAgentBuilder, Effect, HookOutput, InterruptOn, InterruptPolicy, Message, Middleware,
-    ModelRequest, Preset, Tool, ToolContext, ToolError, ToolOutput, Usage,
+    Context, DeepAgent, DeepAgentBuilder, Effect, HookOutput, InterruptOn, InterruptPolicy, JumpTo, Message,
+    Middleware, ModelRequest, Preset, Tool, ToolContext, ToolError, ToolOutput, Usage,
 };
+use deepagents_core::agent::BackgroundError;
 use deepagents_core::journal::Journal;
 use deepagents_core::store::Store;
 use deepagents_models::scripted::{ScriptedModel, Turn};
@@ -170,11 +171,13 @@ impl Middleware for WaitsForTasks {
     }
 
     async fn after_agent(&self, cx: &Context) -> deepagents::Result<HookOutput> {
+        let mut left = false;
         for task in cx.background().list().await? {
-            // What became of it is told by the library.
-            let _ = task.outcome().await;
+            // What became of it is told by the library. A run that goes on here, behind its last answer, has not gone on with
+            // what an earlier process left: that is done before a model call.
+            left |= matches!(task.outcome().await, Err(BackgroundError::NotRunning { .. }));
         }
-        Ok(HookOutput::next())
+        Ok(if left { HookOutput::go(JumpTo::Model) } else { HookOutput::next() })
     }
 }
 
