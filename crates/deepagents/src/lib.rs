@@ -38,6 +38,7 @@ pub mod rewind;
 mod shared;
 pub mod subagents;
 mod tokens;
+pub mod trust;
 mod workspace;
 
 pub use approvals::{InterruptOn, InterruptPolicy};

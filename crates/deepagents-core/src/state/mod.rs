@@ -8,6 +8,7 @@ mod builtin;
 mod channel;
 mod schema;
 mod sharing;
+mod storable;
 mod update;
 mod view;
 
@@ -16,5 +17,6 @@ pub use builtin::{MessagesChannel, StructuredResponse};
 pub use channel::{Channel, ChannelError, ChannelSpec, Concurrent, Merge};
 pub use schema::{Schema, SchemaError};
 pub use sharing::Sharing;
+pub(crate) use storable::too_deep;
 pub use update::{Update, UpdateEntry};
 pub use view::{Inheritance, State};

@@ -119,6 +119,8 @@ pub struct DeepAgentBuilder {
     system_prompt: Option<Arc<str>>,
     system_blocks: Vec<SystemBlock>,
     workspace: Workspace,
+    /// Where memory, skills and files of sub-agents are, if not in the workspace.
+    definitions: Option<Workspace>,
     files: FilesystemOptions,
     todos: TodoPolicy,
     planner: Option<Arc<dyn DynPlanner>>,

@@ -310,6 +310,7 @@ async fn a_planner_that_fails_is_told_as_an_event_and_the_run_goes_on_without_a_
                 told.push(event);
             }
         }
+        told.retain(|event| !matches!(event, MiddlewareEvent::ContextWindowUnknown { .. }));
         assert_eq!(told, [MiddlewareEvent::PlanningFailed { error: words.to_owned() }]);
         let outcome = run.outcome().await.unwrap();
         assert_eq!((outcome.text().as_str(), list(&outcome).len()), ("Done.", 0));
