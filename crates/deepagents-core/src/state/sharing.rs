@@ -134,7 +134,7 @@ impl<V, U> Sharing<V, U> {
     }
 
     /// What a sub-agent begins with.
-    pub(super) fn fork(&self, value: &V) -> V
+    pub fn fork(&self, value: &V) -> V
     where
         V: Default,
     {
@@ -144,8 +144,8 @@ impl<V, U> Sharing<V, U> {
         }
     }
 
-    /// What a value that a sub-agent of this channel left means for the agent above.
-    pub(super) fn join(&self, channel: &str, parent: &V, given: &V, left: &V) -> Merge<U> {
+    /// What a value that a sub-agent left means for the agent above; `channel` is the name for what the model is told.
+    pub fn join(&self, channel: &str, parent: &V, given: &V, left: &V) -> Merge<U> {
         match self.join {
             Join::Nothing => Merge::default(),
             Join::Change(change) => Merge { update: change(given, left), conflicts: Vec::new() },

@@ -28,7 +28,7 @@ type Pair = (u8, u8);
 
 /// Leaves out on the way what it needs to be read.
 #[allow(dead_code, reason = "it is about what serde makes of it")]
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize, PartialEq)]
 struct Half {
     #[serde(skip_serializing)]
     needed: u8,

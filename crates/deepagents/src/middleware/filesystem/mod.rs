@@ -62,6 +62,8 @@ pub struct FilesystemOptions {
     pub descriptions: BTreeMap<String, String>,
     /// Directories that the file tools reach, also through links; everything by default. Commands are not bound by it.
     pub allowed_prefixes: Vec<VPath>,
+    /// Whether `glob` and `grep` leave out what `.gitignore` files name where a call does not say; they do not by default.
+    pub respect_gitignore: bool,
     /// Seconds that a command may be given.
     pub max_execute_seconds: u64,
     /// Bytes of a picture, sound, video, document or other file that is not text, which `read_file` attaches.
@@ -79,6 +81,7 @@ impl Default for FilesystemOptions {
             tools: None,
             descriptions: BTreeMap::new(),
             allowed_prefixes: Vec::new(),
+            respect_gitignore: false,
             max_execute_seconds: 3_600,
             max_media_bytes: 10 << 20,
         }

@@ -297,8 +297,8 @@ fn the_tools_of_files_have_the_names_and_parameters_that_models_know() {
         ("write_file", "content file_path", "content file_path"),
         ("edit_file", "edits file_path new_string old_string replace_all", "file_path new_string old_string"),
         ("delete", "file_path", "file_path"),
-        ("glob", "path pattern", "pattern"),
-        ("grep", "context glob max_count output_mode path pattern regex", "pattern"),
+        ("glob", "path pattern respect_gitignore", "pattern"),
+        ("grep", "context glob max_count output_mode path pattern regex respect_gitignore", "pattern"),
     ] {
         assert_eq!(parameters(tool), (names.to_owned(), required.to_owned()), "{tool}");
     }

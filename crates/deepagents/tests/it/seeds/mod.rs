@@ -2,6 +2,7 @@
 
 mod context;
 mod delegation;
+mod planning;
 mod state;
 
 use std::sync::Arc;
