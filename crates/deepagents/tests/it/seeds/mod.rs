@@ -33,3 +33,15 @@ fn echo(name: &str) -> impl DynTool + use<> {
 fn journal() -> Arc<MemoryJournal> {
     Arc::new(MemoryJournal::new())
 }
+
+#[test]
+fn every_test_that_the_table_of_the_book_names_exists() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let table = std::fs::read_to_string(root.join("docs/src/seeds.md")).unwrap();
+    let named: Vec<(&str, &str)> = table.split('`').filter_map(|word| word.split_once("::")).collect();
+    assert!(named.len() > 50, "{}", named.len());
+    for (file, test) in named.into_iter().filter(|(file, _)| file.ends_with(".rs")) {
+        let source = std::fs::read_to_string(root.join("crates").join(file)).unwrap_or_default();
+        assert!(source.contains(&format!("fn {test}(")), "{file} has no test {test}");
+    }
+}
