@@ -26,7 +26,7 @@ const FIELDS: [&str; 5] =
 ///
 /// The list of models (`GET /models`) is looked at first; then what the servers of llama.cpp (`/props`), Ollama (`/api/ps`,
 /// and the parameter `num_ctx` of `/api/show`) and LM Studio (`/api/v0/models`) tell beside it. Each question may take three
-/// seconds.
+/// seconds, and a server that leaves one unanswered is not asked another.
 ///
 /// # Errors
 /// When the name or the configuration cannot be used.
@@ -37,31 +37,8 @@ pub(crate) async fn ask(provider: &str, model: &str, config: &ModelConfig) -> Re
     let endpoint = Endpoint::new(base, "/models", auth, &[], config)?;
     let Ok(client) = endpoint.client().await else { return Ok(None) };
     let server = Server { client, endpoint: &endpoint };
-    if let Some(window) = server.get(endpoint.url.clone()).await.and_then(|models| listed(&models, model)) {
-        return Ok(Some(window));
-    }
-    // The services that are reached with a key have no such places.
-    if dialect.key_required {
-        return Ok(None);
-    }
-    let root = base.trim_end_matches('/').trim_end_matches("/v1");
-    let at = |path: &str| Url::parse(&format!("{root}{path}")).ok();
-    let mut window = None;
-    if let Some(url) = at("/props") {
-        window = server.get(url).await.and_then(|props| {
-            props.pointer("/default_generation_settings/n_ctx").or_else(|| props.get("n_ctx"))?.as_u64()
-        });
-    }
-    if let (None, Some(url)) = (window, at("/api/ps")) {
-        window = server.get(url).await.and_then(|running| listed(&running, model));
-    }
-    if let (None, Some(url)) = (window, at("/api/show")) {
-        window = server.post(url, &json!({"model": model})).await.and_then(|shown| parameter(&shown));
-    }
-    if let (None, Some(url)) = (window, at("/api/v0/models")) {
-        window = server.get(url).await.and_then(|models| listed(&models, model));
-    }
-    Ok(window)
+    // A server that does not answer once is not asked again.
+    Ok(server.window(base, model, dialect.key_required).await.unwrap_or(None))
 }
 
 struct Server<'a> {
@@ -69,27 +46,59 @@ struct Server<'a> {
     endpoint: &'a Endpoint,
 }
 
+/// The server did not answer at all.
+struct Silent;
+
 impl Server<'_> {
-    async fn get(&self, url: Url) -> Option<Value> {
+    async fn window(&self, base: &str, model: &str, is_service: bool) -> Result<Option<u64>, Silent> {
+        let models = self.get(self.endpoint.url.clone()).await?;
+        let mut window = models.and_then(|models| listed(&models, model));
+        // The services that are reached with a key have no such places.
+        if window.is_some() || is_service {
+            return Ok(window);
+        }
+        let root = base.trim_end_matches('/').trim_end_matches("/v1");
+        let at = |path: &str| Url::parse(&format!("{root}{path}")).map_err(|_| Silent);
+        if let Some(props) = self.get(at("/props")?).await? {
+            let set = props.pointer("/default_generation_settings/n_ctx").or_else(|| props.get("n_ctx"));
+            window = set.and_then(Value::as_u64);
+        }
+        if window.is_none() {
+            window = self.get(at("/api/ps")?).await?.and_then(|running| listed(&running, model));
+        }
+        if window.is_none() {
+            let shown = self.post(at("/api/show")?, &json!({"model": model})).await?;
+            window = shown.and_then(|shown| parameter(&shown));
+        }
+        if window.is_none() {
+            window = self.get(at("/api/v0/models")?).await?.and_then(|models| listed(&models, model));
+        }
+        Ok(window)
+    }
+
+    async fn get(&self, url: Url) -> Result<Option<Value>, Silent> {
         answer(self.client.get(url).headers(self.endpoint.headers.clone())).await
     }
 
-    async fn post(&self, url: Url, body: &Value) -> Option<Value> {
+    async fn post(&self, url: Url, body: &Value) -> Result<Option<Value>, Silent> {
         answer(self.client.post(url).headers(self.endpoint.headers.clone()).body(body.to_string())).await
     }
 }
 
-/// The JSON of a successful answer; whatever goes wrong, there is none.
-async fn answer(request: RequestBuilder) -> Option<Value> {
-    let mut response = request.timeout(PATIENCE).send().await.ok().filter(|response| response.status().is_success())?;
+/// The JSON of a successful answer.
+async fn answer(request: RequestBuilder) -> Result<Option<Value>, Silent> {
+    let mut response = request.timeout(PATIENCE).send().await.map_err(|_| Silent)?;
+    if !response.status().is_success() {
+        return Ok(None);
+    }
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.ok()? {
+    while let Some(chunk) = response.chunk().await.map_err(|_| Silent)? {
         if body.len() + chunk.len() > MOST_BYTES {
-            return None;
+            return Ok(None);
         }
         body.extend_from_slice(&chunk);
     }
-    serde_json::from_slice(&body).ok()
+    Ok(serde_json::from_slice(&body).ok())
 }
 
 /// What a list of models says of one.

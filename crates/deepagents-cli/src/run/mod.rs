@@ -85,7 +85,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     if choice.reason != model_choice::Reason::Named && !args.quiet {
         output::remark(&format!("using {choice}"));
     }
-    if let Some(remark) = unknown_window.filter(|_| !args.quiet) {
+    if let Some(remark) = unknown_window.filter(|_| !args.quiet && !args.json) {
         output::remark(&remark);
     }
     if inside && !args.quiet && !args.json {

@@ -33,6 +33,12 @@ pub(crate) struct Request {
     pub(crate) body: Value,
 }
 
+impl Request {
+    fn asks_for_models(&self) -> bool {
+        self.head.first().is_some_and(|line| line.starts_with("get "))
+    }
+}
+
 /// The server. It lives until the test's process ends.
 pub(crate) struct Server {
     pub(crate) address: String,
@@ -42,13 +48,18 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(script: impl IntoIterator<Item = Reply>) -> Self {
+        Self::with_models(script, None)
+    }
+
+    /// A server that lists its models, too.
+    pub(crate) fn with_models(script: impl IntoIterator<Item = Reply>, models: Option<Value>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = format!("http://{}/v1", listener.local_addr().expect("an address"));
         let requests = Arc::new(Mutex::new(Vec::new()));
         let (arrived, arrivals) = channel();
         let script: VecDeque<Reply> = script.into_iter().collect();
         let seen = requests.clone();
-        thread::spawn(move || serve(&listener, script, &seen, &arrived));
+        thread::spawn(move || serve(&listener, script, models.as_ref(), &seen, &arrived));
         Self { address, requests, arrivals }
     }
 
@@ -64,7 +75,7 @@ impl Server {
                 let mut stream = stream.expect("a connection");
                 let (seen, arrived, rule) = (seen.clone(), arrived.clone(), rule.clone());
                 thread::spawn(move || {
-                    let Some(request) = read(&stream) else { return };
+                    let Some(request) = read(&stream).filter(|request| !request.asks_for_models()) else { return };
                     let (streamed, reply) = (request.body["stream"] == true, rule(&request.body));
                     seen.lock().expect("requests").push(request);
                     // The test may not be waiting, and the client may be gone.
@@ -86,10 +97,21 @@ impl Server {
     }
 }
 
-fn serve(listener: &TcpListener, mut script: VecDeque<Reply>, seen: &Mutex<Vec<Request>>, arrived: &Sender<()>) {
+fn serve(
+    listener: &TcpListener,
+    mut script: VecDeque<Reply>,
+    models: Option<&Value>,
+    seen: &Mutex<Vec<Request>>,
+    arrived: &Sender<()>,
+) {
     for stream in listener.incoming() {
         let mut stream = stream.expect("a connection");
         let Some(request) = read(&stream) else { continue };
+        if request.asks_for_models() {
+            // Without a list it says nothing, and is asked no further.
+            let _ = models.map(|models| whole(&mut stream, 200, models));
+            continue;
+        }
         let streamed = request.body["stream"] == true;
         seen.lock().expect("requests").push(request);
         // The test may not be waiting.
@@ -118,7 +140,8 @@ fn read(stream: &TcpStream) -> Option<Request> {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    Some(Request { head, body: serde_json::from_slice(&body).ok()? })
+    let body = if length == 0 { Value::Null } else { serde_json::from_slice(&body).ok()? };
+    Some(Request { head, body })
 }
 
 fn answer(stream: &mut TcpStream, reply: Reply, streamed: bool) -> std::io::Result<()> {

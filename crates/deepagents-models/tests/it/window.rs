@@ -20,7 +20,7 @@ async fn asked(provider: &str, replies: Vec<Reply>) -> (Option<u64>, Vec<String>
     (window, lines.collect())
 }
 
-fn list(entry: Value) -> Reply {
+fn list(entry: &Value) -> Reply {
     Reply::json(200, &json!({"object": "list", "data": [{"id": "other", "max_model_len": 1}, entry]}))
 }
 
@@ -29,7 +29,7 @@ async fn a_list_of_models_says_it_in_the_words_of_many_servers() {
     for field in ["max_model_len", "context_length", "context_window", "max_context_length"] {
         let entry = json!({"id": "qwen3:8b", field: 32_768});
         assert_eq!(
-            asked("vllm", vec![list(entry)]).await,
+            asked("vllm", vec![list(&entry)]).await,
             (Some(32_768), vec!["GET /v1/models".to_owned()]),
             "{field}"
         );
@@ -38,7 +38,7 @@ async fn a_list_of_models_says_it_in_the_words_of_many_servers() {
 
 #[tokio::test]
 async fn a_server_of_ollama_says_what_is_loaded_and_else_what_is_configured_and_never_what_was_trained() {
-    let plain = || list(json!({"id": "qwen3:8b"}));
+    let plain = || list(&json!({"id": "qwen3:8b"}));
     let loaded = Reply::json(200, &json!({"models": [{"name": "qwen3:8b", "context_length": 8_192}]}));
     let (window, lines) = asked("ollama", vec![plain(), missing(), loaded]).await;
     assert_eq!((window, lines.last().unwrap().as_str()), (Some(8_192), "GET /api/ps"));
@@ -57,7 +57,7 @@ async fn a_server_of_ollama_says_what_is_loaded_and_else_what_is_configured_and_
 #[tokio::test]
 async fn a_server_of_llama_cpp_says_it_among_its_properties() {
     let props = Reply::json(200, &json!({"default_generation_settings": {"n_ctx": 4_096}}));
-    let (window, lines) = asked("llamacpp", vec![list(json!({"id": "qwen3:8b"})), props]).await;
+    let (window, lines) = asked("llamacpp", vec![list(&json!({"id": "qwen3:8b"})), props]).await;
     assert_eq!((window, lines[1].as_str()), (Some(4_096), "GET /props"));
 }
 

@@ -10,7 +10,7 @@ use deepagents_core::tool::DynTool;
 
 use super::DeepAgentBuilder;
 use crate::middleware::subagents::DelegationLimits;
-use crate::subagents::SubAgentSpec;
+use crate::subagents::{ModelSpec, SubAgentSpec};
 use crate::workspace::Workspace;
 
 /// A model and its settings, as far as they are known.
@@ -21,21 +21,23 @@ type ToolChoice = (Vec<Arc<dyn DynTool>>, Option<Vec<String>>);
 impl DeepAgentBuilder {
     /// The model of a sub-agent, and its settings.
     pub(super) fn model_for(&self, spec: &SubAgentSpec, bound: bool) -> Result<ModelChoice, String> {
-        let usual = self.sub_agent_defaults.model.as_ref().map(|model| model.0.clone());
+        let defaults = &self.sub_agent_defaults;
+        let usual = defaults.model.as_ref().map(|model| model.0.clone());
+        // What is given in code stands over what is named, and what its own description says over both.
+        let named = defaults.model_spec.as_ref().filter(|_| usual.is_none());
         let mut model = usual.or_else(|| self.model.clone());
-        let mut settings = None;
-        if let Some(given) = &spec.model {
-            if bound && !given.extra.is_empty() {
-                return Err(
-                    "`extra` of a model can be given in code alone, as it reaches beyond this agent's tools".to_owned()
-                );
-            }
-            let above = model.as_ref().map(|model| model.name());
-            if let Some(name) = given.full_name().filter(|name| Some(name.as_str()) != above) {
-                model = Some(self.model_named(&name)?);
-            }
-            settings = given.settings()?;
+        let given = spec.model.as_ref();
+        if bound && given.is_some_and(|given| !given.extra.is_empty()) {
+            return Err(
+                "`extra` of a model can be given in code alone, as it reaches beyond this agent's tools".to_owned()
+            );
         }
+        let name = [given, named].into_iter().flatten().find_map(ModelSpec::full_name);
+        if let Some(name) = name.filter(|name| model.as_ref().is_none_or(|model| model.name() != name)) {
+            model = Some(self.model_named(&name)?);
+        }
+        let settings =
+            [given, named].into_iter().flatten().find_map(|given| given.settings().transpose()).transpose()?;
         let code = &spec.code;
         Ok((code.model.as_ref().map(|model| model.0.clone()).or(model), code.settings.clone().or(settings)))
     }

@@ -10,6 +10,7 @@ use deepagents_core::tool::DynTool;
 use crate::approvals::InterruptPolicy;
 use crate::middleware::HumanInTheLoop;
 use crate::shared::Shared;
+use crate::subagents::ModelSpec;
 
 /// What sub-agents have that do not say otherwise: those described in code, in files and by skills, `general-purpose`,
 /// and the sub-agents of sub-agents. What is not said here is inherited from the agent that has them. Agents that are built
@@ -29,6 +30,7 @@ use crate::shared::Shared;
 #[derive(Clone, Debug, Default)]
 pub struct SubAgentDefaults {
     pub(crate) model: Option<Shared<dyn ChatModel>>,
+    pub(crate) model_spec: Option<ModelSpec>,
     pub(crate) tools: Option<Vec<Shared<dyn DynTool>>>,
     pub(crate) middlewares: Vec<Shared<dyn DynMiddleware>>,
     pub(crate) interrupt_on: Option<InterruptPolicy>,
@@ -40,6 +42,10 @@ impl SubAgentDefaults {
     crate::shared::setters! {
         /// Their model, in place of that of the agent above.
         model(model: impl ChatModel) => model = Some(Shared(Arc::new(model)));
+
+        /// The same by its name, or as a map of settings: made by the registry given with
+        /// [`models`](crate::DeepAgentBuilder::models).
+        model_named(model: impl Into<ModelSpec>) => model_spec = Some(model.into());
 
         /// Their tools, in place of those given to the agent above; file tools come with the stack anyway.
         tools(tools: impl IntoIterator<Item = Arc<dyn DynTool>>)

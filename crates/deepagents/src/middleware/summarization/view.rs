@@ -135,8 +135,11 @@ fn cut_long_texts(value: &mut Value, args: &SettledArgs) -> bool {
             *text = text.chars().take(LEFT).chain(args.text.chars()).collect();
             true
         }
-        Value::Array(items) => items.iter_mut().fold(false, |cut, item| cut_long_texts(item, args) || cut),
-        Value::Object(fields) => fields.values_mut().fold(false, |cut, field| cut_long_texts(field, args) || cut),
+        // All of them, not only the first.
+        Value::Array(items) => items.iter_mut().filter_map(|item| cut_long_texts(item, args).then_some(())).count() > 0,
+        Value::Object(fields) => {
+            fields.values_mut().filter_map(|field| cut_long_texts(field, args).then_some(())).count() > 0
+        }
         _ => false,
     }
 }

@@ -128,6 +128,22 @@ async fn default_tools_and_the_default_model_are_those_of_children_that_do_not_n
 }
 
 #[tokio::test]
+async fn the_default_model_may_be_given_by_its_name() {
+    let made = ScriptedModel::rules().always(Turn::text("Below.")).build();
+    let mut registry = deepagents::models::Registry::new();
+    let model = made.clone();
+    registry.register("house", move |_, _| Ok(Arc::new(model.clone()) as Arc<dyn deepagents::ChatModel>));
+    let main = ScriptedModel::new([Turn::calls([task("general-purpose", "One.")]), Turn::text("Done.")]);
+    let builder = DeepAgent::builder().model(main).models(registry);
+    let agent = builder.sub_agent_defaults(SubAgentDefaults::default().model_named("house:small")).build().unwrap();
+    assert_eq!(results(&agent.invoke("Main.").await.unwrap())[0].0, "Below.");
+    let unknown = SubAgentDefaults::default().model_named("nowhere:small");
+    let builder = DeepAgent::builder().model(ScriptedModel::new([])).models(deepagents::models::Registry::new());
+    let error = builder.sub_agent_defaults(unknown).build().unwrap_err().to_string();
+    assert!(error.contains("there is no provider `nowhere`"), "{error}");
+}
+
+#[tokio::test]
 async fn default_interrupt_on_is_asked_in_children_alone_unless_they_say_otherwise_and_after_a_resume() {
     let model = ScriptedModel::rules()
         .when(begins("Asked."), [Turn::call("send", json!({"n": 1})), Turn::text("Sent.")])
