@@ -140,7 +140,7 @@ fn the_window_of_an_unknown_model_is_asked_of_its_server_or_given_and_never_gues
         let mut command = run(dir.path(), &server.address);
         command.args(option.iter().flat_map(|window| ["--context-window", window]));
         let finished = finish(command.arg("Hello"));
-        assert_eq!(finished.out, "ok\n", "{finished:?}");
+        assert!(finished.out.starts_with("ok\n"), "{finished:?}");
         let remark = "so its conversation is compacted at 170,000 tokens; say it with --context-window";
         assert_eq!(finished.err.contains(remark), told, "{finished:?}");
         assert_eq!(server.requests().len(), 1);

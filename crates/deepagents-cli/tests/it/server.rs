@@ -48,10 +48,10 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(script: impl IntoIterator<Item = Reply>) -> Self {
-        Self::with_models(script, None)
+        Self::with_models(script, Some(models()))
     }
 
-    /// A server that lists its models, too.
+    /// A server with another list of models, or without one.
     pub(crate) fn with_models(script: impl IntoIterator<Item = Reply>, models: Option<Value>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = format!("http://{}/v1", listener.local_addr().expect("an address"));
@@ -75,7 +75,11 @@ impl Server {
                 let mut stream = stream.expect("a connection");
                 let (seen, arrived, rule) = (seen.clone(), arrived.clone(), rule.clone());
                 thread::spawn(move || {
-                    let Some(request) = read(&stream).filter(|request| !request.asks_for_models()) else { return };
+                    let Some(request) = read(&stream) else { return };
+                    if request.asks_for_models() {
+                        let _ = whole(&mut stream, 200, &models());
+                        return;
+                    }
                     let (streamed, reply) = (request.body["stream"] == true, rule(&request.body));
                     seen.lock().expect("requests").push(request);
                     // The test may not be waiting, and the client may be gone.
@@ -184,6 +188,11 @@ fn answer(stream: &mut TcpStream, reply: Reply, streamed: bool) -> std::io::Resu
             stream.read_to_end(&mut rest).map(drop)
         }
     }
+}
+
+/// The list of models, which says how much they read.
+fn models() -> Value {
+    json!({"data": [{"id": "test-model", "max_model_len": 200_000}]})
 }
 
 fn usage() -> Value {

@@ -90,8 +90,8 @@ impl DeepAgentBuilder {
 
     /// What a sub-agent may spend beside what it shares.
     pub(super) fn budget_for(&self, spec: &SubAgentSpec) -> Result<Budget, String> {
-        let described = spec.budget.as_ref().map(crate::subagents::BudgetSpec::budget).transpose()?;
-        Ok(spec.code.budget.clone().or(described).unwrap_or_default())
+        let from_spec = spec.budget.as_ref().map(crate::subagents::BudgetSpec::budget).transpose()?;
+        Ok(spec.code.budget.clone().or(from_spec).unwrap_or_default())
     }
 
     /// The middlewares that a sub-agent has of its own: those of all, then those of its description.

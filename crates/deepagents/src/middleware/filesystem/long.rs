@@ -38,7 +38,7 @@ impl Channel for LongMessages {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Since {
     /// Those up to the last answer, once a run: the caller may have given any history.
-    Beginning,
+    Start,
     /// Those that came after the last answer.
     LastAnswer,
 }
@@ -49,7 +49,7 @@ pub(super) async fn store(limit: usize, since: Since, workspace: &Workspace, cx:
     let known = cx.get::<LongMessages>();
     let messages = cx.messages();
     let answered = messages.last_assistant().map_or(0, |at| at + 1);
-    let range = if since == Since::Beginning { 0..answered } else { answered..messages.len() };
+    let range = if since == Since::Start { 0..answered } else { answered..messages.len() };
     let looked_at = range.filter_map(|at| messages.get(at));
     let long = looked_at.filter(|message| is_long(message, limit) && !known.contains_key(message.id()));
     let (mut update, mut stored) = (Update::none(), Vec::new());

@@ -165,7 +165,7 @@ impl Middleware for Filesystem {
     }
 
     async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
-        let stored = self.store_messages(Since::Beginning, cx).await;
+        let stored = self.store_messages(Since::Start, cx).await;
         Ok(HookOutput::update(begin(cx).and(stored)))
     }
 
