@@ -59,6 +59,7 @@ impl Driver {
         let mut request = ModelRequest::new(self.state.messages().clone());
         request.system.clone_from(&parts.system);
         request.tools = self.tools_on_offer().specs().to_vec();
+        request.provider_tools.clone_from(&parts.provider_tools);
         request.settings.clone_from(&parts.settings);
         if let Some(format) = &parts.format {
             if self.shape_by_tool {

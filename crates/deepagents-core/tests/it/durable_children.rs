@@ -11,7 +11,7 @@ use deepagents_core::journal::{
 };
 use deepagents_core::model::ModelRequest;
 use deepagents_core::run::{Budget, Outcome, RunInput};
-use deepagents_core::state::{Channel, ChannelError, ChannelSpec, Merge, Update};
+use deepagents_core::state::{Channel, ChannelError, ChannelSpec, Sharing, Update};
 use deepagents_core::tool::{CallId, Tool, ToolContext, ToolError, ToolOutput};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use futures_core::future::BoxFuture;
@@ -24,20 +24,14 @@ struct Done;
 
 impl Channel for Done {
     const NAME: &'static str = "done";
+    const SHARING: Sharing<Self::Value, Self::Update> =
+        Sharing::shared_by(|given, left| left.get(given.len()..).map(<[String]>::to_vec));
     type Value = Vec<String>;
     type Update = Vec<String>;
 
     fn reduce(value: &mut Vec<String>, update: Vec<String>) -> Result<(), ChannelError> {
         value.extend(update);
         Ok(())
-    }
-
-    fn fork(value: &Vec<String>) -> Vec<String> {
-        value.clone()
-    }
-
-    fn join(_parent: &Vec<String>, given: &Vec<String>, child: &Vec<String>) -> Merge<Vec<String>> {
-        Merge { update: child.get(given.len()..).map(<[String]>::to_vec), conflicts: Vec::new() }
     }
 }
 
