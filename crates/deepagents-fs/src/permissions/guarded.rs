@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use deepagents_core::state::{State, Update};
+use futures_core::future::BoxFuture;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::{AccessMode, Operation, Permissions};
 use crate::forward::forward;
 use crate::lines::{LineRange, LineWindow};
 use crate::search::{GlobOutcome, GlobQuery, GrepOutcome, GrepQuery, Scope};
-use crate::shell::Shell;
+use crate::shell::{Command, CommandOutput, Shell, ShellError};
 use crate::{Backend, ByteRange, FileRead, FsError, FsFuture, Kind, Listing, Stat, VPath, WriteMode, Written};
 
 /// What happens to operations that rules want a person to be asked about.
@@ -259,6 +262,27 @@ impl Backend for PermissionedBackend {
     }
 
     fn shell(&self) -> Option<&dyn Shell> {
-        if self.evaded { None } else { self.inner.shell() }
+        let inner = if self.evaded { None } else { self.inner.shell() };
+        inner.map(|inner| if self.rules.judges_commands() { self as &dyn Shell } else { inner })
+    }
+}
+
+/// The shell of what is inside, for commands that the rules allow.
+impl Shell for PermissionedBackend {
+    fn run(
+        &self,
+        command: Command,
+        cancel: CancellationToken,
+        progress: Option<mpsc::Sender<String>>,
+    ) -> BoxFuture<'_, Result<CommandOutput, ShellError>> {
+        Box::pin(async move {
+            let decision = self.rules.decide_command(command.text());
+            if self.on_ask.refuses(decision.mode) {
+                let asks = decision.mode == AccessMode::Ask;
+                return Err(ShellError::Denied { reason: decision.reason.to_string(), asks });
+            }
+            let none = || ShellError::start("this workspace runs no commands");
+            self.inner.shell().ok_or_else(none)?.run(command, cancel, progress).await
+        })
     }
 }

@@ -5,14 +5,17 @@
 //! lies below what it matches; one that allows covers what it matches alone. [`PermissionedBackend`] enforces the rules around any
 //! backend.
 
+mod commands;
 mod guarded;
 mod protected;
 
 use serde::{Deserialize, Serialize};
 
+pub use commands::{CommandDecision, CommandReason, CommandRule, CommandRuleError};
 pub use guarded::{OnAsk, PermissionedBackend};
 pub use protected::{Place, ProtectedPlace, ProtectedPlaces};
 
+use self::commands::CommandRules;
 use crate::VPath;
 use crate::search::{Pattern, PatternMatch};
 
@@ -129,6 +132,7 @@ impl Decision<'_> {
 #[derive(Clone, Debug, Default)]
 pub struct Permissions {
     rules: Vec<Compiled>,
+    commands: CommandRules,
 }
 
 #[derive(Clone, Debug)]
@@ -147,12 +151,52 @@ impl Permissions {
     /// large.
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Result<Self, RuleError> {
         let rules = rules.into_iter().map(Compiled::new).collect::<Result<_, _>>()?;
-        Ok(Self { rules })
+        Ok(Self { rules, commands: CommandRules::default() })
+    }
+
+    /// The same rules, and these about commands, in the place of those there were: the first that is about a simple
+    /// command decides. What holds for those that none is about is `otherwise`; without rules about commands they are
+    /// allowed.
+    ///
+    /// # Errors
+    /// When a rule could say nothing: it names no commands, or a pattern is not one simple command.
+    pub fn with_commands(
+        self,
+        rules: impl IntoIterator<Item = CommandRule>,
+        otherwise: AccessMode,
+    ) -> Result<Self, CommandRuleError> {
+        Ok(Self { commands: CommandRules::new(rules, otherwise)?, ..self })
+    }
+
+    /// What the rules say about a command for a shell, run in the root of the workspace.
+    ///
+    /// It is denied when any part of it is, and allowed when all of it is. What cannot be judged asks: text that the
+    /// grammar does not cover or that shells read differently, a program whose name is computed, `eval`. Files that
+    /// the shell opens (`> file`) are judged by the rules about files, and written only where those or `otherwise`
+    /// allow it.
+    pub fn decide_command(&self, command: &str) -> CommandDecision {
+        self.commands.decide(command, self)
+    }
+
+    /// The same rules about files, and those of others about commands.
+    #[must_use]
+    pub fn with_commands_of(self, other: &Self) -> Self {
+        Self { commands: other.commands.clone(), ..self }
+    }
+
+    /// Whether commands may be refused, or asked about.
+    pub(crate) fn judges_commands(&self) -> bool {
+        !self.commands.is_empty() || self.rules.iter().any(|rule| rule.mode != AccessMode::Allow)
+    }
+
+    /// Whether a person may have to be asked about commands.
+    pub fn asks_about_commands(&self) -> bool {
+        !self.commands.is_empty() || self.rules.iter().any(|rule| rule.mode == AccessMode::Ask)
     }
 
     /// Whether there is no rule.
     pub fn is_empty(&self) -> bool {
-        self.rules.is_empty()
+        self.rules.is_empty() && self.commands.is_empty()
     }
 
     /// Whether a rule wants a person to be asked about an operation.

@@ -6,6 +6,8 @@ mod attack;
 mod attack_all;
 mod bounds;
 mod classify;
+mod command_fuzz;
+mod commands;
 mod composite;
 mod edit;
 mod files;

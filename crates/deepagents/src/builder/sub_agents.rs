@@ -191,7 +191,11 @@ impl DeepAgentBuilder {
             }
             below.approvals = below.approvals.and(asked);
         } else {
-            below.permissions = rules.unwrap_or(below.permissions);
+            below.permissions = match rules {
+                // What it says of files replaces what held; of commands it says nothing.
+                Some(rules) => rules.with_commands_of(&below.permissions),
+                None => below.permissions,
+            };
             below.approvals = spec.interrupt_on.clone().unwrap_or(below.approvals);
         }
         below.approvals = below.approvals.and(spec.code.more_approvals.clone());
