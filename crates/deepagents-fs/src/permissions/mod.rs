@@ -173,7 +173,7 @@ impl Permissions {
     /// It is denied when any part of it is, and allowed when all of it is. What cannot be judged asks: text that the
     /// grammar does not cover or that shells read differently, a program whose name is computed, `eval`. Files that
     /// the shell opens (`> file`) are judged by the rules about files, and written only where those or `otherwise`
-    /// allow it.
+    /// allow it; what these want a person to be asked about is denied, as a command cannot ask for one file.
     pub fn decide_command(&self, command: &str) -> CommandDecision {
         self.commands.decide(command, self)
     }
@@ -191,7 +191,7 @@ impl Permissions {
 
     /// Whether a person may have to be asked about commands.
     pub fn asks_about_commands(&self) -> bool {
-        !self.commands.is_empty() || self.rules.iter().any(|rule| rule.mode == AccessMode::Ask)
+        !self.commands.is_empty()
     }
 
     /// Whether there is no rule.
@@ -202,6 +202,25 @@ impl Permissions {
     /// Whether a rule wants a person to be asked about an operation.
     pub fn asks_about(&self, operation: Operation) -> bool {
         self.rules.iter().any(|rule| rule.mode == AccessMode::Ask && rule.operations.contains(&operation))
+    }
+
+    /// The rules about files as they were given.
+    #[cfg(unix)]
+    pub(crate) fn file_rules(&self) -> Vec<Rule> {
+        let given = |rule: &Compiled| Rule {
+            operations: rule.operations.clone(),
+            paths: rule.patterns.iter().map(|pattern| pattern.as_str().to_owned()).collect(),
+            mode: rule.mode,
+        };
+        self.rules.iter().map(given).collect()
+    }
+
+    /// Whether a rule allows reading something below a path.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn may_allow_below(&self, path: &VPath) -> bool {
+        let allows = |rule: &&Compiled| rule.mode == AccessMode::Allow && rule.operations.contains(&Operation::Read);
+        let mut patterns = self.rules.iter().filter(allows).flat_map(|rule| &rule.patterns);
+        patterns.any(|pattern| pattern.match_of(path) != PatternMatch::Elsewhere)
     }
 
     /// The paths at or below which all that the rules are about lies.

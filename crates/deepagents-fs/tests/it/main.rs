@@ -4,6 +4,8 @@
 
 mod attack;
 mod attack_all;
+#[cfg(target_os = "linux")]
+mod bound;
 mod bounds;
 mod classify;
 mod command_fuzz;

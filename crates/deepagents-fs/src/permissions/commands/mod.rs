@@ -276,7 +276,9 @@ impl CommandRules {
             let decision = files.decide(operation, &path);
             if let Some(pattern) = decision.pattern {
                 let reason = CommandReason::File { pattern: pattern.to_owned(), path };
-                return CommandDecision { mode: decision.mode, reason };
+                // The file is read-only for commands, whatever a person says to this one.
+                let mode = if decision.mode == AccessMode::Ask { AccessMode::Deny } else { decision.mode };
+                return CommandDecision { mode, reason };
             }
         }
         if !redirection.writes {

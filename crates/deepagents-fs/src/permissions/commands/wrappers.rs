@@ -362,11 +362,11 @@ impl Wrapper {
             } else if let Some(short) = option.strip_prefix('-').filter(|short| !short.is_empty()) {
                 match short.char_indices().find(|(_, letter)| !self.flags.contains(*letter)) {
                     None => {}
-                    Some((at, letter)) if self.valued.contains(letter) => {
-                        if at + letter.len_utf8() == short.len() {
-                            rest = rest.get(1..)?;
-                        }
+                    // Its value is the next word, unless it is in this one.
+                    Some((at, letter)) if self.valued.contains(letter) && at + letter.len_utf8() == short.len() => {
+                        rest = rest.get(1..)?;
                     }
+                    Some((_, letter)) if self.valued.contains(letter) => {}
                     Some(_) => return None,
                 }
             } else {
