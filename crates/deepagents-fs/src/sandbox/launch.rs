@@ -50,7 +50,7 @@ impl Sandbox {
             cwd: task.cwd.to_owned(),
             network: network.clone(),
             read_only: policy.read_only.clone(),
-            tools: policy.tools.shown.clone(),
+            tools: policy.tools.resolved.clone(),
             caches: policy.tools.caches.clone(),
             writable: policy.writable.clone(),
             identities: task.identities.to_vec(),

@@ -215,10 +215,10 @@ impl SandboxPolicy {
                 return Err(PolicyError::NotUtf8(path.clone()));
             }
         }
-        // What is in the workspace is there as it is.
+        let places = self.writable.clone();
+        let writable: Vec<&Path> = std::iter::once(root).chain(places.iter().map(PathBuf::as_path)).collect();
         #[cfg(unix)]
-        self.tools.shown.retain(|path| path.exists() && !path.starts_with(root));
-        let writable: Vec<&Path> = std::iter::once(root).chain(self.writable.iter().map(PathBuf::as_path)).collect();
+        self.tools.resolve(&writable);
         for path in std::iter::once(&root.to_owned()).chain(&self.writable).chain(&self.read_only) {
             let around = writable.iter().find(|within| path.starts_with(within) && path != *within);
             if let Some(within) = around {

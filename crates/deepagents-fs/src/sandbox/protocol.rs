@@ -40,8 +40,8 @@ pub(crate) struct InnerPlan {
     pub(crate) cwd: PathBuf,
     pub(crate) network: NetworkAccess,
     pub(crate) read_only: Vec<PathBuf>,
-    /// Of the host; what is not there is left out.
-    pub(crate) tools: Vec<PathBuf>,
+    /// What is shown read-only at another path than it has on the host, or at the same; the path first.
+    pub(crate) tools: Vec<(PathBuf, PathBuf)>,
     pub(crate) caches: Vec<Cache>,
     pub(crate) writable: Vec<PathBuf>,
     /// The root and the writable directories as they were when the shell was opened.

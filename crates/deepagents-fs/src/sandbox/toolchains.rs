@@ -1,7 +1,7 @@
 //! The tool chains of the user who starts a program, as commands in a sandbox see them.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -92,6 +92,8 @@ pub struct ToolChains {
     pub caches: Vec<Cache>,
     /// Variables for commands, `PATH` among them.
     pub env: BTreeMap<String, String>,
+    /// What is shown, and where that is, once and for all.
+    pub(crate) resolved: Vec<(PathBuf, PathBuf)>,
 }
 
 impl ToolChains {
@@ -153,6 +155,20 @@ impl ToolChains {
         self
     }
 
+    /// Follows the links on the way to all of it. What leads through a place that commands can write to is left out: they
+    /// could have it lead anywhere. What is there itself needs not be shown.
+    pub(crate) fn resolve(&mut self, writable: &[&Path]) {
+        let resolved = self.shown.iter().filter_map(|at| Some((at.clone(), followed(at, writable)?)));
+        self.resolved = resolved.collect();
+        self.caches.retain_mut(|cache| match followed(&cache.from, writable) {
+            Some(from) => {
+                cache.from = from;
+                true
+            }
+            None => false,
+        });
+    }
+
     /// Leaves out what is shown with something above it.
     fn settle(&mut self) {
         self.shown.sort();
@@ -181,4 +197,32 @@ fn root_of(directory: &Path, home: Option<&Path>) -> Option<PathBuf> {
 
 fn joined(place: &Path, part: &str) -> PathBuf {
     if part == "." { place.to_owned() } else { place.join(part) }
+}
+
+/// Where a path leads, unless the way goes through one of these places or nowhere.
+fn followed(path: &Path, writable: &[&Path]) -> Option<PathBuf> {
+    const MOST_LINKS: usize = 40;
+    let mut todo = path.to_owned();
+    'links: for _ in 0..MOST_LINKS {
+        let mut at = PathBuf::from("/");
+        let mut parts = todo.components();
+        while let Some(part) = parts.next() {
+            match part {
+                Component::Normal(name) => at.push(name),
+                Component::ParentDir => drop(at.pop()),
+                _ => continue,
+            }
+            if writable.iter().any(|place| at.starts_with(place)) {
+                return None;
+            }
+            if at.symlink_metadata().ok()?.is_symlink() {
+                let target = at.read_link().ok()?;
+                at.pop();
+                todo = at.join(target).join(parts.as_path());
+                continue 'links;
+            }
+        }
+        return Some(at);
+    }
+    None
 }

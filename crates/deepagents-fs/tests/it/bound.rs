@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
 use deepagents_fs::permissions::{AccessMode, OnAsk, Operation, PermissionedBackend, Permissions, Rule};
-use deepagents_fs::sandbox::SandboxPolicy;
+use deepagents_fs::sandbox::{SandboxPolicy, ToolChains};
 use deepagents_fs::shell::{Command, Confinement, LocalShell, Shell, WithShell};
 use deepagents_fs::{Backend, LocalBackend};
 
@@ -149,4 +149,30 @@ async fn rules_about_very_many_single_files_are_refused_and_say_so() {
     }
     let refused = jail.shell.run(Command::new("true"), Default::default(), None).await.unwrap_err().to_string();
     assert!(refused.contains("write them about directories"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_tool_chain_is_not_followed_through_what_commands_can_write_to() {
+    let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (home, root) = (home.path().canonicalize().unwrap(), root.path().canonicalize().unwrap());
+    fs::create_dir_all(home.join("secret")).unwrap();
+    fs::write(home.join("secret/key"), "s3cret").unwrap();
+    fs::create_dir_all(home.join("real")).unwrap();
+    fs::write(home.join("real/tool"), "#!/bin/sh\necho tool\n").unwrap();
+    // What an earlier command may have left, and what is the user's own.
+    symlink(home.join("secret"), root.join("bin")).unwrap();
+    symlink(root.join("bin"), home.join("evil")).unwrap();
+    symlink("real", home.join("good")).unwrap();
+    let path = format!("{0}/evil:{0}/good:/usr/bin:/bin", home.display());
+    let tools = ToolChains::find(|name| match name {
+        "HOME" => Some(home.display().to_string()),
+        "PATH" => Some(path.clone()),
+        _ => None,
+    });
+    let Some(_) = Jail::new(SandboxPolicy::default()) else { return };
+    let policy = SandboxPolicy { tools, ..SandboxPolicy::default() };
+    let shell = LocalShell::open(&root, Confinement::Sandboxed(policy)).unwrap().sandbox(crate::sandbox::sandbox());
+    let text = format!("cat {0}/good/tool; cat {0}/evil/key {0}/secret/key bin/key", home.display());
+    let done = shell.run(Command::new(text), Default::default(), None).await.unwrap();
+    assert!(done.output.contains("echo tool") && !done.output.contains("s3cret"), "{}", done.output);
 }

@@ -186,8 +186,8 @@ impl Shown {
         for path in &plan.read_only {
             shown.trees.insert(path.clone(), (path.clone(), Access::Read));
         }
-        for path in &plan.tools {
-            shown.optional(path);
+        for (path, source) in plan.tools.iter().filter(|(_, source)| source.exists()) {
+            shown.trees.insert(path.clone(), (source.clone(), Access::Read));
         }
         for path in plan.writable.iter().chain(&plan.root) {
             shown.trees.insert(path.clone(), (path.clone(), Access::Write));

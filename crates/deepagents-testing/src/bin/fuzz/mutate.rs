@@ -59,7 +59,8 @@ impl Mutator {
                 input.extend(other.get(from..).unwrap_or_default());
             }
             _ => {
-                let number = [u64::MAX, 0, 1 << 31, 1 << 53, 999_999_999_999][self.random.usize(0..5)].to_string();
+                let numbers = [u64::MAX, 0, 1 << 31, 1 << 53, 999_999_999_999];
+                let number = self.random.choice(numbers).unwrap_or_default().to_string();
                 input.splice(part, number.into_bytes());
             }
         }
