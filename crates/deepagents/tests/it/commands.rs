@@ -88,7 +88,7 @@ async fn a_command_that_is_kept_is_found_by_the_next_run_of_the_thread_and_ends_
         .model(model)
         .journal(MemoryJournal::new())
         .backend(workspace(folder.path()))
-        .files(options(BackgroundCommands::Kept))
+        .files(options(BackgroundCommands::EndWithAgent))
         .build()
         .unwrap();
     agent.invoke(RunInput::new("Start it.").thread("t")).await.unwrap();

@@ -29,7 +29,7 @@ pub enum BackgroundCommands {
     /// one that fails, until their time is up or the agent is dropped.
     EndWithRun,
     /// Until their time is up or the agent is dropped; later runs of the thread find them.
-    Kept,
+    EndWithAgent,
 }
 
 /// The commands that go on. They end when this is dropped for the last time.
@@ -89,7 +89,7 @@ impl Running {
     /// Whose commands an agent's are.
     fn key(mode: BackgroundCommands, cx: &Context) -> String {
         let owner = match (mode, cx.thread()) {
-            (BackgroundCommands::Kept, Some(thread)) => thread,
+            (BackgroundCommands::EndWithAgent, Some(thread)) => thread,
             _ => cx.run_id(),
         };
         std::iter::once(owner).chain(cx.path().iter().map(String::as_str)).collect::<Vec<_>>().join("/")
@@ -109,7 +109,7 @@ impl Running {
         command: Command,
     ) -> Result<String, String> {
         let stop = match mode {
-            BackgroundCommands::Kept => CancellationToken::new(),
+            BackgroundCommands::EndWithAgent => CancellationToken::new(),
             _ => cx.cancellation().child_token(),
         };
         let (output, (tell, ended)) = (Arc::<Mutex<Unread>>::default(), watch::channel(None));
