@@ -101,11 +101,11 @@ impl DeepAgentBuilder {
         if !self.permissions.is_empty() && self.has_own(FILESYSTEM) {
             return Err(refused(UNBOUND));
         }
-        // A command reaches whatever the shell reaches, whatever the rules say.
+        // Outside of a sandbox a command reaches whatever the shell reaches, whatever the rules say.
         if self.bound_workspace().may_run_commands() && !guarded.may_run_commands() {
             return Err(refused(
-                "permission rules cannot bind commands: take the shell off the backend, or the rules about files \
-                 that commands reach",
+                "rules about files cannot bind commands of this shell: give the backend one in a sandbox, or take the \
+                 shell off, or the rules about files that commands reach",
             ));
         }
         Ok(())

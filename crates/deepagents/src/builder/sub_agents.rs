@@ -169,7 +169,11 @@ impl DeepAgentBuilder {
             let usual = defaults.interrupt_on.clone().unwrap_or(below.approvals);
             below.approvals = usual.and(asked);
         } else {
-            below.permissions = rules.unwrap_or(below.permissions);
+            below.permissions = match rules {
+                // What it says of files replaces what held; of commands it says nothing.
+                Some(rules) => rules.with_commands_of(&below.permissions),
+                None => below.permissions,
+            };
             let said = spec.interrupt_on.as_ref().or(defaults.interrupt_on.as_ref());
             below.approvals = said.cloned().unwrap_or(below.approvals);
         }

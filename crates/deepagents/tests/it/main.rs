@@ -13,6 +13,7 @@ mod approval;
 mod background;
 mod budget;
 mod builder;
+mod commands;
 mod durable_background;
 mod files;
 mod logs;

@@ -1,6 +1,7 @@
 //! Files: the tools `ls`, `read_file`, `write_file`, `edit_file`, `delete`, `glob`, `grep` and, where the
 //! [`Backend`] can run commands, `execute`.
 
+mod background;
 mod evict;
 mod long;
 mod render;
@@ -24,6 +25,7 @@ use crate::tokens;
 use crate::workspace::Workspace;
 use long::{LongMessages, Since};
 
+pub use background::BackgroundCommands;
 pub use seen::SeenFiles;
 
 /// Gives the agent files.
@@ -38,6 +40,7 @@ pub use seen::SeenFiles;
 pub struct Filesystem {
     workspace: Workspace,
     options: FilesystemOptions,
+    running: background::Running,
 }
 
 /// How the file tools behave.
@@ -66,6 +69,9 @@ pub struct FilesystemOptions {
     pub respect_gitignore: bool,
     /// Seconds that a command may be given.
     pub max_execute_seconds: u64,
+    /// Whether `execute` may start commands that go on while the agent does other things, which adds the tools
+    /// `command_output` and `stop_command`.
+    pub background_commands: BackgroundCommands,
     /// Bytes of a picture, sound, video, document or other file that is not text, which `read_file` attaches.
     pub max_media_bytes: u64,
 }
@@ -83,13 +89,28 @@ impl Default for FilesystemOptions {
             allowed_prefixes: Vec::new(),
             respect_gitignore: false,
             max_execute_seconds: 3_600,
+            background_commands: BackgroundCommands::Off,
             max_media_bytes: 10 << 20,
         }
     }
 }
 
 /// The tools there are.
-const TOOLS: [&str; 8] = ["ls", "read_file", "write_file", "edit_file", "delete", "glob", "grep", "execute"];
+const TOOLS: [&str; 10] = [
+    "ls",
+    "read_file",
+    "write_file",
+    "edit_file",
+    "delete",
+    "glob",
+    "grep",
+    "execute",
+    "command_output",
+    "stop_command",
+];
+
+/// Those that need a shell.
+const COMMANDS: [&str; 3] = ["execute", "command_output", "stop_command"];
 
 impl FilesystemOptions {
     /// Refuses names that are not those of file tools.
@@ -119,7 +140,7 @@ impl Filesystem {
     }
 
     pub(crate) fn on(workspace: Workspace) -> Self {
-        Self { workspace, options: FilesystemOptions::default() }
+        Self { workspace, options: FilesystemOptions::default(), running: background::Running::default() }
     }
 
     /// Sets how the tools behave.
@@ -177,9 +198,14 @@ impl Middleware for Filesystem {
 
     async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
         if self.workspace.backend_for(cx).shell().is_none() {
-            request.tools.retain(|tool| tool.name != "execute");
+            request.tools.retain(|tool| !COMMANDS.contains(&tool.name.as_str()));
         }
         Ok(long::shorten(request, cx))
+    }
+
+    async fn after_agent(&self, cx: &Context) -> Result<HookOutput> {
+        self.running.end(self.options.background_commands, cx).await;
+        Ok(HookOutput::next())
     }
 
     async fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {

@@ -15,8 +15,8 @@ use deepagents_fs::{FsError, VPath};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-use super::Filesystem;
 use super::evict::KEPT;
+use super::{BackgroundCommands, Filesystem};
 use crate::tokens;
 
 /// What a call gives.
@@ -191,6 +191,13 @@ const EXECUTE: Told = (
     "Runs a shell command in the workspace and gives its output and exit code. Each command runs in a shell of its own, without input; what it leaves running is ended. For reading, writing and searching files the file tools are better.",
 );
 
+const COMMAND_OUTPUT: Told = (
+    "command_output",
+    "Gives what a command in the background has printed since you looked last, and whether it has ended.",
+);
+
+const STOP_COMMAND: Told = ("stop_command", "Ends a command in the background and gives the rest of its output.");
+
 /// A tool on files.
 struct FileTool<A, F> {
     files: Arc<Filesystem>,
@@ -250,7 +257,14 @@ pub(super) fn all(files: &Arc<Filesystem>) -> Vec<Arc<dyn DynTool>> {
         tool(files, GREP, |_| Effect::Read, search::grep),
     ];
     if files.workspace.may_run_commands() {
-        tools.push(tool(files, EXECUTE, |_| Effect::External, execute::execute));
+        if files.options.background_commands == BackgroundCommands::Off {
+            tools.push(tool(files, EXECUTE, |_| Effect::External, execute::execute));
+        } else {
+            let start = |files, args: execute::BackgroundArgs, cx| execute::execute(files, args.into(), cx);
+            tools.push(tool(files, EXECUTE, |_| Effect::External, start));
+            tools.push(tool(files, COMMAND_OUTPUT, |_| Effect::External, execute::command_output));
+            tools.push(tool(files, STOP_COMMAND, |_| Effect::External, execute::stop_command));
+        }
     }
     tools
 }
