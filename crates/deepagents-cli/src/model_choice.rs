@@ -8,7 +8,7 @@ use deepagents::core::model::ChatModel;
 use deepagents::models::{ConfigError, ModelConfig, Provider, Registry, providers};
 
 use crate::args::AgentArgs;
-use crate::proxy;
+use crate::{cloud, proxy};
 
 /// The variable that names the model.
 pub(crate) const MODEL_VARIABLE: &str = "DEEPAGENTS_MODEL";
@@ -26,6 +26,20 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("groq", "openai/gpt-oss-120b"),
     ("mistral", "mistral-large-latest"),
     ("xai", "grok-4-fast"),
+    ("google", "gemini-2.5-pro"),
+    ("moonshot", "kimi-k2-turbo-preview"),
+    ("zai", "glm-4.6"),
+    ("qwen", "qwen3-max"),
+    ("together", "openai/gpt-oss-120b"),
+    ("fireworks", "accounts/fireworks/models/gpt-oss-120b"),
+    ("cerebras", "gpt-oss-120b"),
+    ("nvidia", "openai/gpt-oss-120b"),
+    ("perplexity", "sonar-pro"),
+    ("huggingface", "openai/gpt-oss-120b"),
+    // These share a key with one above.
+    ("openai-chat", "gpt-5.2"),
+    ("openrouter-responses", "openai/gpt-5.2"),
+    ("xai-responses", "grok-4-fast"),
 ];
 
 /// How variables of the environment are looked up; empty ones count as unset.
@@ -148,17 +162,16 @@ pub(crate) enum WithoutKey {
 
 /// Makes the model.
 pub(crate) fn make(choice: &Choice, args: &AgentArgs, env: Env, without: WithoutKey) -> Result<Arc<dyn ChatModel>> {
-    let variable = choice.key_variable();
-    let base_url = args.base_url.clone();
+    let base_url = args.base_url.clone().or_else(|| cloud::base_url(choice.provider(), env));
     let usual = providers().into_iter().find(|p| p.name == choice.provider()).and_then(|p| p.base_url);
     let mut config = ModelConfig::default();
     config.headers.clone_from(&args.headers);
-    config.api_key = variable.and_then(env);
+    config.api_key = cloud::credentials(choice.provider(), env);
     config.proxy = base_url.as_deref().or(usual).and_then(|url| proxy::for_address(url, env));
     config.base_url = base_url;
     config.streaming = args.no_stream.then_some(false);
     if without == WithoutKey::Pretend && config.api_key.is_none() {
-        config.api_key = Some("none".to_owned());
+        config.api_key = Some("none".into());
     }
     Registry::new().model_with(&choice.name, config).map_err(|error| explain(&error))
 }
@@ -167,9 +180,11 @@ pub(crate) fn make(choice: &Choice, args: &AgentArgs, env: Env, without: Without
 pub(crate) fn registry(args: &AgentArgs, env: Env) -> Registry {
     let mut registry = Registry::new();
     for provider in providers() {
+        let base_url = cloud::base_url(provider.name, env);
         let config = ModelConfig {
-            api_key: provider.key_variable.and_then(env),
-            proxy: provider.base_url.and_then(|url| proxy::for_address(url, env)),
+            api_key: cloud::credentials(provider.name, env),
+            proxy: base_url.as_deref().or(provider.base_url).and_then(|url| proxy::for_address(url, env)),
+            base_url,
             streaming: args.no_stream.then_some(false),
             ..ModelConfig::default()
         };

@@ -28,7 +28,7 @@ fn as_text() -> String {
         let address = provider.base_url.unwrap_or("needs --base-url");
         let default = default_model(provider.name).map(|model| format!("  {model}")).unwrap_or_default();
         let variable = variable.unwrap_or("-");
-        let line = format!("  {:<11} {variable:<21} {state:<9} {address:<32}{default}", provider.name);
+        let line = format!("  {:<20} {variable:<25} {state:<9} {address:<32}{default}", provider.name);
         out += line.trim_end();
         out.push('\n');
     }

@@ -116,6 +116,9 @@ pub const ENTRIES: &[Entry] = &[
     row("llama-4-maverick", 131_072, 8192).images(),
     row("kimi-k2", 262_144, 16_384),
     row("qwen3-32b", 131_072, 40_960).unstructured(),
+    row("qwen3-max", 262_144, 65_536).price(1.2, 6.0),
+    row("glm-4.6", 200_000, 128_000).price(0.6, 2.2),
+    row("sonar-pro", 200_000, 8000).images().price(3.0, 15.0),
     // Mistral
     row("mistral-large", 131_072, 32_768).images(),
     row("mistral-medium", 131_072, 32_768).images().price(0.4, 2.0),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use crate::credentials::Credentials;
 use crate::http::ClientPool;
 use crate::retry::{RetryPolicy, SharedBackoff};
 
@@ -18,8 +19,9 @@ use crate::retry::{RetryPolicy, SharedBackoff};
 /// ```
 #[derive(Clone, Default)]
 pub struct ModelConfig {
-    /// The secret that the provider gave out. It never appears in errors or in `Debug` output.
-    pub api_key: Option<String>,
+    /// The key that the provider gave out, or what tokens and other credentials come from. Secrets never appear in
+    /// errors or in `Debug` output.
+    pub api_key: Option<Credentials>,
     /// The address before the path of the call, such as `https://api.anthropic.com` or `http://localhost:8080/v1`.
     pub base_url: Option<String>,
     /// More request headers; they win over those the client sets itself.
@@ -138,6 +140,11 @@ pub enum ConfigError {
     /// A header or key that cannot be sent; its value may be secret.
     #[error("the header `{name}` cannot be sent: its name or value holds characters that headers may not hold")]
     BadHeader { name: String },
+    /// A key that cannot be sent to this provider; it may be secret.
+    #[error(
+        "the key cannot be sent to this provider: it holds characters that headers may not hold, or is of another kind"
+    )]
+    BadCredential,
     /// Something else, in a factory's words.
     #[error("{0}")]
     Other(String),
