@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::Converse;
 use super::messages::{cache_point, messages};
-use crate::body::{self, Extra, Fields, wire_name, write_head};
+use crate::body::{self, Extra, Fields, RunStart, wire_name, write_head};
 
 /// The body of a request. Streamed answers are asked for by the address.
 pub(super) fn body(wire: &Converse, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
@@ -26,8 +26,14 @@ pub(super) fn body(wire: &Converse, request: &ModelRequest) -> Result<Vec<u8>, M
     }
     let marks = request.cache.messages.iter().filter(|_| wire.cache_points).map(|(index, _)| *index);
     let first_marked = marks.min().unwrap_or(usize::MAX);
-    let known = wire.written.take(&request.messages, first_marked);
-    let turns = messages(wire, request, known.messages(), first_marked)?;
+    let mut known = wire.written.take(&request.messages, first_marked);
+    let mut turns = messages(wire, request, known.messages(), first_marked)?;
+    // Two answers in a row are one message, so the second cannot be written after the first.
+    if known.messages() > 0 && turns.first().is_some_and(|turn| turn.item.get("role").is_some_and(|r| r == "assistant"))
+    {
+        known = RunStart::default();
+        turns = messages(wire, request, 0, first_marked)?;
+    }
     body::write(&wire.written, known, request, &head, ("messages", &[]), turns.into_iter())
 }
 

@@ -68,12 +68,10 @@ pub(super) fn messages(
             None => drafts.push(Draft { is_answer, results, content, upto: index + 1, is_marked: mark.is_some() }),
         }
     }
-    // An answer that another one may follow is not at its end.
-    let end = drafts.last().map_or(0, |draft| draft.upto);
     let turn = |mut draft: Draft| {
         draft.results.append(&mut draft.content);
         let role = if draft.is_answer { "assistant" } else { "user" };
-        let settled = draft.is_answer && draft.upto < end && draft.upto <= first_marked && !draft.is_marked;
+        let settled = draft.is_answer && draft.upto <= first_marked && !draft.is_marked;
         Turn { item: json!({"role": role, "content": draft.results}), upto: draft.upto, settled }
     };
     Ok(drafts.into_iter().map(turn).collect())

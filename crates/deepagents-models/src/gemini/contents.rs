@@ -15,7 +15,7 @@ pub(super) fn contents(request: &ModelRequest, from: usize, origin: &Origin) -> 
     let mut attached: Vec<Value> = Vec::new();
     let flush = |turns: &mut Vec<Turn<Value>>, results: &mut Vec<Value>, attached: &mut Vec<Value>, upto: usize| {
         for parts in [results, attached].into_iter().filter(|parts| !parts.is_empty()) {
-            turns.push(Turn { item: content("user", std::mem::take(parts)), upto, settled: false });
+            turns.push(Turn { item: content("user", &std::mem::take(parts)), upto, settled: false });
         }
     };
     for (index, message) in (from..).zip(request.messages.tail(from)) {
@@ -27,14 +27,14 @@ pub(super) fn contents(request: &ModelRequest, from: usize, origin: &Origin) -> 
             Message::User(user) => {
                 let parts = parts(&user.content)?;
                 if !parts.is_empty() {
-                    turns.push(Turn { item: content("user", parts), upto, settled: false });
+                    turns.push(Turn { item: content("user", &parts), upto, settled: false });
                 }
             }
             Message::Assistant(answer) => {
                 last = Some(answer);
                 let parts = said(answer, is_from(answer, origin))?;
                 if !parts.is_empty() {
-                    turns.push(Turn { item: content("model", parts), upto, settled: true });
+                    turns.push(Turn { item: content("model", &parts), upto, settled: true });
                 }
             }
             Message::Tool(result) => {
@@ -49,7 +49,7 @@ pub(super) fn contents(request: &ModelRequest, from: usize, origin: &Origin) -> 
     Ok(turns)
 }
 
-fn content(role: &str, parts: Vec<Value>) -> Value {
+fn content(role: &str, parts: &[Value]) -> Value {
     json!({"role": role, "parts": parts})
 }
 

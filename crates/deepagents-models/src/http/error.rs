@@ -76,7 +76,6 @@ fn read(value: &Value) -> (ErrorInfo, Vec<String>) {
         code: codes.first().cloned(),
         retry_after: retry_delay(error),
         request_id: top.get("request_id").and_then(Value::as_str).map(str::to_owned),
-        ..ErrorInfo::default()
     };
     (info, codes)
 }

@@ -44,7 +44,7 @@ impl ChatDecoder {
                 self.text(text, out);
             }
             if let Value::Array(calls) = take("tool_calls") {
-                calls.into_iter().for_each(|call| self.call(call, out));
+                calls.iter().for_each(|call| self.call(call, out));
             }
         }
         if line.get("done").is_some_and(|done| done == true) {
@@ -81,14 +81,14 @@ impl ChatDecoder {
     }
 
     /// Calls come whole. Older servers give them no id; ids are for one answer, so its position will do.
-    fn call(&mut self, call: Value, out: &mut Vec<ModelEvent>) {
+    fn call(&mut self, call: &Value, out: &mut Vec<ModelEvent>) {
         let block = self.content.len();
         let field = |value: Option<&Value>, key: &str| {
             value.and_then(|value| value.get(key)).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
         let function = call.get("function");
         let name = field(function, "name");
-        let id = Some(field(Some(&call), "id")).filter(|id| !id.is_empty()).unwrap_or_else(|| format!("call_{block}"));
+        let id = Some(field(Some(call), "id")).filter(|id| !id.is_empty()).unwrap_or_else(|| format!("call_{block}"));
         let args = match function.and_then(|function| function.get("arguments")) {
             None | Some(Value::Null) => Ok(json!({})),
             Some(Value::String(raw)) => args::parse(raw).map_err(|error| (raw.clone(), error)),

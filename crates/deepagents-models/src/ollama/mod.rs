@@ -80,7 +80,9 @@ pub struct OllamaChat {
 impl Wire for OllamaChat {
     fn prepare<'a>(&'a self, endpoint: &'a Endpoint) -> BoxFuture<'a, Result<(), ModelError>> {
         Box::pin(async {
-            self.context.learn(endpoint, &self.origin.model).await;
+            if self.extra.get("options").is_none_or(|options| options.get("num_ctx").is_none()) {
+                self.context.learn(endpoint, &self.origin.model).await;
+            }
             Ok(())
         })
     }

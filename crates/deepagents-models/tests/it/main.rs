@@ -6,10 +6,15 @@
 
 mod anthropic_answers;
 mod anthropic_requests;
+mod bedrock;
 mod chat_answers;
 mod chat_requests;
+mod credentials;
+mod gemini;
 mod names;
+mod ollama;
 mod recording;
+mod responses;
 mod scripted;
 mod server;
 mod transport;
