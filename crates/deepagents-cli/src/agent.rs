@@ -23,7 +23,7 @@ pub(crate) fn builder(args: &AgentArgs, model: Arc<dyn ChatModel>) -> Result<Dee
     let (sources, outside) = sources::find(args)?;
     let shape = Shape { sources, ..Shape::from_args(args)? };
     let workspace = workspace(args, open(&args.root)?, &outside)?;
-    Ok(with_agents(shape.builder(model).backend(workspace), args))
+    with_agents(shape.builder(model).backend(workspace), args)
 }
 
 /// What the agent sees: the directory, commands in it where they are allowed, and what the user has outside of it.
@@ -35,15 +35,15 @@ pub(crate) fn workspace(args: &AgentArgs, files: LocalBackend, outside: &Outside
 
 /// The agent with the models that sub-agents may name, and with the sub-agents that files define: the user's for all
 /// directories, and those of the directory, which come before them.
-pub(crate) fn with_agents(builder: DeepAgentBuilder, args: &AgentArgs) -> DeepAgentBuilder {
-    let builder = builder.models(model_choice::registry(args, &env));
+pub(crate) fn with_agents(builder: DeepAgentBuilder, args: &AgentArgs) -> Result<DeepAgentBuilder> {
+    let builder = builder.models(model_choice::registry(args, &env)?);
     if args.no_agents {
-        return builder;
+        return Ok(builder);
     }
     let home = env("HOME").and_then(|home| LocalBackend::open(Path::new(&home).join(".deepagents")).ok());
     let of_user = home.map(|home| AgentSource::on("/agents", home));
     let sources = of_user.into_iter().chain([AgentSource::from("/.deepagents/agents")]);
-    builder.agents_from(sources)
+    Ok(builder.agents_from(sources))
 }
 
 /// What makes an agent what it is, apart from its model and its files; it is part of recordings.

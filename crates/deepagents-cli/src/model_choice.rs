@@ -8,7 +8,7 @@ use deepagents::core::model::ChatModel;
 use deepagents::models::{ConfigError, ModelConfig, Provider, Registry, providers};
 
 use crate::args::AgentArgs;
-use crate::{cloud, proxy};
+use crate::{cloud, proxy, sources};
 
 /// The variable that names the model.
 pub(crate) const MODEL_VARIABLE: &str = "DEEPAGENTS_MODEL";
@@ -40,6 +40,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("openai-chat", "gpt-5.2"),
     ("openrouter-responses", "openai/gpt-5.2"),
     ("xai-responses", "grok-4-fast"),
+    ("google-interactions", "gemini-2.5-pro"),
 ];
 
 /// How variables of the environment are looked up; empty ones count as unset.
@@ -173,12 +174,15 @@ pub(crate) fn make(choice: &Choice, args: &AgentArgs, env: Env, without: Without
     if without == WithoutKey::Pretend && config.api_key.is_none() {
         config.api_key = Some("none".into());
     }
-    Registry::new().model_with(&choice.name, config).map_err(|error| explain(&error))
+    let mut registry = Registry::new();
+    registry.catalogue(sources::catalogue(env)?);
+    registry.model_with(&choice.name, config).map_err(|error| explain(&error))
 }
 
 /// The models that sub-agents may name: those of every provider, with its own key and address.
-pub(crate) fn registry(args: &AgentArgs, env: Env) -> Registry {
+pub(crate) fn registry(args: &AgentArgs, env: Env) -> Result<Registry> {
     let mut registry = Registry::new();
+    registry.catalogue(sources::catalogue(env)?);
     for provider in providers() {
         let base_url = cloud::base_url(provider.name, env);
         let config = ModelConfig {
@@ -190,7 +194,7 @@ pub(crate) fn registry(args: &AgentArgs, env: Env) -> Registry {
         };
         registry.configure(provider.name, config);
     }
-    registry
+    Ok(registry)
 }
 
 /// An error in words of the command line.
@@ -216,7 +220,7 @@ fn explain(error: &ConfigError) -> anyhow::Error {
 
 #[cfg(test)]
 mod tests {
-    use deepagents::models::catalogue;
+    use deepagents::models::Catalogue;
 
     use super::*;
 
@@ -248,7 +252,7 @@ mod tests {
     fn every_key_that_a_provider_demands_picks_a_known_model() {
         for provider in providers().iter().filter(|p| p.key_required && p.base_url.is_some()) {
             let model = default_model(provider.name);
-            assert!(model.is_some_and(|model| catalogue::lookup(model).is_some()), "{}", provider.name);
+            assert!(model.is_some_and(|model| Catalogue::built_in().lookup(model).is_some()), "{}", provider.name);
         }
     }
 }

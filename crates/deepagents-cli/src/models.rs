@@ -1,7 +1,7 @@
 //! `deepagents models`.
 
 use anyhow::Result;
-use deepagents::models::catalogue;
+use deepagents::models::Catalogue;
 use serde_json::json;
 
 use crate::args::ModelsArgs;
@@ -9,14 +9,17 @@ use crate::exit::Exit;
 use crate::model_choice::{self, default_model, env, key_variable, ordered_providers};
 use crate::output;
 use crate::render::style::grouped;
+use crate::sources;
 
 /// Prints providers, keys and the models known by name.
 pub(crate) fn models(args: &ModelsArgs) -> Result<Exit> {
-    output::print(&if args.json { as_json()? } else { as_text() })?;
+    let known = sources::catalogue(&env)?;
+    let name = args.name.as_deref();
+    output::print(&if args.json { as_json(&known, name)? } else { as_text(&known, name) })?;
     Ok(Exit::Done)
 }
 
-fn as_text() -> String {
+fn as_text(known: &Catalogue, name: Option<&str>) -> String {
     let mut out = "providers, in the order in which a key picks the default model\n".to_owned();
     for provider in ordered_providers() {
         let variable = key_variable(provider.name);
@@ -34,11 +37,22 @@ fn as_text() -> String {
     }
     out += "\nmodels known by the beginning of their name, with tokens of context window and longest answer,\n\
             and US dollars for a million tokens of prompt and of answer at list prices, where known\n";
-    for entry in catalogue::ENTRIES {
+    let mut hidden = 0;
+    for entry in known.entries() {
+        // Without a name those that a key picks are enough to see what is there.
+        let shown = match name {
+            Some(name) => entry.prefix.starts_with(name),
+            None => is_default(&entry.prefix),
+        };
+        if !shown {
+            hidden += 1;
+            continue;
+        }
         let (window, answer) = (grouped(entry.context_window), grouped(entry.max_output));
-        let price = entry.price.map(|(input, output)| format!(" {input:>8} {output:>6}")).unwrap_or_default();
+        let price = entry.price.map(|price| format!(" {:>8} {:>6}", price.input, price.output)).unwrap_or_default();
         out += &format!("  {:<24} {window:>10} {answer:>10}{price}\n", entry.prefix);
     }
+    out += &format!("{hidden} more: `deepagents models NAME` prints those whose names begin with NAME; ");
     out += "other models can be used too; only their sizes and prices are unknown\n\n";
     out += &match model_choice::choose(None, None, &env) {
         Ok(choice) => format!("`deepagents run` would use {choice}"),
@@ -47,7 +61,13 @@ fn as_text() -> String {
     out
 }
 
-fn as_json() -> Result<String> {
+/// Whether a key picks this model.
+fn is_default(prefix: &str) -> bool {
+    let picked = |model: &str| model.rsplit('/').next() == Some(prefix);
+    ordered_providers().iter().filter_map(|provider| default_model(provider.name)).any(picked)
+}
+
+fn as_json(known: &Catalogue, name: Option<&str>) -> Result<String> {
     let providers: Vec<_> = ordered_providers()
         .into_iter()
         .map(|provider| {
@@ -62,14 +82,16 @@ fn as_json() -> Result<String> {
             })
         })
         .collect();
-    let models: Vec<_> = catalogue::ENTRIES
-        .iter()
+    let models: Vec<_> = known
+        .entries()
+        .filter(|entry| name.is_none_or(|name| entry.prefix.starts_with(name)))
         .map(|entry| {
             json!({
                 "prefix": entry.prefix,
                 "context_window": entry.context_window,
                 "max_output": entry.max_output,
-                "price": entry.price.map(|(input, output)| json!({"input": input, "output": output})),
+                "price": entry.price,
+                "deprecated": entry.deprecated,
             })
         })
         .collect();

@@ -1,9 +1,12 @@
 //! How a provider is reached: key, address, time limits, retries.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use deepagents_core::model::ModelProfile;
 use serde_json::{Map, Value};
 
+use crate::catalogue::Catalogue;
 use crate::credentials::Credentials;
 use crate::http::ClientPool;
 use crate::retry::{RetryPolicy, SharedBackoff};
@@ -40,6 +43,8 @@ pub struct ModelConfig {
     pub streaming: Option<bool>,
     /// What makes calls with one key wait together; a [`Registry`](crate::Registry) gives all its models one.
     pub backoff: Option<SharedBackoff>,
+    /// What is known of models, in place of the catalogue that comes with the library.
+    pub catalogue: Option<Arc<Catalogue>>,
     /// The connections that models share; a [`Registry`](crate::Registry) gives all its models one pool.
     pub pool: ClientPool,
 }
@@ -65,8 +70,16 @@ impl ModelConfig {
             retry: self.retry.or_else(|| base.retry.clone()),
             streaming: self.streaming.or(base.streaming),
             backoff: self.backoff.or_else(|| base.backoff.clone()),
+            catalogue: self.catalogue.or_else(|| base.catalogue.clone()),
             pool: base.pool.clone(),
         }
+    }
+}
+
+impl ModelConfig {
+    /// What is known of a model.
+    pub(crate) fn profile(&self, model: &str) -> ModelProfile {
+        self.catalogue.as_deref().unwrap_or(Catalogue::built_in()).profile(model)
     }
 }
 

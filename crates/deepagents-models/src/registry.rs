@@ -7,8 +7,10 @@ use deepagents_core::model::ChatModel;
 
 use crate::anthropic::{self, Anthropic};
 use crate::bedrock::{self, Bedrock};
+use crate::catalogue::Catalogue;
 use crate::config::{ConfigError, ModelConfig};
 use crate::gemini::{self, Gemini};
+use crate::interactions::{self, Interactions};
 use crate::ollama::{self, Ollama};
 use crate::openai::{Dialect, OpenAiChat};
 use crate::responses::{self, OpenAiResponses};
@@ -34,6 +36,7 @@ fn known() -> impl Iterator<Item = (Provider, Wire)> {
     let native = [
         (Provider::keyed(anthropic::PROVIDER, anthropic::BASE_URL, "ANTHROPIC_API_KEY"), Wire::Anthropic),
         (Provider::keyed(gemini::PROVIDER, gemini::BASE_URL, "GEMINI_API_KEY"), Wire::Gemini),
+        (Provider::keyed(interactions::PROVIDER, gemini::BASE_URL, "GEMINI_API_KEY"), Wire::Interactions),
         (Provider { key_variable: Some(VERTEX_TOKEN), ..hosted(gemini::VERTEX) }, Wire::GeminiOnVertex),
         (Provider { key_variable: Some(VERTEX_TOKEN), ..hosted("vertex-anthropic") }, Wire::AnthropicOnVertex),
         (Provider { key_variable: Some(BEDROCK_KEY), ..hosted(bedrock::PROVIDER) }, Wire::Bedrock),
@@ -62,6 +65,7 @@ enum Wire {
     AnthropicOnBedrock,
     Gemini,
     GeminiOnVertex,
+    Interactions,
     Bedrock,
     Ollama,
     Responses,
@@ -77,6 +81,7 @@ impl Wire {
             Self::AnthropicOnBedrock => Arc::new(Anthropic::on_bedrock(model, config)?),
             Self::Gemini => Arc::new(Gemini::new(model, config)?),
             Self::GeminiOnVertex => Arc::new(Gemini::on_vertex(model, config)?),
+            Self::Interactions => Arc::new(Interactions::new(model, config)?),
             Self::Bedrock => Arc::new(Bedrock::new(model, config)?),
             Self::Ollama => Arc::new(Ollama::new(model, config)?),
             Self::Responses => Arc::new(OpenAiResponses::new(provider, model, config)?),
@@ -172,6 +177,12 @@ impl Registry {
     /// Sets how a provider is reached, for all its models made from now on.
     pub fn configure(&mut self, provider: impl Into<String>, config: ModelConfig) -> &mut Self {
         self.configs.insert(provider.into(), config);
+        self
+    }
+
+    /// Sets what is known of models, for all made from now on.
+    pub fn catalogue(&mut self, catalogue: Catalogue) -> &mut Self {
+        self.shared.catalogue = Some(Arc::new(catalogue));
         self
     }
 

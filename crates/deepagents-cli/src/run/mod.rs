@@ -54,7 +54,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let mut builder = shape.builder(model).backend(workspace.clone());
     // A recording is played where those files and models are not.
     if args.record.is_none() {
-        builder = agent::with_agents(builder, options);
+        builder = agent::with_agents(builder, options)?;
     }
     let task = task.read()?;
     let runtime = runtime::start()?;

@@ -16,7 +16,7 @@ use futures_util::StreamExt;
 pub use error::{ErrorInfo, ModelError};
 pub use event::{ModelEvent, ModelOutput, StopReason};
 pub use none::NoModel;
-pub use profile::{ModelProfile, Price};
+pub use profile::{ModelProfile, Price, PriceTier};
 pub use request::{CacheMarks, CacheTtl, ModelRequest, ModelSettings, OutputSchema, SystemBlock, ToolChoice};
 pub use tool_spec::ToolSpec;
 

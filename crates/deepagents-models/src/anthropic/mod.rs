@@ -13,7 +13,6 @@ use deepagents_core::model::{ModelError, ModelRequest};
 use serde_json::{Map, Value};
 
 use crate::body::Written;
-use crate::catalogue;
 use crate::client::HttpModel;
 use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
@@ -85,7 +84,7 @@ impl Anthropic {
     }
 
     fn at(host: Host, model: String, endpoint: Endpoint, config: ModelConfig) -> Self {
-        let mut profile = catalogue::profile(&model);
+        let mut profile = config.profile(&model);
         profile.cache_marks = true;
         Self {
             name: format!("{}:{model}", host.provider()),

@@ -12,7 +12,6 @@ use deepagents_core::model::{ModelError, ModelRequest};
 use serde_json::{Map, Value};
 
 use crate::body::Written;
-use crate::catalogue;
 use crate::client::HttpModel;
 use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
@@ -52,7 +51,7 @@ impl Bedrock {
         let model = model.into();
         let method = if config.streaming.unwrap_or(true) { "converse-stream" } else { "converse" };
         let endpoint = endpoint(PROVIDER, &model, method, &config)?;
-        let mut profile = catalogue::profile(&model);
+        let mut profile = config.profile(&model);
         profile.structured_output = Some(false);
         profile.cache_marks = model.contains("anthropic.") || model.contains("amazon.nova");
         Ok(Self {

@@ -12,7 +12,6 @@ use deepagents_core::model::{ModelError, ModelRequest};
 use serde_json::{Map, Value};
 
 use crate::body::Written;
-use crate::catalogue;
 use crate::client::HttpModel;
 use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
@@ -78,7 +77,7 @@ impl Gemini {
         Ok(Self {
             name: format!("{provider}:{model}"),
             endpoint: Arc::new(endpoint),
-            profile: catalogue::profile(&model),
+            profile: config.profile(&model),
             wire: Arc::new(GenerateContent {
                 origin: Origin { api: API.to_owned(), provider: provider.to_owned(), model },
                 extra: config.extra,

@@ -14,7 +14,6 @@ use serde_json::{Map, Value};
 
 use self::context::ContextSize;
 use crate::body::Written;
-use crate::catalogue;
 use crate::client::HttpModel;
 use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
@@ -53,7 +52,7 @@ impl Ollama {
         // People know the address of the compatible API too.
         let base = base.strip_suffix("/v1").unwrap_or(base);
         let endpoint = Endpoint::new(base, "/api/chat", Auth::Bearer, &[], &config)?;
-        let profile = catalogue::profile(&model);
+        let profile = config.profile(&model);
         Ok(Self {
             name: format!("{PROVIDER}:{model}"),
             endpoint: Arc::new(endpoint),

@@ -20,7 +20,6 @@ use serde_json::{Map, Value};
 pub use dialect::{CallIds, Dialect, OutputForm, ReasoningForm};
 
 use crate::body::Written;
-use crate::catalogue;
 use crate::client::HttpModel;
 use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
@@ -60,7 +59,7 @@ impl OpenAiChat {
         // A gateway hands the request to services of other wires, which need arguments that are JSON and may know marks.
         dialect.malformed_arguments &= !model.starts_with("anthropic/") && !model.starts_with("google/");
         dialect.cache_marks &= model.starts_with("anthropic/");
-        let mut profile = catalogue::profile(&model);
+        let mut profile = config.profile(&model);
         profile.cache_marks = dialect.cache_marks;
         if dialect.output != OutputForm::JsonSchema {
             profile.structured_output = Some(false);

@@ -12,7 +12,6 @@ use deepagents_core::model::{ModelError, ModelRequest};
 use serde_json::{Map, Value};
 
 use crate::body::Written;
-use crate::catalogue;
 use crate::client::HttpModel;
 use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
@@ -64,7 +63,7 @@ impl OpenAiResponses {
         })?;
         let auth = if service == "azure" { Auth::Header("api-key") } else { Auth::Bearer };
         let endpoint = Endpoint::new(base, "/responses", auth, &[], &config)?;
-        let profile = catalogue::profile(&model);
+        let profile = config.profile(&model);
         Ok(Self {
             name: format!("{service}:{model}"),
             endpoint: Arc::new(endpoint),

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use deepagents_core::message::{AssistantMessage, Block, Message, Messages, ToolMessage};
 use deepagents_core::model::ModelError;
 use deepagents_core::model::{CacheTtl, ModelRequest};
-use deepagents_models::{Anthropic, Bedrock, Dialect, Gemini, ModelConfig, Ollama, OpenAiChat, OpenAiResponses};
+use deepagents_models::{
+    Anthropic, Bedrock, Dialect, Gemini, Interactions, ModelConfig, Ollama, OpenAiChat, OpenAiResponses,
+};
 use proptest::prelude::*;
 use serde_json::json;
 
 type Encode = Box<dyn Fn(&ModelRequest) -> Result<Vec<u8>, ModelError>>;
 
-const WIRES: usize = 7;
+const WIRES: usize = 8;
 
 /// A new client of each wire.
 fn client(wire: usize) -> Encode {
@@ -23,6 +25,7 @@ fn client(wire: usize) -> Encode {
     let anthropic = Anthropic::new("claude-sonnet-4-5", config.clone()).unwrap();
     let responses = OpenAiResponses::new("openai", "gpt-5.2", config.clone()).unwrap();
     let gemini = Gemini::new("gemini-3-pro", config.clone()).unwrap();
+    let interactions = Interactions::new("gemini-3-pro", config.clone()).unwrap();
     let bedrock = Bedrock::new("anthropic.claude", config.clone()).unwrap();
     let ollama = Ollama::new("m", ModelConfig { extra, ..config.clone() }).unwrap();
     match wire {
@@ -31,6 +34,7 @@ fn client(wire: usize) -> Encode {
         2 => Box::new(move |request| claude.request_body(request)),
         3 => Box::new(move |request| responses.request_body(request)),
         4 => Box::new(move |request| gemini.request_body(request)),
+        6 => Box::new(move |request| interactions.request_body(request)),
         5 => Box::new(move |request| bedrock.request_body(request)),
         _ => Box::new(move |request| ollama.request_body(request)),
     }

@@ -30,6 +30,7 @@ pub(crate) fn check<'a>(wire: Wire, folders: impl Iterator<Item = &'a str>, answ
                 Wire::Gemini => {
                     compare_lists(&said::gemini::parts(&answer.body), message.get("parts").unwrap_or(&Value::Null))
                 }
+                Wire::Interactions => compare_lists(&said::interactions::steps(&answer.body), &message),
                 Wire::Ollama => compare_ollama(&answer.body, &message),
                 Wire::Bedrock => compare_converse(&answer.body, &message),
             };

@@ -131,7 +131,6 @@ fn no_conversation(path: &str) -> String {
         ("/models", "a list of models"),
         ("/tags", "a list of models"),
         ("/props", "settings of a server"),
-        ("/interactions", "conversations that the provider stores, a wire that is not spoken"),
     ];
     let known = what.iter().find(|(part, _)| path.contains(part)).map_or("no wire that is known", |(_, what)| what);
     format!("{known}: {path}")

@@ -3,7 +3,8 @@
 use deepagents_core::message::Message;
 use deepagents_core::model::ModelRequest;
 use deepagents_models::{
-    Anthropic, Bedrock, Decoded, Dialect, Gemini, HttpModel, ModelConfig, Ollama, OpenAiChat, OpenAiResponses,
+    Anthropic, Bedrock, Decoded, Dialect, Gemini, HttpModel, Interactions, ModelConfig, Ollama, OpenAiChat,
+    OpenAiResponses,
 };
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
@@ -17,6 +18,7 @@ pub(crate) enum Wire {
     Chat,
     Responses,
     Gemini,
+    Interactions,
     Ollama,
     Bedrock,
 }
@@ -31,6 +33,7 @@ impl Wire {
             _ if ends(&["/chat/completions"]) => Self::Chat,
             _ if ends(&["/responses"]) => Self::Responses,
             _ if ends(&[":generateContent", ":streamGenerateContent"]) => Self::Gemini,
+            _ if ends(&["/interactions"]) => Self::Interactions,
             _ if ends(&["/api/chat"]) => Self::Ollama,
             _ if ends(&["/converse", "/converse-stream"]) => Self::Bedrock,
             _ => return None,
@@ -44,6 +47,7 @@ impl Wire {
             Self::Chat => "openai-chat",
             Self::Responses => "openai-responses",
             Self::Gemini => "gemini",
+            Self::Interactions => "gemini-interactions",
             Self::Ollama => "ollama",
             Self::Bedrock => "bedrock",
         }
@@ -55,6 +59,7 @@ impl Wire {
             Self::Anthropic | Self::Responses => ("input_tokens", "output_tokens"),
             Self::Chat => ("prompt_tokens", "completion_tokens"),
             Self::Gemini => ("promptTokenCount", "candidatesTokenCount"),
+            Self::Interactions => ("total_input_tokens", "total_output_tokens"),
             Self::Ollama => ("prompt_eval_count", "eval_count"),
             Self::Bedrock => ("inputTokens", "outputTokens"),
         }
@@ -85,6 +90,7 @@ impl Wire {
             Self::Chat => through!(OpenAiChat::new(dialect(folders, &answer.path), "recorded", config)),
             Self::Responses => through!(OpenAiResponses::new("openai", "recorded", config)),
             Self::Gemini => through!(Gemini::new("recorded", config)),
+            Self::Interactions => through!(Interactions::new("recorded", config)),
             Self::Ollama => through!(Ollama::new("recorded", config)),
             Self::Bedrock => through!(Bedrock::new("recorded", config)),
         };
@@ -95,7 +101,7 @@ impl Wire {
     /// What of a request's body is the model's answer; null where nothing is sent.
     fn sent_back(self, body: &Value) -> Value {
         let (field, role) = match self {
-            Self::Responses => {
+            Self::Responses | Self::Interactions => {
                 // One question is before it; an answer is several items.
                 let items = body.get("input").and_then(Value::as_array).into_iter().flatten().skip(1);
                 let items: Vec<Value> = items.cloned().collect();

@@ -4,6 +4,7 @@ pub(crate) mod anthropic;
 pub(crate) mod bedrock;
 pub(crate) mod chat;
 pub(crate) mod gemini;
+pub(crate) mod interactions;
 pub(crate) mod ollama;
 pub(crate) mod responses;
 
