@@ -1,25 +1,29 @@
 //! `deepagents models`.
 
+use std::time::Duration;
+
 use anyhow::Result;
-use deepagents::models::Catalogue;
+use deepagents::models::{Catalogue, ModelConfig, ServedModel, Timeouts, served_models};
 use serde_json::json;
 
 use crate::args::ModelsArgs;
 use crate::exit::Exit;
 use crate::model_choice::{self, default_model, env, key_variable, ordered_providers};
 use crate::output;
+use crate::render::json_text;
 use crate::render::style::grouped;
-use crate::sources;
+use crate::{runtime, sources};
 
 /// Prints providers, keys and the models known by name.
 pub(crate) fn models(args: &ModelsArgs) -> Result<Exit> {
     let known = sources::catalogue(&env)?;
     let name = args.name.as_deref();
-    output::print(&if args.json { as_json(&known, name)? } else { as_text(&known, name) })?;
+    let served = runtime::start()?.block_on(served());
+    output::print(&if args.json { as_json(&known, name, &served)? } else { as_text(&known, name, &served) })?;
     Ok(Exit::Done)
 }
 
-fn as_text(known: &Catalogue, name: Option<&str>) -> String {
+fn as_text(known: &Catalogue, name: Option<&str>, served: &[Served]) -> String {
     let mut out = "providers, in the order in which a key picks the default model\n".to_owned();
     for provider in ordered_providers() {
         let variable = key_variable(provider.name);
@@ -34,6 +38,13 @@ fn as_text(known: &Catalogue, name: Option<&str>) -> String {
         let line = format!("  {:<20} {variable:<25} {state:<9} {address:<32}{default}", provider.name);
         out += line.trim_end();
         out.push('\n');
+    }
+    if !served.is_empty() {
+        out += "\nmodels of the servers that run here\n";
+    }
+    for Served { name, window } in served {
+        let window = window.map(|window| format!("  {}", grouped(window))).unwrap_or_default();
+        out += &format!("  {name}{window}\n");
     }
     out += "\nmodels known by the beginning of their name, with tokens of context window and longest answer,\n\
             and US dollars for a million tokens of prompt and of answer at list prices, where known\n";
@@ -61,13 +72,41 @@ fn as_text(known: &Catalogue, name: Option<&str>) -> String {
     out
 }
 
+/// A model that a server on this machine has.
+struct Served {
+    /// `provider:model`.
+    name: String,
+    window: Option<u64>,
+}
+
+/// How long a server on this machine may take to answer.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What the servers on this machine have; one that does not run has nothing.
+async fn served() -> Vec<Served> {
+    let ask = async |provider: &str| {
+        let timeouts = Timeouts { connect: PATIENCE, first_byte: PATIENCE, ..Timeouts::default() };
+        let config = ModelConfig {
+            api_key: key_variable(provider).and_then(env).map(Into::into),
+            timeouts: Some(timeouts),
+            ..ModelConfig::default()
+        };
+        let models = served_models(provider, &config).await.unwrap_or_default();
+        let full =
+            |model: ServedModel| Served { name: format!("{provider}:{}", model.name), window: model.context_window };
+        models.into_iter().map(full).collect::<Vec<_>>()
+    };
+    let (ollama, llamacpp, vllm) = tokio::join!(ask("ollama"), ask("llamacpp"), ask("vllm"));
+    [ollama, llamacpp, vllm].into_iter().flatten().collect()
+}
+
 /// Whether a key picks this model.
 fn is_default(prefix: &str) -> bool {
     let picked = |model: &str| model.rsplit('/').next() == Some(prefix);
     ordered_providers().iter().filter_map(|provider| default_model(provider.name)).any(picked)
 }
 
-fn as_json(known: &Catalogue, name: Option<&str>) -> Result<String> {
+fn as_json(known: &Catalogue, name: Option<&str>, served: &[Served]) -> Result<String> {
     let providers: Vec<_> = ordered_providers()
         .into_iter()
         .map(|provider| {
@@ -96,5 +135,10 @@ fn as_json(known: &Catalogue, name: Option<&str>) -> Result<String> {
         })
         .collect();
     let choice = model_choice::choose(None, None, &env).ok().map(|choice| choice.name);
-    Ok(serde_json::to_string_pretty(&json!({"providers": providers, "models": models, "choice": choice}))?)
+    Ok(json_text(&json!({
+        "providers": providers,
+        "served": served.iter().map(|one| json!({"name": one.name, "context_window": one.window})).collect::<Vec<_>>(),
+        "models": models,
+        "choice": choice,
+    }))?)
 }

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::catalogue::Catalogue;
 use crate::credentials::Credentials;
+use crate::hook::CallHook;
 use crate::http::ClientPool;
 use crate::retry::{RetryPolicy, SharedBackoff};
 
@@ -43,6 +44,11 @@ pub struct ModelConfig {
     pub streaming: Option<bool>,
     /// What makes calls with one key wait together; a [`Registry`](crate::Registry) gives all its models one.
     pub backoff: Option<SharedBackoff>,
+    /// Whether calls that a model writes into its text are made, as small ones need it
+    /// ([`TextToolCalls`](crate::TextToolCalls)); not unless it is asked for.
+    pub text_tool_calls: Option<bool>,
+    /// What sees each request and answer, and may add headers.
+    pub hook: Option<Arc<dyn CallHook>>,
     /// What is known of models, in place of the catalogue that comes with the library.
     pub catalogue: Option<Arc<Catalogue>>,
     /// The connections that models share; a [`Registry`](crate::Registry) gives all its models one pool.
@@ -70,6 +76,8 @@ impl ModelConfig {
             retry: self.retry.or_else(|| base.retry.clone()),
             streaming: self.streaming.or(base.streaming),
             backoff: self.backoff.or_else(|| base.backoff.clone()),
+            text_tool_calls: self.text_tool_calls.or(base.text_tool_calls),
+            hook: self.hook.or_else(|| base.hook.clone()),
             catalogue: self.catalogue.or_else(|| base.catalogue.clone()),
             pool: base.pool.clone(),
         }

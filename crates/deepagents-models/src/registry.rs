@@ -15,6 +15,7 @@ use crate::ollama::{self, Ollama};
 use crate::openai::{Dialect, OpenAiChat};
 use crate::responses::{self, OpenAiResponses};
 use crate::retry::SharedBackoff;
+use crate::text_calls::TextToolCalls;
 
 /// A provider that is known from the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -218,7 +219,10 @@ impl Registry {
             Some(configured) => config.over(configured),
             None => config,
         };
-        factory(model, config.over(&self.shared))
+        let config = config.over(&self.shared);
+        let in_text = config.text_tool_calls.unwrap_or_default();
+        let model = factory(model, config)?;
+        Ok(if in_text { Arc::new(TextToolCalls::new(model)) } else { model })
     }
 }
 

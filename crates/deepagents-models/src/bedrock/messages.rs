@@ -47,7 +47,7 @@ pub(super) fn messages(
             }
             Message::Assistant(answer) => {
                 last = Some(answer);
-                content = said(answer, origin);
+                content = assistant(answer, origin);
             }
             _ => return Err(ModelError::invalid("a message has a role that Converse does not know")),
         }
@@ -147,7 +147,7 @@ fn document_name(name: Option<&str>, at: usize) -> String {
 }
 
 /// What the model said: its own blocks as they came, the canonical view of what others said.
-fn said(answer: &AssistantMessage, origin: &Origin) -> Vec<Value> {
+fn assistant(answer: &AssistantMessage, origin: &Origin) -> Vec<Value> {
     let own = is_from(answer, origin);
     let item = |block: &Block| {
         let native = block.native().filter(|_| own).map(|native| native.value().clone());

@@ -143,13 +143,13 @@ pub struct Credentials(Inner);
 #[derive(Clone)]
 enum Inner {
     Fixed(Credential),
-    Asked(Arc<HeldCredential>),
+    Source(Arc<HeldCredential>),
 }
 
 impl Credentials {
     /// Credentials that are asked for.
     pub fn from_source(source: impl CredentialSource) -> Self {
-        Self(Inner::Asked(Arc::new(HeldCredential::new(Arc::new(source)))))
+        Self(Inner::Source(Arc::new(HeldCredential::new(Arc::new(source)))))
     }
 
     /// An access token that never changes, sent as `authorization: Bearer`.
@@ -167,7 +167,7 @@ impl Credentials {
     pub(crate) fn fixed(&self) -> Option<&Credential> {
         match &self.0 {
             Inner::Fixed(credential) => Some(credential),
-            Inner::Asked(_) => None,
+            Inner::Source(_) => None,
         }
     }
 
@@ -183,7 +183,7 @@ impl Credentials {
     pub(crate) async fn get(&self) -> Result<Credential, CredentialError> {
         match &self.0 {
             Inner::Fixed(credential) => Ok(credential.clone()),
-            Inner::Asked(held) => held.get().await,
+            Inner::Source(held) => held.get().await,
         }
     }
 
@@ -191,7 +191,7 @@ impl Credentials {
     pub(crate) fn renew(&self, refused: &Credential) -> bool {
         match &self.0 {
             Inner::Fixed(_) => false,
-            Inner::Asked(held) => held.forget(refused),
+            Inner::Source(held) => held.forget(refused),
         }
     }
 }
@@ -201,7 +201,7 @@ impl Hash for Credentials {
     fn hash<H: Hasher>(&self, state: &mut H) {
         match &self.0 {
             Inner::Fixed(credential) => credential.hash(state),
-            Inner::Asked(held) => Arc::as_ptr(held).addr().hash(state),
+            Inner::Source(held) => Arc::as_ptr(held).addr().hash(state),
         }
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn contents(request: &ModelRequest, from: usize, origin: &Origin) -> 
             }
             Message::Assistant(answer) => {
                 last = Some(answer);
-                let parts = said(answer, is_from(answer, origin))?;
+                let parts = assistant(answer, is_from(answer, origin))?;
                 if !parts.is_empty() {
                     turns.push(Turn { item: content("model", &parts), upto, settled: true });
                 }
@@ -112,7 +112,7 @@ fn media_part(media: &Media) -> Result<Value, ModelError> {
 }
 
 /// What the model said: its own parts as they came, the canonical view of what others said.
-fn said(answer: &AssistantMessage, own: bool) -> Result<Vec<Value>, ModelError> {
+fn assistant(answer: &AssistantMessage, own: bool) -> Result<Vec<Value>, ModelError> {
     let mut parts: Vec<Value> = Vec::with_capacity(answer.content.len());
     for block in &answer.content {
         let native = block.native().filter(|_| own).map(|native| native.value());

@@ -42,8 +42,8 @@ impl AwsEventDecoder {
         let data = String::from_utf8_lossy(message.payload()).into_owned();
         let code = header(":exception-type").or_else(|| header(":error-code"));
         if let Some(code) = code {
-            let said = serde_json::from_str::<Value>(&data).unwrap_or_default();
-            let text = ["message", "Message", "originalMessage"].iter().find_map(|key| said.get(key)?.as_str());
+            let body = serde_json::from_str::<Value>(&data).unwrap_or_default();
+            let text = ["message", "Message", "originalMessage"].iter().find_map(|key| body.get(key)?.as_str());
             let message = text.map(str::to_owned).or_else(|| header(":error-message")).unwrap_or(data);
             let info = ErrorInfo { message, code: Some(code.clone()), ..ErrorInfo::default() };
             return Err(classify(None, &[code], info));

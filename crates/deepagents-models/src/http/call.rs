@@ -16,6 +16,7 @@ use super::error::{REQUEST_ID, authority, from_body, from_transport};
 use super::{AnswerDecoder, Endpoint, Flow, FrameDecoder, Framing, Wire};
 use crate::credentials::Credential;
 use crate::events::events_of;
+use crate::hook::{Answered, Attempt};
 
 /// How long the rest of an answer may take to arrive after its end frame, so that its connection can be used again.
 const DRAIN: Duration = Duration::from_millis(500);
@@ -198,12 +199,17 @@ impl Call {
             Some(credentials) => Some(credentials.get().await?),
             None => None,
         };
-        let headers = endpoint.headers(self.credential.as_ref(), url, &self.body)?;
+        let attempt = Attempt { url, number: self.failures + 1, body_len: self.body.len() };
+        let headers = endpoint.headers(self.credential.as_ref(), &attempt, &self.body)?;
+        let began = Instant::now();
         let sent = client.post(url.clone()).headers(headers).body(self.body.clone()).send();
         let response = within(until, sent, slow).await?.map_err(|error| from_transport(&error, url))?;
         let status = response.status();
         let headers = response.headers();
         let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
+        if let Some(hook) = &endpoint.hook {
+            hook.response(&attempt, &Answered { status: status.as_u16(), headers, after: began.elapsed() });
+        }
         let request_id = REQUEST_ID.iter().find_map(|name| header(name));
         if status.is_success()
             && endpoint.streaming

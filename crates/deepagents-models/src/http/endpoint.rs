@@ -1,8 +1,10 @@
 //! Where a model's calls go and what goes with each.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Url};
+use reqwest::{Client, Method, Url};
 use tokio::time::timeout;
 
 use super::ClientPool;
@@ -11,6 +13,7 @@ use super::client::ClientKind;
 use super::error::{authority, from_body, from_transport};
 use crate::config::{ConfigError, ModelConfig, Timeouts};
 use crate::credentials::{Credential, Credentials};
+use crate::hook::{Attempt, CallHook};
 use crate::retry::{BackoffKey, RetryPolicy, SharedBackoff};
 use deepagents_core::model::ModelError;
 
@@ -26,6 +29,7 @@ pub(crate) struct Endpoint {
     pub(crate) credentials: Option<Credentials>,
     /// Of every request, without its credential.
     headers: HeaderMap,
+    pub(crate) hook: Option<Arc<dyn CallHook>>,
     client: Option<Client>,
     pool: ClientPool,
     kind: ClientKind,
@@ -77,6 +81,7 @@ impl Endpoint {
             retry: config.retry.clone().unwrap_or_default(),
             streaming: config.streaming.unwrap_or(true),
             backoff,
+            hook: config.hook.clone(),
             client: config.client.clone(),
             pool: config.pool.clone(),
         })
@@ -90,32 +95,45 @@ impl Endpoint {
         }
     }
 
-    /// The headers of a request to an address: those configured win over the credential's.
+    /// The headers of a request to an address: those configured, and those that a hook adds, win over the credential's.
     pub(crate) fn headers(
         &self,
         credential: Option<&Credential>,
-        url: &Url,
+        attempt: &Attempt<'_>,
         body: &[u8],
     ) -> Result<HeaderMap, ModelError> {
+        let mut given = self.headers.clone();
+        if let Some(hook) = &self.hook {
+            hook.request(attempt, &mut given);
+        }
         let mut headers = match credential {
-            Some(credential) => self.auth.headers(credential, url, &self.headers, body)?,
+            Some(credential) => self.auth.headers(credential, attempt.url, &given, body)?,
             None => HeaderMap::new(),
         };
-        for (name, value) in &self.headers {
-            headers.insert(name, value.clone());
-        }
+        headers.extend(given);
         Ok(headers)
     }
+
     /// Asks something of the same server, beside a call; the answer's body.
     pub(crate) async fn post(&self, url: &Url, body: Bytes) -> Result<Bytes, ModelError> {
+        self.ask(Method::POST, url, body).await
+    }
+
+    /// Fetches what is at its own address.
+    pub(crate) async fn get(&self) -> Result<Bytes, ModelError> {
+        self.ask(Method::GET, &self.url, Bytes::new()).await
+    }
+
+    async fn ask(&self, method: Method, url: &Url, body: Bytes) -> Result<Bytes, ModelError> {
         let credential = match &self.credentials {
             Some(credentials) => Some(credentials.get().await?),
             None => None,
         };
-        let headers = self.headers(credential.as_ref(), url, &body)?;
+        let attempt = Attempt { url, number: 1, body_len: body.len() };
+        let headers = self.headers(credential.as_ref(), &attempt, &body)?;
         let asked = async {
             let client = self.client().await?;
-            let response = client.post(url.clone()).headers(headers).body(body).send().await;
+            let response = client.request(method, url.clone()).headers(headers).body(body).send().await;
             let response = response.map_err(|error| from_transport(&error, url))?;
             let (status, headers) = (response.status(), response.headers().clone());
             let body = response.bytes().await.map_err(|error| from_transport(&error, url))?;

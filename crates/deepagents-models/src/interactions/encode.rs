@@ -40,10 +40,10 @@ fn steps(request: &ModelRequest, from: usize, origin: &Origin) -> Result<Vec<Tur
             }
             Message::Tool(result) => results.push(function_result(result)?),
             Message::Assistant(answer) => {
-                let said = said(answer, is_from(answer, origin));
-                let last = said.len().saturating_sub(1);
+                let items = assistant(answer, is_from(answer, origin));
+                let last = items.len().saturating_sub(1);
                 let turn = |(at, item)| Turn { item, upto, settled: at == last };
-                turns.extend(said.into_iter().enumerate().map(turn));
+                turns.extend(items.into_iter().enumerate().map(turn));
             }
             _ => return Err(ModelError::invalid("a message has a role that the Interactions API does not know")),
         }
@@ -97,7 +97,7 @@ fn function_result(result: &ToolMessage) -> Result<Value, ModelError> {
 }
 
 /// What the model said: its own steps as they came, the canonical view of what others said.
-fn said(answer: &AssistantMessage, own: bool) -> Vec<Value> {
+fn assistant(answer: &AssistantMessage, own: bool) -> Vec<Value> {
     let call = |id: &str, name: &str, args: Value| json!({"type": "function_call", "id": id, "name": wire_name(name), "arguments": args});
     let step = |block: &Block| match (block, block.native().filter(|_| own)) {
         (_, Some(native)) => Some(native.value().clone()),

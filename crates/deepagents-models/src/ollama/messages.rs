@@ -23,7 +23,7 @@ pub(super) fn messages(request: &ModelRequest, from: usize, origin: &Origin) -> 
                 item.insert("tool_call_id".to_owned(), json!(result.call_id));
                 Some(item)
             }
-            Message::Assistant(answer) => said(answer, is_from(answer, origin)),
+            Message::Assistant(answer) => assistant(answer, is_from(answer, origin)),
             _ => return Err(ModelError::invalid("a message has a role that Ollama does not know")),
         };
         let settled = message.as_assistant().is_some();
@@ -62,7 +62,7 @@ fn image(media: &Media) -> Result<&str, ModelError> {
 }
 
 /// What the model said. What others thought is theirs.
-fn said(answer: &AssistantMessage, own: bool) -> Option<Map<String, Value>> {
+fn assistant(answer: &AssistantMessage, own: bool) -> Option<Map<String, Value>> {
     let texts = answer.content.iter().filter(|block| block.as_text().is_some_and(|text| !text.is_empty()));
     let text = joined(texts);
     let thoughts =

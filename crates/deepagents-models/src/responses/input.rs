@@ -17,7 +17,7 @@ pub(super) fn input(request: &ModelRequest, from: usize, origin: &Origin) -> Res
             Message::Tool(result) => vec![result_item(result, own)?],
             Message::Assistant(answer) => {
                 own = is_from(answer, origin);
-                said(answer, own)
+                assistant(answer, own)
             }
             _ => return Err(ModelError::invalid("a message has a role that the Responses API does not know")),
         };
@@ -99,7 +99,7 @@ fn call_id(id: &str, own: bool) -> String {
 }
 
 /// What the model said: its own items as they came, the canonical view of what others said.
-fn said(answer: &AssistantMessage, own: bool) -> Vec<Value> {
+fn assistant(answer: &AssistantMessage, own: bool) -> Vec<Value> {
     let item = |block: &Block| {
         let native = block.native().filter(|_| own).map(|native| native.value().clone());
         match block {
