@@ -40,6 +40,8 @@ pub struct ModelConfig {
     pub timeouts: Option<Timeouts>,
     /// When and how often a failed call is made again.
     pub retry: Option<RetryPolicy>,
+    /// Tokens that the model reads, where that is not known of it or is less than it could be: its profile says this.
+    pub context_window: Option<u64>,
     /// Whether answers are streamed (the default) or fetched in one piece.
     pub streaming: Option<bool>,
     /// What makes calls with one key wait together; a [`Registry`](crate::Registry) gives all its models one.
@@ -74,6 +76,7 @@ impl ModelConfig {
             proxy: self.proxy.or_else(|| base.proxy.clone()),
             timeouts: self.timeouts.or_else(|| base.timeouts.clone()),
             retry: self.retry.or_else(|| base.retry.clone()),
+            context_window: self.context_window.or(base.context_window),
             streaming: self.streaming.or(base.streaming),
             backoff: self.backoff.or_else(|| base.backoff.clone()),
             text_tool_calls: self.text_tool_calls.or(base.text_tool_calls),
@@ -87,7 +90,9 @@ impl ModelConfig {
 impl ModelConfig {
     /// What is known of a model.
     pub(crate) fn profile(&self, model: &str) -> ModelProfile {
-        self.catalogue.as_deref().unwrap_or(Catalogue::built_in()).profile(model)
+        let mut profile = self.catalogue.as_deref().unwrap_or(Catalogue::built_in()).profile(model);
+        profile.context_window = self.context_window.or(profile.context_window);
+        profile
     }
 }
 
@@ -102,6 +107,7 @@ impl std::fmt::Debug for ModelConfig {
             .field("own_client", &self.client.is_some())
             .field("timeouts", &self.timeouts)
             .field("retry", &self.retry)
+            .field("context_window", &self.context_window)
             .field("streaming", &self.streaming)
             .finish_non_exhaustive()
     }

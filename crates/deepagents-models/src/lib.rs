@@ -35,6 +35,7 @@ mod retry;
 mod schema;
 pub mod scripted;
 mod text_calls;
+mod window;
 
 pub use anthropic::Anthropic;
 pub use bedrock::Bedrock;

@@ -54,7 +54,7 @@ impl Head<'_> {
     fn tool_choice(&self) -> Option<Value> {
         let single = self.request.parallel_tool_calls == Some(false);
         let mut choice = match &self.request.tool_choice {
-            _ if self.request.tools.is_empty() => return None,
+            _ if self.tools().is_empty() => return None,
             ToolChoice::Auto if !single => return None,
             ToolChoice::None => return Some(json!({"type": "none"})),
             ToolChoice::Any => json!({"type": "any"}),
@@ -75,6 +75,16 @@ impl Head<'_> {
             config.entry("format").or_insert(format);
         }
         (!config.is_empty()).then_some(config)
+    }
+}
+
+impl<'a> Head<'a> {
+    /// Our tools, then those that the provider runs itself; a cache mark is on the last of them.
+    fn tools(&self) -> Vec<AnyTool<'a>> {
+        let own = self.request.tools.iter().map(|spec| {
+            AnyTool::Own(Tool { name: &spec.name, description: &spec.description, input_schema: &spec.schema })
+        });
+        own.chain(self.request.provider_tools_for(&self.wire.origin).map(AnyTool::Provider)).collect()
     }
 }
 
@@ -99,24 +109,32 @@ impl Serialize for Head<'_> {
         if let Some(config) = self.output_config() {
             fields.map.serialize_entry("output_config", &config)?;
         }
-        fields.put_extra(&["output_config", "tools"])?;
-        let own = tools(self.request).into_iter().map(Offered::Own);
-        let tools: Vec<_> = own.chain(self.extra.list("tools").map(Offered::Server)).collect();
-        if !tools.is_empty() {
-            fields.map.serialize_entry("tools", &tools)?;
+        fields.put_extra(&["output_config"])?;
+        let mut tools: Vec<MarkedTool<'_>> =
+            self.tools().into_iter().map(|tool| MarkedTool { tool, cache_control: None }).collect();
+        if let Some(last) = tools.last_mut() {
+            last.cache_control = self.request.cache.tools.map(CacheControl::from);
         }
         let system = system(&self.request.system);
+        fields.put_some("tools", (!tools.is_empty()).then_some(tools))?;
         fields.put_some("system", (!system.is_empty()).then_some(system))?;
         fields.map.end()
     }
 }
 
-/// A tool of the agent, or one that the provider runs, named in an extra field.
+#[derive(Serialize)]
+struct MarkedTool<'a> {
+    #[serde(flatten)]
+    tool: AnyTool<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheControl>,
+}
+
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Offered<'a> {
+enum AnyTool<'a> {
     Own(Tool<'a>),
-    Server(&'a Value),
+    Provider(&'a Value),
 }
 
 #[derive(Serialize)]
@@ -124,19 +142,6 @@ struct Tool<'a> {
     name: &'a str,
     description: &'a str,
     input_schema: &'a Value,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cache_control: Option<CacheControl>,
-}
-
-fn tools(request: &ModelRequest) -> Vec<Tool<'_>> {
-    let last = request.tools.len().saturating_sub(1);
-    let tools = request.tools.iter().enumerate().map(|(at, spec)| Tool {
-        name: &spec.name,
-        description: &spec.description,
-        input_schema: &spec.schema,
-        cache_control: request.cache.tools.filter(|_| at == last).map(CacheControl::from),
-    });
-    tools.collect()
 }
 
 fn system(blocks: &[SystemBlock]) -> Vec<TextPart<'_>> {

@@ -16,11 +16,6 @@ impl<'a> Extra<'a> {
         self.request.get(key).or_else(|| self.model.get(key))
     }
 
-    /// The elements of a list, none where there is no list.
-    pub(crate) fn list(&self, key: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
-        self.get(key).and_then(Value::as_array).into_iter().flatten()
-    }
-
     fn iter(&self) -> impl Iterator<Item = (&'a String, &'a Value)> {
         let request = self.request;
         self.model.iter().filter(move |(key, _)| !request.contains_key(*key)).chain(self.request)

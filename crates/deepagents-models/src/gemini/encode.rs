@@ -13,7 +13,7 @@ use crate::schema;
 /// The body of a request. Streamed answers are asked for by the address.
 pub(super) fn body(wire: &GenerateContent, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
     let extra = Extra { model: &wire.extra, request: &request.settings.extra };
-    let head = Head { request, extra };
+    let head = Head { wire, request, extra };
     if extra.get("contents").is_some() {
         return write_head(&head);
     }
@@ -24,6 +24,7 @@ pub(super) fn body(wire: &GenerateContent, request: &ModelRequest) -> Result<Vec
 
 /// All of a body but the conversation.
 struct Head<'a> {
+    wire: &'a GenerateContent,
     request: &'a ModelRequest,
     extra: Extra<'a>,
 }
@@ -70,7 +71,7 @@ impl Head<'_> {
         };
         let declared: Vec<Value> = self.request.tools.iter().map(declare).collect();
         let own = (!declared.is_empty()).then(|| json!({"functionDeclarations": declared}));
-        own.into_iter().chain(self.extra.list("tools").cloned()).collect()
+        own.into_iter().chain(self.request.provider_tools_for(&self.wire.origin).cloned()).collect()
     }
 }
 
@@ -82,14 +83,12 @@ impl Serialize for Head<'_> {
         if !config.is_empty() {
             fields.map.serialize_entry("generationConfig", &config)?;
         }
-        fields.put_extra(&["generationConfig", "tools"])?;
+        fields.put_extra(&["generationConfig"])?;
         // A cached prompt holds these, and the API refuses them beside it.
         if self.extra.get("cachedContent").is_none() {
             fields.put_some("toolConfig", self.tool_config())?;
             let tools = self.tools();
-            if !tools.is_empty() {
-                fields.map.serialize_entry("tools", &tools)?;
-            }
+            fields.put_some("tools", (!tools.is_empty()).then_some(tools))?;
             let system: Vec<Value> = self
                 .request
                 .system

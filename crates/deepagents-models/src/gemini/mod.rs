@@ -31,8 +31,7 @@ pub(crate) const VERTEX_EXAMPLE: &str =
 
 /// A model behind Gemini's API, plain or streamed.
 ///
-/// The parts of an answer go back to it as they came, each with the thought signature that came on it. Server tools
-/// (search, code execution) are switched on with an extra field `tools`, whose elements join those of the agent; an
+/// The parts of an answer go back to it as they came, each with the thought signature that came on it. An
 /// extra field `cachedContent` names a cached prompt, which then takes the place of system prompt and tools.
 ///
 /// ```

@@ -150,7 +150,7 @@ impl Head<'_> {
             json!({"type": "function", "name": spec.name, "description": spec.description,
                 "parameters": schema::gemini(&spec.schema)})
         });
-        own.chain(self.extra.list("tools").cloned()).collect()
+        own.chain(self.request.provider_tools_for(&self.wire.origin).cloned()).collect()
     }
 }
 
@@ -171,11 +171,9 @@ impl Serialize for Head<'_> {
             fields.put("response_mime_type", "application/json")?;
             fields.put("response_format", &schema::gemini(&output.schema))?;
         }
-        fields.put_extra(&["generation_config", "tools"])?;
+        fields.put_extra(&["generation_config"])?;
         let tools = self.tools();
-        if !tools.is_empty() {
-            fields.map.serialize_entry("tools", &tools)?;
-        }
+        fields.put_some("tools", (!tools.is_empty()).then_some(tools))?;
         let system = self.request.system_text();
         fields.put_some("system_instruction", (!system.trim().is_empty()).then_some(system))?;
         fields.map.end()

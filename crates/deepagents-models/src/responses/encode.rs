@@ -65,7 +65,7 @@ impl Head<'_> {
             parameters: &spec.schema,
             strict: false,
         });
-        own.chain(self.extra.list("tools").map(Tool::Server)).collect()
+        own.chain(self.request.provider_tools_for(&self.wire.origin).map(Tool::Server)).collect()
     }
 }
 
@@ -98,11 +98,9 @@ impl Serialize for Head<'_> {
         if let Some(text) = self.text() {
             fields.map.serialize_entry("text", &text)?;
         }
-        fields.put_extra(&["text", "tools"])?;
+        fields.put_extra(&["text"])?;
         let tools = self.tools();
-        if !tools.is_empty() {
-            fields.map.serialize_entry("tools", &tools)?;
-        }
+        fields.put_some("tools", (!tools.is_empty()).then_some(tools))?;
         let instructions = self.request.system_text();
         fields.put_some("instructions", (!instructions.trim().is_empty()).then_some(instructions))?;
         fields.map.end()

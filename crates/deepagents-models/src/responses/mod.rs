@@ -34,8 +34,7 @@ pub(crate) static SERVICES: [Provider; 6] = [
 /// A model behind the Responses API, plain or streamed.
 ///
 /// Requests say `store: false` and ask for encrypted reasoning, so that the service holds no state: each item that it
-/// gave (reasoning, messages with their phase, calls, server tools) goes back to it verbatim and in order. Server tools
-/// are switched on with an extra field `tools`, whose elements join those of the agent.
+/// gave (reasoning, messages with their phase, calls, server tools) goes back to it verbatim and in order.
 ///
 /// ```
 /// use deepagents_models::{ModelConfig, OpenAiResponses};

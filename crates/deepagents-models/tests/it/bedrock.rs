@@ -153,7 +153,7 @@ fn cache_marks_become_cache_points_and_schemas_are_refused() {
     let model = Bedrock::new("eu.anthropic.claude-sonnet-4-5-20250929-v1:0", config).unwrap();
     assert!(model.profile().cache_marks);
     let mut request = ModelRequest::new(vec![Message::user("a"), Message::assistant("b"), Message::user("c")]);
-    request.system = vec![SystemBlock { text: "s".into(), cache: Some(CacheTtl::OneHour) }];
+    request.system = vec![SystemBlock::new("s").cached(CacheTtl::OneHour)];
     let schema = json!({"type": "object"});
     request.tools = vec![ToolSpec { name: "f".into(), description: "F.".into(), schema: schema.clone().into() }.into()];
     request.cache.tools = Some(CacheTtl::OneHour);

@@ -2,7 +2,7 @@
 
 use deepagents_core::message::{Block, Media, MediaKind, MediaSource, Message, ToolMessage, UserMessage};
 use deepagents_core::model::{
-    ChatModel, ModelOutput, ModelRequest, OutputSchema, StopReason, SystemBlock, ToolChoice, ToolSpec,
+    ChatModel, ModelOutput, ModelRequest, OutputSchema, ProviderTool, StopReason, SystemBlock, ToolChoice, ToolSpec,
 };
 use deepagents_models::{Credentials, Gemini, ModelConfig};
 use reqwest::header::HeaderMap;
@@ -157,7 +157,7 @@ fn a_request_has_the_words_of_the_api_and_a_cached_prompt_takes_the_place_of_its
     request.tool_choice = ToolChoice::Tool("f".into());
     request.settings.max_tokens = Some(9);
     request.settings.extra.insert("generationConfig".into(), json!({"thinkingConfig": {"includeThoughts": true}}));
-    request.settings.extra.insert("tools".into(), json!([{"googleSearch": {}}]));
+    request.provider_tools = vec![ProviderTool::new("gemini", json!({"googleSearch": {}})).into()];
     request.output_schema = Some(OutputSchema { name: "n".into(), schema: schema.into() });
     assert_eq!(
         body(&request),

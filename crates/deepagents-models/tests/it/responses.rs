@@ -2,7 +2,7 @@
 
 use deepagents_core::message::{Block, Message, ToolMessage};
 use deepagents_core::model::{
-    ModelEvent, ModelOutput, ModelRequest, OutputSchema, StopReason, SystemBlock, ToolChoice, ToolSpec,
+    ModelEvent, ModelOutput, ModelRequest, OutputSchema, ProviderTool, StopReason, SystemBlock, ToolChoice, ToolSpec,
 };
 use deepagents_models::{ModelConfig, OpenAiResponses};
 use reqwest::header::HeaderMap;
@@ -149,7 +149,7 @@ fn a_request_stores_nothing_and_asks_for_encrypted_reasoning() {
     request.tool_choice = ToolChoice::Tool("look".into());
     request.settings.max_tokens = Some(99);
     request.settings.extra.insert("text".into(), json!({"verbosity": "low"}));
-    request.settings.extra.insert("tools".into(), json!([{"type": "web_search"}]));
+    request.provider_tools = vec![ProviderTool::new("openai", json!({"type": "web_search"})).into()];
     request.output_schema = Some(OutputSchema { name: "answer".into(), schema: schema.clone().into() });
     assert_eq!(
         body(&request),
