@@ -29,7 +29,7 @@ pub(crate) async fn builder(args: &AgentArgs, model: Arc<dyn ChatModel>) -> Resu
     let shape = Shape { sources, ..Shape::from_args(args)? };
     let workspace = workspace(args, files, &outside)?;
     let builder = shape.builder(model).backend(workspace).definitions_from(outside.beside(brought.files.clone()));
-    Ok(with_agents(builder, args))
+    with_agents(builder, args)
 }
 
 /// What the agent sees: the directory, commands in it where they are allowed, and what the user has outside of it.
@@ -41,15 +41,15 @@ pub(crate) fn workspace(args: &AgentArgs, files: LocalBackend, outside: &Outside
 
 /// The agent with the models that sub-agents may name, and with the sub-agents that files define: the user's for all
 /// directories, and those of the directory, which come before them.
-pub(crate) fn with_agents(builder: DeepAgentBuilder, args: &AgentArgs) -> DeepAgentBuilder {
-    let builder = builder.models(model_choice::registry(args, &env));
+pub(crate) fn with_agents(builder: DeepAgentBuilder, args: &AgentArgs) -> Result<DeepAgentBuilder> {
+    let builder = builder.models(model_choice::registry(args, &env)?);
     if args.no_agents {
-        return builder;
+        return Ok(builder);
     }
     let home = env("HOME").and_then(|home| LocalBackend::open(Path::new(&home).join(OWN)).ok());
     let of_user = home.map(|home| AgentSource::on(format!("/{AGENTS}"), home));
     let sources = of_user.into_iter().chain([AgentSource::from(format!("/{OWN}/{AGENTS}"))]);
-    builder.agents_from(sources)
+    Ok(builder.agents_from(sources))
 }
 
 /// What makes an agent what it is, apart from its model and its files; it is part of recordings.

@@ -2,6 +2,7 @@
 
 mod agent;
 mod args;
+mod cloud;
 mod completions;
 mod demo;
 mod doctor;

@@ -9,7 +9,7 @@ use deepagents::models::{ConfigError, ModelConfig, Provider, Registry, providers
 use deepagents::profile::{OpenRouter, ProviderProfiles};
 
 use crate::args::AgentArgs;
-use crate::proxy;
+use crate::{cloud, proxy, sources};
 
 /// The variable that names the model.
 pub(crate) const MODEL_VARIABLE: &str = "DEEPAGENTS_MODEL";
@@ -27,6 +27,21 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("groq", "openai/gpt-oss-120b"),
     ("mistral", "mistral-large-latest"),
     ("xai", "grok-4-fast"),
+    ("google", "gemini-2.5-pro"),
+    ("moonshot", "kimi-k2-turbo-preview"),
+    ("zai", "glm-4.6"),
+    ("qwen", "qwen3-max"),
+    ("together", "openai/gpt-oss-120b"),
+    ("fireworks", "accounts/fireworks/models/gpt-oss-120b"),
+    ("cerebras", "gpt-oss-120b"),
+    ("nvidia", "openai/gpt-oss-120b"),
+    ("perplexity", "sonar-pro"),
+    ("huggingface", "openai/gpt-oss-120b"),
+    // These share a key with one above.
+    ("openai-chat", "gpt-5.2"),
+    ("openrouter-responses", "openai/gpt-5.2"),
+    ("xai-responses", "grok-4-fast"),
+    ("google-interactions", "gemini-2.5-pro"),
 ];
 
 /// How variables of the environment are looked up; empty ones count as unset.
@@ -150,7 +165,7 @@ pub(crate) enum WithoutKey {
 /// Makes the model.
 pub(crate) fn make(choice: &Choice, args: &AgentArgs, env: Env, without: WithoutKey) -> Result<Arc<dyn ChatModel>> {
     let config = config(choice, args, env, without);
-    Registry::new().model_with(&choice.name, config).map_err(|error| explain(&error))
+    known(env)?.model_with(&choice.name, config).map_err(|error| explain(&error))
 }
 
 /// The model with its window, asked of its server where neither the command line nor the tables say it. Says what to do
@@ -165,7 +180,7 @@ pub(crate) async fn with_window(
         return Ok((model, None));
     }
     let mut config = config(choice, args, env, WithoutKey::Refuse);
-    let registry = Registry::new();
+    let registry = known(env)?;
     let asked = registry.context_window(&choice.name, config.clone()).await.map_err(|error| explain(&error))?;
     let Some(window) = asked else {
         let remark = format!(
@@ -177,6 +192,13 @@ pub(crate) async fn with_window(
     config.context_window = Some(window);
     let model = registry.model_with(&choice.name, config).map_err(|error| explain(&error))?;
     Ok((model, None))
+}
+
+/// A registry that knows of models what the user knows.
+fn known(env: Env) -> Result<Registry> {
+    let mut registry = Registry::new();
+    registry.catalogue(sources::catalogue(env)?);
+    Ok(registry)
 }
 
 /// What the library says of providers, in the words of the user's environment.
@@ -196,36 +218,37 @@ fn profiles(env: Env) -> ProviderProfiles {
 
 /// How the model is reached.
 fn config(choice: &Choice, args: &AgentArgs, env: Env, without: WithoutKey) -> ModelConfig {
-    let variable = choice.key_variable();
-    let base_url = args.base_url.clone();
+    let base_url = args.base_url.clone().or_else(|| cloud::base_url(choice.provider(), env));
     let usual = providers().into_iter().find(|p| p.name == choice.provider()).and_then(|p| p.base_url);
     let mut config = ModelConfig::default();
     config.headers.clone_from(&args.headers);
-    config.api_key = variable.and_then(env);
+    config.api_key = cloud::credentials(choice.provider(), env);
     config.proxy = base_url.as_deref().or(usual).and_then(|url| proxy::for_address(url, env));
     config.base_url = base_url;
     config.streaming = args.no_stream.then_some(false);
     if without == WithoutKey::Pretend && config.api_key.is_none() {
-        config.api_key = Some("none".to_owned());
+        config.api_key = Some("none".into());
     }
     config.context_window = args.context_window;
     config.over(&profiles(env).settings(&choice.name))
 }
 
 /// The models that sub-agents may name: those of every provider, with its own key and address.
-pub(crate) fn registry(args: &AgentArgs, env: Env) -> Registry {
-    let mut registry = Registry::new();
+pub(crate) fn registry(args: &AgentArgs, env: Env) -> Result<Registry> {
+    let mut registry = known(env)?;
     let profiles = profiles(env);
     for provider in providers() {
+        let base_url = cloud::base_url(provider.name, env);
         let config = ModelConfig {
-            api_key: provider.key_variable.and_then(env),
-            proxy: provider.base_url.and_then(|url| proxy::for_address(url, env)),
+            api_key: cloud::credentials(provider.name, env),
+            proxy: base_url.as_deref().or(provider.base_url).and_then(|url| proxy::for_address(url, env)),
+            base_url,
             streaming: args.no_stream.then_some(false),
             ..ModelConfig::default()
         };
         registry.configure(provider.name, config.over(&profiles.settings(provider.name)));
     }
-    registry
+    Ok(registry)
 }
 
 /// An error in words of the command line.
@@ -251,7 +274,7 @@ fn explain(error: &ConfigError) -> anyhow::Error {
 
 #[cfg(test)]
 mod tests {
-    use deepagents::models::catalogue;
+    use deepagents::models::Catalogue;
 
     use super::*;
 
@@ -283,7 +306,7 @@ mod tests {
     fn every_key_that_a_provider_demands_picks_a_known_model() {
         for provider in providers().iter().filter(|p| p.key_required && p.base_url.is_some()) {
             let model = default_model(provider.name);
-            assert!(model.is_some_and(|model| catalogue::lookup(model).is_some()), "{}", provider.name);
+            assert!(model.is_some_and(|model| Catalogue::built_in().lookup(model).is_some()), "{}", provider.name);
         }
     }
 }

@@ -1,7 +1,9 @@
 //! `deepagents models`.
 
+use std::time::Duration;
+
 use anyhow::Result;
-use deepagents::models::catalogue;
+use deepagents::models::{Catalogue, ModelConfig, ServedModel, Timeouts, served_models};
 use serde_json::json;
 
 use crate::args::ModelsArgs;
@@ -10,14 +12,18 @@ use crate::model_choice::{self, default_model, env, key_variable, ordered_provid
 use crate::output;
 use crate::render::json_text;
 use crate::render::style::grouped;
+use crate::{runtime, sources};
 
 /// Prints providers, keys and the models known by name.
 pub(crate) fn models(args: &ModelsArgs) -> Result<Exit> {
-    output::print(&if args.json { as_json()? } else { as_text() })?;
+    let known = sources::catalogue(&env)?;
+    let name = args.name.as_deref();
+    let served = runtime::start()?.block_on(served());
+    output::print(&if args.json { as_json(&known, name, &served)? } else { as_text(&known, name, &served) })?;
     Ok(Exit::Done)
 }
 
-fn as_text() -> String {
+fn as_text(known: &Catalogue, name: Option<&str>, served: &[Served]) -> String {
     let mut out = "providers, in the order in which a key picks the default model\n".to_owned();
     for provider in ordered_providers() {
         let variable = key_variable(provider.name);
@@ -29,17 +35,35 @@ fn as_text() -> String {
         let address = provider.base_url.unwrap_or("needs --base-url");
         let default = default_model(provider.name).map(|model| format!("  {model}")).unwrap_or_default();
         let variable = variable.unwrap_or("-");
-        let line = format!("  {:<11} {variable:<21} {state:<9} {address:<32}{default}", provider.name);
+        let line = format!("  {:<20} {variable:<25} {state:<9} {address:<32}{default}", provider.name);
         out += line.trim_end();
         out.push('\n');
     }
+    if !served.is_empty() {
+        out += "\nmodels of the servers that run here\n";
+    }
+    for Served { name, window } in served {
+        let window = window.map(|window| format!("  {}", grouped(window))).unwrap_or_default();
+        out += &format!("  {name}{window}\n");
+    }
     out += "\nmodels known by the beginning of their name, with tokens of context window and longest answer,\n\
             and US dollars for a million tokens of prompt and of answer at list prices, where known\n";
-    for entry in catalogue::ENTRIES {
+    let mut hidden = 0;
+    for entry in known.entries() {
+        // Without a name those that a key picks are enough to see what is there.
+        let shown = match name {
+            Some(name) => entry.prefix.starts_with(name),
+            None => is_default(&entry.prefix),
+        };
+        if !shown {
+            hidden += 1;
+            continue;
+        }
         let (window, answer) = (grouped(entry.context_window), grouped(entry.max_output));
-        let price = entry.price.map(|(input, output)| format!(" {input:>8} {output:>6}")).unwrap_or_default();
+        let price = entry.price.map(|price| format!(" {:>8} {:>6}", price.input, price.output)).unwrap_or_default();
         out += &format!("  {:<24} {window:>10} {answer:>10}{price}\n", entry.prefix);
     }
+    out += &format!("{hidden} more: `deepagents models NAME` prints those whose names begin with NAME; ");
     out += "other models can be used too; only their sizes and prices are unknown\n\n";
     out += &match model_choice::choose(None, None, &env) {
         Ok(choice) => format!("`deepagents run` would use {choice}"),
@@ -48,7 +72,41 @@ fn as_text() -> String {
     out
 }
 
-fn as_json() -> Result<String> {
+/// A model that a server on this machine has.
+struct Served {
+    /// `provider:model`.
+    name: String,
+    window: Option<u64>,
+}
+
+/// How long a server on this machine may take to answer.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What the servers on this machine have; one that does not run has nothing.
+async fn served() -> Vec<Served> {
+    let ask = async |provider: &str| {
+        let timeouts = Timeouts { connect: PATIENCE, first_byte: PATIENCE, ..Timeouts::default() };
+        let config = ModelConfig {
+            api_key: key_variable(provider).and_then(env).map(Into::into),
+            timeouts: Some(timeouts),
+            ..ModelConfig::default()
+        };
+        let models = served_models(provider, &config).await.unwrap_or_default();
+        let full =
+            |model: ServedModel| Served { name: format!("{provider}:{}", model.name), window: model.context_window };
+        models.into_iter().map(full).collect::<Vec<_>>()
+    };
+    let (ollama, llamacpp, vllm) = tokio::join!(ask("ollama"), ask("llamacpp"), ask("vllm"));
+    [ollama, llamacpp, vllm].into_iter().flatten().collect()
+}
+
+/// Whether a key picks this model.
+fn is_default(prefix: &str) -> bool {
+    let picked = |model: &str| model.rsplit('/').next() == Some(prefix);
+    ordered_providers().iter().filter_map(|provider| default_model(provider.name)).any(picked)
+}
+
+fn as_json(known: &Catalogue, name: Option<&str>, served: &[Served]) -> Result<String> {
     let providers: Vec<_> = ordered_providers()
         .into_iter()
         .map(|provider| {
@@ -63,17 +121,24 @@ fn as_json() -> Result<String> {
             })
         })
         .collect();
-    let models: Vec<_> = catalogue::ENTRIES
-        .iter()
+    let models: Vec<_> = known
+        .entries()
+        .filter(|entry| name.is_none_or(|name| entry.prefix.starts_with(name)))
         .map(|entry| {
             json!({
                 "prefix": entry.prefix,
                 "context_window": entry.context_window,
                 "max_output": entry.max_output,
-                "price": entry.price.map(|(input, output)| json!({"input": input, "output": output})),
+                "price": entry.price,
+                "deprecated": entry.deprecated,
             })
         })
         .collect();
     let choice = model_choice::choose(None, None, &env).ok().map(|choice| choice.name);
-    Ok(json_text(&json!({"providers": providers, "models": models, "choice": choice}))?)
+    Ok(json_text(&json!({
+        "providers": providers,
+        "served": served.iter().map(|one| json!({"name": one.name, "context_window": one.window})).collect::<Vec<_>>(),
+        "models": models,
+        "choice": choice,
+    }))?)
 }

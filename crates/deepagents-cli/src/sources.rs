@@ -5,22 +5,25 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use deepagents::fs::permissions::{AccessMode, OnAsk, PermissionedBackend, Permissions, Rule};
 use deepagents::fs::{
     Backend, ByteRange, CompositeBackend, FsError, Kind, LocalBackend, OpenError, ReadOnly, VPath, WriteMode,
 };
+use deepagents::models::Catalogue;
 use deepagents::{DeepAgentBuilder, State};
 use serde::{Deserialize, Serialize};
 
 use crate::args::AgentArgs;
-use crate::model_choice::env;
+use crate::model_choice::{Env, env};
 use crate::trust::Brought;
 
 /// What a file of memory is called.
 pub(crate) const MEMORY: &str = "AGENTS.md";
 /// The agent's own directory, in a root and in the user's home.
 pub(crate) const OWN: &str = ".deepagents";
+/// What the user knows of models, in their own directory.
+const PRICES: &str = "prices.json";
 /// Where skills are in it.
 pub(crate) const SKILLS: &str = "skills";
 /// Where files are in it that define sub-agents.
@@ -60,6 +63,18 @@ pub(crate) fn find(args: &AgentArgs, brought: &Brought) -> Result<(Sources, Outs
         sources.skills = skills(root, home.as_deref(), brought, &mut outside)?;
     }
     Ok((sources, outside))
+}
+
+/// What is known of models, with what the user's own file says of them.
+pub(crate) fn catalogue(env: Env) -> Result<Catalogue> {
+    let Some(file) = env("HOME").map(|home| Path::new(&home).join(OWN).join(PRICES)) else {
+        return Ok(Catalogue::built_in().clone());
+    };
+    match std::fs::read_to_string(&file) {
+        Ok(json) => Catalogue::built_in().with_json(&json).with_context(|| file.display().to_string()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Catalogue::built_in().clone()),
+        Err(error) => Err(error).with_context(|| format!("{} cannot be read", file.display())),
+    }
 }
 
 fn memory(root: &Path, home: Option<&Path>, brought: &Brought, outside: &mut Outside) -> Result<Vec<VPath>> {

@@ -8,7 +8,7 @@ use futures_core::stream::BoxStream;
 use crate::decoded::Decoded;
 use crate::http::{Endpoint, Wire, call, decode_recorded};
 
-/// A model behind HTTP: [`Anthropic`](crate::Anthropic) or [`OpenAiChat`](crate::OpenAiChat).
+/// A model behind HTTP, such as [`Anthropic`](crate::Anthropic) or [`OpenAiResponses`](crate::OpenAiResponses).
 #[derive(Debug)]
 pub struct HttpModel<W> {
     pub(crate) name: String,

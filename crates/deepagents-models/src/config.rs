@@ -1,9 +1,14 @@
 //! How a provider is reached: key, address, time limits, retries.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use deepagents_core::model::ModelProfile;
 use serde_json::{Map, Value};
 
+use crate::catalogue::Catalogue;
+use crate::credentials::Credentials;
+use crate::hook::CallHook;
 use crate::http::ClientPool;
 use crate::retry::{RetryPolicy, SharedBackoff};
 
@@ -18,8 +23,9 @@ use crate::retry::{RetryPolicy, SharedBackoff};
 /// ```
 #[derive(Clone, Default)]
 pub struct ModelConfig {
-    /// The secret that the provider gave out. It never appears in errors or in `Debug` output.
-    pub api_key: Option<String>,
+    /// The key that the provider gave out, or what tokens and other credentials come from. Secrets never appear in
+    /// errors or in `Debug` output.
+    pub api_key: Option<Credentials>,
     /// The address before the path of the call, such as `https://api.anthropic.com` or `http://localhost:8080/v1`.
     pub base_url: Option<String>,
     /// More request headers; they win over those the client sets itself.
@@ -40,6 +46,13 @@ pub struct ModelConfig {
     pub streaming: Option<bool>,
     /// What makes calls with one key wait together; a [`Registry`](crate::Registry) gives all its models one.
     pub backoff: Option<SharedBackoff>,
+    /// Whether calls that a model writes into its text are made, as small ones need it
+    /// ([`TextToolCalls`](crate::TextToolCalls)); not unless it is asked for.
+    pub text_tool_calls: Option<bool>,
+    /// What sees each request and answer, and may add headers.
+    pub hook: Option<Arc<dyn CallHook>>,
+    /// What is known of models, in place of the catalogue that comes with the library.
+    pub catalogue: Option<Arc<Catalogue>>,
     /// The connections that models share; a [`Registry`](crate::Registry) gives all its models one pool.
     pub pool: ClientPool,
 }
@@ -66,8 +79,20 @@ impl ModelConfig {
             context_window: self.context_window.or(base.context_window),
             streaming: self.streaming.or(base.streaming),
             backoff: self.backoff.or_else(|| base.backoff.clone()),
+            text_tool_calls: self.text_tool_calls.or(base.text_tool_calls),
+            hook: self.hook.or_else(|| base.hook.clone()),
+            catalogue: self.catalogue.or_else(|| base.catalogue.clone()),
             pool: base.pool.clone(),
         }
+    }
+}
+
+impl ModelConfig {
+    /// What is known of a model.
+    pub(crate) fn profile(&self, model: &str) -> ModelProfile {
+        let mut profile = self.catalogue.as_deref().unwrap_or(Catalogue::built_in()).profile(model);
+        profile.context_window = self.context_window.or(profile.context_window);
+        profile
     }
 }
 
@@ -142,6 +167,11 @@ pub enum ConfigError {
     /// A header or key that cannot be sent; its value may be secret.
     #[error("the header `{name}` cannot be sent: its name or value holds characters that headers may not hold")]
     BadHeader { name: String },
+    /// A key that cannot be sent to this provider; it may be secret.
+    #[error(
+        "the key cannot be sent to this provider: it holds characters that headers may not hold, or is of another kind"
+    )]
+    BadCredential,
     /// Something else, in a factory's words.
     #[error("{0}")]
     Other(String),

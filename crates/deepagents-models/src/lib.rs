@@ -1,7 +1,10 @@
 //! Chat model clients for the Deep Agents harness.
 //!
 //! * [`Registry`] makes models from names such as `anthropic:claude-sonnet-4-5` or `ollama:llama3:8b`
-//! * [`Anthropic`] speaks the Messages API, [`OpenAiChat`] Chat Completions in the [`Dialect`] of many services
+//! * [`OpenAiResponses`] speaks the Responses API, [`Anthropic`] the Messages API (also on Vertex and Bedrock), [`Gemini`]
+//!   Google's API (also on Vertex), [`Bedrock`] Amazon's Converse API, [`Ollama`] Ollama's own, [`OpenAiChat`] Chat
+//!   Completions in the [`Dialect`] of many services
+//! * [`Credentials`] are keys, tokens that are asked for when they are needed, or keys that sign requests
 //! * [`scripted`] and [`recording`] are models without a network
 //!
 //! Clients write requests straight from the messages and replay what a provider said to the same provider unchanged.
@@ -9,27 +12,47 @@
 
 pub mod anthropic;
 mod args;
+pub mod bedrock;
+mod body;
 pub mod catalogue;
 mod client;
 mod config;
+pub mod credentials;
 mod decoded;
+mod discovery;
 mod events;
-mod extra;
+mod fallback;
+pub mod gemini;
+mod hook;
 mod http;
+pub mod interactions;
+pub mod ollama;
 pub mod openai;
-mod parts;
 pub mod recording;
 mod registry;
+pub mod responses;
 mod retry;
 mod schema;
 pub mod scripted;
+mod text_calls;
 mod window;
 
 pub use anthropic::Anthropic;
+pub use bedrock::Bedrock;
+pub use catalogue::Catalogue;
 pub use client::HttpModel;
 pub use config::{ConfigError, ModelConfig, Timeouts};
+pub use credentials::Credentials;
 pub use decoded::Decoded;
+pub use discovery::{DiscoveryError, ServedModel, served_models};
+pub use fallback::Fallback;
+pub use gemini::Gemini;
+pub use hook::{Answered, Attempt, CallHook};
 pub use http::ClientPool;
+pub use interactions::Interactions;
+pub use ollama::Ollama;
 pub use openai::{Dialect, OpenAiChat};
 pub use registry::{Provider, Registry, providers};
+pub use responses::OpenAiResponses;
 pub use retry::{RetryPolicy, SharedBackoff};
+pub use text_calls::TextToolCalls;

@@ -6,9 +6,16 @@ use std::sync::Arc;
 use deepagents_core::model::ChatModel;
 
 use crate::anthropic::{self, Anthropic};
+use crate::bedrock::{self, Bedrock};
+use crate::catalogue::Catalogue;
 use crate::config::{ConfigError, ModelConfig};
+use crate::gemini::{self, Gemini};
+use crate::interactions::{self, Interactions};
+use crate::ollama::{self, Ollama};
 use crate::openai::{Dialect, OpenAiChat};
+use crate::responses::{self, OpenAiResponses};
 use crate::retry::SharedBackoff;
+use crate::text_calls::TextToolCalls;
 
 /// A provider that is known from the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,27 +31,85 @@ pub struct Provider {
     pub base_url: Option<&'static str>,
 }
 
+/// The providers that are known from the start, each with the wire that speaks to it.
+fn known() -> impl Iterator<Item = (Provider, Wire)> {
+    let hosted = |name| Provider { name, key_variable: None, key_required: true, base_url: None };
+    let native = [
+        (Provider::keyed(anthropic::PROVIDER, anthropic::BASE_URL, "ANTHROPIC_API_KEY"), Wire::Anthropic),
+        (Provider::keyed(gemini::PROVIDER, gemini::BASE_URL, "GEMINI_API_KEY"), Wire::Gemini),
+        (Provider::keyed(interactions::PROVIDER, gemini::BASE_URL, "GEMINI_API_KEY"), Wire::Interactions),
+        (Provider { key_variable: Some(VERTEX_TOKEN), ..hosted(gemini::VERTEX) }, Wire::GeminiOnVertex),
+        (Provider { key_variable: Some(VERTEX_TOKEN), ..hosted("vertex-anthropic") }, Wire::AnthropicOnVertex),
+        (Provider { key_variable: Some(BEDROCK_KEY), ..hosted(bedrock::PROVIDER) }, Wire::Bedrock),
+        (Provider { key_variable: Some(BEDROCK_KEY), ..hosted("bedrock-anthropic") }, Wire::AnthropicOnBedrock),
+        (Provider::local(ollama::PROVIDER, ollama::BASE_URL, "OLLAMA_API_KEY"), Wire::Ollama),
+    ];
+    let responses = responses::SERVICES.iter().map(|service| (service.clone(), Wire::Responses));
+    let chat = Dialect::all().iter().map(|dialect| {
+        let Dialect { name, base_url, key_variable, key_required, .. } = *dialect;
+        (Provider { name, key_variable, key_required, base_url }, Wire::Chat(dialect))
+    });
+    native.into_iter().chain(responses).chain(chat)
+}
+
+/// The variable that holds an API key of Bedrock.
+const BEDROCK_KEY: &str = "AWS_BEARER_TOKEN_BEDROCK";
+
+/// The variable that holds a token of Google's.
+const VERTEX_TOKEN: &str = "GOOGLE_OAUTH_ACCESS_TOKEN";
+
+/// How a provider is spoken to.
+#[derive(Clone, Copy)]
+enum Wire {
+    Anthropic,
+    AnthropicOnVertex,
+    AnthropicOnBedrock,
+    Gemini,
+    GeminiOnVertex,
+    Interactions,
+    Bedrock,
+    Ollama,
+    Responses,
+    Chat(&'static Dialect),
+}
+
+impl Wire {
+    /// A model of a provider.
+    fn model(self, provider: &str, model: &str, config: ModelConfig) -> Result<Arc<dyn ChatModel>, ConfigError> {
+        Ok(match self {
+            Self::Anthropic => Arc::new(Anthropic::new(model, config)?),
+            Self::AnthropicOnVertex => Arc::new(Anthropic::on_vertex(model, config)?),
+            Self::AnthropicOnBedrock => Arc::new(Anthropic::on_bedrock(model, config)?),
+            Self::Gemini => Arc::new(Gemini::new(model, config)?),
+            Self::GeminiOnVertex => Arc::new(Gemini::on_vertex(model, config)?),
+            Self::Interactions => Arc::new(Interactions::new(model, config)?),
+            Self::Bedrock => Arc::new(Bedrock::new(model, config)?),
+            Self::Ollama => Arc::new(Ollama::new(model, config)?),
+            Self::Responses => Arc::new(OpenAiResponses::new(provider, model, config)?),
+            Self::Chat(dialect) => Arc::new(OpenAiChat::new(dialect.clone(), model, config)?),
+        })
+    }
+}
+
 /// The providers that are known from the start.
 pub fn providers() -> Vec<Provider> {
-    let anthropic = Provider {
-        name: anthropic::PROVIDER,
-        key_variable: Some("ANTHROPIC_API_KEY"),
-        key_required: true,
-        base_url: Some(anthropic::BASE_URL),
-    };
-    let chat = Dialect::all().iter().map(|dialect| Provider {
-        name: dialect.name,
-        key_variable: dialect.key_variable,
-        key_required: dialect.key_required,
-        base_url: dialect.base_url,
-    });
-    std::iter::once(anthropic).chain(chat).collect()
+    known().map(|(provider, _)| provider).collect()
 }
 
 impl Provider {
+    /// A service that refuses calls without a key.
+    pub(crate) const fn keyed(name: &'static str, base_url: &'static str, key_variable: &'static str) -> Self {
+        Self { name, key_variable: Some(key_variable), key_required: true, base_url: Some(base_url) }
+    }
+
+    /// A server that people run themselves.
+    pub(crate) const fn local(name: &'static str, base_url: &'static str, key_variable: &'static str) -> Self {
+        Self { key_required: false, ..Self::keyed(name, base_url, key_variable) }
+    }
+
     /// A call without a key is let through only to an address, or with headers, that the caller chose.
     fn require_key(&self, config: &ModelConfig) -> Result<(), ConfigError> {
-        let has_key = config.api_key.as_deref().is_some_and(|key| !key.trim().is_empty());
+        let has_key = config.api_key.as_ref().is_some_and(|key| !key.is_empty());
         if !self.key_required || has_key || config.base_url.is_some() || !config.headers.is_empty() {
             return Ok(());
         }
@@ -91,13 +156,10 @@ impl Registry {
             configs: BTreeMap::new(),
             shared: ModelConfig { backoff: Some(SharedBackoff::new()), ..ModelConfig::default() },
         };
-        for provider in providers() {
+        for (provider, wire) in known() {
             registry.register(provider.name, move |model, config| {
                 provider.require_key(&config)?;
-                Ok(match Dialect::named(provider.name) {
-                    Some(dialect) => Arc::new(OpenAiChat::new(dialect, model, config)?),
-                    None => Arc::new(Anthropic::new(model, config)?),
-                })
+                wire.model(provider.name, model, config)
             });
         }
         registry
@@ -116,6 +178,12 @@ impl Registry {
     /// Sets how a provider is reached, for all its models made from now on.
     pub fn configure(&mut self, provider: impl Into<String>, config: ModelConfig) -> &mut Self {
         self.configs.insert(provider.into(), config);
+        self
+    }
+
+    /// Sets what is known of models, for all made from now on.
+    pub fn catalogue(&mut self, catalogue: Catalogue) -> &mut Self {
+        self.shared.catalogue = Some(Arc::new(catalogue));
         self
     }
 
@@ -138,7 +206,9 @@ impl Registry {
     /// As [`model`](Self::model).
     pub fn model_with(&self, name: &str, config: ModelConfig) -> Result<Arc<dyn ChatModel>, ConfigError> {
         let (factory, model, config) = self.resolve(name, config)?;
-        factory(model, config)
+        let in_text = config.text_tool_calls.unwrap_or_default();
+        let model = factory(model, config)?;
+        Ok(if in_text { Arc::new(TextToolCalls::new(model)) } else { model })
     }
 
     /// How many tokens a model reads, asked of the server that runs it; none where the server does not say or cannot be
@@ -187,6 +257,7 @@ fn hint(name: &str) -> String {
     let provider = match name {
         _ if name.starts_with("claude") => "anthropic",
         _ if name.starts_with("gpt") || name.starts_with("o1") || name.starts_with("o3") => "openai",
+        _ if name.starts_with("gemini") => "google",
         _ if name.starts_with("deepseek") => "deepseek",
         _ if name.starts_with("grok") => "xai",
         _ if name.contains("stral") => "mistral",

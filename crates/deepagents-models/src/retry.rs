@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::credentials::Credentials;
+
 /// When and how often a failed call is made again: exponential backoff with full jitter.
 ///
 /// What the provider asks for (`Retry-After`) takes the place of the computed pause. Errors that would come again
@@ -76,8 +78,8 @@ impl SharedBackoff {
         Self::default()
     }
 
-    pub(crate) fn key(&self, base_url: &str, api_key: Option<&str>) -> BackoffKey {
-        BackoffKey(self.0.hasher.hash_one((base_url, api_key)))
+    pub(crate) fn key(&self, base_url: &str, credentials: Option<&Credentials>) -> BackoffKey {
+        BackoffKey(self.0.hasher.hash_one((base_url, credentials)))
     }
 
     /// Holds calls back until this moment.

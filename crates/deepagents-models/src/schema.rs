@@ -23,6 +23,53 @@ pub(crate) fn is_strict(schema: &Value) -> bool {
     strict
 }
 
+/// The schema in the words that Gemini takes: others are refused, and only narrow what is meant.
+pub(crate) fn gemini(schema: &Value) -> Value {
+    let Value::Object(object) = schema else { return schema.clone() };
+    let mut kept = Object::new();
+    for (key, value) in object {
+        let value = match (key.as_str(), value) {
+            ("properties" | "$defs", Value::Object(named)) => {
+                Value::Object(named.iter().map(|(name, schema)| (name.clone(), gemini(schema))).collect())
+            }
+            ("anyOf" | "oneOf" | "prefixItems", Value::Array(list)) => Value::Array(list.iter().map(gemini).collect()),
+            ("items" | "additionalProperties", value) => gemini(value),
+            ("definitions", Value::Object(named)) => {
+                let named = named.iter().map(|(name, schema)| (name.clone(), gemini(schema))).collect();
+                kept.insert("$defs".to_owned(), Value::Object(named));
+                continue;
+            }
+            ("$ref", Value::String(target)) => Value::String(target.replace("#/definitions/", "#/$defs/")),
+            ("const", value) => {
+                kept.insert("enum".to_owned(), Value::Array(vec![value.clone()]));
+                continue;
+            }
+            (key, value) if GEMINI.contains(&key) => value.clone(),
+            _ => continue,
+        };
+        kept.insert(key.clone(), value);
+    }
+    Value::Object(kept)
+}
+
+/// Words of JSON schema that Gemini takes beside those that hold schemas.
+const GEMINI: [&str; 14] = [
+    "$anchor",
+    "$id",
+    "description",
+    "enum",
+    "format",
+    "maxItems",
+    "maximum",
+    "minItems",
+    "minimum",
+    "propertyOrdering",
+    "required",
+    "title",
+    "type",
+    "nullable",
+];
+
 type Object = serde_json::Map<String, Value>;
 
 fn is_object(schema: &Object) -> bool {
@@ -78,6 +125,27 @@ mod tests {
         assert_eq!(shut["properties"].get("additionalProperties"), None);
         assert_eq!(shut["default"], json!({"properties": 1}));
         assert_eq!(closed(&shut), shut);
+    }
+
+    #[test]
+    fn gemini_gets_the_words_that_it_takes() {
+        let schema = json!({
+            "$schema": "x", "type": "object", "required": ["kind"], "additionalProperties": false,
+            "properties": {
+                "kind": {"const": "a"},
+                "pattern": {"type": "string", "pattern": "^a", "default": "b"},
+                "next": {"$ref": "#/definitions/Next"},
+            },
+            "definitions": {"Next": {"type": ["integer", "null"], "exclusiveMinimum": 0}},
+        });
+        let taken = json!({
+            "type": "object", "required": ["kind"], "additionalProperties": false,
+            "properties": {
+                "kind": {"enum": ["a"]}, "pattern": {"type": "string"}, "next": {"$ref": "#/$defs/Next"},
+            },
+            "$defs": {"Next": {"type": ["integer", "null"]}},
+        });
+        assert_eq!(gemini(&schema), taken);
     }
 
     #[test]

@@ -5,11 +5,13 @@
 
 use std::time::Duration;
 
+use reqwest::header::HeaderMap;
 use reqwest::{Client, RequestBuilder, Url};
 use serde_json::{Value, json};
 
 use crate::config::{ConfigError, ModelConfig};
-use crate::http::{AuthHeader, Endpoint};
+use crate::hook::Attempt;
+use crate::http::{Auth, Endpoint};
 use crate::openai::Dialect;
 
 /// How long one question may take: a server that is there answers at once.
@@ -31,9 +33,11 @@ const FIELDS: [&str; 5] =
 /// # Errors
 /// When the name or the configuration cannot be used.
 pub(crate) async fn ask(provider: &str, model: &str, config: &ModelConfig) -> Result<Option<u64>, ConfigError> {
-    let Some(dialect) = Dialect::named(provider) else { return Ok(None) };
+    // A service has its list of models at the same place whatever wire it is spoken to by.
+    let dialect = Dialect::named(provider).or_else(|| Dialect::named(&format!("{provider}-chat")));
+    let Some(dialect) = dialect else { return Ok(None) };
     let Some(base) = config.base_url.as_deref().or(dialect.base_url) else { return Ok(None) };
-    let auth = dialect.key_header.map_or(AuthHeader::Bearer, AuthHeader::Named);
+    let auth = dialect.key_header.map_or(Auth::Bearer, Auth::Header);
     let endpoint = Endpoint::new(base, "/models", auth, &[], config)?;
     let Ok(client) = endpoint.client().await else { return Ok(None) };
     let server = Server { client, endpoint: &endpoint };
@@ -76,12 +80,23 @@ impl Server<'_> {
         Ok(window)
     }
 
+    async fn headers(&self, url: &Url) -> Result<HeaderMap, Silent> {
+        let credential = match &self.endpoint.credentials {
+            Some(credentials) => Some(credentials.get().await.map_err(|_| Silent)?),
+            None => None,
+        };
+        let attempt = Attempt { url, number: 1, body_len: 0 };
+        self.endpoint.headers(credential.as_ref(), &attempt, b"").map_err(|_| Silent)
+    }
+
     async fn get(&self, url: Url) -> Result<Option<Value>, Silent> {
-        answer(self.client.get(url).headers(self.endpoint.headers.clone())).await
+        let headers = self.headers(&url).await?;
+        answer(self.client.get(url).headers(headers)).await
     }
 
     async fn post(&self, url: Url, body: &Value) -> Result<Option<Value>, Silent> {
-        answer(self.client.post(url).headers(self.endpoint.headers.clone()).body(body.to_string())).await
+        let headers = self.headers(&url).await?;
+        answer(self.client.post(url).headers(headers).body(body.to_string())).await
     }
 }
 

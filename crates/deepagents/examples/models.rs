@@ -11,7 +11,7 @@ use deepagents::{ChatModel, DeepAgent, ModelSettings};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut registry = Registry::new();
     let key = std::env::var("ANTHROPIC_API_KEY").unwrap_or_else(|_| "a key".to_owned());
-    registry.configure("anthropic", ModelConfig { api_key: Some(key), ..ModelConfig::default() });
+    registry.configure("anthropic", ModelConfig { api_key: Some(key.into()), ..ModelConfig::default() });
     // Any server that speaks Chat Completions; a local one needs no key.
     registry.configure(
         "custom",

@@ -63,7 +63,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let mut builder = shape.builder(model).backend(workspace).definitions_from(definitions.clone());
     // A recording is played where those files and models are not.
     if args.record.is_none() {
-        builder = agent::with_agents(builder, options);
+        builder = agent::with_agents(builder, options)?;
     }
     let task = task.read()?;
     let session = runtime.block_on(Session::open(args, task, &choice.name))?;

@@ -18,7 +18,7 @@ use futures_util::StreamExt;
 pub use error::{ErrorInfo, ModelError};
 pub use event::{ModelEvent, ModelOutput, StopReason};
 pub use none::NoModel;
-pub use profile::{ModelProfile, Price};
+pub use profile::{ModelProfile, Price, PriceTier};
 pub use provider_tool::ProviderTool;
 pub use request::{CacheMarks, CacheTtl, ModelRequest, ModelSettings, OutputSchema, ToolChoice};
 pub use system::SystemBlock;

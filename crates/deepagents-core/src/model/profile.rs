@@ -44,12 +44,30 @@ pub struct Price {
     pub cache_read: f64,
     /// Of the prompt, written to a cache.
     pub cache_write: f64,
+    /// The prices of calls with a longer prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub above: Option<PriceTier>,
+}
+
+/// What a million tokens of each kind cost in calls whose prompt is longer than so many tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PriceTier {
+    /// Tokens of the prompt up to which the usual prices hold.
+    pub tokens: u64,
+    /// Of the prompt, as far as it is neither read from a cache nor written to one.
+    pub input: f64,
+    /// Of the answer.
+    pub output: f64,
+    /// Of the prompt, read from a cache.
+    pub cache_read: f64,
+    /// Of the prompt, written to a cache.
+    pub cache_write: f64,
 }
 
 impl Price {
     /// The same price for all of the prompt.
     pub fn new(input: f64, output: f64) -> Self {
-        Self { input, output, cache_read: input, cache_write: input }
+        Self { input, output, cache_read: input, cache_write: input, above: None }
     }
 
     /// Other prices for what is read from a cache and written to one.
@@ -67,15 +85,16 @@ impl Price {
     /// let cost = Price::new(3.0, 15.0).cached(0.3, 3.75).cost(usage);
     /// assert!((cost - (0.3 + 0.27 + 1.5)).abs() < 1e-9);
     /// ```
+    ///
+    /// A prompt longer than [`above`](Self::above) says costs the prices there, all of it.
     #[allow(clippy::cast_precision_loss, reason = "counts of tokens are far below 2^53")]
     pub fn cost(&self, usage: Usage) -> f64 {
         let fresh = usage.input.saturating_sub(usage.cache_read).saturating_sub(usage.cache_write);
-        let parts = [
-            (fresh, self.input),
-            (usage.cache_read, self.cache_read),
-            (usage.cache_write, self.cache_write),
-            (usage.output, self.output),
-        ];
+        let (input, output, read, write) = match self.above.filter(|tier| usage.input > tier.tokens) {
+            Some(tier) => (tier.input, tier.output, tier.cache_read, tier.cache_write),
+            None => (self.input, self.output, self.cache_read, self.cache_write),
+        };
+        let parts = [(fresh, input), (usage.cache_read, read), (usage.cache_write, write), (usage.output, output)];
         parts.iter().map(|(tokens, price)| *tokens as f64 * price).sum::<f64>() / 1_000_000.0
     }
 }

@@ -8,48 +8,27 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::Messages;
 use super::turns::{Item, Part, check_marks, first_marked, sendable, turns};
-use crate::extra::{Extra, Fields};
-use crate::parts::{CacheControl, TextPart};
+use super::{Host, Messages};
+use crate::body::{self, CacheControl, Extra, Fields, TextPart, wire_name, write_head};
 use crate::schema;
 
 /// The body of a request.
 pub(super) fn body(wire: &Messages, request: &ModelRequest, stream: bool) -> Result<Vec<u8>, ModelError> {
     let extra = Extra { model: &wire.extra, request: &request.settings.extra };
-    let failed = |error| ModelError::invalid(format!("the request cannot be written: {error}"));
-    let mut known = wire.written.take(&request.messages, first_marked(request)?);
+    let head = Head { wire, request, extra, stream };
+    let known = wire.written.take(&request.messages, first_marked(request)?);
     let turns = turns(request, known.messages(), &wire.origin)?;
-    if known.messages() == 0 && turns.iter().next().is_none() {
-        return Err(ModelError::invalid("there is nothing to send: add at least one message with content"));
-    }
     check_marks(request, &turns, extra)?;
-    // Most of a body is conversation: room for it at once saves copying it as it grows.
-    let mut out = Vec::with_capacity(known.text().len() + (16 << 10));
-    serde_json::to_writer(&mut out, &Head { wire, request, extra, stream }).map_err(failed)?;
     if extra.get("messages").is_some() {
-        return Ok(out);
+        return write_head(&head);
     }
-    // The conversation comes last, so that the object can be opened again for it.
-    out.pop();
-    out.extend_from_slice(b",\"messages\":[");
-    let start = out.len();
-    out.extend_from_slice(known.text());
-    let (mut cuts, mut lasting) = (Vec::new(), true);
-    for turn in turns.iter() {
-        if out.len() > start {
-            out.push(b',');
-        }
-        serde_json::to_writer(&mut out, &turn).map_err(failed)?;
+    let mut lasting = true;
+    let turns = turns.iter().map(|turn| {
         lasting &= !turn.is_marked();
-        if lasting && turn.is_settled() {
-            cuts.push((turn.upto, out.len() - start));
-        }
-    }
-    known.extend(&request.messages, out.get(start..).unwrap_or_default(), cuts.into_iter());
-    wire.written.keep(known);
-    out.extend_from_slice(b"]}");
-    Ok(out)
+        body::Turn { upto: turn.upto, settled: lasting && turn.is_settled(), item: turn }
+    });
+    body::write(&wire.written, known, request, &head, ("messages", &[]), turns)
 }
 
 /// All of a body but the conversation.
@@ -114,12 +93,16 @@ impl Serialize for Head<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let settings = &self.request.settings;
         let mut fields = Fields { map: serializer.serialize_map(None)?, extra: self.extra };
-        fields.put("model", &self.wire.origin.model)?;
+        match self.wire.host.version() {
+            None => fields.put("model", &self.wire.origin.model)?,
+            Some(version) => fields.put("anthropic_version", version)?,
+        }
         fields.put("max_tokens", &self.max_tokens())?;
         fields.put_some("temperature", settings.temperature)?;
         fields.put_some("top_p", settings.top_p)?;
         fields.put_some("stop_sequences", (!settings.stop.is_empty()).then_some(&settings.stop))?;
-        if self.stream {
+        // Bedrock is asked for a stream by the address.
+        if self.stream && self.wire.host != Host::Bedrock {
             fields.put("stream", &true)?;
         }
         fields.put_some("tool_choice", self.tool_choice())?;
@@ -266,25 +249,4 @@ fn tool_result(result: &ToolMessage, own: bool) -> Content<'_> {
         content: items.into_iter().map(|item| Part { item, mark: None }).collect(),
         is_error: result.is_error,
     }
-}
-
-/// Ids and names of other providers' calls may hold characters that this API refuses.
-fn wire_name(name: &str) -> Cow<'_, str> {
-    if is_wire_name(name) {
-        return Cow::Borrowed(name);
-    }
-    if name.is_empty() {
-        return Cow::Borrowed("unnamed");
-    }
-    Cow::Owned(name.chars().map(|c| if is_legal(c) { c } else { '_' }).collect())
-}
-
-/// Whether an id or name is written as it is.
-pub(super) fn is_wire_name(name: &str) -> bool {
-    // By bytes, since every call and result of a long history passes here for every request.
-    !name.is_empty() && name.bytes().all(|byte| is_legal(char::from(byte)))
-}
-
-fn is_legal(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }

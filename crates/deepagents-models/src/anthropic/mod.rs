@@ -1,10 +1,10 @@
 //! Anthropic's Messages API.
 
 mod blocks;
+mod chunks;
 mod decode;
 mod encode;
 mod turns;
-mod written;
 
 use std::sync::Arc;
 
@@ -12,12 +12,11 @@ use deepagents_core::message::Origin;
 use deepagents_core::model::{ModelError, ModelRequest};
 use serde_json::{Map, Value};
 
-use self::written::Written;
-use crate::catalogue;
+use crate::body::Written;
 use crate::client::HttpModel;
 use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
-use crate::http::{AnswerDecoder, AuthHeader, Endpoint, Wire};
+use crate::http::{AnswerDecoder, Auth, Endpoint, Wire};
 
 /// The name of this wire in [`Origin::api`].
 pub const API: &str = "anthropic-messages";
@@ -49,25 +48,84 @@ impl Anthropic {
     /// # Errors
     /// An address or a header that cannot be used.
     pub fn new(model: impl Into<String>, config: ModelConfig) -> Result<Self, ConfigError> {
-        let model = model.into();
         let base = config.base_url.as_deref().unwrap_or(BASE_URL).trim_end_matches('/');
         let path = if base.ends_with("/v1") { "/messages" } else { "/v1/messages" };
         let fixed = [("anthropic-version", "2023-06-01")];
-        let endpoint = Endpoint::new(base, path, AuthHeader::Named("x-api-key"), &fixed, &config)?;
-        let mut profile = catalogue::profile(&model);
+        let endpoint = Endpoint::new(base, path, Auth::Header("x-api-key"), &fixed, &config)?;
+        Ok(Self::at(Host::Anthropic, model.into(), endpoint, config))
+    }
+
+    /// A model on Google's Vertex; the address is that of a project's location, the credentials are tokens.
+    ///
+    /// # Errors
+    /// No address; an address or a header that cannot be used.
+    pub fn on_vertex(model: impl Into<String>, config: ModelConfig) -> Result<Self, ConfigError> {
+        let model = model.into();
+        let base = config.base_url.as_deref().ok_or_else(|| ConfigError::MissingBaseUrl {
+            provider: Host::Vertex.provider().to_owned(),
+            example: crate::gemini::VERTEX_EXAMPLE.to_owned(),
+        })?;
+        let method = if config.streaming.unwrap_or(true) { "streamRawPredict" } else { "rawPredict" };
+        let path = format!("/publishers/anthropic/models/{model}:{method}");
+        let endpoint = Endpoint::new(base, &path, Auth::Bearer, &[], &config)?;
+        Ok(Self::at(Host::Vertex, model, endpoint, config))
+    }
+
+    /// A model on Amazon's Bedrock, by its native API; for the address and the credentials see
+    /// [`Bedrock`](crate::Bedrock).
+    ///
+    /// # Errors
+    /// No address; an address or a header that cannot be used.
+    pub fn on_bedrock(model: impl Into<String>, config: ModelConfig) -> Result<Self, ConfigError> {
+        let model = model.into();
+        let method = if config.streaming.unwrap_or(true) { "invoke-with-response-stream" } else { "invoke" };
+        let endpoint = crate::bedrock::endpoint(Host::Bedrock.provider(), &model, method, &config)?;
+        Ok(Self::at(Host::Bedrock, model, endpoint, config))
+    }
+
+    fn at(host: Host, model: String, endpoint: Endpoint, config: ModelConfig) -> Self {
+        let mut profile = config.profile(&model);
         profile.cache_marks = true;
-        profile.context_window = config.context_window.or(profile.context_window);
-        Ok(Self {
-            name: format!("{PROVIDER}:{model}"),
+        Self {
+            name: format!("{}:{model}", host.provider()),
             endpoint: Arc::new(endpoint),
             wire: Arc::new(Messages {
                 max_tokens: profile.max_output.map_or(DEFAULT_MAX_TOKENS, |most| most.min(USUAL_MAX_TOKENS)),
-                origin: Origin { api: API.to_owned(), provider: PROVIDER.to_owned(), model },
+                origin: Origin { api: API.to_owned(), provider: host.provider().to_owned(), model },
+                host,
                 extra: config.extra,
                 written: Written::default(),
             }),
             profile,
-        })
+        }
+    }
+}
+
+/// Who serves the API; hosts other than Anthropic name the model in the address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Host {
+    Anthropic,
+    Vertex,
+    Bedrock,
+}
+
+impl Host {
+    /// The provider's name in the registry and in [`Origin::provider`].
+    fn provider(self) -> &'static str {
+        match self {
+            Self::Anthropic => PROVIDER,
+            Self::Vertex => "vertex-anthropic",
+            Self::Bedrock => "bedrock-anthropic",
+        }
+    }
+
+    /// The version of the API, where it stands in the body.
+    fn version(self) -> Option<&'static str> {
+        match self {
+            Self::Anthropic => None,
+            Self::Vertex => Some("vertex-2023-10-16"),
+            Self::Bedrock => Some("bedrock-2023-05-31"),
+        }
     }
 }
 
@@ -75,6 +133,7 @@ impl Anthropic {
 #[derive(Debug)]
 pub struct Messages {
     origin: Origin,
+    host: Host,
     max_tokens: u64,
     extra: Map<String, Value>,
     written: Written,
@@ -90,6 +149,10 @@ impl Wire for Messages {
     }
 
     fn answer_decoder(&self) -> Box<dyn AnswerDecoder> {
-        Box::new(decode::MessageDecoder::new(self.origin.clone()))
+        let decoder = decode::MessageDecoder::new(self.origin.clone());
+        match self.host {
+            Host::Bedrock => Box::new(chunks::ChunkDecoder(decoder)),
+            _ => Box::new(decoder),
+        }
     }
 }

@@ -7,9 +7,7 @@ use deepagents_core::model::{CacheTtl, ModelError, ModelRequest};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::encode::is_wire_name;
-use crate::extra::Extra;
-use crate::parts::is_from;
+use crate::body::{Extra, has_own_call, is_from, is_wire_name, last_answer};
 
 /// Messages of the request's body, their content in one list: a long conversation has thousands of turns with one part
 /// each.
@@ -109,8 +107,7 @@ pub(super) fn turns<'a>(request: &'a ModelRequest, from: usize, origin: &Origin)
     let mut parts: Vec<Part<'a>> = Vec::with_capacity(rest);
     let mut turns: Vec<Span> = Vec::with_capacity(rest);
     let mut silent = false;
-    let answer = |index: usize| request.messages.get(index).and_then(|message| message.as_assistant());
-    let mut last = from.checked_sub(1).and_then(answer);
+    let mut last = last_answer(request, from);
     for (index, message) in (from..).zip(request.messages.tail(from)) {
         let from = parts.len();
         let role = match &**message {
@@ -121,7 +118,9 @@ pub(super) fn turns<'a>(request: &'a ModelRequest, from: usize, origin: &Origin)
             }
             Message::Tool(result) => {
                 check_media(&result.content)?;
-                let own = last.is_some_and(|answer| has_own_call(answer, origin, &result.call_id));
+                // Most ids are written the same way in any case.
+                let own = !is_wire_name(&result.call_id)
+                    && last.is_some_and(|answer| has_own_call(answer, origin, &result.call_id));
                 parts.push(bare(Item::Result(result, own)));
                 Role::User
             }
@@ -190,17 +189,6 @@ fn replayed<'a>(answer: &'a AssistantMessage, origin: &Origin) -> impl Iterator<
         }
         _ => block.native().filter(|_| own).map(|native| Item::Verbatim(native.value())),
     })
-}
-
-/// Whether an answer made a call of this id that is sent as the provider wrote it.
-fn has_own_call(answer: &AssistantMessage, origin: &Origin, id: &str) -> bool {
-    let made = |block: &Block| match block {
-        Block::ToolCall(call) => call.id == id,
-        Block::InvalidToolCall(call) => call.id == id,
-        _ => false,
-    };
-    // Most ids are written the same way in any case.
-    !is_wire_name(id) && is_from(answer, origin) && answer.content.iter().any(|b| b.native().is_some() && made(b))
 }
 
 /// The media that a list of blocks holds must be of a kind the API takes.

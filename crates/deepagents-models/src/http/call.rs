@@ -12,9 +12,11 @@ use futures_util::stream;
 use reqwest::Response;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use super::error::{authority, from_body, from_transport};
-use super::{AnswerDecoder, Endpoint, Flow, SseDecoder, Wire, is_event_stream};
+use super::error::{REQUEST_ID, authority, from_body, from_transport};
+use super::{AnswerDecoder, Endpoint, Flow, FrameDecoder, Framing, Wire};
+use crate::credentials::Credential;
 use crate::events::events_of;
+use crate::hook::{Answered, Attempt};
 
 /// How long the rest of an answer may take to arrive after its end frame, so that its connection can be used again.
 const DRAIN: Duration = Duration::from_millis(500);
@@ -35,6 +37,8 @@ pub(crate) fn call(
         body: Bytes::new(),
         queue: VecDeque::new(),
         scratch: Vec::new(),
+        credential: None,
+        renewed: false,
         failures: 0,
         began: Instant::now(),
     };
@@ -50,6 +54,10 @@ struct Call {
     body: Bytes,
     queue: VecDeque<ModelEvent>,
     scratch: Vec<ModelEvent>,
+    /// What the last attempt was sent with.
+    credential: Option<Credential>,
+    /// Whether a refused credential was exchanged for another one; that is done once.
+    renewed: bool,
     failures: u32,
     began: Instant,
 }
@@ -64,7 +72,7 @@ enum State {
 
 struct Reading {
     response: Response,
-    decoder: SseDecoder,
+    decoder: FrameDecoder,
     answer: Box<dyn AnswerDecoder>,
     request_id: Option<String>,
     /// Until when the next bytes must come.
@@ -86,7 +94,7 @@ impl Call {
                 },
             };
             if let Err(error) = stepped {
-                let error = self.endpoint.redacted(error);
+                let error = self.redacted(error);
                 match self.pause_after(&error) {
                     Some(after) => {
                         self.state = State::Backoff(Instant::now() + after);
@@ -115,17 +123,40 @@ impl Call {
         ModelError::transport(format!("the call took longer than the {limit:?} it was given (settings.timeout)"))
     }
 
+    /// Takes the key out of an error, should a provider or library have put it there.
+    fn redacted(&self, mut error: ModelError) -> ModelError {
+        if let Some(credential) = &self.credential {
+            let info = error.info_mut();
+            credential.redact(&mut info.message);
+            info.code.iter_mut().chain(&mut info.request_id).for_each(|text| credential.redact(text));
+        }
+        error
+    }
+
+    /// Whether a credential that was refused is exchanged for another one.
+    fn renews(&mut self, error: &ModelError) -> bool {
+        if self.renewed || error.info().status != Some(401) {
+            return false;
+        }
+        let credentials = self.endpoint.credentials.as_ref().zip(self.credential.as_ref());
+        self.renewed = credentials.is_some_and(|(credentials, refused)| credentials.renew(refused));
+        self.renewed
+    }
+
     /// How long to wait before the next attempt, or `None` when there is none.
     fn pause_after(&mut self, error: &ModelError) -> Option<Duration> {
         self.failures += 1;
         let now = Instant::now();
-        let policy = &self.endpoint.retry;
         let asked = error.info().retry_after;
         if let (Some(after), ModelError::RateLimited(_) | ModelError::Overloaded(_)) = (asked, error)
             && let Some(until) = now.checked_add(after)
         {
             self.endpoint.backoff.hold(self.endpoint.backoff_key, until);
         }
+        if self.renews(error) {
+            return Some(Duration::ZERO);
+        }
+        let policy = &self.endpoint.retry;
         if !error.is_retryable() || self.failures >= policy.max_attempts {
             return None;
         }
@@ -139,6 +170,7 @@ impl Call {
     async fn step(&mut self) -> Result<(), ModelError> {
         match &mut self.state {
             State::New(request) => {
+                self.wire.prepare(&self.endpoint).await?;
                 self.body = self.wire.encode(request, self.endpoint.streaming)?.into();
                 self.state = State::Backoff(Instant::now());
             }
@@ -163,14 +195,27 @@ impl Call {
         let limit = if endpoint.streaming { endpoint.timeouts.first_byte } else { endpoint.timeouts.answer };
         let until = Instant::now() + limit;
         let slow = || ModelError::transport(format!("{} did not answer within {limit:?}", authority(url)));
-        let sent = client.post(url.clone()).headers(endpoint.headers.clone()).body(self.body.clone()).send();
+        self.credential = match &endpoint.credentials {
+            Some(credentials) => Some(credentials.get().await?),
+            None => None,
+        };
+        let attempt = Attempt { url, number: self.failures + 1, body_len: self.body.len() };
+        let headers = endpoint.headers(self.credential.as_ref(), &attempt, &self.body)?;
+        let began = Instant::now();
+        let sent = client.post(url.clone()).headers(headers).body(self.body.clone()).send();
         let response = within(until, sent, slow).await?.map_err(|error| from_transport(&error, url))?;
         let status = response.status();
         let headers = response.headers();
         let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
-        let request_id = header("request-id").or_else(|| header("x-request-id"));
-        if status.is_success() && endpoint.streaming && is_event_stream(headers, b"") {
-            let (decoder, answer) = (SseDecoder::default(), self.wire.answer_decoder());
+        if let Some(hook) = &endpoint.hook {
+            hook.response(&attempt, &Answered { status: status.as_u16(), headers, after: began.elapsed() });
+        }
+        let request_id = REQUEST_ID.iter().find_map(|name| header(name));
+        if status.is_success()
+            && endpoint.streaming
+            && let Some(framing) = Framing::detect(headers, b"")
+        {
+            let (decoder, answer) = (FrameDecoder::new(framing), self.wire.answer_decoder());
             self.state = State::Reading(Box::new(Reading { response, decoder, answer, request_id, until }));
             return Ok(());
         }
@@ -208,10 +253,13 @@ impl Call {
         }
         let mut flow = Flow::More;
         let mut result = Ok(());
-        while flow == Flow::More
-            && let Some(event) = reading.decoder.next()
-        {
-            match reading.answer.event(&event.name, &event.data, &mut self.scratch) {
+        while flow == Flow::More {
+            let next = match reading.decoder.next() {
+                Ok(Some(frame)) => reading.answer.event(&frame.name, &frame.data, &mut self.scratch),
+                Ok(None) => break,
+                Err(error) => Err(error),
+            };
+            match next {
                 Ok(next) => flow = next,
                 // A frame that was cut in two by the end of the stream cannot be read: the cut is the fault.
                 Err(ModelError::Protocol(info)) if ended => {

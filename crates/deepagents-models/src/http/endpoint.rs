@@ -1,33 +1,35 @@
 //! Where a model's calls go and what goes with each.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Url};
+use reqwest::{Client, Method, Url};
+use tokio::time::timeout;
 
 use super::ClientPool;
+use super::auth::Auth;
 use super::client::ClientKind;
+use super::error::{authority, from_body, from_transport};
 use crate::config::{ConfigError, ModelConfig, Timeouts};
+use crate::credentials::{Credential, Credentials};
+use crate::hook::{Attempt, CallHook};
 use crate::retry::{BackoffKey, RetryPolicy, SharedBackoff};
 use deepagents_core::model::ModelError;
-
-/// How the key is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AuthHeader {
-    /// `authorization: Bearer KEY`.
-    Bearer,
-    /// The key alone under this name.
-    Named(&'static str),
-}
 
 /// Where a model's calls go and what goes with each.
 pub(crate) struct Endpoint {
     pub(crate) url: Url,
-    pub(crate) headers: HeaderMap,
     pub(crate) timeouts: Timeouts,
     pub(crate) retry: RetryPolicy,
     pub(crate) streaming: bool,
     pub(crate) backoff: SharedBackoff,
     pub(crate) backoff_key: BackoffKey,
-    secret: Option<String>,
+    auth: Auth,
+    pub(crate) credentials: Option<Credentials>,
+    /// Of every request, without its credential.
+    headers: HeaderMap,
+    pub(crate) hook: Option<Arc<dyn CallHook>>,
     client: Option<Client>,
     pool: ClientPool,
     kind: ClientKind,
@@ -38,7 +40,7 @@ impl Endpoint {
     pub(crate) fn new(
         base_url: &str,
         path: &str,
-        auth: AuthHeader,
+        auth: Auth,
         fixed: &[(&str, &str)],
         config: &ModelConfig,
     ) -> Result<Self, ConfigError> {
@@ -48,38 +50,38 @@ impl Endpoint {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(bad_url("it must begin with http:// or https://"));
         }
-        let secret = config.api_key.as_deref().map(str::trim).filter(|key| !key.is_empty()).map(str::to_owned);
+        let credentials = config.api_key.clone().filter(|credentials| !credentials.is_empty());
         let mut headers = HeaderMap::new();
         for (name, value) in fixed {
             insert(&mut headers, name, value, false)?;
         }
         insert(&mut headers, "content-type", "application/json", false)?;
-        if let Some(key) = &secret {
-            match auth {
-                AuthHeader::Bearer => insert(&mut headers, "authorization", &format!("Bearer {key}"), true)?,
-                AuthHeader::Named(name) => insert(&mut headers, name, key, true)?,
-            }
-        }
         for (name, value) in &config.headers {
             insert(&mut headers, name, value, true)?;
+        }
+        if let Some(credential) = credentials.as_ref().and_then(Credentials::fixed) {
+            // What can never be sent is refused now.
+            auth.headers(credential, &url, &headers, b"").map_err(|_| ConfigError::BadCredential)?;
         }
         let timeouts = config.timeouts.clone().unwrap_or_default();
         let backoff = config.backoff.clone().unwrap_or_default();
         let proxy_tls = config.proxy.as_deref().is_some_and(|proxy| proxy.starts_with("https:"));
         Ok(Self {
-            backoff_key: backoff.key(base_url, secret.as_deref()),
+            backoff_key: backoff.key(base_url, credentials.as_ref()),
             kind: ClientKind {
                 tls: url.scheme() == "https" || proxy_tls,
                 connect: timeouts.connect,
                 proxy: config.proxy.clone(),
             },
             url,
+            auth,
+            credentials,
             headers,
             timeouts,
             retry: config.retry.clone().unwrap_or_default(),
             streaming: config.streaming.unwrap_or(true),
             backoff,
-            secret,
+            hook: config.hook.clone(),
             client: config.client.clone(),
             pool: config.pool.clone(),
         })
@@ -93,13 +95,55 @@ impl Endpoint {
         }
     }
 
-    /// Takes the key out of an error, should a provider or library have put it there.
-    pub(crate) fn redacted(&self, mut error: ModelError) -> ModelError {
-        if let Some(secret) = &self.secret {
-            let info = error.info_mut();
-            info.message = info.message.replace(secret, "[key]");
+    /// The headers of a request to an address: those configured, and those that a hook adds, win over the credential's.
+    pub(crate) fn headers(
+        &self,
+        credential: Option<&Credential>,
+        attempt: &Attempt<'_>,
+        body: &[u8],
+    ) -> Result<HeaderMap, ModelError> {
+        let mut given = self.headers.clone();
+        if let Some(hook) = &self.hook {
+            hook.request(attempt, &mut given);
         }
-        error
+        let mut headers = match credential {
+            Some(credential) => self.auth.headers(credential, attempt.url, &given, body)?,
+            None => HeaderMap::new(),
+        };
+        headers.extend(given);
+        Ok(headers)
+    }
+
+    /// Asks something of the same server, beside a call; the answer's body.
+    pub(crate) async fn post(&self, url: &Url, body: Bytes) -> Result<Bytes, ModelError> {
+        self.ask(Method::POST, url, body).await
+    }
+
+    /// Fetches what is at its own address.
+    pub(crate) async fn get(&self) -> Result<Bytes, ModelError> {
+        self.ask(Method::GET, &self.url, Bytes::new()).await
+    }
+
+    async fn ask(&self, method: Method, url: &Url, body: Bytes) -> Result<Bytes, ModelError> {
+        let credential = match &self.credentials {
+            Some(credentials) => Some(credentials.get().await?),
+            None => None,
+        };
+        let attempt = Attempt { url, number: 1, body_len: body.len() };
+        let headers = self.headers(credential.as_ref(), &attempt, &body)?;
+        let asked = async {
+            let client = self.client().await?;
+            let response = client.request(method, url.clone()).headers(headers).body(body).send().await;
+            let response = response.map_err(|error| from_transport(&error, url))?;
+            let (status, headers) = (response.status(), response.headers().clone());
+            let body = response.bytes().await.map_err(|error| from_transport(&error, url))?;
+            if status.is_success() { Ok(body) } else { Err(from_body(status.as_u16(), &headers, &body)) }
+        };
+        let late = |_| ModelError::transport(format!("{} did not answer in time", authority(url)));
+        timeout(self.timeouts.first_byte, asked).await.map_err(late)?.map_err(|mut error| {
+            credential.iter().for_each(|credential| credential.redact(&mut error.info_mut().message));
+            error
+        })
     }
 }
 

@@ -10,6 +10,9 @@ use serde_json::Value;
 /// How much of an unreadable answer is quoted, in characters.
 const QUOTED: usize = 400;
 
+/// The headers that providers put their id of a request into.
+pub(super) const REQUEST_ID: [&str; 4] = ["request-id", "x-request-id", "x-amzn-requestid", "apim-request-id"];
+
 /// An answer whose status is not a success.
 pub(crate) fn from_body(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelError {
     let (mut info, codes) = match serde_json::from_slice::<Value>(body) {
@@ -26,8 +29,12 @@ pub(crate) fn from_body(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelE
         };
     }
     info.status = Some(status);
-    info.retry_after = retry_after(headers);
-    info.request_id = header("request-id").or_else(|| header("x-request-id")).or(info.request_id);
+    info.retry_after = retry_after(headers).or(info.retry_after);
+    info.request_id = REQUEST_ID.iter().find_map(|name| header(name)).or(info.request_id);
+    // Amazon names the class of its errors in a header, with an address behind it.
+    let amazon = header("x-amzn-errortype").and_then(|kind| kind.split(':').next().map(str::to_owned));
+    info.code = info.code.or_else(|| amazon.clone());
+    let codes: Vec<String> = codes.into_iter().chain(amazon).collect();
     classify(Some(status), &codes, info)
 }
 
@@ -49,9 +56,16 @@ fn read(value: &Value) -> (ErrorInfo, Vec<String>) {
     let error = top.get("error").unwrap_or(top);
     let text = |key: &str| error.get(key).and_then(Value::as_str).map(str::to_owned);
     let detail = error.get("detail").map(|d| d.as_str().map_or_else(|| d.to_string(), str::to_owned));
-    let codes: Vec<String> = text("code").into_iter().chain(text("type").filter(|kind| kind != "error")).collect();
+    let kind = text("type").filter(|kind| kind != "error");
+    let codes: Vec<String> = text("code").into_iter().chain(kind).chain(text("status")).collect();
     let status = error.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
-    let mut message = error.as_str().map(str::to_owned).or_else(|| text("message")).or(detail).unwrap_or_default();
+    let mut message = error
+        .as_str()
+        .map(str::to_owned)
+        .or_else(|| text("message"))
+        .or_else(|| text("Message"))
+        .or(detail)
+        .unwrap_or_default();
     if let Some(raw) = error.get("metadata").and_then(|m| m.get("raw")).and_then(Value::as_str) {
         // Gateways put the words of the provider behind them here.
         message = format!("{message}: {}", quote(raw));
@@ -60,13 +74,21 @@ fn read(value: &Value) -> (ErrorInfo, Vec<String>) {
         message,
         status: status.filter(|status| (400..600).contains(status)),
         code: codes.first().cloned(),
+        retry_after: retry_delay(error),
         request_id: top.get("request_id").and_then(Value::as_str).map(str::to_owned),
-        ..ErrorInfo::default()
     };
     (info, codes)
 }
 
-fn classify(status: Option<u16>, codes: &[String], info: ErrorInfo) -> ModelError {
+/// How long Google asks to wait: `retryDelay` among the details, as in `34.5s`.
+fn retry_delay(error: &Value) -> Option<Duration> {
+    let details = error.get("details").and_then(Value::as_array)?;
+    let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
+    let seconds = delay.strip_suffix('s')?.parse::<f64>().ok().filter(|seconds| *seconds >= 0.0)?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+pub(super) fn classify(status: Option<u16>, codes: &[String], info: ErrorInfo) -> ModelError {
     let has = |words: &[&str]| codes.iter().any(|code| words.contains(&code.as_str()));
     let text = info.message.to_lowercase();
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
@@ -77,7 +99,12 @@ fn classify(status: Option<u16>, codes: &[String], info: ErrorInfo) -> ModelErro
     }
     if status == Some(402)
         || has(&["insufficient_quota", "billing_error", "billing_not_active", "insufficient_balance"])
-        || says(&["credit balance is too low", "insufficient balance", "exceeded your current quota"])
+        || says(&[
+            "api key not valid",
+            "credit balance is too low",
+            "insufficient balance",
+            "exceeded your current quota",
+        ])
     {
         return ModelError::Auth(info);
     }
@@ -88,9 +115,27 @@ fn classify(status: Option<u16>, codes: &[String], info: ErrorInfo) -> ModelErro
         Some(501 | 505) => ModelError::Invalid(info),
         Some(500..) => ModelError::Overloaded(info),
         Some(_) => ModelError::Invalid(info),
-        None if has(&["rate_limit_error", "rate_limit_exceeded", "too_many_requests"]) => ModelError::RateLimited(info),
-        None if has(&["authentication_error", "permission_error", "invalid_api_key"]) => ModelError::Auth(info),
-        None if has(&["invalid_request_error", "not_found_error", "invalid_prompt", "model_not_found"]) => {
+        None if has(&[
+            "rate_limit_error",
+            "rate_limit_exceeded",
+            "too_many_requests",
+            "throttlingException",
+            "RESOURCE_EXHAUSTED",
+        ]) =>
+        {
+            ModelError::RateLimited(info)
+        }
+        None if has(&["authentication_error", "permission_error", "invalid_api_key", "accessDeniedException"]) => {
+            ModelError::Auth(info)
+        }
+        None if has(&[
+            "invalid_request_error",
+            "not_found_error",
+            "invalid_prompt",
+            "model_not_found",
+            "validationException",
+        ]) =>
+        {
             ModelError::Invalid(info)
         }
         None => ModelError::Overloaded(info),
@@ -108,6 +153,7 @@ const TOO_LONG: &[&str] = &[
     "exceed context limit",
     "exceeds the model's context",
     "context length exceeded",
+    "exceeds the context length",
     "context window exceeded",
     "context limit exceeded",
     "input tokens exceed the configured limit",

@@ -1,24 +1,34 @@
 //! The one HTTP layer under all wires: clients, calls with retries, errors, server-sent events.
 
+mod auth;
+mod aws_events;
 mod call;
 mod client;
 mod endpoint;
 mod error;
+mod frames;
+mod lines;
 mod sse;
 
 use deepagents_core::model::{ModelError, ModelEvent, ModelRequest};
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 
+pub(crate) use auth::Auth;
 pub(crate) use call::call;
 pub use client::ClientPool;
-pub(crate) use endpoint::{AuthHeader, Endpoint};
+pub(crate) use endpoint::Endpoint;
 pub(crate) use error::{from_body, from_stream};
-pub(crate) use sse::SseDecoder;
+pub(crate) use frames::{FrameDecoder, Framing};
 
 use crate::decoded::Decoded;
 
 /// One provider's format: how a request is written and an answer read.
 pub(crate) trait Wire: Send + Sync + 'static {
+    /// Asks the server for what must be known before a request can be written.
+    fn prepare<'a>(&'a self, _endpoint: &'a Endpoint) -> BoxFuture<'a, Result<(), ModelError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
     /// The request's body.
     fn encode(&self, request: &ModelRequest, stream: bool) -> Result<Vec<u8>, ModelError>;
     /// Reads an answer that came in one piece.
@@ -54,27 +64,16 @@ pub(crate) fn decode_recorded(
     if !(200..300).contains(&status) {
         return Err(from_body(status, headers, body));
     }
-    if !is_event_stream(headers, body) {
-        return wire.decode(body);
-    }
-    let (mut decoder, mut answer, mut events) = (SseDecoder::default(), wire.answer_decoder(), Vec::new());
+    let Some(framing) = Framing::detect(headers, body) else { return wire.decode(body) };
+    let (mut decoder, mut answer, mut events) = (FrameDecoder::new(framing), wire.answer_decoder(), Vec::new());
     decoder.push(body);
     decoder.end();
-    while let Some(event) = decoder.next() {
-        if answer.event(&event.name, &event.data, &mut events)? == Flow::Complete {
+    while let Some(frame) = decoder.next()? {
+        if answer.event(&frame.name, &frame.data, &mut events)? == Flow::Complete {
             break;
         }
     }
     answer.finish()
-}
-
-/// Some servers name no content type, so the first byte decides where the header does not: JSON opens with a brace.
-fn is_event_stream(headers: &reqwest::header::HeaderMap, body: &[u8]) -> bool {
-    let kind = headers.get(reqwest::header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
-    if kind.contains("event-stream") {
-        return true;
-    }
-    !kind.contains("json") && body.iter().find(|b| !b.is_ascii_whitespace()).is_some_and(|b| *b != b'{')
 }
 
 /// Reads JSON that a provider sent; `what` it is is told where it is none.

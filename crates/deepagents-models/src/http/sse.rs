@@ -1,13 +1,6 @@
 //! Server-sent events, from bytes as they come.
 
-/// One event.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SseEvent {
-    /// What follows `event:`; empty when the event is unnamed.
-    pub(crate) name: String,
-    /// What follows `data:`, lines joined by newlines.
-    pub(crate) data: String,
-}
+use super::frames::Frame;
 
 /// Cuts a byte stream into events. Pieces may end anywhere, also within a character.
 ///
@@ -19,7 +12,7 @@ pub(crate) struct SseDecoder {
     at: usize,
     /// How far the unread part was searched for a line's end.
     searched: usize,
-    event: SseEvent,
+    event: Frame,
     has_data: bool,
     ended: bool,
 }
@@ -88,7 +81,7 @@ impl SseDecoder {
     }
 
     /// The next whole event.
-    pub(crate) fn next(&mut self) -> Option<SseEvent> {
+    pub(crate) fn next(&mut self) -> Option<Frame> {
         while let Some((start, end)) = self.line() {
             if start < end {
                 self.field(start, end);
@@ -99,7 +92,7 @@ impl SseDecoder {
         if self.ended { self.dispatch() } else { None }
     }
 
-    fn dispatch(&mut self) -> Option<SseEvent> {
+    fn dispatch(&mut self) -> Option<Frame> {
         let event = std::mem::take(&mut self.event);
         std::mem::take(&mut self.has_data).then_some(event)
     }
@@ -111,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    fn all(pieces: &[&[u8]]) -> Vec<SseEvent> {
+    fn all(pieces: &[&[u8]]) -> Vec<Frame> {
         let (mut decoder, mut out) = (SseDecoder::default(), Vec::new());
         for piece in pieces {
             decoder.push(piece);
@@ -125,7 +118,7 @@ mod tests {
     #[test]
     fn comments_names_and_joined_data_are_read_and_the_last_blank_line_may_be_missing() {
         let text = b": hello\r\nevent: a\r\ndata: 1\r\ndata:2\r\n\r\n\r\ndata: [DONE]";
-        let event = |name: &str, data: &str| SseEvent { name: name.into(), data: data.into() };
+        let event = |name: &str, data: &str| Frame { name: name.into(), data: data.into() };
         assert_eq!(all(&[text]), [event("a", "1\n2"), event("", "[DONE]")]);
     }
 

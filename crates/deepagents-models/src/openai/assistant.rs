@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use super::call_id::conform;
 use super::dialect::{Dialect, ReasoningForm};
-use super::items::{Content, Part, joined};
+use super::items::{Content, Part};
 use super::part::thinking_item;
-use crate::parts::TextPart;
+use crate::body::{TextPart, joined};
 
 /// What the model said, as the service takes it back.
 #[derive(Serialize)]

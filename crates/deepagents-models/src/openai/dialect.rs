@@ -1,5 +1,7 @@
 //! How the many services that speak Chat Completions differ, as data.
 
+use super::services;
+
 /// How a service speaks Chat Completions.
 ///
 /// A dialect of a service that is not listed starts from [`Dialect::custom`]:
@@ -15,8 +17,10 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Dialect {
-    /// The service's name, the part of a model's name before the colon.
+    /// The part of a model's name before the colon.
     pub name: &'static str,
+    /// The service's name in [`Origin::provider`](deepagents_core::message::Origin::provider), where it is another one.
+    pub service: Option<&'static str>,
     /// Its address, where it has a fixed one; the path of the call is `/chat/completions` below it.
     pub base_url: Option<&'static str>,
     /// The environment variable that usually holds the key. The library never reads it.
@@ -84,8 +88,9 @@ pub enum CallIds {
 }
 
 impl Dialect {
-    const BASE: Self = Self {
+    pub(super) const BASE: Self = Self {
         name: "custom",
+        service: None,
         base_url: None,
         key_variable: None,
         key_required: false,
@@ -103,32 +108,33 @@ impl Dialect {
         cache_marks: false,
     };
 
-    const OPENAI: Self = Self {
+    pub(super) const OPENAI: Self = Self {
         max_tokens_field: "max_completion_tokens",
         reasoning: ReasoningForm::Hidden,
         malformed_arguments: true,
         unknown_fields: true,
-        ..Self::service("openai", "https://api.openai.com/v1", "OPENAI_API_KEY")
+        service: Some("openai"),
+        ..Self::service("openai-chat", "https://api.openai.com/v1", "OPENAI_API_KEY")
     };
 
     /// A service that refuses calls without a key.
-    const fn service(name: &'static str, base_url: &'static str, key_variable: &'static str) -> Self {
+    pub(super) const fn service(name: &'static str, base_url: &'static str, key_variable: &'static str) -> Self {
         Self { key_required: true, ..Self::local(name, base_url, key_variable) }
     }
 
     /// A server that people run themselves.
-    const fn local(name: &'static str, base_url: &'static str, key_variable: &'static str) -> Self {
+    pub(super) const fn local(name: &'static str, base_url: &'static str, key_variable: &'static str) -> Self {
         Self { name, base_url: Some(base_url), key_variable: Some(key_variable), ..Self::BASE }
     }
 
     /// The dialects of known services, `custom` last.
     pub fn all() -> &'static [Self] {
-        &TABLE
+        &services::TABLE
     }
 
     /// The dialect of a service.
     pub fn named(name: &str) -> Option<Self> {
-        TABLE.iter().find(|dialect| dialect.name == name).cloned()
+        services::TABLE.iter().find(|dialect| dialect.name == name).cloned()
     }
 
     /// What most servers understand; the address must be given.
@@ -136,53 +142,3 @@ impl Dialect {
         Self::BASE
     }
 }
-
-static TABLE: [Dialect; 11] = [
-    Dialect::OPENAI,
-    Dialect {
-        name: "azure",
-        base_url: None,
-        key_variable: Some("AZURE_OPENAI_API_KEY"),
-        key_header: Some("api-key"),
-        unknown_fields: false,
-        ..Dialect::OPENAI
-    },
-    Dialect {
-        reasoning: ReasoningForm::Field("reasoning"),
-        malformed_arguments: true,
-        unknown_fields: true,
-        cache_marks: true,
-        ..Dialect::service("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY")
-    },
-    Dialect {
-        output: OutputForm::JsonObject,
-        parallel_field: false,
-        malformed_arguments: true,
-        ..Dialect::service("deepseek", "https://api.deepseek.com", "DEEPSEEK_API_KEY")
-    },
-    Dialect {
-        max_tokens_field: "max_completion_tokens",
-        reasoning: ReasoningForm::Field("reasoning"),
-        ..Dialect::service("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY")
-    },
-    Dialect {
-        reasoning: ReasoningForm::Content,
-        asks_usage: false,
-        any_tool: "any",
-        call_ids: CallIds::NineAlphanumerics,
-        malformed_arguments: true,
-        ..Dialect::service("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY")
-    },
-    Dialect {
-        max_tokens_field: "max_completion_tokens",
-        ..Dialect::service("xai", "https://api.x.ai/v1", "XAI_API_KEY")
-    },
-    Dialect {
-        reasoning: ReasoningForm::Field("reasoning"),
-        parallel_field: false,
-        ..Dialect::local("ollama", "http://localhost:11434/v1", "OLLAMA_API_KEY")
-    },
-    Dialect::local("llamacpp", "http://localhost:8080/v1", "LLAMACPP_API_KEY"),
-    Dialect::local("vllm", "http://localhost:8000/v1", "VLLM_API_KEY"),
-    Dialect::BASE,
-];

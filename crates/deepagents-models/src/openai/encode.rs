@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 use super::Chat;
 use super::dialect::OutputForm;
 use super::items::{Content, Item, Part, items};
-use crate::extra::{Extra, Fields};
-use crate::parts::TextPart;
+use crate::body::{self, Extra, Fields, TextPart, write_head};
 use crate::schema;
 
 /// The body of a request.
@@ -23,13 +22,17 @@ pub(super) fn body(chat: &Chat, request: &ModelRequest, stream: bool) -> Result<
             chat.dialect.name
         )));
     }
-    let mut items = items(chat, request)?;
-    if let Some(system) = system(chat, request) {
-        items.insert(0, system);
-    }
     let extra = Extra { model: &chat.extra, request: &request.settings.extra };
-    let body = Body { chat, request, items, extra, stream };
-    serde_json::to_vec(&body).map_err(|error| ModelError::invalid(format!("the request cannot be written: {error}")))
+    let head = Head { chat, request, extra, stream };
+    if extra.get("messages").is_some() {
+        return write_head(&head);
+    }
+    let marks = request.cache.messages.iter().filter(|_| chat.dialect.cache_marks).map(|(index, _)| *index);
+    let first_marked = marks.min().unwrap_or(usize::MAX);
+    let known = chat.written.take(&request.messages, first_marked);
+    let items = items(chat, request, known.messages(), first_marked)?;
+    let lead: Vec<Item<'_>> = system(chat, request).into_iter().collect();
+    body::write(&chat.written, known, request, &head, ("messages", &lead), items.into_iter())
 }
 
 /// The system prompt: one text, or parts where some carry cache marks that the service honours.
@@ -53,15 +56,15 @@ fn system<'a>(chat: &'a Chat, request: &'a ModelRequest) -> Option<Item<'a>> {
     Some(Item::plain(role, content))
 }
 
-struct Body<'a> {
+/// All of a body but the conversation.
+struct Head<'a> {
     chat: &'a Chat,
     request: &'a ModelRequest,
-    items: Vec<Item<'a>>,
     extra: Extra<'a>,
     stream: bool,
 }
 
-impl Body<'_> {
+impl Head<'_> {
     fn tool_choice(&self) -> Option<Value> {
         match &self.request.tool_choice {
             _ if self.request.tools.is_empty() => None,
@@ -84,7 +87,7 @@ impl Body<'_> {
     }
 }
 
-impl Serialize for Body<'_> {
+impl Serialize for Head<'_> {
     /// What changes from call to call comes last, so that bodies share the longest prefix.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (settings, dialect) = (&self.request.settings, &self.chat.dialect);
@@ -111,7 +114,6 @@ impl Serialize for Body<'_> {
         if !tools.is_empty() {
             fields.put("tools", &tools)?;
         }
-        fields.put("messages", &self.items)?;
         fields.map.end()
     }
 }

@@ -1,7 +1,6 @@
 //! The messages of a Chat Completions body, written straight from ours.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use deepagents_core::message::{Block, Media, MediaKind, MediaSource, Message, ToolMessage};
 use deepagents_core::model::{CacheTtl, ModelError, ModelRequest};
@@ -11,7 +10,7 @@ use serde_json::Value;
 use super::Chat;
 use super::assistant::{Assistant, provider_call_id};
 use super::dialect::{CallIds, Dialect};
-use crate::parts::{TextPart, is_from};
+use crate::body::{TextPart, Turn, is_from, joined, last_answer};
 
 /// One message of the body.
 #[derive(serde::Serialize)]
@@ -53,42 +52,52 @@ impl<'a> Item<'a> {
     }
 }
 
-/// The conversation as the service takes it.
-pub(super) fn items<'a>(chat: &'a Chat, request: &'a ModelRequest) -> Result<Vec<Item<'a>>, ModelError> {
+/// The conversation as the service takes it, from a message on that is the first or follows an answer.
+pub(super) fn items<'a>(
+    chat: &'a Chat,
+    request: &'a ModelRequest,
+    from: usize,
+    first_marked: usize,
+) -> Result<Vec<Turn<Item<'a>>>, ModelError> {
     let dialect = &chat.dialect;
-    let mut items = Vec::with_capacity(request.messages.len() + 1);
+    let mut items = Vec::with_capacity(request.messages.len().saturating_sub(from));
     // Media of the results before, which a result cannot hold.
     let mut attached: Vec<Part<'a>> = Vec::new();
-    let mut own_ids: HashMap<&str, bool> = HashMap::new();
-    for (index, message) in request.messages.iter().enumerate() {
-        let marks = request.cache.messages.iter().rev().filter(|_| dialect.cache_marks);
-        let mark = marks.clone().find(|(at, _)| *at == index).map(|(_, ttl)| *ttl);
+    let mut last = last_answer(request, from);
+    for (index, message) in (from..).zip(request.messages.tail(from)) {
+        let upto = index + 1;
+        let mark = request.cache.messages.iter().rev().filter(|_| dialect.cache_marks);
+        let mark = mark.clone().find(|(at, _)| *at == index).map(|(_, ttl)| *ttl);
         if !matches!(&**message, Message::Tool(_)) && !attached.is_empty() {
-            items.push(Item::plain("user", Content::Parts(std::mem::take(&mut attached))));
+            let item = Item::plain("user", Content::Parts(std::mem::take(&mut attached)));
+            items.push(Turn { item, upto: index, settled: false });
         }
         match &**message {
             Message::User(user) if user.content.is_empty() => {}
-            Message::User(user) => items.push(Item::plain("user", user_content(&user.content, mark)?)),
+            Message::User(user) => {
+                let item = Item::plain("user", user_content(&user.content, mark)?);
+                items.push(Turn { item, upto, settled: false });
+            }
             Message::Assistant(answer) => {
+                last = Some(answer);
                 let own = is_from(answer, &chat.origin);
-                if dialect.call_ids != CallIds::Any {
-                    own_ids.extend(answer.call_ids().map(|id| (id, own)));
-                }
-                items.extend(Assistant::new(&answer.content, own, dialect).map(Item::Assistant));
+                let item = Assistant::new(&answer.content, own, dialect).map(Item::Assistant);
+                items.extend(item.map(|item| Turn { item, upto, settled: index < first_marked }));
             }
             Message::Tool(result) => {
-                let own = own_ids.get(result.call_id.as_str()).copied().unwrap_or_default();
-                items.push(tool_result(result, own, dialect, mark));
+                let own = dialect.call_ids != CallIds::Any
+                    && last.is_some_and(|answer| {
+                        is_from(answer, &chat.origin) && answer.call_ids().any(|id| id == result.call_id)
+                    });
+                items.push(Turn { item: tool_result(result, own, dialect, mark), upto, settled: false });
                 attach(result, &mut attached)?;
             }
             _ => return Err(ModelError::invalid("a message has a role that Chat Completions does not know")),
         }
     }
     if !attached.is_empty() {
-        items.push(Item::plain("user", Content::Parts(attached)));
-    }
-    if items.is_empty() {
-        return Err(ModelError::invalid("there is nothing to send: add at least one message with content"));
+        let item = Item::plain("user", Content::Parts(attached));
+        items.push(Turn { item, upto: request.messages.len(), settled: false });
     }
     Ok(items)
 }
@@ -112,18 +121,6 @@ fn user_content(content: &[Block], mark: Option<CacheTtl>) -> Result<Content<'_>
         }
     }
     Ok(Content::Parts(parts))
-}
-
-/// The texts among some blocks, joined by newlines; borrowed when there is one.
-pub(super) fn joined<'a>(content: impl IntoIterator<Item = &'a Block>) -> Cow<'a, str> {
-    let mut texts = content.into_iter().filter_map(Block::as_text);
-    let mut text = Cow::Borrowed(texts.next().unwrap_or_default());
-    for more in texts {
-        let text = text.to_mut();
-        text.push('\n');
-        text.push_str(more);
-    }
-    text
 }
 
 /// A result as text. The API has no flag for errors, so the text says it.

@@ -9,6 +9,7 @@ mod encode;
 mod items;
 mod part;
 mod read;
+mod services;
 
 use std::sync::Arc;
 
@@ -18,11 +19,11 @@ use serde_json::{Map, Value};
 
 pub use dialect::{CallIds, Dialect, OutputForm, ReasoningForm};
 
-use crate::catalogue;
+use crate::body::Written;
 use crate::client::HttpModel;
 use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
-use crate::http::{AnswerDecoder, AuthHeader, Endpoint, Wire};
+use crate::http::{AnswerDecoder, Auth, Endpoint, Wire};
 
 /// The name of this wire in [`Origin::api`].
 pub const API: &str = "openai-chat";
@@ -53,14 +54,13 @@ impl OpenAiChat {
                 example: "https://models.example/v1".to_owned(),
             });
         };
-        let auth = dialect.key_header.map_or(AuthHeader::Bearer, AuthHeader::Named);
+        let auth = dialect.key_header.map_or(Auth::Bearer, Auth::Header);
         let endpoint = Endpoint::new(base, "/chat/completions", auth, &[], &config)?;
         // A gateway hands the request to services of other wires, which need arguments that are JSON and may know marks.
         dialect.malformed_arguments &= !model.starts_with("anthropic/") && !model.starts_with("google/");
         dialect.cache_marks &= model.starts_with("anthropic/");
-        let mut profile = catalogue::profile(&model);
+        let mut profile = config.profile(&model);
         profile.cache_marks = dialect.cache_marks;
-        profile.context_window = config.context_window.or(profile.context_window);
         if dialect.output != OutputForm::JsonSchema {
             profile.structured_output = Some(false);
         }
@@ -68,9 +68,14 @@ impl OpenAiChat {
             name: format!("{}:{model}", dialect.name),
             endpoint: Arc::new(endpoint),
             wire: Arc::new(Chat {
-                origin: Origin { api: API.to_owned(), provider: dialect.name.to_owned(), model },
+                origin: Origin {
+                    api: API.to_owned(),
+                    provider: dialect.service.unwrap_or(dialect.name).to_owned(),
+                    model,
+                },
                 dialect,
                 extra: config.extra,
+                written: Written::default(),
             }),
             profile,
         })
@@ -83,6 +88,7 @@ pub struct Chat {
     origin: Origin,
     dialect: Dialect,
     extra: Map<String, Value>,
+    written: Written,
 }
 
 impl Wire for Chat {

@@ -45,12 +45,14 @@ fn sent_back(dialect: &str, output: &ModelOutput) -> Value {
 fn the_text_of_arguments_and_unknown_fields_go_back_untouched() {
     let call = json!({"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{ \"a\":1 }"},
         "extra_content": {"google": {"thought_signature": "T"}}});
-    let output =
-        decode("openai", &plain(&json!({"role": "assistant", "content": null, "tool_calls": [call]}), "tool_calls"));
+    let output = decode(
+        "openai-chat",
+        &plain(&json!({"role": "assistant", "content": null, "tool_calls": [call]}), "tool_calls"),
+    );
     assert_eq!(output.stop, StopReason::ToolCalls);
     assert_eq!(output.message.tool_calls().next().unwrap().args, json!({"a": 1}));
     assert_eq!((output.usage.input, output.usage.cache_read, output.usage.reasoning), (7, 4, 2));
-    assert_eq!(sent_back("openai", &output), json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+    assert_eq!(sent_back("openai-chat", &output), json!({"role": "assistant", "content": null, "tool_calls": [call]}));
     // Elsewhere the canonical view is sent.
     assert_eq!(sent_back("groq", &output)["tool_calls"][0]["function"]["arguments"], "{\"a\":1}");
     assert_eq!(sent_back("groq", &output)["tool_calls"][0].get("extra_content"), None);
@@ -115,7 +117,7 @@ fn a_call_without_an_id_gets_the_same_one_each_time() {
         assert_eq!(output.stop, StopReason::ToolCalls);
         output.message.call_ids().map(str::to_owned).collect::<Vec<_>>()
     };
-    assert_eq!(ids("ollama"), ["call_chatcmpl1_0", "call_chatcmpl1_1"]);
+    assert_eq!(ids("ollama-chat"), ["call_chatcmpl1_0", "call_chatcmpl1_1"]);
     assert_eq!(ids("mistral"), ids("mistral"));
     assert!(ids("mistral").iter().all(|id| id.len() == 9));
 }
@@ -169,9 +171,10 @@ fn thinking_in_a_content_array_goes_back_in_place() {
 
 #[test]
 fn a_refusal_is_text_and_goes_back_as_a_refusal() {
-    let output = decode("openai", &streamed(&[json!({"refusal": "I "}), json!({"refusal": "won't"})], Some("stop")));
+    let output =
+        decode("openai-chat", &streamed(&[json!({"refusal": "I "}), json!({"refusal": "won't"})], Some("stop")));
     assert_eq!((output.message.text().as_str(), &output.stop), ("I won't", &StopReason::Refusal));
-    assert_eq!(sent_back("openai", &output), json!({"role": "assistant", "content": null, "refusal": "I won't"}));
+    assert_eq!(sent_back("openai-chat", &output), json!({"role": "assistant", "content": null, "refusal": "I won't"}));
     assert_eq!(sent_back("groq", &output), json!({"role": "assistant", "content": "I won't"}));
 }
 
@@ -192,18 +195,18 @@ fn malformed_arguments_go_back_only_where_they_do_no_harm() {
         assert!(matches!(output.message.content[..], [Block::InvalidToolCall(_)]));
         sent_back(dialect, &output)["tool_calls"][0]["function"]["arguments"].clone()
     };
-    assert_eq!(arguments("openai", "{\"a\":"), "{\"a\":");
+    assert_eq!(arguments("openai-chat", "{\"a\":"), "{\"a\":");
     assert_eq!(arguments("llamacpp", "{\"a\":"), "{}");
-    let cut = decode("openai", &plain(&call(""), "length"));
+    let cut = decode("openai-chat", &plain(&call(""), "length"));
     assert!(matches!(&cut.message.content[0], Block::InvalidToolCall(call) if call.error.contains("cut off")));
 }
 
 #[test]
 fn a_stream_is_whole_once_it_says_why_it_stopped_or_that_it_is_done() {
     let text = [json!({"content": "x"})];
-    assert_eq!(decode("openai", &streamed(&text, Some("stop"))).message.text(), "x");
-    assert_eq!(decode("openai", &(streamed(&text, None) + "data: [DONE]\n\n")).message.text(), "x");
-    let cut = model("openai").decode(200, &HeaderMap::new(), streamed(&text, None).as_bytes());
+    assert_eq!(decode("openai-chat", &streamed(&text, Some("stop"))).message.text(), "x");
+    assert_eq!(decode("openai-chat", &(streamed(&text, None) + "data: [DONE]\n\n")).message.text(), "x");
+    let cut = model("openai-chat").decode(200, &HeaderMap::new(), streamed(&text, None).as_bytes());
     assert_eq!(cut.unwrap_err().kind(), "truncated");
 }
 
@@ -211,7 +214,7 @@ fn a_stream_is_whole_once_it_says_why_it_stopped_or_that_it_is_done() {
 fn counts_are_found_in_the_last_chunk_and_where_groq_puts_them() {
     let body = streamed(&[json!({"content": "x"})], Some("stop"));
     let last = sse(&[json!({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 6}})]);
-    let usage = decode("openai", &(body.clone() + &last)).usage;
+    let usage = decode("openai-chat", &(body.clone() + &last)).usage;
     assert_eq!((usage.input, usage.output), (5, 6));
     let groq = sse(&[json!({"choices": [], "x_groq": {"usage": {"prompt_tokens": 8, "completion_tokens": 9}}})]);
     assert_eq!(decode("groq", &(body.clone() + &groq)).usage.total(), 17);
@@ -230,7 +233,7 @@ fn an_error_inside_an_answer_is_typed() {
     assert_eq!(error(&json!({"error": {"code": 429, "message": "slow"}})).kind(), "rate_limited");
     let choice = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "error", "error": {"code": 502, "message": "up"}}]});
     assert_eq!(error(&choice).kind(), "overloaded");
-    let plain = model("openai").decode(
+    let plain = model("openai-chat").decode(
         200,
         &HeaderMap::new(),
         b"{\"error\": {\"message\": \"m\", \"type\": \"server_error\"}}",

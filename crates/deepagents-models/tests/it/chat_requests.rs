@@ -42,7 +42,7 @@ fn a_whole_request_has_the_shape_the_api_documents() {
     request.settings.max_tokens = Some(100);
     request.settings.extra.insert("seed".into(), json!(1));
     assert_eq!(
-        body("openai", &request),
+        body("openai-chat", &request),
         json!({
             "model": "m", "max_completion_tokens": 100, "stream": true, "stream_options": {"include_usage": true},
             "tool_choice": {"type": "function", "function": {"name": "look"}}, "parallel_tool_calls": false, "seed": 1,
@@ -91,7 +91,7 @@ fn images_of_results_follow_in_one_user_message() {
         })
     };
     let request = ModelRequest::new(vec![call("a"), seen("a"), seen("b"), Message::user("next")]);
-    let messages = body("openai", &request)["messages"].clone();
+    let messages = body("openai-chat", &request)["messages"].clone();
     let roles: Vec<&str> = messages.as_array().unwrap().iter().map(|m| m["role"].as_str().unwrap()).collect();
     assert_eq!(roles, ["assistant", "tool", "tool", "user", "user"]);
     assert_eq!(messages[1]["content"], "(the result is attached below)");
@@ -105,9 +105,9 @@ fn images_of_results_follow_in_one_user_message() {
 #[test]
 fn a_failed_result_says_so_in_its_text() {
     let failed = |text: &str| Message::Tool(ToolMessage::error("a", "look", text));
-    let messages =
-        body("openai", &ModelRequest::new(vec![call("a"), failed("no such file"), failed("Error: x")]))["messages"]
-            .clone();
+    let messages = body("openai-chat", &ModelRequest::new(vec![call("a"), failed("no such file"), failed("Error: x")]))
+        ["messages"]
+        .clone();
     assert_eq!((&messages[1]["content"], &messages[2]["content"]), (&json!("Error: no such file"), &json!("Error: x")));
 }
 
@@ -124,7 +124,7 @@ fn media_of_every_kind_has_its_part() {
     ];
     let request = ModelRequest::new(vec![Message::User(UserMessage { content, ..Default::default() })]);
     assert_eq!(
-        body("openai", &request)["messages"][0]["content"],
+        body("openai-chat", &request)["messages"][0]["content"],
         json!([
             {"type": "text", "text": "see"},
             {"type": "input_audio", "input_audio": {"data": "A", "format": "wav"}},
@@ -144,7 +144,7 @@ fn a_schema_is_strict_only_if_it_can_be_and_told_where_the_service_knows_none() 
         request.output_schema = Some(OutputSchema { name: "a".into(), schema: Arc::new(schema.clone()) });
         with_model(dialect, "m", &request)
     };
-    let openai = || Dialect::named("openai").unwrap();
+    let openai = || Dialect::named("openai-chat").unwrap();
     assert_eq!(with(openai(), &schema)["response_format"]["json_schema"]["strict"], true);
     schema.as_object_mut().unwrap().shift_remove("required");
     assert_eq!(with(openai(), &schema)["response_format"]["json_schema"].get("strict"), None);

@@ -6,13 +6,22 @@
 
 mod anthropic_answers;
 mod anthropic_requests;
+mod bedrock;
 mod chat_answers;
 mod chat_requests;
+mod credentials;
+mod fallback;
+mod gemini;
+mod hooks;
+mod interactions;
 mod names;
+mod ollama;
 mod provider_tools;
 mod recording;
+mod responses;
 mod scripted;
 mod server;
+mod text_calls;
 mod transport;
 mod window;
 mod written;

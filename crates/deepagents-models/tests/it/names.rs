@@ -29,7 +29,7 @@ fn every_known_provider_makes_models() {
 fn errors_say_what_to_do() {
     let registry = Registry::new();
     assert!(error(&registry, "claude-sonnet-4-5").contains("`anthropic:claude-sonnet-4-5`"));
-    assert!(error(&registry, "nobody:x").contains("known are anthropic, azure, custom, deepseek"));
+    assert!(error(&registry, "nobody:x").contains("known are anthropic, azure, azure-chat, bedrock"));
     assert!(error(&registry, "openai:").contains("names no model"));
     let missing = error(&registry, "groq:x");
     assert!(missing.contains("ModelConfig::api_key") && missing.contains("GROQ_API_KEY"), "{missing}");

@@ -42,7 +42,7 @@ async fn each_goes_to_its_provider_or_to_all_of_its_wire_and_to_nobody_else() {
     let types = |tools: Value| -> Vec<String> {
         tools.as_array().unwrap().iter().map(|tool| tool["type"].as_str().unwrap().to_owned()).collect()
     };
-    let openai = types(sent(|server| Arc::new(server.chat("openai"))).await);
+    let openai = types(sent(|server| Arc::new(server.chat("openai-chat"))).await);
     assert_eq!(openai, ["function", "web_search_preview"]);
     let router = types(sent(|server| Arc::new(server.chat("openrouter"))).await);
     assert_eq!(router, ["function", "web_search_preview", "of the router"]);

@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 pub(crate) struct Reply {
     status: u16,
     headers: Vec<(String, String)>,
-    body: String,
+    body: Vec<u8>,
     end: End,
 }
 
@@ -33,11 +33,17 @@ enum End {
 
 impl Reply {
     pub(crate) fn json(status: u16, body: &Value) -> Self {
-        Self { status, body: body.to_string(), ..Self::default() }.header("content-type", "application/json")
+        Self { status, body: body.to_string().into_bytes(), ..Self::default() }
+            .header("content-type", "application/json")
     }
 
     pub(crate) fn sse(body: impl Into<String>) -> Self {
-        Self { status: 200, body: body.into(), ..Self::default() }.header("content-type", "text/event-stream")
+        Self::stream("text/event-stream", body.into())
+    }
+
+    /// A streamed answer of this type.
+    pub(crate) fn stream(content_type: &str, body: impl Into<Vec<u8>>) -> Self {
+        Self { status: 200, body: body.into(), ..Self::default() }.header("content-type", content_type)
     }
 
     pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
@@ -141,15 +147,18 @@ async fn serve(
             answer.push_str(&format!("{name}: {value}\r\n"));
         }
         answer.push_str("\r\n");
+        let mut answer = answer.into_bytes();
         if !reply.body.is_empty() {
-            answer.push_str(&format!("{:x}\r\n{}\r\n", reply.body.len(), reply.body));
+            answer.extend(format!("{:x}\r\n", reply.body.len()).bytes());
+            answer.extend(reply.body);
+            answer.extend(b"\r\n");
         }
         match reply.end {
-            End::Whole => answer.push_str("0\r\n\r\n"),
-            End::Cut => answer.push_str("ff\r\nhalf a chu"),
+            End::Whole => answer.extend(b"0\r\n\r\n"),
+            End::Cut => answer.extend(b"ff\r\nhalf a chu"),
             End::Silence => {}
         }
-        stream.write_all(answer.as_bytes()).await?;
+        stream.write_all(&answer).await?;
         stream.flush().await?;
         match reply.end {
             End::Whole => {}

@@ -207,7 +207,7 @@ async fn chat_completions_go_to_their_path_with_a_bearer_key() {
     let stream = || Reply::sse(sse(std::slice::from_ref(&chunk)) + "data: [DONE]\n\n");
     let server = Server::start([stream(), stream()]).await;
     assert_eq!(server.chat("groq").invoke(ModelRequest::new("x")).await.unwrap().message.text(), "hi");
-    assert_eq!(server.chat("azure").invoke(ModelRequest::new("x")).await.unwrap().message.text(), "hi");
+    assert_eq!(server.chat("azure-chat").invoke(ModelRequest::new("x")).await.unwrap().message.text(), "hi");
     let heads: Vec<String> = server.seen().iter().map(|request| request.head.to_lowercase()).collect();
     assert!(
         heads[0].starts_with("post /chat/completions ") && heads[0].contains("authorization: bearer sk-very-secret")

@@ -3,14 +3,41 @@
 use std::sync::Arc;
 
 use deepagents_core::message::{AssistantMessage, Block, Message, Messages, ToolMessage};
+use deepagents_core::model::ModelError;
 use deepagents_core::model::{CacheTtl, ModelRequest};
-use deepagents_models::{Anthropic, ModelConfig};
+use deepagents_models::{
+    Anthropic, Bedrock, Dialect, Gemini, Interactions, ModelConfig, Ollama, OpenAiChat, OpenAiResponses,
+};
 use proptest::prelude::*;
 use serde_json::json;
 
-fn client() -> Anthropic {
-    let config = ModelConfig { api_key: Some("any".into()), ..ModelConfig::default() };
-    Anthropic::new("claude-sonnet-4-5", config).unwrap()
+type Encode = Box<dyn Fn(&ModelRequest) -> Result<Vec<u8>, ModelError>>;
+
+const WIRES: usize = 8;
+
+/// A new client of each wire.
+fn client(wire: usize) -> Encode {
+    let base_url = Some("http://localhost/v1".to_owned());
+    let extra = json!({"options": {"num_ctx": 8192}}).as_object().unwrap().clone();
+    let config = ModelConfig { api_key: Some("any".into()), base_url, ..ModelConfig::default() };
+    let chat = |dialect, model| OpenAiChat::new(Dialect::named(dialect).unwrap(), model, config.clone()).unwrap();
+    let (mistral, claude) = (chat("mistral", "m"), chat("openrouter", "anthropic/claude"));
+    let anthropic = Anthropic::new("claude-sonnet-4-5", config.clone()).unwrap();
+    let responses = OpenAiResponses::new("openai", "gpt-5.2", config.clone()).unwrap();
+    let gemini = Gemini::new("gemini-3-pro", config.clone()).unwrap();
+    let interactions = Interactions::new("gemini-3-pro", config.clone()).unwrap();
+    let bedrock = Bedrock::new("anthropic.claude", config.clone()).unwrap();
+    let ollama = Ollama::new("m", ModelConfig { extra, ..config.clone() }).unwrap();
+    match wire {
+        0 => Box::new(move |request| anthropic.request_body(request)),
+        1 => Box::new(move |request| mistral.request_body(request)),
+        2 => Box::new(move |request| claude.request_body(request)),
+        3 => Box::new(move |request| responses.request_body(request)),
+        4 => Box::new(move |request| gemini.request_body(request)),
+        6 => Box::new(move |request| interactions.request_body(request)),
+        5 => Box::new(move |request| bedrock.request_body(request)),
+        _ => Box::new(move |request| ollama.request_body(request)),
+    }
 }
 
 fn message(kind: u8, n: usize) -> Message {
@@ -29,18 +56,19 @@ fn message(kind: u8, n: usize) -> Message {
 proptest! {
     #[test]
     fn a_client_that_has_written_messages_before_writes_the_same_bytes_as_a_new_one(
+        wire in 0..WIRES,
         kinds in prop::collection::vec(0u8..4, 1..30),
         marks in prop::collection::vec(0usize..30, 0..3),
         change in prop::collection::vec(prop::option::of(0usize..30), 30),
     ) {
-        let used = client();
+        let used = client(wire);
         let mut history = Messages::new();
         for (n, kind) in kinds.iter().enumerate() {
             history.put(Arc::new(message(*kind, n)));
             let mut request = ModelRequest::new(history.clone());
             request.cache.messages =
                 marks.iter().filter(|at| **at < history.len()).map(|at| (*at, CacheTtl::FiveMinutes)).collect();
-            match (used.request_body(&request), client().request_body(&request)) {
+            match (used(&request), client(wire)(&request)) {
                 (Ok(body), Ok(fresh)) => prop_assert_eq!(String::from_utf8(body).unwrap(), String::from_utf8(fresh).unwrap()),
                 (body, fresh) => prop_assert!(body.is_err() && fresh.is_err()),
             }
@@ -55,9 +83,9 @@ proptest! {
 
     #[test]
     fn conversations_that_part_are_each_written_whole(
-        shared in 1usize..10, mine in prop::collection::vec(0u8..4, 0..10), theirs in prop::collection::vec(0u8..4, 0..10),
+        wire in 0..WIRES, shared in 1usize..10, mine in prop::collection::vec(0u8..4, 0..10), theirs in prop::collection::vec(0u8..4, 0..10),
     ) {
-        let used = client();
+        let used = client(wire);
         let common: Messages = (0..shared).map(|n| message(n as u8, n)).collect();
         let (mut left, mut right) = (common.clone(), common);
         for n in 0..mine.len().max(theirs.len()) {
@@ -66,7 +94,10 @@ proptest! {
                     history.put(Arc::new(message(*kind, shared + n)));
                 }
                 let request = ModelRequest::new(history.clone());
-                prop_assert_eq!(used.request_body(&request).unwrap(), client().request_body(&request).unwrap());
+                match (used(&request), client(wire)(&request)) {
+                    (Ok(body), Ok(fresh)) => prop_assert_eq!(String::from_utf8(body).unwrap(), String::from_utf8(fresh).unwrap()),
+                    (body, fresh) => prop_assert!(body.is_err() && fresh.is_err()),
+                }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What a provider has cached stays usable: each request begins with the whole one before.
 
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::models::{Anthropic, Dialect, ModelConfig, OpenAiChat};
+use deepagents::models::{Anthropic, Bedrock, Dialect, Gemini, ModelConfig, Ollama, OpenAiChat, OpenAiResponses};
 use deepagents::{ChatModel, DeepAgent, ModelRequest};
 use serde_json::{Value, json};
 
@@ -25,9 +25,11 @@ fn script() -> Vec<Turn> {
 fn prompt(body: &[u8]) -> Vec<String> {
     let mut body: Value = serde_json::from_slice(body).unwrap();
     unmark(&mut body);
-    let mut parts = vec![body["tools"].to_string(), body["system"].to_string()];
-    for message in body["messages"].as_array().unwrap() {
-        match message["content"].as_array() {
+    let heads = ["tools", "toolConfig", "system", "instructions", "systemInstruction"];
+    let mut parts: Vec<String> = heads.iter().map(|key| body[*key].to_string()).collect();
+    let list = ["messages", "input", "contents"].iter().find_map(|key| body[*key].as_array()).unwrap();
+    for message in list {
+        match message["content"].as_array().or_else(|| message["parts"].as_array()) {
             Some(blocks) => parts.extend(blocks.iter().map(|block| format!("{} {block}", message["role"]))),
             None => parts.push(message.to_string()),
         }
@@ -41,7 +43,10 @@ fn unmark(value: &mut Value) {
             map.shift_remove("cache_control");
             map.values_mut().for_each(unmark);
         }
-        Value::Array(items) => items.iter_mut().for_each(unmark),
+        Value::Array(items) => {
+            items.retain(|item| item.get("cachePoint").is_none());
+            items.iter_mut().for_each(unmark);
+        }
         _ => {}
     }
 }
@@ -72,8 +77,21 @@ async fn every_request_over_anthropic_messages_begins_with_the_whole_one_before(
 
 #[tokio::test]
 async fn every_request_over_chat_completions_begins_with_the_whole_one_before() {
-    let client = OpenAiChat::new(Dialect::named("openai").unwrap(), "gpt-4.1", config()).unwrap();
+    let client = OpenAiChat::new(Dialect::named("openai-chat").unwrap(), "gpt-4.1", config()).unwrap();
     check(|request| client.request_body(request).unwrap()).await;
+}
+
+#[tokio::test]
+async fn every_request_over_the_other_wires_begins_with_the_whole_one_before() {
+    let responses = OpenAiResponses::new("openai", "gpt-5.2", config()).unwrap();
+    check(|request| responses.request_body(request).unwrap()).await;
+    let gemini = Gemini::new("gemini-2.5-pro", config()).unwrap();
+    check(|request| gemini.request_body(request).unwrap()).await;
+    let ollama = Ollama::new("qwen3:4b", config()).unwrap();
+    check(|request| ollama.request_body(request).unwrap()).await;
+    let base_url = Some("https://bedrock-runtime.us-east-1.amazonaws.com".into());
+    let bedrock = Bedrock::new("anthropic.claude-sonnet-4-5", ModelConfig { base_url, ..config() }).unwrap();
+    check(|request| bedrock.request_body(request).unwrap()).await;
 }
 
 #[tokio::test]

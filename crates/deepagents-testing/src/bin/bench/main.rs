@@ -80,7 +80,7 @@ fn measure() -> Result<ExitCode> {
     // A database needs no model.
     let url = args.next_if(|arg| arg != "journal").unwrap_or_else(|| "-".to_owned());
     let case = args.next().context("usage: bench URL CASE [ARGS]; --help lists the cases")?;
-    let config = ModelConfig { api_key: Some("any".to_owned()), base_url: Some(url), ..ModelConfig::default() };
+    let config = ModelConfig { api_key: Some("any".into()), base_url: Some(url), ..ModelConfig::default() };
     let mut registry = Registry::new();
     registry.configure("anthropic", config);
     let bench = Bench { started, registry, args: args.collect() };

@@ -1,50 +1,11 @@
 //! One answer through the real client and back into a request.
 
-use deepagents_core::message::Message;
-use deepagents_core::model::{ModelError, ModelRequest};
-use deepagents_models::{Anthropic, Decoded, Dialect, ModelConfig, OpenAiChat};
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use deepagents_models::Decoded;
 use serde_json::Value;
 
 use crate::recording::Answer;
 use crate::said;
-
-/// The wires that are checked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wire {
-    Anthropic,
-    Chat,
-}
-
-impl Wire {
-    /// The wire that is spoken at a path.
-    pub(crate) fn of_path(path: &str) -> Option<Self> {
-        let path = path.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
-        if path.ends_with("/v1/messages") {
-            Some(Self::Anthropic)
-        } else if path.ends_with("/chat/completions") {
-            Some(Self::Chat)
-        } else {
-            None
-        }
-    }
-
-    /// Its name in a dump.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Anthropic => "anthropic",
-            Self::Chat => "openai-chat",
-        }
-    }
-
-    /// What the provider calls its counts of prompt and answer tokens.
-    pub(crate) fn usage_fields(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Anthropic => ("input_tokens", "output_tokens"),
-            Self::Chat => ("prompt_tokens", "completion_tokens"),
-        }
-    }
-}
+use crate::wire::Wire;
 
 /// The outcome for one answer.
 #[derive(Debug)]
@@ -59,89 +20,35 @@ pub(crate) struct Checked {
 
 /// Decodes an answer, builds the message that would be sent back and compares it with what was said.
 pub(crate) fn check<'a>(wire: Wire, folders: impl Iterator<Item = &'a str>, answer: &Answer) -> Checked {
-    let done = match wire {
-        Wire::Anthropic => through_anthropic(answer),
-        Wire::Chat => through_chat(dialect(folders, &answer.path), answer),
-    };
-    match done {
+    match wire.round_trip(folders, answer) {
         Err(problem) => Checked { message: Value::Null, decoded: None, problem: Some(problem) },
         Ok((decoded, message)) => {
             let problem = match wire {
                 Wire::Anthropic => compare_blocks(&answer.body, &message),
                 Wire::Chat => compare_chat(&answer.body, &message),
+                Wire::Responses => compare_lists(&said::responses::items(&answer.body), &message),
+                Wire::Gemini => {
+                    compare_lists(&said::gemini::parts(&answer.body), message.get("parts").unwrap_or(&Value::Null))
+                }
+                Wire::Interactions => compare_lists(&said::interactions::steps(&answer.body), &message),
+                Wire::Ollama => compare_ollama(&answer.body, &message),
+                Wire::Bedrock => compare_converse(&answer.body, &message),
             };
             Checked { message, decoded: Some(decoded), problem: problem.err() }
         }
     }
 }
 
-type Done = Result<(Decoded, Value), String>;
-
-fn through_anthropic(answer: &Answer) -> Done {
-    let model = Anthropic::new("recorded", ModelConfig::default()).map_err(|error| error.to_string())?;
-    let decoded =
-        model.decode(answer.status, &headers(answer), answer.body.as_bytes()).map_err(|error| undecoded(&error))?;
-    let message = sent_back(&decoded, |request| model.request_body(request))?;
-    Ok((decoded, message))
-}
-
-fn through_chat(dialect: Dialect, answer: &Answer) -> Done {
-    let base_url = Some("http://localhost/v1".to_owned());
-    let config = ModelConfig { base_url, ..ModelConfig::default() };
-    let model = OpenAiChat::new(dialect, "recorded", config).map_err(|error| error.to_string())?;
-    let decoded =
-        model.decode(answer.status, &headers(answer), answer.body.as_bytes()).map_err(|error| undecoded(&error))?;
-    let message = sent_back(&decoded, |request| model.request_body(request))?;
-    Ok((decoded, message))
-}
-
-fn undecoded(error: &ModelError) -> String {
-    format!("not decoded: {error}")
-}
-
-fn headers(answer: &Answer) -> HeaderMap {
-    let pairs = answer.headers.iter().filter_map(|(name, value)| {
-        Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(value).ok()?))
-    });
-    pairs.collect()
-}
-
-/// The dialect that the folders or the path name; `custom` otherwise.
-fn dialect<'a>(mut folders: impl Iterator<Item = &'a str>, path: &str) -> Dialect {
-    let by_folder = folders.find_map(|folder| {
-        let name: String = folder.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
-        Dialect::named(&name)
-    });
-    let by_path = || match path {
-        "/api/v1/chat/completions" => Dialect::named("openrouter"),
-        "/openai/v1/chat/completions" => Dialect::named("groq"),
-        _ => None,
-    };
-    by_folder.or_else(by_path).unwrap_or_else(Dialect::custom)
-}
-
-/// The message of the model in a request that follows its answer.
-fn sent_back(decoded: &Decoded, body: impl Fn(&ModelRequest) -> Result<Vec<u8>, ModelError>) -> Result<Value, String> {
-    let answer = Message::Assistant(decoded.output.message.clone());
-    let request = ModelRequest::new(vec![Message::user("go on"), answer]);
-    let body = body(&request).map_err(|error| format!("not encoded: {error}"))?;
-    let body: Value = serde_json::from_slice(&body).map_err(|error| format!("not encoded as JSON: {error}"))?;
-    let messages = body.get("messages").and_then(Value::as_array);
-    let own =
-        messages.and_then(|list| list.iter().find(|message| message.get("role").is_some_and(|r| r == "assistant")));
-    Ok(own.cloned().unwrap_or_default())
-}
-
 /// The parts of a content block that count.
 const PARTS: [&str; 8] = ["type", "text", "thinking", "signature", "data", "id", "name", "input"];
 
-fn compare_blocks(body: &str, message: &Value) -> Result<(), String> {
+fn compare_blocks(body: &[u8], message: &Value) -> Result<(), String> {
     // The API takes no blank text back.
     let blank = |block: &Value| {
         let text = block.get("text").and_then(Value::as_str);
         block.get("type").is_some_and(|kind| kind == "text") && text.is_none_or(|text| text.trim().is_empty())
     };
-    let said: Vec<Value> = said::anthropic(body).into_iter().filter(|block| !blank(block)).collect();
+    let said: Vec<Value> = said::anthropic::blocks(body).into_iter().filter(|block| !blank(block)).collect();
     let sent = message.get("content").and_then(Value::as_array).cloned().unwrap_or_default();
     if said.len() != sent.len() {
         return Err(format!("{} blocks were said and {} would be sent back", said.len(), sent.len()));
@@ -157,8 +64,8 @@ fn compare_blocks(body: &str, message: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn compare_chat(body: &str, message: &Value) -> Result<(), String> {
-    let (said, sent) = (said::chat(body), said::message(message));
+fn compare_chat(body: &[u8], message: &Value) -> Result<(), String> {
+    let (said, sent) = (said::chat::answer(body), said::chat::message(message));
     let texts = [
         ("content", &said.content, &sent.content),
         ("refusal", &said.refusal, &sent.refusal),
@@ -180,6 +87,32 @@ fn compare_chat(body: &str, message: &Value) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether two lists of items hold the same, in order.
+fn compare_lists(said: &[Value], sent: &Value) -> Result<(), String> {
+    let sent = sent.as_array().map(Vec::as_slice).unwrap_or_default();
+    if said.len() != sent.len() {
+        return Err(format!("{} items were said and {} would be sent back", said.len(), sent.len()));
+    }
+    for (at, (said, sent)) in said.iter().zip(sent).enumerate() {
+        if said != sent {
+            return Err(format!("item {at} differs: said {said}, would send {sent}"));
+        }
+    }
+    Ok(())
+}
+
+fn compare_ollama(body: &[u8], message: &Value) -> Result<(), String> {
+    let (said, sent) = (said::ollama::answer(body), said::ollama::message(message));
+    if said == sent { Ok(()) } else { Err(format!("the message differs: said {said:?}, would send {sent:?}")) }
+}
+
+fn compare_converse(body: &[u8], message: &Value) -> Result<(), String> {
+    // The API takes no blank text back.
+    let blank = |block: &Value| block.get("text").and_then(Value::as_str).is_some_and(|text| text.trim().is_empty());
+    let said: Vec<Value> = said::bedrock::blocks(body).into_iter().filter(|block| !blank(block)).collect();
+    compare_lists(&said, message.get("content").unwrap_or(&Value::Null))
+}
+
 /// Arguments count as JSON. Those that are not JSON go back as they came, or as `{}` to servers that would choke on them.
 fn same_arguments(said: &str, sent: &str) -> bool {
     let json = |text: &str| serde_json::from_str::<Value>(if text.trim().is_empty() { "{}" } else { text }).ok();
@@ -194,7 +127,7 @@ mod tests {
     use super::*;
 
     fn answer(path: &str, body: &str) -> Answer {
-        Answer { path: path.into(), status: 200, headers: Vec::new(), body: body.into() }
+        Answer { path: path.into(), status: 200, headers: Vec::new(), body: body.as_bytes().to_vec() }
     }
 
     const STREAM: &str = r#"event: message_start
@@ -231,16 +164,8 @@ data: {"type":"message_stop"}
     #[test]
     fn a_message_that_lost_something_fails() {
         let sent = serde_json::json!({"content": [{"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}}]});
-        assert!(compare_blocks(STREAM, &sent).is_err());
+        assert!(compare_blocks(STREAM.as_bytes(), &sent).is_err());
         let body = r#"{"choices":[{"message":{"content":"a","reasoning":"b"}}]}"#;
-        assert!(compare_chat(body, &serde_json::json!({"content": "a"})).unwrap_err().contains("reasoning"));
-    }
-
-    #[test]
-    fn the_dialect_is_read_from_the_folder_and_then_from_the_path() {
-        assert_eq!(dialect(["streams", "llama.cpp"].into_iter(), "/v1/chat/completions").name, "llamacpp");
-        assert_eq!(dialect(["x"].into_iter(), "/api/v1/chat/completions").name, "openrouter");
-        assert_eq!(dialect(["x"].into_iter(), "/chat/completions").name, "custom");
-        assert_eq!(Wire::of_path("/v1/messages/count_tokens"), None);
+        assert!(compare_chat(body.as_bytes(), &serde_json::json!({"content": "a"})).unwrap_err().contains("reasoning"));
     }
 }

@@ -7,6 +7,7 @@
 mod check;
 mod recording;
 mod said;
+mod wire;
 
 use std::error::Error;
 use std::fs::File;
@@ -16,8 +17,9 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use check::{Checked, Wire};
+use check::Checked;
 use recording::Answer;
+use wire::Wire;
 
 const USAGE: &str = "usage: cassettes DIR [--dump FILE]";
 
@@ -110,12 +112,28 @@ fn run() -> Result<bool, Box<dyn Error>> {
 
 /// The wire of an answer, or why it is left out.
 fn usable(answer: &Answer) -> Result<Wire, String> {
-    let wire = Wire::of_path(&answer.path).ok_or_else(|| format!("no wire we know: {}", answer.path))?;
+    let wire = Wire::of_path(&answer.path).ok_or_else(|| no_conversation(&answer.path))?;
     match answer.status {
-        200 if answer.body.trim().is_empty() => Err("the answer has no body".to_owned()),
+        200 if answer.body.trim_ascii().is_empty() => Err("the answer has no body".to_owned()),
         200 => Ok(wire),
-        status => Err(format!("status {status}")),
+        status => Err(format!("the provider refused the request (status {status}), so nothing was said")),
     }
+}
+
+/// What is done at a path at which nobody talks to a model.
+fn no_conversation(path: &str) -> String {
+    let what = [
+        ("mbed", "embeddings"),
+        ("/audio/", "speech"),
+        ("/images/", "pictures"),
+        ("/files", "uploaded files"),
+        ("/cachedContents", "administration of cached prompts"),
+        ("/models", "a list of models"),
+        ("/tags", "a list of models"),
+        ("/props", "settings of a server"),
+    ];
+    let known = what.iter().find(|(part, _)| path.contains(part)).map_or("no wire that is known", |(_, what)| what);
+    format!("{known}: {path}")
 }
 
 /// The folders that a recording lies in, innermost first.

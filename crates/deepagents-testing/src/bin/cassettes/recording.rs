@@ -3,16 +3,18 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
 
 /// A recorded answer with the path that it answers.
 #[derive(Debug, Deserialize)]
-#[serde(from = "Document")]
+#[serde(try_from = "Document")]
 pub(crate) struct Answer {
     pub(crate) path: String,
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: String,
+    pub(crate) body: Vec<u8>,
 }
 
 #[derive(Deserialize)]
@@ -33,6 +35,9 @@ struct Then {
     header: Option<Vec<Header>>,
     #[serde(default)]
     body: Option<String>,
+    /// `base64` for bodies that are no text.
+    #[serde(default)]
+    body_encoding: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -41,15 +46,23 @@ struct Header {
     value: String,
 }
 
-impl From<Document> for Answer {
-    fn from(document: Document) -> Self {
+impl TryFrom<Document> for Answer {
+    type Error = String;
+
+    fn try_from(document: Document) -> Result<Self, String> {
         let headers = document.then.header.unwrap_or_default();
-        Self {
+        let body = document.then.body.unwrap_or_default();
+        let body = match document.then.body_encoding.as_deref() {
+            Some("base64") => BASE64_STANDARD.decode(body.trim()).map_err(|error| format!("the body: {error}"))?,
+            None => body.into_bytes(),
+            Some(other) => return Err(format!("the body is encoded in a way that is not known: {other}")),
+        };
+        Ok(Self {
             path: document.when.path,
             status: document.then.status,
             headers: headers.into_iter().map(|header| (header.name, header.value)).collect(),
-            body: document.then.body.unwrap_or_default(),
-        }
+            body,
+        })
     }
 }
 

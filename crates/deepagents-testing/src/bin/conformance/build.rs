@@ -46,13 +46,14 @@ pub(crate) async fn agent(scenario: &Scenario, url: &str, journal: Arc<MemoryJou
         .todos(TodoPolicy::off())
         .summarization(summarization(spec.summarization.as_ref())?)
         .files(files);
-    let (model, base_url) = match scenario.provider.as_str() {
-        "anthropic" => ("claude-sonnet-4-5", url.to_owned()),
-        "openai" => ("gpt-4.1", format!("{url}/v1")),
+    // The model server of the scenarios speaks Chat Completions.
+    let (provider, model, base_url) = match scenario.provider.as_str() {
+        "anthropic" => ("anthropic", "claude-sonnet-4-5", url.to_owned()),
+        "openai" => ("openai-chat", "gpt-4.1", format!("{url}/v1")),
         other => bail!("unsupported: provider {other}"),
     };
-    let config = ModelConfig { api_key: Some("any".to_owned()), base_url: Some(base_url), ..ModelConfig::default() };
-    let model_named = |name: &str| Registry::new().model_with(&format!("{}:{name}", scenario.provider), config.clone());
+    let config = ModelConfig { api_key: Some("any".into()), base_url: Some(base_url), ..ModelConfig::default() };
+    let model_named = |name: &str| Registry::new().model_with(&format!("{provider}:{name}"), config.clone());
     builder = builder.model(model_named(spec.model.as_deref().unwrap_or(model))?);
     for entry in &spec.subagents {
         let described = Value::Object(entry.spec.clone());

@@ -12,7 +12,7 @@ const MOST_OF_ALL: usize = 32 << 20;
 
 /// What conversations look like in a request, by their first message.
 #[derive(Debug, Default)]
-pub(super) struct Written {
+pub(crate) struct Written {
     kept: Mutex<CachedPrefix>,
 }
 
@@ -25,7 +25,7 @@ struct CachedPrefix {
 /// The beginning of a conversation, written. Messages never change once they are shared, so it stays right for every
 /// conversation that begins with the same ones.
 #[derive(Debug, Default)]
-pub(super) struct RunStart {
+pub(crate) struct RunStart {
     /// The references keep the addresses from being used again, not the messages alive.
     messages: Vec<Weak<Message>>,
     /// Where it may be cut: after so many messages, at so many bytes.
@@ -36,18 +36,18 @@ pub(super) struct RunStart {
 
 impl RunStart {
     /// Messages that are written in it.
-    pub(super) fn messages(&self) -> usize {
+    pub(crate) fn messages(&self) -> usize {
         self.messages.len()
     }
 
     /// The turns of those messages, with commas between them.
-    pub(super) fn text(&self) -> &[u8] {
+    pub(crate) fn text(&self) -> &[u8] {
         &self.text
     }
 
     /// Adds turns that were written after it, up to the last cut: messages and bytes of `text`, each from the
     /// conversation's start.
-    pub(super) fn extend(&mut self, messages: &Messages, text: &[u8], cuts: impl Iterator<Item = (usize, usize)>) {
+    pub(crate) fn extend(&mut self, messages: &Messages, text: &[u8], cuts: impl Iterator<Item = (usize, usize)>) {
         self.cuts.extend(cuts.take_while(|(_, bytes)| *bytes <= MOST_OF_ONE));
         let Some((upto, bytes)) = self.cuts.last().copied() else { return };
         let known = self.messages.len();
@@ -74,7 +74,7 @@ impl RunStart {
 impl Written {
     /// What is known of how a conversation begins, `most` messages at most. It is handed out, to be given back with
     /// [`keep`](Self::keep): who asks for the same one meanwhile writes it anew.
-    pub(super) fn take(&self, messages: &Messages, most: usize) -> RunStart {
+    pub(crate) fn take(&self, messages: &Messages, most: usize) -> RunStart {
         let Some(first) = messages.get(0) else { return RunStart::default() };
         let taken = {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,7 +88,7 @@ impl Written {
     }
 
     /// Keeps a beginning for the next request.
-    pub(super) fn keep(&self, beginning: RunStart) {
+    pub(crate) fn keep(&self, beginning: RunStart) {
         let Some(first) = beginning.messages.first() else { return };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = beginning.text.len();

@@ -1,56 +1,10 @@
-//! What a model said according to the recording, folded by plain rules that share nothing with the clients.
+//! Answers of Chat Completions.
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-/// The events of a recorded body: the one object of a plain answer, or the data of a streamed one.
-fn events(body: &str) -> Vec<Value> {
-    if body.trim_start().starts_with('{') {
-        return serde_json::from_str(body).into_iter().collect();
-    }
-    let data = body.lines().filter_map(|line| line.strip_prefix("data:"));
-    data.filter_map(|data| serde_json::from_str(data.trim()).ok()).collect()
-}
-
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value.get(key).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn append(block: &mut Map<String, Value>, key: &str, more: &str) {
-    let so_far = block.get(key).and_then(Value::as_str).unwrap_or_default();
-    block.insert(key.to_owned(), Value::String(format!("{so_far}{more}")));
-}
-
-/// The content blocks of an answer of the Messages API. The text of a call's input is parsed where it is JSON.
-pub(crate) fn anthropic(body: &str) -> Vec<Value> {
-    let mut blocks: BTreeMap<u64, Map<String, Value>> = BTreeMap::new();
-    let mut inputs: BTreeMap<u64, String> = BTreeMap::new();
-    for event in events(body) {
-        if let Some(Value::Array(content)) = event.get("content") {
-            return content.clone();
-        }
-        let index = event.get("index").and_then(Value::as_u64).unwrap_or_default();
-        if let Some(Value::Object(block)) = event.get("content_block") {
-            blocks.insert(index, block.clone());
-        }
-        let (Some(delta), Some(block)) = (event.get("delta"), blocks.get_mut(&index)) else { continue };
-        match text(delta, "type") {
-            "text_delta" => append(block, "text", text(delta, "text")),
-            "thinking_delta" => append(block, "thinking", text(delta, "thinking")),
-            "signature_delta" => append(block, "signature", text(delta, "signature")),
-            "input_json_delta" => inputs.entry(index).or_default().push_str(text(delta, "partial_json")),
-            _ => {}
-        }
-    }
-    for (index, input) in inputs.iter().filter(|(_, input)| !input.trim().is_empty()) {
-        if let Some(block) = blocks.get_mut(index) {
-            // What was cut cannot be sent as an object.
-            block.insert("input".to_owned(), serde_json::from_str(input).unwrap_or_else(|_| json!({})));
-        }
-    }
-    blocks.into_values().map(Value::Object).collect()
-}
+use super::{events, text};
 
 /// What an answer of Chat Completions says.
 #[derive(Debug, Default)]
@@ -70,7 +24,7 @@ pub(crate) struct Call {
 }
 
 /// Adds up the first choice of an answer, or reads a message of a request the same way.
-pub(crate) fn chat(body: &str) -> Chat {
+pub(crate) fn answer(body: &[u8]) -> Chat {
     let (mut said, mut calls) = (Chat::default(), BTreeMap::new());
     for event in events(body) {
         let choices = event.get("choices").and_then(Value::as_array).cloned().unwrap_or_default();

@@ -1,0 +1,71 @@
+//! What the clouds' own variables say: credentials that are no plain key, and addresses that name a region or project.
+
+use deepagents::models::Credentials;
+
+use crate::model_choice::{Env, key_variable};
+
+/// The credentials of a provider, as the environment holds them.
+pub(crate) fn credentials(provider: &str, env: Env) -> Option<Credentials> {
+    if let Some(key) = key_variable(provider).and_then(env) {
+        // What Google gives out for Vertex is a token of an hour.
+        return Some(if provider.starts_with("vertex") { Credentials::token(key) } else { key.into() });
+    }
+    match provider {
+        "azure" | "azure-chat" => env("AZURE_OPENAI_AD_TOKEN").map(Credentials::token),
+        "bedrock" | "bedrock-anthropic" => {
+            let (id, secret) = (env("AWS_ACCESS_KEY_ID")?, env("AWS_SECRET_ACCESS_KEY")?);
+            Some(Credentials::aws(id, secret, env("AWS_SESSION_TOKEN").map(Into::into)))
+        }
+        "google" => env("GOOGLE_API_KEY").map(Into::into),
+        _ => None,
+    }
+}
+
+/// The address of a provider that has no fixed one, as the environment names it.
+pub(crate) fn base_url(provider: &str, env: Env) -> Option<String> {
+    match provider {
+        "azure" | "azure-chat" => {
+            let endpoint = env("AZURE_OPENAI_ENDPOINT")?;
+            let endpoint = endpoint.trim_end_matches('/');
+            Some(if endpoint.contains("/openai") { endpoint.to_owned() } else { format!("{endpoint}/openai/v1") })
+        }
+        "bedrock" | "bedrock-anthropic" => {
+            let region = env("AWS_REGION").or_else(|| env("AWS_DEFAULT_REGION"))?;
+            Some(format!("https://bedrock-runtime.{region}.amazonaws.com"))
+        }
+        "vertex" | "vertex-anthropic" => {
+            let (project, location) = (env("GOOGLE_CLOUD_PROJECT")?, env("GOOGLE_CLOUD_LOCATION")?);
+            let host = match location.as_str() {
+                "global" => "aiplatform.googleapis.com".to_owned(),
+                location => format!("{location}-aiplatform.googleapis.com"),
+            };
+            Some(format!("https://{host}/v1/projects/{project}/locations/{location}"))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variables_of_the_clouds_name_addresses_and_credentials() {
+        let vars = [
+            ("AWS_REGION", "eu-central-1"),
+            ("AWS_ACCESS_KEY_ID", "AKIA"),
+            ("AWS_SECRET_ACCESS_KEY", "s"),
+            ("AZURE_OPENAI_ENDPOINT", "https://x.openai.azure.com/"),
+            ("GOOGLE_CLOUD_PROJECT", "p"),
+            ("GOOGLE_CLOUD_LOCATION", "global"),
+        ];
+        let env = |name: &str| vars.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+        let address = |provider| base_url(provider, &env);
+        assert_eq!(address("bedrock").as_deref(), Some("https://bedrock-runtime.eu-central-1.amazonaws.com"));
+        assert_eq!(address("azure").as_deref(), Some("https://x.openai.azure.com/openai/v1"));
+        let vertex = "https://aiplatform.googleapis.com/v1/projects/p/locations/global";
+        assert_eq!(address("vertex-anthropic").as_deref(), Some(vertex));
+        assert_eq!(address("openai"), None);
+        assert!(credentials("bedrock", &env).is_some() && credentials("azure", &env).is_none());
+    }
+}

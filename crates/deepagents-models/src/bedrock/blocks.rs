@@ -1,0 +1,57 @@
+//! Content blocks of the Converse API as ours.
+
+use deepagents_core::message::{Block, InvalidToolCall, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall};
+use serde_json::{Map, Value, json};
+
+use crate::args;
+
+/// Whether a block is what the model thought.
+pub(super) fn is_thought(block: &Value) -> bool {
+    block.get("reasoningContent").is_some()
+}
+
+/// A whole block; it is kept itself where ours does not say everything.
+pub(super) fn block(mut item: Map<String, Value>) -> Block {
+    let is_alone = item.len() == 1;
+    if let Some(Value::String(text)) = item.get_mut("text") {
+        let text = text.clone();
+        return Block::Text(Text { text, native: if is_alone { None } else { native(item) } });
+    }
+    if let Some(thought) = item.get("reasoningContent") {
+        let text = thought.pointer("/reasoningText/text").and_then(Value::as_str).unwrap_or_default().to_owned();
+        return Block::Reasoning(Reasoning { text, native: native(item) });
+    }
+    if let Some(Value::Object(made)) = item.get("toolUse") {
+        // A call with a type is one that the provider itself answers.
+        if made.contains_key("type") {
+            return Block::ProviderItem(ProviderBlock { native: ProviderItem::new(Value::Object(item)) });
+        }
+        let field = |key: &str| made.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (id, name) = (field("toolUseId"), field("name"));
+        let usual = is_alone && made.len() <= 3;
+        return match made.get("input").cloned().unwrap_or_else(|| json!({})) {
+            args @ Value::Object(_) => {
+                Block::ToolCall(ToolCall { id, name, args, native: if usual { None } else { native(item) } })
+            }
+            other => {
+                let error = "the arguments are not an object".to_owned();
+                Block::InvalidToolCall(InvalidToolCall { id, name, raw: other.to_string(), error })
+            }
+        };
+    }
+    Block::ProviderItem(ProviderBlock { native: ProviderItem::new(Value::Object(item)) })
+}
+
+/// A call whose input came as text.
+pub(super) fn call(id: String, name: String, raw: String, was_cut: bool) -> Block {
+    let cut = was_cut && raw.trim().is_empty();
+    match args::parse(&raw) {
+        Ok(args) if !cut => Block::call(id, name, args),
+        Ok(_) => Block::InvalidToolCall(InvalidToolCall { id, name, raw, error: args::CUT_OFF.to_owned() }),
+        Err(error) => Block::InvalidToolCall(InvalidToolCall { id, name, raw, error }),
+    }
+}
+
+fn native(item: Map<String, Value>) -> Option<ProviderItem> {
+    Some(ProviderItem::new(Value::Object(item)))
+}

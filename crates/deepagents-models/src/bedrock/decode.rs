@@ -1,0 +1,192 @@
+//! Answers of the Converse API, in one piece and streamed.
+
+use deepagents_core::message::{Block, Origin, Usage};
+use deepagents_core::model::{ModelError, ModelEvent, StopReason};
+use serde_json::{Map, Value, json};
+
+use super::blocks::{block, call};
+use crate::decoded::Decoded;
+use crate::http::{AnswerDecoder, Flow, parse_json};
+
+/// An answer that came in one piece.
+pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
+    let mut answer = parse_json("the answer", body)?;
+    let content = answer.pointer_mut("/output/message/content").map(Value::take);
+    let Some(Value::Array(items)) = content else {
+        return Err(ModelError::protocol("the answer has no message"));
+    };
+    let items = items.into_iter().filter_map(|item| if let Value::Object(item) = item { Some(item) } else { None });
+    let content = items.map(block).collect();
+    let stop = answer.get("stopReason").and_then(Value::as_str).map(str::to_owned);
+    let usage = answer.get_mut("usage").map(Value::take).unwrap_or_default();
+    Ok(decoded(origin.clone(), content, stop, usage))
+}
+
+fn decoded(origin: Origin, content: Vec<Block>, stop: Option<String>, reported: Value) -> Decoded {
+    let reason = stop_reason(stop.as_deref());
+    Decoded::new(String::new(), origin, content, usage(&reported), reason, stop, reported)
+}
+
+fn stop_reason(word: Option<&str>) -> StopReason {
+    match word {
+        Some("end_turn") | None => StopReason::End,
+        Some("tool_use" | "malformed_tool_use") => StopReason::ToolCalls,
+        Some("max_tokens") => StopReason::MaxTokens,
+        Some("stop_sequence") => StopReason::StopSequence,
+        Some("guardrail_intervened" | "content_filtered") => StopReason::Refusal,
+        Some("model_context_window_exceeded") => StopReason::ContextWindow,
+        Some(other) => StopReason::Other(other.to_owned()),
+    }
+}
+
+/// `inputTokens` leaves out what was cached; ours counts every prompt token.
+fn usage(reported: &Value) -> Usage {
+    let count = |key: &str| reported.get(key).and_then(Value::as_u64).unwrap_or_default();
+    let (read, write) = (count("cacheReadInputTokens"), count("cacheWriteInputTokens"));
+    Usage {
+        input: count("inputTokens").saturating_add(read).saturating_add(write),
+        output: count("outputTokens"),
+        cache_read: read,
+        cache_write: write,
+        reasoning: 0,
+    }
+}
+
+/// A block while it is told.
+#[derive(Default)]
+struct Part {
+    /// The provider's index of the block.
+    index: u64,
+    text: String,
+    /// A call's id and name.
+    call: Option<(String, String)>,
+    thought: Option<Thought>,
+    /// A block of another kind.
+    other: Map<String, Value>,
+}
+
+#[derive(Default)]
+struct Thought {
+    signature: Option<String>,
+    redacted: Option<String>,
+}
+
+impl Part {
+    fn into_block(self, was_cut: bool) -> Option<Block> {
+        if let Some((id, name)) = self.call {
+            return Some(call(id, name, self.text, was_cut));
+        }
+        let item = match self.thought {
+            Some(Thought { redacted: Some(data), .. }) => json!({"reasoningContent": {"redactedContent": data}}),
+            Some(Thought { signature: Some(signature), .. }) => {
+                json!({"reasoningContent": {"reasoningText": {"text": self.text, "signature": signature}}})
+            }
+            Some(_) => json!({"reasoningContent": {"reasoningText": {"text": self.text}}}),
+            None if !self.other.is_empty() => Value::Object(self.other),
+            None => json!({"text": self.text}),
+        };
+        item.as_object().cloned().map(block)
+    }
+}
+
+/// Folds a streamed answer. Blocks keep the order in which they began.
+pub(super) struct ConverseDecoder {
+    origin: Origin,
+    parts: Vec<Part>,
+    stop: Option<String>,
+    usage: Value,
+    started: bool,
+}
+
+impl ConverseDecoder {
+    pub(super) fn new(origin: Origin) -> Self {
+        Self { origin, parts: Vec::new(), stop: None, usage: Value::Null, started: false }
+    }
+
+    /// The block of an index; a text begins without a word.
+    fn part(&mut self, event: &Value) -> (usize, Option<&mut Part>) {
+        let index = event.get("contentBlockIndex").and_then(Value::as_u64).unwrap_or_default();
+        let at = self.parts.iter().position(|part| part.index == index).unwrap_or(self.parts.len());
+        if at == self.parts.len() {
+            self.parts.push(Part { index, ..Part::default() });
+        }
+        (at, self.parts.get_mut(at))
+    }
+
+    fn start(&mut self, mut event: Value, out: &mut Vec<ModelEvent>) {
+        let Some(Value::Object(start)) = event.get_mut("start").map(Value::take) else { return };
+        let (block, Some(part)) = self.part(&event) else { return };
+        match start.get("toolUse") {
+            Some(made) if made.get("type").is_none() => {
+                let field = |key: &str| made.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+                let (id, name) = (field("toolUseId"), field("name"));
+                out.push(ModelEvent::ToolCall { block, id: id.clone(), name: name.clone() });
+                part.call = Some((id, name));
+            }
+            _ => part.other = start,
+        }
+    }
+
+    fn delta(&mut self, event: &Value, out: &mut Vec<ModelEvent>) {
+        let Some(delta) = event.get("delta") else { return };
+        let text = |pointer: &str| delta.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let (block, Some(part)) = self.part(event) else { return };
+        if let Some(delta) = text("/text") {
+            part.text.push_str(&delta);
+            if !delta.is_empty() {
+                out.push(ModelEvent::Text { block, delta });
+            }
+        } else if let Some(delta) = text("/toolUse/input") {
+            part.text.push_str(&delta);
+            if part.call.is_some() {
+                out.push(ModelEvent::ToolArgs { block, delta });
+            }
+        } else if delta.get("reasoningContent").is_some() {
+            let thought = part.thought.get_or_insert_default();
+            if let Some(more) = text("/reasoningContent/signature") {
+                thought.signature.get_or_insert_default().push_str(&more);
+            }
+            if let Some(more) = text("/reasoningContent/redactedContent") {
+                thought.redacted.get_or_insert_default().push_str(&more);
+            }
+            if let Some(delta) = text("/reasoningContent/text").filter(|delta| !delta.is_empty()) {
+                part.text.push_str(&delta);
+                out.push(ModelEvent::Reasoning { block, delta });
+            }
+        }
+    }
+}
+
+impl AnswerDecoder for ConverseDecoder {
+    fn event(&mut self, name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
+        let mut event = parse_json("an event of the answer", data.as_bytes())?;
+        match name {
+            "messageStart" => self.started = true,
+            "contentBlockStart" => self.start(event, out),
+            "contentBlockDelta" => self.delta(&event, out),
+            "messageStop" => {
+                self.stop = event.get("stopReason").and_then(Value::as_str).map(str::to_owned);
+            }
+            "metadata" => {
+                self.usage = event.get_mut("usage").map(Value::take).unwrap_or_default();
+                return Ok(Flow::Complete);
+            }
+            // The end of a block, and whatever comes to be.
+            _ => {}
+        }
+        Ok(Flow::More)
+    }
+
+    fn finish(&mut self) -> Result<Decoded, ModelError> {
+        // The counts come after the end, so an answer is whole without them.
+        if !self.started || self.stop.is_none() {
+            return Err(ModelError::truncated("the stream ended before the answer did"));
+        }
+        let was_cut = stop_reason(self.stop.as_deref()) == StopReason::MaxTokens;
+        let parts = std::mem::take(&mut self.parts);
+        let last = parts.len().saturating_sub(1);
+        let parts = parts.into_iter().enumerate();
+        let content = parts.filter_map(|(at, part)| part.into_block(was_cut && at == last)).collect();
+        Ok(decoded(std::mem::take(&mut self.origin), content, self.stop.take(), self.usage.take()))
+    }
+}

@@ -1,0 +1,138 @@
+//! Request bodies of the Converse API.
+
+use std::collections::BTreeSet;
+
+use deepagents_core::message::Block;
+use deepagents_core::model::{ModelError, ModelRequest, ToolChoice};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::{Map, Value, json};
+
+use super::Converse;
+use super::messages::{cache_point, messages};
+use crate::body::{self, Extra, Fields, RunStart, wire_name, write_head};
+
+/// The body of a request. Streamed answers are asked for by the address.
+pub(super) fn body(wire: &Converse, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
+    if request.output_schema.is_some() {
+        return Err(ModelError::invalid(
+            "Converse does not hold answers to a schema; offer a tool with that schema instead",
+        ));
+    }
+    let extra = Extra { model: &wire.extra, request: &request.settings.extra };
+    let head = Head { wire, request, extra };
+    if extra.get("messages").is_some() {
+        return write_head(&head);
+    }
+    let marks = request.cache.messages.iter().filter(|_| wire.cache_points).map(|(index, _)| *index);
+    let first_marked = marks.min().unwrap_or(usize::MAX);
+    let mut known = wire.written.take(&request.messages, first_marked);
+    let mut turns = messages(wire, request, known.messages(), first_marked)?;
+    // Two answers in a row are one message, so the second cannot be written after the first.
+    if known.messages() > 0 && turns.first().is_some_and(|turn| turn.item.get("role").is_some_and(|r| r == "assistant"))
+    {
+        known = RunStart::default();
+        turns = messages(wire, request, 0, first_marked)?;
+    }
+    body::write(&wire.written, known, request, &head, ("messages", &[]), turns.into_iter())
+}
+
+/// All of a body but the conversation.
+struct Head<'a> {
+    wire: &'a Converse,
+    request: &'a ModelRequest,
+    extra: Extra<'a>,
+}
+
+impl Head<'_> {
+    /// Sampling and the like; what is configured joins what the request says.
+    fn inference_config(&self) -> Map<String, Value> {
+        let settings = &self.request.settings;
+        let mut config = Map::new();
+        let mut put = |key: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                config.insert(key.to_owned(), value);
+            }
+        };
+        put("maxTokens", settings.max_tokens.map(Value::from));
+        put("temperature", settings.temperature.map(Value::from));
+        put("topP", settings.top_p.map(Value::from));
+        put("stopSequences", (!settings.stop.is_empty()).then(|| json!(settings.stop)));
+        if let Some(Value::Object(given)) = self.extra.get("inferenceConfig") {
+            config.extend(given.clone());
+        }
+        config
+    }
+
+    fn tool_config(&self) -> Option<Value> {
+        let mut tools: Vec<Value> =
+            self.request.tools.iter().map(|spec| tool(&spec.name, &spec.description, &spec.schema)).collect();
+        if tools.is_empty() {
+            // A conversation with calls is refused without tools, so those that were called are named.
+            tools = called(self.request)
+                .iter()
+                .map(|name| tool(name, "Not on offer now.", &json!({"type": "object"})))
+                .collect();
+        }
+        if tools.is_empty() {
+            return None;
+        }
+        if self.wire.cache_points
+            && let Some(ttl) = self.request.cache.tools
+        {
+            tools.push(cache_point(ttl));
+        }
+        let mut config = json!({"tools": tools});
+        let choice = match &self.request.tool_choice {
+            _ if self.request.tools.is_empty() => None,
+            ToolChoice::Any => Some(json!({"any": {}})),
+            ToolChoice::Tool(name) => Some(json!({"tool": {"name": name}})),
+            // The API has no word for "none".
+            _ => None,
+        };
+        if let (Some(choice), Value::Object(config)) = (choice, &mut config) {
+            config.insert("toolChoice".to_owned(), choice);
+        }
+        Some(config)
+    }
+
+    fn system(&self) -> Vec<Value> {
+        let mut system = Vec::new();
+        for block in self.request.system.iter().filter(|block| !block.text.trim().is_empty()) {
+            system.push(json!({"text": block.text}));
+            system.extend(block.cache.filter(|_| self.wire.cache_points).map(cache_point));
+        }
+        system
+    }
+}
+
+fn tool(name: &str, description: &str, schema: &Value) -> Value {
+    json!({"toolSpec": {"name": name, "description": description, "inputSchema": {"json": schema}}})
+}
+
+/// The names of the tools that were called.
+fn called(request: &ModelRequest) -> BTreeSet<String> {
+    let blocks = request.messages.iter().filter_map(|message| message.as_assistant()).flat_map(|m| &m.content);
+    let name = |block: &Block| match block {
+        Block::ToolCall(call) => Some(wire_name(&call.name).into_owned()),
+        Block::InvalidToolCall(call) => Some(wire_name(&call.name).into_owned()),
+        _ => None,
+    };
+    blocks.filter_map(name).collect()
+}
+
+impl Serialize for Head<'_> {
+    /// What changes from call to call comes last, so that bodies share the longest prefix.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = Fields { map: serializer.serialize_map(None)?, extra: self.extra };
+        let config = self.inference_config();
+        if !config.is_empty() {
+            fields.map.serialize_entry("inferenceConfig", &config)?;
+        }
+        fields.put_extra(&["inferenceConfig"])?;
+        fields.put_some("toolConfig", self.tool_config())?;
+        let system = self.system();
+        fields.put_some("system", (!system.is_empty()).then_some(system))?;
+        fields.map.end()
+    }
+}

@@ -1,0 +1,174 @@
+//! The conversation as messages of the Converse API, whose roles take turns.
+
+use deepagents_core::message::{AssistantMessage, Block, Media, MediaKind, MediaSource, Message, Origin, ToolMessage};
+use deepagents_core::model::{CacheTtl, ModelError, ModelRequest};
+use serde_json::{Value, json};
+
+use super::Converse;
+use super::blocks::is_thought;
+use crate::body::{Turn, has_own_call, is_from, last_answer, wire_name};
+
+/// A place up to which the prompt is to be cached.
+pub(super) fn cache_point(ttl: CacheTtl) -> Value {
+    match ttl {
+        CacheTtl::FiveMinutes => json!({"cachePoint": {"type": "default"}}),
+        CacheTtl::OneHour => json!({"cachePoint": {"type": "default", "ttl": "1h"}}),
+    }
+}
+
+/// A message while it is put together.
+struct Draft {
+    is_answer: bool,
+    /// Results come first.
+    results: Vec<Value>,
+    content: Vec<Value>,
+    upto: usize,
+    is_marked: bool,
+}
+
+/// The messages from one on that is the first or follows an answer. Results and what the user says next are one.
+pub(super) fn messages(
+    wire: &Converse,
+    request: &ModelRequest,
+    from: usize,
+    first_marked: usize,
+) -> Result<Vec<Turn<Value>>, ModelError> {
+    let origin = &wire.origin;
+    let mut drafts: Vec<Draft> = Vec::new();
+    let mut last = last_answer(request, from);
+    for (index, message) in (from..).zip(request.messages.tail(from)) {
+        let is_answer = message.as_assistant().is_some();
+        let (mut results, mut content) = (Vec::new(), Vec::new());
+        match &**message {
+            Message::User(user) => content = blocks(&user.content)?,
+            Message::Tool(result) => {
+                let own = last.is_some_and(|answer| has_own_call(answer, origin, &result.call_id));
+                results.push(tool_result(result, own)?);
+            }
+            Message::Assistant(answer) => {
+                last = Some(answer);
+                content = assistant(answer, origin);
+            }
+            _ => return Err(ModelError::invalid("a message has a role that Converse does not know")),
+        }
+        if results.is_empty() && content.is_empty() {
+            continue;
+        }
+        let mark = request.cache.messages.iter().rev().filter(|_| wire.cache_points);
+        let mark = mark.clone().find(|(at, _)| *at == index).map(|(_, ttl)| *ttl);
+        let target = if content.is_empty() { &mut results } else { &mut content };
+        target.extend(mark.map(cache_point));
+        match drafts.last_mut().filter(|draft| draft.is_answer == is_answer) {
+            Some(draft) => {
+                draft.results.append(&mut results);
+                draft.content.append(&mut content);
+                draft.upto = index + 1;
+                draft.is_marked |= mark.is_some();
+            }
+            None => drafts.push(Draft { is_answer, results, content, upto: index + 1, is_marked: mark.is_some() }),
+        }
+    }
+    let turn = |mut draft: Draft| {
+        draft.results.append(&mut draft.content);
+        let role = if draft.is_answer { "assistant" } else { "user" };
+        let settled = draft.is_answer && draft.upto <= first_marked && !draft.is_marked;
+        Turn { item: json!({"role": role, "content": draft.results}), upto: draft.upto, settled }
+    };
+    Ok(drafts.into_iter().map(turn).collect())
+}
+
+fn tool_result(result: &ToolMessage, own: bool) -> Result<Value, ModelError> {
+    let mut content = blocks(&result.content)?;
+    if content.is_empty() {
+        content.push(json!({"text": "(no output)"}));
+    }
+    let id = if own { result.call_id.clone() } else { wire_name(&result.call_id).into_owned() };
+    let status = if result.is_error { "error" } else { "success" };
+    Ok(json!({"toolResult": {"toolUseId": id, "content": content, "status": status}}))
+}
+
+fn blocks(content: &[Block]) -> Result<Vec<Value>, ModelError> {
+    let mut blocks = Vec::with_capacity(content.len());
+    for block in content {
+        match block {
+            Block::Text(text) if !text.text.trim().is_empty() => blocks.push(json!({"text": text.text})),
+            Block::Media(media) => blocks.push(medium(media, blocks.len())?),
+            Block::ProviderItem(item) => blocks.push(item.native.value().clone()),
+            _ => {}
+        }
+    }
+    // A document is refused without a text beside it.
+    let has = |key: &str| blocks.iter().any(|block: &Value| block.get(key).is_some());
+    if has("document") && !has("text") {
+        blocks.push(json!({"text": "(see the document)"}));
+    }
+    Ok(blocks)
+}
+
+fn medium(media: &Media, at: usize) -> Result<Value, ModelError> {
+    let source = match &media.source {
+        MediaSource::Base64(data) => json!({"bytes": data}),
+        MediaSource::Url(url) if url.starts_with("s3://") => json!({"s3Location": {"uri": url}}),
+        _ => {
+            return Err(ModelError::invalid(
+                "Converse takes the bytes of media, or an address that begins with s3://; fetch the medium first",
+            ));
+        }
+    };
+    let subtype = media.mime.rsplit('/').next().unwrap_or_default();
+    Ok(match media.kind {
+        MediaKind::Image => {
+            let format = if subtype == "jpg" { "jpeg" } else { subtype };
+            json!({"image": {"format": format, "source": source}})
+        }
+        MediaKind::Video => json!({"video": {"format": subtype, "source": source}}),
+        MediaKind::File => {
+            let format = match media.mime.as_str() {
+                "text/plain" => "txt",
+                "text/markdown" => "md",
+                "application/msword" => "doc",
+                "application/vnd.openxmlformats-officedocument.wordprocessingml.document" => "docx",
+                "application/vnd.ms-excel" => "xls",
+                "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet" => "xlsx",
+                _ => subtype,
+            };
+            json!({"document": {"format": format, "name": document_name(media.name.as_deref(), at), "source": source}})
+        }
+        _ => return Err(ModelError::invalid(format!("Converse takes no {} content", media.mime))),
+    })
+}
+
+/// Names of documents may hold letters, digits, single spaces, hyphens and brackets.
+fn document_name(name: Option<&str>, at: usize) -> String {
+    let name = name.unwrap_or_default();
+    let legal = |c: char| if c.is_ascii_alphanumeric() || "-()[]".contains(c) { c } else { ' ' };
+    let words: Vec<String> = name.split(|c| legal(c) == ' ').filter(|w| !w.is_empty()).map(str::to_owned).collect();
+    if words.is_empty() { format!("document {}", at + 1) } else { words.join(" ") }
+}
+
+/// What the model said: its own blocks as they came, the canonical view of what others said.
+fn assistant(answer: &AssistantMessage, origin: &Origin) -> Vec<Value> {
+    let own = is_from(answer, origin);
+    let item = |block: &Block| {
+        let native = block.native().filter(|_| own).map(|native| native.value().clone());
+        let call = |id: &str, name: &str, input: &Value| json!({"toolUse": {"toolUseId": wire_name(id), "name": wire_name(name), "input": input}});
+        match block {
+            Block::Text(text) if text.text.trim().is_empty() => None,
+            _ if native.is_some() => native,
+            Block::Text(text) => Some(json!({"text": text.text})),
+            Block::ToolCall(made) => Some(call(&made.id, &made.name, &made.args)),
+            Block::InvalidToolCall(made) => Some(call(&made.id, &made.name, &json!({}))),
+            _ => None,
+        }
+    };
+    let mut items: Vec<Value> = answer.content.iter().filter_map(item).collect();
+    // A thought without a signature cannot be proved to be the model's, and the last block must not be one.
+    items.retain(|item| {
+        !is_thought(item)
+            || item.pointer("/reasoningContent/reasoningText/text").is_none_or(|_| {
+                item.pointer("/reasoningContent/reasoningText/signature").is_some()
+                    || !origin.model.contains("anthropic.")
+            })
+    });
+    items
+}

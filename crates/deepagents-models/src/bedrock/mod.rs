@@ -1,0 +1,111 @@
+//! Amazon Bedrock's Converse API.
+
+mod blocks;
+mod decode;
+mod encode;
+mod messages;
+
+use std::sync::Arc;
+
+use deepagents_core::message::Origin;
+use deepagents_core::model::{ModelError, ModelRequest};
+use serde_json::{Map, Value};
+
+use crate::body::Written;
+use crate::client::HttpModel;
+use crate::config::{ConfigError, ModelConfig};
+use crate::decoded::Decoded;
+use crate::http::{AnswerDecoder, Auth, Endpoint, Wire};
+
+/// The name of this wire in [`Origin::api`].
+pub const API: &str = "bedrock-converse";
+/// The provider's name in the registry and in [`Origin::provider`].
+pub const PROVIDER: &str = "bedrock";
+/// What an address looks like; the region in it is that of the signature.
+pub(crate) const EXAMPLE: &str = "https://bedrock-runtime.us-east-1.amazonaws.com";
+
+/// A model behind Bedrock's Converse API, plain or streamed.
+///
+/// Requests are signed with keys of Amazon Web Services ([`Credentials::aws`](crate::Credentials::aws)), for the region
+/// in the address; an API key of Bedrock is sent as it is. Cache marks become cache points. The blocks of an answer go
+/// back to it as they came, reasoning with its signature included.
+///
+/// ```
+/// use deepagents_models::{Bedrock, Credentials, ModelConfig};
+/// let config = ModelConfig {
+///     api_key: Some(Credentials::aws("AKIA…", "a secret", None)),
+///     base_url: Some("https://bedrock-runtime.eu-central-1.amazonaws.com".into()),
+///     ..ModelConfig::default()
+/// };
+/// let model = Bedrock::new("amazon.nova-lite-v1:0", config)?;
+/// # Ok::<(), deepagents_models::ConfigError>(())
+/// ```
+pub type Bedrock = HttpModel<Converse>;
+
+impl Bedrock {
+    /// A model, or an inference profile, of this id. Nothing is opened until the first call.
+    ///
+    /// # Errors
+    /// No address; an address or a header that cannot be used.
+    pub fn new(model: impl Into<String>, config: ModelConfig) -> Result<Self, ConfigError> {
+        let model = model.into();
+        let method = if config.streaming.unwrap_or(true) { "converse-stream" } else { "converse" };
+        let endpoint = endpoint(PROVIDER, &model, method, &config)?;
+        let mut profile = config.profile(&model);
+        profile.structured_output = Some(false);
+        profile.cache_marks = model.contains("anthropic.") || model.contains("amazon.nova");
+        Ok(Self {
+            name: format!("{PROVIDER}:{model}"),
+            endpoint: Arc::new(endpoint),
+            wire: Arc::new(Converse {
+                origin: Origin { api: API.to_owned(), provider: PROVIDER.to_owned(), model },
+                extra: config.extra,
+                cache_points: profile.cache_marks,
+                written: Written::default(),
+            }),
+            profile,
+        })
+    }
+}
+
+/// Where a method of a model is called, and how calls are signed.
+pub(crate) fn endpoint(
+    provider: &str,
+    model: &str,
+    method: &str,
+    config: &ModelConfig,
+) -> Result<Endpoint, ConfigError> {
+    let base = config
+        .base_url
+        .as_deref()
+        .ok_or_else(|| ConfigError::MissingBaseUrl { provider: provider.to_owned(), example: EXAMPLE.to_owned() })?;
+    // Names of hosts are `bedrock-runtime.REGION.amazonaws.com`, before which an id of an endpoint may stand.
+    let region = base.split('.').skip_while(|part| !part.ends_with("bedrock-runtime")).nth(1).unwrap_or("us-east-1");
+    let auth = Auth::SigV4 { region: region.to_owned(), service: "bedrock" };
+    // Ids hold colons, and those of profiles are resource names with slashes.
+    let id = model.replace('%', "%25").replace(':', "%3A").replace('/', "%2F");
+    Endpoint::new(base, &format!("/model/{id}/{method}"), auth, &[], config)
+}
+
+/// The wire of the Converse API: what the encoder and decoder need to know of the model.
+#[derive(Debug)]
+pub struct Converse {
+    origin: Origin,
+    extra: Map<String, Value>,
+    cache_points: bool,
+    written: Written,
+}
+
+impl Wire for Converse {
+    fn encode(&self, request: &ModelRequest, _stream: bool) -> Result<Vec<u8>, ModelError> {
+        encode::body(self, request)
+    }
+
+    fn decode(&self, body: &[u8]) -> Result<Decoded, ModelError> {
+        decode::whole(&self.origin, body)
+    }
+
+    fn answer_decoder(&self) -> Box<dyn AnswerDecoder> {
+        Box::new(decode::ConverseDecoder::new(self.origin.clone()))
+    }
+}

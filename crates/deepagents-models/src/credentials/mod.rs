@@ -1,0 +1,233 @@
+//! Keys and tokens: given once, or asked for when they are needed.
+
+mod held;
+mod secret;
+
+use std::future::Future;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use deepagents_core::model::ModelError;
+use futures_util::future::BoxFuture;
+
+use self::held::HeldCredential;
+pub use self::secret::Secret;
+
+/// What proves to a provider who calls.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Credential {
+    /// A key that the provider gave out, sent in the header in which that provider takes keys.
+    Key(Secret),
+    /// An access token (Entra, Google, OAuth), sent as `authorization: Bearer`.
+    Token(Secret),
+    /// Keys of Amazon Web Services, which sign each request.
+    Aws(AwsKeys),
+}
+
+/// Keys of Amazon Web Services.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AwsKeys {
+    /// The id of the access key.
+    pub access_key_id: Secret,
+    /// The secret that goes with it.
+    pub secret_access_key: Secret,
+    /// The token of a session, for keys that are lent for a time.
+    pub session_token: Option<Secret>,
+}
+
+impl Credential {
+    /// Takes the secret out of a text.
+    pub(crate) fn redact(&self, text: &mut String) {
+        let mut hide = |secret: &Secret| {
+            if !secret.is_empty() && text.contains(secret.expose()) {
+                *text = text.replace(secret.expose(), "[key]");
+            }
+        };
+        match self {
+            Self::Key(secret) | Self::Token(secret) => hide(secret),
+            Self::Aws(keys) => {
+                hide(&keys.secret_access_key);
+                hide(&keys.access_key_id);
+                keys.session_token.iter().for_each(hide);
+            }
+        }
+    }
+}
+
+/// A credential and how long it may be used.
+#[derive(Clone, Debug)]
+pub struct Issued {
+    /// The credential.
+    pub credential: Credential,
+    /// For how long from now it is valid. It is kept until shortly before its end and then asked for again; without
+    /// it the source is asked before each request.
+    pub lifetime: Option<Duration>,
+}
+
+impl Issued {
+    /// An access token that is valid for some time.
+    pub fn token(token: impl Into<Secret>, lifetime: Option<Duration>) -> Self {
+        Self { credential: Credential::Token(token.into()), lifetime }
+    }
+}
+
+/// Why a source gave no credential.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CredentialError {
+    /// There is none, and asking again will not help: log in, or set the key.
+    #[error("{0}")]
+    Refused(String),
+    /// The place it comes from cannot be reached now.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+impl From<CredentialError> for ModelError {
+    fn from(error: CredentialError) -> Self {
+        let message = format!("no credential could be had: {error}");
+        match error {
+            CredentialError::Refused(_) => Self::Auth(message.into()),
+            CredentialError::Unavailable(_) => Self::transport(message),
+        }
+    }
+}
+
+/// Where credentials come from.
+///
+/// Any closure that returns a future of [`Issued`] is one.
+pub trait CredentialSource: Send + Sync + 'static {
+    /// Asks for a credential.
+    fn issue(&self) -> impl Future<Output = Result<Issued, CredentialError>> + Send;
+}
+
+impl<F, Fut> CredentialSource for F
+where
+    F: Fn() -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Issued, CredentialError>> + Send,
+{
+    fn issue(&self) -> impl Future<Output = Result<Issued, CredentialError>> + Send {
+        self()
+    }
+}
+
+/// The twin of [`CredentialSource`] for which `dyn` works.
+trait DynSource: Send + Sync {
+    fn issue(self: Arc<Self>) -> BoxFuture<'static, Result<Issued, CredentialError>>;
+}
+
+impl<S: CredentialSource> DynSource for S {
+    fn issue(self: Arc<Self>) -> BoxFuture<'static, Result<Issued, CredentialError>> {
+        Box::pin(async move { CredentialSource::issue(&*self).await })
+    }
+}
+
+/// Credentials of a provider: one that never changes, or a source that is asked for them.
+///
+/// Clones share what was asked for. Nothing of a secret is in `Debug` output, errors or recordings.
+///
+/// ```
+/// use std::time::Duration;
+/// use deepagents_models::credentials::{CredentialError, Credentials, Issued};
+/// let fixed = Credentials::from("a key");
+/// let asked = Credentials::from_source(|| async {
+///     Ok::<_, CredentialError>(Issued::token("a token", Some(Duration::from_secs(3600))))
+/// });
+/// assert!(!format!("{fixed:?} {asked:?}").contains("a key"));
+/// ```
+#[derive(Clone)]
+pub struct Credentials(Inner);
+
+#[derive(Clone)]
+enum Inner {
+    Fixed(Credential),
+    Source(Arc<HeldCredential>),
+}
+
+impl Credentials {
+    /// Credentials that are asked for.
+    pub fn from_source(source: impl CredentialSource) -> Self {
+        Self(Inner::Source(Arc::new(HeldCredential::new(Arc::new(source)))))
+    }
+
+    /// An access token that never changes, sent as `authorization: Bearer`.
+    pub fn token(token: impl Into<Secret>) -> Self {
+        Credential::Token(token.into()).into()
+    }
+
+    /// Keys of Amazon Web Services.
+    pub fn aws(id: impl Into<Secret>, secret: impl Into<Secret>, session_token: Option<Secret>) -> Self {
+        let keys = AwsKeys { access_key_id: id.into(), secret_access_key: secret.into(), session_token };
+        Credential::Aws(keys).into()
+    }
+
+    /// The credential, where it never changes.
+    pub(crate) fn fixed(&self) -> Option<&Credential> {
+        match &self.0 {
+            Inner::Fixed(credential) => Some(credential),
+            Inner::Source(_) => None,
+        }
+    }
+
+    /// Whether there is nothing in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self.fixed() {
+            Some(Credential::Key(secret) | Credential::Token(secret)) => secret.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// The credential to send now.
+    pub(crate) async fn get(&self) -> Result<Credential, CredentialError> {
+        match &self.0 {
+            Inner::Fixed(credential) => Ok(credential.clone()),
+            Inner::Source(held) => held.get().await,
+        }
+    }
+
+    /// Forgets a credential that the provider refused; whether another one may be had.
+    pub(crate) fn renew(&self, refused: &Credential) -> bool {
+        match &self.0 {
+            Inner::Fixed(_) => false,
+            Inner::Source(held) => held.forget(refused),
+        }
+    }
+}
+
+impl Hash for Credentials {
+    /// Equal for clones, and for equal credentials that never change.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match &self.0 {
+            Inner::Fixed(credential) => credential.hash(state),
+            Inner::Source(held) => Arc::as_ptr(held).addr().hash(state),
+        }
+    }
+}
+
+impl From<Credential> for Credentials {
+    fn from(credential: Credential) -> Self {
+        Self(Inner::Fixed(credential))
+    }
+}
+
+impl From<&str> for Credentials {
+    /// A key.
+    fn from(key: &str) -> Self {
+        Credential::Key(key.into()).into()
+    }
+}
+
+impl From<String> for Credentials {
+    /// A key.
+    fn from(key: String) -> Self {
+        Credential::Key(key.into()).into()
+    }
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.fixed().is_some() { "Credentials(fixed)" } else { "Credentials(asked for)" })
+    }
+}

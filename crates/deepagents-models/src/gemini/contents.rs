@@ -1,0 +1,137 @@
+//! The conversation as contents of a request.
+
+use deepagents_core::message::{AssistantMessage, Block, Media, MediaSource, Message, Origin, ToolMessage};
+use deepagents_core::model::{ModelError, ModelRequest};
+use serde_json::{Map, Value, json};
+
+use super::parts::{is_part, merge_signature};
+use crate::body::{Turn, is_from, joined, last_answer, wire_name};
+
+/// The contents from a message on that is the first or follows an answer. The results of an answer's calls are one.
+pub(super) fn contents(request: &ModelRequest, from: usize, origin: &Origin) -> Result<Vec<Turn<Value>>, ModelError> {
+    let mut turns: Vec<Turn<Value>> = Vec::new();
+    let mut last = last_answer(request, from);
+    let mut results: Vec<Value> = Vec::new();
+    let mut attached: Vec<Value> = Vec::new();
+    let flush = |turns: &mut Vec<Turn<Value>>, results: &mut Vec<Value>, attached: &mut Vec<Value>, upto: usize| {
+        for parts in [results, attached].into_iter().filter(|parts| !parts.is_empty()) {
+            turns.push(Turn { item: content("user", &std::mem::take(parts)), upto, settled: false });
+        }
+    };
+    for (index, message) in (from..).zip(request.messages.tail(from)) {
+        if message.as_tool().is_none() {
+            flush(&mut turns, &mut results, &mut attached, index);
+        }
+        let upto = index + 1;
+        match &**message {
+            Message::User(user) => {
+                let parts = parts(&user.content)?;
+                if !parts.is_empty() {
+                    turns.push(Turn { item: content("user", &parts), upto, settled: false });
+                }
+            }
+            Message::Assistant(answer) => {
+                last = Some(answer);
+                let parts = assistant(answer, is_from(answer, origin))?;
+                if !parts.is_empty() {
+                    turns.push(Turn { item: content("model", &parts), upto, settled: true });
+                }
+            }
+            Message::Tool(result) => {
+                let id = last.filter(|answer| is_from(answer, origin)).and_then(|answer| given_id(answer, result));
+                results.push(response(result, id));
+                attach(result, &mut attached)?;
+            }
+            _ => return Err(ModelError::invalid("a message has a role that Gemini does not know")),
+        }
+    }
+    flush(&mut turns, &mut results, &mut attached, request.messages.len());
+    Ok(turns)
+}
+
+fn content(role: &str, parts: &[Value]) -> Value {
+    json!({"role": role, "parts": parts})
+}
+
+/// The id that the model itself gave a call; most calls have none, and then their results must have none.
+fn given_id(answer: &AssistantMessage, result: &ToolMessage) -> Option<Value> {
+    answer.content.iter().find_map(|block| match block {
+        Block::ToolCall(call) if call.id == result.call_id => {
+            call.native.as_ref()?.value().get("functionCall")?.get("id").cloned()
+        }
+        _ => None,
+    })
+}
+
+fn response(result: &ToolMessage, id: Option<Value>) -> Value {
+    let text = joined(&result.content);
+    let has_media = result.content.iter().any(|block| matches!(block, Block::Media(_)));
+    let output = if text.is_empty() && has_media { "(the result is attached below)".into() } else { text };
+    let field = if result.is_error { "error" } else { "output" };
+    let mut response = Map::new();
+    if let Some(id) = id {
+        response.insert("id".to_owned(), id);
+    }
+    response.insert("name".to_owned(), json!(wire_name(&result.name)));
+    response.insert("response".to_owned(), json!({field: output}));
+    json!({"functionResponse": response})
+}
+
+/// Adds a result's media, which follow in a content of their own: as many responses as calls must be in theirs.
+fn attach(result: &ToolMessage, attached: &mut Vec<Value>) -> Result<(), ModelError> {
+    let mut media = result.content.iter().filter_map(|b| if let Block::Media(media) = b { Some(media) } else { None });
+    let Some(first) = media.next() else { return Ok(()) };
+    attached.push(json!({"text": format!("Attached to the result of {} ({}):", result.name, result.call_id)}));
+    for media in std::iter::once(first).chain(media) {
+        attached.push(media_part(media)?);
+    }
+    Ok(())
+}
+
+fn parts(content: &[Block]) -> Result<Vec<Value>, ModelError> {
+    let mut parts = Vec::with_capacity(content.len());
+    for block in content {
+        match block {
+            Block::Text(text) if !text.text.is_empty() => parts.push(json!({"text": text.text})),
+            Block::Media(media) => parts.push(media_part(media)?),
+            Block::ProviderItem(item) => parts.push(item.native.value().clone()),
+            _ => {}
+        }
+    }
+    Ok(parts)
+}
+
+fn media_part(media: &Media) -> Result<Value, ModelError> {
+    Ok(match &media.source {
+        MediaSource::Base64(data) => json!({"inlineData": {"mimeType": media.mime, "data": data}}),
+        MediaSource::Url(uri) | MediaSource::FileId(uri) => {
+            json!({"fileData": {"mimeType": media.mime, "fileUri": uri}})
+        }
+        _ => return Err(ModelError::invalid("a medium has a source that Gemini does not know")),
+    })
+}
+
+/// What the model said: its own parts as they came, the canonical view of what others said.
+fn assistant(answer: &AssistantMessage, own: bool) -> Result<Vec<Value>, ModelError> {
+    let mut parts: Vec<Value> = Vec::with_capacity(answer.content.len());
+    for block in &answer.content {
+        let native = block.native().filter(|_| own).map(|native| native.value());
+        match (block, native) {
+            (Block::ProviderItem(_), Some(native)) if !is_part(native) => merge_signature(&mut parts, native),
+            (_, Some(native)) => parts.push(native.clone()),
+            (Block::Text(text), None) if !text.text.trim().is_empty() => parts.push(json!({"text": text.text})),
+            (Block::Media(media), None) => parts.push(media_part(media)?),
+            (Block::Reasoning(thought), None) if own && !thought.text.is_empty() => {
+                parts.push(json!({"text": thought.text, "thought": true}));
+            }
+            (Block::ToolCall(call), None) => {
+                parts.push(json!({"functionCall": {"name": wire_name(&call.name), "args": call.args}}));
+            }
+            (Block::InvalidToolCall(call), None) => {
+                parts.push(json!({"functionCall": {"name": wire_name(&call.name), "args": {}}}));
+            }
+            _ => {}
+        }
+    }
+    Ok(parts)
+}

@@ -1,0 +1,103 @@
+//! Request bodies of Gemini's API.
+
+use deepagents_core::model::{ModelError, ModelRequest, ToolChoice};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::{Map, Value, json};
+
+use super::GenerateContent;
+use super::contents::contents;
+use crate::body::{self, Extra, Fields, write_head};
+use crate::schema;
+
+/// The body of a request. Streamed answers are asked for by the address.
+pub(super) fn body(wire: &GenerateContent, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
+    let extra = Extra { model: &wire.extra, request: &request.settings.extra };
+    let head = Head { wire, request, extra };
+    if extra.get("contents").is_some() {
+        return write_head(&head);
+    }
+    let known = wire.written.take(&request.messages, usize::MAX);
+    let turns = contents(request, known.messages(), &wire.origin)?;
+    body::write(&wire.written, known, request, &head, ("contents", &[]), turns.into_iter())
+}
+
+/// All of a body but the conversation.
+struct Head<'a> {
+    wire: &'a GenerateContent,
+    request: &'a ModelRequest,
+    extra: Extra<'a>,
+}
+
+impl Head<'_> {
+    /// Sampling and the like; what is configured joins what the request says.
+    fn generation_config(&self) -> Map<String, Value> {
+        let settings = &self.request.settings;
+        let mut config = Map::new();
+        let mut put = |key: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                config.insert(key.to_owned(), value);
+            }
+        };
+        put("maxOutputTokens", settings.max_tokens.map(Value::from));
+        put("temperature", settings.temperature.map(Value::from));
+        put("topP", settings.top_p.map(Value::from));
+        put("stopSequences", (!settings.stop.is_empty()).then(|| json!(settings.stop)));
+        if let Some(output) = &self.request.output_schema {
+            put("responseMimeType", Some(json!("application/json")));
+            put("responseJsonSchema", Some(schema::gemini(&output.schema)));
+        }
+        if let Some(Value::Object(given)) = self.extra.get("generationConfig") {
+            config.extend(given.clone());
+        }
+        config
+    }
+
+    fn tool_config(&self) -> Option<Value> {
+        let mode = match &self.request.tool_choice {
+            _ if self.request.tools.is_empty() => return None,
+            ToolChoice::None => json!({"mode": "NONE"}),
+            ToolChoice::Any => json!({"mode": "ANY"}),
+            ToolChoice::Tool(name) => json!({"mode": "ANY", "allowedFunctionNames": [name]}),
+            _ => return None,
+        };
+        Some(json!({"functionCallingConfig": mode}))
+    }
+
+    fn tools(&self) -> Vec<Value> {
+        let declare = |spec: &std::sync::Arc<deepagents_core::model::ToolSpec>| {
+            json!({"name": spec.name, "description": spec.description,
+                "parametersJsonSchema": schema::gemini(&spec.schema)})
+        };
+        let declared: Vec<Value> = self.request.tools.iter().map(declare).collect();
+        let own = (!declared.is_empty()).then(|| json!({"functionDeclarations": declared}));
+        own.into_iter().chain(self.request.provider_tools_for(&self.wire.origin).cloned()).collect()
+    }
+}
+
+impl Serialize for Head<'_> {
+    /// What changes from call to call comes last, so that bodies share the longest prefix.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = Fields { map: serializer.serialize_map(None)?, extra: self.extra };
+        let config = self.generation_config();
+        if !config.is_empty() {
+            fields.map.serialize_entry("generationConfig", &config)?;
+        }
+        fields.put_extra(&["generationConfig"])?;
+        // A cached prompt holds these, and the API refuses them beside it.
+        if self.extra.get("cachedContent").is_none() {
+            fields.put_some("toolConfig", self.tool_config())?;
+            let tools = self.tools();
+            fields.put_some("tools", (!tools.is_empty()).then_some(tools))?;
+            let system: Vec<Value> = self
+                .request
+                .system
+                .iter()
+                .filter(|block| !block.text.trim().is_empty())
+                .map(|block| json!({"text": block.text}))
+                .collect();
+            fields.put_some("systemInstruction", (!system.is_empty()).then(|| json!({"parts": system})))?;
+        }
+        fields.map.end()
+    }
+}

@@ -1,0 +1,94 @@
+//! The pieces that a streamed answer is cut into, whatever cuts them.
+
+use deepagents_core::model::ModelError;
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
+
+use super::aws_events::AwsEventDecoder;
+use super::lines::LineDecoder;
+use super::sse::SseDecoder;
+
+/// One piece of a streamed answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// The event's name; empty when it has none.
+    pub(crate) name: String,
+    /// What it holds.
+    pub(crate) data: String,
+}
+
+/// How streamed answers are cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// Server-sent events.
+    Sse,
+    /// One JSON value a line.
+    Lines,
+    /// Amazon's event stream: binary frames with checksums.
+    AwsEvents,
+}
+
+impl Framing {
+    /// How an answer is cut; `None` when it came in one piece. Some servers name no content type, so the first byte
+    /// decides where the header does not: JSON opens with a brace or a bracket.
+    pub(crate) fn detect(headers: &HeaderMap, body: &[u8]) -> Option<Self> {
+        let kind = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+        if kind.contains("amazon.eventstream") {
+            return Some(Self::AwsEvents);
+        }
+        if kind.contains("event-stream") {
+            return Some(Self::Sse);
+        }
+        if kind.contains("ndjson") || kind.contains("jsonl") {
+            return Some(Self::Lines);
+        }
+        let first = body.iter().find(|b| !b.is_ascii_whitespace());
+        (!kind.contains("json") && first.is_some_and(|b| !matches!(b, b'{' | b'['))).then_some(Self::Sse)
+    }
+}
+
+/// Cuts bytes into frames as they come.
+pub(crate) enum FrameDecoder {
+    Sse(SseDecoder),
+    Lines(LineDecoder),
+    AwsEvents(AwsEventDecoder),
+}
+
+impl FrameDecoder {
+    pub(crate) fn new(framing: Framing) -> Self {
+        match framing {
+            Framing::Sse => Self::Sse(SseDecoder::default()),
+            Framing::Lines => Self::Lines(LineDecoder::default()),
+            Framing::AwsEvents => Self::AwsEvents(AwsEventDecoder::default()),
+        }
+    }
+
+    /// Takes more bytes.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Sse(decoder) => decoder.push(bytes),
+            Self::Lines(decoder) => decoder.push(bytes),
+            Self::AwsEvents(decoder) => decoder.push(bytes),
+        }
+    }
+
+    /// No more bytes come.
+    pub(crate) fn end(&mut self) {
+        match self {
+            Self::Sse(decoder) => decoder.end(),
+            Self::Lines(decoder) => decoder.end(),
+            Self::AwsEvents(_) => {}
+        }
+    }
+
+    /// The next whole frame.
+    ///
+    /// # Errors
+    /// A frame that is damaged, or one that says that the call failed.
+    pub(crate) fn next(&mut self) -> Result<Option<Frame>, ModelError> {
+        match self {
+            Self::Sse(decoder) => Ok(decoder.next()),
+            Self::Lines(decoder) => Ok(decoder.next()),
+            Self::AwsEvents(decoder) => decoder.next(),
+        }
+    }
+}

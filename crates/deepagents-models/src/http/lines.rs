@@ -1,0 +1,62 @@
+//! JSON values, one a line, from bytes as they come.
+
+use super::frames::Frame;
+
+/// Cuts bytes into lines. Pieces may end anywhere; the last line may lack its end.
+#[derive(Debug, Default)]
+pub(crate) struct LineDecoder {
+    buffer: Vec<u8>,
+    at: usize,
+    ended: bool,
+}
+
+impl LineDecoder {
+    /// Takes more bytes.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.buffer.drain(..self.at);
+        self.at = 0;
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// No more bytes come.
+    pub(crate) fn end(&mut self) {
+        self.ended = true;
+    }
+
+    /// The next line that is not blank.
+    pub(crate) fn next(&mut self) -> Option<Frame> {
+        loop {
+            let rest = self.buffer.get(self.at..).filter(|rest| !rest.is_empty())?;
+            let (line, taken) = match rest.iter().position(|byte| *byte == b'\n') {
+                Some(end) => (rest.get(..end).unwrap_or_default(), end + 1),
+                None if self.ended => (rest, rest.len()),
+                None => return None,
+            };
+            let data = String::from_utf8_lossy(line).trim().to_owned();
+            self.at += taken;
+            if !data.is_empty() {
+                return Some(Frame { name: String::new(), data });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_whole_wherever_the_pieces_end_and_the_last_end_may_be_missing() {
+        let text = "{\"a\":1}\r\n\n{\"b\":\"é\"}\n{\"c\":3}".as_bytes();
+        for size in 1..text.len() {
+            let (mut decoder, mut lines) = (LineDecoder::default(), Vec::new());
+            for piece in text.chunks(size) {
+                decoder.push(piece);
+                lines.extend(std::iter::from_fn(|| decoder.next()).map(|frame| frame.data));
+            }
+            decoder.end();
+            lines.extend(std::iter::from_fn(|| decoder.next()).map(|frame| frame.data));
+            assert_eq!(lines, ["{\"a\":1}", "{\"b\":\"é\"}", "{\"c\":3}"]);
+        }
+    }
+}

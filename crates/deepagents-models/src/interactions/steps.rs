@@ -1,0 +1,39 @@
+//! Steps of an interaction as blocks.
+
+use deepagents_core::message::{Block, InvalidToolCall, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall};
+use serde_json::{Map, Value};
+
+/// A field's text.
+pub(super) fn text<'a>(step: &'a Map<String, Value>, key: &str) -> &'a str {
+    step.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A whole step as a block.
+pub(super) fn block(step: Map<String, Value>) -> Block {
+    let native = |step: Map<String, Value>| ProviderItem::new(Value::Object(step));
+    match text(&step, "type") {
+        "model_output" => Block::Text(Text { text: words(&step, "content"), native: Some(native(step)) }),
+        "thought" => Block::Reasoning(Reasoning { text: words(&step, "summary"), native: Some(native(step)) }),
+        "function_call" => {
+            let (id, name) = (text(&step, "id").to_owned(), text(&step, "name").to_owned());
+            match step.get("arguments").cloned().unwrap_or_else(|| Value::Object(Map::new())) {
+                args @ Value::Object(_) => Block::ToolCall(ToolCall { id, name, args, native: Some(native(step)) }),
+                Value::String(raw) => {
+                    let error = "the arguments are not valid JSON".to_owned();
+                    Block::InvalidToolCall(InvalidToolCall { id, name, raw, error })
+                }
+                other => {
+                    let error = "the arguments are not an object".to_owned();
+                    Block::InvalidToolCall(InvalidToolCall { id, name, raw: other.to_string(), error })
+                }
+            }
+        }
+        _ => Block::ProviderItem(ProviderBlock { native: native(step) }),
+    }
+}
+
+/// The texts of a step's parts.
+fn words(step: &Map<String, Value>, field: &str) -> String {
+    let parts = step.get(field).and_then(Value::as_array).into_iter().flatten();
+    parts.filter_map(|part| part.get("text")?.as_str()).collect()
+}

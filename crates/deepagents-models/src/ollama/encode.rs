@@ -1,0 +1,118 @@
+//! Request bodies of Ollama's API.
+
+use deepagents_core::message::{Block, Media, MediaSource};
+use deepagents_core::model::{ModelError, ModelRequest, ToolChoice};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::{Map, Value, json};
+
+use super::OllamaChat;
+use super::messages::messages;
+use crate::body::{self, Extra, Fields, write_head};
+
+/// The body of a request.
+pub(super) fn body(wire: &OllamaChat, request: &ModelRequest, stream: bool) -> Result<Vec<u8>, ModelError> {
+    let extra = Extra { model: &wire.extra, request: &request.settings.extra };
+    let mut head = Head { wire, request, extra, stream, num_ctx: None };
+    if extra.get("messages").is_some() {
+        return write_head(&head);
+    }
+    let system = request.system_text();
+    let lead: Vec<Value> =
+        (!system.trim().is_empty()).then(|| json!({"role": "system", "content": system})).into_iter().collect();
+    let write = |head: &Head<'_>| {
+        let known = wire.written.take(&request.messages, usize::MAX);
+        let turns = messages(request, known.messages(), &wire.origin)?;
+        body::write(&wire.written, known, request, head, ("messages", &lead), turns.into_iter())
+    };
+    let body = write(&head)?;
+    if head.options().contains_key("num_ctx") {
+        return Ok(body);
+    }
+    // The size stands before the conversation, and is known once that is written; the second time it is copied.
+    let (media, count) = media(request);
+    let bytes = body.len().saturating_sub(media).saturating_add(count * BYTES_PER_IMAGE);
+    head.num_ctx = Some(wire.context.size(bytes, request.settings.max_tokens)?);
+    write(&head)
+}
+
+/// What a picture counts for, whatever its size: models see it in tiles.
+const BYTES_PER_IMAGE: usize = 6000;
+
+/// Bytes of the pictures in the conversation, and how many there are.
+fn media(request: &ModelRequest) -> (usize, usize) {
+    if !request.messages.has_media() {
+        return (0, 0);
+    }
+    let sizes = request.messages.iter().flat_map(|message| message.content()).filter_map(|block| match block {
+        Block::Media(Media { source: MediaSource::Base64(data), .. }) => Some(data.len()),
+        _ => None,
+    });
+    sizes.fold((0, 0), |(bytes, count), size| (bytes + size, count + 1))
+}
+
+/// All of a body but the conversation.
+struct Head<'a> {
+    wire: &'a OllamaChat,
+    request: &'a ModelRequest,
+    extra: Extra<'a>,
+    stream: bool,
+    num_ctx: Option<u64>,
+}
+
+impl Head<'_> {
+    /// Sampling and the like; what is configured joins what the request says.
+    fn options(&self) -> Map<String, Value> {
+        let settings = &self.request.settings;
+        let mut options = Map::new();
+        let mut put = |key: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                options.insert(key.to_owned(), value);
+            }
+        };
+        put("num_ctx", self.num_ctx.map(Value::from));
+        put("num_predict", settings.max_tokens.map(Value::from));
+        put("temperature", settings.temperature.map(Value::from));
+        put("top_p", settings.top_p.map(Value::from));
+        put("stop", (!settings.stop.is_empty()).then(|| json!(settings.stop)));
+        if let Some(Value::Object(given)) = self.extra.get("options") {
+            options.extend(given.clone());
+        }
+        options
+    }
+
+    /// The API cannot be told which tool to call, so a choice is made by what is on offer.
+    fn tools(&self) -> Vec<Value> {
+        let offered = self.request.tools.iter().filter(|spec| match &self.request.tool_choice {
+            ToolChoice::None => false,
+            ToolChoice::Tool(name) => spec.name == *name,
+            _ => true,
+        });
+        let tool = |spec: &std::sync::Arc<deepagents_core::model::ToolSpec>| {
+            json!({"type": "function", "function":
+                {"name": spec.name, "description": spec.description, "parameters": spec.schema}})
+        };
+        offered.map(tool).collect()
+    }
+}
+
+impl Serialize for Head<'_> {
+    /// What changes from call to call comes last, so that bodies share the longest prefix.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = Fields { map: serializer.serialize_map(None)?, extra: self.extra };
+        fields.put("model", &self.wire.origin.model)?;
+        fields.put("stream", &self.stream)?;
+        // A prompt that is too long is to be an error.
+        fields.put("truncate", &false)?;
+        fields.put("shift", &false)?;
+        let options = self.options();
+        if !options.is_empty() {
+            fields.map.serialize_entry("options", &options)?;
+        }
+        fields.put_some("format", self.request.output_schema.as_ref().map(|output| &output.schema))?;
+        fields.put_extra(&["options"])?;
+        let tools = self.tools();
+        fields.put_some("tools", (!tools.is_empty()).then_some(tools))?;
+        fields.map.end()
+    }
+}

@@ -1,0 +1,194 @@
+//! Answers of the Responses API, in one piece and streamed.
+
+use deepagents_core::message::{Block, Origin, Usage};
+use deepagents_core::model::{ModelError, ModelEvent, StopReason};
+use serde_json::{Map, Value};
+
+use super::items::{Kind, block, is_refusal, text};
+use crate::decoded::Decoded;
+use crate::http::{AnswerDecoder, Flow, from_stream, parse_json};
+
+/// An answer that came in one piece.
+pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
+    let Value::Object(response) = parse_json("the answer", body)? else {
+        return Err(ModelError::protocol("the answer is not an object"));
+    };
+    if !response.contains_key("output") && !response.contains_key("error") {
+        return Err(ModelError::protocol("the answer has no output"));
+    }
+    let mut decoder = ResponseDecoder::new(origin.clone());
+    decoder.end(response)?;
+    decoder.finish()
+}
+
+/// An output item while it is told.
+struct Part {
+    /// The provider's position of the item.
+    index: u64,
+    item: Map<String, Value>,
+    /// Whether it was told to its end.
+    done: bool,
+    /// Whether a later section of a summary begins with an empty line.
+    sections: u64,
+}
+
+/// Folds a streamed answer. Items keep the order in which they began.
+pub(super) struct ResponseDecoder {
+    origin: Origin,
+    parts: Vec<Part>,
+    /// The response without its output, once its end came.
+    response: Option<Map<String, Value>>,
+}
+
+impl ResponseDecoder {
+    pub(super) fn new(origin: Origin) -> Self {
+        Self { origin, parts: Vec::new(), response: None }
+    }
+
+    /// Takes the item at a position: its beginning or its end.
+    fn item(&mut self, index: u64, item: Map<String, Value>, done: bool, out: &mut Vec<ModelEvent>) {
+        if let Some(part) = self.parts.iter_mut().find(|part| part.index == index) {
+            part.done |= done;
+            part.item = item;
+            return;
+        }
+        let at = self.parts.len();
+        if Kind::new(&item) == Kind::Call {
+            let (id, name) = (text(&item, "call_id").to_owned(), text(&item, "name").to_owned());
+            out.push(ModelEvent::ToolCall { block: at, id, name });
+        }
+        self.parts.push(Part { index, item, done, sections: 0 });
+    }
+
+    /// Tells a piece of an item; the item itself comes whole at its end.
+    fn delta(&mut self, kind: &str, event: &Map<String, Value>, out: &mut Vec<ModelEvent>) {
+        let index = event.get("output_index").and_then(Value::as_u64).unwrap_or_default();
+        let Some((block, part)) = self.parts.iter_mut().enumerate().find(|(_, part)| part.index == index) else {
+            return;
+        };
+        let mut delta = text(event, "delta").to_owned();
+        match kind {
+            "response.output_text.delta" | "response.refusal.delta" => out.push(ModelEvent::Text { block, delta }),
+            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                let section = event.get("summary_index").and_then(Value::as_u64).unwrap_or_default();
+                if section > part.sections {
+                    part.sections = section;
+                    delta.insert_str(0, "\n\n");
+                }
+                out.push(ModelEvent::Reasoning { block, delta });
+            }
+            "response.function_call_arguments.delta" => out.push(ModelEvent::ToolArgs { block, delta }),
+            _ => {}
+        }
+    }
+
+    /// Takes the whole response, the last thing that comes.
+    fn end(&mut self, mut response: Map<String, Value>) -> Result<(), ModelError> {
+        match response.get("status").and_then(Value::as_str) {
+            Some("completed" | "incomplete") | None => {}
+            Some("failed") => return Err(failure(response)),
+            Some(other) => {
+                return Err(ModelError::protocol(format!("the answer is not finished: its status is `{other}`")));
+            }
+        }
+        if response.get("error").is_some_and(|error| !error.is_null()) {
+            return Err(failure(response));
+        }
+        if let Some(Value::Array(output)) = response.remove("output") {
+            for (index, item) in (0..).zip(output) {
+                // What was told to its end stays: some services leave the items out here, or parts of them.
+                let known = self.parts.iter().any(|part| part.index == index && part.done);
+                if let (Value::Object(item), false) = (item, known) {
+                    self.item(index, item, true, &mut Vec::new());
+                }
+            }
+        }
+        self.response = Some(response);
+        Ok(())
+    }
+}
+
+fn failure(mut response: Map<String, Value>) -> ModelError {
+    let error = response.remove("error").unwrap_or_default();
+    from_stream(&Value::Object(Map::from_iter([("error".to_owned(), error)])))
+}
+
+fn stop_reason(response: &Map<String, Value>, parts: &[Part]) -> (StopReason, String) {
+    let reason = response.get("incomplete_details").and_then(|details| details.get("reason")).and_then(Value::as_str);
+    let word = reason.unwrap_or_else(|| text(response, "status")).to_owned();
+    let stop = match reason {
+        Some("max_output_tokens" | "max_tokens" | "length") => StopReason::MaxTokens,
+        Some("content_filter") => StopReason::Refusal,
+        Some(other) => StopReason::Other(other.to_owned()),
+        None if parts.iter().any(|part| Kind::new(&part.item) == Kind::Call) => StopReason::ToolCalls,
+        None if parts.iter().any(|part| is_refusal(&part.item)) => StopReason::Refusal,
+        None => StopReason::End,
+    };
+    (stop, word)
+}
+
+fn usage(reported: &Value) -> Usage {
+    let count = |path: &[&str]| path.iter().try_fold(reported, |value, key| value.get(key)).and_then(Value::as_u64);
+    let (input, answer) = (count(&["input_tokens"]).unwrap_or_default(), count(&["output_tokens"]).unwrap_or_default());
+    let reasoning = count(&["output_tokens_details", "reasoning_tokens"]).unwrap_or_default();
+    // Some services leave reasoning out of the answer's tokens; their total tells.
+    let apart = count(&["total_tokens"]) == Some(input.saturating_add(answer).saturating_add(reasoning));
+    Usage {
+        input,
+        output: if apart { answer.saturating_add(reasoning) } else { answer },
+        cache_read: count(&["input_tokens_details", "cached_tokens"]).unwrap_or_default(),
+        cache_write: count(&["input_tokens_details", "cache_write_tokens"]).unwrap_or_default(),
+        reasoning,
+    }
+}
+
+impl AnswerDecoder for ResponseDecoder {
+    fn event(&mut self, name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
+        // Gateways end with a line of another wire.
+        if data.is_empty() || data == "[DONE]" {
+            return Ok(Flow::More);
+        }
+        let Value::Object(mut event) = parse_json("an event of the answer", data.as_bytes())? else {
+            return Ok(Flow::More);
+        };
+        let kind = match text(&event, "type") {
+            "" => name.to_owned(),
+            kind => kind.to_owned(),
+        };
+        match kind.as_str() {
+            "response.output_item.added" | "response.output_item.done" => {
+                let index = event.get("output_index").and_then(Value::as_u64).unwrap_or(self.parts.len() as u64);
+                if let Some(Value::Object(item)) = event.remove("item") {
+                    self.item(index, item, kind.ends_with("done"), out);
+                }
+            }
+            "response.completed" | "response.incomplete" | "response.failed" => {
+                if let Some(Value::Object(response)) = event.remove("response") {
+                    self.end(response)?;
+                }
+                return Ok(Flow::Complete);
+            }
+            "error" => return Err(from_stream(&Value::Object(event))),
+            // Parts that are told again whole, progress of server tools, and whatever comes to be.
+            _ if event.get("error").is_some_and(|error| !error.is_null()) => {
+                return Err(from_stream(&Value::Object(event)));
+            }
+            kind => self.delta(kind, &event, out),
+        }
+        Ok(Flow::More)
+    }
+
+    fn finish(&mut self) -> Result<Decoded, ModelError> {
+        let Some(mut response) = self.response.take() else {
+            return Err(ModelError::truncated("the stream ended before the answer did"));
+        };
+        let mut parts = std::mem::take(&mut self.parts);
+        parts.sort_by_key(|part| part.index);
+        let (stop, word) = stop_reason(&response, &parts);
+        let was_cut = stop == StopReason::MaxTokens;
+        let content: Vec<Block> = parts.into_iter().map(|part| block(part.item, was_cut)).collect();
+        let reported = response.remove("usage").unwrap_or_default();
+        let id = text(&response, "id").to_owned();
+        Ok(Decoded::new(id, self.origin.clone(), content, usage(&reported), stop, Some(word), reported))
+    }
+}

@@ -1,0 +1,125 @@
+//! The conversation as items of a Responses request.
+
+use deepagents_core::message::{AssistantMessage, Block, Media, MediaKind, MediaSource, Message, Origin, ToolMessage};
+use deepagents_core::model::{ModelError, ModelRequest};
+use serde_json::{Value, json};
+
+use crate::body::{Turn, is_from, joined, last_answer, wire_name};
+
+/// The items from a message on that is the first or follows an answer. Each answer may be several.
+pub(super) fn input(request: &ModelRequest, from: usize, origin: &Origin) -> Result<Vec<Turn<Value>>, ModelError> {
+    let mut turns = Vec::new();
+    // Ids of the provider's own calls stay as they are.
+    let mut own = last_answer(request, from).is_some_and(|answer| is_from(answer, origin));
+    for (index, message) in (from..).zip(request.messages.tail(from)) {
+        let items = match &**message {
+            Message::User(user) => user_item(&user.content)?.into_iter().collect(),
+            Message::Tool(result) => vec![result_item(result, own)?],
+            Message::Assistant(answer) => {
+                own = is_from(answer, origin);
+                assistant(answer, own)
+            }
+            _ => return Err(ModelError::invalid("a message has a role that the Responses API does not know")),
+        };
+        let last = items.len().saturating_sub(1);
+        let is_answer = message.as_assistant().is_some();
+        turns.extend(items.into_iter().enumerate().map(|(at, item)| {
+            // The end of an answer is the end of its last item.
+            Turn { item, upto: index + 1, settled: is_answer && at == last }
+        }));
+    }
+    Ok(turns)
+}
+
+fn user_item(content: &[Block]) -> Result<Option<Value>, ModelError> {
+    if content.iter().all(|block| block.as_text().is_some()) {
+        let text = joined(content);
+        return Ok((!text.is_empty()).then(|| json!({"type": "message", "role": "user", "content": text})));
+    }
+    let parts = parts(content)?;
+    Ok((!parts.is_empty()).then(|| json!({"type": "message", "role": "user", "content": parts})))
+}
+
+fn parts(content: &[Block]) -> Result<Vec<Value>, ModelError> {
+    let mut parts = Vec::with_capacity(content.len());
+    for block in content {
+        match block {
+            Block::Text(text) if !text.text.is_empty() => {
+                parts.push(json!({"type": "input_text", "text": text.text}));
+            }
+            Block::Media(media) => parts.push(media_part(media)?),
+            Block::ProviderItem(item) => parts.push(item.native.value().clone()),
+            _ => {}
+        }
+    }
+    Ok(parts)
+}
+
+fn media_part(media: &Media) -> Result<Value, ModelError> {
+    let data = |data: &str| format!("data:{};base64,{data}", media.mime);
+    Ok(match (media.kind, &media.source) {
+        (MediaKind::Image, MediaSource::Base64(bytes)) => json!({"type": "input_image", "image_url": data(bytes)}),
+        (MediaKind::Image, MediaSource::Url(url)) => json!({"type": "input_image", "image_url": url}),
+        (MediaKind::Image, MediaSource::FileId(id)) => json!({"type": "input_image", "file_id": id}),
+        (MediaKind::File, MediaSource::Base64(bytes)) => {
+            let name = media.name.as_deref().unwrap_or("document.pdf");
+            json!({"type": "input_file", "filename": name, "file_data": data(bytes)})
+        }
+        (MediaKind::File, MediaSource::Url(url)) => json!({"type": "input_file", "file_url": url}),
+        (MediaKind::File, MediaSource::FileId(id)) => json!({"type": "input_file", "file_id": id}),
+        _ => {
+            return Err(ModelError::invalid(format!(
+                "the Responses API takes images and documents, not {} content",
+                media.mime
+            )));
+        }
+    })
+}
+
+/// The result of a call. The API has no flag for errors, so the text says it.
+fn result_item(result: &ToolMessage, own: bool) -> Result<Value, ModelError> {
+    let has_media = result.content.iter().any(|block| matches!(block, Block::Media(_)));
+    let text = joined(&result.content);
+    let is_told = text.get(..5).is_some_and(|head| head.eq_ignore_ascii_case("error"));
+    let output = match (has_media, result.is_error && !is_told) {
+        (true, true) => {
+            let mut parts = parts(&result.content)?;
+            parts.insert(0, json!({"type": "input_text", "text": "Error:"}));
+            json!(parts)
+        }
+        (true, false) => json!(parts(&result.content)?),
+        (false, true) => json!(format!("Error: {text}")),
+        (false, false) => json!(text),
+    };
+    Ok(json!({"type": "function_call_output", "call_id": call_id(&result.call_id, own), "output": output}))
+}
+
+fn call_id(id: &str, own: bool) -> String {
+    if own { id.to_owned() } else { wire_name(id).into_owned() }
+}
+
+/// What the model said: its own items as they came, the canonical view of what others said.
+fn assistant(answer: &AssistantMessage, own: bool) -> Vec<Value> {
+    let item = |block: &Block| {
+        let native = block.native().filter(|_| own).map(|native| native.value().clone());
+        match block {
+            _ if native.is_some() => native,
+            Block::Text(text) if !text.text.trim().is_empty() => {
+                let part = json!({"type": "output_text", "text": text.text});
+                Some(json!({"type": "message", "role": "assistant", "content": [part]}))
+            }
+            Block::ToolCall(call) => Some(call_item(&call.id, &call.name, &call.args.to_string(), own)),
+            Block::InvalidToolCall(call) => {
+                // A text that is no JSON goes back to the model that wrote it alone.
+                let raw = if own { call.raw.as_str() } else { "{}" };
+                Some(call_item(&call.id, &call.name, raw, own))
+            }
+            _ => None,
+        }
+    };
+    answer.content.iter().filter_map(item).collect()
+}
+
+fn call_item(id: &str, name: &str, arguments: &str, own: bool) -> Value {
+    json!({"type": "function_call", "call_id": call_id(id, own), "name": wire_name(name), "arguments": arguments})
+}

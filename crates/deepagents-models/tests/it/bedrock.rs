@@ -1,0 +1,193 @@
+//! Bedrock: signed requests, frames of its event stream, blocks that go back; and the Messages API there and on Vertex.
+
+use aws_smithy_eventstream::frame::write_message_to;
+use aws_smithy_types::event_stream::{Header, HeaderValue, Message as Event};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use deepagents_core::message::{Block, Message};
+use deepagents_core::model::{
+    CacheTtl, ChatModel, ModelEvent, ModelRequest, OutputSchema, StopReason, SystemBlock, ToolSpec,
+};
+use deepagents_models::{Anthropic, Bedrock, Credentials, ModelConfig};
+use serde_json::{Value, json};
+
+use crate::server::{Reply, Server, anthropic_stream, events, output, retries};
+
+const NOVA: &str = "amazon.nova-lite-v1:0";
+
+fn frame(kind: &str, name: &str, payload: &Value) -> Vec<u8> {
+    let headers = [(":message-type", kind), (if kind == "event" { ":event-type" } else { ":exception-type" }, name)];
+    let event = headers.iter().fold(Event::new(payload.to_string()), |event, (name, value)| {
+        event.add_header(Header::new((*name).to_owned(), HeaderValue::String((*value).to_owned().into())))
+    });
+    let mut bytes = Vec::new();
+    write_message_to(&event, &mut bytes).unwrap();
+    bytes
+}
+
+fn stream(events: &[(&str, Value)]) -> Reply {
+    let bytes: Vec<u8> = events.iter().flat_map(|(name, payload)| frame("event", name, payload)).collect();
+    Reply::stream("application/vnd.amazon.eventstream", bytes)
+}
+
+fn delta(index: u64, delta: &Value) -> (&'static str, Value) {
+    ("contentBlockDelta", json!({"contentBlockIndex": index, "delta": delta, "p": "abc"}))
+}
+
+fn config(server: &Server) -> ModelConfig {
+    let keys = Credentials::aws("AKIDEXAMPLE", "wJalrXUtnFEMI", Some("session".into()));
+    ModelConfig { api_key: Some(keys), ..server.config() }
+}
+
+fn answer() -> Vec<(&'static str, Value)> {
+    vec![
+        ("messageStart", json!({"role": "assistant"})),
+        delta(0, &json!({"reasoningContent": {"text": "hm"}})),
+        delta(0, &json!({"reasoningContent": {"signature": "SIG"}})),
+        ("contentBlockStop", json!({"contentBlockIndex": 0})),
+        delta(1, &json!({"text": "I "})),
+        delta(1, &json!({"text": "look"})),
+        ("contentBlockStart", json!({"contentBlockIndex": 2, "start": {"toolUse": {"toolUseId": "t1", "name": "f"}}})),
+        delta(2, &json!({"toolUse": {"input": "{\"a\":"}})),
+        delta(2, &json!({"toolUse": {"input": "1}"}})),
+        ("messageStop", json!({"stopReason": "tool_use"})),
+        ("metadata", json!({"usage": {"inputTokens": 10, "cacheReadInputTokens": 5, "outputTokens": 7}})),
+    ]
+}
+
+#[tokio::test]
+async fn a_streamed_answer_is_read_and_goes_back_block_by_block() {
+    let server = Server::start([stream(&answer()), stream(&answer())]).await;
+    let model = Bedrock::new(NOVA, config(&server)).unwrap();
+    let told = events(&model, ModelRequest::new("x")).await;
+    assert!(told.iter().any(|event| matches!(event, Ok(ModelEvent::ToolCall { block: 2, .. }))));
+    let answer = output(&told);
+    assert_eq!((answer.stop, answer.usage.input, answer.usage.cache_read), (StopReason::ToolCalls, 15, 5));
+    assert_eq!(answer.message.content[2], Block::call("t1", "f", json!({"a": 1})));
+
+    let call = answer.message.tool_calls().next().unwrap().clone();
+    let messages = vec![
+        Message::user("x"),
+        Message::Assistant(answer.message),
+        Message::tool(&call, "done"),
+        Message::user("and?"),
+    ];
+    output(&events(&model, ModelRequest::new(messages)).await);
+    let seen = server.seen();
+    assert!(seen[0].head.starts_with("POST /model/amazon.nova-lite-v1%3A0/converse-stream "), "{}", seen[0].head);
+    let body = seen[1].json();
+    assert_eq!(
+        body["messages"],
+        json!([
+            {"role": "user", "content": [{"text": "x"}]},
+            {"role": "assistant", "content": [
+                {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "SIG"}}},
+                {"text": "I look"},
+                {"toolUse": {"toolUseId": "t1", "name": "f", "input": {"a": 1}}},
+            ]},
+            {"role": "user", "content": [
+                {"toolResult": {"toolUseId": "t1", "content": [{"text": "done"}], "status": "success"}},
+                {"text": "and?"},
+            ]},
+        ])
+    );
+    assert_eq!(body["toolConfig"]["tools"][0]["toolSpec"]["name"], "f", "calls are refused where no tool is named");
+}
+
+#[tokio::test]
+async fn requests_are_signed_for_the_region_in_the_address_and_secrets_stay_here() {
+    let server = Server::start([stream(&answer())]).await;
+    let model = Bedrock::new(NOVA, config(&server)).unwrap();
+    model.invoke(ModelRequest::new("x")).await.unwrap();
+    let head = server.seen()[0].head.to_lowercase();
+    assert!(head.contains("authorization: aws4-hmac-sha256 credential=akidexample/"), "{head}");
+    assert!(
+        head.contains("/us-east-1/bedrock/aws4_request") && head.contains("x-amz-security-token: session"),
+        "{head}"
+    );
+    assert!(!head.contains("wjalrxutnfemi"), "{head}");
+    let printed = format!("{model:?} {:?}", config(&server));
+    assert!(!printed.contains("wJalr") && !printed.contains("AKID"), "{printed}");
+    let no_address = Bedrock::new(NOVA, ModelConfig::default()).unwrap_err().to_string();
+    assert!(no_address.contains("bedrock-runtime.us-east-1.amazonaws.com"), "{no_address}");
+    let elsewhere = Anthropic::new("m", config(&server)).unwrap_err().to_string();
+    assert!(elsewhere.contains("cannot be sent to this provider"), "{elsewhere}");
+}
+
+#[tokio::test]
+async fn an_exception_in_the_stream_is_retried_by_its_class() {
+    let mut bytes = frame("event", "messageStart", &json!({"role": "assistant"}));
+    bytes.extend(frame("exception", "throttlingException", &json!({"message": "slow down"})));
+    let busy = Reply::stream("application/vnd.amazon.eventstream", bytes);
+    let refused = Reply::json(400, &json!({"message": "Input is too long for requested model."}))
+        .header("x-amzn-errortype", "ValidationException:http://internal.amazon.com/");
+    let server = Server::start([busy, stream(&answer()), refused]).await;
+    let model = Bedrock::new(NOVA, config(&server)).unwrap();
+    let told = events(&model, ModelRequest::new("x")).await;
+    assert_eq!(retries(&told)[0].0, "rate_limited");
+    output(&told);
+    let error = model.invoke(ModelRequest::new("x")).await.unwrap_err();
+    assert_eq!((error.kind(), error.info().code.as_deref()), ("context_length", Some("ValidationException")));
+}
+
+#[tokio::test]
+async fn a_stream_that_is_cut_or_damaged_is_never_an_answer() {
+    let whole: Vec<u8> = answer().iter().flat_map(|(name, payload)| frame("event", name, payload)).collect();
+    let mut damaged = whole.clone();
+    damaged[40] ^= 1;
+    for bytes in [whole[..whole.len() / 2].to_vec(), damaged] {
+        let server =
+            Server::start([Reply::stream("application/vnd.amazon.eventstream", bytes), stream(&answer())]).await;
+        let told = events(&Bedrock::new(NOVA, config(&server)).unwrap(), ModelRequest::new("x")).await;
+        assert_eq!(retries(&told)[0].0, "truncated");
+        output(&told);
+    }
+}
+
+#[test]
+fn cache_marks_become_cache_points_and_schemas_are_refused() {
+    let config = ModelConfig {
+        base_url: Some("https://bedrock-runtime.eu-west-1.amazonaws.com".into()),
+        ..ModelConfig::default()
+    };
+    let model = Bedrock::new("eu.anthropic.claude-sonnet-4-5-20250929-v1:0", config).unwrap();
+    assert!(model.profile().cache_marks);
+    let mut request = ModelRequest::new(vec![Message::user("a"), Message::assistant("b"), Message::user("c")]);
+    request.system = vec![SystemBlock::new("s").cached(CacheTtl::OneHour)];
+    let schema = json!({"type": "object"});
+    request.tools = vec![ToolSpec { name: "f".into(), description: "F.".into(), schema: schema.clone().into() }.into()];
+    request.cache.tools = Some(CacheTtl::OneHour);
+    request.cache.messages = vec![(2, CacheTtl::FiveMinutes)];
+    let body: Value = serde_json::from_slice(&model.request_body(&request).unwrap()).unwrap();
+    assert_eq!(body["system"], json!([{"text": "s"}, {"cachePoint": {"type": "default", "ttl": "1h"}}]));
+    assert_eq!(body["toolConfig"]["tools"][1], json!({"cachePoint": {"type": "default", "ttl": "1h"}}));
+    assert_eq!(body["messages"][2]["content"], json!([{"text": "c"}, {"cachePoint": {"type": "default"}}]));
+    request.output_schema = Some(OutputSchema { name: "n".into(), schema: schema.into() });
+    assert_eq!(model.request_body(&request).unwrap_err().kind(), "invalid_request");
+}
+
+#[tokio::test]
+async fn the_messages_api_is_spoken_on_bedrock_and_on_vertex() {
+    let text = json!({"type": "text", "text": ""});
+    let told = anthropic_stream(&[(text, vec![json!({"type": "text_delta", "text": "hi"})])], "end_turn");
+    let chunk = |event: &Value| json!({"bytes": BASE64_STANDARD.encode(event.to_string()), "p": "abc"});
+    let chunks: Vec<(&str, Value)> = told.iter().map(|event| ("chunk", chunk(event))).collect();
+    let server = Server::start([stream(&chunks), Reply::sse(crate::server::sse(&told))]).await;
+    let model = Anthropic::on_bedrock("anthropic.claude-sonnet-4-5-20250929-v1:0", config(&server)).unwrap();
+    assert_eq!(model.name(), "bedrock-anthropic:anthropic.claude-sonnet-4-5-20250929-v1:0");
+    assert_eq!(model.invoke(ModelRequest::new("x")).await.unwrap().message.text(), "hi");
+    let api_key = Some(Credentials::token("ya29"));
+    let model = Anthropic::on_vertex("claude-sonnet-4-5@20250929", ModelConfig { api_key, ..server.config() }).unwrap();
+    assert_eq!(model.invoke(ModelRequest::new("x")).await.unwrap().message.text(), "hi");
+
+    let seen = server.seen();
+    let (bedrock, vertex) = (seen[0].json(), seen[1].json());
+    let path = "POST /model/anthropic.claude-sonnet-4-5-20250929-v1%3A0/invoke-with-response-stream ";
+    assert!(seen[0].head.starts_with(path) && seen[0].head.contains("AWS4-HMAC-SHA256"), "{}", seen[0].head);
+    assert_eq!(bedrock["anthropic_version"], "bedrock-2023-05-31");
+    assert!(bedrock.get("model").is_none() && bedrock.get("stream").is_none());
+    let path = "POST /publishers/anthropic/models/claude-sonnet-4-5@20250929:streamRawPredict ";
+    assert!(seen[1].head.starts_with(path) && seen[1].head.contains("authorization: Bearer ya29"), "{}", seen[1].head);
+    assert_eq!((&vertex["anthropic_version"], &vertex["stream"]), (&json!("vertex-2023-10-16"), &json!(true)));
+    assert!(vertex.get("model").is_none());
+}

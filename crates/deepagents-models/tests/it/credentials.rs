@@ -1,0 +1,103 @@
+//! Keys and tokens: asked for once, renewed, and never shown.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use deepagents_core::model::{ChatModel, ModelRequest};
+use deepagents_models::credentials::{CredentialError, Issued};
+use deepagents_models::{Anthropic, Credentials, ModelConfig};
+use serde_json::json;
+
+use crate::server::{Reply, Server, anthropic_text, events, output};
+
+/// Gives out `token-0`, `token-1` and so on, and counts.
+fn counted(lifetime: Option<Duration>) -> (Credentials, Arc<AtomicUsize>) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&count);
+    let credentials = Credentials::from_source(move || {
+        let counter = Arc::clone(&counter);
+        async move {
+            tokio::task::yield_now().await;
+            let number = counter.fetch_add(1, Ordering::SeqCst);
+            Ok(Issued::token(format!("token-{number}"), lifetime))
+        }
+    });
+    (credentials, count)
+}
+
+fn model(server: &Server, credentials: &Credentials) -> Anthropic {
+    let config = ModelConfig { api_key: Some(credentials.clone()), ..server.config() };
+    Anthropic::new("claude-sonnet-4-5", config).unwrap()
+}
+
+fn bearer(server: &Server) -> Vec<String> {
+    let token = |head: &str| {
+        let line = head.lines().find_map(|line| line.strip_prefix("authorization: Bearer "))?;
+        Some(line.trim().to_owned())
+    };
+    server.seen().iter().filter_map(|seen| token(&seen.head)).collect()
+}
+
+#[tokio::test]
+async fn calls_that_wait_for_a_token_ask_for_it_once_and_keep_it_while_it_is_valid() {
+    let server = Server::start((0..4).map(|_| Reply::sse(anthropic_text("hi")))).await;
+    let (credentials, count) = counted(Some(Duration::from_secs(3600)));
+    let (one, two) = (model(&server, &credentials), model(&server, &credentials));
+    let calls =
+        [one.invoke(ModelRequest::new("a")), two.invoke(ModelRequest::new("b")), one.invoke(ModelRequest::new("c"))];
+    for answer in futures_util::future::join_all(calls).await {
+        answer.unwrap();
+    }
+    two.invoke(ModelRequest::new("d")).await.unwrap();
+    assert_eq!((count.load(Ordering::SeqCst), bearer(&server)), (1, vec!["token-0".to_owned(); 4]));
+}
+
+#[tokio::test]
+async fn a_source_without_a_lifetime_is_asked_before_each_request_and_a_spent_token_is_renewed() {
+    for lifetime in [None, Some(Duration::ZERO)] {
+        let server = Server::start((0..2).map(|_| Reply::sse(anthropic_text("hi")))).await;
+        let (credentials, _) = counted(lifetime);
+        let model = model(&server, &credentials);
+        for text in ["a", "b"] {
+            model.invoke(ModelRequest::new(text)).await.unwrap();
+        }
+        assert_eq!(bearer(&server), ["token-0", "token-1"]);
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_is_refused_is_exchanged_once() {
+    let refused =
+        || Reply::json(401, &json!({"error": {"type": "authentication_error", "message": "expired token-0"}}));
+    let server = Server::start([refused(), Reply::sse(anthropic_text("hi"))]).await;
+    let (credentials, count) = counted(Some(Duration::from_secs(3600)));
+    let told = events(&model(&server, &credentials), ModelRequest::new("x")).await;
+    assert_eq!(output(&told).message.text(), "hi");
+    assert_eq!(bearer(&server), ["token-0", "token-1"]);
+
+    let server = Server::start([refused(), refused()]).await;
+    let (fresh, _) = counted(Some(Duration::from_secs(3600)));
+    let error = model(&server, &fresh).invoke(ModelRequest::new("x")).await.unwrap_err();
+    assert_eq!((error.kind(), server.seen().len(), count.load(Ordering::SeqCst)), ("auth", 2, 2));
+}
+
+#[tokio::test]
+async fn a_source_that_has_none_is_a_typed_error_and_nothing_is_sent() {
+    let server = Server::start([]).await;
+    let refused = || async { Err(CredentialError::Refused("log in with `az login`".into())) };
+    let error = model(&server, &Credentials::from_source(refused)).invoke(ModelRequest::new("x")).await.unwrap_err();
+    assert!(error.kind() == "auth" && error.to_string().contains("az login"), "{error}");
+    let away = || async { Err(CredentialError::Unavailable("the metadata server is away".into())) };
+    let error = model(&server, &Credentials::from_source(away)).invoke(ModelRequest::new("x")).await.unwrap_err();
+    assert_eq!((error.kind(), server.seen().len()), ("transport", 0));
+}
+
+#[tokio::test]
+async fn a_token_is_taken_out_of_errors_that_repeat_it() {
+    let told = json!({"error": {"type": "invalid_request_error", "message": "token-0 may not do this"}});
+    let server = Server::start([Reply::json(403, &told).header("request-id", "token-0")]).await;
+    let (credentials, _) = counted(None);
+    let error = model(&server, &credentials).invoke(ModelRequest::new("x")).await.unwrap_err();
+    assert!(!format!("{error} {error:?} {credentials:?}").contains("token-0"), "{error:?}");
+}

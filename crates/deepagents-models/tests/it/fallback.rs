@@ -1,0 +1,86 @@
+//! Models that stand in for each other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deepagents_core::model::{ChatModel, ModelEvent, ModelRequest};
+use deepagents_models::{Dialect, Fallback, ModelConfig, Ollama, OpenAiChat, RetryPolicy};
+use serde_json::json;
+
+use crate::server::{Reply, Server, anthropic_text, events, output, retries, sse};
+
+fn busy() -> Reply {
+    Reply::json(529, &json!({"error": {"type": "overloaded_error", "message": "busy"}}))
+}
+
+fn once(server: &Server) -> ModelConfig {
+    ModelConfig { retry: Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::default() }), ..server.config() }
+}
+
+fn chain(first: &Server, second: &Server) -> Fallback {
+    let claude = deepagents_models::Anthropic::new("claude-sonnet-4-5", once(first)).unwrap();
+    let chat = OpenAiChat::new(Dialect::named("groq").unwrap(), "openai/gpt-oss-120b", once(second)).unwrap();
+    Fallback::new(Arc::new(claude)).then(Arc::new(chat))
+}
+
+fn chat(text: &str) -> Reply {
+    let delta = json!({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": "stop"}]});
+    Reply::sse(sse(&[delta]) + "data: [DONE]\n\n")
+}
+
+#[tokio::test]
+async fn the_next_model_answers_and_is_asked_first_while_the_other_cools_down() {
+    let (first, second) = (Server::start([busy()]).await, Server::start([chat("b"), chat("b")]).await);
+    let model = chain(&first, &second);
+    let told = events(&model, ModelRequest::new("x")).await;
+    assert_eq!(retries(&told), [("overloaded", Duration::ZERO)]);
+    assert_eq!((output(&told).message.text(), model.current()), ("b".into(), "groq:openai/gpt-oss-120b"));
+    // A sub-agent has a clone.
+    assert_eq!(model.clone().invoke(ModelRequest::new("y")).await.unwrap().message.text(), "b");
+    assert_eq!((first.seen().len(), second.seen().len()), (1, 2));
+    assert_eq!(model.name(), "anthropic:claude-sonnet-4-5");
+    assert_eq!(model.profile().images, Some(false), "any of them may be asked");
+}
+
+#[tokio::test]
+async fn a_model_that_has_cooled_down_is_asked_again_and_one_alone_is_asked_in_any_case() {
+    let (first, second) =
+        (Server::start([busy(), Reply::sse(anthropic_text("a"))]).await, Server::start([chat("b")]).await);
+    let model = chain(&first, &second).cool_down(Duration::ZERO);
+    for text in ["b", "a"] {
+        assert_eq!(model.invoke(ModelRequest::new("x")).await.unwrap().message.text(), text);
+    }
+    let alone = Server::start([busy(), Reply::sse(anthropic_text("a"))]).await;
+    let model = Fallback::new(Arc::new(deepagents_models::Anthropic::new("m", once(&alone)).unwrap()));
+    assert_eq!(model.invoke(ModelRequest::new("x")).await.unwrap_err().kind(), "overloaded");
+    assert_eq!(model.invoke(ModelRequest::new("x")).await.unwrap().message.text(), "a");
+}
+
+#[tokio::test]
+async fn what_was_told_before_a_break_is_void_and_a_wrong_request_is_not_passed_on() {
+    let half = sse(&[
+        json!({"type": "message_start", "message": {"id": "m", "usage": {}}}),
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "hal"}}),
+    ]);
+    let (first, second) = (Server::start([Reply::sse(half)]).await, Server::start([chat("whole")]).await);
+    let told = events(&chain(&first, &second), ModelRequest::new("x")).await;
+    assert!(matches!(told[0].as_ref().unwrap(), ModelEvent::Text { delta, .. } if delta == "hal"));
+    assert!(matches!(told[1].as_ref().unwrap(), ModelEvent::Retry { error, .. } if error.kind() == "truncated"));
+    assert_eq!(output(&told).message.text(), "whole");
+
+    let wrong = Reply::json(400, &json!({"error": {"type": "invalid_request_error", "message": "no"}}));
+    let (first, second) = (Server::start([wrong]).await, Server::start([]).await);
+    let error = chain(&first, &second).invoke(ModelRequest::new("x")).await.unwrap_err();
+    assert_eq!((error.kind(), second.seen().len()), ("invalid_request", 0));
+}
+
+#[tokio::test]
+async fn the_last_error_comes_out_when_none_can_answer() {
+    let (first, second) = (Server::start([busy()]).await, Server::start([busy()]).await);
+    let nobody = Ollama::new("m", ModelConfig { base_url: Some("http://127.0.0.1:1".into()), ..once(&first) }).unwrap();
+    let model = chain(&first, &second).then(Arc::new(nobody));
+    let told = events(&model, ModelRequest::new("x")).await;
+    assert_eq!(retries(&told).len(), 2);
+    assert_eq!(told.last().unwrap().as_ref().unwrap_err().kind(), "transport");
+}

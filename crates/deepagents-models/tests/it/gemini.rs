@@ -1,0 +1,198 @@
+//! Gemini's API: signatures on their parts, calls without ids, answers that were blocked.
+
+use deepagents_core::message::{Block, Media, MediaKind, MediaSource, Message, ToolMessage, UserMessage};
+use deepagents_core::model::{
+    ChatModel, ModelOutput, ModelRequest, OutputSchema, ProviderTool, StopReason, SystemBlock, ToolChoice, ToolSpec,
+};
+use deepagents_models::{Credentials, Gemini, ModelConfig};
+use reqwest::header::HeaderMap;
+use serde_json::{Value, json};
+
+use crate::server::{Reply, Server, sse};
+
+fn model() -> Gemini {
+    Gemini::new("gemini-3-pro", ModelConfig::default()).unwrap()
+}
+
+fn body(request: &ModelRequest) -> Value {
+    serde_json::from_slice(&model().request_body(request).unwrap()).unwrap()
+}
+
+fn piece(parts: &[Value], finish: Option<&str>) -> Value {
+    let mut candidate = json!({"index": 0, "content": {"role": "model", "parts": parts}});
+    if let Some(finish) = finish {
+        candidate["finishReason"] = json!(finish);
+    }
+    json!({"responseId": "R-1", "candidates": [candidate], "usageMetadata": {"promptTokenCount": 7,
+        "cachedContentTokenCount": 3, "candidatesTokenCount": 4, "thoughtsTokenCount": 5}})
+}
+
+fn decode(body: &str) -> ModelOutput {
+    model().decode(200, &HeaderMap::new(), body.as_bytes()).unwrap().output
+}
+
+fn result(id: &str, name: &str, text: &str) -> Message {
+    let content = vec![Block::text(text)];
+    Message::Tool(ToolMessage { call_id: id.into(), name: name.into(), content, ..ToolMessage::default() })
+}
+
+#[test]
+fn signatures_go_back_on_the_part_they_came_with() {
+    let pieces = [
+        piece(&[json!({"text": "let me ", "thought": true})], None),
+        piece(&[json!({"text": "see", "thought": true})], None),
+        piece(&[json!({"text": "I "})], None),
+        piece(&[json!({"text": "look"})], None),
+        piece(
+            &[
+                json!({"functionCall": {"name": "f", "args": {"a": 1}}, "thoughtSignature": "S1"}),
+                json!({"functionCall": {"name": "f", "args": {"a": 2}}}),
+            ],
+            None,
+        ),
+        piece(&[json!({"text": "", "thoughtSignature": "S2"})], Some("STOP")),
+    ];
+    let output = decode(&sse(&pieces));
+    assert_eq!((output.stop.clone(), output.message.text().trim()), (StopReason::ToolCalls, "I look"));
+    assert_eq!(
+        (output.usage.input, output.usage.cache_read, output.usage.output, output.usage.reasoning),
+        (7, 3, 9, 5)
+    );
+    let ids: Vec<String> = output.message.call_ids().map(str::to_owned).collect();
+    assert_eq!(ids, ["call_R1_2", "call_R1_3"]);
+    let sent = body(&ModelRequest::new(vec![
+        Message::user("x"),
+        Message::Assistant(output.message),
+        result(&ids[0], "f", "one"),
+        result(&ids[1], "f", "two"),
+        Message::user("and?"),
+    ]));
+    assert_eq!(
+        sent["contents"],
+        json!([
+            {"role": "user", "parts": [{"text": "x"}]},
+            {"role": "model", "parts": [
+                {"text": "let me see", "thought": true},
+                {"text": "I look"},
+                {"functionCall": {"name": "f", "args": {"a": 1}}, "thoughtSignature": "S1"},
+                {"functionCall": {"name": "f", "args": {"a": 2}}},
+                {"text": "", "thoughtSignature": "S2"},
+            ]},
+            {"role": "user", "parts": [
+                {"functionResponse": {"name": "f", "response": {"output": "one"}}},
+                {"functionResponse": {"name": "f", "response": {"output": "two"}}},
+            ]},
+            {"role": "user", "parts": [{"text": "and?"}]},
+        ])
+    );
+}
+
+#[test]
+fn an_id_that_the_model_gave_is_on_the_result_too() {
+    let call = json!({"functionCall": {"id": "given", "name": "f", "args": {}}});
+    let output = decode(&piece(std::slice::from_ref(&call), Some("STOP")).to_string());
+    let sent = body(&ModelRequest::new(vec![
+        Message::user("x"),
+        Message::Assistant(output.message),
+        result("given", "f", "y"),
+    ]));
+    assert_eq!(sent["contents"][1]["parts"][0], call);
+    assert_eq!(sent["contents"][2]["parts"][0]["functionResponse"]["id"], "given");
+}
+
+#[test]
+fn blocked_prompts_empty_answers_and_calls_that_cannot_be_read_are_typed_outcomes() {
+    let blocked = decode(&json!({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {}}).to_string());
+    assert_eq!((blocked.stop, blocked.message.content.len()), (StopReason::Refusal, 0));
+    assert_eq!(decode(&piece(&[], Some("PROHIBITED_CONTENT")).to_string()).stop, StopReason::Refusal);
+    assert_eq!(decode(&json!({"candidates": []}).to_string()).stop, StopReason::Other("no candidates".into()));
+    let mut malformed = piece(&[], Some("MALFORMED_FUNCTION_CALL"));
+    malformed["candidates"][0]["finishMessage"] = json!("print(f(1))");
+    let malformed = decode(&malformed.to_string());
+    assert_eq!(malformed.stop, StopReason::ToolCalls);
+    assert!(matches!(&malformed.message.content[0], Block::InvalidToolCall(call) if call.raw == "print(f(1))"));
+    let cut = model().decode(200, &HeaderMap::new(), sse(&[piece(&[json!({"text": "a"})], None)]).as_bytes());
+    assert_eq!(cut.unwrap_err().kind(), "truncated");
+    let error = json!({"error": {"code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED",
+        "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "2.5s"}]}});
+    let error = model().decode(429, &HeaderMap::new(), error.to_string().as_bytes()).unwrap_err();
+    assert_eq!((error.kind(), error.info().retry_after.unwrap().as_millis()), ("rate_limited", 2500));
+}
+
+#[test]
+fn search_results_are_kept_for_the_user_and_not_sent_back() {
+    let mut answer = piece(&[json!({"text": "Spain."})], Some("STOP"));
+    answer["candidates"][0]["groundingMetadata"] = json!({"webSearchQueries": ["euro 2024"]});
+    let output = decode(&answer.to_string());
+    let kept = output.message.content[1].native().unwrap().value();
+    assert_eq!(kept["groundingMetadata"]["webSearchQueries"][0], "euro 2024");
+    let sent = body(&ModelRequest::new(vec![Message::user("x"), Message::Assistant(output.message)]));
+    assert_eq!(sent["contents"][1]["parts"], json!([{"text": "Spain."}]));
+}
+
+#[test]
+fn pictures_go_in_and_come_out_with_their_signature() {
+    let part = json!({"inlineData": {"mimeType": "image/png", "data": "aGk="}, "thoughtSignature": "S"});
+    let output = decode(&piece(std::slice::from_ref(&part), Some("STOP")).to_string());
+    assert!(matches!(&output.message.content[0], Block::Media(media) if media.kind == MediaKind::Image));
+    let picture = Media {
+        kind: MediaKind::Image,
+        mime: "image/png".into(),
+        source: MediaSource::Base64("aGk=".into()),
+        name: None,
+    };
+    let user = Message::User(UserMessage { content: vec![Block::Media(picture)], ..UserMessage::default() });
+    let sent = body(&ModelRequest::new(vec![user, Message::Assistant(output.message)]));
+    assert_eq!(sent["contents"][0]["parts"], json!([{"inlineData": {"mimeType": "image/png", "data": "aGk="}}]));
+    assert_eq!(sent["contents"][1]["parts"], json!([part]));
+}
+
+#[test]
+fn a_request_has_the_words_of_the_api_and_a_cached_prompt_takes_the_place_of_its_own() {
+    let mut request = ModelRequest::new("hello");
+    request.system = vec![SystemBlock::new("be brief")];
+    let schema = json!({"$schema": "x", "type": "object", "properties": {"a": {"type": "string", "default": "b"}}});
+    let taken = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+    request.tools = vec![ToolSpec { name: "f".into(), description: "F.".into(), schema: schema.clone().into() }.into()];
+    request.tool_choice = ToolChoice::Tool("f".into());
+    request.settings.max_tokens = Some(9);
+    request.settings.extra.insert("generationConfig".into(), json!({"thinkingConfig": {"includeThoughts": true}}));
+    request.provider_tools = vec![ProviderTool::new("gemini", json!({"googleSearch": {}})).into()];
+    request.output_schema = Some(OutputSchema { name: "n".into(), schema: schema.into() });
+    assert_eq!(
+        body(&request),
+        json!({
+            "generationConfig": {"maxOutputTokens": 9, "responseMimeType": "application/json", "responseJsonSchema": taken,
+                "thinkingConfig": {"includeThoughts": true}},
+            "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["f"]}},
+            "tools": [{"functionDeclarations": [{"name": "f", "description": "F.", "parametersJsonSchema": taken}]},
+                {"googleSearch": {}}],
+            "systemInstruction": {"parts": [{"text": "be brief"}]},
+            "contents": [{"role": "user", "parts": [{"text": "hello"}]}],
+        })
+    );
+    request.settings.extra.insert("cachedContent".into(), json!("cachedContents/1"));
+    let cached = body(&request);
+    assert_eq!(cached["cachedContent"], "cachedContents/1");
+    assert!(["tools", "toolConfig", "systemInstruction"].iter().all(|key| cached.get(key).is_none()));
+}
+
+#[tokio::test]
+async fn keys_and_tokens_go_in_the_headers_of_their_host() {
+    let reply = || Reply::sse(sse(&[piece(&[json!({"text": "hi"})], Some("STOP"))]));
+    let server = Server::start([reply(), reply()]).await;
+    let by_key = Gemini::new("gemini-3-pro", server.config()).unwrap();
+    assert_eq!(by_key.invoke(ModelRequest::new("x")).await.unwrap().message.text(), "hi");
+    let base_url = Some(format!("{}/v1/projects/p/locations/l", server.url));
+    let config = ModelConfig { api_key: Some(Credentials::token("ya29")), base_url, ..server.config() };
+    let on_vertex = Gemini::on_vertex("gemini-3-pro", config).unwrap();
+    assert_eq!(
+        (on_vertex.name(), on_vertex.invoke(ModelRequest::new("x")).await.is_ok()),
+        ("vertex:gemini-3-pro", true)
+    );
+    let seen = server.seen();
+    assert!(seen[0].head.starts_with("POST /models/gemini-3-pro:streamGenerateContent?alt=sse "), "{}", seen[0].head);
+    assert!(seen[0].head.contains("x-goog-api-key: sk-very-secret"));
+    let path = "POST /v1/projects/p/locations/l/publishers/google/models/gemini-3-pro:streamGenerateContent?alt=sse ";
+    assert!(seen[1].head.starts_with(path) && seen[1].head.contains("authorization: Bearer ya29"), "{}", seen[1].head);
+}

@@ -1,0 +1,58 @@
+//! Hooks of calls, and which models a server has.
+
+use std::sync::{Arc, Mutex};
+
+use deepagents_core::model::{ChatModel, ModelRequest};
+use deepagents_models::{Answered, Attempt, CallHook, ModelConfig, ServedModel, served_models};
+use reqwest::header::{HeaderMap, HeaderValue};
+use serde_json::json;
+
+use crate::server::{Reply, Server, anthropic_text};
+
+#[derive(Default)]
+struct Log(Mutex<Vec<String>>);
+
+impl CallHook for Log {
+    fn request(&self, attempt: &Attempt<'_>, headers: &mut HeaderMap) {
+        assert!(headers.get("x-api-key").is_none() && headers.get("authorization").is_none(), "no credential is shown");
+        headers.insert("x-tenant", HeaderValue::from_static("blue"));
+        self.0.lock().unwrap().push(format!("{} {}", attempt.number, attempt.url.path()));
+    }
+
+    fn response(&self, _: &Attempt<'_>, answered: &Answered<'_>) {
+        self.0.lock().unwrap().push(format!("{} {:?}", answered.status, answered.headers.get("x-limit")));
+    }
+}
+
+#[tokio::test]
+async fn a_hook_adds_headers_and_sees_each_attempt_but_no_credential() {
+    let busy = Reply::json(529, &json!({"error": {"message": "busy"}})).header("x-limit", "3");
+    let server = Server::start([busy, Reply::sse(anthropic_text("hi"))]).await;
+    let log = Arc::new(Log::default());
+    let config = ModelConfig { hook: Some(log.clone()), ..server.config() };
+    let model = deepagents_models::Anthropic::new("m", config).unwrap();
+    model.invoke(ModelRequest::new("x")).await.unwrap();
+    assert_eq!(*log.0.lock().unwrap(), ["1 /v1/messages", "529 Some(\"3\")", "2 /v1/messages", "200 None"]);
+    let head = &server.seen()[1].head;
+    assert!(head.contains("x-tenant: blue") && head.contains("x-api-key: sk-very-secret"), "{head}");
+}
+
+#[tokio::test]
+async fn servers_say_which_models_they_have() {
+    let ollama = json!({"models": [{"name": "qwen3:4b", "model": "qwen3:4b"}]});
+    let vllm = json!({"object": "list", "data": [{"id": "Qwen/Qwen3-4B", "max_model_len": 32_768}]});
+    let llamacpp = json!({"data": [{"id": "gemma.gguf", "meta": {"n_ctx_train": 8192}}]});
+    let server = Server::start([&ollama, &vllm, &llamacpp].map(|list| Reply::json(200, list))).await;
+    let mut names = Vec::new();
+    for provider in ["ollama", "vllm", "llamacpp"] {
+        let config = ModelConfig { base_url: Some(format!("{}/v1", server.url)), ..server.config() };
+        let served = served_models(provider, &config).await.unwrap();
+        names.extend(served.into_iter().map(|ServedModel { name, context_window, .. }| (name, context_window)));
+    }
+    let want = [("qwen3:4b", None), ("Qwen/Qwen3-4B", Some(32_768)), ("gemma.gguf", Some(8192))];
+    assert_eq!(names, want.map(|(name, size)| (name.to_owned(), size)));
+    let paths: Vec<String> = server.seen().iter().map(|seen| seen.head.lines().next().unwrap().to_owned()).collect();
+    assert_eq!(paths, ["GET /api/tags HTTP/1.1", "GET /v1/models HTTP/1.1", "GET /v1/models HTTP/1.1"]);
+    let nowhere = ModelConfig { base_url: Some("http://127.0.0.1:1".into()), ..ModelConfig::default() };
+    assert!(served_models("vllm", &nowhere).await.unwrap_err().to_string().contains("is the server running?"));
+}

@@ -1,0 +1,214 @@
+//! The Responses API: what is sent, what is read, and that it goes back item by item.
+
+use deepagents_core::message::{Block, Message, ToolMessage};
+use deepagents_core::model::{
+    ModelEvent, ModelOutput, ModelRequest, OutputSchema, ProviderTool, StopReason, SystemBlock, ToolChoice, ToolSpec,
+};
+use deepagents_models::{ModelConfig, OpenAiResponses};
+use reqwest::header::HeaderMap;
+use serde_json::{Value, json};
+
+use crate::server::{Reply, Server, events, output, sse};
+
+fn model() -> OpenAiResponses {
+    OpenAiResponses::new("openai", "gpt-5.2", ModelConfig::default()).unwrap()
+}
+
+fn body(request: &ModelRequest) -> Value {
+    serde_json::from_slice(&model().request_body(request).unwrap()).unwrap()
+}
+
+fn reasoning() -> Value {
+    json!({"id": "rs_1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "First."},
+        {"type": "summary_text", "text": "Then."}], "encrypted_content": "ENC"})
+}
+
+fn message(text: &str) -> Value {
+    json!({"id": "msg_1", "type": "message", "status": "completed", "role": "assistant", "phase": "commentary",
+        "content": [{"type": "output_text", "text": text, "annotations": []}]})
+}
+
+fn call(id: &str, arguments: &str) -> Value {
+    json!({"id": format!("fc_{id}"), "type": "function_call", "status": "completed", "call_id": id, "name": "look",
+        "arguments": arguments})
+}
+
+fn search() -> Value {
+    json!({"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "x"}})
+}
+
+/// A finished response with this output.
+fn response(output: &[Value]) -> Value {
+    json!({"id": "resp_1", "status": "completed", "output": output, "usage": {"input_tokens": 10, "output_tokens": 8,
+        "total_tokens": 18, "input_tokens_details": {"cached_tokens": 4},
+        "output_tokens_details": {"reasoning_tokens": 5}}})
+}
+
+/// The events of a response: each item begins, is told in pieces, and ends.
+fn stream(items: &[Value], end: &Value) -> String {
+    let mut told = vec![json!({"type": "response.created", "response": {"id": "resp_1", "status": "in_progress"}})];
+    for (at, item) in items.iter().enumerate() {
+        let mut start = item.clone();
+        for key in ["content", "summary"] {
+            if start.get(key).is_some() {
+                start[key] = json!([]);
+            }
+        }
+        if start.get("arguments").is_some() {
+            start["arguments"] = json!("");
+        }
+        told.push(json!({"type": "response.output_item.added", "output_index": at, "item": start}));
+        let mut delta = |kind: &str, section: usize, text: &Value| {
+            told.push(json!({"type": format!("response.{kind}.delta"), "output_index": at, "summary_index": section, "delta": text}));
+        };
+        for (section, part) in item["summary"].as_array().into_iter().flatten().enumerate() {
+            delta("reasoning_summary_text", section, &part["text"]);
+        }
+        for part in item["content"].as_array().into_iter().flatten() {
+            delta("output_text", 0, &part["text"]);
+        }
+        if let Some(arguments) = item.get("arguments") {
+            delta("function_call_arguments", 0, arguments);
+        }
+        told.push(json!({"type": "response.output_item.done", "output_index": at, "item": item}));
+    }
+    told.push(json!({"type": "response.completed", "response": end}));
+    sse(&told)
+}
+
+fn decode(body: &str) -> ModelOutput {
+    model().decode(200, &HeaderMap::new(), body.as_bytes()).unwrap().output
+}
+
+#[test]
+fn every_item_goes_back_verbatim_and_in_order_whether_it_was_streamed_or_not() {
+    let items = [reasoning(), message("I look."), search(), call("a", "{ \"n\":1 }"), call("b", "{}")];
+    let (whole, streamed) = (response(&items).to_string(), stream(&items, &response(&[])));
+    assert_eq!(decode(&whole), decode(&streamed));
+    let output = decode(&streamed);
+    assert_eq!(output.stop, StopReason::ToolCalls);
+    assert_eq!(
+        (output.usage.input, output.usage.cache_read, output.usage.output, output.usage.reasoning),
+        (10, 4, 8, 5)
+    );
+    assert!(matches!(&output.message.content[0], Block::Reasoning(thought) if thought.text == "First.\n\nThen."));
+    let calls: Vec<_> = output.message.tool_calls().map(|call| (call.id.clone(), call.args.clone())).collect();
+    assert_eq!(calls, [("a".to_owned(), json!({"n": 1})), ("b".to_owned(), json!({}))]);
+
+    let result = |id: &str| {
+        let content = vec![Block::text("seen")];
+        Message::Tool(ToolMessage { call_id: id.into(), content, ..ToolMessage::default() })
+    };
+    let sent = body(&ModelRequest::new(vec![
+        Message::user("go"),
+        Message::Assistant(output.message),
+        result("a"),
+        result("b"),
+    ]));
+    let input = sent["input"].as_array().unwrap();
+    assert_eq!(input[1..6], items);
+    assert_eq!(input[6], json!({"type": "function_call_output", "call_id": "a", "output": "seen"}));
+    assert_eq!(input.len(), 8);
+}
+
+#[tokio::test]
+async fn a_stream_tells_true_deltas_under_the_blocks_of_the_answer() {
+    let items = [reasoning(), message("Hi."), call("a", "{\"n\":1}")];
+    let server = Server::start([Reply::sse(stream(&items, &response(&items)))]).await;
+    let model = OpenAiResponses::new("azure", "deployed", server.config()).unwrap();
+    let events = events(&model, ModelRequest::new("x")).await;
+    let mut told = [String::new(), String::new(), String::new()];
+    for event in &events {
+        match event.as_ref().unwrap() {
+            ModelEvent::Reasoning { block, delta }
+            | ModelEvent::Text { block, delta }
+            | ModelEvent::ToolArgs { block, delta } => {
+                told[*block].push_str(delta);
+            }
+            ModelEvent::ToolCall { block, id, name } => assert_eq!((*block, &**id, &**name), (2, "a", "look")),
+            _ => {}
+        }
+    }
+    assert_eq!(told, ["First.\n\nThen.", "Hi.", "{\"n\":1}"]);
+    assert_eq!(output(&events).message.origin.unwrap().provider, "azure");
+    let seen = &server.seen()[0];
+    assert!(
+        seen.head.starts_with("POST /responses ") && seen.head.contains("api-key: sk-very-secret"),
+        "{}",
+        seen.head
+    );
+}
+
+#[test]
+fn a_request_stores_nothing_and_asks_for_encrypted_reasoning() {
+    let mut request = ModelRequest::new("hello");
+    request.system = vec![SystemBlock::new("be brief"), SystemBlock::new("be kind")];
+    let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+    request.tools =
+        vec![ToolSpec { name: "look".into(), description: "Looks.".into(), schema: schema.clone().into() }.into()];
+    request.tool_choice = ToolChoice::Tool("look".into());
+    request.settings.max_tokens = Some(99);
+    request.settings.extra.insert("text".into(), json!({"verbosity": "low"}));
+    request.provider_tools = vec![ProviderTool::new("openai", json!({"type": "web_search"})).into()];
+    request.output_schema = Some(OutputSchema { name: "answer".into(), schema: schema.clone().into() });
+    assert_eq!(
+        body(&request),
+        json!({
+            "model": "gpt-5.2", "store": false, "include": ["reasoning.encrypted_content"], "max_output_tokens": 99,
+            "stream": true, "tool_choice": {"type": "function", "name": "look"},
+            "text": {"verbosity": "low", "format": {"type": "json_schema", "name": "answer", "schema": schema, "strict": false}},
+            "tools": [
+                {"type": "function", "name": "look", "description": "Looks.", "parameters": schema, "strict": false},
+                {"type": "web_search"},
+            ],
+            "instructions": "be brief\n\nbe kind",
+            "input": [{"type": "message", "role": "user", "content": "hello"}],
+        })
+    );
+    let plain = OpenAiResponses::new("openai", "gpt-4.1", ModelConfig::default()).unwrap();
+    let plain: Value = serde_json::from_slice(&plain.request_body(&ModelRequest::new("x")).unwrap()).unwrap();
+    assert_eq!(plain.get("include"), None, "models that do not think refuse to be asked for it");
+    request.settings.stop = vec!["END".into()];
+    assert_eq!(model().request_body(&request).unwrap_err().kind(), "invalid_request");
+}
+
+#[test]
+fn what_another_provider_said_is_sent_in_the_canonical_view() {
+    let mut output = decode(&response(&[reasoning(), message("Hi."), call("a b", "{\"n\":1}")]).to_string());
+    output.message.origin.as_mut().unwrap().provider = "elsewhere".into();
+    let sent = body(&ModelRequest::new(vec![Message::user("x"), Message::Assistant(output.message)]));
+    assert_eq!(
+        sent["input"].as_array().unwrap()[1..],
+        [
+            json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi."}]}),
+            json!({"type": "function_call", "call_id": "a_b", "name": "look", "arguments": "{\"n\":1}"}),
+        ]
+    );
+}
+
+#[test]
+fn refusals_limits_and_failures_are_typed() {
+    let refusal = json!({"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]});
+    let refused = decode(&response(&[refusal]).to_string());
+    assert_eq!((refused.stop, refused.message.text()), (StopReason::Refusal, "No.".into()));
+
+    let mut cut = call("a", "");
+    cut["status"] = json!("incomplete");
+    let mut end = response(&[cut]);
+    end["status"] = json!("incomplete");
+    end["incomplete_details"] = json!({"reason": "max_output_tokens"});
+    let cut = decode(&end.to_string());
+    assert_eq!(cut.stop, StopReason::MaxTokens);
+    assert!(matches!(&cut.message.content[0], Block::InvalidToolCall(call) if call.error.contains("cut off")));
+    end["incomplete_details"]["reason"] = json!("content_filter");
+    assert_eq!(decode(&end.to_string()).stop, StopReason::Refusal);
+
+    let error = |body: &str| model().decode(200, &HeaderMap::new(), body.as_bytes()).unwrap_err();
+    let failed = json!({"id": "r", "status": "failed", "output": [], "error": {"code": "rate_limit_exceeded", "message": "slow"}});
+    assert_eq!(error(&failed.to_string()).kind(), "rate_limited");
+    assert_eq!(error(&sse(&[json!({"type": "response.failed", "response": failed})])).kind(), "rate_limited");
+    let event = json!({"type": "error", "code": "context_length_exceeded", "message": "too long", "param": null});
+    assert_eq!(error(&sse(&[event])).kind(), "context_length");
+    assert_eq!(error(&sse(&[json!({"type": "response.created", "response": {}})])).kind(), "truncated");
+    assert_eq!(error(&json!({"id": "r", "status": "in_progress", "output": []}).to_string()).kind(), "protocol");
+}
