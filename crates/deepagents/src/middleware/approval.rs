@@ -88,7 +88,7 @@ impl Middleware for HumanInTheLoop {
             Decision::Reject { message } => {
                 let reason = message.filter(|m| !m.trim().is_empty()).map(|m| format!(": {m}")).unwrap_or_default();
                 Ok(ToolResponse::error(format!(
-                    "A person rejected the call of {name}{reason}. It was not made; make it again only if asked to."
+                    "User rejected the call of {name}{reason}. It was not made; make it again only if asked to."
                 )))
             }
             Decision::Respond { message } => Ok(ToolResponse::text(message)),
