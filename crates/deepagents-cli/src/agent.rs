@@ -16,24 +16,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::args::AgentArgs;
 use crate::model_choice::{self, env};
+use crate::own_files::OwnFiles;
 use crate::sources::{self, AGENTS, Carried, OWN, Outside, Sources};
 use crate::trust::{Brought, Undecided};
 
 /// The agent that the options describe, to be built and looked at.
 pub(crate) async fn builder(args: &AgentArgs, model: Arc<dyn ChatModel>) -> Result<DeepAgentBuilder> {
-    let files = open(&args.root)?;
+    let files = open(args.directory())?;
+    let own = OwnFiles::inside(args.directory(), None, None)?;
     let brought = Brought::find(args, &files, Undecided::for_look(args)).await?;
     let (sources, outside) = sources::find(args, &brought)?;
     let shape = Shape { sources, ..Shape::from_args(args)? };
-    let workspace = workspace(args, files, &outside)?;
+    let workspace = workspace(args, files, &own, &outside)?;
     let builder = shape.builder(model).backend(workspace).definitions_from(outside.beside(brought.files.clone()));
     Ok(with_agents(builder, args))
 }
 
-/// What the agent sees: the directory, commands in it where they are allowed, and what the user has outside of it.
-pub(crate) fn workspace(args: &AgentArgs, files: LocalBackend, outside: &Outside) -> Result<Arc<dyn Backend>> {
-    let root: Arc<dyn Backend> =
-        if args.execute { Arc::new(with_commands(files, network(args))?) } else { Arc::new(files) };
+/// What the agent sees: the directory without what is the program's own, commands in it where they are allowed, and what the
+/// user has outside of it.
+pub(crate) fn workspace(
+    args: &AgentArgs,
+    files: LocalBackend,
+    own: &OwnFiles,
+    outside: &Outside,
+) -> Result<Arc<dyn Backend>> {
+    let root = if args.execute { with_commands(files, network(args), own)? } else { own.hide(Arc::new(files))? };
     Ok(outside.beside(root))
 }
 
@@ -115,11 +122,12 @@ fn network(args: &AgentArgs) -> Network {
     if args.allow_hosts.is_empty() { Network::None } else { Network::AllowList(args.allow_hosts.clone()) }
 }
 
-/// The directory, and commands in it, in a sandbox.
-pub(crate) fn with_commands(files: LocalBackend, network: Network) -> Result<WithShell<LocalBackend>> {
-    let policy = SandboxPolicy { network, ..Default::default() };
+/// The directory without what is the program's own, and commands in it, in a sandbox.
+pub(crate) fn with_commands(files: LocalBackend, network: Network, own: &OwnFiles) -> Result<Arc<dyn Backend>> {
+    let policy = SandboxPolicy { network, hidden: own.paths().to_vec(), ..Default::default() };
     let shell = LocalShell::open(files.host_path(), Confinement::Sandboxed(policy));
-    Ok(WithShell::new(files, shell.map_err(|error| anyhow!("commands cannot be run there: {error}"))?))
+    let shell = shell.map_err(|error| anyhow!("commands cannot be run there: {error}"))?;
+    Ok(Arc::new(WithShell::new(own.hide(Arc::new(files))?, shell)))
 }
 
 /// The directory as a workspace.

@@ -20,6 +20,7 @@ use deepagents::{RunInput, Update};
 
 use crate::args::{BackendKind, Switch, ToolsArgs};
 use crate::exit::Exit;
+use crate::own_files::OwnFiles;
 use crate::{agent, output, runtime};
 use line::Answer;
 
@@ -90,10 +91,14 @@ async fn files(args: &ToolsArgs, rules: Option<Permissions>) -> Result<(Arc<dyn 
             (Arc::new(backend), files)
         }
         BackendKind::Local => {
-            let local = agent::open(args.root.as_deref().unwrap_or(Path::new(".")))?;
+            let root = args.root.as_deref().unwrap_or(Path::new("."));
+            let (local, own) = (agent::open(root)?, OwnFiles::inside(root, None, None)?);
             // Commands could not be bound by rules.
-            let backend: Arc<dyn Backend> =
-                if rules.is_some() { Arc::new(local) } else { Arc::new(agent::with_commands(local, Network::None)?) };
+            let backend = if rules.is_some() {
+                own.hide(Arc::new(local))?
+            } else {
+                agent::with_commands(local, Network::None, &own)?
+            };
             (backend, Update::none())
         }
     };
