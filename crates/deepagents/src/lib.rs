@@ -38,6 +38,7 @@ pub mod remembered;
 pub mod rewind;
 mod shared;
 pub mod subagents;
+mod tokens;
 pub mod trust;
 mod user_file;
 mod workspace;

@@ -154,7 +154,7 @@ impl Policy {
             Asked::Person(_) => {
                 renderer.pause()?;
                 for question in &open {
-                    let Some(decision) = self.from_person(question).await? else { break };
+                    let Some(decision) = self.ask_person(question).await? else { break };
                     decisions.push((question.id.clone(), decision));
                 }
             }
@@ -189,7 +189,7 @@ impl Policy {
         })
     }
 
-    async fn from_person(&mut self, question: &ActionRequest) -> io::Result<Option<DecisionRecord>> {
+    async fn ask_person(&mut self, question: &ActionRequest) -> io::Result<Option<DecisionRecord>> {
         // An answer before may cover this call too.
         if let Some(known) = self.known(question)? {
             return Ok(Some(known));
