@@ -31,7 +31,7 @@ pub(super) enum Approver {
 #[derive(Debug)]
 pub(super) struct Policy {
     pub(super) mode: Approve,
-    pub(super) asked: Asked,
+    pub(super) reviewer: Reviewer,
     pub(super) rules: Rules,
     /// Whether what is asked first was asked by an earlier run.
     pub(super) resumes: bool,
@@ -39,7 +39,7 @@ pub(super) struct Policy {
 
 /// Who is asked.
 #[derive(Debug)]
-pub(super) enum Asked {
+pub(super) enum Reviewer {
     /// A person at the terminal.
     Person(Person),
     /// A program, with lines of JSON.
@@ -104,7 +104,12 @@ impl Rules {
 impl Approver {
     /// For a script in the model's place, which asks about nothing.
     pub(super) fn for_script() -> Self {
-        Self::Policy(Policy { mode: Approve::Auto, asked: Asked::Nobody, rules: Rules::default(), resumes: false })
+        Self::Policy(Policy {
+            mode: Approve::Auto,
+            reviewer: Reviewer::Nobody,
+            rules: Rules::default(),
+            resumes: false,
+        })
     }
 
     /// Decides about calls, in the order it likes; less than all only when nobody is left to decide.
@@ -125,7 +130,7 @@ impl Approver {
 
     /// Leaves a question where it is.
     pub(super) fn leave(&self) {
-        if let Self::Policy(Policy { asked: Asked::Person(_), .. }) = self {
+        if let Self::Policy(Policy { reviewer: Reviewer::Person(_), .. }) = self {
             // What is asked stands in an open line.
             output::say("");
         }
@@ -149,16 +154,16 @@ impl Policy {
         if open.is_empty() {
             return Ok(decisions);
         }
-        match &mut self.asked {
-            Asked::Program(lines) => decisions.extend(from_lines(lines, &open).await?),
-            Asked::Person(_) => {
+        match &mut self.reviewer {
+            Reviewer::Program(lines) => decisions.extend(from_lines(lines, &open).await?),
+            Reviewer::Person(_) => {
                 renderer.pause()?;
                 for question in &open {
                     let Some(decision) = self.ask_person(question).await? else { break };
                     decisions.push((question.id.clone(), decision));
                 }
             }
-            Asked::Nobody => {
+            Reviewer::Nobody => {
                 let text = "a person has to agree to this, and nobody can be asked in this run";
                 decisions.extend(open.into_iter().map(|question| (question.id, refused(text))));
             }
@@ -194,7 +199,7 @@ impl Policy {
         if let Some(known) = self.known(question)? {
             return Ok(Some(known));
         }
-        let Asked::Person(person) = &mut self.asked else { return Ok(None) };
+        let Reviewer::Person(person) = &mut self.reviewer else { return Ok(None) };
         Ok(match person.decide(question).await? {
             None => None,
             Some(Answer::Once(decision)) => Some(decision.into()),

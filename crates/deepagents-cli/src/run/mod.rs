@@ -32,7 +32,7 @@ use crate::trust::{Brought, Undecided};
 use crate::{agent, output, permissions, runtime, sources};
 
 pub(crate) use approvals::Decisions;
-use approvals::{Approver, Asked, Policy, Rules};
+use approvals::{Approver, Policy, Reviewer, Rules};
 pub(crate) use exit_status::Limits;
 use prompt::Person;
 use recording::{Played, Recording};
@@ -117,14 +117,14 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         waits: args.wait_background || session.waits,
         recording,
     };
-    let asked = match mode {
-        Approve::Ask if args.json => Asked::Program(Lines::read()),
-        Approve::Ask => Asked::Person(Person::new(Lines::read())),
-        _ if is_person_there => Asked::Person(Person::new(Lines::read())),
-        _ => Asked::Nobody,
+    let reviewer = match mode {
+        Approve::Ask if args.json => Reviewer::Program(Lines::read()),
+        Approve::Ask => Reviewer::Person(Person::new(Lines::read())),
+        _ if is_person_there => Reviewer::Person(Person::new(Lines::read())),
+        _ => Reviewer::Nobody,
     };
     let rules = Rules::new(permissions::store(), session.kept.as_deref(), RuleScope::project(options.directory()).ok());
-    let mut approver = Approver::Policy(Policy { mode, asked, rules, resumes: args.resumes() });
+    let mut approver = Approver::Policy(Policy { mode, reviewer, rules, resumes: args.resumes() });
     if args.json {
         drive(runtime, &agent, session.input, &limits, &mut approver, &mut JsonLines)
     } else if args.quiet {
