@@ -18,24 +18,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::args::{AgentArgs, CommandArgs, SandboxMode};
 use crate::model_choice::{self, env};
+use crate::own_files::OwnFiles;
 use crate::sources::{self, AGENTS, Carried, OWN, Outside, Sources};
 use crate::trust::{Brought, Undecided};
 
 /// The agent that the options describe, to be built and looked at.
 pub(crate) async fn builder(args: &AgentArgs, model: Arc<dyn ChatModel>) -> Result<DeepAgentBuilder> {
-    let files = open(&args.root)?;
+    let files = open(args.directory())?;
+    let own = OwnFiles::inside(args.directory(), None, None)?;
     let brought = Brought::find(args, &files, Undecided::for_look(args)).await?;
     let (sources, outside) = sources::find(args, &brought)?;
     let shape = Shape { sources, ..Shape::from_args(args)? };
-    let workspace = workspace(args, files, &outside)?;
+    let workspace = workspace(args, files, &own, &outside)?;
     let builder = shape.builder(model).backend(workspace).definitions_from(outside.beside(brought.files.clone()));
     with_agents(builder, args)
 }
 
-/// What the agent sees: the directory, commands in it where they are allowed, and what the user has outside of it.
-pub(crate) fn workspace(args: &AgentArgs, files: LocalBackend, outside: &Outside) -> Result<Arc<dyn Backend>> {
-    let root: Arc<dyn Backend> =
-        if args.commands.are_run() { with_commands(files, &args.commands)? } else { Arc::new(files) };
+/// What the agent sees: the directory without what is the program's own, commands in it where they are allowed, and what the
+/// user has outside of it.
+pub(crate) fn workspace(
+    args: &AgentArgs,
+    files: LocalBackend,
+    own: &OwnFiles,
+    outside: &Outside,
+) -> Result<Arc<dyn Backend>> {
+    let root =
+        if args.commands.are_run() { with_commands(files, &args.commands, own)? } else { own.hide(Arc::new(files))? };
     Ok(outside.beside(root))
 }
 
@@ -120,8 +128,8 @@ impl Shape {
     }
 }
 
-/// The directory, and commands in it.
-pub(crate) fn with_commands(files: LocalBackend, args: &CommandArgs) -> Result<Arc<dyn Backend>> {
+/// The directory without what is the program's own, and commands in it.
+pub(crate) fn with_commands(files: LocalBackend, args: &CommandArgs, own: &OwnFiles) -> Result<Arc<dyn Backend>> {
     let mut variables = Vec::new();
     for (name, value) in &args.env {
         let value = value.clone().or_else(|| env(name));
@@ -140,7 +148,7 @@ pub(crate) fn with_commands(files: LocalBackend, args: &CommandArgs) -> Result<A
             hosts => Network::AllowList(hosts.to_vec()),
         };
         let tools = if args.share_caches { tools.shared_caches() } else { tools };
-        let mut policy = SandboxPolicy { network, tools, ..SandboxPolicy::default() };
+        let mut policy = SandboxPolicy { network, tools, hidden: own.paths().to_vec(), ..SandboxPolicy::default() };
         if args.mode() == SandboxMode::ReadOnly {
             let nothing = Rule::new(AccessMode::Deny, ["/**"]).only([Operation::Write]);
             policy.rules.push(Permissions::new([nothing])?);
@@ -150,7 +158,7 @@ pub(crate) fn with_commands(files: LocalBackend, args: &CommandArgs) -> Result<A
     let shell = LocalShell::open(files.host_path(), confinement);
     let shell = shell.map_err(|error| anyhow!("commands cannot be run there: {error}"))?;
     let shell = variables.into_iter().fold(shell, |shell, (name, value)| shell.env(name, value));
-    Ok(Arc::new(WithShell::new(files, shell)))
+    Ok(Arc::new(WithShell::new(own.hide(Arc::new(files))?, shell)))
 }
 
 /// The directory as a workspace.

@@ -1,17 +1,20 @@
 //! The command line.
 
 mod commands;
+mod permissions;
 mod threads;
 mod trust;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
 
 use crate::{duration, money};
 pub(crate) use commands::{CommandArgs, SandboxMode};
+pub(crate) use permissions::{PermissionsArgs, PermissionsCommand};
 pub(crate) use threads::{Conflicts, RewindFiles, ThreadsArgs, ThreadsCommand};
 pub(crate) use trust::{TrustArgs, TrustCommand};
 
@@ -77,6 +80,8 @@ pub(crate) enum Command {
     Threads(Box<ThreadsArgs>),
     /// Show what directories bring that steers the agent, and what you have agreed to
     Trust(TrustArgs),
+    /// Show what you always allowed, and take it back
+    Permissions(PermissionsArgs),
     /// Make tool calls by hand: calls as lines of JSON in, results as lines of JSON out
     Tools(ToolsArgs),
     /// Play a recorded run again, without its model, its tools and a network
@@ -96,9 +101,12 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) agent: AgentArgs,
 
-    /// What is done before files are changed and commands are run
-    #[arg(long, value_name = "HOW", value_enum, default_value_t, help_heading = "Agent")]
-    pub(crate) approve: Approve,
+    /// What is done before files are changed and commands are run [default: auto, or what a thread that is gone on with had]
+    ///
+    /// In every mode but deny you are asked about what steers the agent, such as AGENTS.md; where nobody can be asked it is
+    /// refused. What you always allowed is done without asking; `deepagents permissions` shows it and takes it back.
+    #[arg(long, value_name = "HOW", value_enum, help_heading = "Agent")]
+    pub(crate) approve: Option<Approve>,
 
     /// Go on with the thread that changed last in this directory: with a new task, or with what was left unfinished
     #[arg(long = "continue", conflicts_with = "resume", help_heading = "Threads")]
@@ -151,11 +159,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = duration::parse, help_heading = "Limits")]
     pub(crate) timeout: Option<Duration>,
 
-    /// Print the final answer alone
+    /// Print the final answer alone: text for people, without control characters
     #[arg(short, long)]
     pub(crate) quiet: bool,
 
-    /// Print every event as a line of JSON, and nothing else
+    /// Print every event as a line of JSON, and nothing else: for programs, texts are as the model and files have them
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,
 }
@@ -167,14 +175,17 @@ impl RunArgs {
     }
 }
 
-/// What is done before a call that changes something.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+/// What is done before a call that changes something. It is kept with the thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Approve {
     /// You are asked at the terminal; with --json the answers are lines on stdin
     Ask,
-    /// Nothing: it is done
+    /// Nothing: it is done, commands in the sandbox
     #[default]
     Auto,
+    /// What you always allowed is done, the rest is refused
+    AllowList,
     /// It is refused
     Deny,
 }
@@ -208,9 +219,12 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "TEXT|@FILE", help_heading = "Agent")]
     pub(crate) system: Option<String>,
 
-    /// The directory that the agent may read and change; it cannot leave it
-    #[arg(long, value_name = "DIR", default_value = ".", help_heading = "Agent")]
-    pub(crate) root: PathBuf,
+    /// The directory that the agent may read and change; it cannot leave it [default: the one you are in]
+    ///
+    /// A home directory, one above it and /tmp are taken only where they are named. The program's own files, such as
+    /// ~/.deepagents, are out of reach wherever the directory is.
+    #[arg(long, value_name = "DIR", help_heading = "Agent")]
+    pub(crate) root: Option<PathBuf>,
 
     /// A header to send with every model call, as NAME:VALUE; may be repeated
     #[arg(long = "header", value_name = "NAME:VALUE", value_parser = header, help_heading = "Model")]
@@ -255,6 +269,13 @@ pub(crate) struct AgentArgs {
     /// Fetch answers in one piece instead of streaming them
     #[arg(long, help_heading = "Model")]
     pub(crate) no_stream: bool,
+}
+
+impl AgentArgs {
+    /// The directory that the agent works in.
+    pub(crate) fn directory(&self) -> &Path {
+        self.root.as_deref().unwrap_or(Path::new("."))
+    }
 }
 
 #[derive(Debug, Args)]
@@ -355,11 +376,11 @@ pub(crate) struct ReplayArgs {
     /// The recording
     pub(crate) file: PathBuf,
 
-    /// Print the final answer alone
+    /// Print the final answer alone: text for people, without control characters
     #[arg(short, long)]
     pub(crate) quiet: bool,
 
-    /// Print every event as a line of JSON, and nothing else
+    /// Print every event as a line of JSON, and nothing else: for programs, texts are as they were recorded
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,
 }

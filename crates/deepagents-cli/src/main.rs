@@ -13,6 +13,8 @@ mod model_choice;
 mod models;
 mod money;
 mod output;
+mod own_files;
+mod permissions;
 mod proxy;
 mod render;
 mod replay;
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::explain(&args),
         Command::Models(args) => models::models(&args),
         Command::Tools(args) => tools::tools(&args),
+        Command::Permissions(args) => permissions::permissions(&args),
         Command::Trust(args) => trust::trust(&args),
         Command::Threads(args) => threads::threads(&args),
         Command::Replay(args) => replay::replay(&args),

@@ -98,6 +98,16 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
     out.flush()
 }
 
+/// How many characters a line of the terminal holds that stderr is; none where it is something else.
+pub(crate) fn stderr_columns() -> Option<usize> {
+    let stderr = io::stderr();
+    if !stderr.is_terminal() {
+        return None;
+    }
+    let size = rustix::termios::tcgetwinsize(&stderr).map_or(0, |size| size.ws_col);
+    Some(if size == 0 { 80 } else { size.into() })
+}
+
 /// Throws away what was typed before a question, so that it answers nothing. Where stdin is no terminal, there is nothing to
 /// throw away: a program says its lines in order.
 pub(crate) fn discard_typed_ahead() {

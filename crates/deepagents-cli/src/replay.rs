@@ -1,10 +1,10 @@
 //! `deepagents replay`.
 
 use anyhow::{Result, anyhow, bail};
+use deepagents::MemoryJournal;
 use deepagents::core::run::InputRecord;
 use deepagents::fs::shell::{Command, CommandOutput, Shell, ShellError, WithShell};
 use deepagents::recording::{RecordingError, RunRecording, Tools};
-use deepagents::{Decision, MemoryJournal};
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use tokio::sync::mpsc;
@@ -42,8 +42,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Exit> {
         builder = builder.journal(MemoryJournal::new());
     }
     let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
-    let answers =
-        answers.iter().map(InputRecord::clone).map(|input| input.answers).collect::<Vec<Vec<(String, Decision)>>>();
+    let answers: Vec<run::Decisions> = answers.iter().map(InputRecord::clone).map(|input| input.answers).collect();
     let input = task.clone().into_input(agent.schema())?;
     let replay = recording.replay(Tools::Recorded);
     if args.json {

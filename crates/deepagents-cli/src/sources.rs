@@ -54,7 +54,7 @@ pub(crate) type Carried = BTreeMap<VPath, String>;
 /// What there is for a root and this user, as far as it is wanted and of the root may be used. Where there is nothing, the
 /// agent has neither.
 pub(crate) fn find(args: &AgentArgs, brought: &Brought) -> Result<(Sources, Outside)> {
-    let (root, home) = (args.root.as_path(), env("HOME").map(|home| Path::new(&home).join(OWN)));
+    let (root, home) = (args.directory(), env("HOME").map(|home| Path::new(&home).join(OWN)));
     let (mut sources, mut outside) = (Sources::default(), Outside::default());
     if !args.no_memory {
         sources.memory = memory(root, home.as_deref(), brought, &mut outside)?;
@@ -78,9 +78,14 @@ pub(crate) fn catalogue(env: Env) -> Result<Catalogue> {
 }
 
 fn memory(root: &Path, home: Option<&Path>, brought: &Brought, outside: &mut Outside) -> Result<Vec<VPath>> {
-    let (plain, own) = (root.join(MEMORY), root.join(OWN).join(MEMORY));
-    let of_user = home.map(|home| home.join(MEMORY)).filter(|file| is_other(file, root, &[&plain, &own]));
     let (at_plain, at_own) = (at(&format!("/{MEMORY}"))?, at(&format!("/{OWN}/{MEMORY}"))?);
+    let (plain, own) = (root.join(MEMORY), root.join(OWN).join(MEMORY));
+    let known: Vec<&Path> = [(&at_plain, &plain), (&at_own, &own)]
+        .into_iter()
+        .filter(|(path, _)| brought.has(path))
+        .map(|(_, file)| file.as_path())
+        .collect();
+    let of_user = home.map(|home| home.join(MEMORY)).filter(|file| is_other(file, root, &known));
     let mut files = Vec::new();
     if of_user.is_none() && !brought.has(&at_plain) && !brought.has(&at_own) {
         return Ok(files);
@@ -99,13 +104,13 @@ fn memory(root: &Path, home: Option<&Path>, brought: &Brought, outside: &mut Out
 }
 
 fn skills(root: &Path, home: Option<&Path>, brought: &Brought, outside: &mut Outside) -> Result<Vec<(VPath, String)>> {
-    let of_root = root.join(OWN).join(SKILLS);
-    let of_user = home.map(|home| home.join(SKILLS)).filter(|of_user| is_other(of_user, root, &[&of_root]));
+    let (of_root, at_root) = (root.join(OWN).join(SKILLS), at(&format!("/{OWN}/{SKILLS}"))?);
+    let known: Vec<&Path> = if brought.files.has_below(&at_root) { vec![of_root.as_path()] } else { Vec::new() };
+    let of_user = home.map(|home| home.join(SKILLS)).filter(|of_user| is_other(of_user, root, &known));
     let mut directories = Vec::new();
     if let Some(directory) = of_user.filter(|directory| holds_directories(directory)) {
         directories.push((outside.skills(&directory)?, "User".to_owned()));
     }
-    let at_root = at(&format!("/{OWN}/{SKILLS}"))?;
     if brought.files.has_below(&at_root) {
         directories.push((at_root, "Project".to_owned()));
     }

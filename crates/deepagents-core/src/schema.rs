@@ -74,6 +74,26 @@ fn enum_values(variants: &Value) -> Option<Value> {
     variants.as_array()?.iter().map(word).collect::<Option<Vec<_>>>().map(Value::Array)
 }
 
+/// The schema that takes no fields but those it names. An object says which it takes with `properties`; one that says
+/// `additionalProperties` itself, or is put together of several schemas, stays as it is.
+pub fn closed(schema: &Value) -> Value {
+    const COMBINED: [&str; 7] = ["allOf", "anyOf", "oneOf", "if", "$ref", "patternProperties", "additionalProperties"];
+    let mut closed = schema.clone();
+    if let Value::Object(map) = &mut closed {
+        if map.contains_key("properties") && COMBINED.iter().all(|key| !map.contains_key(*key)) {
+            map.insert("additionalProperties".to_owned(), Value::Bool(false));
+        }
+        // A part of a combination may leave fields to another one, so those are not gone into.
+        if let Some(Value::Object(properties)) = map.get_mut("properties") {
+            properties.values_mut().for_each(|property| *property = self::closed(property));
+        }
+        if let Some(items) = map.get_mut("items") {
+            *items = self::closed(items);
+        }
+    }
+    closed
+}
+
 /// A JSON schema, compiled at its first use.
 #[derive(Debug)]
 pub struct SchemaCheck {

@@ -33,12 +33,14 @@ mod permission_interrupts;
 pub mod profile;
 #[cfg(feature = "models")]
 pub mod recording;
+pub mod remembered;
 #[cfg(all(unix, feature = "undo"))]
 pub mod rewind;
 mod shared;
 pub mod subagents;
 mod tokens;
 pub mod trust;
+mod user_file;
 mod workspace;
 
 pub use approvals::{InterruptOn, InterruptPolicy};
@@ -46,7 +48,9 @@ pub use builder::{DeepAgent, DeepAgentBuilder, Preset};
 pub use deepagents_core::agent::BuildError;
 pub use deepagents_core::error::{BoxError, Error, Result};
 pub use deepagents_core::event::{Event, EventKind, EventStream, MiddlewareEvent, RunSnapshot, Subscribe};
-pub use deepagents_core::interrupt::{ActionRequest, Decision, DecisionKind, Interrupt};
+pub use deepagents_core::interrupt::{
+    ActionRequest, Decision, DecisionAuthor, DecisionKind, DecisionRecord, Interrupt,
+};
 pub use deepagents_core::journal::{Journal, MemoryJournal};
 pub use deepagents_core::message::{Block, Message, Usage};
 pub use deepagents_core::middleware::{
@@ -61,6 +65,7 @@ pub use deepagents_core::state::{Channel, State, Update};
 pub use deepagents_core::structured::ResponseFormat;
 pub use deepagents_core::tool::{Effect, Tool, ToolContext, ToolError, ToolOutput, json_tool, tool_fn};
 pub use explain::{ExplainedPart, Explanation};
+pub use user_file::UserFileError;
 
 /// The core: everything that is not re-exported at the top.
 pub use deepagents_core as core;

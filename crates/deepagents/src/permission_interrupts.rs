@@ -18,6 +18,13 @@ const TOOLS: [(&str, Operation, &str, bool); 7] = [
     ("grep", Operation::Read, "path", true),
 ];
 
+/// The path that a call of a file tool is about, and whether the call is about a link at its end rather than about where
+/// that leads.
+pub(crate) fn path_of(call: &ToolCall) -> Option<(VPath, bool)> {
+    let (tool, _, argument, _) = TOOLS.iter().find(|(tool, ..)| *tool == call.name)?;
+    Some((VPath::parse(call.args.get(argument)?.as_str()?).ok()?, *tool == "delete"))
+}
+
 /// The approvals that the rules ask for.
 pub(crate) fn approvals(rules: &Permissions) -> InterruptPolicy {
     let mut out = InterruptPolicy::new();

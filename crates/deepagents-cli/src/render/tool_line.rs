@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::escaped;
 use super::style::first_line;
 
 /// Characters of an argument that are shown.
@@ -13,16 +14,27 @@ const TELLING: [&str; 9] =
 
 /// The tool and what it is called with: `read_file /notes.md`.
 pub(crate) fn call(name: &str, args: &Value) -> String {
-    let name = first_line(name, SHOWN);
+    let name = shortened(name);
     let arg = TELLING
         .iter()
         .find_map(|key| args.get(key)?.as_str())
         .or_else(|| args.as_object()?.values().find_map(Value::as_str))
-        .map(|text| first_line(text, SHOWN))
+        .map(shortened)
         .filter(|text| !text.is_empty());
     match arg {
         Some(arg) => format!("{name} {arg}"),
         None => name,
+    }
+}
+
+/// The first line that says something, with nothing hidden in it; `…` stands for what is left out.
+fn shortened(text: &str) -> String {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let line = escaped(lines.next().unwrap_or_default());
+    match (line.char_indices().nth(SHOWN), lines.next()) {
+        (Some((at, _)), _) => format!("{}…", line.get(..at).unwrap_or_default()),
+        (None, Some(_)) => format!("{line} …"),
+        (None, None) => line,
     }
 }
 
@@ -40,7 +52,8 @@ mod tests {
 
     #[test]
     fn the_telling_argument_is_shown_and_cut() {
-        assert_eq!(call("grep", &json!({"glob": "*.rs", "pattern": "fn\nmain"})), "grep fn");
+        assert_eq!(call("grep", &json!({"glob": "*.rs", "pattern": "fn\nmain"})), "grep fn …");
+        assert_eq!(call("x\n? y", &json!({"path": "a\u{202e}b"})), "x … a\\u{202e}b");
         assert_eq!(call("odd", &json!({"n": 3, "word": "yes"})), "odd yes");
         assert_eq!(call("read_todos", &json!({})), "read_todos");
         assert_eq!(call("run", &json!({"command": "x".repeat(200)})).chars().count(), 85);

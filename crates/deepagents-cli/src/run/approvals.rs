@@ -1,50 +1,115 @@
-//! Decisions about calls that wait for them.
+//! Decisions about calls that wait for them: which rule or mode makes them, and who is asked otherwise.
 
 use std::collections::VecDeque;
 use std::io;
 
 use deepagents::core::env::Timestamp;
-use deepagents::{ActionRequest, Decision};
+use deepagents::remembered::{RememberedRule, RememberedRules, RuleScope};
+use deepagents::{ActionRequest, Decision, DecisionAuthor, DecisionRecord};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::prompt::Person;
+use super::prompt::{Answer, Lasting, Person};
 use super::stdin::Lines;
+use crate::args::Approve;
 use crate::output;
-use crate::render::Renderer;
+use crate::render::{Renderer, escaped};
+
+/// Decisions by the ids of their questions.
+pub(crate) type Decisions = Vec<(String, DecisionRecord)>;
 
 /// Who decides.
 #[derive(Debug)]
 pub(super) enum Approver {
-    /// Everything is approved.
-    Approve,
-    /// Everything is rejected.
-    Reject,
+    /// A mode, what was remembered, and whoever can be asked.
+    Policy(Policy),
     /// It was decided when the run was recorded.
-    Recorded(VecDeque<Vec<(String, Decision)>>),
+    Recorded(VecDeque<Decisions>),
+}
+
+/// A mode, what was remembered, and whoever can be asked where these say nothing.
+#[derive(Debug)]
+pub(super) struct Policy {
+    pub(super) mode: Approve,
+    pub(super) reviewer: Reviewer,
+    pub(super) rules: Rules,
+    /// Whether what is asked first was asked by an earlier run.
+    pub(super) resumes: bool,
+}
+
+/// Who is asked.
+#[derive(Debug)]
+pub(super) enum Reviewer {
     /// A person at the terminal.
     Person(Person),
     /// A program, with lines of JSON.
     Program(Lines),
+    /// Nobody can be.
+    Nobody,
+}
+
+/// What was always allowed.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    /// The file that they are remembered in, where there is one.
+    pub(super) file: Option<RememberedRules>,
+    /// Where rules of the file hold.
+    pub(super) thread: Option<RuleScope>,
+    pub(super) project: Option<RuleScope>,
+    /// Rules of this process alone.
+    here: Vec<RememberedRule>,
 }
 
 /// A line of a program: `{"answer": ID, "decision": {...}}`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Answer {
+struct AnswerLine {
     answer: String,
     decision: Value,
 }
 
-impl Approver {
-    /// A person who is asked on stderr and answers on stdin.
-    pub(super) fn person() -> Self {
-        Self::Person(Person::new(Lines::read()))
+impl Rules {
+    pub(super) fn new(file: Option<RememberedRules>, thread: Option<&str>, project: Option<RuleScope>) -> Self {
+        Self { file, thread: thread.map(|id| RuleScope::Thread(id.to_owned())), project, here: Vec::new() }
     }
 
-    /// A program that reads events on stdout and answers on stdin.
-    pub(super) fn lines() -> Self {
-        Self::Program(Lines::read())
+    /// The rule that covers a call.
+    fn find(&self, question: &ActionRequest) -> io::Result<Option<RememberedRule>> {
+        if let Some(rule) = self.here.iter().find(|rule| rule.covers(question)) {
+            return Ok(Some(rule.clone()));
+        }
+        let scopes: Vec<RuleScope> = self.thread.iter().chain(&self.project).cloned().collect();
+        match &self.file {
+            Some(file) => file.find(&scopes, question).map_err(io::Error::other),
+            None => Ok(None),
+        }
+    }
+
+    /// Remembers a rule; where that cannot be written down, for as long as the program runs.
+    fn add(&mut self, rule: RememberedRule, lasting: Lasting) -> io::Result<()> {
+        let scope = match lasting {
+            Lasting::Session => &self.thread,
+            Lasting::Project => &self.project,
+        };
+        match (&self.file, scope) {
+            (Some(file), Some(scope)) => file.add(scope, &rule).map_err(io::Error::other),
+            _ => {
+                self.here.push(rule);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Approver {
+    /// For a script in the model's place, which asks about nothing.
+    pub(super) fn for_script() -> Self {
+        Self::Policy(Policy {
+            mode: Approve::Auto,
+            reviewer: Reviewer::Nobody,
+            rules: Rules::default(),
+            resumes: false,
+        })
     }
 
     /// Decides about calls, in the order it likes; less than all only when nobody is left to decide.
@@ -52,38 +117,112 @@ impl Approver {
         &mut self,
         questions: &[ActionRequest],
         renderer: &mut dyn Renderer,
-    ) -> io::Result<Vec<(String, Decision)>> {
-        let all = |decision: &Decision| questions.iter().map(|q| (q.id.clone(), decision.clone())).collect();
+    ) -> io::Result<Decisions> {
         match self {
-            Self::Approve => Ok(all(&Decision::Approve)),
-            Self::Reject => {
-                let message = Some("nothing may be changed or run here (--approve deny)".to_owned());
-                Ok(all(&Decision::Reject { message }))
-            }
             Self::Recorded(answers) => Ok(answers.pop_front().unwrap_or_default()),
-            Self::Person(person) => {
-                renderer.pause()?;
-                person.decide(questions).await
+            Self::Policy(policy) => {
+                let decisions = policy.decide(questions, renderer).await;
+                policy.resumes = false;
+                decisions
             }
-            Self::Program(lines) => from_lines(lines, questions).await,
         }
     }
 
     /// Leaves a question where it is.
     pub(super) fn leave(&self) {
-        if let Self::Person(_) = self {
+        if let Self::Policy(Policy { reviewer: Reviewer::Person(_), .. }) = self {
             // What is asked stands in an open line.
             output::say("");
         }
     }
 }
 
-async fn from_lines(lines: &mut Lines, questions: &[ActionRequest]) -> io::Result<Vec<(String, Decision)>> {
-    let mut answers: Vec<(String, Decision)> = Vec::new();
+impl Policy {
+    async fn decide(&mut self, questions: &[ActionRequest], renderer: &mut dyn Renderer) -> io::Result<Decisions> {
+        let (mut decisions, mut open) = (Decisions::new(), Vec::new());
+        for question in questions {
+            match self.known(question)? {
+                Some(decision) => {
+                    if let Some(author @ DecisionAuthor::RememberedRule { .. }) = &decision.author {
+                        renderer.notice(&format!("approved by {}", escaped(&author.to_string())))?;
+                    }
+                    decisions.push((question.id.clone(), decision));
+                }
+                None => open.push(question.clone()),
+            }
+        }
+        if open.is_empty() {
+            return Ok(decisions);
+        }
+        match &mut self.reviewer {
+            Reviewer::Program(lines) => decisions.extend(from_lines(lines, &open).await?),
+            Reviewer::Person(_) => {
+                renderer.pause()?;
+                for question in &open {
+                    let Some(decision) = self.ask_person(question).await? else { break };
+                    decisions.push((question.id.clone(), decision));
+                }
+            }
+            Reviewer::Nobody => {
+                let text = "a person has to agree to this, and nobody can be asked in this run";
+                decisions.extend(open.into_iter().map(|question| (question.id, refused(text))));
+            }
+        }
+        Ok(decisions)
+    }
+
+    /// What a remembered rule or the mode says about a call.
+    fn known(&self, question: &ActionRequest) -> io::Result<Option<DecisionRecord>> {
+        if self.mode == Approve::Deny {
+            return Ok(Some(refused("nothing may be changed or run here (--approve deny)")));
+        }
+        if let Some(rule) = self.rules.find(question)? {
+            let author = DecisionAuthor::RememberedRule { text: rule.to_string() };
+            return Ok(Some(DecisionRecord::new(Decision::Approve, author)));
+        }
+        let own = question.id != question.call.to_string();
+        Ok(match self.mode {
+            Approve::AllowList => {
+                Some(refused("only what was always allowed is done here (--approve allow-list), and this was not"))
+            }
+            // What a call or a sub-agent wants asked about is asked about in every mode.
+            Approve::Auto if self.resumes && !own => {
+                let author = DecisionAuthor::Default { text: "--approve auto".to_owned() };
+                Some(DecisionRecord::new(Decision::Approve, author))
+            }
+            Approve::Auto | Approve::Ask | Approve::Deny => None,
+        })
+    }
+
+    async fn ask_person(&mut self, question: &ActionRequest) -> io::Result<Option<DecisionRecord>> {
+        // An answer before may cover this call too.
+        if let Some(known) = self.known(question)? {
+            return Ok(Some(known));
+        }
+        let Reviewer::Person(person) = &mut self.reviewer else { return Ok(None) };
+        Ok(match person.decide(question).await? {
+            None => None,
+            Some(Answer::Once(decision)) => Some(decision.into()),
+            Some(Answer::Always(rule, lasting)) => {
+                self.rules.add(rule, lasting)?;
+                Some(Decision::Approve.into())
+            }
+        })
+    }
+}
+
+/// What nobody was asked about is not done.
+fn refused(text: &str) -> DecisionRecord {
+    let text = text.to_owned();
+    DecisionRecord::new(Decision::Reject { message: Some(text.clone()) }, DecisionAuthor::Default { text })
+}
+
+async fn from_lines(lines: &mut Lines, questions: &[ActionRequest]) -> io::Result<Decisions> {
+    let mut answers = Decisions::new();
     while answers.len() < questions.len() {
         let Some(line) = lines.next().await? else { break };
         match read(&line, questions, &answers) {
-            Ok(answer) => answers.push(answer),
+            Ok((id, decision)) => answers.push((id, decision.into())),
             // Stdout is for events alone.
             Err(problem) => output::print_error(&problem),
         }
@@ -91,8 +230,8 @@ async fn from_lines(lines: &mut Lines, questions: &[ActionRequest]) -> io::Resul
     Ok(answers)
 }
 
-fn read(line: &str, questions: &[ActionRequest], given: &[(String, Decision)]) -> Result<(String, Decision), String> {
-    let Answer { answer: id, decision } = serde_json::from_str(line)
+fn read(line: &str, questions: &[ActionRequest], given: &Decisions) -> Result<(String, Decision), String> {
+    let AnswerLine { answer: id, decision } = serde_json::from_str(line)
         .map_err(|error| format!("a line on stdin is no {{\"answer\": ID, \"decision\": {{...}}}}: {error}"))?;
     let Some(question) = questions.iter().find(|question| question.id == id) else {
         let open: Vec<&str> = questions.iter().map(|question| question.id.as_str()).collect();

@@ -6,59 +6,75 @@ mod exit_status;
 mod interrupt;
 mod live;
 mod prompt;
+mod question;
 mod recording;
 mod session;
 mod stdin;
 
 use std::fs;
+use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
 use deepagents::fs::UndoStore;
 use deepagents::recording::Replay;
-use deepagents::{Decision, DeepAgent, RunInput};
+use deepagents::remembered::RuleScope;
+use deepagents::{DeepAgent, RunInput};
 use tokio::runtime::Runtime;
 
 use crate::args::{AgentArgs, Approve, RunArgs};
 use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey};
+use crate::own_files::{self, OwnFiles};
 use crate::render::{AnswerOnly, JsonLines, Live, Renderer};
 use crate::threads::undo;
 use crate::trust::{Brought, Undecided};
-use crate::{agent, output, runtime, sources};
+use crate::{agent, output, permissions, runtime, sources};
 
-use approvals::Approver;
+pub(crate) use approvals::Decisions;
+use approvals::{Approver, Policy, Reviewer, Rules};
 pub(crate) use exit_status::Limits;
+use prompt::Person;
 use recording::{Played, Recording};
-use session::Session;
-use stdin::Task;
+use session::{Found, Session};
+use stdin::{Lines, Task};
 
 /// Gives an agent a task and shows what it does.
 pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let options = &args.agent;
     // What the command line itself says wrong is told before anything that it takes to find out.
     let task = task(args)?;
+    own_files::check_root(options)?;
     let mut shape = agent::Shape::from_args(options)?;
-    (shape.asks, shape.max_turns) = (args.approve != Approve::Auto, args.max_turns);
+    let runtime = runtime::start()?;
+    let found = runtime.block_on(Found::open(args))?;
+    // Answers of a program are lines of stdin, and so may be the task.
+    let reads_stdin = args.json || matches!(task, Task::OnStdin);
+    let is_person_there = !reads_stdin && io::stdin().is_terminal() && io::stderr().is_terminal();
+    let mode = session::mode(args, found.as_ref(), is_person_there)?;
+    if mode == Approve::Ask && matches!(task, Task::OnStdin) {
+        bail!("with --approve ask stdin is for your answers: give the task on the command line");
+    }
+    (shape.asks, shape.max_turns) = (mode != Approve::Auto, args.max_turns);
     let undo_file = if args.no_save { None } else { undo::file(&args.database)? };
-    let inside = undo_file.as_ref().is_some_and(|file| undo::is_inside(file, &options.root));
+    let inside = undo_file.as_ref().is_some_and(|file| undo::is_inside(file, options.directory()));
     let store = undo_file.filter(|_| !inside).map(UndoStore::at);
-    let files = agent::open_recorded(&options.root, store)?;
+    let files = agent::open_recorded(options.directory(), store)?;
     let choice = model_choice::choose(options.model.as_deref(), options.base_url.as_deref(), &model_choice::env)?;
     let model = model_choice::make(&choice, options, &model_choice::env, WithoutKey::Refuse)?;
     if args.max_cost.is_some() && model.profile().price.is_none() {
         bail!("the price of {} is not known, so --max-cost cannot be kept; limit it with --max-tokens", choice.name);
     }
-    let runtime = runtime::start()?;
-    let asked = model_choice::with_window(model, &choice, options, &model_choice::env);
-    let (model, unknown_window) = runtime.block_on(asked)?;
+    let windowed = model_choice::with_window(model, &choice, options, &model_choice::env);
+    let (model, unknown_window) = runtime.block_on(windowed)?;
     // A recorded run has no sub-agents of files.
     let wanted = AgentArgs { no_agents: options.no_agents || args.record.is_some(), ..options.clone() };
-    let undecided = Undecided::for_run(options, args.json || matches!(task, Task::OnStdin));
+    let undecided = Undecided::for_run(options, reads_stdin);
     let brought = runtime.block_on(Brought::find(&wanted, &files, undecided))?;
     let (sources, outside) = sources::find(options, &brought)?;
+    let own = OwnFiles::inside(options.directory(), args.database.db.as_deref(), args.record.as_deref())?;
     shape.sources = sources;
-    let workspace = agent::workspace(options, files, &outside)?;
+    let workspace = agent::workspace(options, files, &own, &outside)?;
     let definitions = outside.beside(brought.files.clone());
     let mut builder = shape.builder(model).backend(workspace).definitions_from(definitions.clone());
     // A recording is played where those files and models are not.
@@ -66,7 +82,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         builder = agent::with_agents(builder, options)?;
     }
     let task = task.read()?;
-    let session = runtime.block_on(Session::open(args, task, &choice.name))?;
+    let session = runtime.block_on(Session::open(args, found, mode, task, &choice.name))?;
     if let Some(journal) = &session.journal {
         builder = builder.journal(journal.clone());
     }
@@ -101,13 +117,14 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         waits: args.wait_background || session.waits,
         recording,
     };
-    let mut approver = match args.approve {
-        // What an earlier run has asked about is approved too.
-        Approve::Auto => Approver::Approve,
-        Approve::Deny => Approver::Reject,
-        Approve::Ask if args.json => Approver::lines(),
-        Approve::Ask => Approver::person(),
+    let reviewer = match mode {
+        Approve::Ask if args.json => Reviewer::Program(Lines::read()),
+        Approve::Ask => Reviewer::Person(Person::new(Lines::read())),
+        _ if is_person_there => Reviewer::Person(Person::new(Lines::read())),
+        _ => Reviewer::Nobody,
     };
+    let rules = Rules::new(permissions::store(), session.kept.as_deref(), RuleScope::project(options.directory()).ok());
+    let mut approver = Approver::Policy(Policy { mode, reviewer, rules, resumes: args.resumes() });
     if args.json {
         drive(runtime, &agent, session.input, &limits, &mut approver, &mut JsonLines)
     } else if args.quiet {
@@ -125,7 +142,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
 fn task(args: &RunArgs) -> Result<Task> {
     match args.task.as_deref() {
         None if args.resumes() => Ok(Task::Rest),
-        None | Some("-") if args.approve == Approve::Ask => {
+        None | Some("-") if args.approve == Some(Approve::Ask) => {
             bail!("with --approve ask stdin is for your answers: give the task on the command line")
         }
         given => Task::from_arg(given),
@@ -135,7 +152,7 @@ fn task(args: &RunArgs) -> Result<Task> {
 /// Plays the model's part by a script: nothing is kept and nothing is asked.
 pub(crate) fn play(agent: &DeepAgent, task: String, renderer: &mut dyn Renderer) -> Result<Exit> {
     let runtime = runtime::start()?;
-    drive(runtime, agent, RunInput::new(task), &Limits::default(), &mut Approver::Approve, renderer)
+    drive(runtime, agent, RunInput::new(task), &Limits::default(), &mut Approver::for_script(), renderer)
 }
 
 /// Plays a recorded run and the decisions that were made in it.
@@ -144,7 +161,7 @@ pub(crate) fn replay(
     agent: &DeepAgent,
     input: RunInput,
     replay: &Arc<Replay>,
-    answers: Vec<Vec<(String, Decision)>>,
+    answers: Vec<Decisions>,
     turns: Option<u32>,
     renderer: &mut dyn Renderer,
 ) -> Result<Exit> {

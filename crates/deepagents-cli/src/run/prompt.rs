@@ -4,20 +4,14 @@ use std::io;
 
 use deepagents::core::env::Timestamp;
 use deepagents::core::interrupt::EditedAction;
-use deepagents::{ActionRequest, Decision};
+use deepagents::remembered::RememberedRule;
+use deepagents::{ActionRequest, Decision, DecisionKind};
 use serde_json::Value;
 
+use super::question::Shown;
 use super::stdin::Lines;
 use crate::output;
-use crate::render::style::first_line;
-use crate::render::tool_line;
-
-/// Lines of an argument that are shown.
-const LINES: usize = 12;
-/// Characters of a line that are shown.
-const WIDTH: usize = 160;
-
-const KEYS: &str = "[y]es, [n]o REASON, [e]dit {ARGUMENTS}, [r]espond TEXT? ";
+use crate::render::escaped;
 
 /// A person who is asked on stderr and answers with lines.
 #[derive(Debug)]
@@ -25,10 +19,31 @@ pub(super) struct Person {
     lines: Lines,
 }
 
+/// What a person says about a call.
+#[derive(Debug, PartialEq)]
+pub(super) enum Answer {
+    /// This, about this call.
+    Once(Decision),
+    /// Yes, and to the like of it for as long as this holds.
+    Always(RememberedRule, Lasting),
+}
+
+/// For how long a rule is remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lasting {
+    /// In this thread.
+    Session,
+    /// In this directory.
+    Project,
+}
+
 /// What a line says.
 #[derive(Debug, PartialEq)]
 enum Said {
     Decision(Decision),
+    Always,
+    /// The rest of the call is to be shown.
+    Show,
     /// More is needed: this is asked for.
     Ask(&'static str),
     Unclear(String),
@@ -39,45 +54,83 @@ impl Person {
         Self { lines }
     }
 
-    /// Asks one question after the other; stops where there are no more answers.
-    pub(super) async fn decide(&mut self, questions: &[ActionRequest]) -> io::Result<Vec<(String, Decision)>> {
-        let mut answers = Vec::new();
-        for question in questions {
-            output::say(&shown(question));
-            match self.ask(question).await? {
-                Some(decision) => answers.push((question.id.clone(), decision)),
-                None => break,
-            }
-        }
-        Ok(answers)
-    }
-
-    async fn ask(&mut self, question: &ActionRequest) -> io::Result<Option<Decision>> {
+    /// Asks about a call; nothing where there are no more answers.
+    pub(super) async fn decide(&mut self, question: &ActionRequest) -> io::Result<Option<Answer>> {
+        let mut shown = Shown::new(question, output::stderr_columns());
+        output::say(&shown.first());
+        let keys = keys(question);
         let mut begun = String::new();
-        let mut prompt = KEYS;
+        let mut more = None;
         loop {
-            output::prompt(prompt);
-            let Some(line) = self.lines.next().await? else {
-                output::say("");
-                return Ok(None);
-            };
+            let Some(line) = self.line(more.unwrap_or(&keys)).await? else { return Ok(None) };
             match understand(&format!("{begun}{line}"), question) {
+                Said::Show => output::say(&shown.rest()),
+                Said::Decision(Decision::Approve) | Said::Always if !shown.is_whole() => {
+                    output::print_error("not all of the call has been shown: s shows the rest");
+                }
                 Said::Decision(decision) => match question.check(&decision, Timestamp::now()) {
-                    Ok(()) => return Ok(Some(decision)),
+                    Ok(()) => return Ok(Some(Answer::Once(decision))),
                     Err(error) => output::print_error(&error.to_string()),
                 },
-                Said::Ask(more) if begun.is_empty() => {
+                Said::Always => match question.check(&Decision::Approve, Timestamp::now()) {
+                    Ok(()) => match self.remember(question).await? {
+                        Some(answer) => return Ok(Some(answer)),
+                        None => return Ok(None),
+                    },
+                    Err(error) => output::print_error(&error.to_string()),
+                },
+                Said::Ask(what) if begun.is_empty() => {
                     begun = format!("{} ", line.trim());
-                    prompt = more;
+                    more = Some(what);
                     continue;
                 }
                 Said::Ask(_) => {}
                 Said::Unclear(problem) => output::print_error(&problem),
             }
             begun.clear();
-            prompt = KEYS;
+            more = None;
         }
     }
+
+    /// Shows the rule that an answer would become, and asks for how long it is to hold.
+    async fn remember(&mut self, question: &ActionRequest) -> io::Result<Option<Answer>> {
+        let rule = RememberedRule::covering(question);
+        output::say(&format!("  always: {}", escaped(&rule.to_string())));
+        loop {
+            let Some(line) = self.line("in this [s]ession, this [p]roject, or just [o]nce? ").await? else {
+                return Ok(None);
+            };
+            match line.trim().to_lowercase().as_str() {
+                "s" | "session" => return Ok(Some(Answer::Always(rule, Lasting::Session))),
+                "p" | "project" => return Ok(Some(Answer::Always(rule, Lasting::Project))),
+                "o" | "once" => return Ok(Some(Answer::Once(Decision::Approve))),
+                _ => output::print_error("answer with s, p or o"),
+            }
+        }
+    }
+
+    /// The next line of the answer to a prompt. What was typed before it is not part of it.
+    async fn line(&mut self, prompt: &str) -> io::Result<Option<String>> {
+        output::discard_typed_ahead();
+        output::prompt(prompt);
+        let line = self.lines.next().await?;
+        if line.is_none() {
+            output::say("");
+        }
+        Ok(line)
+    }
+}
+
+/// The answers there are.
+fn keys(question: &ActionRequest) -> String {
+    let may = |kind| question.allowed.contains(&kind);
+    let keys = [
+        may(DecisionKind::Approve).then_some("[y]es, [a]lways"),
+        may(DecisionKind::Reject).then_some("[n]o REASON"),
+        may(DecisionKind::Edit).then_some("[e]dit {ARGUMENTS}"),
+        may(DecisionKind::Respond).then_some("[r]espond TEXT"),
+    ];
+    format!("{}? ", keys.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
 /// What the line of a person says about a call.
@@ -87,6 +140,8 @@ fn understand(line: &str, question: &ActionRequest) -> Said {
     let rest = rest.trim();
     match word.to_lowercase().as_str() {
         "y" | "yes" if rest.is_empty() => Said::Decision(Decision::Approve),
+        "a" | "always" if rest.is_empty() => Said::Always,
+        "s" | "show" if rest.is_empty() => Said::Show,
         "n" | "no" => Said::Decision(Decision::Reject { message: (!rest.is_empty()).then(|| rest.to_owned()) }),
         "e" | "edit" if rest.is_empty() => Said::Ask("arguments, as JSON: "),
         "e" | "edit" => match serde_json::from_str::<Value>(rest) {
@@ -97,36 +152,8 @@ fn understand(line: &str, question: &ActionRequest) -> Said {
         },
         "r" | "respond" if rest.is_empty() => Said::Ask("what the agent is told in place of the result: "),
         "r" | "respond" => Said::Decision(Decision::Respond { message: rest.to_owned() }),
-        _ => Said::Unclear("answer with y, n, e or r".to_owned()),
+        _ => Said::Unclear("answer with y, a, n, e or r; s shows what was not shown".to_owned()),
     }
-}
-
-/// The call as a person judges it: every argument, long ones cut.
-fn shown(question: &ActionRequest) -> String {
-    let agent = if question.call.path.is_empty() { "" } else { " (sub-agent)" };
-    let mut out = format!("? {}{agent}", tool_line(&question.tool, &question.args));
-    for (name, value) in question.args.as_object().into_iter().flatten() {
-        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        if text.lines().count() < 2 && text.chars().count() <= WIDTH {
-            out += &format!("\n    {name}: {text}");
-            continue;
-        }
-        out += &format!("\n    {name}:");
-        for line in text.lines().take(LINES) {
-            let cut: String = line.chars().take(WIDTH).collect();
-            let mark = if cut.len() < line.len() { "…" } else { "" };
-            out += &format!("\n      {cut}{mark}");
-        }
-        match text.lines().count().saturating_sub(LINES) {
-            0 => {}
-            more => out += &format!("\n      … {more} more lines"),
-        }
-    }
-    // What is said of every call by default says no more than is shown already.
-    if question.text.is_empty() || question.text.contains(" wants to call ") {
-        return out;
-    }
-    format!("{out}\n    {}", first_line(&question.text, WIDTH))
 }
 
 #[cfg(test)]
@@ -138,7 +165,7 @@ mod tests {
     use super::*;
 
     fn question() -> ActionRequest {
-        let args = json!({"file_path": "/a.txt", "content": "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13\n14"});
+        let args = json!({"file_path": "/a.txt", "content": "one"});
         ActionRequest::about(&CallId::default(), "write_file", args, "2026-01-01T00:00:00Z")
     }
 
@@ -146,21 +173,24 @@ mod tests {
     fn a_letter_or_a_word_decides_and_what_follows_belongs_to_it() {
         let said = |line| understand(line, &question());
         assert_eq!(said(" Y "), Said::Decision(Decision::Approve));
+        assert_eq!((said("a"), said("show")), (Said::Always, Said::Show));
         assert_eq!(said("no"), Said::Decision(Decision::Reject { message: None }));
         assert_eq!(said("n too long"), Said::Decision(Decision::Reject { message: Some("too long".to_owned()) }));
         assert_eq!(said("r ok then"), Said::Decision(Decision::Respond { message: "ok then".to_owned() }));
         assert!(matches!(said("e {\"content\":\"b\"}"), Said::Decision(Decision::Edit { .. })));
         assert!(matches!(said("e"), Said::Ask(_)) && matches!(said("r"), Said::Ask(_)));
-        for unclear in ["", "yes please", "maybe", "e {"] {
+        for unclear in ["", "yes please", "always and ever", "maybe", "e {"] {
             assert!(matches!(said(unclear), Said::Unclear(_)), "{unclear}");
         }
     }
 
     #[test]
-    fn long_arguments_are_cut() {
-        let text = shown(&question());
-        assert!(text.starts_with("? write_file /a.txt\n    file_path: /a.txt\n    content:\n      1\n"), "{text}");
-        assert!(text.ends_with("      12\n      … 2 more lines"), "{text}");
+    fn only_what_may_be_decided_is_offered() {
+        assert_eq!(keys(&question()), "[y]es, [a]lways, [n]o REASON, [e]dit {ARGUMENTS}, [r]espond TEXT? ");
+        assert_eq!(
+            keys(&question().allowed([DecisionKind::Approve, DecisionKind::Reject])),
+            "[y]es, [a]lways, [n]o REASON? "
+        );
     }
 
     proptest! {

@@ -12,9 +12,60 @@ use crate::args::{Approve, RunArgs};
 use crate::render::style::first_line;
 use crate::threads::{database, fresh};
 
+/// What is said where there is nothing to go on with.
+const NO_THREAD: &str = "there is no thread of this directory to go on with; name one with --resume";
+/// The key under which a thread notes how decisions are made in it.
+const MODE: &str = "approve";
 /// What the model is told where there is nothing else to do.
 const LEFT: &str = "This is a message of the system, not of the user: the background tasks of this conversation go on. Go on \
                     with their results when they are there.";
+
+/// The thread that a run goes on with, and how decisions are made in it.
+pub(super) struct Found {
+    journal: Arc<dyn Journal>,
+    info: ThreadInfo,
+}
+
+impl Found {
+    /// The thread that the options ask for, if they ask for one.
+    pub(super) async fn open(args: &RunArgs) -> Result<Option<Self>> {
+        if !args.resumes() {
+            return Ok(None);
+        }
+        // Nothing is begun only to find that nothing is in it.
+        if args.go_on && !database::place(&args.database)?.exists() {
+            bail!(NO_THREAD);
+        }
+        let Some(database) = database::open_existing(&args.database).await? else {
+            bail!("there are no threads yet to go on with");
+        };
+        let journal: Arc<dyn Journal> = Arc::new(database);
+        let info = find(args, &*journal, &root(args.agent.directory())).await?;
+        Ok(Some(Self { journal, info }))
+    }
+
+    /// The mode that the thread was run in last, if that was noted.
+    fn mode(&self) -> Option<Approve> {
+        serde_json::from_value(self.info.metadata.get(MODE)?.clone()).ok()
+    }
+}
+
+/// How decisions are made: as the options say, or as in the thread before. Where calls of it wait for decisions and neither
+/// says anything, nobody decides in silence: a person is asked, or the run is refused.
+pub(super) fn mode(args: &RunArgs, found: Option<&Found>, is_person_there: bool) -> Result<Approve> {
+    let kept = || found.and_then(Found::mode);
+    if let Some(mode) = args.approve.or_else(kept) {
+        return Ok(mode);
+    }
+    match found {
+        Some(found) if found.info.status == RunStatus::Interrupted && is_person_there => Ok(Approve::Ask),
+        Some(found) if found.info.status == RunStatus::Interrupted => bail!(
+            "calls of thread {} wait for decisions, and how they are made was not noted: say --approve ask, deny or auto",
+            found.info.id
+        ),
+        _ => Ok(Approve::default()),
+    }
+}
 
 /// What a run begins with.
 pub(super) struct Session {
@@ -32,23 +83,27 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Finds the thread; no task means to go on with what was left unfinished. Nothing is written before
+    /// Takes the thread, or begins one; no task means to go on with what was left unfinished. Nothing is written before
     /// [`begin`](Self::begin).
-    pub(super) async fn open(args: &RunArgs, task: Option<String>, model: &str) -> Result<Self> {
+    pub(super) async fn open(
+        args: &RunArgs,
+        found: Option<Found>,
+        mode: Approve,
+        task: Option<String>,
+        model: &str,
+    ) -> Result<Self> {
         if args.no_save {
-            let input = RunInput::new(task.unwrap_or_default());
+            let input = RunInput::new(task.unwrap_or_default()).thread("run");
             // Questions and tasks are kept in a thread, if only for as long as the program runs.
-            return Ok(if args.approve == Approve::Auto && !args.background {
-                Self { journal: None, kept: None, input, has_tasks: false, waits: false, metadata: Map::new() }
-            } else {
-                let (journal, input) = (Arc::new(MemoryJournal::new()), input.thread("run"));
-                let journal: Option<Arc<dyn Journal>> = Some(journal);
-                Self { journal, kept: None, input, has_tasks: false, waits: false, metadata: Map::new() }
-            });
+            let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+            let (has_tasks, waits, metadata) = (false, false, Map::new());
+            return Ok(Self { journal: Some(journal), kept: None, input, has_tasks, waits, metadata });
         }
-        let journal: Arc<dyn Journal> = Arc::new(database::open(&args.database).await?);
-        let root = root(&args.agent.root);
-        let found = find(args, &*journal, &root).await?;
+        let root = root(args.agent.directory());
+        let (journal, found) = match found {
+            Some(Found { journal, info }) => (journal, Some(info)),
+            None => (Arc::new(database::open(&args.database).await?) as Arc<dyn Journal>, None),
+        };
         let tasks = match &found {
             Some(info) => journal.threads().list(&ThreadQuery::default().parent(info.id.as_str())).await?,
             None => Vec::new(),
@@ -70,6 +125,7 @@ impl Session {
         };
         let mut metadata = process();
         metadata.insert("model".to_owned(), json!(model));
+        metadata.insert(MODE.to_owned(), json!(mode));
         if !args.resumes() {
             metadata.insert("root".to_owned(), json!(root));
             metadata.insert("title".to_owned(), json!(first_line(task.as_deref().unwrap_or_default(), 80)));
@@ -93,17 +149,14 @@ impl Session {
     }
 }
 
-/// The thread to go on with, if one is asked for.
-async fn find(args: &RunArgs, journal: &dyn Journal, root: &str) -> Result<Option<ThreadInfo>> {
+/// The thread to go on with.
+async fn find(args: &RunArgs, journal: &dyn Journal, root: &str) -> Result<ThreadInfo> {
     if let Some(id) = &args.resume {
-        return database::find(journal, id).await.map(Some);
-    }
-    if !args.go_on {
-        return Ok(None);
+        return database::find(journal, id).await;
     }
     let query = ThreadQuery::default().metadata("root", root).limit(1);
     let found = journal.threads().list(&query).await?.pop();
-    found.map(Some).ok_or_else(|| anyhow!("there is no thread of this directory to go on with; name one with --resume"))
+    found.ok_or_else(|| anyhow!(NO_THREAD))
 }
 
 /// Goes on with a thread: with a new task, or with what it left unfinished.

@@ -36,7 +36,7 @@ pub(crate) async fn open(given: &Database) -> Result<Sqlite> {
 }
 
 /// Opens a database that is there; looking at threads makes none.
-pub(super) async fn open_existing(given: &Database) -> Result<Option<Sqlite>> {
+pub(crate) async fn open_existing(given: &Database) -> Result<Option<Sqlite>> {
     let path = place(given)?;
     if !path.exists() {
         if given.db.is_some() {

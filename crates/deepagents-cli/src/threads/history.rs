@@ -122,7 +122,7 @@ fn one(message: &Message) -> Vec<String> {
 }
 
 /// Channels and their changes, as they are stored.
-fn entries(update: &RecordUpdate) -> Result<Vec<(String, Value)>> {
+pub(super) fn entries(update: &RecordUpdate) -> Result<Vec<(String, Value)>> {
     Ok(match update {
         RecordUpdate::Stored(entries) => entries.clone(),
         live => serde_json::from_value(serde_json::to_value(live)?)?,

@@ -1,6 +1,7 @@
 //! `deepagents threads`.
 
 pub(crate) mod database;
+mod decisions;
 mod history;
 mod id;
 mod list;
@@ -67,7 +68,7 @@ async fn run(database: Arc<Sqlite>, store: Option<&UndoStore>, command: &Threads
             } else if let Some(path) = path {
                 show::sub_agent(&access, &info, path, *json).await
             } else {
-                show::show(&access, &info, *at, *json).await
+                show::show(&access, &*database, &info, *at, *json).await
             }
         }
         ThreadsCommand::Fork { thread, at } => {

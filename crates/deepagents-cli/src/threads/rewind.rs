@@ -16,6 +16,7 @@ use deepagents_persist::Sqlite;
 use serde_json::Value;
 
 use crate::args::{Conflicts, RewindFiles};
+use crate::render::escaped;
 use crate::render::style::printable;
 use crate::{agent, output};
 
@@ -116,6 +117,7 @@ async fn decide(
 /// The first letter of what a person answers.
 async fn ask(question: &'static str) -> Result<char> {
     let answer = tokio::task::spawn_blocking(move || {
+        output::discard_typed_ahead();
         output::prompt(question);
         let mut line = String::new();
         io::stdin().lock().read_line(&mut line).map(|_| line)
@@ -125,7 +127,7 @@ async fn ask(question: &'static str) -> Result<char> {
 
 /// The plan as a person reads it.
 fn shown(plan: &RestorePlan, root: &str) -> String {
-    let mut out = format!("In {root}:");
+    let mut out = format!("In {}:", escaped(root));
     for change in &plan.changes {
         out += &format!("\n  {}", line(change));
     }
@@ -137,7 +139,7 @@ fn shown(plan: &RestorePlan, root: &str) -> String {
         out += &format!("\n! {}  ({reason})", line(&conflict.change));
     }
     for skipped in &plan.skipped {
-        out += &format!("\n  stays     {}: {}", skipped.path, skipped.reason);
+        out += &format!("\n  stays     {}: {}", escaped(skipped.path.as_str()), skipped.reason);
     }
     if plan.elsewhere > 0 {
         out += &format!("\n  {ELSEWHERE}");
@@ -151,7 +153,7 @@ fn line(change: &FileChange) -> String {
         (FileVersion::Absent, _) => "bring back",
         _ => "put back  ",
     };
-    format!("{verb} {}", change.path)
+    format!("{verb} {}", escaped(change.path.as_str()))
 }
 
 /// What was done.

@@ -7,24 +7,42 @@ use deepagents::core::message::Author;
 use deepagents::{Block, Message, State};
 use serde_json::{Value, json};
 
+use super::decisions::{self, Decided};
 use super::list;
 use crate::render::style::printable;
 use crate::render::{json_text, tool_error, tool_line};
 
 /// The conversation, as text or as JSON.
-pub(super) async fn show(threads: &ThreadAccess, info: &ThreadInfo, at: Option<u64>, as_json: bool) -> Result<String> {
+pub(super) async fn show(
+    threads: &ThreadAccess,
+    journal: &dyn Journal,
+    info: &ThreadInfo,
+    at: Option<u64>,
+    as_json: bool,
+) -> Result<String> {
     let state = match at {
         Some(position) => threads.state_at(&info.id, position).await?,
         None => threads.state(&info.id).await?,
     };
     let sub_agents = threads.sub_agents(&info.id).await?;
+    let decided = decisions::of_thread(journal, info).await?;
     if as_json {
         let sub_agents: Vec<Value> = sub_agents.iter().map(described).collect();
-        let document = json!({"thread": list::info(info), "state": state.to_json(false)?, "sub_agents": sub_agents});
+        let decided: Vec<Value> = decided.iter().map(Decided::to_json).collect();
+        let document = json!({
+            "thread": list::info(info),
+            "state": state.to_json(false)?,
+            "sub_agents": sub_agents,
+            "decisions": decided,
+        });
         return Ok(json_text(&document)?);
     }
     let mut out = format!("thread {} · {} · {} records\n", info.id, list::standing(info), info.end);
     out += &conversation(&state);
+    if !decided.is_empty() {
+        let lines: Vec<String> = decided.iter().map(Decided::line).collect();
+        out += &format!("\ndecisions:\n{}\n", lines.join("\n"));
+    }
     if !sub_agents.is_empty() {
         out += "\nsub-agents (show one with --path):\n";
         for SubAgentInfo { path, agent, status, .. } in &sub_agents {

@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use crate::args::{BackendKind, Switch, ToolsArgs};
 use crate::exit::Exit;
+use crate::own_files::OwnFiles;
 use crate::{agent, output, runtime};
 use line::Answer;
 
@@ -93,8 +94,9 @@ async fn files(args: &ToolsArgs, rules: Option<Permissions>) -> Result<(Arc<dyn 
             (Arc::new(backend), files)
         }
         BackendKind::Local => {
-            let local = agent::open(args.root.as_deref().unwrap_or(Path::new(".")))?;
-            (agent::with_commands(local, &args.commands)?, Update::none())
+            let root = args.root.as_deref().unwrap_or(Path::new("."));
+            let (local, own) = (agent::open(root)?, OwnFiles::inside(root, None, None)?);
+            (agent::with_commands(local, &args.commands, &own)?, Update::none())
         }
     };
     Ok(match rules {

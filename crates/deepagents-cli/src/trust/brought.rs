@@ -27,12 +27,12 @@ impl Brought {
         for problem in &found.problems {
             output::remark(problem);
         }
-        let (own, theirs): (Vec<FoundItem>, Vec<FoundItem>) =
-            found.items.into_iter().partition(|found| is_users_own(&args.root, found));
-        let root = args.root.clone();
+        let root = args.directory().to_owned();
+        // What lies in the user's own directory, which the root may hold, is the user's and not the root's.
+        let theirs: Vec<FoundItem> = found.items.into_iter().filter(|found| !is_users_own(&root, found)).collect();
         // Asking waits for a person, and the record is a file.
         let admitted = tokio::task::spawn_blocking(move || admit(&root, theirs, undecided)).await??;
-        Ok(Self { files: Arc::new(own.iter().chain(&admitted).collect()) })
+        Ok(Self { files: Arc::new(admitted.iter().collect()) })
     }
 
     /// Whether a file may be used.

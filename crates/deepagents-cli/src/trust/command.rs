@@ -54,7 +54,7 @@ fn standing_text(consent: Consent) -> &'static str {
 /// What a directory brings, whether it may be used, and what it says.
 fn show(root: &Path, as_json: bool) -> Result<Exit> {
     let files = agent::open(root)?;
-    let options = AgentArgs { root: root.to_owned(), ..AgentArgs::default() };
+    let options = AgentArgs { root: Some(root.to_owned()), ..AgentArgs::default() };
     let survey = runtime::start()?.block_on(brought::look(&options, &files))?;
     let known = known_store()?.of_root(root).map_err(|error| anyhow!("{error}"))?;
     let standing = |found: &FoundItem| known.iter().find(|r| r.item == found.item).map(|record| record.consent);

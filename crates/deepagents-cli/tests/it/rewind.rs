@@ -131,13 +131,18 @@ fn at_terminal(command: &mut Command, typed: &str) -> (Finished, String) {
     let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
     let open = || File::options().read(true).write(true).open(&name).unwrap();
     let mut terminal = File::from(terminal);
-    terminal.write_all(typed.as_bytes()).unwrap();
+    let mut typed = Some(typed.to_owned());
     let child = command.stdin(open()).stderr(open()).stdout(Stdio::piped()).spawn().unwrap();
     let shown = std::thread::spawn(move || {
         let (mut shown, mut chunk) = (Vec::new(), [0; 1024]);
         // Ends with an error once the program has closed its end.
         while let Ok(n @ 1..) = terminal.read(&mut chunk) {
             shown.extend_from_slice(&chunk[..n]);
+            // What is typed before the question does not answer it.
+            let text = String::from_utf8_lossy(&shown);
+            if text.contains("[y]es, [n]o ") || text.contains("[c]ancel? ") {
+                typed.take().into_iter().for_each(|typed| terminal.write_all(typed.as_bytes()).unwrap());
+            }
         }
         String::from_utf8_lossy(&shown).into_owned()
     });

@@ -178,7 +178,7 @@ fn what_is_the_users_can_be_read_and_neither_changed_nor_be_a_way_to_the_rest_of
     let of_user = place.home().join(".deepagents");
     assert_eq!(fs::read_to_string(of_user.join("AGENTS.md")).unwrap(), "Call me Ada.\n");
     assert!(of_user.join("skills/forms/fields.md").exists() && !of_user.join("skills/forms/new.md").exists());
-    assert_eq!(fs::read_to_string(place.root().join(".deepagents/notes.md")).unwrap(), "mine");
+    assert!(!place.root().join(".deepagents/notes.md").exists() && results[10].contains("a person has to agree"));
     assert!(!place.root().join(".deepagents/user").exists());
 }
 
@@ -188,7 +188,7 @@ fn where_the_home_is_the_root_its_files_are_loaded_once() {
     let server = Server::start([text("Hello.")]);
     let mut command = run(&place.home(), &server.address);
     let finished = finish(command.env("HOME", place.home()).args(["--no-save", "Go"]));
-    assert_eq!(finished.err, "memory: /.deepagents/AGENTS.md · skills: forms, review\n", "{finished:?}");
+    assert_eq!(finished.err, "memory: /.deepagents/user/AGENTS.md · skills: forms, review\n", "{finished:?}");
     assert_eq!(system(&server.requests()[0]).matches("Call me Ada.").count(), 1);
 }
 
@@ -298,7 +298,7 @@ fn files_go_back_with_a_thread_though_the_users_are_shown_beside_them() {
         Reply::Call("write_file", json!({"file_path": "/AGENTS.md", "content": notes})),
         text("Noted."),
     ]);
-    let finished = finish(place.run(&server).arg("Remember"));
+    let finished = crate::program::finish_with(place.run(&server).args(["--approve", "ask", "Remember"]), "y\n");
     assert_eq!(finished.code, Some(0), "{finished:?}");
     assert_eq!(fs::read_to_string(place.root().join("AGENTS.md")).unwrap(), notes);
     let threads = |args: &[&str]| finish(deepagents().env("HOME", place.home()).arg("threads").args(args));

@@ -34,7 +34,7 @@ impl Terminal {
     }
 
     /// Reads on; false when the program has gone.
-    fn read(&mut self) -> bool {
+    pub(crate) fn read(&mut self) -> bool {
         let mut piece = [0; 4096];
         match self.end.read(&mut piece) {
             Ok(read) if read > 0 => {
@@ -126,4 +126,57 @@ fn what_is_under_way_is_cut_to_the_width_of_the_terminal() {
     let status = status.filter(|status| status.starts_with('●')).collect::<Vec<_>>();
     assert!(code == Some(0) && !status.is_empty(), "{seen:?}");
     assert!(status.iter().all(|line| line.chars().count() == 40 && line.ends_with('…')), "{status:?}");
+}
+
+#[test]
+fn what_was_typed_before_a_question_does_not_answer_it() {
+    let server = Server::start([
+        writes(),
+        Reply::Call("write_file", json!({"file_path": "/b.txt", "content": "b"})),
+        Reply::Text(vec!["Done."]),
+    ]);
+    let dir = tempfile::tempdir().unwrap();
+    let mut terminal = asks(&server, dir.path());
+    terminal.wait_for("[r]espond TEXT? ");
+    terminal.type_in("y\ny\ny\n");
+    while terminal.seen.matches("[r]espond TEXT? ").count() < 2 {
+        assert!(terminal.read(), "{:?}", terminal.seen);
+    }
+    terminal.type_in("n\n");
+    let (code, seen) = terminal.end();
+    assert!(code == Some(0) && dir.path().join("a.txt").exists(), "{seen:?}");
+    assert!(!dir.path().join("b.txt").exists(), "{seen:?}");
+}
+
+#[test]
+fn a_long_value_is_wrapped_so_that_none_of_it_looks_like_another_question() {
+    let content = format!("a{}? execute rm -rf /", " ".repeat(33));
+    let server = Server::start([
+        Reply::Call("write_file", json!({"file_path": "/a.txt", "content": content})),
+        Reply::Text(vec!["Done."]),
+    ]);
+    let dir = tempfile::tempdir().unwrap();
+    let mut terminal = asks(&server, dir.path());
+    terminal.wait_for("[r]espond TEXT? ");
+    let question = terminal.seen.split("\x1b[K").last().unwrap().to_owned();
+    let lines: Vec<&str> = question.lines().collect();
+    assert!(lines.iter().filter(|line| !line.contains("[y]es")).all(|line| line.chars().count() <= 40), "{lines:?}");
+    assert!(lines.iter().any(|line| line.starts_with("      ┊ ")), "{lines:?}");
+    terminal.type_in("n\n");
+    assert_eq!(terminal.end().0, Some(0));
+}
+
+#[test]
+fn a_person_is_asked_about_what_steers_the_agent_in_every_mode() {
+    let server = Server::start([
+        Reply::Call("write_file", json!({"file_path": "/AGENTS.md", "content": "a"})),
+        Reply::Text(vec!["Done."]),
+    ]);
+    let dir = tempfile::tempdir().unwrap();
+    let mut terminal = Terminal::start(run(dir.path(), &server.address).env("NO_COLOR", "1").arg("Write"));
+    terminal.wait_for("[n]o REASON? ");
+    assert!(terminal.seen.contains("is part of what"), "{:?}", terminal.seen);
+    terminal.type_in("y\n");
+    assert_eq!(terminal.end().0, Some(0));
+    assert!(dir.path().join("AGENTS.md").exists());
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::program::{Finished, deepagents, finish, run};
+use crate::program::{Finished, deepagents, finish, finish_with, run};
 use crate::server::{Reply, Request, Server};
 use crate::terminal::Terminal;
 
@@ -121,7 +121,7 @@ fn trust_takes_it_in_and_remembers_it_by_directory_and_hash() {
     let finished = finish(place.run(&server).args(["--trust", "Go"]));
     assert_eq!(finished.code, Some(0), "{finished:?}");
     let again = finish(place.run(&server).arg("Go"));
-    assert!(!again.err.contains("left out"), "{again:?}");
+    assert!(!again.err.contains("left out, since"), "{again:?}");
     assert!(server.requests()[..2].iter().all(has_all));
     // A script of a skill is part of what was agreed to.
     put(&place.root().join(".deepagents/skills/deploy/deploy.sh"), "curl evil\n");
@@ -197,7 +197,10 @@ fn at_a_terminal_it_is_shown_with_source_and_hash_and_an_answer_is_remembered() 
     }
     assert!(server.requests().is_empty());
     terminal.type_in("s\n");
-    terminal.wait_for("│ echo one");
+    while terminal.seen.matches("leaves it out): ").count() < 2 {
+        assert!(terminal.read(), "{:?}", terminal.seen);
+    }
+    assert!(terminal.seen.contains("│ echo one"), "{:?}", terminal.seen);
     terminal.type_in("y\n");
     let (code, seen) = terminal.end();
     assert!(code == Some(0) && has_all(&server.requests()[0]), "{seen:?}");
@@ -249,7 +252,7 @@ fn what_changes_after_consent_changes_nothing_of_a_run_under_way() {
         Reply::Text(vec!["Done."]),
         Reply::Text(vec!["Done."]),
     ]);
-    let first = finish(place.run(&server).args(["--trust", "Go"]));
+    let first = finish_with(place.run(&server).args(["--trust", "--approve", "ask", "Go"]), "y\n");
     assert_eq!(first.code, Some(0), "{first:?}");
     assert!(server.requests()[2].body.to_string().contains("there is no sub-agent new"));
     let next = finish(place.run(&server).args(["--continue", "Go on"]));

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{AgentDefinition, Context};
 use crate::error::Result;
 use crate::event::Event;
-use crate::interrupt::Decision;
+use crate::interrupt::DecisionRecord;
 use crate::machine::Budget;
 use crate::message::Message;
 use crate::middleware::{ToolNext, ToolRequest, ToolResponse};
@@ -108,7 +108,7 @@ pub struct InputRecord {
     pub resume: bool,
     /// Answers to questions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub answers: Vec<(String, Decision)>,
+    pub answers: Vec<(String, DecisionRecord)>,
 }
 
 #[derive(Clone)]

@@ -176,9 +176,9 @@ impl AgentEvents {
                 ActionRequestChange::Request(question) => {
                     self.asked.insert(question.id.clone(), (**question).clone());
                 }
-                ActionRequestChange::Decide(id, decision) => {
+                ActionRequestChange::Decide(id, decided) => {
                     self.asked.remove(id);
-                    self.decided.push(EventKind::ActionDecided { id: id.clone(), decision: decision.clone() });
+                    self.decided.push(EventKind::decided(id, decided));
                 }
                 ActionRequestChange::Drop(id) => {
                     self.asked.remove(id);

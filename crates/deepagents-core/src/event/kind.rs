@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::MiddlewareEvent;
 
 use crate::ids::CallId;
-use crate::interrupt::{ActionRequest, Decision};
+use crate::interrupt::{ActionRequest, Decision, DecisionAuthor, DecisionRecord};
 use crate::message::{DEEPEST, Usage, is_deeper};
 use crate::model::StopReason;
 use crate::status::FinishReason;
@@ -160,6 +160,9 @@ pub enum EventKind {
         id: String,
         /// What was decided.
         decision: Decision,
+        /// Who decided it, if that was noted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        author: Option<DecisionAuthor>,
     },
     /// What a middleware of the library has done. In JSON its `type` is `custom`, with the `name` and the `data` of the
     /// [`MiddlewareEvent`].
@@ -215,6 +218,12 @@ pub enum EventKind {
 }
 
 impl EventKind {
+    /// A question was answered.
+    pub(crate) fn decided(id: &str, decided: &DecisionRecord) -> Self {
+        let DecisionRecord { decision, author } = decided.clone();
+        Self::ActionDecided { id: id.to_owned(), decision, author }
+    }
+
     /// Whether it stems from a record, so that it can be given again: whether a run or agent began or ended, an answer is
     /// complete, a tool began or finished, the state changed, something was said, asked or decided.
     pub fn is_durable(&self) -> bool {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{ActionRequest, Decision};
+use super::{ActionRequest, DecisionRecord};
 use crate::ids::CallId;
 use crate::machine::Machine;
 use crate::machine::Open;
@@ -22,7 +22,7 @@ pub struct ActionReview {
     pub question: ActionRequest,
     /// The answer, once there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answer: Option<Decision>,
+    pub answer: Option<DecisionRecord>,
 }
 
 /// A change to the questions.
@@ -32,9 +32,9 @@ pub enum ActionRequestChange {
     /// One more, unless it is there already.
     #[serde(rename = "ask")]
     Request(Box<ActionRequest>),
-    /// The answer to one.
+    /// The answer to one, and who gave it.
     #[serde(rename = "answer")]
-    Decide(String, Decision),
+    Decide(String, DecisionRecord),
     /// One less.
     Drop(String),
     /// None any more.

@@ -41,7 +41,12 @@ impl Interrupt {
 
     /// `{"action_requests":[{"name","args","description"}],"review_configs":[{"action_name","allowed_decisions"}]}`.
     pub fn to_json(&self) -> Value {
-        let requests = self.questions.iter().map(|q| json!({"name": q.tool, "args": q.args, "description": q.text}));
+        let described = |q: &ActionRequest| match &q.leads_to {
+            Some(path) => format!("{} (its path leads to {path})", q.text),
+            None => q.text.clone(),
+        };
+        let requests =
+            self.questions.iter().map(|q| json!({"name": q.tool, "args": q.args, "description": described(q)}));
         let configs = self.questions.iter().map(|q| json!({"action_name": q.tool, "allowed_decisions": q.allowed}));
         json!({"action_requests": requests.collect::<Vec<_>>(), "review_configs": configs.collect::<Vec<_>>()})
     }

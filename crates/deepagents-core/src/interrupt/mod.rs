@@ -4,6 +4,7 @@
 //! [`FinishReason::Interrupted`](crate::run::FinishReason::Interrupted); nothing stays running. [`RunInput::resume`](crate::run::RunInput::resume)
 //! with [`answer`](crate::run::RunInput::answer) goes on: calls that have finished are not made again.
 
+mod author;
 mod channel;
 mod decision;
 mod group;
@@ -14,6 +15,7 @@ use serde_json::Value;
 
 use crate::ids::CallId;
 
+pub use author::{DecisionAuthor, DecisionRecord};
 pub use channel::{ActionRequestChange, ActionRequests, ActionReview};
 pub(crate) use channel::{PausedChange, PausedChild, PausedChildren};
 pub use decision::{Decision, DecisionError, DecisionKind, EditedAction};
@@ -44,6 +46,9 @@ pub struct ActionRequest {
     pub args: Value,
     /// What is asked, for a person.
     pub text: String,
+    /// The path that the call's own path leads to, where links make that another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leads_to: Option<String>,
     /// What may be decided.
     pub allowed: Vec<DecisionKind>,
     /// The tools that an edited call may use.
@@ -66,6 +71,7 @@ impl ActionRequest {
             tool: tool.into(),
             args,
             text: String::new(),
+            leads_to: None,
             allowed: DecisionKind::ALL.to_vec(),
             tools: Vec::new(),
             asked_at: asked_at.into(),
@@ -77,6 +83,13 @@ impl ActionRequest {
     #[must_use]
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.text = text.into();
+        self
+    }
+
+    /// Says which path the call's own path leads to.
+    #[must_use]
+    pub fn leads_to(mut self, path: impl Into<String>) -> Self {
+        self.leads_to = Some(path.into());
         self
     }
 

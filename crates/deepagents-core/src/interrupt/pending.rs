@@ -1,8 +1,8 @@
 //! Open interrupts of a state: reading, answering, forgetting them.
 
 use super::{
-    ActionRequest, ActionRequestChange, ActionRequests, ActionReview, Decision, DecisionError, PausedChange,
-    PausedChildren,
+    ActionRequest, ActionRequestChange, ActionRequests, ActionReview, Decision, DecisionAuthor, DecisionError,
+    DecisionRecord, PausedChange, PausedChildren,
 };
 use crate::env::Timestamp;
 use crate::state::{ChannelError, State, Undelivered, Update};
@@ -78,7 +78,7 @@ pub(crate) fn answers_below(state: &State, path: &[String]) -> Vec<ActionRequest
 /// Answers as changes, every one of them or none, with those that time has given.
 pub(crate) fn answers_to(
     state: &State,
-    answers: Vec<(String, Decision)>,
+    answers: Vec<(String, DecisionRecord)>,
     now: Timestamp,
 ) -> Result<Vec<ActionRequestChange>, DecisionError> {
     let asked = state.get::<ActionRequests>().cloned().unwrap_or_default();
@@ -92,12 +92,14 @@ pub(crate) fn answers_to(
         if answer.is_some() || twice {
             return Err(DecisionError::Answered { id });
         }
-        question.check(&decision, now)?;
+        question.check(&decision.decision, now)?;
         changes.push(ActionRequestChange::Decide(id, decision));
     }
     for question in open_questions(state).filter(|q| q.is_expired(now)) {
-        let message = Some("nobody decided in time".to_owned());
-        changes.push(ActionRequestChange::Decide(question.id.clone(), Decision::Reject { message }));
+        let text = "nobody decided in time".to_owned();
+        let decision = Decision::Reject { message: Some(text.clone()) };
+        let decision = DecisionRecord::new(decision, DecisionAuthor::Default { text });
+        changes.push(ActionRequestChange::Decide(question.id.clone(), decision));
     }
     Ok(changes)
 }

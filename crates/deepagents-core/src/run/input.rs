@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::context::{BudgetTracker, Context, Extensions, INPUT_VERSION, InputRecord, RunObserver, SharedObserver};
 use crate::error::{Error, Result};
 use crate::ids::{LogPosition, ThreadId};
-use crate::interrupt::Decision;
+use crate::interrupt::DecisionRecord;
 use crate::journal::{Lease, RecordUpdate};
 use crate::machine::Budget;
 use crate::message::Message;
@@ -37,7 +37,7 @@ pub struct RunInput {
     pub(crate) extensions: Extensions,
     /// Whether an unfinished run is gone on with.
     pub(crate) resume: bool,
-    pub(crate) answers: Vec<(String, Decision)>,
+    pub(crate) answers: Vec<(String, DecisionRecord)>,
     /// An earlier position to begin from.
     pub(crate) at: Option<LogPosition>,
     pub(crate) lease: Duration,
@@ -117,9 +117,12 @@ impl RunInput {
 
     /// Answers a question that the thread waits for; goes with [`resume`](Self::resume). Several may be answered at once
     /// or one after the other. An answer that cannot be taken is an error, and none of the answers is stored then.
+    ///
+    /// A [`Decision`](crate::interrupt::Decision) counts as a person's; a [`DecisionRecord`] says who made it, for the log,
+    /// the events and whoever looks at the thread later.
     #[must_use]
-    pub fn answer(mut self, question: impl Into<String>, decision: Decision) -> Self {
-        self.answers.push((question.into(), decision));
+    pub fn answer(mut self, question: impl Into<String>, decision: impl Into<DecisionRecord>) -> Self {
+        self.answers.push((question.into(), decision.into()));
         self
     }
 

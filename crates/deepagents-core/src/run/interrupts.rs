@@ -10,7 +10,8 @@ use crate::interrupt::PendingInterrupt;
 use crate::interrupt::answers_to;
 use crate::interrupt::open_questions;
 use crate::interrupt::{
-    ActionRequest, ActionRequestChange, ActionRequests, Decision, EditedAction, PausedChange, PausedChildren,
+    ActionRequest, ActionRequestChange, ActionRequests, Decision, DecisionRecord, EditedAction, PausedChange,
+    PausedChildren,
 };
 use crate::journal::ChildLog;
 use crate::message;
@@ -34,22 +35,20 @@ impl Driver {
 
     /// What a person put in the place of a call.
     pub(super) fn edited(&self, call: &CallId) -> Option<&EditedAction> {
-        match self.state.get::<ActionRequests>()?.get(&call.to_string())?.answer.as_ref()? {
+        match &self.state.get::<ActionRequests>()?.get(&call.to_string())?.answer.as_ref()?.decision {
             Decision::Edit { edited_action } => Some(edited_action),
             _ => None,
         }
     }
 
     /// Takes answers in; every one of them, or none. Gives what is to be told of them.
-    pub(super) fn take_answers(&mut self, answers: Vec<(String, Decision)>) -> Result<Vec<EventKind>> {
+    pub(super) fn take_answers(&mut self, answers: Vec<(String, DecisionRecord)>) -> Result<Vec<EventKind>> {
         let changes = answers_to(&self.state, answers, self.shared.agent.clock.now())?;
         if changes.is_empty() {
             return Ok(Vec::new());
         }
         let events = changes.iter().filter_map(|change| match change {
-            ActionRequestChange::Decide(id, decision) => {
-                Some(EventKind::ActionDecided { id: id.clone(), decision: decision.clone() })
-            }
+            ActionRequestChange::Decide(id, decided) => Some(EventKind::decided(id, decided)),
             _ => None,
         });
         let events = events.collect();

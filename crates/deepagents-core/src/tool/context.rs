@@ -146,7 +146,7 @@ impl ToolContext {
                     == (&question.tool, &question.args, &question.text, &question.allowed)
             };
             if known.is_none_or(|known| same(&known.question)) {
-                let answer = known.and_then(|known| known.answer.clone());
+                let answer = known.and_then(|known| known.answer.as_ref()).map(|answer| answer.decision.clone());
                 return (ActionRequest { id, ..question }, answer);
             }
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use deepagents_core::env::Timestamp;
 use deepagents_core::event::{Event, EventKind, LoadedFile, MiddlewareEvent};
-use deepagents_core::interrupt::Decision;
+use deepagents_core::interrupt::{Decision, DecisionAuthor};
 use deepagents_core::last_value;
 use deepagents_core::message::{Block, Reasoning, Usage};
 use deepagents_core::middleware::{HookOutput, Middleware, before_agent};
@@ -159,7 +159,11 @@ fn of_each_kind() -> Vec<EventKind> {
         EventKind::AgentFailed { kind: "tool".into(), error: "gone".into() },
         EventKind::RunFinished { stop: FinishReason::StepLimit, usage, model_calls: 2 },
         EventKind::RunFailed { kind: "transport".into(), error: "reset".into() },
-        EventKind::ActionDecided { id: "1.0".into(), decision: Decision::Approve },
+        EventKind::ActionDecided {
+            id: "1.0".into(),
+            decision: Decision::Approve,
+            author: Some(DecisionAuthor::Person),
+        },
         EventKind::Middleware(MiddlewareEvent::SkillsLoaded { skills: vec!["pdf".into()], warnings: vec![] }),
         EventKind::Middleware(MiddlewareEvent::MemoryLoaded {
             files: vec![

@@ -86,7 +86,9 @@ fn guarded(policy: &SandboxPolicy) -> Vec<GuardedPath> {
         Place::At(path) => Some(path),
         Place::Named(_) => None,
     });
-    places.chain(&policy.protected).map(of(Guard::Protect)).chain(policy.hidden.iter().map(of(Guard::Hide))).collect()
+    // What is hidden comes first, so that a place that is protected too is not shown.
+    let hidden = policy.hidden.iter().map(of(Guard::Hide));
+    hidden.chain(places.chain(&policy.protected).map(of(Guard::Protect))).collect()
 }
 
 fn named(policy: &SandboxPolicy) -> Vec<GuardedName> {

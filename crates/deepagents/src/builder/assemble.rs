@@ -188,7 +188,7 @@ impl DeepAgentBuilder {
         stack.push(PatchToolCalls::default());
         if !approvals.is_empty() {
             self.check_approvals(&approvals, &profile)?;
-            stack.push_last(HumanInTheLoop::new(approvals));
+            stack.push_last(HumanInTheLoop::new(approvals).files(self.guarded_workspace()));
         }
         stack.push_last(UnsupportedContent::default());
         let taken = |name: &str| stack.has(name) || self.has_own(name) || self.without.iter().any(|w| w == name);

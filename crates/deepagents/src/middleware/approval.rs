@@ -5,24 +5,38 @@ use deepagents_core::interrupt::{ActionRequest, ActionRequestChange, ActionReque
 use deepagents_core::message::{Block, ToolCall};
 use deepagents_core::middleware::{HookOutput, Middleware, ToolNext, ToolRequest, ToolResponse};
 use deepagents_core::run::Context;
-use deepagents_core::tool::CallId;
+use deepagents_core::state::ChannelSpec;
+use deepagents_core::tool::{CallId, SchemaCheck, closed};
 
 use crate::approvals::{InterruptOn, InterruptPolicy};
+use crate::permission_interrupts;
+use crate::workspace::Workspace;
 
 /// Asks a person before calls are made. All gated calls of a turn are asked about before any call of the turn is made; a
 /// gated call that comes another way, such as with the input, is asked about when it is its turn.
+///
+/// A call whose arguments its tool does not take, unknown ones among them, is refused before anybody is asked. A question
+/// about a path says where links lead, and the call is refused if they lead elsewhere by the time that it is approved.
 ///
 /// Given to a builder beside `interrupt_on`, both hold. Approved calls run; an edited one runs in the place of the model's, which stays in the conversation with a note; a
 /// rejected or answered one does not run.
 #[derive(Clone, Debug)]
 pub struct HumanInTheLoop {
     approvals: InterruptPolicy,
+    /// The files that calls are about, if they are known.
+    files: Option<Workspace>,
 }
 
 impl HumanInTheLoop {
     /// Asks about these calls.
     pub fn new(approvals: InterruptPolicy) -> Self {
-        Self { approvals }
+        Self { approvals, files: None }
+    }
+
+    /// Looks at these files for where links lead.
+    pub(crate) fn files(mut self, files: Workspace) -> Self {
+        self.files = Some(files);
+        self
     }
 
     /// What it asks about.
@@ -30,18 +44,40 @@ impl HumanInTheLoop {
         &self.approvals
     }
 
-    fn question(&self, id: &CallId, call: &ToolCall, ask: &InterruptOn, cx: &Context) -> ActionRequest {
+    async fn question(&self, id: &CallId, call: &ToolCall, ask: &InterruptOn, cx: &Context) -> ActionRequest {
         let now = cx.clock().now();
-        let question = ActionRequest::about(id, &call.name, call.args.clone(), now.to_string())
+        let mut question = ActionRequest::about(id, &call.name, call.args.clone(), now.to_string())
             .text(ask.question(call, cx))
             .allowed(ask.allowed.clone())
             .tools(cx.tool_names());
+        question.leads_to = self.leads_to(call, cx).await;
         // A time that is out of range never comes.
         match ask.expires_after.and_then(|after| now.checked_add(after).ok()) {
             Some(at) => question.expires_at(at.to_string()),
             None => question,
         }
     }
+
+    /// Where the path of a call leads, if that is not where it says. What cannot be looked at answers the call itself.
+    async fn leads_to(&self, call: &ToolCall, cx: &Context) -> Option<String> {
+        let (path, at_link) = permission_interrupts::path_of(call)?;
+        let backend = self.files.as_ref()?.backend_for(cx);
+        let (from, name) = match (at_link, path.parent(), path.name()) {
+            (true, Some(parent), Some(name)) => (parent, Some(name)),
+            _ => (path.clone(), None),
+        };
+        let place = backend.resolve(cx.state(), &from).await.ok()?;
+        let place = name.and_then(|name| place.join(name).ok()).unwrap_or(place);
+        (place != path).then(|| place.to_string())
+    }
+}
+
+/// Why a call cannot be made as it is: its tool does not take the arguments.
+fn unfit(call: &ToolCall, cx: &Context) -> Option<String> {
+    let spec = cx.tool(&call.name)?.spec();
+    let check = SchemaCheck::new(closed(&spec.schema).into());
+    let why = check.check(&call.args).err()?;
+    Some(format!("Error: {} does not take these arguments: {why}", call.name))
 }
 
 impl Middleware for HumanInTheLoop {
@@ -49,23 +85,41 @@ impl Middleware for HumanInTheLoop {
         "HumanInTheLoop"
     }
 
+    fn channels(&self) -> Vec<ChannelSpec> {
+        self.files.iter().flat_map(Workspace::channels).collect()
+    }
+
     async fn after_model(&self, cx: &Context) -> Result<HookOutput> {
-        let calls = cx.open_calls();
-        let questions: Vec<ActionRequestChange> = calls
-            .iter()
-            .filter_map(|(id, call)| {
-                let ask = self.approvals.about(call, cx)?;
-                Some(ActionRequestChange::Request(Box::new(self.question(id, call, ask, cx))))
-            })
-            .collect();
+        let mut questions = Vec::new();
+        for (id, call) in cx.open_calls() {
+            let Some(ask) = self.approvals.about(&call, cx) else { continue };
+            // What there is nothing to decide about is answered when it is its turn.
+            if cx.tool(&call.name).is_some() && unfit(&call, cx).is_none() {
+                questions.push(ActionRequestChange::Request(Box::new(self.question(&id, &call, ask, cx).await)));
+            }
+        }
         Ok(if questions.is_empty() { HookOutput::next() } else { HookOutput::set::<ActionRequests>(questions) })
     }
 
     async fn wrap_tool_call(&self, mut request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
         let asked = request.cx.get::<ActionRequests>().remove(&request.id().to_string());
         let decision = match (asked, self.approvals.about(&request.call, &request.cx)) {
-            (Some(ActionReview { answer: Some(decision), .. }), _) => decision,
+            (Some(ActionReview { question, answer: Some(answer) }), _) => {
+                let place = self.leads_to(&request.call, &request.cx).await;
+                if answer.decision == Decision::Approve && place != question.leads_to {
+                    let place = place.as_deref().unwrap_or("where it says");
+                    return Ok(ToolResponse::error(format!(
+                        "Error: the path of this call leads elsewhere than when a person agreed to it: to {place}. It \
+                         was not made"
+                    )));
+                }
+                answer.decision
+            }
+            (_, Some(_)) if request.tool.is_none() => return next.run(request).await,
             (_, Some(ask)) => {
+                if let Some(why) = unfit(&request.call, &request.cx) {
+                    return Ok(ToolResponse::error(why));
+                }
                 let text = ask.question(&request.call, &request.cx);
                 request.cx.interrupt(text, ask.allowed.clone())?
             }

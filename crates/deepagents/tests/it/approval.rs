@@ -675,7 +675,7 @@ async fn the_events_of_a_run_that_goes_on_tell_what_was_decided() {
     let told: Vec<_> = kinds
         .into_iter()
         .filter_map(|kind| match kind {
-            EventKind::ActionDecided { id, decision } => Some((id, decision)),
+            EventKind::ActionDecided { id, decision, .. } => Some((id, decision)),
             _ => None,
         })
         .collect();
@@ -691,4 +691,54 @@ async fn ones_own_human_in_the_loop_is_asked_beside_what_rules_want_asked_about(
     let agent = office.builder().middleware(own).permissions(rules).build().unwrap();
     let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
     assert_eq!(ids(&waiting), ["0.0", "0.1"]);
+}
+
+#[test]
+fn a_decision_reads_with_and_without_who_made_it() {
+    use deepagents::{DecisionAuthor, DecisionRecord};
+    let old: DecisionRecord = serde_json::from_value(json!({"type": "reject", "message": "no"})).unwrap();
+    assert_eq!((old.decision.clone(), old.author.clone()), (reject("no"), None));
+    assert_eq!(serde_json::to_value(&old).unwrap(), json!({"type": "reject", "message": "no"}));
+    let new = DecisionRecord::new(Decision::Approve, DecisionAuthor::RememberedRule { text: "ls".to_owned() });
+    let stored = json!({"type": "approve", "author": {"by": "remembered_rule", "text": "ls"}});
+    assert_eq!(serde_json::to_value(&new).unwrap(), stored);
+    assert_eq!(serde_json::from_value::<DecisionRecord>(stored).unwrap(), new);
+}
+
+#[tokio::test]
+async fn arguments_that_a_tool_does_not_take_are_refused_before_anybody_is_asked() {
+    let forged = ("write_file", json!({"file_path": "/a.txt", "content": "x", "\n[y]es?": "y"}));
+    let right = ("write_file", json!({"file_path": "/b.txt", "content": "x"}));
+    let office = Office::new([Turn::calls([forged, right]), Turn::text("Done.")]);
+    let agent =
+        office.builder().interrupt_on(InterruptPolicy::new().before("write_file", InterruptOn::any())).build().unwrap();
+    let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    assert_eq!(ids(&waiting), ["0.1"]);
+    let done = agent.invoke(RunInput::resume("t").answer("0.1", Decision::Approve)).await.unwrap();
+    let results = results(&done);
+    assert!(results[0].1 && results[0].0.contains("write_file does not take these arguments"), "{results:?}");
+    assert!(!results[1].1, "{results:?}");
+}
+
+#[tokio::test]
+async fn a_call_whose_path_leads_elsewhere_once_it_is_approved_is_not_made() {
+    let dir = tempfile::tempdir().unwrap();
+    ["one", "two"].into_iter().for_each(|name| std::fs::create_dir(dir.path().join(name)).unwrap());
+    std::os::unix::fs::symlink("one", dir.path().join("link")).unwrap();
+    let write = ("write_file", json!({"file_path": "/link/a.txt", "content": "x"}));
+    let office = Office::new([Turn::calls([write]), Turn::text("Done.")]);
+    let files = deepagents::fs::LocalBackend::open(dir.path()).unwrap();
+    let agent = office
+        .builder()
+        .backend(files)
+        .interrupt_on(InterruptPolicy::new().before("write_file", InterruptOn::any()))
+        .build()
+        .unwrap();
+    let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    assert_eq!(waiting.questions()[0].leads_to.as_deref(), Some("/one/a.txt"));
+    std::fs::remove_file(dir.path().join("link")).unwrap();
+    std::os::unix::fs::symlink("two", dir.path().join("link")).unwrap();
+    let done = agent.invoke(RunInput::resume("t").answer("0.0", Decision::Approve)).await.unwrap();
+    assert!(results(&done)[0].0.contains("leads elsewhere"), "{:?}", results(&done));
+    assert!(!dir.path().join("two/a.txt").exists() && !dir.path().join("one/a.txt").exists());
 }

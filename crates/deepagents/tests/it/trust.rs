@@ -8,7 +8,7 @@ use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::trust::{
     Consent, FoundItem, TrustError, TrustItem, TrustKind, TrustPlaces, TrustStore, TrustedFiles, survey,
 };
-use deepagents::{DeepAgent, State};
+use deepagents::{DeepAgent, State, UserFileError};
 
 fn path(text: &str) -> VPath {
     VPath::parse(text).unwrap()
@@ -86,7 +86,10 @@ fn a_record_that_was_cut_off_or_is_of_a_later_version_is_an_error_and_stays_as_i
     let whole = std::fs::read(&file).unwrap();
     for end in 0..whole.len() {
         std::fs::write(&file, &whole[..end]).unwrap();
-        assert!(matches!(store.is_trusted(dir.path(), &item(1)), Err(TrustError::Damaged { .. })), "{end}");
+        assert!(
+            matches!(store.is_trusted(dir.path(), &item(1)), Err(TrustError::File(UserFileError::Damaged { .. }))),
+            "{end}"
+        );
     }
     assert!(store.consent(dir.path(), &item(3)).is_err());
     assert_eq!(std::fs::read(&file).unwrap(), whole[..whole.len() - 1]);

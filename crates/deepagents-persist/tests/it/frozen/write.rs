@@ -67,7 +67,7 @@ async fn approvals(db: &Arc<Sqlite>) {
         input = input.answer(ids[0].clone(), Decision::Approve);
         if thread == "answered" {
             let edited = json!({"name": "send", "args": {"to": "bob@example.org", "text": "At 9."}});
-            let edit = serde_json::from_value(json!({"type": "edit", "edited_action": edited})).unwrap();
+            let edit: Decision = serde_json::from_value(json!({"type": "edit", "edited_action": edited})).unwrap();
             input = input.answer(ids[1].clone(), reject).answer(ids[2].clone(), edit);
         }
         let stop = run(&agent, input).await;

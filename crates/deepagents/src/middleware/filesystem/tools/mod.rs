@@ -62,6 +62,8 @@ enum AtLink {
 /// A path that a call is to change.
 struct Target {
     path: VPath,
+    /// Where it leads.
+    place: VPath,
     /// Whether a person is to be asked first.
     asks: bool,
 }
@@ -78,7 +80,9 @@ impl Target {
             let why = "is changed only where a person agrees, and nobody can be asked in this run";
             return Err(failed(format!("{path} {why}")));
         }
-        let text = format!("{path} is part of what steers the agent. May {} change it?", cx.tool_name());
+        let leads =
+            if self.place == self.path { String::new() } else { format!(", which leads to {},", self.place.quoted()) };
+        let text = format!("{path}{leads} is part of what steers the agent. May {} change it?", cx.tool_name());
         match cx.interrupt(text, [DecisionKind::Approve, DecisionKind::Reject])? {
             Decision::Approve => Ok(()),
             Decision::Reject { message: Some(message) } => Err(failed(format!("{path} may not be changed: {message}"))),
@@ -110,7 +114,7 @@ impl Filesystem {
         }
         let backend = self.workspace.backend_for(cx);
         let asks = [&path, &place].iter().any(|path| backend.change_access(path) == AccessMode::Ask);
-        Ok(Target { path, asks })
+        Ok(Target { path, place, asks })
     }
 
     /// The path to search, given what the model said: where the tools reach one directory alone, that.

@@ -1,0 +1,38 @@
+//! The command line of `deepagents permissions`.
+
+use clap::{Args, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  deepagents permissions list
+  deepagents permissions remove 3
+
+A rule is made of an answer [a]lways to a question of `deepagents run`. It covers the call that was shown and no other: all of
+its arguments, or for write_file, edit_file and delete the path. Rules are remembered in ~/.deepagents/permissions.json.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct PermissionsArgs {
+    #[command(subcommand)]
+    pub(crate) command: PermissionsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PermissionsCommand {
+    /// List what you always allowed, and where it holds
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Forget rules, so that you are asked again
+    Remove {
+        /// Numbers that `list` shows
+        #[arg(value_name = "NUMBER", required_unless_present = "all")]
+        ids: Vec<u64>,
+
+        /// All of them
+        #[arg(long, conflicts_with = "ids")]
+        all: bool,
+    },
+}

@@ -1,0 +1,105 @@
+//! What is the program's own and not the agent's, and directories that nobody hands over by accident.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow, bail};
+use deepagents::fs::permissions::{AccessMode, OnAsk, PermissionedBackend, Permissions, Rule};
+use deepagents::fs::{Backend, VPath};
+
+use crate::args::AgentArgs;
+use crate::model_choice::env;
+use crate::sources::OWN;
+
+/// What stands beside a database of SQLite, and the database of undone changes, which has such files too.
+const BESIDE: [&str; 8] = ["", "-wal", "-shm", "-journal", ".undo", ".undo-wal", ".undo-shm", ".undo-journal"];
+
+/// Refuses a directory that is taken only because the program was started there, and that holds far more than a project:
+/// the home directory, what is above it, and directories for temporary files of everybody.
+pub(crate) fn check_root(args: &AgentArgs) -> Result<()> {
+    if args.root.is_some() {
+        return Ok(());
+    }
+    let here = |path: &Path| path.canonicalize().ok();
+    let Some(root) = here(args.directory()) else { return Ok(()) };
+    let home = env("HOME").and_then(|home| here(Path::new(&home)));
+    let temporary = [Some(std::env::temp_dir()), Some("/tmp".into()), Some("/var/tmp".into())];
+    let what = match &home {
+        Some(home) if *home == root => "your home directory",
+        Some(home) if home.starts_with(&root) => "a directory above your home directory",
+        _ if root.parent().is_none() => "the root of the file system",
+        _ if temporary.iter().flatten().any(|path| here(path).as_ref() == Some(&root)) => {
+            "a directory for temporary files"
+        }
+        _ => return Ok(()),
+    };
+    bail!(
+        "{} is {what}, and the agent would have all of it: go to a project, or say which directory with --root",
+        root.display()
+    )
+}
+
+/// Files of the program that lie inside of a root: the user's directory `.deepagents`, databases, a recording.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OwnFiles {
+    inside: Vec<VPath>,
+}
+
+impl OwnFiles {
+    /// Those inside of a root.
+    ///
+    /// # Errors
+    /// When the root itself is the program's own.
+    pub(crate) fn inside(root: &Path, database: Option<&Path>, recording: Option<&Path>) -> Result<Self> {
+        let Ok(root) = root.canonicalize() else { return Ok(Self::default()) };
+        let home = env("HOME").map(|home| Path::new(&home).join(OWN));
+        if home.as_deref().and_then(real).is_some_and(|own| root.starts_with(own)) {
+            bail!("{} is the program's own, so no agent works there: give --root another directory", root.display());
+        }
+        let databases = database.into_iter().flat_map(|file| {
+            BESIDE.iter().map(move |ending| {
+                let mut name = file.as_os_str().to_owned();
+                name.push(ending);
+                PathBuf::from(name)
+            })
+        });
+        let files = home.into_iter().chain(databases).chain(recording.map(Path::to_owned));
+        let mut inside = Vec::new();
+        for file in files {
+            let below = real(&file).and_then(|file| Some(file.strip_prefix(&root).ok()?.to_str()?.to_owned()));
+            if let Some(below) = below {
+                inside.push(VPath::parse(&format!("/{below}")).map_err(|error| anyhow!("{error}"))?);
+            }
+        }
+        Ok(Self { inside })
+    }
+
+    /// The paths, as the root has them.
+    pub(crate) fn paths(&self) -> &[VPath] {
+        &self.inside
+    }
+
+    /// The files of the root without them.
+    pub(crate) fn hide(&self, files: Arc<dyn Backend>) -> Result<Arc<dyn Backend>> {
+        if self.inside.is_empty() {
+            return Ok(files);
+        }
+        // In a pattern some characters stand for others; `?` stands for each of them.
+        let special = |c: char| if "*?[]{}".contains(c) { '?' } else { c };
+        let patterns: Vec<String> =
+            self.inside.iter().map(|path| path.as_str().chars().map(special).collect()).collect();
+        let rules = Permissions::new([Rule::new(AccessMode::Deny, patterns)]).map_err(|error| anyhow!("{error}"))?;
+        Ok(Arc::new(PermissionedBackend::new(files, rules, OnAsk::Allow)))
+    }
+}
+
+/// A path without links, as far as it exists.
+fn real(path: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(path).ok()?;
+    let above = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let (above, real) = above?;
+    Some(match path.strip_prefix(above) {
+        Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
+        _ => real,
+    })
+}

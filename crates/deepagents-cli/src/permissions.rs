@@ -1,0 +1,61 @@
+//! `deepagents permissions`: what the user always allowed.
+
+use std::path::Path;
+
+use anyhow::{Result, anyhow, bail};
+use deepagents::remembered::{RememberedRules, RuleRecord, RuleScope};
+
+use crate::args::{PermissionsArgs, PermissionsCommand};
+use crate::exit::Exit;
+use crate::model_choice::env;
+use crate::output;
+use crate::render::{escaped, json_text};
+use crate::sources::OWN;
+
+/// The user's rules; none where there is no home directory.
+pub(crate) fn store() -> Option<RememberedRules> {
+    Some(RememberedRules::at(Path::new(&env("HOME")?).join(OWN).join("permissions.json")))
+}
+
+/// Shows rules and takes them back.
+pub(crate) fn permissions(args: &PermissionsArgs) -> Result<Exit> {
+    let store = store()
+        .ok_or_else(|| anyhow!("rules are remembered in ~/.deepagents/permissions.json, but HOME is not set"))?;
+    let text = match &args.command {
+        PermissionsCommand::List { json } => {
+            let records = store.records()?;
+            match (json, records.is_empty()) {
+                (true, _) => json_text(&records)?,
+                (false, true) => "nothing is always allowed".to_owned(),
+                (false, false) => records.iter().map(line).collect::<Vec<_>>().join("\n"),
+            }
+        }
+        PermissionsCommand::Remove { ids, all } => {
+            let known: Vec<u64> = store.records()?.iter().map(|record| record.id).collect();
+            if let Some(unknown) = ids.iter().find(|id| !known.contains(id)) {
+                bail!("there is no rule {unknown}; `deepagents permissions list` shows those there are");
+            }
+            let gone = store.forget(|record| *all || ids.contains(&record.id))?;
+            match gone.is_empty() {
+                true => "nothing is always allowed".to_owned(),
+                false => gone
+                    .iter()
+                    .map(|record| format!("forgotten: {}", line(record).trim()))
+                    .collect::<Vec<_>>()
+                    .join("\n"),
+            }
+        }
+    };
+    output::print(&text)?;
+    Ok(Exit::Done)
+}
+
+fn line(record: &RuleRecord) -> String {
+    let place = match &record.scope {
+        RuleScope::Thread(id) => format!("in thread {}", escaped(id)),
+        RuleScope::Project(root) => format!("in {}", escaped(root)),
+        _ => "elsewhere".to_owned(),
+    };
+    let day = record.at.get(..10).unwrap_or(&record.at);
+    format!("{:>4}  {day}  {}  {place}", record.id, escaped(&record.rule.to_string()))
+}

@@ -1,0 +1,165 @@
+//! What a person sees of a call before deciding about it: all of it, and nothing that only looks like it.
+
+use deepagents::ActionRequest;
+use serde_json::Value;
+
+use crate::render::{escaped, escaped_lines, tool_line};
+
+/// Lines that are shown at once; the rest of a longer call is shown when it is asked for.
+const LINES: usize = 60;
+/// Columns that a line may not be narrower than, whatever the terminal says.
+const NARROWEST: usize = 20;
+/// Before a line of a value, and before the rest of one that is longer than the terminal is wide.
+const LINE: &str = "      │ ";
+const REST: &str = "      ┊ ";
+
+/// A call, in lines that none of its names and values can forge: each is escaped, marked, and within the terminal.
+#[derive(Debug)]
+pub(super) struct Shown {
+    lines: Vec<String>,
+    /// How many of the lines were shown.
+    shown: usize,
+}
+
+impl Shown {
+    /// The call on a terminal of so many columns; lines are not cut where there is none.
+    pub(super) fn new(question: &ActionRequest, columns: Option<usize>) -> Self {
+        let columns = columns.map_or(usize::MAX, |columns| columns.max(NARROWEST));
+        let mut lines = Vec::new();
+        let agent = if question.call.path.is_empty() { "" } else { " (sub-agent)" };
+        wrap(&mut lines, "? ", REST, &format!("{}{agent}", tool_line(&question.tool, &question.args)), columns);
+        match question.args.as_object() {
+            Some(args) => args.iter().for_each(|(name, value)| argument(&mut lines, name, value, columns)),
+            None => argument(&mut lines, "arguments", &question.args, columns),
+        }
+        if let Some(path) = &question.leads_to {
+            wrap(&mut lines, "    → ", REST, &format!("the path leads to {}", escaped(path)), columns);
+        }
+        if !is_default(question) {
+            for line in escaped_lines(&question.text) {
+                wrap(&mut lines, "    ? ", REST, &line, columns);
+            }
+        }
+        Self { lines, shown: 0 }
+    }
+
+    /// The lines to show first: all of them, or the beginning and how many are left.
+    pub(super) fn first(&mut self) -> String {
+        self.shown = if self.lines.len() <= LINES { self.lines.len() } else { LINES };
+        let first = self.lines.get(..self.shown).unwrap_or_default().join("\n");
+        match self.lines.len() - self.shown {
+            0 => first,
+            more => format!("{first}\n    … {more} more lines; they have to be shown before you can say yes"),
+        }
+    }
+
+    /// The lines that were not shown yet.
+    pub(super) fn rest(&mut self) -> String {
+        let rest = self.lines.get(self.shown..).unwrap_or_default().join("\n");
+        self.shown = self.lines.len();
+        rest
+    }
+
+    /// Whether all of it was shown.
+    pub(super) fn is_whole(&self) -> bool {
+        self.shown == self.lines.len()
+    }
+}
+
+/// Whether a question says no more than is shown of its call anyway.
+fn is_default(question: &ActionRequest) -> bool {
+    let call = format!(" wants to call {} with {}", question.tool, question.args);
+    question.text.is_empty() || question.text.ends_with(&call)
+}
+
+fn argument(lines: &mut Vec<String>, name: &str, value: &Value, columns: usize) {
+    let name = escaped(name);
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let mut values = escaped_lines(&text);
+    match (values.next(), values.next()) {
+        (Some(only), None) if !text.ends_with('\n') && width(&name) + width(&only) + 6 <= columns.min(160) => {
+            lines.push(format!("    {name}: {only}"));
+        }
+        _ => {
+            wrap(lines, "    ", REST, &format!("{name}:"), columns);
+            for line in escaped_lines(&text) {
+                wrap(lines, LINE, REST, &line, columns);
+            }
+        }
+    }
+}
+
+/// Adds a line, in as many pieces as it takes.
+fn wrap(lines: &mut Vec<String>, first: &str, rest: &str, text: &str, columns: usize) {
+    let mut line = first.to_owned();
+    let mut used = width(first);
+    for c in text.chars() {
+        if used + columns_of(c) > columns {
+            lines.push(std::mem::replace(&mut line, rest.to_owned()));
+            used = width(rest);
+        }
+        line.push(c);
+        used += columns_of(c);
+    }
+    lines.push(line);
+}
+
+fn width(text: &str) -> usize {
+    text.chars().map(columns_of).sum()
+}
+
+/// Columns that a character takes at most: what is not ASCII may take two.
+fn columns_of(c: char) -> usize {
+    if c.is_ascii() || matches!(c, '│' | '┊' | '→' | '…') { 1 } else { 2 }
+}
+
+#[cfg(test)]
+mod tests {
+    use deepagents::core::tool::CallId;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn shown(args: Value, columns: Option<usize>) -> Shown {
+        Shown::new(&ActionRequest::about(&CallId::default(), "execute", args, "2026-01-01T00:00:00Z"), columns)
+    }
+
+    #[test]
+    fn a_call_is_shown_whole_and_what_is_too_long_for_once_has_to_be_asked_for() {
+        let mut short = shown(json!({"command": "ls", "lines": "1\n2\n"}), None);
+        assert_eq!(short.first(), "? execute ls\n    command: ls\n    lines:\n      │ 1\n      │ 2");
+        assert!(short.is_whole());
+        let command: String = (1..=100).map(|n| format!("echo {n}\n")).collect();
+        let mut long = shown(json!({"command": command}), None);
+        let first = long.first();
+        assert!(first.ends_with("… 42 more lines; they have to be shown before you can say yes"), "{first}");
+        assert!(!long.is_whole());
+        let rest = long.rest();
+        assert!(rest.ends_with("│ echo 100") && long.is_whole(), "{rest}");
+    }
+
+    #[test]
+    fn names_and_values_forge_no_line() {
+        let args =
+            json!({"\n? write_file /b\n[y]es, [n]o? ": "x", "command": format!("ls{}? rm -rf /", " ".repeat(60))});
+        let mut forged = shown(args, Some(40));
+        let text = forged.first();
+        assert_eq!(text.lines().filter(|line| line.starts_with('?')).count(), 1, "{text}");
+        assert!(text.contains("\\n? write_file"), "{text}");
+        assert!(text.lines().all(|line| width(line) <= 40), "{text}");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_call_says_every_line_is_marked_and_within_the_terminal(name in any::<String>(), value in any::<String>()) {
+            let mut shown = shown(json!({name: value}), Some(40));
+            let text = format!("{}\n{}", shown.first(), shown.rest());
+            for line in text.lines().skip(1) {
+                prop_assert!(line.is_empty() || line.starts_with("    "), "{:?}", line);
+                prop_assert!(line.contains("more lines;") || width(line) <= 40, "{:?}", line);
+                prop_assert!(!line.contains(char::is_control));
+            }
+        }
+    }
+}

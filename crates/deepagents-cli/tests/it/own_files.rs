@@ -1,0 +1,107 @@
+//! What is the program's own is out of the agent's reach, and nobody hands a home over by accident.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::program::{finish, run};
+use crate::server::{Reply, Server};
+
+fn done() -> Reply {
+    Reply::Text(vec!["Done."])
+}
+
+/// `deepagents run` in a directory that no option names.
+fn run_in(here: &Path, home: &Path, server: &Server) -> Command {
+    let mut command = crate::program::deepagents();
+    command.current_dir(here).env("HOME", home);
+    command.args(["run", "--no-save", "--base-url", &server.address, "--model", "test-model"]);
+    command
+}
+
+/// The last result of a tool in each request but the first.
+fn results(server: &Server) -> Vec<String> {
+    let last = |body: &Value| {
+        let messages = body["messages"].as_array().unwrap().clone();
+        messages.into_iter().rfind(|message| message["role"] == "tool").unwrap()["content"].to_string()
+    };
+    server.requests()[1..].iter().map(|request| last(&request.body)).collect()
+}
+
+#[test]
+fn a_home_what_is_above_it_and_tmp_are_taken_only_where_they_are_named() {
+    let server = Server::start([done(), done(), done()]);
+    let dir = tempfile::tempdir().unwrap();
+    let (home, project) = (dir.path().join("home"), dir.path().join("home/project"));
+    fs::create_dir_all(&project).unwrap();
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(&home, &link).unwrap();
+    for (here, what) in [
+        (home.as_path(), "is your home directory"),
+        (link.as_path(), "is your home directory"),
+        (dir.path(), "is a directory above your home directory"),
+        (Path::new("/"), "is a directory above your home directory"),
+        (Path::new("/tmp"), "for temporary files"),
+        (Path::new("/var/tmp"), "for temporary files"),
+    ] {
+        // What is above a home may be a directory for temporary files too.
+        let home = if what.contains("temporary") { Path::new("/nowhere") } else { home.as_path() };
+        let refused = finish(run_in(here, home, &server).arg("Go"));
+        let message = refused.one_message();
+        assert!(message.contains(what) && message.contains("--root"), "{message}");
+    }
+    assert!(server.requests().is_empty());
+    assert_eq!(finish(run_in(&project, &home, &server).arg("Go")).code, Some(0));
+    assert_eq!(finish(run_in(&home, &home, &server).args(["--root", ".", "Go"])).code, Some(0));
+}
+
+#[test]
+fn the_programs_own_files_are_out_of_reach_of_tools_and_commands() {
+    let dir = tempfile::tempdir().unwrap();
+    let (home, own) = (dir.path(), dir.path().join(".deepagents"));
+    fs::create_dir_all(own.join("agents")).unwrap();
+    fs::write(own.join("trust.json"), "{\"v\":1,\"records\":[]}").unwrap();
+    fs::write(own.join("secret.txt"), "SECRET").unwrap();
+    std::os::unix::fs::symlink(".deepagents", home.join("link")).unwrap();
+    let read = |path: &str| Reply::Call("read_file", json!({"file_path": path}));
+    let execute = |command: &str| Reply::Call("execute", json!({"command": command}));
+    let server = Server::start([
+        read("/.deepagents/secret.txt"),
+        read("/link/secret.txt"),
+        Reply::Call("ls", json!({"path": "/.deepagents"})),
+        Reply::Call("grep", json!({"pattern": "SECRET"})),
+        Reply::Call("glob", json!({"pattern": "**/*secret*"})),
+        Reply::Call("write_file", json!({"file_path": "/.deepagents/trust.json", "content": "{}"})),
+        Reply::Call("delete", json!({"file_path": "/.deepagents"})),
+        execute("cat .deepagents/secret.txt link/secret.txt; ls -a .deepagents; echo x > .deepagents/new"),
+        execute("cat notes.db notes.db-wal | head -c 15; echo; ls"),
+        read("/notes.db"),
+        done(),
+    ]);
+    let mut command = run(home, &server.address);
+    command.env("HOME", home).args(["--execute", "--approve", "auto", "--db"]).arg(home.join("notes.db")).arg("Go");
+    let finished = finish(&mut command);
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    let results = results(&server);
+    assert_eq!(results.len(), 10);
+    for (at, result) in results.iter().enumerate() {
+        assert!(!result.contains("SECRET\\n") && !result.contains("1\\tSECRET"), "{at}: {result}");
+        assert!(!result.contains("SQLite"), "{at}: {result}");
+    }
+    assert!(!results[3].contains("secret.txt") && !results[4].contains("/secret.txt"), "{results:?}");
+    assert!(!results[7].contains("trust.json") && !results[7].contains("SECRET"), "{results:?}");
+    assert_eq!(fs::read_to_string(own.join("trust.json")).unwrap(), "{\"v\":1,\"records\":[]}");
+    assert!(own.join("secret.txt").exists() && !own.join("new").exists());
+}
+
+#[test]
+fn no_agent_works_in_the_programs_own_directory() {
+    let server = Server::start([]);
+    let dir = tempfile::tempdir().unwrap();
+    let own = dir.path().join(".deepagents/skills");
+    fs::create_dir_all(&own).unwrap();
+    let refused = finish(run(&own, &server.address).env("HOME", dir.path()).args(["--no-save", "Go"]));
+    assert!(refused.one_message().contains("the program's own"), "{refused:?}");
+}

@@ -1,0 +1,161 @@
+//! Records of the user's that several processes read and change: a file of JSON with a version.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// Bytes that the file may have.
+const MAX_BYTES: u64 = 64 << 20;
+/// The version of the form of all such files.
+const VERSION: u32 = 1;
+
+/// A file of records. It is the user's: mode 0600, in a directory that is made with 0700 where there is none. Changes are
+/// made under a lock across processes and are there whole or not at all.
+#[derive(Clone, Debug)]
+pub(crate) struct UserFile {
+    file: PathBuf,
+    /// What it remembers, in words that follow `which`.
+    what: &'static str,
+}
+
+/// Why records of the user's cannot be read or changed. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UserFileError {
+    /// The file cannot be read or written.
+    #[error("`{}`, which {what}, cannot be used: {source}", file.display())]
+    Io {
+        /// The file.
+        file: PathBuf,
+        /// What it does.
+        what: &'static str,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The file holds something else.
+    #[error("`{}`, which {what}, cannot be understood ({why}); repair it, or remove it and begin anew", file.display())]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// What it does.
+        what: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// The file as it is written.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document<T> {
+    v: u32,
+    records: Vec<T>,
+}
+
+impl UserFile {
+    /// Records in this file, which need not exist.
+    pub(crate) fn at(file: impl Into<PathBuf>, what: &'static str) -> Self {
+        Self { file: file.into(), what }
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.file
+    }
+
+    fn failed(&self) -> impl Fn(io::Error) -> UserFileError + '_ {
+        |source| UserFileError::Io { file: self.file.clone(), what: self.what, source }
+    }
+
+    fn damaged(&self, why: impl Into<String>) -> UserFileError {
+        UserFileError::Damaged { file: self.file.clone(), what: self.what, why: why.into() }
+    }
+
+    /// The records; none where there is no file.
+    #[allow(clippy::disallowed_methods, reason = "the user's own record, no file of a workspace")]
+    pub(crate) fn records<T: DeserializeOwned>(&self) -> Result<Vec<T>, UserFileError> {
+        let file = match File::open(&self.file) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(self.failed()(error)),
+        };
+        let mut bytes = Vec::new();
+        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(self.failed())?;
+        if bytes.len() as u64 > MAX_BYTES {
+            return Err(self.damaged(format!("it has more than {MAX_BYTES} bytes")));
+        }
+        let document: Document<serde_json::Value> =
+            serde_json::from_slice(&bytes).map_err(|error| self.damaged(error.to_string()))?;
+        if document.v != VERSION {
+            return Err(self.damaged(format!("it is of version {}, and this program knows {VERSION}", document.v)));
+        }
+        let records = document.records.into_iter().map(serde_json::from_value);
+        records.collect::<Result<_, _>>().map_err(|error| self.damaged(error.to_string()))
+    }
+
+    /// Changes the records, unless the change says that nothing changed.
+    #[allow(clippy::disallowed_methods, reason = "the user's own record, no file of a workspace")]
+    pub(crate) fn change<T: Serialize + DeserializeOwned>(
+        &self,
+        change: impl FnOnce(&mut Vec<T>) -> bool,
+    ) -> Result<(), UserFileError> {
+        if let Some(directory) = self.file.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+            private_directory().create(directory).map_err(self.failed())?;
+        }
+        // The file itself is replaced, so the lock is another one that stays.
+        let lock = private_file().create(true).write(true).open(self.beside("lock")).map_err(self.failed())?;
+        lock.lock().map_err(self.failed())?;
+        let mut records = self.records()?;
+        if !change(&mut records) {
+            return Ok(());
+        }
+        let document = Document { v: VERSION, records };
+        let text = serde_json::to_string_pretty(&document).map_err(|error| self.damaged(error.to_string()))?;
+        let new = self.beside("new");
+        let write = || {
+            // One that a killed process has left may be anything.
+            match fs::remove_file(&new) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let mut file = private_file().create_new(true).write(true).open(&new)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&new, &self.file)
+        };
+        write().map_err(self.failed())
+    }
+
+    /// A file of the same name with something behind it.
+    fn beside(&self, ending: &str) -> PathBuf {
+        let mut name = self.file.as_os_str().to_owned();
+        name.push(".");
+        name.push(ending);
+        name.into()
+    }
+}
+
+/// A root as it is written down: absolute and without links.
+#[allow(clippy::disallowed_methods, reason = "the name of a root, whose files are not looked at")]
+pub(crate) fn root_name(root: &Path) -> io::Result<String> {
+    let name = root.canonicalize()?.into_os_string().into_string();
+    name.map_err(|_| io::Error::new(io::ErrorKind::InvalidFilename, "its path is not UTF-8"))
+}
+
+fn private_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+fn private_directory() -> DirBuilder {
+    let mut directory = DirBuilder::new();
+    directory.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut directory, 0o700);
+    directory
+}
