@@ -41,7 +41,7 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn new(journal: Arc<dyn Journal>, store: Arc<dyn Store>, agents: Vec<ServedAgent>) -> Self {
-        let started = jiff::Timestamp::now().to_string();
+        let started = ids::now();
         Self { journal, store, agents, runs: Runs::default(), started }
     }
 

@@ -17,7 +17,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
         let bytes = Bytes::from_request(request, state).await;
         let bytes = bytes.map_err(|error| ApiError::new(error.status(), error.body_text()))?;
         let text = if bytes.is_empty() { &b"{}"[..] } else { &bytes };
-        serde_json::from_slice(text).map(Self).map_err(|error| ApiError::invalid(format!("The body cannot be read: {error}")))
+        serde_json::from_slice(text)
+            .map(Self)
+            .map_err(|error| ApiError::invalid(format!("The body cannot be read: {error}")))
     }
 }
 

@@ -70,7 +70,9 @@ impl From<JournalError> for ApiError {
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Namespace { .. } | StoreError::Key { .. } | StoreError::Value { .. } => Self::invalid(error.to_string()),
+            StoreError::Namespace { .. } | StoreError::Key { .. } | StoreError::Value { .. } => {
+                Self::invalid(error.to_string())
+            }
             _ => Self::unavailable(error.to_string()),
         }
     }

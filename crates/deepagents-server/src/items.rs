@@ -57,10 +57,12 @@ struct Place {
     key: String,
 }
 
+/// The item, or null where there is none.
 async fn get_item(State(app): State<Arc<App>>, Params(place): Params<Place>) -> Result<Json<Value>> {
-    let namespace: Vec<String> = place.namespace.split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect();
+    let namespace: Vec<String> =
+        place.namespace.split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect();
     let found = app.store.get(&below(&namespace), &place.key).await?;
-    found.map(|item| Json(shown(item))).ok_or_else(|| ApiError::not_found("Item", &place.key))
+    Ok(Json(found.map_or(Value::Null, shown)))
 }
 
 #[derive(Deserialize)]
@@ -100,7 +102,12 @@ async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result
         }
     }
     let found = app.store.search(&below(&body.namespace_prefix.unwrap_or_default()), &query).await?;
-    Ok(Json(json!({"items": found.into_iter().map(shown).collect::<Vec<_>>()})))
+    let scored = found.into_iter().map(|item| {
+        let mut item = shown(item);
+        item.as_object_mut().map(|item| item.insert("score".to_owned(), Value::Null));
+        item
+    });
+    Ok(Json(json!({"items": scored.collect::<Vec<_>>()})))
 }
 
 fn comparison(word: &str, value: Value) -> Result<Comparison> {
@@ -111,7 +118,11 @@ fn comparison(word: &str, value: Value) -> Result<Comparison> {
         "$gte" => Comparison::AtLeast(value),
         "$lt" => Comparison::Below(value),
         "$lte" => Comparison::AtMost(value),
-        other => return Err(ApiError::invalid(format!("`{other}` is no comparison; those are $eq, $ne, $gt, $gte, $lt and $lte"))),
+        other => {
+            return Err(ApiError::invalid(format!(
+                "`{other}` is no comparison; those are $eq, $ne, $gt, $gte, $lt and $lte"
+            )));
+        }
     })
 }
 

@@ -9,8 +9,8 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::record::{Assistant, all, find};
 use super::drawing;
+use super::record::{Assistant, all, find};
 use crate::app::App;
 use crate::body::Body;
 use crate::error::{ApiError, Result};
@@ -69,7 +69,7 @@ async fn create(State(app): State<Arc<App>>, Body(body): Body<Create>) -> Result
             IfExists::Raise => Err(ApiError::conflict(format!("Assistant with ID {id} already exists"))),
         };
     }
-    let now = jiff::Timestamp::now().to_string();
+    let now = ids::now();
     let made = Assistant {
         assistant_id: id,
         graph_id: body.graph_id,
@@ -98,12 +98,18 @@ struct Patch {
 fn changeable(assistant: &Assistant) -> Result<()> {
     if assistant.is_system() {
         let name = &assistant.graph_id;
-        return Err(ApiError::conflict(format!("the assistant of agent `{name}` cannot be changed; make one of your own")));
+        return Err(ApiError::conflict(format!(
+            "the assistant of agent `{name}` cannot be changed; make one of your own"
+        )));
     }
     Ok(())
 }
 
-async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, Body(body): Body<Patch>) -> Result<Json<Assistant>> {
+async fn update(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Body(body): Body<Patch>,
+) -> Result<Json<Assistant>> {
     let mut known = known(&app, &id).await?;
     changeable(&known)?;
     known.config = body.config.unwrap_or(known.config);
@@ -112,7 +118,7 @@ async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, Body(body):
     known.name = body.name.unwrap_or(known.name);
     known.description = body.description.or(known.description);
     known.version += 1;
-    known.updated_at = jiff::Timestamp::now().to_string();
+    known.updated_at = ids::now();
     known.save(&app).await?;
     Ok(Json(known))
 }
@@ -162,7 +168,8 @@ async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result
     let found = found(&app, &body).await?;
     let (offset, limit) = (body.offset.unwrap_or(0), body.limit.unwrap_or(10));
     let headers = pagination(found.len(), offset, limit);
-    let page = found.into_iter().skip(offset).take(limit).map(|assistant| project(json!(assistant), body.select.as_deref()));
+    let page =
+        found.into_iter().skip(offset).take(limit).map(|assistant| project(json!(assistant), body.select.as_deref()));
     Ok((headers, Json(page.collect())))
 }
 

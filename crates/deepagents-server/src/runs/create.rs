@@ -145,18 +145,16 @@ impl RunCreate {
         self.checkpoint.as_ref().and_then(CheckpointRef::id).or(self.checkpoint_id.as_deref())
     }
 
-    /// Whether a node is one of those to stop at.
-    pub(crate) fn stops_at(which: Option<&OneOrMany<String>>, node: &str) -> bool {
-        which.is_some_and(|nodes| nodes.as_slice().iter().any(|name| name == "*" || name == node))
-    }
-
     /// Refuses what cannot be done before anything is: an input that cannot be read, answers that do not fit the questions.
     pub(crate) async fn check(&self, app: &App, graph: &str, thread: Option<&str>) -> Result<()> {
         if self.webhook.is_some() {
             return Err(ApiError::invalid("webhooks are not supported; poll the run or stream it"));
         }
         let served = app.agent(graph).ok_or_else(|| ApiError::not_found("Graph", graph))?;
-        for input in [self.input.as_ref(), self.command.as_ref().and_then(|command| command.update.as_ref())].into_iter().flatten() {
+        for input in [self.input.as_ref(), self.command.as_ref().and_then(|command| command.update.as_ref())]
+            .into_iter()
+            .flatten()
+        {
             read_update(served.threads.schema(), input).map_err(|error| ApiError::invalid(error.to_string()))?;
         }
         if let (Some(resume), Some(thread)) = (self.resume(), thread) {

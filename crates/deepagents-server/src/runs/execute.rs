@@ -12,6 +12,7 @@ use deepagents_core::state::{MessagesChannel, State, Update};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use super::breakpoints::Breakpoints;
 use super::create::{RunCreate, answers};
 use super::live::{LiveRun, Stop};
 use super::record::Status;
@@ -67,14 +68,22 @@ async fn begin(app: &Arc<App>, run: &Arc<LiveRun>) -> Result<Ending> {
         projector.only(&state)?;
         return Ok(Ending::Stopped);
     }
-    let input = input(app, &info, create).await?.id(run.id.clone());
+    let input = input(app, &info, create).await?;
+    let stops = Breakpoints::new(create.interrupt_before.as_ref(), create.interrupt_after.as_ref());
+    let input = match &stops {
+        Some(stops) => input.observer(stops.clone()),
+        None => input,
+    };
     let start = app.journal.threads().get(&run.thread).await?.map_or(0, |info| info.end);
     let working = served.agent.run(input);
     let handle = working.handle();
+    if let Some(stops) = &stops {
+        stops.hold(&handle);
+    }
     let projector = Projector::new(app, run, &record, start).await?;
     let events = handle.subscribe(deepagents::Subscribe::Start);
-    let following = tokio::spawn(projector.follow(events, handle.clone()));
-    let ending = outcome(run, &handle).await;
+    let following = tokio::spawn(projector.follow(events));
+    let ending = outcome(app, run, &handle).await;
     drop(working);
     let projector = following.await.map_err(|error| ApiError::bad_request(error.to_string()))?;
     match &ending {
@@ -91,11 +100,15 @@ async fn stopped(stop: &mut watch::Receiver<Option<Stop>>) {
     let _ = stop.wait_for(Option::is_some).await;
 }
 
-async fn outcome(run: &LiveRun, handle: &RunHandle) -> Ending {
+async fn outcome(app: &App, run: &LiveRun, handle: &RunHandle) -> Ending {
     let mut stop = run.stop.subscribe();
     let outcome = tokio::select! {
         outcome = handle.outcome() => outcome,
         () = stopped(&mut stop) => {
+            // What the log has from here on is what cancelling adds.
+            if let Ok(Some(info)) = app.journal.threads().get(&run.thread).await {
+                run.set_cancelled_from(info.end);
+            }
             handle.cancel();
             handle.outcome().await
         }
@@ -114,7 +127,10 @@ async fn outcome(run: &LiveRun, handle: &RunHandle) -> Ending {
 async fn input(app: &App, info: &ThreadInfo, create: &RunCreate) -> Result<RunInput> {
     let threads = app.threads_of(info)?;
     let mut update = Update::none();
-    for value in [create.input.as_ref(), create.command.as_ref().and_then(|command| command.update.as_ref())].into_iter().flatten() {
+    for value in [create.input.as_ref(), create.command.as_ref().and_then(|command| command.update.as_ref())]
+        .into_iter()
+        .flatten()
+    {
         let read = read_update(threads.schema(), value).map_err(|error| ApiError::invalid(error.to_string()))?;
         update = update.and(read);
     }
@@ -172,7 +188,8 @@ async fn resolve(app: &App, info: &ThreadInfo) -> Result<()> {
     let mut results = Vec::new();
     for message in state.messages().iter() {
         for id in message.as_assistant().into_iter().flat_map(|answer| answer.call_ids()) {
-            let answered = state.messages().iter().any(|each| each.as_tool().is_some_and(|result| result.call_id == id));
+            let answered =
+                state.messages().iter().any(|each| each.as_tool().is_some_and(|result| result.call_id == id));
             if !answered {
                 let text = "This call was not made: a person marked the conversation as resolved.";
                 results.push(MessageOp::put(Message::Tool(ToolMessage::error(id, String::new(), text))));
@@ -186,6 +203,7 @@ async fn resolve(app: &App, info: &ThreadInfo) -> Result<()> {
 
 /// Keeps how a run ended.
 async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: Ending, before: LogPosition) -> Result<()> {
+    let cancelled_from = run.cancelled_from().unwrap_or(LogPosition::MAX - 1);
     let stop = *run.stop.borrow();
     let mut held = Held::default();
     let record = run.record();
@@ -216,15 +234,10 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: Ending, before: LogPos
         return set_own(app, &run.thread, &held).await;
     }
     let info = app.thread(&run.thread).await?;
-    let loaded = deepagents_core::journal::load(
-        &*app.journal,
-        &run.thread,
-        app.threads_of(&info)?.schema().clone(),
-        None,
-    );
-    let left = loaded.await.map(|loaded| !next_nodes(&loaded.state, loaded.machine.as_ref()).is_empty());
-    held.stopped = matches!(ending, Ending::Ended(ref outcome) if outcome.stop == FinishReason::Suspended)
-        || (stop.is_some() && left.unwrap_or(false));
+    let suspended = matches!(&ending, Ending::Ended(outcome) if outcome.stop == FinishReason::Suspended);
+    if suspended || stop.is_some() {
+        held.stopped_at = stopped_at(app, &info, before, cancelled_from).await?;
+    }
     let error = held.error.clone();
     let record = run.change(|record| {
         record.status = status;
@@ -237,6 +250,22 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: Ending, before: LogPos
         return Ok(());
     }
     set_own(app, &run.thread, &held).await
+}
+
+/// The last checkpoint that a run came to by itself, where there was something left to do.
+async fn stopped_at(
+    app: &App,
+    info: &ThreadInfo,
+    before: LogPosition,
+    until: LogPosition,
+) -> Result<Option<LogPosition>> {
+    let threads = app.threads_of(info)?;
+    let newest = threads.history(&info.id, Some(until.saturating_add(1)), 1).await?;
+    let Some(at) = newest.first().map(|checkpoint| checkpoint.position).filter(|at| *at > before) else {
+        return Ok(None);
+    };
+    let loaded = deepagents_core::journal::load(&*app.journal, &info.id, threads.schema().clone(), Some(at)).await?;
+    Ok((!next_nodes(&loaded.state, loaded.machine.as_ref()).is_empty()).then_some(at))
 }
 
 /// The final values of a run, as those who wait for them are given them.

@@ -71,7 +71,9 @@ impl Runs {
     fn remember(&self, run: &LiveRun) {
         let mut inner = self.lock();
         inner.ended.push_back(run.id.clone());
-        if inner.ended.len() > REMEMBERED && let Some(oldest) = inner.ended.pop_front() {
+        if inner.ended.len() > REMEMBERED
+            && let Some(oldest) = inner.ended.pop_front()
+        {
             inner.live.remove(&oldest);
         }
     }
@@ -88,7 +90,9 @@ pub(crate) async fn accept(app: &Arc<App>, record: RunRecord) -> Result<Arc<Live
     if !open.is_empty() {
         match record.multitask_strategy {
             Strategy::Reject => {
-                return Err(ApiError::conflict("Thread is already running a task. Wait for it to finish or choose a different multitask strategy."));
+                return Err(ApiError::conflict(
+                    "Thread is already running a task. Wait for it to finish or choose a different multitask strategy.",
+                ));
             }
             Strategy::Enqueue => {}
             Strategy::Interrupt => open.iter().for_each(|run| run.end(Stop::Interrupt)),

@@ -1,7 +1,8 @@
 //! A run that is waiting or under way.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
+use deepagents_core::journal::LogPosition;
 use tokio::sync::watch;
 
 use super::record::RunRecord;
@@ -26,6 +27,8 @@ pub(crate) struct LiveRun {
     pub(crate) log: PartLog,
     pub(super) stop: watch::Sender<Option<Stop>>,
     done: watch::Sender<bool>,
+    /// Where the log ended when the run was cancelled.
+    cancelled_from: OnceLock<LogPosition>,
 }
 
 impl LiveRun {
@@ -37,6 +40,7 @@ impl LiveRun {
             log: PartLog::default(),
             stop: watch::Sender::new(None),
             done: watch::Sender::new(false),
+            cancelled_from: OnceLock::new(),
         }
     }
 
@@ -47,7 +51,7 @@ impl LiveRun {
     pub(super) fn change(&self, change: impl FnOnce(&mut RunRecord)) -> RunRecord {
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut record);
-        record.updated_at = jiff::Timestamp::now().to_string();
+        record.updated_at = crate::ids::now();
         record.clone()
     }
 
@@ -58,6 +62,15 @@ impl LiveRun {
             stop.get_or_insert(how);
             first
         });
+    }
+
+    pub(super) fn cancelled_from(&self) -> Option<LogPosition> {
+        self.cancelled_from.get().copied()
+    }
+
+    pub(super) fn set_cancelled_from(&self, position: LogPosition) {
+        // The first is the one that counts.
+        let _ = self.cancelled_from.set(position);
     }
 
     /// Ends the run as a client does that leaves.

@@ -98,7 +98,8 @@ impl RunRecord {
 /// The runs of a thread, newest first.
 pub(crate) async fn of_thread(app: &App, thread: &str) -> Result<Vec<RunRecord>> {
     let found = app.store.search(&namespace(thread), &Query::default()).await?;
-    let mut found: Vec<RunRecord> = found.into_iter().filter_map(|item| serde_json::from_value(item.value).ok()).collect();
+    let mut found: Vec<RunRecord> =
+        found.into_iter().filter_map(|item| serde_json::from_value(item.value).ok()).collect();
     found.sort_by(|a, b| b.run_id.cmp(&a.run_id));
     Ok(found)
 }

@@ -46,7 +46,10 @@ async fn begin(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Result<
     }
     let missing = || match ids::check("assistant ID", &body.assistant_id) {
         Ok(()) => ApiError::not_found("Assistant", &body.assistant_id),
-        Err(_) => ApiError::invalid(format!("Invalid assistant: '{}'. Must be a UUID or the name of an agent", body.assistant_id)),
+        Err(_) => ApiError::invalid(format!(
+            "Invalid assistant: '{}'. Must be a UUID or the name of an agent",
+            body.assistant_id
+        )),
     };
     let assistant = assistants::find(app, &body.assistant_id).await?.ok_or_else(missing)?;
     let existing = match thread {
@@ -65,11 +68,9 @@ async fn begin(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Result<
         None => make(app, &id, known).await?,
         Some(_) => app.set_metadata(&id, known).await?,
     }
-    let mut metadata = body.metadata.clone().unwrap_or_default();
-    if assistant.is_system() {
-        metadata.insert("created_by".to_owned(), json!("system"));
-    }
-    let now = jiff::Timestamp::now().to_string();
+    let mut metadata = assistant.metadata.clone();
+    metadata.extend(body.metadata.clone().unwrap_or_default());
+    let now = ids::now();
     let record = RunRecord {
         run_id: ids::fresh(),
         thread_id: id,
@@ -94,7 +95,8 @@ fn place(run: &LiveRun) -> String {
 fn headers(run: &LiveRun, location: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let place = place(run);
-    for (name, value) in [(header::CONTENT_LOCATION, place.clone()), (header::LOCATION, format!("{place}/{location}"))] {
+    for (name, value) in [(header::CONTENT_LOCATION, place.clone()), (header::LOCATION, format!("{place}/{location}"))]
+    {
         if let Ok(value) = HeaderValue::try_from(value) {
             headers.insert(name, value);
         }
@@ -102,7 +104,11 @@ fn headers(run: &LiveRun, location: &str) -> HeaderMap {
     headers
 }
 
-async fn create(State(app): State<Arc<App>>, Path(thread): Path<String>, Body(body): Body<RunCreate>) -> Result<Response> {
+async fn create(
+    State(app): State<Arc<App>>,
+    Path(thread): Path<String>,
+    Body(body): Body<RunCreate>,
+) -> Result<Response> {
     created(&app, Some(&thread), body).await
 }
 
@@ -127,7 +133,11 @@ async fn batch(State(app): State<Arc<App>>, Body(body): Body<Vec<RunCreate>>) ->
     Ok(Json(Value::Array(out)))
 }
 
-async fn wait(State(app): State<Arc<App>>, Path(thread): Path<String>, Body(body): Body<RunCreate>) -> Result<Response> {
+async fn wait(
+    State(app): State<Arc<App>>,
+    Path(thread): Path<String>,
+    Body(body): Body<RunCreate>,
+) -> Result<Response> {
     waited(&app, Some(&thread), body).await
 }
 
@@ -157,7 +167,11 @@ async fn values_of(app: &App, record: &RunRecord) -> Result<Value> {
     final_values(&record.thread_id, &state, record.error.as_ref())
 }
 
-async fn stream(State(app): State<Arc<App>>, Path(thread): Path<String>, Body(body): Body<RunCreate>) -> Result<Response> {
+async fn stream(
+    State(app): State<Arc<App>>,
+    Path(thread): Path<String>,
+    Body(body): Body<RunCreate>,
+) -> Result<Response> {
     streamed(&app, Some(&thread), body).await
 }
 
@@ -172,9 +186,19 @@ async fn streamed(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Resu
     Ok(events(&run, 0, None, with_ids, leaving))
 }
 
-fn events(run: &Arc<LiveRun>, from: usize, modes: Option<Vec<StreamMode>>, with_ids: bool, leaving: OnDisconnect) -> Response {
+fn events(
+    run: &Arc<LiveRun>,
+    from: usize,
+    modes: Option<Vec<StreamMode>>,
+    with_ids: bool,
+    leaving: OnDisconnect,
+) -> Response {
     let mut headers = headers(run, "stream");
-    for (name, value) in [("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-store"), ("x-accel-buffering", "no")] {
+    for (name, value) in [
+        ("content-type", "text/event-stream; charset=utf-8"),
+        ("cache-control", "no-store"),
+        ("x-accel-buffering", "no"),
+    ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
     let leaving = (leaving == OnDisconnect::Cancel).then(|| Leaving::new(run.clone()));
@@ -188,9 +212,16 @@ struct List {
     status: Option<Status>,
 }
 
-async fn list(State(app): State<Arc<App>>, Path(thread): Path<String>, Params(query): Params<List>) -> Result<Json<Value>> {
+async fn list(
+    State(app): State<Arc<App>>,
+    Path(thread): Path<String>,
+    Params(query): Params<List>,
+) -> Result<Json<Value>> {
     app.thread(&thread).await?;
-    let found = of_thread(&app, &thread).await?.into_iter().filter(|run| query.status.is_none_or(|status| status == run.status));
+    let found = of_thread(&app, &thread)
+        .await?
+        .into_iter()
+        .filter(|run| query.status.is_none_or(|status| status == run.status));
     let page = found.skip(query.offset.unwrap_or(0)).take(query.limit.unwrap_or(10));
     Ok(Json(page.map(|run| run.shown()).collect()))
 }
@@ -236,12 +267,12 @@ async fn join_stream(
 ) -> Result<Response> {
     let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
     let modes: Option<Vec<StreamMode>> = match &query.stream_mode {
-        Some(modes) => {
+        Some(modes) if !modes.is_empty() => {
             let read = modes.split(',').map(|mode| serde_json::from_value(json!(mode)));
             let read: std::result::Result<Vec<StreamMode>, _> = read.collect();
             Some(read.map_err(|error| ApiError::invalid(error.to_string()))?)
         }
-        None => None,
+        _ => None,
     };
     let Some(live) = app.runs.get(&run) else {
         known(&app, &thread, &run).await?;

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use deepagents::{Event, EventKind, EventStream, FinishReason, Outcome, RunHandle};
+use deepagents::{Event, EventKind, EventStream, FinishReason, Outcome};
 use deepagents_core::agent::LogReplay;
 use deepagents_core::journal::{LogPosition, Record, RecordUpdate};
 use deepagents_core::message::{AssistantMessage, Message, MessageOp, ToolMessage};
@@ -18,7 +18,7 @@ use super::log::Part;
 use crate::app::App;
 use crate::error::Result;
 use crate::ids;
-use crate::runs::{LiveRun, RunCreate, RunRecord, StreamMode};
+use crate::runs::{LiveRun, RunRecord, StreamMode};
 use crate::wire::{chunk_text, message, next_nodes, open_interrupts, tool_call_chunk, usage, values};
 
 /// Parts that stem from one record have numbers below this; live ones follow.
@@ -29,8 +29,6 @@ pub(crate) struct Projector {
     run: Arc<LiveRun>,
     modes: Vec<StreamMode>,
     subgraphs: bool,
-    before: bool,
-    after: bool,
     replay: LogReplay,
     metadata: Map<String, Value>,
     agents: HashMap<Vec<String>, AgentView>,
@@ -65,8 +63,6 @@ impl Projector {
             run: run.clone(),
             modes: create.modes(),
             subgraphs: create.stream_subgraphs,
-            before: RunCreate::stops_at(create.interrupt_before.as_ref(), "tools"),
-            after: RunCreate::stops_at(create.interrupt_after.as_ref(), "tools"),
             replay,
             metadata: metadata.as_object().cloned().unwrap_or_default(),
             agents: HashMap::new(),
@@ -127,22 +123,18 @@ impl Projector {
     }
 
     /// Follows a run to its end.
-    pub(crate) async fn follow(mut self, mut events: EventStream, handle: RunHandle) -> Self {
+    pub(crate) async fn follow(mut self, mut events: EventStream) -> Self {
         while let Some(event) = events.next().await {
-            if let Some(position) = event.position
-                && self.catch_up(position).await.is_err()
-            {
+            let position = match (&event.kind, event.position) {
+                (_, Some(position)) => position,
+                // What was said to a model is in the log before it is asked.
+                (EventKind::ModelStarted { .. }, None) => LogPosition::MAX,
+                _ => 0,
+            };
+            if self.catch_up(position).await.is_err() {
                 break;
             }
             self.live(&event);
-            let stops = match event.kind {
-                EventKind::ModelFinished { .. } => self.before && event.path.is_empty(),
-                EventKind::ToolFinished { .. } => self.after && event.path.is_empty(),
-                _ => false,
-            };
-            if stops {
-                handle.suspend();
-            }
         }
         let _ = self.catch_up(LogPosition::MAX).await;
         self
@@ -258,7 +250,13 @@ impl Projector {
         self.update(path, "model", json!({"messages": [shown]}));
     }
 
-    fn tool_finished(&mut self, path: &[String], _of: &[String], result: &Arc<ToolMessage>, update: &Update) -> Result<()> {
+    fn tool_finished(
+        &mut self,
+        path: &[String],
+        _of: &[String],
+        result: &Arc<ToolMessage>,
+        update: &Update,
+    ) -> Result<()> {
         let shown = message(&Message::Tool((**result).clone()));
         if self.wants(StreamMode::MessagesTuple) && self.shows(path) {
             let (name, metadata) = (self.name("messages", path), self.message_metadata(path, "tools"));
@@ -266,7 +264,11 @@ impl Projector {
         }
         let mut delta = json!({"messages": [shown]});
         if let (Some(delta), Some(Value::Object(all))) = (delta.as_object_mut(), self.values(path)?) {
-            for entry in update.entries().iter().filter(|entry| !entry.spec().is_private() && !entry.spec().is::<MessagesChannel>()) {
+            for entry in update
+                .entries()
+                .iter()
+                .filter(|entry| !entry.spec().is_private() && !entry.spec().is::<MessagesChannel>())
+            {
                 let name = entry.spec().name();
                 delta.extend(all.get(name).map(|value| (name.to_owned(), value.clone())));
             }
@@ -288,8 +290,13 @@ impl Projector {
         }
         let id = ids::derived(&[&self.run.id, &path.join("/"), node, &turn.to_string()]).to_string();
         let (kind, payload) = match result {
-            None => ("task", json!({"id": id, "name": node, "input": {}, "triggers": [format!("branch:to:{node}")], "metadata": self.metadata})),
-            Some(result) => ("task_result", json!({"id": id, "name": node, "error": null, "result": result, "interrupts": []})),
+            None => (
+                "task",
+                json!({"id": id, "name": node, "input": {}, "triggers": [format!("branch:to:{node}")], "metadata": self.metadata}),
+            ),
+            Some(result) => {
+                ("task_result", json!({"id": id, "name": node, "error": null, "result": result, "interrupts": []}))
+            }
         };
         if self.wants(StreamMode::Tasks) {
             let name = self.name("tasks", path);
@@ -302,8 +309,12 @@ impl Projector {
         if self.wants(StreamMode::Debug) {
             let step = self.view(path).step;
             let name = self.name("debug", path);
-            let now = jiff::Timestamp::now().to_string();
-            self.push(name, Some(StreamMode::Debug), &json!({"step": step, "timestamp": now, "type": kind, "payload": payload}));
+            let now = ids::now();
+            self.push(
+                name,
+                Some(StreamMode::Debug),
+                &json!({"step": step, "timestamp": now, "type": kind, "payload": payload}),
+            );
         }
     }
 
@@ -333,7 +344,8 @@ impl Projector {
 
     fn message_metadata(&mut self, path: &[String], node: &str) -> Value {
         let mut metadata = self.metadata.clone();
-        let above: Vec<String> = (1..=path.len()).map(|depth| self.namespace(path.get(..depth).unwrap_or_default())).collect();
+        let above: Vec<String> =
+            (1..=path.len()).map(|depth| self.namespace(path.get(..depth).unwrap_or_default())).collect();
         let view = self.agents.entry(path.to_vec()).or_default();
         let own = format!("{node}:{}", ids::derived(&[&self.run.id, &path.join("/"), node, &view.step.to_string()]));
         let namespace = above.into_iter().chain([own]).collect::<Vec<_>>().join("|");

@@ -47,7 +47,8 @@ pub(crate) fn body(
                 match run.log.next(at) {
                     Next::Part(part) => {
                         at += 1;
-                        let wanted = modes.as_ref().is_none_or(|modes| part.mode.is_none_or(|mode| modes.contains(&mode)));
+                        let wanted =
+                            modes.as_ref().is_none_or(|modes| part.mode.is_none_or(|mode| modes.contains(&mode)));
                         if wanted {
                             let bytes = frame(&part, with_ids);
                             return Some((Ok(bytes), (run, at, changed, leaving)));

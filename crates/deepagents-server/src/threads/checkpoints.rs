@@ -35,7 +35,11 @@ impl Place {
             return None;
         }
         let position = low & !LOW;
-        Some(if position & BEFORE_INPUT == 0 { Self::After(position) } else { Self::BeforeInput(position & !BEFORE_INPUT) })
+        Some(if position & BEFORE_INPUT == 0 {
+            Self::After(position)
+        } else {
+            Self::BeforeInput(position & !BEFORE_INPUT)
+        })
     }
 }
 

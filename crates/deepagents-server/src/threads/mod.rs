@@ -6,7 +6,7 @@ mod routes;
 mod search;
 mod state;
 
-pub(crate) use record::{Held, set_own};
 pub(crate) use checkpoints::Place;
+pub(crate) use record::{Held, set_own};
 pub(crate) use routes::{CheckpointRef, make, routes};
 pub(crate) use search::{contains, pagination, project};

@@ -1,6 +1,6 @@
 //! A thread as clients see it.
 
-use deepagents_core::journal::{RunStatus, ThreadInfo};
+use deepagents_core::journal::{LogPosition, RunStatus, ThreadInfo};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -17,9 +17,10 @@ pub(crate) struct Held {
     /// The configuration of its last run.
     #[serde(default)]
     pub(crate) config: Map<String, Value>,
-    /// Whether its last run was ended from outside with work left.
-    #[serde(default)]
-    pub(crate) stopped: bool,
+    /// The checkpoint at which its last run was ended from outside with work left. What the log has behind it are
+    /// the results of the calls that were cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stopped_at: Option<LogPosition>,
 }
 
 impl Held {
@@ -41,7 +42,7 @@ pub(crate) fn status(app: &App, info: &ThreadInfo, held: &Held) -> &'static str 
     match info.status {
         _ if held.error.is_some() => "error",
         RunStatus::Interrupted => "interrupted",
-        _ if held.stopped => "interrupted",
+        _ if held.stopped_at.is_some() => "interrupted",
         _ => "idle",
     }
 }
@@ -51,16 +52,20 @@ pub(crate) async fn shown(app: &App, info: &ThreadInfo, with_values: bool) -> Re
     let held = Held::read(info);
     let (mut state, mut interrupts) = (Value::Null, Map::new());
     if with_values && info.end > 0 {
-        let loaded = app.threads_of(info)?.state(&info.id).await?;
+        let threads = app.threads_of(info)?;
+        let loaded = match held.stopped_at {
+            Some(at) => threads.state_at(&info.id, at).await?,
+            None => threads.state(&info.id).await?,
+        };
         state = Value::Object(values(&loaded)?);
         for open in open_interrupts(&info.id, &loaded) {
             interrupts.insert(open.task.clone(), json!([open.to_json()]));
         }
     }
-    let updated = info.updated_at.to_string();
+    let updated = crate::ids::time(info.updated_at);
     let mut out = json!({
         "thread_id": info.id,
-        "created_at": info.created_at.to_string(),
+        "created_at": crate::ids::time(info.created_at),
         "updated_at": updated,
         "state_updated_at": updated,
         "metadata": shown_metadata(info),
@@ -69,7 +74,9 @@ pub(crate) async fn shown(app: &App, info: &ThreadInfo, with_values: bool) -> Re
         "values": state,
         "interrupts": interrupts,
     });
-    if info.end > 0 && let Some(out) = out.as_object_mut() {
+    if info.end > 0
+        && let Some(out) = out.as_object_mut()
+    {
         out.insert("error".to_owned(), held.error.unwrap_or_default());
     }
     Ok(out)

@@ -107,7 +107,9 @@ async fn copy(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Jso
 async fn state(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>> {
     let info = app.thread(&id).await?;
     let entries = entries(app.threads_of(&info)?, &id).await?;
-    Ok(Json(match entries.first() {
+    let stopped = Held::read(&info).stopped_at.map(Place::After);
+    let head = entries.iter().find(|entry| stopped.is_none_or(|place| entry.place == place));
+    Ok(Json(match head {
         Some(head) => thread_state(&app, &info, head, true).await?,
         None => fresh(&info),
     }))
@@ -187,14 +189,18 @@ async fn update_state(
         Some("tools") => Some(Node::Tools),
         Some("__end__") => Some(Node::End),
         Some(other) => {
-            return Err(ApiError::bad_request(format!("`{other}` is no node; those are __start__, model, tools and __end__")));
+            return Err(ApiError::bad_request(format!(
+                "`{other}` is no node; those are __start__, model, tools and __end__"
+            )));
         }
     };
     let checkpoint = body.checkpoint.as_ref().and_then(CheckpointRef::id).or(body.checkpoint_id.as_deref());
     if let Some(checkpoint) = checkpoint {
         let entries = entries(threads, &id).await?;
         let (index, entry) = find(&entries, checkpoint)?;
-        if index > 0 && let Some(to) = entry.state {
+        if index > 0
+            && let Some(to) = entry.state
+        {
             threads.rewind(&id, to).await?;
         }
     }
@@ -215,7 +221,11 @@ struct History {
     metadata: Option<Map<String, Value>>,
 }
 
-async fn history(State(app): State<Arc<App>>, Path(id): Path<String>, Body(body): Body<History>) -> Result<Json<Value>> {
+async fn history(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Body(body): Body<History>,
+) -> Result<Json<Value>> {
     let info = app.thread(&id).await?;
     let entries = entries(app.threads_of(&info)?, &id).await?;
     let from = match body.before.as_ref().and_then(CheckpointRef::id) {

@@ -34,7 +34,8 @@ pub(crate) async fn thread_state(app: &App, info: &ThreadInfo, entry: &Entry, is
         })
     };
     let tasks: Vec<Value> = if open.is_empty() {
-        let one = |name: &&str| task(crate::ids::derived(&[&info.id, &entry.place.id(), name]).to_string(), name, json!([]));
+        let one =
+            |name: &&str| task(crate::ids::derived(&[&info.id, &entry.place.id(), name]).to_string(), name, json!([]));
         next.iter().map(one).collect()
     } else {
         open.iter().map(|open| task(open.task.clone(), "tools", json!([open.to_json()]))).collect()
@@ -57,7 +58,7 @@ pub(crate) async fn thread_state(app: &App, info: &ThreadInfo, entry: &Entry, is
         "next": next,
         "tasks": tasks,
         "metadata": metadata,
-        "created_at": entry.at.to_string(),
+        "created_at": crate::ids::time(entry.at),
         "checkpoint": checkpoint(entry.place),
         "parent_checkpoint": entry.parent.map(checkpoint),
         "interrupts": open.iter().map(|open| open.to_json()).collect::<Vec<_>>(),

@@ -99,9 +99,10 @@ impl Wire {
             // What a client says to the model beside the conversation.
             "system" | "developer" => Message::User(UserMessage { id, content, author: Author::Harness }),
             "assistant" | "ai" | "AIMessage" | "AIMessageChunk" => {
-                let calls = self.tool_calls.into_iter().map(|call| {
-                    Block::call(call.id.unwrap_or_default(), call.name, call.args)
-                });
+                let calls = self
+                    .tool_calls
+                    .into_iter()
+                    .map(|call| Block::call(call.id.unwrap_or_default(), call.name, call.args));
                 let content = content.into_iter().chain(calls).collect();
                 Message::Assistant(AssistantMessage { id, name: self.name, ..AssistantMessage::new(content) })
             }
@@ -142,7 +143,9 @@ fn content_block(value: &Value) -> Result<Block, String> {
             image(url.ok_or("an image block needs `image_url`")?)
         }
         kind @ ("image" | "audio" | "video" | "file") => media(kind, block),
-        other => Err(format!("blocks of type `{other}` cannot be taken; text, image_url, image, audio, video and file can")),
+        other => {
+            Err(format!("blocks of type `{other}` cannot be taken; text, image_url, image, audio, video and file can"))
+        }
     }
 }
 
@@ -158,7 +161,8 @@ fn image(url: &str) -> Result<Block, String> {
 fn media(kind: &str, block: &Map<String, Value>) -> Result<Block, String> {
     let text = |key: &str| block.get(key).and_then(Value::as_str).map(str::to_owned);
     let source = text("base64").or_else(|| text("data")).map(MediaSource::Base64);
-    let source = source.or_else(|| text("url").map(MediaSource::Url)).or_else(|| text("file_id").map(MediaSource::FileId));
+    let source =
+        source.or_else(|| text("url").map(MediaSource::Url)).or_else(|| text("file_id").map(MediaSource::FileId));
     let source = source.ok_or_else(|| format!("a block of type `{kind}` needs `base64`, `url` or `file_id`"))?;
     let kind = match kind {
         "image" => MediaKind::Image,

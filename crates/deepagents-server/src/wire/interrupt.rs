@@ -49,9 +49,9 @@ pub(crate) fn read_resume(open: &[OpenInterrupt], resume: &Value) -> Result<Vec<
     if open.is_empty() {
         return Err("nothing waits for an answer".to_owned());
     }
-    let by_id = resume.as_object().filter(|given| {
-        !given.is_empty() && given.keys().all(|key| open.iter().any(|interrupt| interrupt.id == *key))
-    });
+    let by_id = resume
+        .as_object()
+        .filter(|given| !given.is_empty() && given.keys().all(|key| open.iter().any(|interrupt| interrupt.id == *key)));
     if let Some(given) = by_id {
         let mut answers = Vec::new();
         for interrupt in open {

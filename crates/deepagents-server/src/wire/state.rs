@@ -44,7 +44,13 @@ pub(crate) fn next_nodes(state: &State, machine: Option<&Machine>) -> Vec<&'stat
     match machine.map(Machine::next) {
         None | Some(NextStep::Finish(_) | NextStep::AfterAgent) => Vec::new(),
         Some(NextStep::Tools { .. }) => vec!["tools"],
-        Some(NextStep::AfterModel) => if waits() { vec!["tools"] } else { Vec::new() },
+        Some(NextStep::AfterModel) => {
+            if waits() {
+                vec!["tools"]
+            } else {
+                Vec::new()
+            }
+        }
         Some(_) => vec!["model"],
     }
 }

@@ -83,8 +83,12 @@ pub(crate) fn agent(rig: &Rig, spec: &AgentSpec, journal: Arc<MemoryJournal>) ->
     let config = ModelConfig { api_key: rig.model.api_key.clone(), base_url: Some(base_url), ..ModelConfig::default() };
     let model = Registry::new().model_with(&format!("{}:{}", rig.model.provider, spec.model), config)?;
     let files = FilesystemOptions { read_before_edit: false, ..FilesystemOptions::default() };
-    let mut builder =
-        DeepAgent::builder().journal(journal).model(model).todos(TodoPolicy::off()).files(files).without("Summarization");
+    let mut builder = DeepAgent::builder()
+        .journal(journal)
+        .model(model)
+        .todos(TodoPolicy::off())
+        .files(files)
+        .without("Summarization");
     for entry in &spec.subagents {
         let mut sub: SubAgentSpec = serde_json::from_value(Value::Object(entry.spec.clone()))?;
         if let Some(names) = &entry.tools {
