@@ -62,6 +62,9 @@ async fn git_commits_in_the_sandbox_where_that_is_allowed() {
     if !has("git") {
         return;
     }
+    if fs::File::open("/dev/urandom").is_err() {
+        return skip("devices", "git takes names at random from one that is closed to this user");
+    }
     let jail = jail!(SandboxPolicy { git: Git::Commits, ..Default::default() });
     let git = "git -c user.name=a -c user.email=a@example.invalid";
     let made = std::process::Command::new("git").args(["init", "-q"]).current_dir(jail.dir.path()).status().unwrap();
@@ -201,6 +204,9 @@ async fn devices_of_the_host_are_used_and_not_changed() {
         ["changed", "touched", "given", "removed"].iter().any(|word| done.output.lines().any(|line| line == *word));
     assert!(!changed, "{}", done.output);
     assert_eq!(facts(), before);
+    if ["zero", "full", "urandom"].iter().any(|name| fs::File::open(Path::new("/dev").join(name)).is_err()) {
+        return skip("devices", "they are closed to this user");
+    }
     let used = jail.run("echo x > /dev/null && head -c 3 /dev/zero | wc -c && head -c 1 /dev/urandom | wc -c").await;
     assert_eq!(used.output.split_whitespace().collect::<Vec<_>>(), ["3", "1"]);
     assert!(!jail.run("echo x > /dev/full").await.exit.success());
