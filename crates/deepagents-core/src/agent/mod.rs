@@ -6,6 +6,7 @@ mod call_tool;
 mod child;
 mod child_events;
 mod child_scope;
+mod log_replay;
 mod thread_access;
 mod threads;
 mod watch;
@@ -22,6 +23,7 @@ pub use builder::{AgentBuilder, AgentOptions, BuildError};
 pub use child::ChildOutcome;
 pub use child_events::ChildEvent;
 pub use child_scope::ChildScope;
+pub use log_replay::LogReplay;
 pub use thread_access::{RewindPlan, RewindResult, ThreadAccess};
 
 pub use crate::context::AgentDefinition;

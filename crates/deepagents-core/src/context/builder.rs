@@ -240,6 +240,7 @@ impl ContextBuilder {
             extensions,
             observer: None,
             attempt: AtomicU32::new(0),
+            answer_id: Mutex::default(),
             log: OnceLock::new(),
             tools: Mutex::new(tools),
             passed: Mutex::new(None),

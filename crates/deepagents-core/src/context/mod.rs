@@ -73,12 +73,25 @@ pub(crate) struct Shared {
     pub(crate) observer: Option<SharedObserver>,
     /// Counts the tries of the current turn, so that pieces of a failed one can be told apart.
     pub(crate) attempt: std::sync::atomic::AtomicU32,
+    /// The id of the next answer.
+    pub(crate) answer_id: std::sync::Mutex<String>,
     /// Writes to the run's thread, once that is open.
     pub(crate) log: std::sync::OnceLock<LogWriter>,
     /// The tools of the last request.
     pub(crate) tools: std::sync::Mutex<ToolSet>,
     /// The last history that was found fit for a provider.
     pub(crate) passed: std::sync::Mutex<Option<HistoryVersion>>,
+}
+
+impl Shared {
+    /// The id that the next answer has.
+    pub(crate) fn answer_id(&self) -> String {
+        self.answer_id.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_answer_id(&self, id: String) {
+        *self.answer_id.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = id;
+    }
 }
 
 impl Context {

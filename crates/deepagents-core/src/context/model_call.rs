@@ -30,7 +30,8 @@ pub(crate) async fn call_model(
     cx.shared.budget.begin_model_call(&**model)?;
     let turn = cx.turn;
     let mut attempt = cx.shared.attempt.fetch_add(1, Ordering::Relaxed);
-    cx.emit(|| EventKind::ModelStarted { model: model.name().to_owned(), turn, attempt });
+    let message = cx.shared.answer_id();
+    cx.emit(|| EventKind::ModelStarted { model: model.name().to_owned(), turn, attempt, message });
     let mut events = observer::through(cx, model, false).stream(request);
     let failure = loop {
         let kind = match events.next().await {
@@ -40,11 +41,11 @@ pub(crate) async fn call_model(
             }
             Some(Ok(ModelEvent::Text { delta, .. })) => EventKind::TextDelta { turn, attempt, text: delta },
             Some(Ok(ModelEvent::Reasoning { delta, .. })) => EventKind::ReasoningDelta { turn, attempt, text: delta },
-            Some(Ok(ModelEvent::ToolCall { block, name, .. })) => {
-                EventKind::ToolCallDelta { turn, attempt, block, name: Some(name), args: String::new() }
+            Some(Ok(ModelEvent::ToolCall { block, id, name })) => {
+                EventKind::ToolCallDelta { turn, attempt, block, id: Some(id), name: Some(name), args: String::new() }
             }
             Some(Ok(ModelEvent::ToolArgs { block, delta })) => {
-                EventKind::ToolCallDelta { turn, attempt, block, name: None, args: delta }
+                EventKind::ToolCallDelta { turn, attempt, block, id: None, name: None, args: delta }
             }
             Some(Ok(ModelEvent::Retry { error, after })) => {
                 let retry_after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);

@@ -46,6 +46,9 @@ pub enum EventKind {
         turn: u32,
         /// Counts the tries of this turn from 0.
         attempt: u32,
+        /// The id of the answer, which is the same for all tries. Empty in events of earlier versions.
+        #[serde(default)]
+        message: String,
     },
     /// More text of the answer.
     TextDelta {
@@ -73,6 +76,9 @@ pub enum EventKind {
         attempt: u32,
         /// Position of the block in the answer.
         block: usize,
+        /// The provider's id of the call, in the first piece.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
         /// The tool, in the first piece.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,

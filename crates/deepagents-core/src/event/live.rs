@@ -93,7 +93,7 @@ impl LiveState {
             EventKind::ReasoningDelta { turn, attempt, text } => {
                 self.answer(event, *turn, *attempt).reasoning.push_str(text);
             }
-            EventKind::ToolCallDelta { turn, attempt, block, name, args } => {
+            EventKind::ToolCallDelta { turn, attempt, block, name, args, .. } => {
                 let calls = &mut self.answer(event, *turn, *attempt).calls;
                 match calls.iter_mut().find(|call| call.block == *block) {
                     Some(call) => call.args.push_str(args),

@@ -32,6 +32,7 @@ impl Driver {
         let shared = self.shared.clone();
         let parts = &shared.agent;
         shared.attempt.store(0, Ordering::Relaxed);
+        shared.set_answer_id(parts.ids.next("msg"));
         self.offer_tools().await?;
         let cx = Context::at(&shared, &self.state, turn);
         let mut request = self.request();
@@ -77,10 +78,8 @@ impl Driver {
     /// Makes an answer part of the conversation.
     fn take_answer(&mut self, turn: u32, output: ModelOutput, attempt: Option<u32>) -> Result<()> {
         let ModelOutput { mut message, usage, stop } = output;
-        let known = |id: &str| id.is_empty() || self.state.messages().by_id(id).is_some();
-        if known(&message.id) {
-            message.id = self.shared.agent.ids.next("msg");
-        }
+        // Providers repeat their ids, and give them when pieces of the answer have been seen.
+        message.id = self.shared.answer_id();
         refuse_deep_arguments(&mut message.content);
         distinguish_calls(&mut message.content, turn);
         message.usage = Some(usage);

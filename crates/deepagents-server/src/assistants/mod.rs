@@ -1,0 +1,8 @@
+//! Assistants: an agent with a configuration under an id. Each agent has one of its own that nobody can change.
+
+mod drawing;
+mod record;
+mod routes;
+
+pub(crate) use record::find;
+pub(crate) use routes::routes;

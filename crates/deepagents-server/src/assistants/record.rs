@@ -1,0 +1,77 @@
+//! What is kept of an assistant.
+
+use deepagents_core::store::Query;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::app::App;
+use crate::error::{ApiError, Result};
+use crate::ids;
+
+/// An assistant as clients see it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Assistant {
+    pub(crate) assistant_id: String,
+    pub(crate) graph_id: String,
+    pub(crate) config: Map<String, Value>,
+    pub(crate) context: Map<String, Value>,
+    pub(crate) metadata: Map<String, Value>,
+    pub(crate) name: String,
+    pub(crate) description: Option<String>,
+    pub(crate) version: u32,
+    pub(crate) created_at: String,
+    pub(crate) updated_at: String,
+}
+
+fn namespace() -> [String; 2] {
+    ["deepagents-server".to_owned(), "assistants".to_owned()]
+}
+
+impl Assistant {
+    /// Whether it stands for an agent as it is.
+    pub(crate) fn is_system(&self) -> bool {
+        self.assistant_id == ids::system_assistant(&self.graph_id)
+    }
+
+    pub(crate) async fn save(&self, app: &App) -> Result<()> {
+        app.store.put(&namespace(), &self.assistant_id, json!(self)).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn delete(&self, app: &App) -> Result<()> {
+        app.store.delete(&namespace(), &self.assistant_id).await?;
+        Ok(())
+    }
+}
+
+fn system(app: &App) -> impl Iterator<Item = Assistant> {
+    app.agents.iter().map(|agent| Assistant {
+        assistant_id: ids::system_assistant(&agent.name),
+        graph_id: agent.name.clone(),
+        config: Map::new(),
+        context: Map::new(),
+        metadata: Map::from_iter([("created_by".to_owned(), json!("system"))]),
+        name: agent.name.clone(),
+        description: agent.description.clone(),
+        version: 1,
+        created_at: app.started.clone(),
+        updated_at: app.started.clone(),
+    })
+}
+
+/// All assistants: those of the agents, then those that clients made.
+pub(crate) async fn all(app: &App) -> Result<Vec<Assistant>> {
+    let made = app.store.search(&namespace(), &Query::default()).await?;
+    let made = made.into_iter().filter_map(|item| serde_json::from_value(item.value).ok());
+    Ok(system(app).chain(made).collect())
+}
+
+/// An assistant by its id, or by the name of its agent.
+pub(crate) async fn find(app: &App, id: &str) -> Result<Option<Assistant>> {
+    if let Some(known) = system(app).find(|known| known.assistant_id == id || known.graph_id == id) {
+        return Ok(Some(known));
+    }
+    let item = app.store.get(&namespace(), id).await?;
+    let read = item.map(|item| serde_json::from_value(item.value)).transpose();
+    read.map_err(|error| ApiError::bad_request(format!("assistant {id} is damaged: {error}")))
+}

@@ -1,0 +1,194 @@
+//! The routes of assistants.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::drawing;
+use super::record::{Assistant, all, find};
+use crate::app::App;
+use crate::body::Body;
+use crate::error::{ApiError, Result};
+use crate::ids;
+use crate::threads::{contains, pagination, project};
+
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/assistants", post(create))
+        .route("/assistants/search", post(search))
+        .route("/assistants/count", post(count))
+        .route("/assistants/{id}", get(one).patch(update).delete(delete))
+        .route("/assistants/{id}/graph", get(graph))
+        .route("/assistants/{id}/schemas", get(schemas))
+        .route("/assistants/{id}/subgraphs", get(subgraphs))
+}
+
+async fn known(app: &App, id: &str) -> Result<Assistant> {
+    find(app, id).await?.ok_or_else(|| ApiError::not_found("Assistant", id))
+}
+
+async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Assistant>> {
+    Ok(Json(known(&app, &id).await?))
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+enum IfExists {
+    #[default]
+    Raise,
+    DoNothing,
+}
+
+#[derive(Deserialize)]
+struct Create {
+    assistant_id: Option<String>,
+    graph_id: String,
+    config: Option<Map<String, Value>>,
+    context: Option<Map<String, Value>>,
+    metadata: Option<Map<String, Value>>,
+    name: Option<String>,
+    description: Option<String>,
+    #[serde(default)]
+    if_exists: IfExists,
+}
+
+async fn create(State(app): State<Arc<App>>, Body(body): Body<Create>) -> Result<Json<Assistant>> {
+    if app.agent(&body.graph_id).is_none() {
+        return Err(ApiError::not_found("Graph", &body.graph_id));
+    }
+    let id = body.assistant_id.unwrap_or_else(ids::fresh);
+    ids::check("assistant ID", &id)?;
+    if let Some(known) = find(&app, &id).await? {
+        return match body.if_exists {
+            IfExists::DoNothing => Ok(Json(known)),
+            IfExists::Raise => Err(ApiError::conflict(format!("Assistant with ID {id} already exists"))),
+        };
+    }
+    let now = ids::now();
+    let made = Assistant {
+        assistant_id: id,
+        graph_id: body.graph_id,
+        config: body.config.unwrap_or_default(),
+        context: body.context.unwrap_or_default(),
+        metadata: body.metadata.unwrap_or_default(),
+        name: body.name.unwrap_or_else(|| "Untitled".to_owned()),
+        description: body.description,
+        version: 1,
+        created_at: now.clone(),
+        updated_at: now,
+    };
+    made.save(&app).await?;
+    Ok(Json(made))
+}
+
+#[derive(Deserialize)]
+struct Patch {
+    config: Option<Map<String, Value>>,
+    context: Option<Map<String, Value>>,
+    metadata: Option<Map<String, Value>>,
+    name: Option<String>,
+    description: Option<String>,
+}
+
+fn changeable(assistant: &Assistant) -> Result<()> {
+    if assistant.is_system() {
+        let name = &assistant.graph_id;
+        return Err(ApiError::conflict(format!(
+            "the assistant of agent `{name}` cannot be changed; make one of your own"
+        )));
+    }
+    Ok(())
+}
+
+async fn update(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Body(body): Body<Patch>,
+) -> Result<Json<Assistant>> {
+    let mut known = known(&app, &id).await?;
+    changeable(&known)?;
+    known.config = body.config.unwrap_or(known.config);
+    known.context = body.context.unwrap_or(known.context);
+    known.metadata.extend(body.metadata.unwrap_or_default());
+    known.name = body.name.unwrap_or(known.name);
+    known.description = body.description.or(known.description);
+    known.version += 1;
+    known.updated_at = ids::now();
+    known.save(&app).await?;
+    Ok(Json(known))
+}
+
+async fn delete(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<StatusCode> {
+    let known = known(&app, &id).await?;
+    changeable(&known)?;
+    known.delete(&app).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[derive(Deserialize)]
+struct Search {
+    metadata: Option<Map<String, Value>>,
+    graph_id: Option<String>,
+    name: Option<String>,
+    limit: Option<usize>,
+    offset: Option<usize>,
+    sort_by: Option<String>,
+    sort_order: Option<String>,
+    select: Option<Vec<String>>,
+}
+
+async fn found(app: &App, search: &Search) -> Result<Vec<Assistant>> {
+    let metadata = search.metadata.clone().unwrap_or_default();
+    let name = search.name.as_ref().map(|name| name.to_lowercase());
+    let mut found = all(app).await?;
+    found.retain(|assistant| {
+        search.graph_id.as_ref().is_none_or(|graph| *graph == assistant.graph_id)
+            && name.as_ref().is_none_or(|name| assistant.name.to_lowercase().contains(name.as_str()))
+            && contains(&assistant.metadata, &metadata)
+    });
+    match search.sort_by.as_deref().unwrap_or("created_at") {
+        "name" => found.sort_by(|a, b| a.name.cmp(&b.name)),
+        "updated_at" => found.sort_by(|a, b| a.updated_at.cmp(&b.updated_at)),
+        "assistant_id" => found.sort_by(|a, b| a.assistant_id.cmp(&b.assistant_id)),
+        "graph_id" => found.sort_by(|a, b| a.graph_id.cmp(&b.graph_id)),
+        _ => found.sort_by(|a, b| a.created_at.cmp(&b.created_at)),
+    }
+    if search.sort_order.as_deref() != Some("asc") {
+        found.reverse();
+    }
+    Ok(found)
+}
+
+async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<(HeaderMap, Json<Value>)> {
+    let found = found(&app, &body).await?;
+    let (offset, limit) = (body.offset.unwrap_or(0), body.limit.unwrap_or(10));
+    let headers = pagination(found.len(), offset, limit);
+    let page =
+        found.into_iter().skip(offset).take(limit).map(|assistant| project(json!(assistant), body.select.as_deref()));
+    Ok((headers, Json(page.collect())))
+}
+
+async fn count(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<Json<usize>> {
+    Ok(Json(found(&app, &body).await?.len()))
+}
+
+async fn graph(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>> {
+    known(&app, &id).await?;
+    Ok(Json(drawing::graph()))
+}
+
+async fn schemas(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>> {
+    let known = known(&app, &id).await?;
+    let served = app.agent(&known.graph_id).ok_or_else(|| ApiError::not_found("Graph", &known.graph_id))?;
+    Ok(Json(drawing::schemas(&known.graph_id, served.agent.definition())))
+}
+
+async fn subgraphs(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>> {
+    known(&app, &id).await?;
+    Ok(Json(json!({})))
+}

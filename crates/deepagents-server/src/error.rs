@@ -1,0 +1,89 @@
+//! What a request is answered that cannot be done.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use deepagents_core::error::Error;
+use deepagents_core::journal::JournalError;
+use deepagents_core::store::StoreError;
+use serde_json::json;
+
+/// A refusal: a status, and a body `{"detail": "…"}`.
+#[derive(Debug, thiserror::Error)]
+#[error("{detail}")]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    detail: String,
+}
+
+pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self { status, detail: detail.into() }
+    }
+
+    pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, detail)
+    }
+
+    pub(crate) fn not_found(what: &str, id: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, format!("{what} {id} not found"))
+    }
+
+    pub(crate) fn conflict(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, detail)
+    }
+
+    pub(crate) fn invalid(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
+    }
+
+    fn unavailable(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(json!({"detail": self.detail}))).into_response();
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert("retry-after", axum::http::HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+impl From<JournalError> for ApiError {
+    fn from(error: JournalError) -> Self {
+        let detail = error.to_string();
+        match error {
+            JournalError::Busy { .. } | JournalError::Conflict { .. } | JournalError::Fenced { .. } => {
+                Self::conflict(detail)
+            }
+            JournalError::NoState { .. } => Self::new(StatusCode::NOT_FOUND, detail),
+            _ => Self::unavailable(detail),
+        }
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Namespace { .. } | StoreError::Key { .. } | StoreError::Value { .. } => {
+                Self::invalid(error.to_string())
+            }
+            _ => Self::unavailable(error.to_string()),
+        }
+    }
+}
+
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Journal(error) => error.into(),
+            Error::Channel(_) | Error::Input(_) => Self::invalid(error.to_string()),
+            _ => Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+        }
+    }
+}

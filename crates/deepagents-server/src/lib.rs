@@ -1,0 +1,37 @@
+//! Agents over HTTP, on the wire of the LangGraph server: its official clients, `RemoteGraph` and the front-ends made for
+//! it talk to this server unchanged.
+//!
+//! A [`Server`] is given agents that share a journal and becomes an [`axum::Router`]. What a client calls a graph is an
+//! agent, a thread is a thread of the journal, a checkpoint a position of its log.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use deepagents::models::scripted::{ScriptedModel, Turn};
+//! use deepagents::{DeepAgent, MemoryJournal};
+//! use deepagents_core::store::MemoryStore;
+//! use deepagents_server::Server;
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! let journal = Arc::new(MemoryJournal::new());
+//! let model = ScriptedModel::new([Turn::text("Hello.")]);
+//! let agent = DeepAgent::builder().model(model).journal(journal.clone()).build()?;
+//! let router = Server::new(journal, Arc::new(MemoryStore::default())).agent("agent", agent)?.router().await?;
+//! # let _ = router;
+//! # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod app;
+mod assistants;
+mod body;
+mod error;
+mod ids;
+mod items;
+mod meta;
+mod runs;
+mod server;
+mod stream;
+mod threads;
+mod wire;
+
+pub use server::{Server, ServerError};

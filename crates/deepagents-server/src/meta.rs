@@ -1,0 +1,34 @@
+//! Whether the server is there, and what it is.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::routing::get;
+use axum::{Json, Router};
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::error::ApiError;
+
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new().route("/ok", get(ok)).route("/info", get(info))
+}
+
+async fn ok() -> Json<Value> {
+    Json(json!({"ok": true}))
+}
+
+async fn info() -> Json<Value> {
+    let version = env!("CARGO_PKG_VERSION");
+    Json(json!({
+        "version": version,
+        "langgraph_py_version": null,
+        "flags": {"assistants": true, "crons": false, "langsmith": false},
+        "host": {"kind": "deepagents", "version": version},
+    }))
+}
+
+/// What no route is for.
+pub(crate) async fn unknown() -> ApiError {
+    ApiError::new(StatusCode::NOT_FOUND, "Not Found")
+}

@@ -1,0 +1,176 @@
+//! What a client asks for with a run.
+
+use deepagents_core::interrupt::Decision;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::app::App;
+use crate::error::{ApiError, Result};
+use crate::threads::CheckpointRef;
+use crate::wire::{open_interrupts, read_resume, read_update};
+
+/// The body of a request for a run.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct RunCreate {
+    pub(crate) assistant_id: String,
+    pub(crate) input: Option<Value>,
+    pub(crate) command: Option<Command>,
+    #[serde(default)]
+    pub(crate) config: Option<Map<String, Value>>,
+    #[serde(default)]
+    pub(crate) context: Option<Map<String, Value>>,
+    #[serde(default)]
+    pub(crate) metadata: Option<Map<String, Value>>,
+    #[serde(default)]
+    pub(crate) stream_mode: Option<OneOrMany<StreamMode>>,
+    #[serde(default)]
+    pub(crate) stream_subgraphs: bool,
+    #[serde(default)]
+    pub(crate) stream_resumable: bool,
+    #[serde(default)]
+    pub(crate) checkpoint: Option<CheckpointRef>,
+    #[serde(default)]
+    pub(crate) checkpoint_id: Option<String>,
+    #[serde(default)]
+    pub(crate) interrupt_before: Option<OneOrMany<String>>,
+    #[serde(default)]
+    pub(crate) interrupt_after: Option<OneOrMany<String>>,
+    #[serde(default)]
+    pub(crate) multitask_strategy: Option<Strategy>,
+    #[serde(default)]
+    pub(crate) if_not_exists: Option<IfNotExists>,
+    #[serde(default)]
+    pub(crate) on_disconnect: Option<OnDisconnect>,
+    #[serde(default)]
+    pub(crate) on_completion: Option<OnCompletion>,
+    #[serde(default)]
+    pub(crate) after_seconds: Option<u64>,
+    #[serde(default)]
+    pub(crate) webhook: Option<String>,
+}
+
+/// What a thread is told in place of an input.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(crate) struct Command {
+    #[serde(default)]
+    pub(crate) resume: Option<Value>,
+    #[serde(default)]
+    pub(crate) update: Option<Value>,
+    #[serde(default)]
+    pub(crate) goto: Option<Value>,
+}
+
+impl Command {
+    /// Whether the thread is to end where it stands.
+    pub(crate) fn ends(&self) -> bool {
+        match &self.goto {
+            Some(Value::String(node)) => node == "__end__",
+            Some(Value::Array(nodes)) => nodes.iter().any(|node| node == "__end__"),
+            _ => false,
+        }
+    }
+}
+
+/// One, or a list.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(untagged)]
+pub(crate) enum OneOrMany<T> {
+    One(T),
+    Many(Vec<T>),
+}
+
+impl<T> OneOrMany<T> {
+    pub(crate) fn as_slice(&self) -> &[T] {
+        match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::Many(many) => many,
+        }
+    }
+}
+
+/// What of a run is streamed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum StreamMode {
+    Values,
+    Updates,
+    MessagesTuple,
+    Tasks,
+    Checkpoints,
+    Debug,
+    Custom,
+}
+
+/// What becomes of a run for a thread that is busy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Strategy {
+    Reject,
+    #[default]
+    Enqueue,
+    Interrupt,
+    Rollback,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum IfNotExists {
+    #[default]
+    Reject,
+    Create,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OnDisconnect {
+    #[default]
+    Continue,
+    Cancel,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OnCompletion {
+    #[default]
+    Delete,
+    Keep,
+}
+
+impl RunCreate {
+    pub(crate) fn modes(&self) -> Vec<StreamMode> {
+        self.stream_mode.as_ref().map_or_else(|| vec![StreamMode::Values], |modes| modes.as_slice().to_vec())
+    }
+
+    pub(crate) fn checkpoint(&self) -> Option<&str> {
+        self.checkpoint.as_ref().and_then(CheckpointRef::id).or(self.checkpoint_id.as_deref())
+    }
+
+    /// Refuses what cannot be done before anything is: an input that cannot be read, answers that do not fit the questions.
+    pub(crate) async fn check(&self, app: &App, graph: &str, thread: Option<&str>) -> Result<()> {
+        if self.webhook.is_some() {
+            return Err(ApiError::invalid("webhooks are not supported; poll the run or stream it"));
+        }
+        let served = app.agent(graph).ok_or_else(|| ApiError::not_found("Graph", graph))?;
+        for input in [self.input.as_ref(), self.command.as_ref().and_then(|command| command.update.as_ref())]
+            .into_iter()
+            .flatten()
+        {
+            read_update(served.threads.schema(), input).map_err(|error| ApiError::invalid(error.to_string()))?;
+        }
+        if let (Some(resume), Some(thread)) = (self.resume(), thread) {
+            answers(app, thread, resume).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn resume(&self) -> Option<&Value> {
+        self.command.as_ref().and_then(|command| command.resume.as_ref())
+    }
+}
+
+/// Reads answers to the questions of a thread.
+pub(crate) async fn answers(app: &App, thread: &str, resume: &Value) -> Result<Vec<(String, Decision)>> {
+    let info = app.thread(thread).await?;
+    let state = app.threads_of(&info)?.state(thread).await?;
+    read_resume(&open_interrupts(thread, &state), resume).map_err(ApiError::invalid)
+}

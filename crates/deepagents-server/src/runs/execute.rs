@@ -1,0 +1,282 @@
+//! Working on one run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deepagents::{FinishReason, Outcome, RunError, RunHandle, RunInput};
+use deepagents_core::interrupt::{ActionRequestChange, ActionRequests};
+use deepagents_core::journal::{LogPosition, ThreadInfo};
+use deepagents_core::message::{Message, MessageOp, ToolMessage};
+use deepagents_core::run::Node;
+use deepagents_core::state::{MessagesChannel, State, Update};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::breakpoints::Breakpoints;
+use super::create::{RunCreate, answers};
+use super::live::{LiveRun, Stop};
+use super::record::Status;
+use crate::app::App;
+use crate::error::{ApiError, Result};
+use crate::stream::Projector;
+use crate::threads::{Held, Place, set_own};
+use crate::wire::{next_nodes, read_update};
+
+/// How a run ended.
+enum Ending {
+    Ended(Outcome),
+    Failed { kind: String, message: String },
+    Stopped,
+}
+
+/// Works on a run to its end, and keeps how it ended.
+pub(super) async fn execute(app: &Arc<App>, run: &Arc<LiveRun>) {
+    let before = app.journal.threads().get(&run.thread).await.ok().flatten().map_or(0, |info| info.end);
+    let mut stop = run.stop.subscribe();
+    let later = run.record().kwargs.after_seconds.unwrap_or(0);
+    let waited = async {
+        if later > 0 {
+            tokio::time::sleep(Duration::from_secs(later)).await;
+        }
+    };
+    tokio::select! {
+        () = waited => {}
+        () = stopped(&mut stop) => {}
+    }
+    let stop = *run.stop.borrow();
+    let ending = match stop {
+        Some(_) => Ending::Stopped,
+        None => match begin(app, run).await {
+            Ok(ending) => ending,
+            Err(error) => Ending::Failed { kind: "InvalidInput".to_owned(), message: error.to_string() },
+        },
+    };
+    // What cannot be kept is told in the log of the process alone: the run itself has its records.
+    let _ = keep(app, run, ending, before).await;
+}
+
+async fn begin(app: &Arc<App>, run: &Arc<LiveRun>) -> Result<Ending> {
+    let record = run.change(|record| record.status = Status::Running);
+    record.save(app).await?;
+    let info = app.thread(&run.thread).await?;
+    let served = app.agent(&record.graph_id).ok_or_else(|| ApiError::not_found("Graph", &record.graph_id))?;
+    let create = &record.kwargs;
+    if create.command.as_ref().is_some_and(super::create::Command::ends) {
+        resolve(app, &info).await?;
+        let state = served.threads.state(&run.thread).await?;
+        let projector = Projector::new(app, run, &record, info.end).await?;
+        projector.only(&state)?;
+        return Ok(Ending::Stopped);
+    }
+    let input = input(app, &info, create).await?;
+    let stops = Breakpoints::new(create.interrupt_before.as_ref(), create.interrupt_after.as_ref());
+    let input = match &stops {
+        Some(stops) => input.observer(stops.clone()),
+        None => input,
+    };
+    let start = app.journal.threads().get(&run.thread).await?.map_or(0, |info| info.end);
+    let working = served.agent.run(input);
+    let handle = working.handle();
+    if let Some(stops) = &stops {
+        stops.hold(&handle);
+    }
+    let projector = Projector::new(app, run, &record, start).await?;
+    let events = handle.subscribe(deepagents::Subscribe::Start);
+    let following = tokio::spawn(projector.follow(events));
+    let ending = outcome(app, run, &handle).await;
+    drop(working);
+    let projector = following.await.map_err(|error| ApiError::bad_request(error.to_string()))?;
+    match &ending {
+        Ending::Failed { kind, message } => projector.failed(kind, message),
+        Ending::Ended(outcome) => projector.paused(outcome)?,
+        Ending::Stopped => {}
+    }
+    Ok(ending)
+}
+
+/// Waits until the run is to be ended from outside.
+async fn stopped(stop: &mut watch::Receiver<Option<Stop>>) {
+    // The sender lives as long as the run does.
+    let _ = stop.wait_for(Option::is_some).await;
+}
+
+async fn outcome(app: &App, run: &LiveRun, handle: &RunHandle) -> Ending {
+    let mut stop = run.stop.subscribe();
+    let outcome = tokio::select! {
+        outcome = handle.outcome() => outcome,
+        () = stopped(&mut stop) => {
+            // What the log has from here on is what cancelling adds.
+            if let Ok(Some(info)) = app.journal.threads().get(&run.thread).await {
+                run.set_cancelled_from(info.end);
+            }
+            handle.cancel();
+            handle.outcome().await
+        }
+    };
+    match outcome {
+        Ok(outcome) if outcome.stop == FinishReason::Cancelled => Ending::Stopped,
+        Ok(outcome) => Ending::Ended(outcome),
+        Err(error) => {
+            let RunError { error, .. } = &*error;
+            Ending::Failed { kind: error.kind().to_owned(), message: error.to_string() }
+        }
+    }
+}
+
+/// What the run is given.
+async fn input(app: &App, info: &ThreadInfo, create: &RunCreate) -> Result<RunInput> {
+    let threads = app.threads_of(info)?;
+    let mut update = Update::none();
+    for value in [create.input.as_ref(), create.command.as_ref().and_then(|command| command.update.as_ref())]
+        .into_iter()
+        .flatten()
+    {
+        let read = read_update(threads.schema(), value).map_err(|error| ApiError::invalid(error.to_string()))?;
+        update = update.and(read);
+    }
+    let at = create.checkpoint().map(|id| place(id)).transpose()?;
+    let limit = create.config.as_ref().and_then(|config| config.get("recursion_limit")).and_then(Value::as_u64);
+    let limited = |input: RunInput| match limit {
+        // A turn is two steps of a graph: the model's, and that of the tools.
+        Some(limit) => input.max_model_calls(u32::try_from(limit.div_ceil(2).max(1)).unwrap_or(u32::MAX)),
+        None => input,
+    };
+    if let Some(resume) = create.resume() {
+        let mut input = RunInput::resume(&info.id);
+        for (question, decision) in answers(app, &info.id, resume).await? {
+            input = input.answer(question, decision);
+        }
+        return Ok(limited(input.update(update)));
+    }
+    if update.is_empty() {
+        if let Some(at) = at {
+            threads.rewind(&info.id, at).await?;
+        }
+        return Ok(limited(RunInput::resume(&info.id)));
+    }
+    let (ops, rest) = update.split::<MessagesChannel>();
+    let mut messages = Vec::new();
+    let mut removed = Vec::new();
+    for op in ops.concat() {
+        match op {
+            MessageOp::Put(message) => messages.push(Arc::unwrap_or_clone(message)),
+            other => removed.push(other),
+        }
+    }
+    if !removed.is_empty() {
+        threads.update_state(&info.id, Update::new::<MessagesChannel>(removed)).await?;
+    }
+    let input = RunInput::messages(messages).thread(&info.id).update(rest);
+    Ok(limited(match at {
+        Some(at) => input.at(at),
+        None => input,
+    }))
+}
+
+/// The position that a client's checkpoint stands for.
+fn place(id: &str) -> Result<LogPosition> {
+    match Place::read(id) {
+        Some(Place::After(position) | Place::BeforeInput(position)) => Ok(position),
+        None => Err(ApiError::not_found("Checkpoint", id)),
+    }
+}
+
+/// Ends a thread where it stands: calls that wait are answered as not made.
+async fn resolve(app: &App, info: &ThreadInfo) -> Result<()> {
+    let threads = app.threads_of(info)?;
+    let state = threads.state(&info.id).await?;
+    let mut results = Vec::new();
+    for message in state.messages().iter() {
+        for id in message.as_assistant().into_iter().flat_map(|answer| answer.call_ids()) {
+            let answered =
+                state.messages().iter().any(|each| each.as_tool().is_some_and(|result| result.call_id == id));
+            if !answered {
+                let text = "This call was not made: a person marked the conversation as resolved.";
+                results.push(MessageOp::put(Message::Tool(ToolMessage::error(id, String::new(), text))));
+            }
+        }
+    }
+    let update = Update::new::<MessagesChannel>(results).with::<ActionRequests>(vec![ActionRequestChange::Clear]);
+    threads.update_state_as(&info.id, Node::End, update).await?;
+    Ok(())
+}
+
+/// Keeps how a run ended.
+async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: Ending, before: LogPosition) -> Result<()> {
+    let cancelled_from = run.cancelled_from().unwrap_or(LogPosition::MAX - 1);
+    let stop = *run.stop.borrow();
+    let mut held = Held::default();
+    let record = run.record();
+    held.config = record.kwargs.config.clone().unwrap_or_default();
+    let status = match &ending {
+        _ if stop.is_some() => Status::Interrupted,
+        Ending::Ended(outcome) => match outcome.stop {
+            FinishReason::Deadline => Status::Timeout,
+            FinishReason::StepLimit => {
+                held.error = Some(json!({"error": "GraphRecursionError", "message": outcome.stop.reason()}));
+                Status::Error
+            }
+            _ => Status::Success,
+        },
+        Ending::Failed { kind, message } => {
+            held.error = Some(json!({"error": kind, "message": message}));
+            Status::Error
+        }
+        Ending::Stopped => Status::Success,
+    };
+    if stop == Some(Stop::Rollback) {
+        let end = app.journal.threads().get(&run.thread).await?.map_or(0, |info| info.end);
+        if end > before && before > 0 {
+            app.threads_of(&app.thread(&run.thread).await?)?.rewind(&run.thread, before).await?;
+        }
+        record.delete(app).await?;
+        app.runs.forget(&run.id);
+        return set_own(app, &run.thread, &held).await;
+    }
+    let info = app.thread(&run.thread).await?;
+    let suspended = matches!(&ending, Ending::Ended(outcome) if outcome.stop == FinishReason::Suspended);
+    if suspended || stop.is_some() {
+        held.stopped_at = stopped_at(app, &info, before, cancelled_from).await?;
+    }
+    let error = held.error.clone();
+    let record = run.change(|record| {
+        record.status = status;
+        record.error = error;
+    });
+    record.save(app).await?;
+    if record.stateless && record.kwargs.on_completion.unwrap_or_default() == super::create::OnCompletion::Delete {
+        record.delete(app).await?;
+        app.journal.threads().delete(&run.thread).await?;
+        return Ok(());
+    }
+    set_own(app, &run.thread, &held).await
+}
+
+/// The last checkpoint that a run came to by itself, where there was something left to do.
+async fn stopped_at(
+    app: &App,
+    info: &ThreadInfo,
+    before: LogPosition,
+    until: LogPosition,
+) -> Result<Option<LogPosition>> {
+    let threads = app.threads_of(info)?;
+    let newest = threads.history(&info.id, Some(until.saturating_add(1)), 1).await?;
+    let Some(at) = newest.first().map(|checkpoint| checkpoint.position).filter(|at| *at > before) else {
+        return Ok(None);
+    };
+    let loaded = deepagents_core::journal::load(&*app.journal, &info.id, threads.schema().clone(), Some(at)).await?;
+    Ok((!next_nodes(&loaded.state, loaded.machine.as_ref()).is_empty()).then_some(at))
+}
+
+/// The final values of a run, as those who wait for them are given them.
+pub(super) fn final_values(thread: &str, state: &State, error: Option<&Value>) -> Result<Value> {
+    if let Some(error) = error {
+        return Ok(json!({"__error__": error}));
+    }
+    let mut values = crate::wire::values(state)?;
+    let open = crate::wire::open_interrupts(thread, state);
+    if !open.is_empty() {
+        values.insert("__interrupt__".to_owned(), open.iter().map(|open| open.to_json()).collect());
+    }
+    Ok(Value::Object(values))
+}

@@ -1,0 +1,91 @@
+//! A run that is waiting or under way.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use deepagents_core::journal::LogPosition;
+use tokio::sync::watch;
+
+use super::record::RunRecord;
+use crate::stream::PartLog;
+
+/// How a run is ended from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// What it has done stays.
+    Interrupt,
+    /// What it has done goes, and the run with it.
+    Rollback,
+}
+
+/// A run that this process works on, or has worked on a moment ago.
+#[derive(Debug)]
+pub(crate) struct LiveRun {
+    pub(crate) id: String,
+    pub(crate) thread: String,
+    record: Mutex<RunRecord>,
+    /// What is streamed of it.
+    pub(crate) log: PartLog,
+    pub(super) stop: watch::Sender<Option<Stop>>,
+    done: watch::Sender<bool>,
+    /// Where the log ended when the run was cancelled.
+    cancelled_from: OnceLock<LogPosition>,
+}
+
+impl LiveRun {
+    pub(super) fn new(record: RunRecord) -> Self {
+        Self {
+            id: record.run_id.clone(),
+            thread: record.thread_id.clone(),
+            record: Mutex::new(record),
+            log: PartLog::default(),
+            stop: watch::Sender::new(None),
+            done: watch::Sender::new(false),
+            cancelled_from: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn record(&self) -> RunRecord {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn change(&self, change: impl FnOnce(&mut RunRecord)) -> RunRecord {
+        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut record);
+        record.updated_at = crate::ids::now();
+        record.clone()
+    }
+
+    /// Ends the run.
+    pub(crate) fn end(&self, how: Stop) {
+        self.stop.send_if_modified(|stop| {
+            let first = stop.is_none();
+            stop.get_or_insert(how);
+            first
+        });
+    }
+
+    pub(super) fn cancelled_from(&self) -> Option<LogPosition> {
+        self.cancelled_from.get().copied()
+    }
+
+    pub(super) fn set_cancelled_from(&self, position: LogPosition) {
+        // The first is the one that counts.
+        let _ = self.cancelled_from.set(position);
+    }
+
+    /// Ends the run as a client does that leaves.
+    pub(crate) fn interrupt(&self) {
+        self.end(Stop::Interrupt);
+    }
+
+    pub(super) fn finish(&self) {
+        self.log.close();
+        self.done.send_replace(true);
+    }
+
+    /// Waits until the run has ended and that is kept.
+    pub(crate) async fn ended(&self) {
+        // The sender lives as long as this does.
+        let _ = self.done.subscribe().wait_for(|done| *done).await;
+    }
+}

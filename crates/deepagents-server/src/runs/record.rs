@@ -1,0 +1,112 @@
+//! What is kept of a run.
+
+use deepagents_core::store::Query;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::create::{RunCreate, Strategy};
+use crate::app::App;
+use crate::error::{ApiError, Result};
+
+/// How a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Status {
+    Pending,
+    Running,
+    Success,
+    Error,
+    Interrupted,
+    Timeout,
+}
+
+impl Status {
+    pub(crate) fn is_open(self) -> bool {
+        matches!(self, Self::Pending | Self::Running)
+    }
+}
+
+/// A run as clients see it; what it was asked for is among its `kwargs`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct RunRecord {
+    pub(crate) run_id: String,
+    pub(crate) thread_id: String,
+    pub(crate) assistant_id: String,
+    pub(crate) created_at: String,
+    pub(crate) updated_at: String,
+    pub(crate) status: Status,
+    pub(crate) metadata: Map<String, Value>,
+    pub(crate) kwargs: RunCreate,
+    pub(crate) multitask_strategy: Strategy,
+    /// The agent.
+    pub(crate) graph_id: String,
+    /// Whether its thread was made for it alone.
+    #[serde(default)]
+    pub(crate) stateless: bool,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<Value>,
+}
+
+pub(super) fn namespace(thread: &str) -> [String; 3] {
+    ["deepagents-server".to_owned(), "runs".to_owned(), thread.to_owned()]
+}
+
+impl RunRecord {
+    pub(crate) async fn save(&self, app: &App) -> Result<()> {
+        app.store.put(&namespace(&self.thread_id), &self.run_id, json!(self)).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn delete(&self, app: &App) -> Result<()> {
+        app.store.delete(&namespace(&self.thread_id), &self.run_id).await?;
+        Ok(())
+    }
+
+    /// The run as a client is shown it.
+    pub(crate) fn shown(&self) -> Value {
+        let mut kwargs = json!(self.kwargs);
+        let mut metadata = self.metadata.clone();
+        metadata.insert("graph_id".to_owned(), json!(self.graph_id));
+        metadata.insert("assistant_id".to_owned(), json!(self.assistant_id));
+        if let Some(kwargs) = kwargs.as_object_mut() {
+            for key in ["assistant_id", "metadata", "multitask_strategy", "if_not_exists", "on_completion"] {
+                kwargs.remove(key);
+            }
+            let config = kwargs.entry("config").or_insert_with(|| json!({}));
+            if !config.is_object() {
+                *config = json!({});
+            }
+            if let Some(config) = config.as_object_mut() {
+                let configurable = config.entry("configurable").or_insert_with(|| json!({}));
+                if let Some(configurable) = configurable.as_object_mut() {
+                    configurable.insert("thread_id".to_owned(), json!(self.thread_id));
+                    configurable.insert("run_id".to_owned(), json!(self.run_id));
+                    configurable.insert("graph_id".to_owned(), json!(self.graph_id));
+                    configurable.insert("assistant_id".to_owned(), json!(self.assistant_id));
+                }
+            }
+        }
+        json!({
+            "run_id": self.run_id, "thread_id": self.thread_id, "assistant_id": self.assistant_id,
+            "created_at": self.created_at, "updated_at": self.updated_at, "status": self.status,
+            "metadata": metadata, "kwargs": kwargs, "multitask_strategy": self.multitask_strategy,
+        })
+    }
+}
+
+/// The runs of a thread, newest first.
+pub(crate) async fn of_thread(app: &App, thread: &str) -> Result<Vec<RunRecord>> {
+    let found = app.store.search(&namespace(thread), &Query::default()).await?;
+    let mut found: Vec<RunRecord> =
+        found.into_iter().filter_map(|item| serde_json::from_value(item.value).ok()).collect();
+    found.sort_by(|a, b| b.run_id.cmp(&a.run_id));
+    Ok(found)
+}
+
+/// A run that there is.
+pub(crate) async fn find(app: &App, thread: &str, run: &str) -> Result<RunRecord> {
+    crate::ids::check("run ID", run)?;
+    let item = app.store.get(&namespace(thread), run).await?.ok_or_else(|| ApiError::not_found("Run", run))?;
+    serde_json::from_value(item.value).map_err(|error| ApiError::bad_request(format!("run {run} is damaged: {error}")))
+}

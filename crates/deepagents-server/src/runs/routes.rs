@@ -1,0 +1,323 @@
+//! The routes of runs.
+
+use std::sync::Arc;
+
+use axum::body::Body as HttpBody;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::create::{IfNotExists, OnDisconnect, RunCreate, StreamMode};
+use super::execute::final_values;
+use super::host::accept;
+use super::live::{LiveRun, Stop};
+use super::record::{RunRecord, Status, find, of_thread};
+use crate::app::App;
+use crate::assistants;
+use crate::body::{Body, Params};
+use crate::error::{ApiError, Result};
+use crate::ids;
+use crate::stream::{Leaving, body};
+use crate::threads::make;
+
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/threads/{thread}/runs", post(create).get(list))
+        .route("/threads/{thread}/runs/wait", post(wait))
+        .route("/threads/{thread}/runs/stream", post(stream))
+        .route("/threads/{thread}/runs/{run}", get(one).delete(delete))
+        .route("/threads/{thread}/runs/{run}/join", get(join))
+        .route("/threads/{thread}/runs/{run}/stream", get(join_stream))
+        .route("/threads/{thread}/runs/{run}/cancel", post(cancel))
+        .route("/runs", post(create_stateless))
+        .route("/runs/wait", post(wait_stateless))
+        .route("/runs/stream", post(stream_stateless))
+        .route("/runs/batch", post(batch))
+}
+
+/// Accepts what a client asks for; without a thread, on one that is made for it.
+async fn begin(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Result<Arc<LiveRun>> {
+    if let Some(thread) = thread {
+        ids::check("thread ID", thread)?;
+    }
+    let missing = || match ids::check("assistant ID", &body.assistant_id) {
+        Ok(()) => ApiError::not_found("Assistant", &body.assistant_id),
+        Err(_) => ApiError::invalid(format!(
+            "Invalid assistant: '{}'. Must be a UUID or the name of an agent",
+            body.assistant_id
+        )),
+    };
+    let assistant = assistants::find(app, &body.assistant_id).await?.ok_or_else(missing)?;
+    let existing = match thread {
+        Some(thread) => app.journal.threads().get(thread).await?,
+        None => None,
+    };
+    let creates = thread.is_none() || body.if_not_exists == Some(IfNotExists::Create);
+    let id = thread.map_or_else(ids::fresh, str::to_owned);
+    if existing.is_none() && !creates {
+        return Err(ApiError::not_found("Thread", &id));
+    }
+    body.check(app, &assistant.graph_id, existing.as_ref().map(|info| info.id.as_str())).await?;
+    let known = json!({"graph_id": assistant.graph_id, "assistant_id": assistant.assistant_id});
+    let known = known.as_object().cloned().unwrap_or_default();
+    match existing {
+        None => make(app, &id, known).await?,
+        Some(_) => app.set_metadata(&id, known).await?,
+    }
+    let mut metadata = assistant.metadata.clone();
+    metadata.extend(body.metadata.clone().unwrap_or_default());
+    let now = ids::now();
+    let record = RunRecord {
+        run_id: ids::fresh(),
+        thread_id: id,
+        assistant_id: assistant.assistant_id,
+        created_at: now.clone(),
+        updated_at: now,
+        status: Status::Pending,
+        metadata,
+        multitask_strategy: body.multitask_strategy.unwrap_or_default(),
+        kwargs: body,
+        graph_id: assistant.graph_id,
+        stateless: thread.is_none(),
+        error: None,
+    };
+    accept(app, record).await
+}
+
+fn place(run: &LiveRun) -> String {
+    format!("/threads/{}/runs/{}", run.thread, run.id)
+}
+
+fn headers(run: &LiveRun, location: &str) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let place = place(run);
+    for (name, value) in [(header::CONTENT_LOCATION, place.clone()), (header::LOCATION, format!("{place}/{location}"))]
+    {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            headers.insert(name, value);
+        }
+    }
+    headers
+}
+
+async fn create(
+    State(app): State<Arc<App>>,
+    Path(thread): Path<String>,
+    Body(body): Body<RunCreate>,
+) -> Result<Response> {
+    created(&app, Some(&thread), body).await
+}
+
+async fn create_stateless(State(app): State<Arc<App>>, Body(body): Body<RunCreate>) -> Result<Response> {
+    created(&app, None, body).await
+}
+
+async fn created(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Result<Response> {
+    let run = begin(app, thread, body).await?;
+    let mut shown = run.record();
+    shown.status = Status::Pending;
+    let mut headers = headers(&run, "");
+    headers.remove(header::LOCATION);
+    Ok((headers, Json(shown.shown())).into_response())
+}
+
+async fn batch(State(app): State<Arc<App>>, Body(body): Body<Vec<RunCreate>>) -> Result<Json<Value>> {
+    let mut out = Vec::new();
+    for one in body {
+        out.push(begin(&app, None, one).await?.record().shown());
+    }
+    Ok(Json(Value::Array(out)))
+}
+
+async fn wait(
+    State(app): State<Arc<App>>,
+    Path(thread): Path<String>,
+    Body(body): Body<RunCreate>,
+) -> Result<Response> {
+    waited(&app, Some(&thread), body).await
+}
+
+async fn wait_stateless(State(app): State<Arc<App>>, Body(body): Body<RunCreate>) -> Result<Response> {
+    waited(&app, None, body).await
+}
+
+async fn waited(app: &Arc<App>, thread: Option<&str>, mut body: RunCreate) -> Result<Response> {
+    // Nobody reads a stream of it, but its last values.
+    body.stream_mode.get_or_insert_with(|| super::create::OneOrMany::Many(Vec::new()));
+    let run = begin(app, thread, body).await?;
+    Ok((headers(&run, "join"), Json(joined(app, &run).await?)).into_response())
+}
+
+/// The values that a run ends with.
+async fn joined(app: &App, run: &LiveRun) -> Result<Value> {
+    run.ended().await;
+    if let Some(values) = run.log.last_values() {
+        return Ok(values);
+    }
+    values_of(app, &run.record()).await
+}
+
+async fn values_of(app: &App, record: &RunRecord) -> Result<Value> {
+    let info = app.thread(&record.thread_id).await?;
+    let state = app.threads_of(&info)?.state(&record.thread_id).await?;
+    final_values(&record.thread_id, &state, record.error.as_ref())
+}
+
+async fn stream(
+    State(app): State<Arc<App>>,
+    Path(thread): Path<String>,
+    Body(body): Body<RunCreate>,
+) -> Result<Response> {
+    streamed(&app, Some(&thread), body).await
+}
+
+async fn stream_stateless(State(app): State<Arc<App>>, Body(body): Body<RunCreate>) -> Result<Response> {
+    streamed(&app, None, body).await
+}
+
+async fn streamed(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Result<Response> {
+    let with_ids = body.stream_resumable;
+    let leaving = body.on_disconnect.unwrap_or_default();
+    let run = begin(app, thread, body).await?;
+    Ok(events(&run, 0, None, with_ids, leaving))
+}
+
+fn events(
+    run: &Arc<LiveRun>,
+    from: usize,
+    modes: Option<Vec<StreamMode>>,
+    with_ids: bool,
+    leaving: OnDisconnect,
+) -> Response {
+    let mut headers = headers(run, "stream");
+    for (name, value) in [
+        ("content-type", "text/event-stream; charset=utf-8"),
+        ("cache-control", "no-store"),
+        ("x-accel-buffering", "no"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    let leaving = (leaving == OnDisconnect::Cancel).then(|| Leaving::new(run.clone()));
+    (headers, HttpBody::from_stream(body(run.clone(), from, modes, with_ids, leaving))).into_response()
+}
+
+#[derive(Deserialize)]
+struct List {
+    limit: Option<usize>,
+    offset: Option<usize>,
+    status: Option<Status>,
+}
+
+async fn list(
+    State(app): State<Arc<App>>,
+    Path(thread): Path<String>,
+    Params(query): Params<List>,
+) -> Result<Json<Value>> {
+    app.thread(&thread).await?;
+    let found = of_thread(&app, &thread)
+        .await?
+        .into_iter()
+        .filter(|run| query.status.is_none_or(|status| status == run.status));
+    let page = found.skip(query.offset.unwrap_or(0)).take(query.limit.unwrap_or(10));
+    Ok(Json(page.map(|run| run.shown()).collect()))
+}
+
+async fn known(app: &App, thread: &str, run: &str) -> Result<RunRecord> {
+    app.thread(thread).await?;
+    find(app, thread, run).await
+}
+
+async fn one(State(app): State<Arc<App>>, Path((thread, run)): Path<(String, String)>) -> Result<Json<Value>> {
+    Ok(Json(known(&app, &thread, &run).await?.shown()))
+}
+
+async fn delete(State(app): State<Arc<App>>, Path((thread, run)): Path<(String, String)>) -> Result<StatusCode> {
+    let record = known(&app, &thread, &run).await?;
+    if record.status.is_open() {
+        return Err(ApiError::conflict("the run is under way; cancel it first"));
+    }
+    record.delete(&app).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn join(State(app): State<Arc<App>>, Path((thread, run)): Path<(String, String)>) -> Result<Json<Value>> {
+    let record = known(&app, &thread, &run).await?;
+    Ok(Json(match app.runs.get(&run) {
+        Some(live) => joined(&app, &live).await?,
+        None => values_of(&app, &record).await?,
+    }))
+}
+
+#[derive(Deserialize)]
+struct JoinStream {
+    stream_mode: Option<String>,
+    #[serde(default)]
+    cancel_on_disconnect: bool,
+}
+
+async fn join_stream(
+    State(app): State<Arc<App>>,
+    Path((thread, run)): Path<(String, String)>,
+    Params(query): Params<JoinStream>,
+    headers: HeaderMap,
+) -> Result<Response> {
+    let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
+    let modes: Option<Vec<StreamMode>> = match &query.stream_mode {
+        Some(modes) if !modes.is_empty() => {
+            let read = modes.split(',').map(|mode| serde_json::from_value(json!(mode)));
+            let read: std::result::Result<Vec<StreamMode>, _> = read.collect();
+            Some(read.map_err(|error| ApiError::invalid(error.to_string()))?)
+        }
+        _ => None,
+    };
+    let Some(live) = app.runs.get(&run) else {
+        known(&app, &thread, &run).await?;
+        let nothing = [("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-store")];
+        return Ok((nothing, String::new()).into_response());
+    };
+    let resumable = live.record().kwargs.stream_resumable;
+    let from = match last {
+        Some("-1") if resumable => 0,
+        Some(last) if resumable => live.log.after(last),
+        _ => live.log.end(),
+    };
+    let leaving = if query.cancel_on_disconnect { OnDisconnect::Cancel } else { OnDisconnect::Continue };
+    Ok(events(&live, from, modes, resumable, leaving))
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    #[default]
+    Interrupt,
+    Rollback,
+}
+
+#[derive(Deserialize)]
+struct Cancel {
+    wait: Option<String>,
+    action: Option<Action>,
+}
+
+async fn cancel(
+    State(app): State<Arc<App>>,
+    Path((thread, run)): Path<(String, String)>,
+    Params(query): Params<Cancel>,
+) -> Result<Response> {
+    let record = known(&app, &thread, &run).await?;
+    let live = app.runs.get(&run).filter(|_| record.status.is_open());
+    let live = live.ok_or_else(|| ApiError::not_found("Open run", &run))?;
+    live.end(match query.action.unwrap_or_default() {
+        Action::Interrupt => Stop::Interrupt,
+        Action::Rollback => Stop::Rollback,
+    });
+    if matches!(query.wait.as_deref(), Some("1" | "true" | "True")) {
+        live.ended().await;
+        return Ok(Json(Value::Object(Map::new())).into_response());
+    }
+    Ok(StatusCode::ACCEPTED.into_response())
+}

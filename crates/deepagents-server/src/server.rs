@@ -1,0 +1,113 @@
+//! Building the server.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::{HeaderName, HeaderValue, Method};
+use deepagents::DeepAgent;
+use deepagents_core::journal::Journal;
+use deepagents_core::store::Store;
+use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
+
+use crate::app::{App, ServedAgent};
+use crate::{assistants, items, meta, runs, threads};
+
+/// Why a server cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// Two agents have one name.
+    #[error("two agents are named `{0}`; give each a name of its own")]
+    AgentTwice(String),
+    /// An agent has no journal.
+    #[error("agent `{name}` cannot be served: {reason}; build it with the journal that the server is given")]
+    Agent {
+        /// Its name.
+        name: String,
+        /// What it lacks.
+        reason: String,
+    },
+    /// There is no agent.
+    #[error("a server needs an agent")]
+    NoAgent,
+    /// What was accepted before cannot be read.
+    #[error("runs that were accepted before cannot be read: {0}")]
+    Store(#[source] deepagents_core::store::StoreError),
+}
+
+/// A server to be. All its agents work on the threads of one journal; runs, assistants and what clients store are kept in
+/// a store.
+///
+/// See the [crate](crate) for an example.
+#[must_use]
+pub struct Server {
+    journal: Arc<dyn Journal>,
+    store: Arc<dyn Store>,
+    agents: Vec<ServedAgent>,
+}
+
+impl Server {
+    /// A server without agents.
+    pub fn new(journal: Arc<dyn Journal>, store: Arc<dyn Store>) -> Self {
+        Self { journal, store, agents: Vec::new() }
+    }
+
+    /// Serves an agent under a name.
+    ///
+    /// # Errors
+    /// When the agent has no journal, or another one has the name.
+    pub fn agent(mut self, name: impl Into<String>, agent: DeepAgent) -> Result<Self, ServerError> {
+        let name = name.into();
+        if self.agents.iter().any(|other| other.name == name) {
+            return Err(ServerError::AgentTwice(name));
+        }
+        let threads = match agent.threads() {
+            Ok(threads) => threads,
+            Err(error) => return Err(ServerError::Agent { name, reason: error.to_string() }),
+        };
+        self.agents.push(ServedAgent { name, description: None, agent, threads });
+        Ok(self)
+    }
+
+    /// Describes the agent that was added last, for those who choose among them.
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        if let Some(last) = self.agents.last_mut() {
+            last.description = Some(description.into());
+        }
+        self
+    }
+
+    /// The routes, with the runs below them: what an earlier process had accepted and not finished is gone on with.
+    ///
+    /// # Errors
+    /// When there is no agent, or the store cannot be read.
+    pub async fn router(self) -> Result<Router, ServerError> {
+        if self.agents.is_empty() {
+            return Err(ServerError::NoAgent);
+        }
+        let app = Arc::new(App::new(self.journal, self.store, self.agents));
+        runs::recover(&app).await.map_err(ServerError::Store)?;
+        let routes = meta::routes()
+            .merge(assistants::routes())
+            .merge(threads::routes())
+            .merge(runs::routes())
+            .merge(items::routes());
+        Ok(routes.fallback(meta::unknown).layer(cors()).with_state(app))
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("agents", &self.agents).finish_non_exhaustive()
+    }
+}
+
+/// Pages of any origin may call; the server is reached on loopback alone unless its owner says otherwise.
+fn cors() -> CorsLayer {
+    let exposed = ["content-location", "location", "x-pagination-total", "x-pagination-next"];
+    CorsLayer::new()
+        .allow_origin(AllowOrigin::predicate(|_: &HeaderValue, _| true))
+        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS])
+        .allow_headers(AllowHeaders::mirror_request())
+        .expose_headers(exposed.map(HeaderName::from_static))
+}

@@ -1,0 +1,83 @@
+//! A thread as clients see it.
+
+use deepagents_core::journal::{LogPosition, RunStatus, ThreadInfo};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::app::{App, OWN, shown_metadata};
+use crate::error::Result;
+use crate::wire::{open_interrupts, values};
+
+/// What the server keeps of a thread beside its log.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Held {
+    /// Why its last run failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<Value>,
+    /// The configuration of its last run.
+    #[serde(default)]
+    pub(crate) config: Map<String, Value>,
+    /// The checkpoint at which its last run was ended from outside with work left. What the log has behind it are
+    /// the results of the calls that were cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stopped_at: Option<LogPosition>,
+}
+
+impl Held {
+    pub(crate) fn read(info: &ThreadInfo) -> Self {
+        info.metadata.get(OWN).and_then(|own| serde_json::from_value(own.clone()).ok()).unwrap_or_default()
+    }
+}
+
+/// Keeps what the server knows of a thread.
+pub(crate) async fn set_own(app: &App, thread: &str, held: &Held) -> Result<()> {
+    app.set_metadata(thread, Map::from_iter([(OWN.to_owned(), json!(held))])).await
+}
+
+/// How a thread stands, in the words of the wire.
+pub(crate) fn status(app: &App, info: &ThreadInfo, held: &Held) -> &'static str {
+    if app.runs.is_busy(&info.id) {
+        return "busy";
+    }
+    match info.status {
+        _ if held.error.is_some() => "error",
+        RunStatus::Interrupted => "interrupted",
+        _ if held.stopped_at.is_some() => "interrupted",
+        _ => "idle",
+    }
+}
+
+/// The thread.
+pub(crate) async fn shown(app: &App, info: &ThreadInfo, with_values: bool) -> Result<Value> {
+    let held = Held::read(info);
+    let (mut state, mut interrupts) = (Value::Null, Map::new());
+    if with_values && info.end > 0 {
+        let threads = app.threads_of(info)?;
+        let loaded = match held.stopped_at {
+            Some(at) => threads.state_at(&info.id, at).await?,
+            None => threads.state(&info.id).await?,
+        };
+        state = Value::Object(values(&loaded)?);
+        for open in open_interrupts(&info.id, &loaded) {
+            interrupts.insert(open.task.clone(), json!([open.to_json()]));
+        }
+    }
+    let updated = crate::ids::time(info.updated_at);
+    let mut out = json!({
+        "thread_id": info.id,
+        "created_at": crate::ids::time(info.created_at),
+        "updated_at": updated,
+        "state_updated_at": updated,
+        "metadata": shown_metadata(info),
+        "status": status(app, info, &held),
+        "config": held.config,
+        "values": state,
+        "interrupts": interrupts,
+    });
+    if info.end > 0
+        && let Some(out) = out.as_object_mut()
+    {
+        out.insert("error".to_owned(), held.error.unwrap_or_default());
+    }
+    Ok(out)
+}

@@ -1,0 +1,266 @@
+//! The routes of threads.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use deepagents_core::run::Node;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::checkpoints::{Entry, Place, entries};
+use super::record::{Held, shown};
+use super::search::{contains, count, search};
+use super::state::{fresh, thread_state};
+use crate::app::{App, OWN};
+use crate::body::{Body, Params};
+use crate::error::{ApiError, Result};
+use crate::ids;
+use crate::wire::read_update;
+
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/threads", post(create))
+        .route("/threads/search", post(search))
+        .route("/threads/count", post(count))
+        .route("/threads/{id}", get(one).patch(update).delete(delete))
+        .route("/threads/{id}/copy", post(copy))
+        .route("/threads/{id}/state", get(state).post(update_state))
+        .route("/threads/{id}/state/{checkpoint}", get(state_at))
+        .route("/threads/{id}/state/checkpoint", post(state_by_checkpoint))
+        .route("/threads/{id}/history", get(history_by_query).post(history))
+}
+
+#[derive(Clone, Copy, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+enum IfExists {
+    #[default]
+    Raise,
+    DoNothing,
+}
+
+#[derive(Deserialize)]
+struct Create {
+    thread_id: Option<String>,
+    metadata: Option<Map<String, Value>>,
+    if_exists: Option<IfExists>,
+}
+
+/// Makes a thread that there is not.
+pub(crate) async fn make(app: &App, id: &str, mut metadata: Map<String, Value>) -> Result<()> {
+    // So that it is there although nothing was said in it.
+    metadata.insert(OWN.to_owned(), json!(Held::default()));
+    app.set_metadata(id, metadata).await
+}
+
+async fn create(State(app): State<Arc<App>>, Body(body): Body<Create>) -> Result<Json<Value>> {
+    let id = body.thread_id.unwrap_or_else(ids::fresh);
+    ids::check("thread ID", &id)?;
+    if let Some(info) = app.journal.threads().get(&id).await? {
+        return match body.if_exists.unwrap_or_default() {
+            IfExists::DoNothing => Ok(Json(shown(&app, &info, true).await?)),
+            IfExists::Raise => Err(ApiError::conflict(format!("Thread with ID {id} already exists"))),
+        };
+    }
+    make(&app, &id, body.metadata.unwrap_or_default()).await?;
+    Ok(Json(shown(&app, &app.thread(&id).await?, true).await?))
+}
+
+async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>> {
+    let info = app.thread(&id).await?;
+    Ok(Json(shown(&app, &info, true).await?))
+}
+
+#[derive(Deserialize)]
+struct Patch {
+    metadata: Option<Map<String, Value>>,
+}
+
+async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, Body(body): Body<Patch>) -> Result<Json<Value>> {
+    app.thread(&id).await?;
+    let mut metadata = body.metadata.unwrap_or_default();
+    metadata.remove(OWN);
+    app.set_metadata(&id, metadata).await?;
+    Ok(Json(shown(&app, &app.thread(&id).await?, true).await?))
+}
+
+async fn delete(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<StatusCode> {
+    app.thread(&id).await?;
+    crate::runs::forget_thread(&app, &id).await?;
+    app.journal.threads().delete(&id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn copy(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>> {
+    let info = app.thread(&id).await?;
+    let to = ids::fresh();
+    if info.end > 0 {
+        app.journal.threads().copy(&id, &to, None).await?;
+    } else {
+        make(&app, &to, info.metadata).await?;
+    }
+    Ok(Json(shown(&app, &app.thread(&to).await?, false).await?))
+}
+
+async fn state(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>> {
+    let info = app.thread(&id).await?;
+    let entries = entries(app.threads_of(&info)?, &id).await?;
+    let stopped = Held::read(&info).stopped_at.map(Place::After);
+    let head = entries.iter().find(|entry| stopped.is_none_or(|place| entry.place == place));
+    Ok(Json(match head {
+        Some(head) => thread_state(&app, &info, head, true).await?,
+        None => fresh(&info),
+    }))
+}
+
+async fn at(app: &App, id: &str, checkpoint: &str) -> Result<Json<Value>> {
+    let info = app.thread(id).await?;
+    let entries = entries(app.threads_of(&info)?, id).await?;
+    let (index, entry) = find(&entries, checkpoint)?;
+    Ok(Json(thread_state(app, &info, entry, index == 0).await?))
+}
+
+fn find<'a>(entries: &'a [Entry], checkpoint: &str) -> Result<(usize, &'a Entry)> {
+    let place = Place::read(checkpoint);
+    let found = entries.iter().enumerate().find(|(_, entry)| Some(entry.place) == place);
+    found.ok_or_else(|| ApiError::not_found("Checkpoint", checkpoint))
+}
+
+async fn state_at(State(app): State<Arc<App>>, Path((id, checkpoint)): Path<(String, String)>) -> Result<Json<Value>> {
+    at(&app, &id, &checkpoint).await
+}
+
+/// A checkpoint as clients name it: an object with its id, or the id alone.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(untagged)]
+pub(crate) enum CheckpointRef {
+    Id(String),
+    Object { checkpoint_id: Option<String> },
+}
+
+impl CheckpointRef {
+    pub(crate) fn id(&self) -> Option<&str> {
+        match self {
+            Self::Id(id) => Some(id),
+            Self::Object { checkpoint_id } => checkpoint_id.as_deref(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct ByCheckpoint {
+    checkpoint: CheckpointRef,
+}
+
+async fn state_by_checkpoint(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Body(body): Body<ByCheckpoint>,
+) -> Result<Json<Value>> {
+    match body.checkpoint.id() {
+        Some(checkpoint) => at(&app, &id, checkpoint).await,
+        None => state(State(app), Path(id)).await,
+    }
+}
+
+#[derive(Deserialize)]
+struct UpdateState {
+    values: Option<Value>,
+    as_node: Option<String>,
+    checkpoint: Option<CheckpointRef>,
+    checkpoint_id: Option<String>,
+}
+
+async fn update_state(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Body(body): Body<UpdateState>,
+) -> Result<Json<Value>> {
+    let info = app.thread(&id).await?;
+    let threads = app.threads_of(&info)?;
+    let update = read_update(threads.schema(), &body.values.unwrap_or_default());
+    let update = update.map_err(|error| ApiError::invalid(error.to_string()))?;
+    let node = match body.as_node.as_deref() {
+        None => None,
+        Some("__start__") => Some(Node::Input),
+        Some("model") => Some(Node::Model),
+        Some("tools") => Some(Node::Tools),
+        Some("__end__") => Some(Node::End),
+        Some(other) => {
+            return Err(ApiError::bad_request(format!(
+                "`{other}` is no node; those are __start__, model, tools and __end__"
+            )));
+        }
+    };
+    let checkpoint = body.checkpoint.as_ref().and_then(CheckpointRef::id).or(body.checkpoint_id.as_deref());
+    if let Some(checkpoint) = checkpoint {
+        let entries = entries(threads, &id).await?;
+        let (index, entry) = find(&entries, checkpoint)?;
+        if index > 0
+            && let Some(to) = entry.state
+        {
+            threads.rewind(&id, to).await?;
+        }
+    }
+    match node {
+        Some(node) => threads.update_state_as(&id, node, update).await?,
+        None => threads.update_state(&id, update).await?,
+    };
+    let entries = entries(threads, &id).await?;
+    let head = entries.first().map(|entry| entry.place.id());
+    let checkpoint = json!({"thread_id": id, "checkpoint_ns": "", "checkpoint_id": head});
+    Ok(Json(json!({"checkpoint": checkpoint, "configurable": checkpoint, "checkpoint_id": head})))
+}
+
+#[derive(Deserialize)]
+struct History {
+    limit: Option<usize>,
+    before: Option<CheckpointRef>,
+    metadata: Option<Map<String, Value>>,
+}
+
+async fn history(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Body(body): Body<History>,
+) -> Result<Json<Value>> {
+    let info = app.thread(&id).await?;
+    let entries = entries(app.threads_of(&info)?, &id).await?;
+    let from = match body.before.as_ref().and_then(CheckpointRef::id) {
+        Some(before) => find(&entries, before)?.0 + 1,
+        None => 0,
+    };
+    let wanted = body.metadata.unwrap_or_default();
+    let (limit, mut out) = (body.limit.unwrap_or(10), Vec::new());
+    for (index, entry) in entries.iter().enumerate().skip(from) {
+        if out.len() == limit {
+            break;
+        }
+        let known = json!({"source": entry.source, "step": entry.step, "run_id": entry.run});
+        let passes = |(key, value): (&String, &Value)| match known.get(key) {
+            Some(known) => known == value,
+            None => contains(&info.metadata, &Map::from_iter([(key.clone(), value.clone())])),
+        };
+        if wanted.iter().all(passes) {
+            out.push(thread_state(&app, &info, entry, index == 0).await?);
+        }
+    }
+    Ok(Json(Value::Array(out)))
+}
+
+#[derive(Deserialize)]
+struct HistoryQuery {
+    limit: Option<usize>,
+    before: Option<String>,
+}
+
+async fn history_by_query(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Params(query): Params<HistoryQuery>,
+) -> Result<Json<Value>> {
+    let before = query.before.map(CheckpointRef::Id);
+    history(State(app), Path(id), Body(History { limit: query.limit, before, metadata: None })).await
+}

@@ -1,0 +1,78 @@
+//! The state of a thread at a checkpoint.
+
+use deepagents_core::journal::{ReplayedState, RunStatus, ThreadInfo, load};
+use serde_json::{Map, Value, json};
+
+use super::checkpoints::{Entry, Place};
+use crate::app::App;
+use crate::error::Result;
+use crate::wire::{next_nodes, open_interrupts, values};
+
+/// The state at a checkpoint. That of the newest one has the pauses of the thread.
+pub(crate) async fn thread_state(app: &App, info: &ThreadInfo, entry: &Entry, is_head: bool) -> Result<Value> {
+    let threads = app.threads_of(info)?;
+    let waits = is_head && info.status == RunStatus::Interrupted;
+    let at = if waits { Some(info.end) } else { entry.state };
+    let loaded: Option<ReplayedState> = match at {
+        Some(at) => Some(load(&*app.journal, &info.id, threads.schema().clone(), Some(at)).await?),
+        None => None,
+    };
+    let open = match &loaded {
+        Some(loaded) if is_head => open_interrupts(&info.id, &loaded.state),
+        _ => Vec::new(),
+    };
+    let next: Vec<&str> = match (&loaded, entry.place) {
+        (_, Place::BeforeInput(_)) => vec!["__start__"],
+        _ if !open.is_empty() => vec!["tools"; open.len()],
+        (Some(loaded), _) => next_nodes(&loaded.state, loaded.machine.as_ref()),
+        (None, _) => Vec::new(),
+    };
+    let task = |id: String, name: &str, interrupts: Value| {
+        json!({
+            "id": id, "name": name, "path": ["__pregel_pull", name], "error": null, "interrupts": interrupts,
+            "checkpoint": null, "state": null, "result": null,
+        })
+    };
+    let tasks: Vec<Value> = if open.is_empty() {
+        let one =
+            |name: &&str| task(crate::ids::derived(&[&info.id, &entry.place.id(), name]).to_string(), name, json!([]));
+        next.iter().map(one).collect()
+    } else {
+        open.iter().map(|open| task(open.task.clone(), "tools", json!([open.to_json()]))).collect()
+    };
+    let shown = match &loaded {
+        Some(loaded) => values(&loaded.state)?,
+        None => Map::new(),
+    };
+    let checkpoint = |place: Place| json!({"thread_id": info.id, "checkpoint_ns": "", "checkpoint_id": place.id()});
+    let mut metadata = json!({
+        "source": entry.source, "step": entry.step, "parents": {}, "thread_id": info.id, "run_id": entry.run,
+    });
+    if let Some(metadata) = metadata.as_object_mut() {
+        for key in ["graph_id", "assistant_id"] {
+            metadata.extend(info.metadata.get(key).map(|value| (key.to_owned(), value.clone())));
+        }
+    }
+    Ok(json!({
+        "values": shown,
+        "next": next,
+        "tasks": tasks,
+        "metadata": metadata,
+        "created_at": crate::ids::time(entry.at),
+        "checkpoint": checkpoint(entry.place),
+        "parent_checkpoint": entry.parent.map(checkpoint),
+        "interrupts": open.iter().map(|open| open.to_json()).collect::<Vec<_>>(),
+        "checkpoint_id": entry.place.id(),
+        "parent_checkpoint_id": entry.parent.map(Place::id),
+    }))
+}
+
+/// The state of a thread on which nothing ran.
+pub(super) fn fresh(info: &ThreadInfo) -> Value {
+    json!({
+        "values": {}, "next": [], "tasks": [], "metadata": {}, "created_at": null, "checkpoint": {
+            "thread_id": info.id, "checkpoint_ns": "", "checkpoint_id": null,
+        },
+        "parent_checkpoint": null, "interrupts": [], "checkpoint_id": null, "parent_checkpoint_id": null,
+    })
+}

@@ -1,0 +1,175 @@
+//! What a client puts into a state: messages in both spellings, and the other channels by name.
+
+use std::sync::Arc;
+
+use deepagents_core::message::{
+    AssistantMessage, Author, Block, Media, MediaKind, MediaSource, Message, MessageOp, ToolMessage, UserMessage,
+};
+use deepagents_core::state::{ChannelError, MessagesChannel, Schema, Update};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// Why an input cannot be taken.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InputError {
+    #[error("input must be an object of channels, such as {{\"messages\": […]}}")]
+    NoObject,
+    #[error("messages[{at}]: {reason}")]
+    Message { at: usize, reason: String },
+    #[error("{0}")]
+    Channel(#[from] ChannelError),
+}
+
+/// Reads a change of a state.
+pub(crate) fn read_update(schema: &Schema, input: &Value) -> Result<Update, InputError> {
+    let Value::Object(channels) = input else {
+        return if input.is_null() { Ok(Update::none()) } else { Err(InputError::NoObject) };
+    };
+    let mut update = Update::none();
+    for (channel, value) in channels {
+        match channel.as_str() {
+            "messages" => update = update.with::<MessagesChannel>(messages(value)?),
+            // A front-end's own keys that no channel has are not ours to keep.
+            name if schema.by_name(name).is_none_or(|channel| channel.is_private()) => {}
+            "files" => update.push_json(schema, channel, files(value))?,
+            _ if value.is_null() => {}
+            _ => update.push_json(schema, channel, value.clone())?,
+        }
+    }
+    Ok(update)
+}
+
+/// Files in any of their forms: a text, an object with lines, an object with a text.
+fn files(value: &Value) -> Value {
+    let Value::Object(files) = value else { return value.clone() };
+    let one = |(path, file): (&String, &Value)| {
+        let file = match file {
+            Value::String(text) => serde_json::json!({"content": text, "encoding": "utf-8"}),
+            other => other.clone(),
+        };
+        (path.clone(), file)
+    };
+    Value::Object(files.iter().map(one).collect())
+}
+
+fn messages(value: &Value) -> Result<Vec<MessageOp>, InputError> {
+    let one = |(at, value): (usize, &Value)| {
+        let read = match value {
+            Value::String(text) => Ok(MessageOp::put(Message::user(text.as_str()))),
+            other => Wire::deserialize(other).map_err(|error| error.to_string()).and_then(Wire::read),
+        };
+        read.map_err(|reason| InputError::Message { at, reason })
+    };
+    match value {
+        Value::Array(list) => list.iter().enumerate().map(one).collect(),
+        Value::Null => Ok(Vec::new()),
+        single => Ok(vec![one((0, single))?]),
+    }
+}
+
+#[derive(Deserialize)]
+struct Wire {
+    #[serde(alias = "type")]
+    role: String,
+    #[serde(default)]
+    content: Value,
+    id: Option<String>,
+    name: Option<String>,
+    #[serde(default)]
+    tool_calls: Vec<WireCall>,
+    tool_call_id: Option<String>,
+    status: Option<String>,
+    artifact: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct WireCall {
+    id: Option<String>,
+    name: String,
+    #[serde(default)]
+    args: Value,
+}
+
+impl Wire {
+    fn read(self) -> Result<MessageOp, String> {
+        let id = self.id.unwrap_or_default();
+        let content = content(&self.content)?;
+        Ok(MessageOp::Put(Arc::new(match self.role.as_str() {
+            "user" | "human" | "HumanMessage" => Message::User(UserMessage { id, content, author: Author::Human }),
+            // What a client says to the model beside the conversation.
+            "system" | "developer" => Message::User(UserMessage { id, content, author: Author::Harness }),
+            "assistant" | "ai" | "AIMessage" | "AIMessageChunk" => {
+                let calls = self
+                    .tool_calls
+                    .into_iter()
+                    .map(|call| Block::call(call.id.unwrap_or_default(), call.name, call.args));
+                let content = content.into_iter().chain(calls).collect();
+                Message::Assistant(AssistantMessage { id, name: self.name, ..AssistantMessage::new(content) })
+            }
+            "tool" | "ToolMessage" => Message::Tool(ToolMessage {
+                id,
+                call_id: self.tool_call_id.ok_or("a tool message needs tool_call_id")?,
+                name: self.name.unwrap_or_default(),
+                content,
+                is_error: self.status.as_deref() == Some("error"),
+                artifact: self.artifact.filter(|artifact| !artifact.is_null()),
+            }),
+            "remove" | "RemoveMessage" if id == "__remove_all__" => return Ok(MessageOp::RemoveAll),
+            "remove" | "RemoveMessage" if !id.is_empty() => return Ok(MessageOp::Remove(id)),
+            other => return Err(format!("`{other}` is no role; roles are user, assistant, tool and system")),
+        })))
+    }
+}
+
+fn content(value: &Value) -> Result<Vec<Block>, String> {
+    match value {
+        Value::Null => Ok(Vec::new()),
+        Value::String(text) if text.is_empty() => Ok(Vec::new()),
+        Value::String(text) => Ok(vec![Block::text(text.as_str())]),
+        Value::Array(blocks) => blocks.iter().map(content_block).collect(),
+        _ => Err("content must be a text or a list of blocks".to_owned()),
+    }
+}
+
+fn content_block(value: &Value) -> Result<Block, String> {
+    let Value::Object(block) = value else {
+        return value.as_str().map(Block::text).ok_or_else(|| "a block must be an object".to_owned());
+    };
+    let text = |key: &str| block.get(key).and_then(Value::as_str);
+    match text("type").unwrap_or_default() {
+        "text" => text("text").map(Block::text).ok_or_else(|| "a text block needs `text`".to_owned()),
+        "image_url" => {
+            let url = block.get("image_url").and_then(|url| url.as_str().or_else(|| url.get("url")?.as_str()));
+            image(url.ok_or("an image block needs `image_url`")?)
+        }
+        kind @ ("image" | "audio" | "video" | "file") => media(kind, block),
+        other => {
+            Err(format!("blocks of type `{other}` cannot be taken; text, image_url, image, audio, video and file can"))
+        }
+    }
+}
+
+/// An image by address, or as a `data:` address.
+fn image(url: &str) -> Result<Block, String> {
+    let (mime, source) = match url.strip_prefix("data:").and_then(|data| data.split_once(";base64,")) {
+        Some((mime, data)) => (mime.to_owned(), MediaSource::Base64(data.to_owned())),
+        None => (String::new(), MediaSource::Url(url.to_owned())),
+    };
+    Ok(Block::Media(Media { kind: MediaKind::Image, mime, source, name: None }))
+}
+
+fn media(kind: &str, block: &Map<String, Value>) -> Result<Block, String> {
+    let text = |key: &str| block.get(key).and_then(Value::as_str).map(str::to_owned);
+    let source = text("base64").or_else(|| text("data")).map(MediaSource::Base64);
+    let source =
+        source.or_else(|| text("url").map(MediaSource::Url)).or_else(|| text("file_id").map(MediaSource::FileId));
+    let source = source.ok_or_else(|| format!("a block of type `{kind}` needs `base64`, `url` or `file_id`"))?;
+    let kind = match kind {
+        "image" => MediaKind::Image,
+        "audio" => MediaKind::Audio,
+        "video" => MediaKind::Video,
+        _ => MediaKind::File,
+    };
+    let mime = text("mime_type").unwrap_or_default();
+    Ok(Block::Media(Media { kind, mime, source, name: text("filename").or_else(|| text("name")) }))
+}

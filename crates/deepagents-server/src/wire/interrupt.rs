@@ -1,0 +1,84 @@
+//! Pauses, and the answers to them.
+
+use std::collections::BTreeMap;
+
+use deepagents_core::interrupt::{ActionRequests, Decision, Interrupt};
+use deepagents_core::state::State;
+use serde_json::{Value, json};
+
+use crate::ids;
+
+/// A pause of a thread, as clients see it.
+pub(crate) struct OpenInterrupt {
+    pub(crate) id: String,
+    pub(crate) task: String,
+    /// The agent whose calls wait.
+    pub(crate) path: Vec<String>,
+    pub(crate) value: Value,
+    inner: Interrupt,
+}
+
+impl OpenInterrupt {
+    /// `{"id","value"}`.
+    pub(crate) fn to_json(&self) -> Value {
+        json!({"id": self.id, "value": self.value})
+    }
+}
+
+/// The pauses of a thread.
+pub(crate) fn open_interrupts(thread: &str, state: &State) -> Vec<OpenInterrupt> {
+    let asked = state.get::<ActionRequests>().into_iter().flat_map(BTreeMap::values);
+    let open = asked.filter(|review| review.answer.is_none()).map(|review| review.question.clone()).collect();
+    let one = |inner: Interrupt| {
+        let first = inner.questions.first();
+        let name = first.map(|question| format!("{}{}", question.id, question.asked_at)).unwrap_or_default();
+        OpenInterrupt {
+            id: ids::derived(&[thread, &name]).simple().to_string(),
+            task: ids::derived(&[thread, &name, "task"]).to_string(),
+            path: first.map(|question| question.call.path.clone()).unwrap_or_default(),
+            value: inner.to_json(),
+            inner,
+        }
+    };
+    Interrupt::group(open).into_iter().map(one).collect()
+}
+
+/// Reads what a client answers: `{"decisions": […]}` for the one open pause or for all in order, or an object of such by
+/// the ids of pauses.
+pub(crate) fn read_resume(open: &[OpenInterrupt], resume: &Value) -> Result<Vec<(String, Decision)>, String> {
+    if open.is_empty() {
+        return Err("nothing waits for an answer".to_owned());
+    }
+    let by_id = resume
+        .as_object()
+        .filter(|given| !given.is_empty() && given.keys().all(|key| open.iter().any(|interrupt| interrupt.id == *key)));
+    if let Some(given) = by_id {
+        let mut answers = Vec::new();
+        for interrupt in open {
+            if let Some(value) = given.get(&interrupt.id) {
+                let decisions = interrupt.inner.decisions(decisions(value)?);
+                answers.extend(decisions.map_err(|error| error.to_string())?);
+            }
+        }
+        return Ok(answers);
+    }
+    let mut given = decisions(resume)?.into_iter();
+    let wanted: usize = open.iter().map(|interrupt| interrupt.inner.questions.len()).sum();
+    if given.len() != wanted {
+        return Err(format!("{} decisions were given, and {wanted} calls wait", given.len()));
+    }
+    let mut answers = Vec::new();
+    for interrupt in open {
+        let own = given.by_ref().take(interrupt.inner.questions.len()).collect();
+        answers.extend(interrupt.inner.decisions(own).map_err(|error| error.to_string())?);
+    }
+    Ok(answers)
+}
+
+fn decisions(value: &Value) -> Result<Vec<Value>, String> {
+    match value.get("decisions").unwrap_or(value) {
+        Value::Array(list) => Ok(list.clone()),
+        Value::Object(one) if one.contains_key("type") => Ok(vec![Value::Object(one.clone())]),
+        _ => Err("an answer is {\"decisions\": [{\"type\": \"approve\"}, …]}".to_owned()),
+    }
+}

@@ -1,0 +1,11 @@
+//! What clients send and are sent: messages, states and pauses as the LangGraph server writes them.
+
+mod input;
+mod interrupt;
+mod message;
+mod state;
+
+pub(crate) use input::read_update;
+pub(crate) use interrupt::{open_interrupts, read_resume};
+pub(crate) use message::{chunk_text, message, tool_call_chunk, usage};
+pub(crate) use state::{next_nodes, values};

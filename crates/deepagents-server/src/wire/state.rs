@@ -1,0 +1,56 @@
+//! States as clients read them.
+
+use deepagents_core::message::Message;
+use deepagents_core::run::{Machine, NextStep};
+use deepagents_core::state::State;
+use serde_json::{Map, Value};
+
+use super::message;
+use crate::error::{ApiError, Result};
+
+/// The values of a state: every channel that is not private and not empty, messages flat.
+pub(crate) fn values(state: &State) -> Result<Map<String, Value>> {
+    let mut out = state.to_json(false).map_err(|error| ApiError::invalid(error.to_string()))?;
+    out.retain(|_, value| !is_empty(value));
+    if state.messages().is_empty() {
+        out.remove("messages");
+    } else {
+        let messages = state.messages().iter().map(|each| message::message(each)).collect();
+        out.insert("messages".to_owned(), Value::Array(messages));
+    }
+    Ok(out)
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(map) => map.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        _ => false,
+    }
+}
+
+/// What comes next in the words of a graph: `model`, `tools`, or nothing.
+pub(crate) fn next_nodes(state: &State, machine: Option<&Machine>) -> Vec<&'static str> {
+    let waits = || {
+        let last = state.messages().iter().rev().find_map(|each| each.as_assistant().cloned());
+        last.is_some_and(|answer| {
+            answer.call_ids().any(|id| {
+                let answered = |each: &Message| each.as_tool().is_some_and(|result| result.call_id == id);
+                !state.messages().iter().any(|each| answered(each))
+            })
+        })
+    };
+    match machine.map(Machine::next) {
+        None | Some(NextStep::Finish(_) | NextStep::AfterAgent) => Vec::new(),
+        Some(NextStep::Tools { .. }) => vec!["tools"],
+        Some(NextStep::AfterModel) => {
+            if waits() {
+                vec!["tools"]
+            } else {
+                Vec::new()
+            }
+        }
+        Some(_) => vec!["model"],
+    }
+}

@@ -1,0 +1,146 @@
+//! From a description to agents, through the public builder.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use deepagents::core::tool::DynTool;
+use deepagents::middleware::filesystem::FilesystemOptions;
+use deepagents::middleware::todo::TodoPolicy;
+use deepagents::models::{ModelConfig, Registry};
+use deepagents::subagents::SubAgentSpec;
+use deepagents::{DeepAgent, InterruptPolicy, MemoryJournal, ToolError, json_tool};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+#[derive(Deserialize)]
+pub(crate) struct Rig {
+    model: ModelSpec,
+    pub(crate) agents: BTreeMap<String, AgentSpec>,
+}
+
+#[derive(Deserialize)]
+struct ModelSpec {
+    provider: String,
+    base_url: String,
+    api_key: Option<String>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct AgentSpec {
+    pub(crate) description: Option<String>,
+    model: String,
+    system_prompt: Option<String>,
+    #[serde(default)]
+    todo: bool,
+    #[serde(default)]
+    tools: Vec<ToolSpec>,
+    interrupt_on: Option<InterruptPolicy>,
+    #[serde(default)]
+    subagents: Vec<SubAgentEntry>,
+}
+
+#[derive(Clone, Deserialize)]
+struct ToolSpec {
+    name: String,
+    #[serde(default)]
+    description: String,
+    parameters: Value,
+    #[serde(default)]
+    returns: String,
+    raises: Option<String>,
+    delay_ms: Option<Value>,
+    #[serde(default)]
+    emits: Vec<Value>,
+    #[serde(default)]
+    subagent_only: bool,
+}
+
+#[derive(Deserialize)]
+struct SubAgentEntry {
+    /// Names of the agent's tools.
+    tools: Option<Vec<String>>,
+    #[serde(flatten)]
+    spec: Map<String, Value>,
+}
+
+/// Puts environment variables where a text names them.
+pub(crate) fn expand(text: &str) -> Result<String> {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let (name, after) = after.split_once('}').context("a `${` without its `}`")?;
+        out.push_str(before);
+        out.push_str(&std::env::var(name).with_context(|| format!("the environment variable {name}"))?);
+        rest = after;
+    }
+    Ok(out + rest)
+}
+
+pub(crate) fn agent(rig: &Rig, spec: &AgentSpec, journal: Arc<MemoryJournal>) -> Result<DeepAgent> {
+    let base_url = format!("{}/v1", rig.model.base_url);
+    let config = ModelConfig { api_key: rig.model.api_key.clone(), base_url: Some(base_url), ..ModelConfig::default() };
+    let model = Registry::new().model_with(&format!("{}:{}", rig.model.provider, spec.model), config)?;
+    let files = FilesystemOptions { read_before_edit: false, ..FilesystemOptions::default() };
+    let mut builder = DeepAgent::builder()
+        .journal(journal)
+        .model(model)
+        .todos(TodoPolicy::off())
+        .files(files)
+        .without("Summarization");
+    for entry in &spec.subagents {
+        let mut sub: SubAgentSpec = serde_json::from_value(Value::Object(entry.spec.clone()))?;
+        if let Some(names) = &entry.tools {
+            let tools = spec.tools.iter().filter(|tool| names.contains(&tool.name));
+            sub = sub.tools(tools.map(|tool| Arc::new(scripted_tool(tool.clone())) as Arc<dyn DynTool>));
+        }
+        builder = builder.sub_agent(sub);
+    }
+    if let Some(text) = &spec.system_prompt {
+        builder = builder.system_prompt(text.as_str());
+    }
+    if let Some(asked) = &spec.interrupt_on {
+        builder = builder.interrupt_on(asked.clone());
+    }
+    if !spec.todo {
+        builder = builder.without("TodoList");
+    }
+    for tool in spec.tools.iter().filter(|tool| !tool.subagent_only) {
+        builder = builder.tool(scripted_tool(tool.clone()));
+    }
+    builder.build().map_err(|error| anyhow!("{error}"))
+}
+
+/// A tool that answers as its description says.
+fn scripted_tool(spec: ToolSpec) -> impl DynTool {
+    let ToolSpec { name, description, parameters, returns, raises, delay_ms, emits, .. } = spec;
+    json_tool(name, description, parameters, move |args: Value, cx| {
+        let (returns, raises, delay, emits) = (returns.clone(), raises.clone(), delay_ms.clone(), emits.clone());
+        async move {
+            let delay = match delay {
+                Some(Value::String(text)) => fill(&text, &args).parse().unwrap_or(0),
+                Some(delay) => delay.as_u64().unwrap_or(0),
+                None => 0,
+            };
+            for value in emits {
+                cx.custom("custom", value);
+            }
+            tokio::time::sleep(Duration::from_millis(delay)).await;
+            match raises {
+                Some(error) => Err(ToolError::model(fill(&error, &args))),
+                None => Ok(fill(&returns, &args)),
+            }
+        }
+    })
+}
+
+/// Puts arguments into a text where it names them in braces.
+fn fill(text: &str, args: &Value) -> String {
+    let mut out = text.to_owned();
+    for (name, value) in args.as_object().into_iter().flatten() {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        out = out.replace(&format!("{{{name}}}"), &value);
+    }
+    out
+}

@@ -1,0 +1,65 @@
+//! Serves agents that a file describes, for clients' own test suites.
+//!
+//! ```text
+//! serve-rig FILE [--port N]      0, the default, is a free port
+//! ```
+//!
+//! The file names agents in the form of the conformance scenarios, and a model server; `${NAME}` stands for an environment
+//! variable. Everything is kept in memory. `listening http://127.0.0.1:PORT` is printed when the server is ready; it ends
+//! on SIGTERM and SIGINT.
+#![allow(clippy::print_stdout, reason = "a program's output")]
+
+mod build;
+
+use std::io::{Write, stderr};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use deepagents::MemoryJournal;
+use deepagents::core::store::MemoryStore;
+use deepagents_server::Server;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+fn main() -> ExitCode {
+    match serve() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nothing is left to report to when even this fails.
+            let _ = writeln!(stderr(), "serve-rig: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[tokio::main]
+async fn serve() -> Result<()> {
+    let mut args = std::env::args().skip(1);
+    let file = args.next().context("usage: serve-rig FILE [--port N]")?;
+    let port: u16 = match args.next().as_deref() {
+        Some("--port") => args.next().context("--port takes a number")?.parse()?,
+        Some(other) => anyhow::bail!("`{other}` is not known; usage: serve-rig FILE [--port N]"),
+        None => 0,
+    };
+    let text = std::fs::read_to_string(&file).with_context(|| format!("reading {file}"))?;
+    let rig: build::Rig = serde_json::from_str(&build::expand(&text)?)?;
+    let journal = Arc::new(MemoryJournal::new());
+    let mut server = Server::new(journal.clone(), Arc::new(MemoryStore::default()));
+    for (name, spec) in &rig.agents {
+        server = server.agent(name, build::agent(&rig, spec, journal.clone())?)?;
+        if let Some(description) = &spec.description {
+            server = server.description(description);
+        }
+    }
+    let router = server.router().await?;
+    let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+    println!("listening http://{}", listener.local_addr()?);
+    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::select! {
+        served = async { axum::serve(listener, router).await } => served?,
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+    }
+    Ok(())
+}
