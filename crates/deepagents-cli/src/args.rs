@@ -1,5 +1,6 @@
 //! The command line.
 
+mod mcp;
 mod threads;
 
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use deepagents::fs::sandbox::HostPattern;
 
 use crate::{duration, money};
+pub(crate) use mcp::{McpAddArgs, McpArgs, McpCommand, McpSources, Scope};
 pub(crate) use threads::{Conflicts, RewindFiles, ThreadsArgs, ThreadsCommand};
 
 const EXAMPLES: &str = "\
@@ -55,6 +57,8 @@ pub(crate) enum Command {
     Models(ModelsArgs),
     /// Look at, copy, rewind and delete the threads of earlier runs
     Threads(Box<ThreadsArgs>),
+    /// Look at, add, remove, try and log in to MCP servers
+    Mcp(Box<McpArgs>),
     /// Make tool calls by hand: calls as lines of JSON in, results as lines of JSON out
     Tools(ToolsArgs),
     /// Play a recorded run again, without its model, its tools and a network
@@ -208,6 +212,13 @@ pub(crate) struct AgentArgs {
     /// too, except localhost.
     #[arg(long = "allow-host", value_name = "HOST[:PORT]", requires = "execute", help_heading = "Agent")]
     pub(crate) allow_hosts: Vec<HostPattern>,
+
+    #[command(flatten)]
+    pub(crate) mcp: McpSources,
+
+    /// Leave out all MCP servers
+    #[arg(long, conflicts_with_all = ["mcp_config", "trust_project_mcp"], help_heading = "MCP")]
+    pub(crate) no_mcp: bool,
 
     /// Leave out the sub-agents that files in .deepagents/agents define, there and in your home directory
     ///

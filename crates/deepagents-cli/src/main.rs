@@ -8,6 +8,7 @@ mod doctor;
 mod duration;
 mod exit;
 mod explain;
+mod mcp;
 mod model_choice;
 mod models;
 mod money;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Command::Models(args) => models::models(&args),
         Command::Tools(args) => tools::tools(&args),
         Command::Threads(args) => threads::threads(&args),
+        Command::Mcp(args) => mcp::mcp(&args),
         Command::Replay(args) => replay::replay(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Completions(args) => completions::completions(&args),

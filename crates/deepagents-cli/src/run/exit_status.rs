@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use deepagents::core::run::{Budget, BudgetKind, BudgetUsage};
+use deepagents::mcp::McpServers;
 use deepagents::{FinishReason, ModelError, RunError, RunInput};
 
 use super::recording::Recording;
@@ -35,6 +36,8 @@ pub(crate) struct Limits {
     pub(crate) thread: Option<String>,
     /// Whether what works in the background is waited for.
     pub(crate) waits: bool,
+    /// The MCP servers that end with the run.
+    pub(crate) servers: Option<McpServers>,
     /// What stands between the run and the world.
     pub(crate) recording: Recording,
 }

@@ -24,7 +24,7 @@ use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey};
 use crate::render::{AnswerOnly, JsonLines, Live, Renderer};
 use crate::threads::undo;
-use crate::{agent, output, runtime, sources};
+use crate::{agent, mcp, output, runtime, sources};
 
 use approvals::Approver;
 pub(crate) use exit_status::Limits;
@@ -51,7 +51,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         bail!("the price of {} is not known, so --max-cost cannot be kept; limit it with --max-tokens", choice.name);
     }
     let workspace = agent::workspace(options, files, &outside)?;
+    let servers = mcp::servers(options, args.approve == Approve::Ask, args.record.is_some())?;
     let mut builder = shape.builder(model).backend(workspace.clone());
+    if let Some(servers) = &servers {
+        builder = builder.mcp(servers);
+    }
     // A recording is played where those files and models are not.
     if args.record.is_none() {
         builder = agent::with_agents(builder, options);
@@ -88,6 +92,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         key_variable: choice.key_variable(),
         thread: session.kept.clone(),
         waits: args.wait_background || session.waits,
+        servers,
         recording,
     };
     let mut approver = match args.approve {
@@ -152,9 +157,12 @@ fn drive(
     renderer: &mut dyn Renderer,
 ) -> Result<Exit> {
     let ending = runtime.block_on(async {
-        let ctrl_c = interrupt::catch().map_err(|error| anyhow!("Ctrl-C cannot be caught: {error}"))?;
-        let ending = live::follow(agent, input, limits, ctrl_c, approver, renderer).await;
+        let signals = interrupt::catch().map_err(|error| anyhow!("Ctrl-C cannot be caught: {error}"))?;
+        let ending = live::follow(agent, input, limits, signals, approver, renderer).await;
         background::leave(agent, limits).await;
+        if let Some(servers) = &limits.servers {
+            servers.close().await;
+        }
         Ok::<_, anyhow::Error>((ending?, limits.recording.finish().await))
     });
     // A tool that ignores its end must not hold the program.

@@ -1,0 +1,86 @@
+//! MCP servers: those that an agent uses, and `deepagents mcp`.
+
+mod discover;
+mod edit;
+mod login;
+mod show;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use deepagents::mcp::{McpOptions, McpServers, SAFE_VARIABLES, ServerConfig};
+
+use crate::args::{AgentArgs, McpArgs, McpCommand};
+use crate::exit::Exit;
+use crate::model_choice::env;
+use crate::output;
+
+/// The servers of an agent, if there are any; what cannot be used is told of.
+pub(crate) fn servers(args: &AgentArgs, can_ask: bool, records: bool) -> Result<Option<McpServers>> {
+    if args.no_mcp {
+        return Ok(None);
+    }
+    let found = discover::find(&args.mcp, &args.root)?;
+    if records && !found.servers.is_empty() {
+        output::remark("MCP servers take no part in a run that is recorded");
+        return Ok(None);
+    }
+    found.remarks().iter().for_each(|remark| output::remark(remark));
+    let configs = usable(&found);
+    if configs.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(McpServers::new(configs, McpOptions { elicitation: can_ask, ..options(&args.root) })))
+}
+
+/// The servers that can be used; of the others it is said why they cannot.
+fn usable(found: &discover::Found) -> Vec<(String, ServerConfig)> {
+    let mut configs = Vec::new();
+    for server in found.servers.iter().filter(|server| !server.is_disabled()) {
+        match server.config() {
+            Ok(config) => configs.push((server.name.clone(), config)),
+            Err(error) => {
+                let (name, file) = (&server.name, server.file.display());
+                output::remark(&format!("warning: MCP server {name} of {file} was left out: {error}"));
+            }
+        }
+    }
+    configs
+}
+
+/// What servers are told, and where traces of them go.
+fn options(root: &Path) -> McpOptions {
+    let variables = SAFE_VARIABLES.into_iter().filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)));
+    let own = own_folder();
+    McpOptions {
+        env: variables.collect(),
+        root: root.canonicalize().ok(),
+        log_dir: own.as_ref().map(|own| own.join("logs").join("mcp")),
+        cache_dir: own.as_ref().map(|own| own.join("cache").join("mcp")),
+        token_dir: token_folder(),
+        ..McpOptions::default()
+    }
+}
+
+fn own_folder() -> Option<PathBuf> {
+    env("HOME").map(|home| Path::new(&home).join(".deepagents"))
+}
+
+/// Where logins are kept.
+fn token_folder() -> Option<PathBuf> {
+    own_folder().map(|own| own.join(".state").join("mcp-tokens"))
+}
+
+/// `deepagents mcp`.
+pub(crate) fn mcp(args: &McpArgs) -> Result<Exit> {
+    let here = Path::new(".");
+    match &args.command {
+        McpCommand::List { json } => show::list(&args.sources, here, *json),
+        McpCommand::Get { name } => show::get(&args.sources, here, name),
+        McpCommand::Test { name } => show::test(&args.sources, here, name),
+        McpCommand::Add(add) => edit::add(add, here),
+        McpCommand::Remove { name, scope } => edit::remove(name, *scope, here),
+        McpCommand::Login { name } => login::login(&args.sources, here, name),
+        McpCommand::Logout { name } => login::logout(&args.sources, here, name),
+    }
+}
