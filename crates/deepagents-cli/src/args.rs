@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use deepagents::fs::sandbox::HostPattern;
 
 use crate::{duration, money};
-pub(crate) use mcp::{McpAddArgs, McpArgs, McpCommand, McpSources, Scope};
+pub(crate) use mcp::{McpAddArgs, McpArgs, McpCommand, McpServeArgs, McpSources, Scope};
 pub(crate) use threads::{Conflicts, RewindFiles, ThreadsArgs, ThreadsCommand};
 
 const EXAMPLES: &str = "\
@@ -57,7 +57,7 @@ pub(crate) enum Command {
     Models(ModelsArgs),
     /// Look at, copy, rewind and delete the threads of earlier runs
     Threads(Box<ThreadsArgs>),
-    /// Look at, add, remove, try and log in to MCP servers
+    /// Look at, add, remove, try and log in to MCP servers, and be one
     Mcp(Box<McpArgs>),
     /// Make tool calls by hand: calls as lines of JSON in, results as lines of JSON out
     Tools(ToolsArgs),

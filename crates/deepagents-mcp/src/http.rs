@@ -16,6 +16,8 @@ use crate::config::HttpConfig;
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);
+/// How the reason begins of a request that was answered with another status than 2xx.
+pub(crate) const STATUS: &str = "HTTP status";
 /// Redirects that are followed for one request.
 const REDIRECTS: usize = 5;
 
@@ -72,7 +74,7 @@ pub(crate) fn is_unauthorized(error: &(dyn StdError + 'static)) -> bool {
 pub(crate) fn reason(error: &(dyn StdError + 'static)) -> String {
     let status = chain(error).find_map(|cause| cause.downcast_ref::<HttpStatusError>());
     if let Some(status) = status {
-        return format!("HTTP status {}", status.status);
+        return format!("{STATUS} {}", status.status);
     }
     let mut words: Vec<String> = Vec::new();
     for cause in chain(error) {

@@ -1,8 +1,8 @@
-//! MCP: the tools of other programs for agents.
+//! MCP: the tools of other programs for agents, and agents for other programs.
 //!
 //! [`McpServers`] connects to servers, over the pipes of a process or over HTTP, in either of the two protocols that there
 //! are (2025-11-25 and before, with sessions; 2026-07-28, without), and is the middleware that offers their tools to an
-//! agent. [`ConfigFile`] reads the `mcpServers` files of the field. Names and behaviour follow the specification of MCP and
+//! agent. [`serve`] goes the other way. [`ConfigFile`] reads the `mcpServers` files of the field. Names and behaviour follow the specification of MCP and
 //! what clients of it have in common.
 //!
 //! What comes from a server is not trusted: its texts lose what cannot be seen, its results are bounded and marked as
@@ -19,6 +19,7 @@ mod names;
 mod options;
 mod resources;
 mod results;
+pub mod serve;
 mod servers;
 mod stdio;
 mod text;

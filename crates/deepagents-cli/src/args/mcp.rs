@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::{AgentArgs, Approve, Database};
+
 const EXAMPLES: &str = "\
 Examples:
   deepagents mcp add time -- uvx mcp-server-time
@@ -19,20 +21,17 @@ the most important. Those of a project are started with your consent alone.";
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct McpSources {
     /// A file that describes MCP servers, above those of the user and the project
-    #[arg(long, value_name = "FILE", global = true, help_heading = "MCP")]
+    #[arg(long, value_name = "FILE", help_heading = "MCP")]
     pub(crate) mcp_config: Option<PathBuf>,
 
     /// Start the MCP servers that files of the project describe
-    #[arg(long, global = true, help_heading = "MCP")]
+    #[arg(long, help_heading = "MCP")]
     pub(crate) trust_project_mcp: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct McpArgs {
-    #[command(flatten)]
-    pub(crate) sources: McpSources,
-
     #[command(subcommand)]
     pub(crate) command: McpCommand,
 }
@@ -44,11 +43,15 @@ pub(crate) enum McpCommand {
         /// Print JSON
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        sources: McpSources,
     },
     /// Show how a server is described, without values that may be secret
     Get {
         /// The server
         name: String,
+        #[command(flatten)]
+        sources: McpSources,
     },
     /// Describe a server in a file
     Add(McpAddArgs),
@@ -64,17 +67,25 @@ pub(crate) enum McpCommand {
     Login {
         /// The server
         name: String,
+        #[command(flatten)]
+        sources: McpSources,
     },
     /// Forget the login of a server
     Logout {
         /// The server
         name: String,
+        #[command(flatten)]
+        sources: McpSources,
     },
     /// Connect to a server and show its tools
     Test {
         /// The server
         name: String,
+        #[command(flatten)]
+        sources: McpSources,
     },
+    /// Offer the agent to other programs as an MCP server
+    Serve(Box<McpServeArgs>),
 }
 
 #[derive(Debug, Args)]
@@ -97,6 +108,27 @@ pub(crate) struct McpAddArgs {
     /// The file
     #[arg(long, value_enum, default_value_t)]
     pub(crate) scope: Scope,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct McpServeArgs {
+    /// The address to listen on over HTTP, such as 127.0.0.1:8765; without it stdin and stdout are spoken to
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) http: Option<std::net::SocketAddr>,
+
+    /// Offer the tools for the files of the directory too
+    #[arg(long)]
+    pub(crate) files: bool,
+
+    #[command(flatten)]
+    pub(crate) agent: AgentArgs,
+
+    /// What is done before files are changed and commands are run; `ask` asks whoever uses the client
+    #[arg(long, value_name = "HOW", value_enum, default_value_t, help_heading = "Agent")]
+    pub(crate) approve: Approve,
+
+    #[command(flatten)]
+    pub(crate) database: Database,
 }
 
 /// Whose file it is.

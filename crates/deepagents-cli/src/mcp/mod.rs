@@ -3,6 +3,7 @@
 mod discover;
 mod edit;
 mod login;
+mod serve;
 mod show;
 
 use std::path::{Path, PathBuf};
@@ -75,12 +76,13 @@ fn token_folder() -> Option<PathBuf> {
 pub(crate) fn mcp(args: &McpArgs) -> Result<Exit> {
     let here = Path::new(".");
     match &args.command {
-        McpCommand::List { json } => show::list(&args.sources, here, *json),
-        McpCommand::Get { name } => show::get(&args.sources, here, name),
-        McpCommand::Test { name } => show::test(&args.sources, here, name),
+        McpCommand::List { json, sources } => show::list(sources, here, *json),
+        McpCommand::Get { name, sources } => show::get(sources, here, name),
+        McpCommand::Test { name, sources } => show::test(sources, here, name),
         McpCommand::Add(add) => edit::add(add, here),
         McpCommand::Remove { name, scope } => edit::remove(name, *scope, here),
-        McpCommand::Login { name } => login::login(&args.sources, here, name),
-        McpCommand::Logout { name } => login::logout(&args.sources, here, name),
+        McpCommand::Login { name, sources } => login::login(sources, here, name),
+        McpCommand::Logout { name, sources } => login::logout(sources, here, name),
+        McpCommand::Serve(args) => serve::serve(args),
     }
 }

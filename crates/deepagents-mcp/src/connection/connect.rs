@@ -66,6 +66,10 @@ pub(crate) async fn connect(target: &Target<'_>, known: Option<Protocol>) -> Res
         Err(McpError::Connect { .. }) if known.is_none() && seen.late_answer.load(Ordering::Acquire) => {
             attempt(target, Some(Protocol::Stateless), Arc::default()).await
         }
+        // Behind some addresses the very question does harm.
+        Err(McpError::Connect { reason, .. }) if known.is_none() && reason.starts_with(http::STATUS) => {
+            attempt(target, Some(Protocol::Session), Arc::default()).await
+        }
         connected => connected,
     }
 }
@@ -113,7 +117,7 @@ impl Making<'_> {
     ) -> Result<Connection, McpError> {
         let calls = Arc::new(Calls::default());
         let handler = Arc::new(Handler::new(self.target.name, &self.target.shared.options, calls.clone()));
-        let watched = Watched::new(transport, self.seen.clone());
+        let watched = Watched::new(transport, self.seen.clone(), self.known.is_none());
         let (ending, drained) = process.unzip();
         match handler.clone().serve_with_lifecycle(watched, Protocol::lifecycle(self.known)).await {
             Ok(service) => self.checked(service, handler, calls, ending),

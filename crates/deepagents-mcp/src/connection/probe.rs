@@ -42,42 +42,51 @@ impl Seen {
 pub(super) struct Watched<T> {
     inner: T,
     seen: Arc<Seen>,
+    /// Whether a server may be of the older kind.
+    probes: bool,
     probe: Option<(RequestId, Instant)>,
     given_up: Option<RequestId>,
 }
 
 impl<T> Watched<T> {
-    pub(super) fn new(inner: T, seen: Arc<Seen>) -> Self {
-        Self { inner, seen, probe: None, given_up: None }
+    /// Watches a transport. A server that may be of the older kind `probes`: one that is known not to be has all the time
+    /// that it needs.
+    pub(super) fn new(inner: T, seen: Arc<Seen>, probes: bool) -> Self {
+        Self { inner, seen, probes, probe: None, given_up: None }
     }
 
-    /// Whether a message is to be handed on.
-    fn passes(&mut self, message: &ServerJsonRpcMessage) -> bool {
-        match message {
+    /// What is to be handed on of a message.
+    fn passed(&mut self, message: ServerJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
+        match &message {
             JsonRpcMessage::Notification(notification) => {
                 if matches!(notification.notification, ServerNotification::ToolListChangedNotification(_)) {
                     self.seen.list_changed();
                 }
             }
             JsonRpcMessage::Response(response) => {
-                if self.answers_probe(Some(&response.id)) {
-                    self.probe = None;
-                }
+                let discovered = matches!(response.result, ServerResult::DiscoverResult(_));
                 if self.given_up.as_ref() == Some(&response.id) {
-                    let modern = matches!(response.result, ServerResult::DiscoverResult(_));
-                    self.seen.late_answer.store(modern, Ordering::Release);
-                    return false;
+                    self.seen.late_answer.store(discovered, Ordering::Release);
+                    return None;
+                }
+                if self.answers_probe(Some(&response.id)) {
+                    let probe = self.probe.take().map(|(id, _)| id);
+                    if !discovered {
+                        // It answers whatever it does not know with something.
+                        return Some(no_answer(probe));
+                    }
                 }
             }
             JsonRpcMessage::Error(error) => {
                 if self.answers_probe(error.id.as_ref()) {
                     self.probe = None;
+                } else if error.id.is_some() && self.given_up == error.id {
+                    return None;
                 }
-                return error.id.is_none() || self.given_up != error.id;
             }
             JsonRpcMessage::Request(_) => {}
         }
-        true
+        Some(message)
     }
 
     fn answers_probe(&self, id: Option<&RequestId>) -> bool {
@@ -93,7 +102,8 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let mut limit = None;
-        if let JsonRpcMessage::Request(request) = &message
+        if self.probes
+            && let JsonRpcMessage::Request(request) = &message
             && matches!(request.request, ClientRequest::DiscoverRequest(_))
         {
             self.probe = Some((request.id.clone(), Instant::now() + PROBE));
@@ -118,12 +128,11 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
                     Err(_) => {
                         let id = self.probe.take().map(|(id, _)| id);
                         self.given_up.clone_from(&id);
-                        let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no answer", None);
-                        return Some(JsonRpcMessage::error(error, id));
+                        return Some(no_answer(id));
                     }
                 },
             };
-            if self.passes(&message) {
+            if let Some(message) = self.passed(message) {
                 return Some(message);
             }
         }
@@ -132,4 +141,9 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
     fn close(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send {
         self.inner.close()
     }
+}
+
+/// What a server of the older kind answers the probe with.
+fn no_answer(id: Option<RequestId>) -> ServerJsonRpcMessage {
+    JsonRpcMessage::error(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no answer", None), id)
 }
