@@ -31,7 +31,7 @@ pub use config::{
 };
 pub use error::McpError;
 pub use names::{PREFIX, tool_name};
-pub use options::McpOptions;
+pub use options::{McpOptions, ToolReview};
 pub use resources::McpPrompt;
 pub use servers::{McpServers, ServerState, ServerStatus};
 pub use stdio::SAFE_VARIABLES;

@@ -1,7 +1,11 @@
 //! What servers are told of whoever uses them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use deepagents_core::tool::ToolSpec;
 
 /// What servers are told of whoever uses them, and where traces of them go. The library reads no environment, so what
 /// servers get of it is given here.
@@ -27,6 +31,8 @@ pub struct McpOptions {
     pub cache_dir: Option<PathBuf>,
     /// A folder with the tokens of logins, which [`login`](crate::auth::login) makes; none without one.
     pub token_dir: Option<PathBuf>,
+    /// Looks at tools of servers that are not [trusted](crate::ServerConfig::trusted) before they are offered.
+    pub review: Option<ToolReview>,
     /// How the client calls itself.
     pub client_name: String,
     /// Its version.
@@ -42,8 +48,42 @@ impl Default for McpOptions {
             log_dir: None,
             cache_dir: None,
             token_dir: None,
+            review: None,
             client_name: "deepagents".to_owned(),
             client_version: env!("CARGO_PKG_VERSION").to_owned(),
         }
+    }
+}
+
+type Review = dyn Fn(&str, &ToolSpec) -> Result<(), String> + Send + Sync;
+
+/// Looks at a tool of a server before it is offered, and says why it is not: a server may say something else of its tools
+/// than it did when somebody agreed to it. Called whenever a list is new; it must not block.
+///
+/// ```
+/// use deepagents_mcp::ToolReview;
+/// let short = ToolReview::new(|server, tool| match tool.description.len() {
+///     0..=500 => Ok(()),
+///     _ => Err(format!("the tool {} of {server} says too much", tool.name)),
+/// });
+/// # let _ = short;
+/// ```
+#[derive(Clone)]
+pub struct ToolReview(Arc<Review>);
+
+impl ToolReview {
+    /// A closure of the server's name and what a model would be told.
+    pub fn new(review: impl Fn(&str, &ToolSpec) -> Result<(), String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(review))
+    }
+
+    pub(crate) fn check(&self, server: &str, tool: &ToolSpec) -> Result<(), String> {
+        (self.0)(server, tool)
+    }
+}
+
+impl fmt::Debug for ToolReview {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolReview").finish_non_exhaustive()
     }
 }

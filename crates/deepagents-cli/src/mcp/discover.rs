@@ -5,16 +5,18 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use deepagents::fs::VPath;
 use deepagents::mcp::{ConfigFile, Entry, EntryError, FileError, ServerConfig};
+use deepagents::trust::{FoundItem, TrustItem, TrustKind};
 
 use crate::args::McpSources;
 use crate::model_choice::env;
 use crate::output;
+use crate::sources::OWN;
+use crate::trust::{self, Undecided};
 
 /// What a file of servers is called.
 pub(super) const FILE: &str = ".mcp.json";
-/// The directory of our own, in a home and in a project.
-const OWN: &str = ".deepagents";
 
 /// Who wrote a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,18 +51,13 @@ pub(super) fn of_user() -> Option<PathBuf> {
     env("HOME").map(|home| Path::new(&home).join(OWN).join(FILE))
 }
 
-/// Reads all files. One that was named by hand and cannot be used is an error; the others are told of and passed over.
-pub(super) fn find(sources: &McpSources, root: &Path) -> Result<Found> {
+/// Reads all files. One that was named by hand and cannot be used is an error; the others are told of and passed over. Of
+/// those of the project nothing counts before somebody agrees to it.
+pub(super) fn find(sources: &McpSources, root: &Path, undecided: Undecided) -> Result<Found> {
     let mut found = Found::default();
-    let user = of_user();
-    let own = root.join(OWN).join(FILE);
-    // The home may be the project.
-    let is_user = user.as_ref().is_some_and(|user| same(user, &own));
-    let files = user.map(|file| (file, Source::User)).into_iter();
-    let files = files.chain((!is_user).then_some((own, Source::Project))).chain([(root.join(FILE), Source::Project)]);
-    for (file, source) in files {
+    for (file, source) in files(root) {
         match read(&file) {
-            Ok(Some(servers)) => found.take(servers, source, &file, sources.trust_project_mcp),
+            Ok(Some(servers)) => found.take(servers, source, &file),
             Ok(None) => {}
             Err(problem) => {
                 output::remark(&format!("warning: {}: {problem}; its MCP servers are left out", file.display()))
@@ -69,12 +66,37 @@ pub(super) fn find(sources: &McpSources, root: &Path) -> Result<Found> {
     }
     if let Some(file) = &sources.mcp_config {
         match read(file) {
-            Ok(Some(servers)) => found.take(servers, Source::Named, file, true),
+            Ok(Some(servers)) => found.take(servers, Source::Named, file),
             Ok(None) => bail!("the file `{}` given with --mcp-config does not exist", file.display()),
             Err(problem) => bail!("the file `{}` given with --mcp-config cannot be used: {problem}", file.display()),
         }
     }
-    Ok(found)
+    if !sources.trust_project_mcp {
+        found.admit(root, undecided)?;
+    }
+    Ok(found.by_importance())
+}
+
+/// The files, from the least to the most important one.
+fn files(root: &Path) -> Vec<(PathBuf, Source)> {
+    let own = root.join(OWN).join(FILE);
+    let user = of_user();
+    // The home may be the project.
+    let is_user = user.as_ref().is_some_and(|user| same(user, &own));
+    let project = (!is_user).then_some((own, Source::Project));
+    let user = user.map(|file| (file, Source::User)).into_iter();
+    user.chain(project).chain([(root.join(FILE), Source::Project)]).collect()
+}
+
+/// What the project brings, to be agreed to.
+pub(crate) fn brought(root: &Path) -> Vec<FoundItem> {
+    let mut found = Found::default();
+    for (file, source) in files(root).into_iter().filter(|(_, source)| *source == Source::Project) {
+        if let Ok(Some(servers)) = read(&file) {
+            found.take(servers, source, &file);
+        }
+    }
+    found.servers.iter().map(|server| server.item(root)).collect()
 }
 
 fn same(a: &Path, b: &Path) -> bool {
@@ -91,13 +113,42 @@ pub(super) fn read(file: &Path) -> Result<Option<ConfigFile>, String> {
 }
 
 impl Found {
-    fn take(&mut self, file: ConfigFile, source: Source, path: &Path, trusted: bool) {
-        let is_trusted = source != Source::Project || trusted;
-        let list = if is_trusted { &mut self.servers } else { &mut self.untrusted };
+    fn take(&mut self, file: ConfigFile, source: Source, path: &Path) {
         for (name, entry) in file.servers {
-            list.retain(|known| known.name != name);
-            list.push(Described { name, entry, source, file: path.to_owned() });
+            // One of the project does not take the place of another before it counts.
+            self.servers.retain(|known| known.name != name || (source == Source::Project) != (known.source == source));
+            self.servers.push(Described { name, entry, source, file: path.to_owned() });
         }
+    }
+
+    /// Leaves out what nobody has agreed to, and then the less important one of two with one name.
+    fn admit(&mut self, root: &Path, undecided: Undecided) -> Result<()> {
+        let (project, others) =
+            std::mem::take(&mut self.servers).into_iter().partition(|s: &Described| s.source == Source::Project);
+        self.servers = others;
+        let items = project.iter().map(|server: &Described| server.item(root)).collect();
+        let admitted: Vec<TrustItem> =
+            trust::admit(root, items, undecided)?.into_iter().map(|found| found.item).collect();
+        let (trusted, untrusted) = project.into_iter().partition(|server| admitted.contains(&server.item(root).item));
+        self.untrusted = untrusted;
+        self.servers.extend::<Vec<Described>>(trusted);
+        Ok(())
+    }
+
+    /// One server a name: the one of the most important file.
+    fn by_importance(mut self) -> Self {
+        let rank = |source: Source| match source {
+            Source::User => 0,
+            Source::Project => 1,
+            Source::Named => 2,
+        };
+        self.servers.sort_by_key(|server| rank(server.source));
+        let mut kept: Vec<Described> = Vec::new();
+        for server in self.servers {
+            kept.retain(|known| known.name != server.name);
+            kept.push(server);
+        }
+        Self { servers: kept, untrusted: self.untrusted }
     }
 
     /// The server of a name.
@@ -106,24 +157,13 @@ impl Found {
             return Ok(server);
         }
         if self.untrusted.iter().any(|server| server.name == name) {
-            bail!("MCP server {name} is described by the project; consent to it with --trust-project-mcp");
+            bail!(
+                "MCP server {name} is described by the project; agree to it with --trust, or for once with --trust-project-mcp"
+            );
         }
         let known: Vec<&str> = self.servers.iter().map(|server| server.name.as_str()).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         bail!("there is no MCP server `{name}`; there are: {known}")
-    }
-
-    /// What is left out and why, in lines.
-    pub(super) fn remarks(&self) -> Vec<String> {
-        let names: Vec<&str> = self.untrusted.iter().map(|server| server.name.as_str()).collect();
-        if names.is_empty() {
-            return Vec::new();
-        }
-        vec![format!(
-            "MCP servers of this project were not started, since nobody has consented to them: {}; look at {FILE} and allow \
-             them with --trust-project-mcp",
-            names.join(", ")
-        )]
     }
 }
 
@@ -134,6 +174,25 @@ impl Described {
         let lookup = |name: &str| std::env::var(name).ok();
         let config = self.entry.clone().and_then(|entry| entry.config(&lookup))?;
         Ok(config.trusted(self.source != Source::Project))
+    }
+
+    /// What is agreed to: the entry as it is written, by the name of its file in the project.
+    fn item(&self, root: &Path) -> FoundItem {
+        let source = format!("/{}", self.file.strip_prefix(root).unwrap_or(&self.file).display());
+        let text = match &self.entry {
+            Ok(entry) => serde_json::to_string_pretty(entry).unwrap_or_default(),
+            Err(error) => error.to_string(),
+        };
+        let asks_for = match &self.entry {
+            Ok(Entry { command: Some(command), args, .. }) => vec![format!("the command {command} {}", args.join(" "))],
+            Ok(Entry { url: Some(url), .. }) => vec![format!("the address {url}")],
+            _ => Vec::new(),
+        };
+        let found = FoundItem::new(TrustItem::new(TrustKind::McpServer, &self.name, &source, &text), asks_for);
+        match VPath::parse(&source) {
+            Ok(path) => found.file(path, text),
+            Err(_) => found,
+        }
     }
 
     /// Whether it is switched off.

@@ -10,6 +10,7 @@ use super::discover;
 use crate::args::McpSources;
 use crate::exit::Exit;
 use crate::model_choice::env;
+use crate::trust::Undecided;
 use crate::{output, runtime};
 
 /// Logs in to a server in a browser.
@@ -34,7 +35,7 @@ pub(super) fn logout(sources: &McpSources, root: &Path, name: &str) -> Result<Ex
 }
 
 fn address(sources: &McpSources, root: &Path, name: &str) -> Result<HttpConfig> {
-    let found = discover::find(sources, root)?;
+    let found = discover::find(sources, root, Undecided::LeaveOut)?;
     match found.get(name)?.config() {
         Ok(config) => match config.transport {
             TransportConfig::Http(http) => Ok(http),

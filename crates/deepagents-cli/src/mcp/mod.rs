@@ -3,35 +3,65 @@
 mod discover;
 mod edit;
 mod login;
+mod pins;
 mod serve;
 mod show;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Result;
-use deepagents::mcp::{McpOptions, McpServers, SAFE_VARIABLES, ServerConfig};
+use deepagents::mcp::{McpOptions, McpServers, SAFE_VARIABLES, ServerConfig, ToolReview};
 
 use crate::args::{AgentArgs, McpArgs, McpCommand};
 use crate::exit::Exit;
 use crate::model_choice::env;
 use crate::output;
+use crate::trust::Undecided;
+
+pub(crate) use discover::brought;
+use pins::Pins;
+
+/// The servers of a run, and what is remembered of them when it is over.
+#[derive(Clone, Debug)]
+pub(crate) struct Servers {
+    /// The servers.
+    pub(crate) all: McpServers,
+    pins: Arc<Pins>,
+}
+
+impl Servers {
+    /// Ends them, and remembers what tools somebody has agreed to.
+    pub(crate) async fn close(&self) {
+        self.all.close().await;
+        let pins = self.pins.clone();
+        // The record is a file.
+        let saved = tokio::task::spawn_blocking(move || pins.save()).await;
+        if let Ok(Err(error)) = saved {
+            output::remark(&format!("warning: which tools you have agreed to is not remembered: {error}"));
+        }
+    }
+}
 
 /// The servers of an agent, if there are any; what cannot be used is told of.
-pub(crate) fn servers(args: &AgentArgs, can_ask: bool, records: bool) -> Result<Option<McpServers>> {
+pub(crate) fn servers(args: &AgentArgs, undecided: Undecided, can_ask: bool, records: bool) -> Result<Option<Servers>> {
     if args.no_mcp {
         return Ok(None);
     }
-    let found = discover::find(&args.mcp, &args.root)?;
+    let found = discover::find(&args.mcp, &args.root, undecided)?;
     if records && !found.servers.is_empty() {
         output::remark("MCP servers take no part in a run that is recorded");
         return Ok(None);
     }
-    found.remarks().iter().for_each(|remark| output::remark(remark));
     let configs = usable(&found);
     if configs.is_empty() {
         return Ok(None);
     }
-    Ok(Some(McpServers::new(configs, McpOptions { elicitation: can_ask, ..options(&args.root) })))
+    let pins = Arc::new(Pins::open(&args.root, &found, undecided, args.mcp.trust_project_mcp)?);
+    let reviewed = pins.clone();
+    let review = ToolReview::new(move |server, tool| reviewed.check(server, tool));
+    let options = McpOptions { elicitation: can_ask, review: Some(review), ..options(&args.root) };
+    Ok(Some(Servers { all: McpServers::new(configs, options), pins }))
 }
 
 /// The servers that can be used; of the others it is said why they cannot.

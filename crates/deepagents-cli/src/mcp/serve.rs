@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use deepagents::core::journal::Journal;
-use deepagents::mcp::McpServers;
 use deepagents::mcp::serve::AgentServer;
 use deepagents::middleware::filesystem::FilesystemOptions;
 use tokio::signal::unix::{SignalKind, signal};
@@ -14,6 +13,7 @@ use crate::args::{Approve, McpServeArgs};
 use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey};
 use crate::threads::database;
+use crate::trust::{Brought, Undecided};
 use crate::{agent, output, runtime, sources};
 
 /// The tools that are offered with `--files`.
@@ -24,29 +24,35 @@ pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
     let options = &args.agent;
     let mut shape = agent::Shape::from_args(options)?;
     shape.asks = args.approve != Approve::Auto;
-    let (found, outside) = sources::find(options)?;
-    shape.sources = found;
     let choice = model_choice::choose(options.model.as_deref(), options.base_url.as_deref(), &model_choice::env)?;
     let model = model_choice::make(&choice, options, &model_choice::env, WithoutKey::Refuse)?;
-    let workspace = agent::workspace(options, agent::open(&options.root)?, &outside)?;
-    let servers = super::servers(options, args.approve == Approve::Ask, false)?;
     let runtime = runtime::start()?;
+    let files = agent::open(&options.root)?;
+    // Stdin is the client's, so nobody can be asked there.
+    let undecided = Undecided::for_run(options, true);
+    let brought = runtime.block_on(Brought::find(options, &files, undecided))?;
+    let (found, outside) = sources::find(options, &brought)?;
+    shape.sources = found;
+    let workspace = agent::workspace(options, files, &outside)?;
+    let definitions = outside.beside(brought.files.clone());
+    let servers = super::servers(options, undecided, args.approve == Approve::Ask, false)?;
     let served = runtime.block_on(async {
         let journal: Arc<dyn Journal> = Arc::new(database::open(&args.database).await?);
-        let mut builder = agent::with_agents(shape.builder(model).backend(workspace), options).journal(journal);
+        let mut builder = shape.builder(model).backend(workspace).definitions_from(definitions).journal(journal);
+        builder = agent::with_agents(builder, options);
         if args.files {
             // Each call stands alone, so that none could say that it has read a file before.
             builder = builder.files(FilesystemOptions { read_before_edit: false, ..FilesystemOptions::default() });
         }
         if let Some(servers) = &servers {
-            builder = builder.mcp(servers);
+            builder = builder.mcp(&servers.all);
         }
         let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
         let tools = FILES.iter().filter(|_| args.files).copied();
         let server = AgentServer::new(&agent).tools(tools).asks(args.approve == Approve::Ask);
         let served = until_stopped(server, args).await;
         if let Some(servers) = &servers {
-            McpServers::close(servers).await;
+            servers.close().await;
         }
         served
     });

@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 use super::discover::{self, Described, Found, Source};
 use crate::args::McpSources;
 use crate::exit::Exit;
+use crate::trust::Undecided;
 use crate::{output, runtime};
 
 /// Lists all servers with what they are and whether they answer.
 pub(super) fn list(sources: &McpSources, root: &Path, as_json: bool) -> Result<Exit> {
-    let found = discover::find(sources, root)?;
+    let found = discover::find(sources, root, Undecided::LeaveOut)?;
     if found.servers.is_empty() && found.untrusted.is_empty() {
         if as_json {
             output::print("[]")?;
@@ -65,7 +66,7 @@ fn rows<'a>(found: &'a Found, status: &'a [ServerStatus]) -> Vec<Row<'a>> {
     };
     let untrusted = found.untrusted.iter().map(|server| Row {
         server,
-        state: "not started: nobody has consented to it (--trust-project-mcp)".to_owned(),
+        state: "not started: you have not agreed to it (--trust)".to_owned(),
         status: None,
     });
     found.servers.iter().map(one).chain(untrusted).collect()
@@ -110,7 +111,7 @@ fn tokens(status: &ServerStatus) -> usize {
 
 /// Shows how a server is described.
 pub(super) fn get(sources: &McpSources, root: &Path, name: &str) -> Result<Exit> {
-    let found = discover::find(sources, root)?;
+    let found = discover::find(sources, root, Undecided::LeaveOut)?;
     let all = found.servers.iter().chain(&found.untrusted);
     let Some(server) = all.into_iter().find(|server| server.name == name) else {
         return found.get(name).map(|_| Exit::Done);
@@ -141,7 +142,7 @@ pub(super) fn get(sources: &McpSources, root: &Path, name: &str) -> Result<Exit>
 
 /// Connects to a server and shows its tools.
 pub(super) fn test(sources: &McpSources, root: &Path, name: &str) -> Result<Exit> {
-    let found = discover::find(sources, root)?;
+    let found = discover::find(sources, root, Undecided::LeaveOut)?;
     let config = match found.get(name)?.config() {
         Ok(config) => config,
         Err(error) => bail!("MCP server {name} cannot be used: {error}"),

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use deepagents::core::run::{Budget, BudgetKind, BudgetUsage};
-use deepagents::mcp::McpServers;
 use deepagents::{FinishReason, ModelError, RunError, RunInput};
 
 use super::recording::Recording;
 use crate::exit::Exit;
+use crate::mcp::Servers;
 use crate::render::style::{count, first_line, grouped};
 use crate::render::{Ending, Tally};
 use crate::{duration, model_choice, money};
@@ -37,7 +37,7 @@ pub(crate) struct Limits {
     /// Whether what works in the background is waited for.
     pub(crate) waits: bool,
     /// The MCP servers that end with the run.
-    pub(crate) servers: Option<McpServers>,
+    pub(crate) servers: Option<Servers>,
     /// What stands between the run and the world.
     pub(crate) recording: Recording,
 }

@@ -4,7 +4,6 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use deepagents::mcp::McpServers;
 use deepagents::{DeepAgent, Event, EventKind, FinishReason, RunInput, Usage};
 use futures_util::StreamExt;
 
@@ -33,7 +32,7 @@ pub(super) async fn follow(
     let mut interrupted = interrupt::watch(
         signals,
         move || to_cancel.lock().unwrap_or_else(PoisonError::into_inner).cancel(),
-        move || servers.iter().for_each(McpServers::kill),
+        move || servers.iter().for_each(|servers| servers.all.kill()),
     );
     let mut stopped = false;
     let result = loop {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use deepagents_core::error::Result;
 use deepagents_core::middleware::Middleware;
 use deepagents_core::run::Context;
-use deepagents_core::tool::{DynTool, ToolSet};
+use deepagents_core::tool::{DynTool, ToolSet, ToolSpec};
 use futures_util::future::join_all;
 
 pub(crate) use server::{Phase, Server};
@@ -126,8 +126,11 @@ impl McpServers {
             let Some(known) = server.known() else { continue };
             resources |= known.resources;
             for tool in known.tools.iter().filter(|tool| server.config.tools.offers(&tool.name)) {
-                if let Some(tool) = McpTool::new(server, tool) {
-                    tools.entry(tool.spec().name).or_insert_with(|| Arc::new(tool));
+                let Some(tool) = McpTool::new(server, tool) else { continue };
+                let spec = tool.spec();
+                match self.reviewed(server, &spec) {
+                    Ok(()) => drop(tools.entry(spec.name).or_insert_with(|| Arc::new(tool))),
+                    Err(why) => self.0.shared.notices.withheld(&server.name, known.tools.len(), why),
                 }
             }
         }
@@ -136,6 +139,12 @@ impl McpServers {
         }
         // Names are legal, different, and schemas objects: that is how they are made.
         ToolSet::new(tools.into_values()).unwrap_or_default()
+    }
+
+    /// Whether a tool may be offered, as far as somebody looks.
+    fn reviewed(&self, server: &Server, tool: &ToolSpec) -> Result<(), String> {
+        let review = self.0.shared.options.review.as_ref().filter(|_| !server.config.trusted);
+        review.map_or(Ok(()), |review| review.check(&server.name, tool))
     }
 
     /// Ends all servers, which takes seconds at most. Calls of their tools fail from now on.
@@ -157,9 +166,10 @@ impl Middleware for McpServers {
     async fn offered_tools(&self, cx: &Context) -> Result<Option<ToolSet>> {
         self.ready().await;
         join_all(self.0.servers.iter().map(Server::refresh)).await;
+        let tools = self.tools();
         for notice in self.0.shared.notices.take() {
             cx.report(notice);
         }
-        Ok(Some(self.tools()))
+        Ok(Some(tools))
     }
 }

@@ -33,6 +33,11 @@ impl Notices {
         self.push(MiddlewareEvent::McpServer { server, tools: 0, problem });
     }
 
+    /// A tool of a server is not offered.
+    pub(super) fn withheld(&self, server: &str, tools: usize, why: String) {
+        self.push(MiddlewareEvent::McpServer { server: server.to_owned(), tools, problem: Some(why) });
+    }
+
     fn push(&self, notice: MiddlewareEvent) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
     }
