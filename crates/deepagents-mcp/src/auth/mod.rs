@@ -10,14 +10,15 @@ mod store;
 use std::path::Path;
 use std::time::Duration;
 
+use ::http::header::{ACCEPT, WWW_AUTHENTICATE};
 use rmcp::transport::AuthClient;
-use rmcp::transport::auth::{AuthError, AuthorizationRequest, AuthorizationSession};
+use rmcp::transport::auth::{AuthError, AuthorizationRequest, AuthorizationSession, OAuthClientConfig};
 use tokio::time::timeout;
 
 use callback::Callback;
 use store::TokenFile;
 
-use crate::config::HttpConfig;
+use crate::config::{HttpConfig, OAuthConfig};
 use crate::error::McpError;
 use crate::http;
 use crate::options::McpOptions;
@@ -25,6 +26,9 @@ use crate::text;
 
 /// How long a person may take.
 const PERSON: Duration = Duration::from_secs(300);
+
+/// How long the server may take to say what it wants.
+const ANSWER: Duration = Duration::from_secs(10);
 
 /// Why a login failed.
 #[derive(Debug, thiserror::Error)]
@@ -59,18 +63,34 @@ pub async fn login(
     show: impl FnOnce(&str) + Send,
 ) -> Result<(), LoginError> {
     let client = http::client().map_err(LoginError::Refused)?;
+    let challenge = challenge(&client, &config.url).await;
     let mut manager = client::manager(&config.url, client).await?;
-    manager.set_credential_store(TokenFile::new(token_dir, server, &config.url));
-    let metadata = manager.resolve_metadata().await?.metadata;
-    manager.set_metadata(metadata);
+    let store = TokenFile::new(token_dir, server, &config.url);
+    manager.set_credential_store(store.clone());
+    let metadata = manager.resolve_metadata_from_challenge(challenge.as_deref()).await?.metadata;
+    manager.set_metadata(metadata.clone());
     let callback = Callback::open().await?;
-    let request =
+    let mut request =
         AuthorizationRequest::new(&callback.url).with_client_name("deepagents").with_initial_scope_selection();
+    if let Some(known) = &config.oauth {
+        request = request.with_preregistered_client(&known.client_id).with_scopes(&known.scopes);
+        request = known.client_secret.iter().fold(request, AuthorizationRequest::with_client_secret);
+    }
     let session = AuthorizationSession::new(manager, request).await.map_err(|(_, error)| error)?;
     show(session.get_authorization_url());
     let address = timeout(PERSON, callback.wait()).await.map_err(|_| LoginError::Expired)??;
     session.handle_callback_url(&address).await?;
+    store.keep_metadata(&metadata).await?;
     Ok(())
+}
+
+/// What the server says to a request without a token: where the login is, and what it should cover. Without an answer it
+/// is looked for where such things usually are.
+async fn challenge(client: &reqwest::Client, url: &str) -> Option<String> {
+    let request = client.post(url).timeout(ANSWER).header(ACCEPT, "application/json, text/event-stream");
+    let ping = serde_json::json!({"jsonrpc": "2.0", "id": 0, "method": "ping"});
+    let answer = request.json(&ping).send().await.ok()?;
+    answer.headers().get(WWW_AUTHENTICATE)?.to_str().ok().map(str::to_owned)
 }
 
 /// Forgets the tokens of a server; says whether there were any.
@@ -107,7 +127,15 @@ pub(crate) async fn authorized(
         }
     };
     let mut manager = client::manager(&config.url, client.clone()).await.map_err(failed)?;
+    if let Some(metadata) = store.metadata().await {
+        manager.set_metadata(metadata);
+    }
     manager.set_credential_store(store);
     let known = manager.initialize_from_store().await.map_err(failed)?;
+    if let Some(OAuthConfig { client_id, client_secret: Some(secret), .. }) = config.oauth.as_ref().filter(|_| known) {
+        // Refreshing needs the secret too; where a browser was sent does not matter any more.
+        let client = OAuthClientConfig::new(client_id, &config.url).with_client_secret(secret);
+        manager.configure_client(client).map_err(failed)?;
+    }
     Ok(known.then(|| AuthClient::new(client, manager)))
 }

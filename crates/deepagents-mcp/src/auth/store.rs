@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
-use rmcp::transport::auth::{AuthError, CredentialStore, StoredCredentials};
+use rmcp::transport::auth::{AuthError, AuthorizationMetadata, CredentialStore, StoredCredentials};
 use sha2::{Digest, Sha256};
 use tokio::io::AsyncWriteExt;
 
@@ -27,6 +27,21 @@ impl TokenFile {
         Self { path: folder.join(format!("{}-{mark}.json", text::file_name(server))) }
     }
 
+    /// Where tokens are issued, beside them: so that a later process need not find out again.
+    fn metadata_path(&self) -> PathBuf {
+        self.path.with_extension("issuer.json")
+    }
+
+    /// Where the tokens were issued, as far as that is remembered.
+    pub(super) async fn metadata(&self) -> Option<AuthorizationMetadata> {
+        serde_json::from_slice(&tokio::fs::read(self.metadata_path()).await.ok()?).ok()
+    }
+
+    /// Remembers where the tokens were issued.
+    pub(super) async fn keep_metadata(&self, metadata: &AuthorizationMetadata) -> io::Result<()> {
+        replace(&self.metadata_path(), &serde_json::to_vec(metadata)?).await
+    }
+
     /// Whether there are any.
     pub(super) async fn exists(&self) -> bool {
         tokio::fs::try_exists(&self.path).await.unwrap_or(false)
@@ -34,6 +49,7 @@ impl TokenFile {
 
     /// Removes them; says whether there were any.
     pub(super) async fn remove(&self) -> io::Result<bool> {
+        let _ = tokio::fs::remove_file(self.metadata_path()).await;
         match tokio::fs::remove_file(&self.path).await {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -50,18 +66,22 @@ impl TokenFile {
         }
     }
 
-    /// Writes a new file and puts it in the place of the old one, so that neither a kill nor another process leaves half
-    /// of one.
     async fn write(&self, credentials: &StoredCredentials) -> io::Result<()> {
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        tokio::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).await?;
-        let new = self.path.with_extension(format!("{}.new", std::process::id()));
-        let mut options = tokio::fs::OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new).await?;
-        file.write_all(&serde_json::to_vec(credentials)?).await?;
-        file.sync_all().await?;
-        tokio::fs::rename(&new, &self.path).await
+        replace(&self.path, &serde_json::to_vec(credentials)?).await
     }
+}
+
+/// Writes a new file and puts it in the place of the old one, so that neither a kill nor another process leaves half of
+/// one.
+async fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    tokio::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).await?;
+    let new = path.with_extension(format!("{}.new", std::process::id()));
+    let mut options = tokio::fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new).await?;
+    file.write_all(content).await?;
+    file.sync_all().await?;
+    tokio::fs::rename(&new, path).await
 }
 
 fn failed(error: &io::Error) -> AuthError {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::expand::expand;
-use super::{FilterError, HttpConfig, ServerConfig, StdioConfig, ToolFilter, TransportConfig};
+use super::{FilterError, HttpConfig, OAuthConfig, ServerConfig, StdioConfig, ToolFilter, TransportConfig};
 
 /// The entries of a file of the form `{"mcpServers": {NAME: {...}}}`, in its order. An entry that cannot be used takes
 /// nothing away from the others.
@@ -57,6 +57,9 @@ pub struct Entry {
     /// Headers of every request to it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
+    /// What a login is made with, where the server takes no client that registers itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oauth: Option<OAuthEntry>,
     /// Globs of the tools that are offered, and no others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_tools: Option<Vec<String>>,
@@ -69,6 +72,21 @@ pub struct Entry {
     /// Whether it is left out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
+}
+
+/// A client that is known to whoever issues the tokens of a server, as a file describes it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct OAuthEntry {
+    /// Its id.
+    pub client_id: String,
+    /// Its secret, if it has one; better a variable than the secret itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_secret: Option<String>,
+    /// What a token is to cover.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<String>,
 }
 
 /// Why a file cannot be used.
@@ -180,7 +198,14 @@ impl Entry {
                 if !url.starts_with("http://") && !url.starts_with("https://") {
                     return Err(EntryError::Url(url));
                 }
-                TransportConfig::Http(HttpConfig { url, headers: all(&self.headers)? })
+                let oauth = self.oauth.as_ref().map(|oauth| -> Result<OAuthConfig, EntryError> {
+                    Ok(OAuthConfig {
+                        client_id: made(&oauth.client_id)?,
+                        client_secret: oauth.client_secret.as_ref().map(made).transpose()?,
+                        scopes: oauth.scopes.clone(),
+                    })
+                });
+                TransportConfig::Http(HttpConfig { url, headers: all(&self.headers)?, oauth: oauth.transpose()? })
             }
             (_, _, None) => return Err(missing("url")),
         };

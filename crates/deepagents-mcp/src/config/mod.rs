@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use file::{ConfigFile, Entry, EntryError, FileError};
+pub use file::{ConfigFile, Entry, EntryError, FileError, OAuthEntry};
 pub use filter::{FilterError, ToolFilter};
 
 /// How long a server may take to answer when it is started.
@@ -77,6 +77,20 @@ pub struct HttpConfig {
     pub url: String,
     /// Headers of every request.
     pub headers: BTreeMap<String, String>,
+    /// What a login is made with, where the server takes no client that registers itself.
+    pub oauth: Option<OAuthConfig>,
+}
+
+/// A client that is known to whoever issues the tokens of a server.
+#[derive(Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OAuthConfig {
+    /// Its id.
+    pub client_id: String,
+    /// Its secret, if it has one.
+    pub client_secret: Option<String>,
+    /// What a token is to cover; what the server asks for where there are none.
+    pub scopes: Vec<String>,
 }
 
 impl ServerConfig {
@@ -176,9 +190,22 @@ impl fmt::Debug for StdioConfig {
     }
 }
 
+impl fmt::Debug for OAuthConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OAuthConfig")
+            .field("client_id", &self.client_id)
+            .field("scopes", &self.scopes)
+            .finish_non_exhaustive()
+    }
+}
+
 impl fmt::Debug for HttpConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&String> = self.headers.keys().collect();
-        f.debug_struct("HttpConfig").field("url", &self.url).field("headers", &names).finish()
+        f.debug_struct("HttpConfig")
+            .field("url", &self.url)
+            .field("headers", &names)
+            .field("oauth", &self.oauth)
+            .finish()
     }
 }

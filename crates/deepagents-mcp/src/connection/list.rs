@@ -55,11 +55,15 @@ impl Connection {
 fn lenient(page: &Value) -> (Vec<Tool>, Option<String>) {
     let tools = page.get("tools").and_then(Value::as_array).into_iter().flatten();
     let tools = tools.filter_map(|tool| {
-        let name = tool.get("name")?.as_str()?;
-        let schema = tool.get("inputSchema").filter(|schema| schema.is_object()).cloned();
-        let description = tool.get("description").and_then(Value::as_str).unwrap_or_default();
-        let schema = schema.unwrap_or_else(|| json!({"type": "object"}));
-        serde_json::from_value(json!({"name": name, "description": description, "inputSchema": schema})).ok()
+        let mut tool = tool.clone();
+        let fields = tool.as_object_mut()?;
+        if !fields.get("inputSchema").is_some_and(Value::is_object) {
+            fields.insert("inputSchema".to_owned(), json!({"type": "object"}));
+        }
+        let (name, description, schema) = (fields.get("name")?, fields.get("description"), fields.get("inputSchema"));
+        let plain = json!({"name": name, "description": description, "inputSchema": schema});
+        // What is wrong may be something that matters to nobody.
+        serde_json::from_value(tool).or_else(|_| serde_json::from_value(plain)).ok()
     });
     (tools.collect(), page.get("nextCursor").and_then(Value::as_str).map(str::to_owned))
 }

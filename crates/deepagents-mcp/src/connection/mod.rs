@@ -5,6 +5,7 @@ mod connect;
 mod elicit;
 mod handler;
 mod list;
+mod pending;
 mod probe;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +27,7 @@ use tokio_util::task::TaskTracker;
 use calls::Calls;
 pub(crate) use connect::{Protocol, Target, connect};
 use handler::Handler;
+pub(crate) use pending::PendingCalls;
 use probe::Seen;
 
 use crate::error::McpError;
@@ -144,31 +146,40 @@ impl Connection {
         });
     }
 
-    /// Makes a call, with answers to what the server wants to know meanwhile.
+    /// Makes a call, with answers to what the server wants to know meanwhile. A call that has waited for a person goes on
+    /// where it was, as far as this process knows of it.
     pub(crate) async fn call(
         &self,
         tool: &str,
         args: JsonObject,
         limit: Duration,
+        pending: &PendingCalls,
         cx: &ToolContext,
     ) -> Result<Value, CallFailure> {
         let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(args);
+        let mut wanted = pending.take(&cx.key());
         for round in 0..ROUNDS {
+            if let Some(wanted) = wanted.take() {
+                let answers = match self.answers(&wanted, cx) {
+                    Ok(answers) => answers,
+                    Err(failure) => {
+                        pending.put(cx.key(), wanted);
+                        return Err(failure);
+                    }
+                };
+                if answers.is_empty() && wanted.request_state.is_none() {
+                    return Err(self.unreadable("it wants something and does not say what").into());
+                }
+                if answers.is_empty() {
+                    // It only wants to be asked again, later.
+                    tokio::time::sleep(Duration::from_millis(100 << round)).await;
+                }
+                params.input_responses = (!answers.is_empty()).then_some(answers);
+                params.request_state = wanted.request_state;
+            }
             let request = ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
             match self.call_once(request, limit, cx).await? {
-                ServerResult::InputRequiredResult(wanted) => {
-                    let state = wanted.request_state.clone();
-                    let answers = self.answers(wanted, cx)?;
-                    if answers.is_empty() && state.is_none() {
-                        return Err(self.unreadable("it wants something and does not say what").into());
-                    }
-                    if answers.is_empty() {
-                        // It only wants to be asked again, later.
-                        tokio::time::sleep(Duration::from_millis(100 << round)).await;
-                    }
-                    params.input_responses = (!answers.is_empty()).then_some(answers);
-                    params.request_state = state;
-                }
+                ServerResult::InputRequiredResult(more) => wanted = Some(more),
                 ServerResult::CreateTaskResult(_) => {
                     return Err(self.unreadable("it made a task of the call, which was not offered").into());
                 }
@@ -202,9 +213,9 @@ impl Connection {
     }
 
     /// What the server is told of what it wants to know.
-    fn answers(&self, wanted: InputRequiredResult, cx: &ToolContext) -> Result<InputResponses, CallFailure> {
+    fn answers(&self, wanted: &InputRequiredResult, cx: &ToolContext) -> Result<InputResponses, CallFailure> {
         let mut answers = InputResponses::new();
-        for (key, request) in wanted.input_requests.unwrap_or_default() {
+        for (key, request) in wanted.input_requests.iter().flatten() {
             let answer = match request {
                 InputRequest::Elicitation(request) if self.handler.elicits() => {
                     let answer = elicit::ask(self.handler.server(), &request.params, cx);
@@ -214,7 +225,7 @@ impl Connection {
                 InputRequest::ListRoots(_) => serde_json::to_value(self.handler.roots()),
                 _ => return Err(self.unreadable("it wants to use the model, which was not offered").into()),
             };
-            answers.insert(key, answer.map_err(|error| self.unreadable(&error.to_string()))?);
+            answers.insert(key.clone(), answer.map_err(|error| self.unreadable(&error.to_string()))?);
         }
         Ok(answers)
     }

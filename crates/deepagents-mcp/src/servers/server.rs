@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::shared::Shared;
 use crate::cache::{self, CacheFile, Cached};
 use crate::config::ServerConfig;
-use crate::connection::{CallFailure, Connection, Protocol, Target, connect};
+use crate::connection::{CallFailure, Connection, PendingCalls, Protocol, Target, connect};
 use crate::error::McpError;
 
 /// How long a changed list of tools is waited for before a request of the model.
@@ -37,6 +37,7 @@ pub(crate) struct Server {
     version: AtomicU64,
     /// A server that may ask a person is called once at a time: it does not say which call a question is about.
     turns: Semaphore,
+    pending: PendingCalls,
     closing: CancellationToken,
     tasks: TaskTracker,
 }
@@ -91,6 +92,7 @@ impl Server {
             known: Mutex::default(),
             version: AtomicU64::new(0),
             turns: Semaphore::new(turns),
+            pending: PendingCalls::default(),
             closing: CancellationToken::new(),
             tasks: TaskTracker::new(),
         }
@@ -288,7 +290,7 @@ impl Server {
         // A semaphore that is never closed gives its permits.
         let _turn = self.turns.acquire().await;
         let connection = self.connection().await?;
-        connection.call(tool, args, self.config.call_timeout, cx).await
+        connection.call(tool, args, self.config.call_timeout, &self.pending, cx).await
     }
 
     /// Ends it.
