@@ -10,8 +10,6 @@ use crate::text;
 
 /// Pictures that providers take.
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-/// Sound that providers take, where they take any.
-const SOUND: [&str; 6] = ["audio/wav", "audio/x-wav", "audio/wave", "audio/mpeg", "audio/mp3", "audio/ogg"];
 /// Bytes of a medium; providers refuse larger ones.
 const MEDIUM: usize = 5 << 20;
 /// Media of one result.
@@ -74,7 +72,8 @@ fn link(link: &Value) -> String {
     format!("[resource {} ({})]", field("uri"), parts.join(", "))
 }
 
-/// A medium that a provider may take, or what it is in words; its bytes are never a text.
+/// A medium that providers take, or what it is in words; its bytes are never a text. Sound is said in words: most providers
+/// refuse a conversation that has it in a result, and a server must not be able to end one.
 fn medium(what: &str, mime: &str, data: &str, uri: &str) -> Block {
     let mime = text::line(mime, 100).to_ascii_lowercase();
     let named = if uri.is_empty() { String::new() } else { format!(" {uri}") };
@@ -83,7 +82,6 @@ fn medium(what: &str, mime: &str, data: &str, uri: &str) -> Block {
     };
     let kind = match mime.as_str() {
         image if IMAGES.contains(&image) => Some(MediaKind::Image),
-        sound if SOUND.contains(&sound) => Some(MediaKind::Audio),
         "application/pdf" => Some(MediaKind::File),
         _ => None,
     };
@@ -135,7 +133,7 @@ mod tests {
             "<medium>",
             "[image of the type image/svg+xml, 3 bytes, not shown]",
             "[image of the type image/png, not shown: its data is not base64]",
-            "<medium>",
+            "[audio of the type audio/wav, 4 bytes, not shown]",
             "[resource mem://bin/1 of the type application/octet-stream, 3 bytes, not shown]",
         ];
         assert_eq!(texts(&result), expected);

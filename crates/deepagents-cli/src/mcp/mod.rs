@@ -21,6 +21,7 @@ use crate::trust::Undecided;
 
 pub(crate) use discover::brought;
 use pins::Pins;
+pub(crate) use show::{KnownServer, known};
 
 /// The servers of a run, and what is remembered of them when it is over.
 #[derive(Clone, Debug)]

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use deepagents::mcp::{McpServers, ServerConfig, ServerState, ServerStatus, TransportConfig};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::discover::{self, Described, Found, Source};
-use crate::args::McpSources;
+use crate::args::{AgentArgs, McpSources};
 use crate::exit::Exit;
 use crate::trust::Undecided;
 use crate::{output, runtime};
@@ -98,6 +99,29 @@ fn source(source: Source) -> &'static str {
         Source::Project => "project",
         Source::Named => "named",
     }
+}
+
+/// What the tools of the servers of an agent cost, as far as they are known from earlier runs.
+pub(crate) fn known(args: &AgentArgs) -> Result<Vec<KnownServer>> {
+    if args.no_mcp {
+        return Ok(Vec::new());
+    }
+    let found = discover::find(&args.mcp, &args.root, Undecided::for_look(args))?;
+    let servers = McpServers::new(super::usable(&found), super::options(&args.root));
+    runtime::start()?.block_on(servers.recall());
+    let known = servers.status().into_iter().filter(|status| !status.tools.is_empty());
+    Ok(known
+        .map(|status| KnownServer { tokens: tokens(&status), tools: status.tools.len(), name: status.name })
+        .collect())
+}
+
+/// A server that is known from an earlier run.
+#[derive(Debug, Serialize)]
+pub(crate) struct KnownServer {
+    pub(crate) name: String,
+    pub(crate) tools: usize,
+    /// In every request.
+    pub(crate) tokens: usize,
 }
 
 /// What the tools of a server cost in every request, four characters a token.

@@ -88,6 +88,11 @@ impl McpServers {
         self.0.servers.iter().find(|server| server.name == name).ok_or_else(unknown)
     }
 
+    /// Learns from earlier processes what servers have, and starts none: their [`status`](Self::status) has it.
+    pub async fn recall(&self) {
+        join_all(self.0.servers.iter().map(|server| server.recall())).await;
+    }
+
     /// Starts the servers beside each other, but for those whose tools are known from an earlier process: these start when
     /// they are called. The first run does it where nobody has done so before.
     pub async fn start(&self) {

@@ -121,15 +121,22 @@ impl Server {
         Some(CacheFile::new(folder, &self.name, &self.config, options.root.as_deref()))
     }
 
-    /// Begins: with what an earlier process has learnt, and where that is not enough by starting it.
-    pub(super) async fn begin(self: &Arc<Self>) {
+    /// Learns what an earlier process knew; says whether that is young enough not to look again.
+    pub(super) async fn recall(&self) -> bool {
         let cached = match self.cache_file() {
             Some(file) => file.read().await,
             None => None,
         };
-        let Some(Cached { protocol, resources, tools, .. }) = cached.clone() else { return self.start() };
+        let Some(cached) = cached else { return false };
+        let is_fresh = cached.is_fresh(cache::now());
+        let Cached { protocol, resources, tools, .. } = cached;
         self.learn(Some(Known { tools, resources, cached: true, protocol }));
-        if !cached.is_some_and(|cached| cached.is_fresh(cache::now())) {
+        is_fresh
+    }
+
+    /// Begins: with what an earlier process has learnt, and where that is not enough by starting it.
+    pub(super) async fn begin(self: &Arc<Self>) {
+        if !self.recall().await {
             self.start();
         }
     }
