@@ -25,14 +25,12 @@ mod trust;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use args::{Cli, Command};
 
 fn main() -> ExitCode {
     // This program is its own sandbox helper, which takes it before anything else happens.
     deepagents::fs::sandbox::init();
-    let result = match Cli::parse().command {
+    let result = match Cli::read().command {
         Command::Run(args) => run::run(&args),
         Command::Demo(args) => demo::demo(&args),
         Command::Explain(args) => explain::explain(&args),

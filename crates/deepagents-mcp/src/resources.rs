@@ -107,8 +107,7 @@ async fn lines(server: &Arc<Server>) -> Result<String, McpError> {
     let mut lines = Vec::new();
     let mut cursor = None;
     for _ in 0..PAGES {
-        let mut request = ListResourcesRequest::default();
-        request.params = page(cursor.take());
+        let request = ListResourcesRequest { params: page(cursor.take()), ..ListResourcesRequest::default() };
         let ServerResult::ListResourcesResult(found) =
             connection.request(ClientRequest::ListResourcesRequest(request)).await?
         else {
@@ -183,8 +182,7 @@ async fn prompts(server: &str, connection: &Connection) -> Result<Vec<McpPrompt>
     let mut all = Vec::new();
     let mut cursor = None;
     for _ in 0..PAGES {
-        let mut request = ListPromptsRequest::default();
-        request.params = page(cursor.take());
+        let request = ListPromptsRequest { params: page(cursor.take()), ..ListPromptsRequest::default() };
         let ServerResult::ListPromptsResult(found) =
             connection.request(ClientRequest::ListPromptsRequest(request)).await?
         else {

@@ -143,7 +143,7 @@ impl Making<'_> {
         let version = info.as_ref().map(|info| info.protocol_version.clone()).unwrap_or_default();
         if !ProtocolVersion::KNOWN_VERSIONS.contains(&version) {
             let shown = text::line(version.as_str(), 40);
-            return Err(self.unusable(format!("it speaks protocol version {shown}, which is not supported")));
+            return Err(self.unusable(&format!("it speaks protocol version {shown}, which is not supported")));
         }
         let protocol = if version.has_initialize() { Protocol::Session } else { Protocol::Stateless };
         let connection =
@@ -158,13 +158,13 @@ impl Making<'_> {
         if error.is_authorization_required() {
             return McpError::Unauthorized { server: self.target.name.to_owned() };
         }
-        self.unusable(words(error))
+        self.unusable(&words(error))
     }
 
-    fn unusable(&self, reason: String) -> McpError {
+    fn unusable(&self, reason: &str) -> McpError {
         let secrets = self.target.config.secrets();
         let stderr = text::redact(&self.tail.last_line(), &secrets);
-        McpError::Connect { server: self.target.name.to_owned(), reason: text::redact(&reason, &secrets), stderr }
+        McpError::Connect { server: self.target.name.to_owned(), reason: text::redact(reason, &secrets), stderr }
     }
 }
 

@@ -40,8 +40,8 @@ impl Connection {
     }
 
     async fn page(&self, cursor: Option<String>) -> Result<(Vec<Tool>, Option<String>), McpError> {
-        let mut request = ListToolsRequest::default();
-        request.params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        let params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        let request = ListToolsRequest { params, ..ListToolsRequest::default() };
         match self.request(ClientRequest::ListToolsRequest(request)).await? {
             ServerResult::ListToolsResult(page) => Ok((page.tools, page.next_cursor)),
             // One tool that is not as it should be takes nothing away from the others.
