@@ -11,9 +11,10 @@ use deepagents::fs::permissions::{AccessMode, Operation, Permissions, Rule};
 use deepagents::fs::sandbox::{Network, SandboxPolicy, ToolChains};
 use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents::fs::{Backend, LocalBackend, LocalOptions, UndoStore};
+use deepagents::mcp::PREFIX;
 use deepagents::middleware::filesystem::{BackgroundCommands, FilesystemOptions};
 use deepagents::middleware::subagents::AgentSource;
-use deepagents::{DeepAgent, DeepAgentBuilder, InterruptOn, InterruptPolicy, ModelSettings};
+use deepagents::{DeepAgent, DeepAgentBuilder, Effect, InterruptOn, InterruptPolicy, ModelSettings};
 use serde::{Deserialize, Serialize};
 
 use crate::args::{AgentArgs, CommandArgs, SandboxMode};
@@ -122,7 +123,10 @@ impl Shape {
         if self.asks {
             let approvals =
                 GATED.iter().fold(InterruptPolicy::new(), |all, tool| all.before(*tool, InterruptOn::any()));
-            builder = builder.interrupt_on(approvals);
+            // What a tool of a server does nobody here knows, unless the server's owner vouches that it only reads.
+            let changes = InterruptOn::any()
+                .when(|call, cx| cx.tool(&call.name).is_some_and(|tool| tool.effect(&call.args) != Effect::Read));
+            builder = builder.interrupt_on(approvals.before(format!("{PREFIX}*"), changes));
         }
         self.sources.give(builder)
     }

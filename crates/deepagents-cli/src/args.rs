@@ -1,6 +1,7 @@
 //! The command line.
 
 mod commands;
+mod mcp;
 mod permissions;
 mod threads;
 mod trust;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{duration, money};
 pub(crate) use commands::{CommandArgs, SandboxMode};
+pub(crate) use mcp::{McpAddArgs, McpArgs, McpCommand, McpServeArgs, McpSources, Scope};
 pub(crate) use permissions::{PermissionsArgs, PermissionsCommand};
 pub(crate) use threads::{Conflicts, RewindFiles, ThreadsArgs, ThreadsCommand};
 pub(crate) use trust::{TrustArgs, TrustCommand};
@@ -78,6 +80,8 @@ pub(crate) enum Command {
     Models(ModelsArgs),
     /// Look at, copy, rewind and delete the threads of earlier runs
     Threads(Box<ThreadsArgs>),
+    /// Look at, add, remove, try and log in to MCP servers, and be one
+    Mcp(Box<McpArgs>),
     /// Show what directories bring that steers the agent, and what you have agreed to
     Trust(TrustArgs),
     /// Show what you always allowed, and take it back
@@ -240,6 +244,13 @@ pub(crate) struct AgentArgs {
 
     #[command(flatten)]
     pub(crate) commands: CommandArgs,
+
+    #[command(flatten)]
+    pub(crate) mcp: McpSources,
+
+    /// Leave out all MCP servers
+    #[arg(long, conflicts_with_all = ["mcp_config", "trust_project_mcp"], help_heading = "MCP")]
+    pub(crate) no_mcp: bool,
 
     /// Agree to what the directory brings that steers the agent: its AGENTS.md, and sub-agents, skills and notes in .deepagents
     ///

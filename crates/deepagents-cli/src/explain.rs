@@ -8,8 +8,10 @@ use serde::Serialize;
 
 use crate::args::ExplainArgs;
 use crate::exit::Exit;
+use crate::mcp::{self, KnownServer};
 use crate::model_choice::{self, Choice, Reason, WithoutKey};
 use crate::render::json_text;
+use crate::render::style::printable;
 use crate::{agent, output, runtime};
 use first::FromFiles;
 
@@ -49,8 +51,9 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit> {
         explanation = explanation.counted("o200k", count);
     }
     let loaded = runtime.block_on(first::loaded(&agent, count))?;
+    let servers = mcp::known(&args.agent)?;
     if args.json {
-        output::print(&json_text(&Explained { explanation: &explanation, loaded: &loaded })?)?;
+        output::print(&json_text(&Explained { explanation: &explanation, loaded: &loaded, servers: &servers })?)?;
         return Ok(Exit::Done);
     }
     output::print(&explanation.to_string())?;
@@ -60,6 +63,13 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit> {
             "\n{loaded}\nwith what is loaded it is {about}{} tokens",
             explanation.fixed_tokens + tokens
         ))?;
+    }
+    if !servers.is_empty() {
+        output::print("\nMCP servers, as they were last")?;
+        servers.iter().try_for_each(|s| {
+            let name = printable(&s.name);
+            output::print(&format!("  {:<44}{:>8}", format!("{name}, {} tools", s.tools), s.tokens))
+        })?;
     }
     loaded.warnings.iter().for_each(|warning| output::remark(warning));
     Ok(Exit::Done)
@@ -71,4 +81,6 @@ struct Explained<'a> {
     #[serde(flatten)]
     explanation: &'a Explanation,
     loaded: &'a FromFiles,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    servers: &'a [KnownServer],
 }

@@ -9,6 +9,7 @@ mod doctor;
 mod duration;
 mod exit;
 mod explain;
+mod mcp;
 mod model_choice;
 mod models;
 mod money;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Permissions(args) => permissions::permissions(&args),
         Command::Trust(args) => trust::trust(&args),
         Command::Threads(args) => threads::threads(&args),
+        Command::Mcp(args) => mcp::mcp(&args),
         Command::Replay(args) => replay::replay(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Completions(args) => completions::completions(&args),

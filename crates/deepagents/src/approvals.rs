@@ -71,7 +71,8 @@ impl InterruptPolicy {
         Self::default()
     }
 
-    /// Asks before calls of a tool. Said twice for one tool, a call is asked about when either applies.
+    /// Asks before calls of a tool; of all tools whose names begin so, where it ends with `*`, as in `mcp__github__*`. Said
+    /// twice for one tool, a call is asked about when either applies.
     #[must_use]
     pub fn before(mut self, tool: impl Into<String>, ask: InterruptOn) -> Self {
         self.tools.entry(tool.into()).or_default().0.push(ask);
@@ -120,8 +121,10 @@ impl InterruptPolicy {
 
     /// The first rule that wants a call to be asked about.
     pub(crate) fn about(&self, call: &ToolCall, cx: &Context) -> Option<&InterruptOn> {
-        let asks = &self.tools.get(&call.name)?.0;
-        asks.iter().find(|ask| ask.when.as_ref().is_none_or(|when| when(call, cx)))
+        let begins = |name: &str| name.strip_suffix('*').is_some_and(|beginning| call.name.starts_with(beginning));
+        let rules = self.tools.iter().filter(|(name, _)| **name == call.name || begins(name));
+        let mut asks = rules.flat_map(|(_, rules)| &rules.0);
+        asks.find(|ask| ask.when.as_ref().is_none_or(|when| when(call, cx)))
     }
 }
 

@@ -71,6 +71,9 @@ pub use user_file::UserFileError;
 pub use deepagents_core as core;
 /// Files and backends.
 pub use deepagents_fs as fs;
+/// MCP.
+#[cfg(feature = "mcp")]
+pub use deepagents_mcp as mcp;
 /// Models.
 #[cfg(feature = "models")]
 pub use deepagents_models as models;

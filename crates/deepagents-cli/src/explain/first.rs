@@ -53,7 +53,7 @@ pub(super) async fn loaded(agent: &DeepAgent, count: impl Fn(&str) -> usize) -> 
     let look = Arc::new(Look::default());
     agent.invoke(RunInput::new("Hello.").observer(look.clone())).await.map_err(|error| anyhow!("{error}"))?;
     let Seen { request, loaded, warnings } = std::mem::take(&mut *look.lock());
-    let Loaded { memory, skills, agents } = loaded;
+    let Loaded { memory, skills, agents, servers: _ } = loaded;
     let Some(request) = request else { return Ok(FromFiles { warnings, ..FromFiles::default() }) };
     // What is loaded follows what is always the same: first memory, then skills.
     let has = |name: &str| agent.middlewares().any(|middleware| middleware.name() == name);

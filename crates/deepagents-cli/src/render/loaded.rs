@@ -17,6 +17,8 @@ pub(crate) struct Loaded {
     pub(crate) memory: Vec<String>,
     pub(crate) skills: Vec<String>,
     pub(crate) agents: Vec<String>,
+    /// MCP servers.
+    pub(crate) servers: Vec<String>,
 }
 
 impl Loaded {
@@ -30,6 +32,7 @@ impl Loaded {
             memory: memory.filter(|(_, file)| file.problem.is_none()).map(|(path, _)| path.to_string()).collect(),
             skills: skills.into_iter().flat_map(|catalogue| &catalogue.skills).map(|s| s.name.clone()).collect(),
             agents: agents.map(|agent| agent.definition.name.clone()).collect(),
+            servers: Vec::new(),
         }
     }
 
@@ -48,6 +51,16 @@ impl Loaded {
             MiddlewareEvent::SubAgentsLoaded { agents, warnings } => {
                 self.agents.clone_from(agents);
                 Some(warnings.clone())
+            }
+            MiddlewareEvent::McpServer { server, problem: Some(problem), .. } => {
+                self.servers.retain(|known| known != server);
+                Some(vec![problem.clone()])
+            }
+            MiddlewareEvent::McpServer { server, .. } => {
+                if !self.servers.contains(server) {
+                    self.servers.push(server.clone());
+                }
+                Some(Vec::new())
             }
             _ => None,
         }
@@ -70,7 +83,8 @@ impl Loaded {
 
     /// All of it in a line, if there is anything.
     pub(crate) fn line(&self) -> Option<String> {
-        let kinds = [("memory", &self.memory), ("skills", &self.skills), ("sub-agents", &self.agents)];
+        let kinds =
+            [("memory", &self.memory), ("skills", &self.skills), ("sub-agents", &self.agents), ("mcp", &self.servers)];
         let parts: Vec<String> = kinds
             .into_iter()
             .filter(|(_, names)| !names.is_empty())

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use deepagents::{Event, FinishReason};
+use deepagents::{Event, EventKind, FinishReason, MiddlewareEvent};
 
 use super::{Ending, Renderer};
 use crate::output::Screen;
@@ -20,8 +20,14 @@ impl AnswerOnly {
 }
 
 impl Renderer for AnswerOnly {
-    fn event(&mut self, _event: &Event) -> io::Result<()> {
-        Ok(())
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        match &event.kind {
+            // What the agent lacks is told, whatever else is not.
+            EventKind::Middleware(MiddlewareEvent::McpServer { problem: Some(problem), .. }) => {
+                self.screen.note(problem)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn notice(&mut self, _text: &str) -> io::Result<()> {

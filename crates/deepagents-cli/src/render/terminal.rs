@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use deepagents::channels::Todos;
 use deepagents::core::tool::CallId;
-use deepagents::{Event, EventKind, State};
+use deepagents::{Event, EventKind, MiddlewareEvent, State};
 
 use super::style::{Style, first_line};
 use super::sub_agents::SubAgentView;
@@ -234,7 +234,14 @@ impl Renderer for Live {
                 self.screen.note(&format!("{dropped} events are not shown: what reads this is slower than the run"))
             }
             EventKind::Middleware(_) => {
-                let problems = self.loaded.as_mut().and_then(|loaded| loaded.take(event)).unwrap_or_default();
+                let problems = match (&event.kind, &mut self.loaded) {
+                    (_, Some(loaded)) => loaded.take(event).unwrap_or_default(),
+                    // What is lost later is told as well.
+                    (EventKind::Middleware(MiddlewareEvent::McpServer { problem: Some(problem), .. }), None) => {
+                        vec![problem.clone()]
+                    }
+                    _ => Vec::new(),
+                };
                 problems.iter().try_for_each(|problem| self.screen.note(&first_line(problem, WARNING)))
             }
             _ => Ok(()),

@@ -7,6 +7,7 @@ use deepagents::{FinishReason, ModelError, RunError, RunInput};
 
 use super::recording::Recording;
 use crate::exit::Exit;
+use crate::mcp::Servers;
 use crate::render::style::{count, first_line, grouped};
 use crate::render::{Ending, Tally};
 use crate::{duration, model_choice, money};
@@ -35,6 +36,8 @@ pub(crate) struct Limits {
     pub(crate) thread: Option<String>,
     /// Whether what works in the background is waited for.
     pub(crate) waits: bool,
+    /// The MCP servers that end with the run.
+    pub(crate) servers: Option<Servers>,
     /// What stands between the run and the world.
     pub(crate) recording: Recording,
 }

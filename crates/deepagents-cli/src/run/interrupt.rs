@@ -1,4 +1,4 @@
-//! Ctrl-C: once to end cleanly, twice to quit.
+//! Ctrl-C and SIGTERM: once to end cleanly, twice to quit.
 
 use std::io;
 
@@ -7,14 +7,34 @@ use tokio::sync::mpsc;
 
 use crate::exit::Exit;
 
-/// Catches Ctrl-C from now on.
-pub(super) fn catch() -> io::Result<Signal> {
-    signal(SignalKind::interrupt())
+/// The signals that end a run.
+pub(super) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
 }
 
-/// Calls `stop` at the first Ctrl-C, and tells; ends the process at the second. It is a task of its own, so that it
+/// Catches Ctrl-C and SIGTERM from now on.
+pub(super) fn catch() -> io::Result<Signals> {
+    Ok(Signals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+}
+
+impl Signals {
+    /// Waits for the next of them.
+    async fn recv(&mut self) -> Option<()> {
+        tokio::select! {
+            got = self.interrupt.recv() => got,
+            got = self.terminate.recv() => got,
+        }
+    }
+}
+
+/// Calls `stop` at the first of them, and tells; at the second calls `quit` and ends the process. It is a task of its own, so that it
 /// works while the program waits for a reader of its output.
-pub(super) fn watch(mut signal: Signal, stop: impl FnOnce() + Send + 'static) -> mpsc::Receiver<()> {
+pub(super) fn watch(
+    mut signal: Signals,
+    stop: impl FnOnce() + Send + 'static,
+    quit: impl FnOnce() + Send + 'static,
+) -> mpsc::Receiver<()> {
     let (tell, told) = mpsc::channel(1);
     tokio::spawn(async move {
         if signal.recv().await.is_some() {
@@ -23,6 +43,7 @@ pub(super) fn watch(mut signal: Signal, stop: impl FnOnce() + Send + 'static) ->
             let _ = tell.send(()).await;
         }
         if signal.recv().await.is_some() {
+            quit();
             std::process::exit(i32::from(Exit::Interrupted.number()));
         }
     });

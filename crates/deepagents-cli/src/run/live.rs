@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use deepagents::{DeepAgent, Event, EventKind, FinishReason, RunInput, Usage};
 use futures_util::StreamExt;
-use tokio::signal::unix::Signal;
 
 use super::approvals::Approver;
+use super::interrupt::Signals;
 use super::{Limits, background, interrupt};
 use crate::render::{Ending, Renderer, Tally};
 
@@ -20,7 +20,7 @@ pub(super) async fn follow(
     agent: &DeepAgent,
     mut input: RunInput,
     limits: &Limits,
-    ctrl_c: Signal,
+    signals: Signals,
     approver: &mut Approver,
     renderer: &mut dyn Renderer,
 ) -> io::Result<Ending> {
@@ -28,8 +28,12 @@ pub(super) async fn follow(
     let mut run = agent.run(limits.apply(input, elapsed));
     let current = Arc::new(Mutex::new(run.canceller()));
     let to_cancel = current.clone();
-    let mut interrupted =
-        interrupt::watch(ctrl_c, move || to_cancel.lock().unwrap_or_else(PoisonError::into_inner).cancel());
+    let servers = limits.servers.clone();
+    let mut interrupted = interrupt::watch(
+        signals,
+        move || to_cancel.lock().unwrap_or_else(PoisonError::into_inner).cancel(),
+        move || servers.iter().for_each(|servers| servers.all.kill()),
+    );
     let mut stopped = false;
     let result = loop {
         let began = Instant::now();

@@ -29,7 +29,7 @@ use crate::own_files::{self, OwnFiles};
 use crate::render::{AnswerOnly, JsonLines, Live, Renderer};
 use crate::threads::undo;
 use crate::trust::{Brought, Undecided};
-use crate::{agent, output, permissions, runtime, sources};
+use crate::{agent, mcp, output, permissions, runtime, sources};
 
 pub(crate) use approvals::Decisions;
 use approvals::{Approver, Policy, Reviewer, Rules};
@@ -75,8 +75,12 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let own = OwnFiles::inside(options.directory(), args.database.db.as_deref(), args.record.as_deref())?;
     shape.sources = sources;
     let workspace = agent::workspace(options, files, &own, &outside)?;
+    let servers = mcp::servers(options, undecided, mode == Approve::Ask, args.record.is_some())?;
     let definitions = outside.beside(brought.files.clone());
     let mut builder = shape.builder(model).backend(workspace).definitions_from(definitions.clone());
+    if let Some(servers) = &servers {
+        builder = builder.mcp(&servers.all);
+    }
     // A recording is played where those files and models are not.
     if args.record.is_none() {
         builder = agent::with_agents(builder, options)?;
@@ -115,6 +119,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         key_variable: choice.key_variable(),
         thread: session.kept.clone(),
         waits: args.wait_background || session.waits,
+        servers,
         recording,
     };
     let reviewer = match mode {
@@ -180,9 +185,12 @@ fn drive(
     renderer: &mut dyn Renderer,
 ) -> Result<Exit> {
     let ending = runtime.block_on(async {
-        let ctrl_c = interrupt::catch().map_err(|error| anyhow!("Ctrl-C cannot be caught: {error}"))?;
-        let ending = live::follow(agent, input, limits, ctrl_c, approver, renderer).await;
+        let signals = interrupt::catch().map_err(|error| anyhow!("Ctrl-C cannot be caught: {error}"))?;
+        let ending = live::follow(agent, input, limits, signals, approver, renderer).await;
         background::leave(agent, limits).await;
+        if let Some(servers) = &limits.servers {
+            servers.close().await;
+        }
         Ok::<_, anyhow::Error>((ending?, limits.recording.finish().await))
     });
     // A tool that ignores its end must not hold the program.

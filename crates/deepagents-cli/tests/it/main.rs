@@ -18,6 +18,7 @@ mod endings;
 #[cfg(target_os = "linux")]
 mod execute;
 mod json;
+mod mcp;
 mod own_files;
 mod program;
 mod replay;

@@ -132,6 +132,25 @@ pub enum MiddlewareEvent {
         /// Why.
         error: String,
     },
+    /// An MCP server offers tools, or cannot be had.
+    McpServer {
+        /// Its name.
+        server: String,
+        /// How many tools it has.
+        tools: usize,
+        /// Why it cannot be had.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        problem: Option<String>,
+    },
+    /// The result of a call comes from outside: whoever wrote it is neither the user nor the agent.
+    ForeignResult {
+        /// The provider's id of the call.
+        call: String,
+        /// The tool.
+        tool: String,
+        /// Where it comes from, such as `mcp:github`.
+        source: String,
+    },
     /// Large results of earlier calls are shown shortened from now on.
     ResultsClipped {
         /// How many.

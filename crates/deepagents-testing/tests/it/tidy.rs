@@ -9,7 +9,7 @@ use crate::source::{module, paths, root, sources};
 /// Crates from the bottom up; an arrow may only point to an earlier layer.
 const LAYERS: [&[&str]; 5] = [
     &["deepagents-core"],
-    &["deepagents-fs", "deepagents-models", "deepagents-persist"],
+    &["deepagents-fs", "deepagents-mcp", "deepagents-models", "deepagents-persist"],
     &["deepagents"],
     &["deepagents-cli"],
     &["deepagents-testing"],

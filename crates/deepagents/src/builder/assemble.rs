@@ -183,6 +183,10 @@ impl DeepAgentBuilder {
         if self.background {
             stack.push(BackgroundAgents::on(registry, self.limits.depth, BackgroundLimits::default())?);
         }
+        #[cfg(feature = "mcp")]
+        if let Some(servers) = self.mcp.clone() {
+            stack.push(servers);
+        }
         stack.push(Summarization::on(workspace, model.clone(), self.summarization.clone())?);
         stack.push(self.caching);
         stack.push(PatchToolCalls::default());

@@ -16,6 +16,8 @@ use deepagents_core::model::{ChatModel, SystemBlock};
 use deepagents_core::tool::DynTool;
 use deepagents_fs::Backend;
 use deepagents_fs::permissions::Permissions;
+#[cfg(feature = "mcp")]
+use deepagents_mcp::McpServers;
 #[cfg(feature = "models")]
 use deepagents_models::Registry;
 
@@ -73,13 +75,14 @@ pub enum Preset {
 
 /// Names of all middlewares that a standard stack may have: a profile for many agents may exclude one that this agent
 /// happens not to have.
-const STANDARD: [&str; 11] = [
+const STANDARD: [&str; 12] = [
     "TodoList",
     "Memory",
     "Skills",
     "Filesystem",
     "SubAgents",
     "BackgroundAgents",
+    "Mcp",
     "Summarization",
     "PromptCaching",
     "PatchToolCalls",
@@ -138,6 +141,8 @@ pub struct DeepAgentBuilder {
     runnables: BTreeMap<String, Agent>,
     #[cfg(feature = "models")]
     models: Option<Registry>,
+    #[cfg(feature = "mcp")]
+    mcp: Option<McpServers>,
     no_general_purpose: bool,
     /// Whether the `general-purpose` among the sub-agents is the standard one.
     gives_way: bool,

@@ -193,6 +193,15 @@ impl DeepAgentBuilder {
         self
     }
 
+    /// Offers the tools of MCP servers, here and in sub-agents. The servers are shared: whoever made them
+    /// [closes](deepagents_mcp::McpServers::close) them. A sub-agent with servers of its own is given these as a
+    /// [middleware](SubAgentSpec::middleware).
+    #[cfg(feature = "mcp")]
+    pub fn mcp(mut self, servers: &deepagents_mcp::McpServers) -> Self {
+        self.mcp = Some(servers.clone());
+        self
+    }
+
     crate::shared::setters! {
         /// Whether there is the sub-agent `general-purpose`; there is unless switched off.
         general_purpose(on: bool) => no_general_purpose = !on;

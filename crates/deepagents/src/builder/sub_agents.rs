@@ -103,7 +103,8 @@ impl DeepAgentBuilder {
             builder.own.push(Arc::new(filter));
         }
         let agent = builder.build().map_err(|error| error.to_string())?;
-        let has = |name: &String| agent.tools().iter().any(|tool| tool.name == *name);
+        // Which tools MCP servers have shows once they run.
+        let has = |name: &String| name.starts_with("mcp__") || agent.tools().iter().any(|tool| tool.name == *name);
         if let Some(missing) = spec.tool_names.iter().flatten().find(|name| !has(name)) {
             let own = self.tools.iter().map(|tool| tool.spec().name);
             let mut known: Vec<String> = agent.tools().iter().map(|tool| tool.name.clone()).chain(own).collect();

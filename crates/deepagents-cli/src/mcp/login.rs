@@ -1,0 +1,61 @@
+//! `deepagents mcp login` and `logout`.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Result, anyhow, bail};
+use deepagents::mcp::{HttpConfig, TransportConfig, auth};
+
+use super::discover;
+use crate::args::McpSources;
+use crate::exit::Exit;
+use crate::model_choice::env;
+use crate::trust::Undecided;
+use crate::{output, runtime};
+
+/// Logs in to a server in a browser.
+pub(super) fn login(sources: &McpSources, root: &Path, name: &str) -> Result<Exit> {
+    let (config, folder) = (address(sources, root, name)?, folder()?);
+    let show = |address: &str| {
+        output::say(&format!("open this address in a browser to log in to {name}:\n{address}"));
+        open(address);
+    };
+    let logged_in = runtime::start()?.block_on(auth::login(name, &config, &folder, show));
+    logged_in.map_err(|error| anyhow!("the login to {name} failed: {error}"))?;
+    output::print(&format!("logged in to {name}"))?;
+    Ok(Exit::Done)
+}
+
+/// Forgets the login of a server.
+pub(super) fn logout(sources: &McpSources, root: &Path, name: &str) -> Result<Exit> {
+    let (config, folder) = (address(sources, root, name)?, folder()?);
+    let known = runtime::start()?.block_on(auth::logout(name, &config, &folder))?;
+    output::print(&if known { format!("logged out of {name}") } else { format!("there was no login to {name}") })?;
+    Ok(Exit::Done)
+}
+
+fn address(sources: &McpSources, root: &Path, name: &str) -> Result<HttpConfig> {
+    let found = discover::find(sources, root, Undecided::LeaveOut)?;
+    match found.get(name)?.config() {
+        Ok(config) => match config.transport {
+            TransportConfig::Http(http) => Ok(http),
+            _ => bail!("MCP server {name} is a program; only servers that are addresses have logins"),
+        },
+        Err(error) => bail!("MCP server {name} cannot be used: {error}"),
+    }
+}
+
+fn folder() -> Result<std::path::PathBuf> {
+    super::token_folder().ok_or_else(|| anyhow!("there is no home directory to keep the login in; set HOME"))
+}
+
+/// Opens an address where there is a desktop to open it on. The address has been shown, so it is no matter if not.
+fn open(address: &str) {
+    let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let has_desktop = cfg!(target_os = "macos") || env("DISPLAY").is_some() || env("WAYLAND_DISPLAY").is_some();
+    if has_desktop {
+        let quiet =
+            Command::new(opener).arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        drop(quiet);
+    }
+}

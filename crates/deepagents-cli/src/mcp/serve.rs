@@ -1,0 +1,90 @@
+//! `deepagents mcp serve`.
+
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow};
+use deepagents::core::journal::Journal;
+use deepagents::mcp::serve::AgentServer;
+use deepagents::middleware::filesystem::FilesystemOptions;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::args::{Approve, McpServeArgs};
+use crate::exit::Exit;
+use crate::model_choice::{self, WithoutKey};
+use crate::own_files::{self, OwnFiles};
+use crate::threads::database;
+use crate::trust::{Brought, Undecided};
+use crate::{agent, output, runtime, sources};
+
+/// The tools that are offered with `--files`.
+const FILES: [&str; 7] = ["ls", "read_file", "write_file", "edit_file", "delete", "glob", "grep"];
+
+/// Offers the agent to other programs. Stdout is the client's alone.
+pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
+    let options = &args.agent;
+    own_files::check_root(options)?;
+    let mut shape = agent::Shape::from_args(options)?;
+    shape.asks = args.approve != Approve::Auto;
+    let choice = model_choice::choose(options.model.as_deref(), options.base_url.as_deref(), &model_choice::env)?;
+    let model = model_choice::make(&choice, options, &model_choice::env, WithoutKey::Refuse)?;
+    let runtime = runtime::start()?;
+    let files = agent::open(options.directory())?;
+    // Stdin is the client's, so nobody can be asked there.
+    let undecided = Undecided::for_run(options, true);
+    let brought = runtime.block_on(Brought::find(options, &files, undecided))?;
+    let (found, outside) = sources::find(options, &brought)?;
+    shape.sources = found;
+    let own = OwnFiles::inside(options.directory(), args.database.db.as_deref(), None)?;
+    let workspace = agent::workspace(options, files, &own, &outside)?;
+    let definitions = outside.beside(brought.files.clone());
+    let servers = super::servers(options, undecided, args.approve == Approve::Ask, false)?;
+    let served = runtime.block_on(async {
+        let journal: Arc<dyn Journal> = Arc::new(database::open(&args.database).await?);
+        let mut builder = shape.builder(model).backend(workspace).definitions_from(definitions).journal(journal);
+        builder = agent::with_agents(builder, options)?;
+        if args.files {
+            // Each call stands alone, so that none could say that it has read a file before.
+            builder = builder.files(FilesystemOptions { read_before_edit: false, ..FilesystemOptions::default() });
+        }
+        if let Some(servers) = &servers {
+            builder = builder.mcp(&servers.all);
+        }
+        let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
+        let tools = FILES.iter().filter(|_| args.files).copied();
+        let server = AgentServer::new(&agent).tools(tools).asks(args.approve == Approve::Ask);
+        let served = until_stopped(server, args).await;
+        if let Some(servers) = &servers {
+            servers.close().await;
+        }
+        served
+    });
+    // Reading stdin cannot be ended.
+    runtime.shutdown_background();
+    served.map(|()| Exit::Done)
+}
+
+/// Serves until the client goes, or a signal ends it.
+async fn until_stopped(server: AgentServer, args: &McpServeArgs) -> Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let stop = CancellationToken::new();
+    let told = |address: &str| output::remark(&format!("serving at {address}; Ctrl-C ends it"));
+    let serving = async {
+        match args.http {
+            Some(address) => server.serve_http(address, stop.clone(), told).await,
+            None => server.serve_stdio().await,
+        }
+    };
+    let mut serving = std::pin::pin!(serving);
+    tokio::select! {
+        served = &mut serving => return served.map_err(|error| anyhow!("{error}")),
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    stop.cancel();
+    match args.http {
+        Some(_) => serving.await.map_err(|error| anyhow!("{error}")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,177 @@
+//! MCP servers in the program.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::program::{Finished, deepagents, finish, run};
+use crate::server::{Reply, Server};
+
+/// A server that answers a call of its only tool with `heard it`, and writes its process to a file beside it.
+const SERVER: &str = r#"echo $$ >> "$(dirname "$0")/pids"
+while IFS= read -r line; do
+    id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9][0-9]*\).*/\1/p')
+    case "$line" in
+    *'"method":"server/discover"'*) echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"error\":{\"code\":-32601,\"message\":\"unknown\"}}" ;;
+    *'"method":"initialize"'*) echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{\"tools\":{}},\"serverInfo\":{\"name\":\"s\",\"version\":\"1\"}}}" ;;
+    *'"method":"tools/list"'*) echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"tools\":[{\"name\":\"echo\",\"description\":\"$(cat "$(dirname "$0")/says")\",\"inputSchema\":{\"type\":\"object\"}}]}}" ;;
+    *'"method":"tools/call"'*) echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"heard it\"}]}}" ;;
+    esac
+done
+"#;
+
+/// A home, a project, and a server that lies elsewhere.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["home", "root", "server"] {
+            fs::create_dir_all(dir.path().join(name)).unwrap();
+        }
+        fs::write(dir.path().join("server/run.sh"), SERVER).unwrap();
+        fs::write(dir.path().join("server/says"), "Says it again.").unwrap();
+        Self(dir)
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Lets the project describe the server.
+    fn in_project(self) -> Self {
+        let config = json!({"mcpServers": {"alpha": {"command": "/bin/sh", "args": [self.at("server/run.sh")]}}});
+        fs::write(self.at("root/.mcp.json"), config.to_string()).unwrap();
+        self
+    }
+
+    fn mcp(&self, args: &[&str]) -> Finished {
+        let mut command: Command = deepagents();
+        finish(command.env("HOME", self.at("home")).current_dir(self.at("root")).arg("mcp").args(args))
+    }
+
+    /// A run whose model calls the tool of the server.
+    fn call(&self, args: &[&str]) -> (Finished, Server) {
+        let replies = [Reply::Call("mcp__alpha__echo", json!({})), Reply::Text(vec!["Done."])];
+        let server = Server::start(replies);
+        let mut command = run(&self.at("root"), &server.address);
+        let finished = finish(command.env("HOME", self.at("home")).args(args).arg("Go."));
+        (finished, server)
+    }
+
+    fn starts(&self) -> usize {
+        fs::read_to_string(self.at("server/pids")).unwrap_or_default().lines().count()
+    }
+}
+
+fn script(place: &Place) -> String {
+    place.at("server/run.sh").display().to_string()
+}
+
+/// The result that the model was shown last.
+fn last_result(server: &Server) -> String {
+    let requests = server.requests();
+    let body = &requests.last().unwrap().body;
+    body["messages"].as_array().unwrap().last().unwrap()["content"].to_string()
+}
+
+#[test]
+fn a_server_is_described_tried_used_and_removed() {
+    let place = Place::new();
+    let added = place.mcp(&["add", "alpha", "--env", "TOKEN=hush-hush", "--", "/bin/sh", &script(&place)]);
+    assert_eq!(added.code, Some(0), "{added:?}");
+    assert_eq!(place.mcp(&["add", "alpha", "--", "x"]).code, Some(1));
+    let shown = place.mcp(&["get", "alpha"]);
+    assert!(
+        shown.out.contains("/bin/sh") && shown.out.contains("TOKEN") && !shown.out.contains("hush-hush"),
+        "{shown:?}"
+    );
+    let tried = place.mcp(&["test", "alpha"]);
+    assert!(tried.code == Some(0) && tried.out.contains("mcp__alpha__echo"), "{tried:?}");
+    let listed = place.mcp(&["list"]);
+    assert!(listed.out.contains("alpha") && listed.out.contains("connected, 1 tools"), "{listed:?}");
+
+    let (finished, server) = place.call(&[]);
+    assert_eq!((finished.code, finished.out.contains("Done.")), (Some(0), true), "{finished:?}");
+    assert!(last_result(&server).contains("heard it"));
+
+    assert_eq!(place.mcp(&["remove", "alpha"]).code, Some(0));
+    assert_eq!(place.mcp(&["remove", "alpha"]).code, Some(1));
+    assert!(place.mcp(&["list"]).out.contains("no MCP servers"));
+}
+
+#[test]
+fn a_server_of_a_project_starts_once_somebody_has_agreed_to_it_and_not_when_it_has_changed() {
+    let place = Place::new().in_project();
+    let (left_out, _) = place.call(&[]);
+    assert!(left_out.err.contains("alpha") && left_out.err.contains("--trust"), "{left_out:?}");
+    assert_eq!(place.starts(), 0);
+
+    let (once, server) = place.call(&["--trust-project-mcp"]);
+    assert_eq!(once.code, Some(0), "{once:?}");
+    assert!(last_result(&server).contains("heard it"));
+    let starts = place.starts();
+    place.call(&[]);
+    assert_eq!(place.starts(), starts);
+
+    // What is agreed to is remembered.
+    place.call(&["--trust"]);
+    let (again, server) = place.call(&[]);
+    assert!(last_result(&server).contains("heard it"), "{again:?}");
+
+    // The tool says something else now.
+    fs::write(place.at("server/says"), "Sends it to somebody else.").unwrap();
+    fs::remove_dir_all(place.at("home/.deepagents/cache")).unwrap();
+    let (changed, server) = place.call(&[]);
+    assert!(!last_result(&server).contains("heard it"));
+    assert!(
+        changed.err.contains("not what you have agreed to") || changed.out.contains("not what you have agreed to"),
+        "{changed:?}"
+    );
+
+    // The file describes another program.
+    fs::write(place.at("root/.mcp.json"), json!({"mcpServers": {"alpha": {"command": "/bin/false"}}}).to_string())
+        .unwrap();
+    let (other, _) = place.call(&[]);
+    assert!(other.err.contains("left out") && other.err.contains("alpha"), "{other:?}");
+}
+
+#[test]
+fn calls_of_servers_are_refused_where_nothing_may_be_changed() {
+    let place = Place::new().in_project();
+    let (denied, server) = place.call(&["--trust-project-mcp", "--approve", "deny"]);
+    assert_eq!(denied.code, Some(0), "{denied:?}");
+    assert!(!last_result(&server).contains("heard it"));
+}
+
+#[test]
+fn a_file_that_is_named_and_cannot_be_used_stops_the_program_before_anything_is_spent() {
+    let place = Place::new();
+    fs::write(place.at("mcp.json"), "{\n  oops\n}").unwrap();
+    let file = place.at("mcp.json").display().to_string();
+    let (refused, server) = place.call(&["--mcp-config", &file]);
+    assert!(refused.one_message().contains("line 2"), "{refused:?}");
+    assert!(server.requests().is_empty());
+    let (missing, _) = place.call(&["--mcp-config", "/no/such/file"]);
+    assert!(missing.one_message().contains("/no/such/file"));
+}
+
+#[test]
+fn entries_that_cannot_be_used_are_named_and_the_others_work() {
+    let place = Place::new();
+    let config = json!({"mcpServers": {
+        "alpha": {"command": "/bin/sh", "args": [place.at("server/run.sh")]},
+        "nothing": {"note": "x"},
+        "needy": {"command": "x", "env": {"TOKEN": "${NOT_SET_ANYWHERE}"}},
+    }});
+    fs::create_dir_all(place.at("home/.deepagents")).unwrap();
+    fs::write(place.at("home/.deepagents/.mcp.json"), config.to_string()).unwrap();
+    let (finished, server) = place.call(&[]);
+    assert!(last_result(&server).contains("heard it"));
+    for word in ["nothing", "needy", "NOT_SET_ANYWHERE"] {
+        assert!(finished.err.contains(word), "{finished:?}");
+    }
+    assert!(!Path::new(&place.at("root/.deepagents")).exists());
+}

@@ -1,0 +1,219 @@
+//! `mcpServers` files.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::expand::expand;
+use super::{FilterError, HttpConfig, OAuthConfig, ServerConfig, StdioConfig, ToolFilter, TransportConfig};
+
+/// The entries of a file of the form `{"mcpServers": {NAME: {...}}}`, in its order. An entry that cannot be used takes
+/// nothing away from the others.
+///
+/// ```
+/// use deepagents_mcp::ConfigFile;
+/// let file = ConfigFile::parse(r#"{"mcpServers": {
+///     "time": {"command": "uvx", "args": ["mcp-server-time"]},
+///     "docs": {"type": "http", "url": "https://docs.example.com/mcp", "headers": {"X-Key": "${DOCS_KEY:-none}"}}
+/// }}"#)?;
+/// for (name, entry) in &file.servers {
+///     let config = entry.as_ref().unwrap().config(&|variable| std::env::var(variable).ok());
+///     assert!(config.is_ok(), "{name}");
+/// }
+/// # Ok::<(), deepagents_mcp::FileError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ConfigFile {
+    /// The servers by name, in the order of the file.
+    pub servers: Vec<(String, Result<Entry, EntryError>)>,
+}
+
+/// A server as a file describes it, its variables not replaced yet. Keys of other programs are passed over.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Entry {
+    /// `stdio`, `http`, or `sse`, which is spoken to as `http` is; told by what else there is if it is absent.
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// The program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Its arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+    /// Its variables.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Where it starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// The address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Headers of every request to it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// What a login is made with, where the server takes no client that registers itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oauth: Option<OAuthEntry>,
+    /// Globs of the tools that are offered, and no others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_tools: Option<Vec<String>>,
+    /// Globs of tools that are not offered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disabled_tools: Vec<String>,
+    /// Milliseconds that a call may go without an answer or progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<u64>,
+    /// Whether it is left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disabled: bool,
+}
+
+/// A client that is known to whoever issues the tokens of a server, as a file describes it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct OAuthEntry {
+    /// Its id.
+    pub client_id: String,
+    /// Its secret, if it has one; better a variable than the secret itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_secret: Option<String>,
+    /// What a token is to cover.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<String>,
+}
+
+/// Why a file cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// It is no JSON.
+    #[error("it is no JSON: {reason}")]
+    Json {
+        /// What is wrong, with line and column.
+        reason: String,
+    },
+    /// It is JSON of another shape.
+    #[error("it is not of the form {{\"mcpServers\": {{NAME: {{...}}}}}}")]
+    Shape,
+}
+
+/// Why an entry cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EntryError {
+    /// A field has the wrong type.
+    #[error("{0}")]
+    Field(String),
+    /// It says nothing about how the server is reached.
+    #[error("it has neither `command` nor `url`")]
+    Nothing,
+    /// It says two things about how the server is reached.
+    #[error("it has both `command` and `url`")]
+    Both,
+    /// Its type is not known.
+    #[error("its type `{0}` is not known; it is stdio, http or sse")]
+    Kind(String),
+    /// Its type goes with what it does not have.
+    #[error("its type is `{kind}`, but it has no `{missing}`")]
+    Missing {
+        /// The type.
+        kind: String,
+        /// What is missing.
+        missing: &'static str,
+    },
+    /// It refers to a variable that is not set.
+    #[error("the variable {0} is not set; set it, or give a default as in ${{{0}:-default}}")]
+    Variable(String),
+    /// The address is none.
+    #[error("`{0}` is not the address of a server; it begins with http:// or https://")]
+    Url(String),
+    /// A filter is no glob.
+    #[error("{0}")]
+    Filter(String),
+}
+
+impl From<FilterError> for EntryError {
+    fn from(error: FilterError) -> Self {
+        Self::Filter(error.to_string())
+    }
+}
+
+impl ConfigFile {
+    /// Reads a file's text. A file without servers is fine, and so is an empty one.
+    ///
+    /// # Errors
+    /// When it is no JSON, or its servers are no object.
+    pub fn parse(text: &str) -> Result<Self, FileError> {
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        let file: Value = serde_json::from_str(text).map_err(|error| FileError::Json { reason: error.to_string() })?;
+        let servers = match file.as_object().map(|file| file.get("mcpServers")) {
+            Some(Some(Value::Object(servers))) => servers,
+            Some(None) => return Ok(Self::default()),
+            _ => return Err(FileError::Shape),
+        };
+        let read = |entry: &Value| {
+            let entry: Result<Entry, _> = serde_path_to_error::deserialize(entry);
+            entry.map_err(|error| EntryError::Field(format!("`{}`: {}", error.path(), error.inner())))
+        };
+        Ok(Self { servers: servers.iter().map(|(name, entry)| (name.clone(), read(entry))).collect() })
+    }
+}
+
+impl Entry {
+    /// The server, with variables replaced by what `lookup` knows of them.
+    ///
+    /// # Errors
+    /// When it cannot be used.
+    pub fn config(&self, lookup: &dyn Fn(&str) -> Option<String>) -> Result<ServerConfig, EntryError> {
+        let made = |text: &String| expand(text, lookup).map_err(EntryError::Variable);
+        let all = |texts: &BTreeMap<String, String>| -> Result<BTreeMap<String, String>, EntryError> {
+            texts.iter().map(|(name, text)| Ok((name.clone(), made(text)?))).collect()
+        };
+        let kind = self.kind.as_deref();
+        let missing = |missing| EntryError::Missing { kind: kind.unwrap_or_default().to_owned(), missing };
+        let transport = match (kind, &self.command, &self.url) {
+            (Some(other), ..) if !["stdio", "http", "sse", "streamable-http"].contains(&other) => {
+                return Err(EntryError::Kind(other.to_owned()));
+            }
+            (None, None, None) => return Err(EntryError::Nothing),
+            (None, Some(_), Some(_)) => return Err(EntryError::Both),
+            (Some("stdio") | None, Some(command), _) => TransportConfig::Stdio(StdioConfig {
+                command: made(command)?,
+                args: self.args.iter().map(made).collect::<Result<_, _>>()?,
+                env: all(&self.env)?,
+                cwd: self.cwd.as_ref().map(made).transpose()?.map(PathBuf::from),
+            }),
+            (Some("stdio"), None, _) => return Err(missing("command")),
+            (_, _, Some(url)) => {
+                let url = made(url)?;
+                if !url.starts_with("http://") && !url.starts_with("https://") {
+                    return Err(EntryError::Url(url));
+                }
+                let oauth = self.oauth.as_ref().map(|oauth| -> Result<OAuthConfig, EntryError> {
+                    Ok(OAuthConfig {
+                        client_id: made(&oauth.client_id)?,
+                        client_secret: oauth.client_secret.as_ref().map(made).transpose()?,
+                        scopes: oauth.scopes.clone(),
+                    })
+                });
+                TransportConfig::Http(HttpConfig { url, headers: all(&self.headers)?, oauth: oauth.transpose()? })
+            }
+            (_, _, None) => return Err(missing("url")),
+        };
+        let tools = ToolFilter::new(self.allowed_tools.as_deref(), &self.disabled_tools)?;
+        let config = ServerConfig::over(transport).tools(tools);
+        Ok(match self.timeout {
+            Some(milliseconds) => config.call_timeout(Duration::from_millis(milliseconds)),
+            None => config,
+        })
+    }
+}

@@ -1,0 +1,211 @@
+//! How servers are described: in code, and in `mcpServers` files.
+
+mod expand;
+mod file;
+mod filter;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use file::{ConfigFile, Entry, EntryError, FileError, OAuthEntry};
+pub use filter::{FilterError, ToolFilter};
+
+/// How long a server may take to answer when it is started.
+const START: Duration = Duration::from_secs(20);
+/// How long a call may go without an answer or progress.
+const CALL: Duration = Duration::from_secs(300);
+
+/// A server and what of it is used.
+///
+/// ```
+/// use std::time::Duration;
+/// use deepagents_mcp::ServerConfig;
+/// let local = ServerConfig::stdio("npx", ["-y", "@modelcontextprotocol/server-memory"]).env("MEMORY_FILE_PATH", "/tmp/memory");
+/// let remote = ServerConfig::http("https://mcp.example.com/mcp").header("Authorization", "Bearer token").call_timeout(Duration::from_secs(60));
+/// // Values may be secrets, so they are not shown.
+/// assert!(!format!("{remote:?}").contains("token"));
+/// # let _ = local;
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ServerConfig {
+    /// How it is reached.
+    pub transport: TransportConfig,
+    /// Which of its tools are offered.
+    pub tools: ToolFilter,
+    /// Whether what its annotations say is believed: that a tool only reads, or may be called again. Otherwise every
+    /// call counts as one that changes something. Off unless switched on.
+    pub trusted: bool,
+    /// How long it may take to answer when it is started; 20 seconds.
+    pub start_timeout: Duration,
+    /// How long a call may go without an answer or progress; 5 minutes.
+    pub call_timeout: Duration,
+}
+
+/// How a server is reached.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum TransportConfig {
+    /// A program that is started, and spoken to over its stdin and stdout.
+    Stdio(StdioConfig),
+    /// An address that is spoken to over streamable HTTP.
+    Http(HttpConfig),
+}
+
+/// A program to start. It gets this environment beside that of [`McpOptions::env`](crate::McpOptions::env), and nothing
+/// else.
+#[derive(Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StdioConfig {
+    /// The program: a path, or a name that is looked for in `PATH`.
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Variables of its own.
+    pub env: BTreeMap<String, String>,
+    /// Where it starts; where [`McpOptions::root`](crate::McpOptions::root) says otherwise.
+    pub cwd: Option<PathBuf>,
+}
+
+/// An address, and headers for every request to it.
+#[derive(Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HttpConfig {
+    /// The address.
+    pub url: String,
+    /// Headers of every request.
+    pub headers: BTreeMap<String, String>,
+    /// What a login is made with, where the server takes no client that registers itself.
+    pub oauth: Option<OAuthConfig>,
+}
+
+/// A client that is known to whoever issues the tokens of a server.
+#[derive(Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OAuthConfig {
+    /// Its id.
+    pub client_id: String,
+    /// Its secret, if it has one.
+    pub client_secret: Option<String>,
+    /// What a token is to cover; what the server asks for where there are none.
+    pub scopes: Vec<String>,
+}
+
+impl ServerConfig {
+    fn over(transport: TransportConfig) -> Self {
+        Self { transport, tools: ToolFilter::default(), trusted: false, start_timeout: START, call_timeout: CALL }
+    }
+
+    /// A program that is started.
+    pub fn stdio<A: Into<String>>(command: impl Into<String>, args: impl IntoIterator<Item = A>) -> Self {
+        let args = args.into_iter().map(Into::into).collect();
+        Self::over(TransportConfig::Stdio(StdioConfig { command: command.into(), args, ..StdioConfig::default() }))
+    }
+
+    /// An address.
+    pub fn http(url: impl Into<String>) -> Self {
+        Self::over(TransportConfig::Http(HttpConfig { url: url.into(), ..HttpConfig::default() }))
+    }
+
+    /// Gives a program a variable; nothing for an address.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        if let TransportConfig::Stdio(stdio) = &mut self.transport {
+            stdio.env.insert(name.into(), value.into());
+        }
+        self
+    }
+
+    /// Sends a header with every request; nothing for a program.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        if let TransportConfig::Http(http) = &mut self.transport {
+            http.headers.insert(name.into(), value.into());
+        }
+        self
+    }
+
+    /// Offers some of its tools.
+    #[must_use]
+    pub fn tools(mut self, tools: ToolFilter) -> Self {
+        self.tools = tools;
+        self
+    }
+
+    /// Believes its annotations.
+    #[must_use]
+    pub fn trusted(mut self, trusted: bool) -> Self {
+        self.trusted = trusted;
+        self
+    }
+
+    /// Limits how long it may take to answer when it is started.
+    #[must_use]
+    pub fn start_timeout(mut self, limit: Duration) -> Self {
+        self.start_timeout = limit;
+        self
+    }
+
+    /// Limits how long a call may go without an answer or progress.
+    #[must_use]
+    pub fn call_timeout(mut self, limit: Duration) -> Self {
+        self.call_timeout = limit;
+        self
+    }
+
+    /// What must not be shown to anybody: values of its headers and its environment.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        let values: Vec<&String> = match &self.transport {
+            TransportConfig::Stdio(stdio) => stdio.env.values().collect(),
+            TransportConfig::Http(http) => http.headers.values().collect(),
+        };
+        // Of `Bearer TOKEN` the token alone is a secret too; short words are none, and would be found everywhere.
+        let parts =
+            values.into_iter().flat_map(|value| std::iter::once(value.as_str()).chain(value.split_whitespace()));
+        parts.filter(|part| part.len() >= 8).map(str::to_owned).collect()
+    }
+}
+
+impl fmt::Debug for TransportConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdio(stdio) => stdio.fmt(f),
+            Self::Http(http) => http.fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for StdioConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&String> = self.env.keys().collect();
+        let mut shown = f.debug_struct("StdioConfig");
+        shown
+            .field("command", &self.command)
+            .field("args", &self.args)
+            .field("env", &names)
+            .field("cwd", &self.cwd)
+            .finish()
+    }
+}
+
+impl fmt::Debug for OAuthConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OAuthConfig")
+            .field("client_id", &self.client_id)
+            .field("scopes", &self.scopes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for HttpConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&String> = self.headers.keys().collect();
+        f.debug_struct("HttpConfig")
+            .field("url", &self.url)
+            .field("headers", &names)
+            .field("oauth", &self.oauth)
+            .finish()
+    }
+}

@@ -1,0 +1,184 @@
+//! Making a connection, in whichever of the two protocols a server speaks.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rmcp::model::{ProtocolVersion, SubscriptionFilter};
+use rmcp::service::{ClientInitializeError, RunningService};
+use rmcp::transport::{StreamableHttpClientTransport, Transport};
+use rmcp::{ClientLifecycleMode, ClientServiceExt, RoleClient};
+use serde::{Deserialize, Serialize};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::Connection;
+use super::calls::Calls;
+use super::handler::Handler;
+use super::probe::{Seen, Watched};
+use crate::auth;
+use crate::config::{HttpConfig, ServerConfig, TransportConfig};
+use crate::error::McpError;
+use crate::http;
+use crate::servers::Shared;
+use crate::stdio::{self, Ending, StderrTail};
+use crate::text;
+
+/// How long the end of what a server printed is waited for.
+const STDERR: Duration = Duration::from_millis(300);
+
+/// Which protocol a server speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Protocol {
+    /// That of 2025-11-25 and before: `initialize`, sessions, requests of the server.
+    Session,
+    /// That of 2026-07-28: `server/discover`, every request by itself.
+    Stateless,
+}
+
+impl Protocol {
+    /// How the connection begins, for a server of which this is known.
+    fn lifecycle(known: Option<Self>) -> ClientLifecycleMode {
+        let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
+        match known {
+            Some(Self::Session) => ClientLifecycleMode::Initialize,
+            Some(Self::Stateless) => ClientLifecycleMode::Discover { preferred_versions },
+            None => {
+                ClientLifecycleMode::Auto { preferred_versions, legacy_version: Some(ProtocolVersion::V_2025_11_25) }
+            }
+        }
+    }
+}
+
+/// What a connection is made with.
+pub(crate) struct Target<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) config: &'a ServerConfig,
+    pub(crate) shared: &'a Shared,
+}
+
+/// Connects to a server of which it may be known what it speaks.
+pub(crate) async fn connect(target: &Target<'_>, known: Option<Protocol>) -> Result<Connection, McpError> {
+    let seen = Arc::new(Seen::default());
+    match attempt(target, known, seen.clone()).await {
+        // It speaks the newer protocol alone, and was slow to say so.
+        Err(McpError::Connect { .. }) if known.is_none() && seen.late_answer.load(Ordering::Acquire) => {
+            attempt(target, Some(Protocol::Stateless), Arc::default()).await
+        }
+        // Behind some addresses the very question does harm.
+        Err(McpError::Connect { reason, .. }) if known.is_none() && reason.starts_with(http::STATUS) => {
+            attempt(target, Some(Protocol::Session), Arc::default()).await
+        }
+        connected => connected,
+    }
+}
+
+async fn attempt(target: &Target<'_>, known: Option<Protocol>, seen: Arc<Seen>) -> Result<Connection, McpError> {
+    let making = Making { target, known, seen, tail: StderrTail::default() };
+    match &target.config.transport {
+        TransportConfig::Stdio(stdio) => {
+            let started = stdio::start(target.name, stdio, target.shared, &making.tail)?;
+            making.finish(started.transport, Some((started.ending, started.drained))).await
+        }
+        TransportConfig::Http(config) => making.http(config).await,
+    }
+}
+
+/// A connection in the making.
+struct Making<'a> {
+    target: &'a Target<'a>,
+    known: Option<Protocol>,
+    seen: Arc<Seen>,
+    tail: StderrTail,
+}
+
+impl Making<'_> {
+    async fn http(self, config: &HttpConfig) -> Result<Connection, McpError> {
+        let failed = |reason| McpError::Connect { server: self.target.name.to_owned(), reason, stderr: String::new() };
+        let client = http::client().map_err(failed)?;
+        let made = http::transport_config(config).map_err(failed)?;
+        // Headers that were given by hand stand above a login.
+        let login = match made.auth_header.is_none() {
+            true => auth::authorized(self.target.name, config, &self.target.shared.options, client.clone()).await?,
+            false => None,
+        };
+        match login {
+            Some(client) => self.finish(StreamableHttpClientTransport::with_client(client, made), None).await,
+            None => self.finish(StreamableHttpClientTransport::with_client(client, made), None).await,
+        }
+    }
+
+    /// Shakes hands.
+    async fn finish<T: Transport<RoleClient> + 'static>(
+        self,
+        transport: T,
+        process: Option<(Ending, JoinHandle<()>)>,
+    ) -> Result<Connection, McpError> {
+        let calls = Arc::new(Calls::default());
+        let handler = Arc::new(Handler::new(self.target.name, &self.target.shared.options, calls.clone()));
+        let watched = Watched::new(transport, self.seen.clone(), self.known.is_none());
+        let (ending, drained) = process.unzip();
+        match handler.clone().serve_with_lifecycle(watched, Protocol::lifecycle(self.known)).await {
+            Ok(service) => self.checked(service, handler, calls, ending),
+            Err(error) => {
+                if let Some(drained) = drained {
+                    // The process has been killed, so its pipe ends.
+                    let _ = timeout(STDERR, drained).await;
+                }
+                Err(self.failure(&error))
+            }
+        }
+    }
+
+    /// Looks at what was agreed on.
+    fn checked(
+        self,
+        service: RunningService<RoleClient, Arc<Handler>>,
+        handler: Arc<Handler>,
+        calls: Arc<Calls>,
+        ending: Option<Ending>,
+    ) -> Result<Connection, McpError> {
+        let info = service.peer().peer_info();
+        let version = info.as_ref().map(|info| info.protocol_version.clone()).unwrap_or_default();
+        if !ProtocolVersion::KNOWN_VERSIONS.contains(&version) {
+            let shown = text::line(version.as_str(), 40);
+            return Err(self.unusable(&format!("it speaks protocol version {shown}, which is not supported")));
+        }
+        let protocol = if version.has_initialize() { Protocol::Session } else { Protocol::Stateless };
+        let connection =
+            Connection::new(self.target.name, service, handler, calls, self.seen, self.tail, ending, protocol);
+        if protocol == Protocol::Stateless && connection.lists_change() {
+            connection.listen(SubscriptionFilter::builder().tools_list_changed().build());
+        }
+        Ok(connection)
+    }
+
+    fn failure(&self, error: &ClientInitializeError) -> McpError {
+        if error.is_authorization_required() {
+            return McpError::Unauthorized { server: self.target.name.to_owned() };
+        }
+        self.unusable(&words(error))
+    }
+
+    fn unusable(&self, reason: &str) -> McpError {
+        let secrets = self.target.config.secrets();
+        let stderr = text::redact(&self.tail.last_line(), &secrets);
+        McpError::Connect { server: self.target.name.to_owned(), reason: text::redact(reason, &secrets), stderr }
+    }
+}
+
+/// What stood in the way, in words.
+fn words(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => words(fallback),
+        ClientInitializeError::ConnectionClosed(_) => "it ended before it answered".to_owned(),
+        ClientInitializeError::JsonRpcError(data) => format!("it refused: {}", text::line(&data.message, 300)),
+        ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
+            let versions: Vec<&str> = server_supported.iter().map(ProtocolVersion::as_str).collect();
+            format!("it speaks no protocol version that is supported, only {}", text::line(&versions.join(", "), 200))
+        }
+        ClientInitializeError::TransportError { error, .. } => http::reason(error.error.as_ref()),
+        _ => "its answer to the handshake is not what the protocol says".to_owned(),
+    }
+}

@@ -1,0 +1,113 @@
+//! Questions of a server to a person.
+
+use std::sync::Arc;
+
+use deepagents_core::interrupt::{Decision, DecisionKind};
+use deepagents_core::tool::{SchemaCheck, ToolContext, ToolError};
+use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
+use serde_json::{Map, Value};
+
+use crate::text;
+
+/// How often an answer that does not fit is asked for again.
+const TRIES: usize = 3;
+/// Characters of a question.
+const SHOWN: usize = 2_000;
+
+/// Puts a question of a server to a person, as an interrupt of the call that it is about: the first time this gives the
+/// interrupt, and the answer once the call is made again with it.
+///
+/// # Errors
+/// [`ToolError::Interrupted`] while there is no answer.
+pub(crate) fn ask(server: &str, params: &ElicitRequestParams, cx: &ToolContext) -> Result<ElicitResult, ToolError> {
+    match params {
+        ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
+            let schema = serde_json::to_value(requested_schema).unwrap_or_default();
+            form(server, message, schema, cx)
+        }
+        ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
+            let words = text::cut(&text::visible(message), SHOWN);
+            let url = text::line(url, SHOWN);
+            let question =
+                format!("MCP server {server} asks you to open {url} in a browser: {words}\nApprove once that is done.");
+            let decision = cx.interrupt(question, [DecisionKind::Approve, DecisionKind::Reject])?;
+            let accepted = matches!(decision, Decision::Approve);
+            Ok(ElicitResult::new(if accepted { ElicitationAction::Accept } else { ElicitationAction::Decline }))
+        }
+        // A kind that this version does not know.
+        _ => Ok(ElicitResult::new(ElicitationAction::Decline)),
+    }
+}
+
+fn form(server: &str, message: &str, schema: Value, cx: &ToolContext) -> Result<ElicitResult, ToolError> {
+    let words = text::cut(&text::visible(message), SHOWN);
+    let fields = text::cut(&schema.get("properties").unwrap_or(&Value::Null).to_string(), SHOWN);
+    let check = SchemaCheck::new(Arc::new(schema));
+    let mut problem = String::new();
+    for _ in 0..TRIES {
+        let question = format!(
+            "{problem}MCP server {server} asks: {words}\nRespond with a JSON object of these fields, or reject: {fields}"
+        );
+        let answer = match cx.interrupt(question, [DecisionKind::Respond, DecisionKind::Reject])? {
+            Decision::Respond { message } => message,
+            _ => return Ok(ElicitResult::new(ElicitationAction::Decline)),
+        };
+        match read(&answer, &check) {
+            Ok(content) => return Ok(ElicitResult::new(ElicitationAction::Accept).with_content(content)),
+            Err(why) => problem = format!("The answer `{}` does not fit: {why}.\n", text::line(&answer, 80)),
+        }
+    }
+    Ok(ElicitResult::new(ElicitationAction::Cancel))
+}
+
+/// What a person's words mean: an object, or the value of the only field; with defaults for what is left out.
+fn read(answer: &str, check: &SchemaCheck) -> Result<Value, String> {
+    let none = Map::new();
+    let fields = check.schema().get("properties").and_then(Value::as_object).unwrap_or(&none);
+    let mut content = match serde_json::from_str(answer) {
+        Ok(Value::Object(content)) => content,
+        other => {
+            let mut names = fields.iter();
+            let (Some((name, field)), None) = (names.next(), names.next()) else {
+                return Err("it is not a JSON object".to_owned());
+            };
+            let wants_text = field.get("type").and_then(Value::as_str) == Some("string");
+            let value = other.ok().filter(|_| !wants_text).unwrap_or_else(|| answer.trim().into());
+            Map::from_iter([(name.clone(), value)])
+        }
+    };
+    for (name, field) in fields {
+        if let Some(default) = field.get("default").filter(|_| !content.contains_key(name)) {
+            content.insert(name.clone(), default.clone());
+        }
+    }
+    let content = Value::Object(content);
+    check.check(&content).map(|()| content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(fields: &Value) -> SchemaCheck {
+        SchemaCheck::new(Arc::new(json!({"type": "object", "properties": fields, "required": ["n"]})))
+    }
+
+    #[test]
+    fn an_answer_is_an_object_or_the_value_of_the_only_field() {
+        let number = check(&json!({"n": {"type": "integer"}}));
+        assert_eq!(read("{\"n\": 3}", &number), Ok(json!({"n": 3})));
+        assert_eq!(read("3", &number), Ok(json!({"n": 3})));
+        assert!(read("three", &number).is_err());
+        let words = check(&json!({"n": {"type": "string"}}));
+        assert_eq!(read("42", &words), Ok(json!({"n": "42"})));
+    }
+
+    #[test]
+    fn what_is_left_out_has_its_default() {
+        let two = check(&json!({"n": {"type": "integer"}, "size": {"type": "string", "default": "small"}}));
+        assert_eq!(read("{\"n\": 1}", &two), Ok(json!({"n": 1, "size": "small"})));
+        assert!(read("1", &two).is_err());
+    }
+}

@@ -1,0 +1,96 @@
+//! What a server may ask of us.
+#![allow(deprecated, reason = "roots are on their way out of the protocol, and servers of today ask for them")]
+
+use std::sync::Arc;
+
+use deepagents_core::tool::ToolError;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,
+    ErrorData, Implementation, ListRootsResult, ProgressNotificationParam, ProtocolVersion, Root,
+};
+use rmcp::service::{NotificationContext, RequestContext};
+use rmcp::{ClientHandler, RoleClient};
+
+use super::calls::Calls;
+use super::elicit;
+use crate::options::McpOptions;
+
+/// Answers a server: what the roots are, and what a person says where one can be asked. Its models are its own affair:
+/// sampling is neither declared nor answered.
+#[derive(Debug)]
+pub(crate) struct Handler {
+    server: String,
+    config: ClientConfig,
+    roots: Vec<Root>,
+    elicitation: bool,
+    calls: Arc<Calls>,
+}
+
+impl Handler {
+    pub(super) fn new(server: &str, options: &McpOptions, calls: Arc<Calls>) -> Self {
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.roots = Some(Default::default());
+        if options.elicitation {
+            let both = ElicitationCapability::new().with_form(Default::default()).with_url(Default::default());
+            capabilities.elicitation = Some(both);
+        }
+        let name = Implementation::new(&options.client_name, &options.client_version);
+        let config = ClientConfig::new(capabilities, name).with_protocol_version(ProtocolVersion::V_2025_11_25);
+        let roots = options.root.iter().filter_map(|root| reqwest::Url::from_directory_path(root).ok());
+        Self {
+            server: server.to_owned(),
+            config,
+            roots: roots.map(|url| Root::new(url.as_str().trim_end_matches('/'))).collect(),
+            elicitation: options.elicitation,
+            calls,
+        }
+    }
+
+    /// The roots, as an answer.
+    pub(super) fn roots(&self) -> ListRootsResult {
+        ListRootsResult::new(self.roots.clone())
+    }
+
+    /// The name that questions are asked under.
+    pub(super) fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Whether a person can be asked.
+    pub(super) fn elicits(&self) -> bool {
+        self.elicitation
+    }
+}
+
+impl ClientHandler for Handler {
+    fn get_info(&self) -> ClientConfig {
+        self.config.clone()
+    }
+
+    async fn list_roots(&self, _context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        Ok(self.roots())
+    }
+
+    async fn create_elicitation(
+        &self,
+        params: ElicitRequestParams,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let Some(call) = self.calls.only().filter(|_| self.elicitation) else {
+            return Ok(ElicitResult::new(ElicitationAction::Decline));
+        };
+        match elicit::ask(&self.server, &params, &call.cx) {
+            Ok(answer) => Ok(answer),
+            Err(interrupt @ ToolError::Interrupted(_)) => {
+                // The request that this is about is cancelled; it is made again with the answer.
+                call.interrupt(interrupt);
+                Ok(ElicitResult::new(ElicitationAction::Cancel))
+            }
+            Err(_) => Ok(ElicitResult::new(ElicitationAction::Cancel)),
+        }
+    }
+
+    async fn on_progress(&self, notice: ProgressNotificationParam, _context: NotificationContext<RoleClient>) {
+        self.calls.progress(&notice);
+    }
+}

@@ -1,0 +1,69 @@
+//! What a server has, page by page.
+
+use std::sync::atomic::Ordering;
+
+use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams, ServerResult, Tool};
+use serde_json::{Value, json};
+
+use super::Connection;
+use crate::error::McpError;
+
+/// Pages that are fetched.
+const PAGES: usize = 200;
+/// Tools that are taken.
+const TOOLS: usize = 5_000;
+
+impl Connection {
+    /// All tools of the server; none where it does not say that it has any. What is no tool is left out.
+    pub(crate) async fn tools(&self) -> Result<Vec<Tool>, McpError> {
+        // What changes while the list is fetched makes it stale again.
+        let changes = self.seen.list_changes();
+        let mut tools: Vec<Tool> = Vec::new();
+        if self.capabilities().tools.is_some() {
+            let mut cursor: Option<String> = None;
+            for _ in 0..PAGES {
+                let (page, next) = self.page(cursor.clone()).await?;
+                for tool in page {
+                    // Of two with one name the server knows one alone.
+                    if !tools.iter().any(|known| known.name == tool.name) {
+                        tools.push(tool);
+                    }
+                }
+                if next.is_none() || next == cursor || tools.len() >= TOOLS {
+                    break;
+                }
+                cursor = next;
+            }
+        }
+        self.listed.fetch_max(changes, Ordering::AcqRel);
+        Ok(tools)
+    }
+
+    async fn page(&self, cursor: Option<String>) -> Result<(Vec<Tool>, Option<String>), McpError> {
+        let params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        let request = ListToolsRequest { params, ..ListToolsRequest::default() };
+        match self.request(ClientRequest::ListToolsRequest(request)).await? {
+            ServerResult::ListToolsResult(page) => Ok((page.tools, page.next_cursor)),
+            // One tool that is not as it should be takes nothing away from the others.
+            ServerResult::CustomResult(page) => Ok(lenient(&page.0)),
+            _ => Err(self.unreadable("its list of tools is none")),
+        }
+    }
+}
+
+/// The tools of a page that does not have the shape it should have.
+fn lenient(page: &Value) -> (Vec<Tool>, Option<String>) {
+    let tools = page.get("tools").and_then(Value::as_array).into_iter().flatten();
+    let tools = tools.filter_map(|tool| {
+        let mut tool = tool.clone();
+        let fields = tool.as_object_mut()?;
+        if !fields.get("inputSchema").is_some_and(Value::is_object) {
+            fields.insert("inputSchema".to_owned(), json!({"type": "object"}));
+        }
+        let (name, description, schema) = (fields.get("name")?, fields.get("description"), fields.get("inputSchema"));
+        let plain = json!({"name": name, "description": description, "inputSchema": schema});
+        // What is wrong may be something that matters to nobody.
+        serde_json::from_value(tool).or_else(|_| serde_json::from_value(plain)).ok()
+    });
+    (tools.collect(), page.get("nextCursor").and_then(Value::as_str).map(str::to_owned))
+}

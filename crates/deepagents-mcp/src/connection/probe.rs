@@ -1,0 +1,149 @@
+//! A transport that watches what passes through it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::model::{
+    ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerNotification,
+    ServerResult,
+};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// How long a server may take to answer the question whether it speaks the newer protocol. One of the older kind may
+/// not answer it at all; who is only slow to start is asked the older way, which those of both kinds understand.
+const PROBE: Duration = Duration::from_millis(2_500);
+
+/// What was seen to pass.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// Counts notices that the list of tools has changed.
+    list_changes: AtomicU64,
+    /// Whether the server answered the probe when it had been given up.
+    pub(super) late_answer: AtomicBool,
+}
+
+impl Seen {
+    /// How often the list of tools was said to have changed.
+    pub(crate) fn list_changes(&self) -> u64 {
+        self.list_changes.load(Ordering::Acquire)
+    }
+
+    pub(super) fn list_changed(&self) {
+        self.list_changes.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// A transport that answers `server/discover` with an error where the server takes long to do so, and takes note of
+/// changed lists in the order of the messages, so that a result that comes after such a notice is never before it.
+pub(super) struct Watched<T> {
+    inner: T,
+    seen: Arc<Seen>,
+    /// Whether a server may be of the older kind.
+    probes: bool,
+    probe: Option<(RequestId, Instant)>,
+    given_up: Option<RequestId>,
+}
+
+impl<T> Watched<T> {
+    /// Watches a transport. A server that may be of the older kind `probes`: one that is known not to be has all the time
+    /// that it needs.
+    pub(super) fn new(inner: T, seen: Arc<Seen>, probes: bool) -> Self {
+        Self { inner, seen, probes, probe: None, given_up: None }
+    }
+
+    /// What is to be handed on of a message.
+    fn passed(&mut self, message: ServerJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
+        match &message {
+            JsonRpcMessage::Notification(notification) => {
+                if matches!(notification.notification, ServerNotification::ToolListChangedNotification(_)) {
+                    self.seen.list_changed();
+                }
+            }
+            JsonRpcMessage::Response(response) => {
+                let discovered = matches!(response.result, ServerResult::DiscoverResult(_));
+                if self.given_up.as_ref() == Some(&response.id) {
+                    self.seen.late_answer.store(discovered, Ordering::Release);
+                    return None;
+                }
+                if self.answers_probe(Some(&response.id)) {
+                    let probe = self.probe.take().map(|(id, _)| id);
+                    if !discovered {
+                        // It answers whatever it does not know with something.
+                        return Some(no_answer(probe));
+                    }
+                }
+            }
+            JsonRpcMessage::Error(error) => {
+                if self.answers_probe(error.id.as_ref()) {
+                    self.probe = None;
+                } else if error.id.is_some() && self.given_up == error.id {
+                    return None;
+                }
+            }
+            JsonRpcMessage::Request(_) => {}
+        }
+        Some(message)
+    }
+
+    fn answers_probe(&self, id: Option<&RequestId>) -> bool {
+        self.probe.as_ref().is_some_and(|(probe, _)| id.is_none_or(|id| id == probe))
+    }
+}
+
+impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let mut limit = None;
+        if self.probes
+            && let JsonRpcMessage::Request(request) = &message
+            && matches!(request.request, ClientRequest::DiscoverRequest(_))
+        {
+            self.probe = Some((request.id.clone(), Instant::now() + PROBE));
+            limit = Some(PROBE);
+        }
+        let sent = self.inner.send(message);
+        async move {
+            match limit {
+                // A request that an address does not take in time is one that has no answer.
+                Some(limit) => timeout(limit, sent).await.unwrap_or(Ok(())),
+                None => sent.await,
+            }
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            let message = match &self.probe {
+                None => self.inner.receive().await?,
+                Some((_, until)) => match timeout_at(*until, self.inner.receive()).await {
+                    Ok(message) => message?,
+                    Err(_) => {
+                        let id = self.probe.take().map(|(id, _)| id);
+                        self.given_up.clone_from(&id);
+                        return Some(no_answer(id));
+                    }
+                },
+            };
+            if let Some(message) = self.passed(message) {
+                return Some(message);
+            }
+        }
+    }
+
+    fn close(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        self.inner.close()
+    }
+}
+
+/// What a server of the older kind answers the probe with.
+fn no_answer(id: Option<RequestId>) -> ServerJsonRpcMessage {
+    JsonRpcMessage::error(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no answer", None), id)
+}

@@ -1,0 +1,99 @@
+//! Servers that are addresses.
+
+use std::collections::HashMap;
+use std::error::Error as StdError;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+use reqwest::redirect::{Attempt, Policy};
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, HttpStatusError, InsufficientScopeError, StreamableHttpClientTransportConfig,
+};
+use rustls_platform_verifier::BuilderVerifierExt;
+
+use crate::config::HttpConfig;
+
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How the reason begins of a request that was answered with another status than 2xx.
+pub(crate) const STATUS: &str = "HTTP status";
+/// Redirects that are followed for one request.
+const REDIRECTS: usize = 5;
+
+/// An HTTP client with the certificates that the system trusts. A redirect is followed on the same origin alone, and where
+/// it keeps the request as it is: another host must not get the headers.
+pub(crate) fn client() -> Result<reqwest::Client, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(BuilderVerifierExt::with_platform_verifier)
+        .map_err(|error| error.to_string())?;
+    let follow = |attempt: Attempt<'_>| {
+        let same = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
+        let keeps = matches!(attempt.status().as_u16(), 307 | 308);
+        if same && keeps && attempt.previous().len() <= REDIRECTS { attempt.follow() } else { attempt.stop() }
+    };
+    reqwest::Client::builder()
+        .tls_backend_preconfigured(tls.with_no_client_auth())
+        .connect_timeout(CONNECT)
+        // A connection whose last answer was not read to its end would stall the next request on it.
+        .pool_max_idle_per_host(0)
+        .redirect(Policy::custom(follow))
+        .user_agent(concat!("deepagents/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(|error| error.to_string())
+}
+
+/// The address and the headers, which are sent with every request.
+pub(crate) fn transport_config(config: &HttpConfig) -> Result<StreamableHttpClientTransportConfig, String> {
+    let mut headers = HashMap::new();
+    let mut made = StreamableHttpClientTransportConfig::with_uri(config.url.as_str());
+    for (name, value) in &config.headers {
+        if name.eq_ignore_ascii_case("authorization")
+            && let Some(token) = value.strip_prefix("Bearer ").or_else(|| value.strip_prefix("bearer "))
+        {
+            made = made.auth_header(token.trim());
+            continue;
+        }
+        let header: HeaderName = name.parse().map_err(|_| format!("`{name}` is no name of a header"))?;
+        let value =
+            HeaderValue::from_str(value).map_err(|_| format!("the value of its header `{name}` cannot be sent"))?;
+        headers.insert(header, value);
+    }
+    Ok(made.custom_headers(headers))
+}
+
+/// Whether an error says that the server wants authorization.
+pub(crate) fn is_unauthorized(error: &(dyn StdError + 'static)) -> bool {
+    chain(error).any(|cause| cause.is::<AuthRequiredError>() || cause.is::<InsufficientScopeError>())
+}
+
+/// What an error of a transport says, in words for a person: the status, or the last cause, without the types of Rust that
+/// stand around it.
+pub(crate) fn reason(error: &(dyn StdError + 'static)) -> String {
+    let status = chain(error).find_map(|cause| cause.downcast_ref::<HttpStatusError>());
+    if let Some(status) = status {
+        return format!("{STATUS} {}", status.status);
+    }
+    let mut words: Vec<String> = Vec::new();
+    for cause in chain(error) {
+        let text = cause.to_string();
+        // An error that only repeats the one below it says nothing by itself.
+        let below = cause.source().map(ToString::to_string);
+        if below.is_some_and(|below| text.contains(&below)) || text.contains("WorkerTransport") {
+            continue;
+        }
+        if !words.contains(&text) {
+            words.push(text);
+        }
+    }
+    crate::text::line(&words.join(": "), 400)
+}
+
+fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| {
+        let error: &'a (dyn StdError + 'static) = *error;
+        error.source()
+    })
+}

@@ -1,0 +1,203 @@
+//! Resources and prompts of servers, fetched when they are asked for.
+
+use std::sync::Arc;
+
+use deepagents_core::event::MiddlewareEvent;
+use deepagents_core::tool::{DynTool, Effect, ToolContext, ToolError, ToolOutput, tool_fn};
+use futures_util::future::join_all;
+use rmcp::model::{
+    ClientRequest, GetPromptRequest, GetPromptRequestParams, ListPromptsRequest, ListResourceTemplatesRequest,
+    ListResourcesRequest, PaginatedRequestParams, ReadResourceRequest, ReadResourceRequestParams, ServerResult,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::connection::Connection;
+use crate::error::McpError;
+use crate::results;
+use crate::servers::{McpServers, Server};
+use crate::text;
+
+/// Pages of a list that are fetched.
+const PAGES: usize = 20;
+/// Lines of a list that a model is shown of one server.
+const LINES: usize = 200;
+
+/// A prompt of a server, which a person may choose.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct McpPrompt {
+    /// The server.
+    pub server: String,
+    /// Its name there.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// The names of its arguments, and whether it needs them.
+    pub arguments: Vec<(String, bool)>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ListArgs {
+    /// Only those of this server
+    server: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ReadArgs {
+    /// The server that has it
+    server: String,
+    /// Its address, as listed
+    uri: String,
+}
+
+/// The tools that fetch resources: offered where a server has any.
+pub(crate) fn tools(servers: &McpServers) -> [Arc<dyn DynTool>; 2] {
+    // The set of tools belongs to the servers, so it must not hold them.
+    let all: Vec<Arc<Server>> = servers.servers().to_vec();
+    let list = {
+        let all = all.clone();
+        tool_fn("mcp__list_resources", "Lists the resources of MCP servers.", move |args: ListArgs, cx: ToolContext| {
+            let wanted = all.iter().filter(|server| args.server.as_ref().is_none_or(|name| *name == server.name));
+            let wanted: Vec<Arc<Server>> = wanted.filter(|server| has_resources(server)).cloned().collect();
+            async move { Ok::<_, ToolError>(foreign(ToolOutput::text(listed(&wanted).await), "resources", &cx)) }
+        })
+    };
+    let read =
+        tool_fn("mcp__read_resource", "Reads a resource of an MCP server.", move |args: ReadArgs, cx: ToolContext| {
+            let server = all.iter().find(|server| server.name == args.server).cloned();
+            async move {
+                let server = server
+                    .ok_or_else(|| ToolError::model(format!("Error: there is no MCP server `{}`.", args.server)))?;
+                let blocks = read(&server, &args.uri).await?;
+                Ok::<_, ToolError>(foreign(ToolOutput::blocks(blocks), &server.name, &cx))
+            }
+        });
+    [Arc::new(list.effect(Effect::Read)), Arc::new(read.effect(Effect::Read))]
+}
+
+fn foreign(output: ToolOutput, server: &str, cx: &ToolContext) -> ToolOutput {
+    cx.report(MiddlewareEvent::ForeignResult {
+        call: cx.provider_call_id().to_owned(),
+        tool: cx.tool_name().to_owned(),
+        source: format!("mcp:{server}"),
+    });
+    output
+}
+
+fn has_resources(server: &Server) -> bool {
+    server.known().is_some_and(|known| known.resources)
+}
+
+/// The resources of servers, a line each.
+async fn listed(servers: &[Arc<Server>]) -> String {
+    let parts = join_all(servers.iter().map(|server| async move {
+        match lines(server).await {
+            Ok(lines) => format!("{}:\n{lines}", server.name),
+            Err(error) => format!("{}: {error}", server.name),
+        }
+    }));
+    let parts = parts.await;
+    if parts.is_empty() { "No MCP server has resources.".to_owned() } else { parts.join("\n") }
+}
+
+async fn lines(server: &Arc<Server>) -> Result<String, McpError> {
+    let connection = server.connection().await?;
+    let mut lines = Vec::new();
+    let mut cursor = None;
+    for _ in 0..PAGES {
+        let request = ListResourcesRequest { params: page(cursor.take()), ..ListResourcesRequest::default() };
+        let ServerResult::ListResourcesResult(found) =
+            connection.request(ClientRequest::ListResourcesRequest(request)).await?
+        else {
+            break;
+        };
+        lines.extend(found.resources.iter().map(|r| line(&r.uri, &r.name, r.description.as_deref())));
+        match found.next_cursor {
+            Some(next) => cursor = Some(next),
+            None => break,
+        }
+    }
+    let templates = ClientRequest::ListResourceTemplatesRequest(ListResourceTemplatesRequest::default());
+    // Many servers have resources and no templates, and say so with an error.
+    if let Ok(ServerResult::ListResourceTemplatesResult(found)) = connection.request(templates).await {
+        lines.extend(found.resource_templates.iter().map(|r| line(&r.uri_template, &r.name, r.description.as_deref())));
+    }
+    let more = lines.len().saturating_sub(LINES);
+    lines.truncate(LINES);
+    if more > 0 {
+        lines.push(format!("  … and {more} more"));
+    }
+    Ok(if lines.is_empty() { "  (none)".to_owned() } else { lines.join("\n") })
+}
+
+fn page(cursor: Option<String>) -> Option<PaginatedRequestParams> {
+    cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)))
+}
+
+fn line(uri: &str, name: &str, description: Option<&str>) -> String {
+    let description = description.map(|text| format!(": {}", text::line(text, 200))).unwrap_or_default();
+    format!("  {} ({}){description}", text::line(uri, 1_000), text::line(name, 200))
+}
+
+async fn read(server: &Arc<Server>, uri: &str) -> Result<Vec<deepagents_core::message::Block>, McpError> {
+    let connection = server.connection().await?;
+    let request = ReadResourceRequest::new(ReadResourceRequestParams::new(uri));
+    let result = connection.request(ClientRequest::ReadResourceRequest(request)).await?;
+    let result = serde_json::to_value(result).unwrap_or_default();
+    let contents = result.get("contents").and_then(Value::as_array);
+    Ok(contents.into_iter().flatten().map(results::resource).collect())
+}
+
+impl McpServers {
+    /// The prompts of all servers that can be had, by server and name.
+    pub async fn prompts(&self) -> Vec<McpPrompt> {
+        let all = join_all(self.servers().iter().map(|server| async move {
+            let connection = server.connection().await.ok()?;
+            prompts(&server.name, &connection).await.ok()
+        }));
+        all.await.into_iter().flatten().flatten().collect()
+    }
+
+    /// The text of a prompt with its arguments.
+    ///
+    /// # Errors
+    /// When there is no such server, it cannot be had, or refuses.
+    pub async fn prompt(&self, server: &str, name: &str, arguments: Map<String, Value>) -> Result<String, McpError> {
+        let connection = self.server(server)?.connection().await?;
+        let params = GetPromptRequestParams::new(name).with_arguments(arguments);
+        let result = connection.request(ClientRequest::GetPromptRequest(GetPromptRequest::new(params))).await?;
+        let result = serde_json::to_value(result).unwrap_or_default();
+        let messages = result.get("messages").and_then(Value::as_array).into_iter().flatten();
+        let texts = messages.filter_map(|message| message.get("content")?.get("text")?.as_str());
+        Ok(texts.map(text::visible).collect::<Vec<_>>().join("\n\n"))
+    }
+}
+
+async fn prompts(server: &str, connection: &Connection) -> Result<Vec<McpPrompt>, McpError> {
+    if connection.capabilities().prompts.is_none() {
+        return Ok(Vec::new());
+    }
+    let mut all = Vec::new();
+    let mut cursor = None;
+    for _ in 0..PAGES {
+        let request = ListPromptsRequest { params: page(cursor.take()), ..ListPromptsRequest::default() };
+        let ServerResult::ListPromptsResult(found) =
+            connection.request(ClientRequest::ListPromptsRequest(request)).await?
+        else {
+            break;
+        };
+        all.extend(found.prompts.into_iter().map(|prompt| McpPrompt {
+            server: server.to_owned(),
+            description: text::line(prompt.description.as_deref().or(prompt.title.as_deref()).unwrap_or_default(), 300),
+            name: prompt.name,
+            arguments: prompt.arguments.into_iter().flatten().map(|a| (a.name, a.required == Some(true))).collect(),
+        }));
+        match found.next_cursor {
+            Some(next) => cursor = Some(next),
+            None => break,
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,158 @@
+//! Results of calls, as a model is shown them.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use deepagents_core::message::{Block, Media, MediaKind, MediaSource};
+use deepagents_core::tool::ToolOutput;
+use serde_json::Value;
+
+use crate::text;
+
+/// Pictures that providers take.
+const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// Bytes of a medium; providers refuse larger ones.
+const MEDIUM: usize = 5 << 20;
+/// Media of one result.
+const MEDIA: usize = 20;
+
+/// What a model is shown of a result of `tools/call`. What it cannot be shown is said in words, and structured content is
+/// shown where nothing else is.
+pub(crate) fn output(result: &Value) -> ToolOutput {
+    let blocks = result.get("content").and_then(Value::as_array);
+    let mut content: Vec<Block> = Vec::new();
+    let mut media = 0;
+    for block in blocks.into_iter().flatten() {
+        let made = shown(block);
+        media += usize::from(matches!(made, Block::Media(_)));
+        content.push(if media > MEDIA && matches!(made, Block::Media(_)) {
+            Block::text("[one more medium, not shown]")
+        } else {
+            made
+        });
+    }
+    let structured = result.get("structuredContent").filter(|value| !value.is_null());
+    let says_nothing = content.iter().all(|block| block.as_text().is_some_and(|text| text.trim().is_empty()));
+    if says_nothing {
+        let text = structured.map_or_else(|| "(no content)".to_owned(), Value::to_string);
+        content = vec![Block::text(text)];
+    }
+    let output = ToolOutput::blocks(content);
+    let output = structured.into_iter().fold(output, |output, value| output.with_artifact(value.clone()));
+    if result.get("isError").and_then(Value::as_bool) == Some(true) { output.as_error() } else { output }
+}
+
+/// A block of a result, or of a resource.
+fn shown(block: &Value) -> Block {
+    let field = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or_default();
+    match field("type") {
+        "text" => Block::text(field("text")),
+        "image" => medium("image", field("mimeType"), field("data"), ""),
+        "audio" => medium("audio", field("mimeType"), field("data"), ""),
+        "resource" => resource(block.get("resource").unwrap_or(&Value::Null)),
+        "resource_link" => Block::text(link(block)),
+        other => Block::text(format!("[content of the type {}, not shown]", text::line(other, 40))),
+    }
+}
+
+/// What a resource holds, with where it comes from.
+pub(crate) fn resource(resource: &Value) -> Block {
+    let field = |name: &str| resource.get(name).and_then(Value::as_str).unwrap_or_default();
+    let uri = text::line(field("uri"), 2_000);
+    match resource.get("blob").and_then(Value::as_str) {
+        Some(data) => medium("resource", field("mimeType"), data, &uri),
+        None => Block::text(format!("{uri}:\n{}", field("text"))),
+    }
+}
+
+/// A link in words.
+fn link(link: &Value) -> String {
+    let field = |name: &str| text::line(link.get(name).and_then(Value::as_str).unwrap_or_default(), 500);
+    let parts = [field("name"), field("mimeType"), field("description")];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    format!("[resource {} ({})]", field("uri"), parts.join(", "))
+}
+
+/// A medium that providers take, or what it is in words; its bytes are never a text. Sound is said in words: most providers
+/// refuse a conversation that has it in a result, and a server must not be able to end one.
+fn medium(what: &str, mime: &str, data: &str, uri: &str) -> Block {
+    let mime = text::line(mime, 100).to_ascii_lowercase();
+    let named = if uri.is_empty() { String::new() } else { format!(" {uri}") };
+    let Ok(bytes) = STANDARD.decode(data) else {
+        return Block::text(format!("[{what}{named} of the type {mime}, not shown: its data is not base64]"));
+    };
+    let kind = match mime.as_str() {
+        image if IMAGES.contains(&image) => Some(MediaKind::Image),
+        "application/pdf" => Some(MediaKind::File),
+        _ => None,
+    };
+    match kind.filter(|_| bytes.len() <= MEDIUM && !bytes.is_empty()) {
+        Some(kind) => {
+            let name = (!uri.is_empty()).then(|| uri.to_owned());
+            Block::Media(Media { kind, mime, source: MediaSource::Base64(data.to_owned()), name })
+        }
+        None => Block::text(format!("[{what}{named} of the type {mime}, {} bytes, not shown]", bytes.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn texts(result: &Value) -> Vec<String> {
+        output(result).content.iter().map(|block| block.as_text().unwrap_or("<medium>").to_owned()).collect()
+    }
+
+    #[test]
+    fn texts_links_and_resources_are_shown_with_where_they_come_from() {
+        let result = json!({"content": [
+            {"type": "text", "text": "here:"},
+            {"type": "resource", "resource": {"uri": "mem://note/1", "text": "words"}},
+            {"type": "resource_link", "uri": "mem://note/2", "name": "second", "mimeType": "text/plain"},
+            {"type": "hologram"},
+        ]});
+        let expected = [
+            "here:",
+            "mem://note/1:\nwords",
+            "[resource mem://note/2 (second, text/plain)]",
+            "[content of the type hologram, not shown]",
+        ];
+        assert_eq!(texts(&result), expected);
+    }
+
+    #[test]
+    fn media_are_media_and_what_cannot_be_shown_is_said_in_words() {
+        let result = json!({"content": [
+            {"type": "image", "data": "AAEC", "mimeType": "image/png"},
+            {"type": "image", "data": "AAEC", "mimeType": "image/svg+xml"},
+            {"type": "image", "data": "?", "mimeType": "image/png"},
+            {"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"},
+            {"type": "resource", "resource": {"uri": "mem://bin/1", "mimeType": "application/octet-stream", "blob": "AAEC"}},
+        ]});
+        let expected = [
+            "<medium>",
+            "[image of the type image/svg+xml, 3 bytes, not shown]",
+            "[image of the type image/png, not shown: its data is not base64]",
+            "[audio of the type audio/wav, 4 bytes, not shown]",
+            "[resource mem://bin/1 of the type application/octet-stream, 3 bytes, not shown]",
+        ];
+        assert_eq!(texts(&result), expected);
+    }
+
+    #[test]
+    fn structured_content_is_shown_where_nothing_else_is() {
+        let only = json!({"content": [], "structuredContent": {"city": "Oslo"}});
+        assert_eq!(texts(&only), ["{\"city\":\"Oslo\"}"]);
+        let both = json!({"content": [{"type": "text", "text": "41"}], "structuredContent": {"n": 41}});
+        assert_eq!(texts(&both), ["41"]);
+        assert_eq!(output(&both).artifact, Some(json!({"n": 41})));
+        assert_eq!(texts(&json!({"content": []})), ["(no content)"]);
+        assert_eq!(texts(&json!({})), ["(no content)"]);
+    }
+
+    #[test]
+    fn a_failed_call_is_an_error() {
+        assert!(output(&json!({"content": [], "isError": true})).is_error);
+        assert!(!output(&json!({"content": [], "isError": "yes"})).is_error);
+    }
+}

@@ -1,0 +1,75 @@
+//! Serving over HTTP.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::{AgentServer, ServeError};
+
+/// Where clients find the server.
+const PATH: &str = "/mcp";
+
+impl AgentServer {
+    /// Serves clients over HTTP at `/mcp` of an address of this machine, until it is stopped. `ready` is given the address
+    /// once it is listened on. Requests with the name of another host, or from pages of other hosts, are refused, as a
+    /// browser could be made to send them.
+    ///
+    /// # Errors
+    /// When the address cannot be listened on, or others could reach it: there is no authorization.
+    pub async fn serve_http(
+        self,
+        address: SocketAddr,
+        stop: CancellationToken,
+        ready: impl FnOnce(&str),
+    ) -> Result<(), ServeError> {
+        if !address.ip().is_loopback() {
+            let why = format!("{address} can be reached by others, and there is no authorization; listen on 127.0.0.1");
+            return Err(ServeError::Address(why));
+        }
+        let unusable = |error: std::io::Error| ServeError::Address(format!("{address} cannot be listened on: {error}"));
+        let listener = TcpListener::bind(address).await.map_err(unusable)?;
+        let bound = listener.local_addr().map_err(unusable)?;
+        let origins = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"];
+        let config = StreamableHttpServerConfig::default()
+            .with_allowed_origins(origins)
+            .with_cancellation_token(stop.child_token());
+        let sessions = Arc::new(LocalSessionManager::default());
+        let service = StreamableHttpService::new(move || Ok(self.clone()), sessions, config);
+        ready(&format!("http://{bound}{PATH}"));
+        let connections = TaskTracker::new();
+        loop {
+            let stream = tokio::select! {
+                // One that is gone again before it is taken is no reason to stop.
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => stream,
+                    Err(_) => continue,
+                },
+                () = stop.cancelled() => break,
+            };
+            let (service, stop) = (service.clone(), stop.clone());
+            connections.spawn(async move {
+                let answer = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+                    let service = service.clone();
+                    async move { Ok::<_, std::convert::Infallible>(service.handle(request).await) }
+                });
+                let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), answer);
+                tokio::select! {
+                    // A client that breaks off is gone, and that is all.
+                    _ = connection => {}
+                    () = stop.cancelled() => {}
+                }
+            });
+        }
+        connections.close();
+        connections.wait().await;
+        Ok(())
+    }
+}

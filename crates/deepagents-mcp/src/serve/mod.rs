@@ -1,0 +1,216 @@
+//! An agent as an MCP server: a tool that gives it a task, and tools of its own where that is wanted.
+//!
+//! A client follows a task by progress, and cancels it as any request. Where the agent wants to ask before it does
+//! something, whoever uses the client is asked by elicitation; where the client cannot, nothing is done that would have been
+//! asked about. Both protocols are spoken.
+
+mod approvals;
+mod http;
+mod task;
+
+use std::sync::Arc;
+
+use deepagents_core::agent::Agent;
+use deepagents_core::message::{Block, MediaKind, MediaSource};
+use deepagents_core::tool::{ToolOutput, ToolSpec};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation, JsonObject,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+};
+use rmcp::service::{RequestContext, ServiceError};
+use rmcp::{RoleServer, ServerHandler, ServiceExt};
+use serde_json::{Value, json};
+
+/// The name of the tool that gives the agent a task.
+const TASK: &str = "agent";
+
+/// An agent as an MCP server.
+///
+/// ```no_run
+/// use deepagents_core::agent::Agent;
+/// use deepagents_mcp::serve::AgentServer;
+/// # async fn f(agent: Agent) -> Result<(), Box<dyn std::error::Error>> {
+/// AgentServer::new(&agent).description("Looks after the notes of a small office.").serve_stdio().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct AgentServer {
+    agent: Agent,
+    description: String,
+    tools: Arc<[String]>,
+    asks: bool,
+}
+
+/// Why an agent cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The client did not shake hands as the protocol says.
+    #[error("the client did not begin as the protocol says: {0}")]
+    Handshake(String),
+    /// The address cannot be listened on, or is one that others can reach.
+    #[error("{0}")]
+    Address(String),
+}
+
+impl AgentServer {
+    /// Serves an agent. With a journal its threads go on: a task that names the thread of an earlier one knows what was
+    /// said.
+    pub fn new(agent: &Agent) -> Self {
+        let description =
+            "Gives a task to an agent that plans, works with files, and answers when it is done.".to_owned();
+        Self { agent: agent.clone(), description, tools: Arc::new([]), asks: true }
+    }
+
+    /// Says what the agent is for.
+    #[must_use]
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.description = description.into();
+        self
+    }
+
+    /// Offers tools of the agent by themselves too, such as those for its files. Each call stands alone.
+    #[must_use]
+    pub fn tools<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.tools = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Says whether whoever uses a client may be asked; otherwise what would be asked about is refused.
+    #[must_use]
+    pub fn asks(mut self, asks: bool) -> Self {
+        self.asks = asks;
+        self
+    }
+
+    /// Serves the client at the other end of stdin and stdout, until it goes.
+    ///
+    /// # Errors
+    /// When it does not begin as a client.
+    pub async fn serve_stdio(self) -> Result<(), ServeError> {
+        let failed = |error: &dyn std::fmt::Display| ServeError::Handshake(crate::text::line(&error.to_string(), 300));
+        let service = self.serve(rmcp::transport::stdio()).await.map_err(|error| failed(&error))?;
+        service.waiting().await.map(drop).map_err(|error| failed(&error))
+    }
+
+    /// What a client is told of the tool that gives the agent a task.
+    fn task_tool(&self) -> Tool {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "task": {"type": "string", "description": "What is to be done"},
+                "thread": {"type": "string", "description": "The thread of an earlier task, to go on with it"},
+            },
+            "required": ["task"],
+        });
+        Tool::new(TASK, self.description.clone(), object(schema))
+            .with_annotations(ToolAnnotations::new().read_only(false).open_world(true))
+    }
+
+    /// The tools of the agent that are offered by themselves.
+    fn own_tools(&self) -> impl Iterator<Item = &ToolSpec> {
+        let specs = self.agent.tools().iter().map(AsRef::as_ref);
+        specs.filter(|spec: &&ToolSpec| self.tools.contains(&spec.name) && spec.name != TASK)
+    }
+
+    async fn call_own(&self, name: &str, args: JsonObject) -> CallToolResult {
+        match self.agent.call_tool(name, Value::Object(args), None).await {
+            Ok(output) => result(&output),
+            Err(error) => CallToolResult::error(vec![ContentBlock::text(error.to_string())]),
+        }
+    }
+}
+
+impl ServerHandler for AgentServer {
+    fn get_info(&self) -> ServerConfig {
+        let name = Implementation::new("deepagents", env!("CARGO_PKG_VERSION"));
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build()).with_server_info(name)
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let own = self.own_tools().map(|spec| {
+            let schema = object(Value::clone(&spec.schema));
+            Tool::new(spec.name.clone(), spec.description.clone(), schema)
+        });
+        Ok(ListToolsResult::with_all_items(std::iter::once(self.task_tool()).chain(own).collect()))
+    }
+
+    // There are none, and who asks is told so with a list, which may be kept as any other.
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Ok(ListResourcesResult::default())
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::default())
+    }
+
+    async fn list_prompts(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(ListPromptsResult::default())
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        if request.name == TASK {
+            return self.task(request, context).await;
+        }
+        if !self.own_tools().any(|spec| spec.name == request.name) {
+            return Err(ErrorData::invalid_params(format!("there is no tool `{}`", request.name), None));
+        }
+        let args = request.arguments.unwrap_or_default();
+        tokio::select! {
+            result = self.call_own(&request.name, args) => Ok(result.into()),
+            () = context.ct.cancelled() => Err(ErrorData::internal_error("the call was cancelled", None)),
+        }
+    }
+}
+
+fn object(schema: Value) -> JsonObject {
+    match schema {
+        Value::Object(schema) => schema,
+        _ => JsonObject::new(),
+    }
+}
+
+/// The result of a tool, as a client is shown it.
+fn result(output: &ToolOutput) -> CallToolResult {
+    let content = output.content.iter().filter_map(|block| match block {
+        Block::Text(text) => Some(ContentBlock::text(text.text.clone())),
+        Block::Media(media) => match (&media.source, media.kind) {
+            (MediaSource::Base64(data), MediaKind::Image) => {
+                Some(ContentBlock::image(data.clone(), media.mime.clone()))
+            }
+            (MediaSource::Base64(data), MediaKind::Audio) => {
+                Some(ContentBlock::audio(data.clone(), media.mime.clone()))
+            }
+            _ => Some(ContentBlock::text(format!("[{}]", media.mime))),
+        },
+        _ => None,
+    });
+    let content = content.collect();
+    if output.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) }
+}
+
+/// An error of a request to the client, as the client's own request is answered with it.
+fn failed(error: &ServiceError) -> ErrorData {
+    ErrorData::internal_error(crate::text::line(&error.to_string(), 300), None)
+}

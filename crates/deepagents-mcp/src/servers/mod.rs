@@ -1,0 +1,180 @@
+//! The servers of an agent.
+
+mod server;
+mod shared;
+mod status;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deepagents_core::error::Result;
+use deepagents_core::middleware::Middleware;
+use deepagents_core::run::Context;
+use deepagents_core::tool::{DynTool, ToolSet, ToolSpec};
+use futures_util::future::join_all;
+
+pub(crate) use server::{Phase, Server};
+pub(crate) use shared::{Groups, Shared};
+pub use status::{ServerState, ServerStatus};
+
+use crate::config::ServerConfig;
+use crate::error::McpError;
+use crate::options::McpOptions;
+use crate::resources;
+use crate::tool::McpTool;
+
+/// The servers of an agent. It is the middleware that offers their tools: servers start beside each other before the first
+/// request, a server that fails takes nothing away from the others, and one that ends is started again by the next call
+/// of a tool of it. Cloning it costs a reference count; agents that share one share its connections.
+///
+/// ```
+/// use deepagents_mcp::{McpOptions, McpServers, ServerConfig};
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let time = ServerConfig::stdio("/no/such/program", ["--quiet"]);
+/// let servers = McpServers::new([("time", time)], McpOptions::default());
+/// servers.ready().await;
+/// assert!(servers.status()[0].problem().unwrap().contains("could not be started"));
+/// servers.close().await;
+/// # });
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct McpServers(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    servers: Vec<Arc<Server>>,
+    shared: Arc<Shared>,
+    begun: AtomicBool,
+    offered: Mutex<Offered>,
+}
+
+/// The tools as they were offered last, and what of each server they were made of.
+#[derive(Debug, Default)]
+struct Offered {
+    versions: Vec<u64>,
+    tools: ToolSet,
+}
+
+impl McpServers {
+    /// Servers by name; of two with one name the later one. Nothing is started yet.
+    pub fn new<N: Into<String>>(servers: impl IntoIterator<Item = (N, ServerConfig)>, options: McpOptions) -> Self {
+        let shared = Arc::new(Shared { options, notices: Default::default(), groups: Groups::default() });
+        let by_name: BTreeMap<String, ServerConfig> =
+            servers.into_iter().map(|(name, server)| (name.into(), server)).collect();
+        let made = by_name.into_iter().map(|(name, config)| Arc::new(Server::new(name, config, shared.clone())));
+        let servers = made.collect();
+        Self(Arc::new(Inner { servers, shared, begun: AtomicBool::new(false), offered: Mutex::default() }))
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.servers.is_empty()
+    }
+
+    /// The names, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.servers.iter().map(|server| server.name.as_str())
+    }
+
+    pub(crate) fn servers(&self) -> &[Arc<Server>] {
+        &self.0.servers
+    }
+
+    pub(crate) fn server(&self, name: &str) -> Result<&Arc<Server>, McpError> {
+        let unknown =
+            || McpError::Unknown { server: name.to_owned(), known: self.names().map(str::to_owned).collect() };
+        self.0.servers.iter().find(|server| server.name == name).ok_or_else(unknown)
+    }
+
+    /// Learns from earlier processes what servers have, and starts none: their [`status`](Self::status) has it.
+    pub async fn recall(&self) {
+        join_all(self.0.servers.iter().map(|server| server.recall())).await;
+    }
+
+    /// Starts the servers beside each other, but for those whose tools are known from an earlier process: these start when
+    /// they are called. The first run does it where nobody has done so before.
+    pub async fn start(&self) {
+        if !self.0.begun.swap(true, Ordering::AcqRel) {
+            join_all(self.0.servers.iter().map(Server::begin)).await;
+        }
+    }
+
+    /// Waits until of every server the tools are known, or why it cannot be had; no longer than the longest of their
+    /// limits.
+    pub async fn ready(&self) {
+        self.start().await;
+        join_all(self.0.servers.iter().map(|server| server.settled())).await;
+    }
+
+    /// Connects to every server, whether its tools are known or not.
+    pub async fn connect(&self) {
+        self.start().await;
+        join_all(self.0.servers.iter().map(|server| async move { drop(server.connection().await) })).await;
+    }
+
+    /// The tools that servers offer now. The same set as long as nothing has changed.
+    pub fn tools(&self) -> ToolSet {
+        let versions: Vec<u64> = self.0.servers.iter().map(|server| server.version()).collect();
+        let mut offered = self.0.offered.lock().unwrap_or_else(PoisonError::into_inner);
+        if offered.versions != versions {
+            *offered = Offered { versions, tools: self.made() };
+        }
+        offered.tools.clone()
+    }
+
+    fn made(&self) -> ToolSet {
+        let mut tools: BTreeMap<String, Arc<dyn DynTool>> = BTreeMap::new();
+        let mut resources = false;
+        for server in &self.0.servers {
+            let Some(known) = server.known() else { continue };
+            resources |= known.resources;
+            for tool in known.tools.iter().filter(|tool| server.config.tools.offers(&tool.name)) {
+                let Some(tool) = McpTool::new(server, tool) else { continue };
+                let spec = tool.spec();
+                match self.reviewed(server, &spec) {
+                    Ok(()) => drop(tools.entry(spec.name).or_insert_with(|| Arc::new(tool))),
+                    Err(why) => self.0.shared.notices.withheld(&server.name, known.tools.len(), why),
+                }
+            }
+        }
+        if resources {
+            tools.extend(resources::tools(self).into_iter().map(|tool| (tool.spec().name, tool)));
+        }
+        // Names are legal, different, and schemas objects: that is how they are made.
+        ToolSet::new(tools.into_values()).unwrap_or_default()
+    }
+
+    /// Whether a tool may be offered, as far as somebody looks.
+    fn reviewed(&self, server: &Server, tool: &ToolSpec) -> Result<(), String> {
+        let review = self.0.shared.options.review.as_ref().filter(|_| !server.config.trusted);
+        review.map_or(Ok(()), |review| review.check(&server.name, tool))
+    }
+
+    /// Ends all servers, which takes seconds at most. Calls of their tools fail from now on.
+    pub async fn close(&self) {
+        join_all(self.0.servers.iter().map(|server| server.close())).await;
+    }
+
+    /// Kills the processes of all servers at once, for a program that must end now.
+    pub fn kill(&self) {
+        self.0.shared.groups.kill();
+    }
+}
+
+impl Middleware for McpServers {
+    fn name(&self) -> &str {
+        "Mcp"
+    }
+
+    async fn offered_tools(&self, cx: &Context) -> Result<Option<ToolSet>> {
+        self.ready().await;
+        join_all(self.0.servers.iter().map(Server::refresh)).await;
+        let tools = self.tools();
+        for notice in self.0.shared.notices.take() {
+            cx.report(notice);
+        }
+        Ok(Some(tools))
+    }
+}

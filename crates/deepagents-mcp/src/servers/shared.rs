@@ -1,0 +1,70 @@
+//! What all servers of a set have in common.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deepagents_core::event::MiddlewareEvent;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::error::McpError;
+use crate::options::McpOptions;
+
+/// What all servers of a set have in common.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) options: McpOptions,
+    pub(crate) notices: Notices,
+    pub(crate) groups: Groups,
+}
+
+/// What nobody has been told of yet.
+#[derive(Debug, Default)]
+pub(crate) struct Notices(Mutex<Vec<MiddlewareEvent>>);
+
+impl Notices {
+    /// A server offers so many tools.
+    pub(super) fn connected(&self, server: &str, tools: usize) {
+        self.push(MiddlewareEvent::McpServer { server: server.to_owned(), tools, problem: None });
+    }
+
+    /// A server cannot be had.
+    pub(super) fn failed(&self, error: &McpError) {
+        let (server, problem) = (error.server().to_owned(), Some(error.to_string()));
+        self.push(MiddlewareEvent::McpServer { server, tools: 0, problem });
+    }
+
+    /// A tool of a server is not offered.
+    pub(super) fn withheld(&self, server: &str, tools: usize, why: String) {
+        self.push(MiddlewareEvent::McpServer { server: server.to_owned(), tools, problem: Some(why) });
+    }
+
+    fn push(&self, notice: MiddlewareEvent) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
+    }
+
+    pub(super) fn take(&self) -> Vec<MiddlewareEvent> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The process groups that are alive, for a program that has no time to end them one by one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Groups(Arc<Mutex<HashSet<Pid>>>);
+
+impl Groups {
+    pub(crate) fn add(&self, group: Pid) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(group);
+    }
+
+    pub(crate) fn remove(&self, group: Pid) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&group);
+    }
+
+    /// Kills all of them.
+    pub(super) fn kill(&self) {
+        for group in self.0.lock().unwrap_or_else(PoisonError::into_inner).drain() {
+            // One that has gone needs no signal.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}

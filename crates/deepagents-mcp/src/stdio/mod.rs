@@ -1,0 +1,102 @@
+//! Servers that are programs, spoken to over stdin and stdout.
+
+mod process;
+mod stderr;
+
+use std::process::Stdio;
+use std::sync::Arc;
+
+use rmcp::RoleClient;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use tokio::process::{ChildStdin, ChildStdout, Command};
+use tokio::task::JoinHandle;
+
+pub(crate) use process::Ending;
+use process::Process;
+pub(crate) use stderr::StderrTail;
+
+use crate::config::StdioConfig;
+use crate::error::McpError;
+use crate::servers::Shared;
+
+/// The variables of the environment that a server is given, where they are set: enough to find programs, the home and
+/// the language, and no keys. Those that official SDKs pass on, and what proxies, certificates and temporary files need.
+pub const SAFE_VARIABLES: [&str; 15] = [
+    "HOME",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "TERM",
+    "USER",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TMPDIR",
+    "XDG_RUNTIME_DIR",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+];
+
+/// The pipes of a server and its process, which ends with them.
+pub(crate) struct StdioTransport {
+    pipes: AsyncRwTransport<RoleClient, ChildStdout, ChildStdin>,
+    process: Process,
+}
+
+/// A server that was started.
+pub(crate) struct Started {
+    pub(crate) transport: StdioTransport,
+    /// How it ends.
+    pub(crate) ending: Ending,
+    /// Ends once its stderr does.
+    pub(crate) drained: JoinHandle<()>,
+}
+
+/// Starts a server.
+pub(crate) fn start(name: &str, config: &StdioConfig, shared: &Shared, tail: &StderrTail) -> Result<Started, McpError> {
+    let failed =
+        |source| McpError::Spawn { server: name.to_owned(), command: config.command.clone(), source: Arc::new(source) };
+    let options = &shared.options;
+    let mut command = Command::new(&config.command);
+    command.args(&config.args).env_clear().envs(&options.env).envs(&config.env);
+    if let Some(directory) = config.cwd.as_ref().or(options.root.as_ref()) {
+        command.current_dir(directory);
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
+    let mut child = command.spawn().map_err(failed)?;
+    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let process = Process::new(child, shared.groups.clone());
+    let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+        return Err(failed(std::io::Error::other("it has no pipes")));
+    };
+    let log = options.log_dir.as_ref().map(|folder| folder.join(format!("{}.log", crate::text::file_name(name))));
+    let drained = tokio::spawn(stderr::drain(stderr, tail.clone(), log));
+    let ending = process.ending();
+    let transport = StdioTransport { pipes: AsyncRwTransport::new_client(stdout, stdin), process };
+    Ok(Started { transport, ending, drained })
+}
+
+impl Transport<RoleClient> for StdioTransport {
+    type Error = std::io::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.pipes.send(message)
+    }
+
+    fn receive(&mut self) -> impl Future<Output = Option<RxJsonRpcMessage<RoleClient>>> + Send {
+        self.pipes.receive()
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        let closed = self.pipes.close().await;
+        self.process.end().await;
+        closed
+    }
+}

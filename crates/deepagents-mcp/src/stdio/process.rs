@@ -1,0 +1,80 @@
+//! The process of a server: a group of its own, so that what it starts ends with it.
+
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::process::Child;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::servers::Groups;
+
+/// How long a server may take to end once its stdin is closed.
+const AFTER_EOF: Duration = Duration::from_millis(1_000);
+/// How long it may take after SIGTERM.
+const AFTER_TERM: Duration = Duration::from_millis(500);
+
+/// How a server ended, once it has.
+pub(crate) type Ending = watch::Receiver<Option<ExitStatus>>;
+
+/// A process that leads a group. Dropping it kills the group.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    group: Option<Pid>,
+    groups: Groups,
+    ending: watch::Sender<Option<ExitStatus>>,
+}
+
+impl Process {
+    /// Of a child that was started as the leader of a group.
+    pub(super) fn new(child: Child, groups: Groups) -> Self {
+        let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        if let Some(group) = group {
+            groups.add(group);
+        }
+        Self { child, group, groups, ending: watch::Sender::new(None) }
+    }
+
+    pub(crate) fn ending(&self) -> Ending {
+        self.ending.subscribe()
+    }
+
+    /// Waits for it to end, its stdin being closed; makes it end where it does not.
+    pub(super) async fn end(&mut self) {
+        for (grace, signal) in [(AFTER_EOF, Signal::TERM), (AFTER_TERM, Signal::KILL)] {
+            if let Ok(ended) = timeout(grace, self.child.wait()).await {
+                self.ending.send_replace(ended.ok());
+                break;
+            }
+            self.signal(signal);
+        }
+        // What it has started may have outlived it.
+        self.kill();
+        // A killed process that cannot end, such as one that waits for a disk, is not waited for.
+        if let Ok(Ok(status)) = timeout(AFTER_TERM, self.child.wait()).await {
+            self.ending.send_replace(Some(status));
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.group {
+            // A group that has gone needs no signal.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+
+    fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        if let Some(group) = self.group.take() {
+            self.groups.remove(group);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,72 @@
+//! Texts that servers send, before a model or a person sees them.
+
+/// Characters of a description that a model is shown; it is paid on every call.
+const DESCRIPTION: usize = 4_000;
+
+/// A text without what cannot be seen: control characters but for line ends and tabs, tags, direction marks and other
+/// characters without a width. A server must not say something to the model that a person does not see.
+pub(crate) fn visible(text: &str) -> String {
+    text.chars().filter(|c| !is_hidden(*c)).collect()
+}
+
+fn is_hidden(c: char) -> bool {
+    match c {
+        '\n' | '\t' => false,
+        '\u{ad}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => true,
+        '\u{202a}'..='\u{202e}' | '\u{e0000}'..='\u{e0fff}' | '\u{fff9}'..='\u{fffb}' => true,
+        c => c.is_control(),
+    }
+}
+
+/// The description of a tool: visible, and no longer than a model should be made to read.
+pub(crate) fn description(text: &str) -> String {
+    cut(visible(text).trim(), DESCRIPTION)
+}
+
+/// One line of at most so many characters.
+pub(crate) fn line(text: &str, most: usize) -> String {
+    cut(&visible(text).split_whitespace().collect::<Vec<_>>().join(" "), most)
+}
+
+/// At most so many characters.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+    }
+}
+
+/// Takes secrets out of a text that a person will see.
+pub(crate) fn redact(text: &str, secrets: &[String]) -> String {
+    secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
+}
+
+/// A name that a file may have.
+pub(crate) fn file_name(name: &str) -> String {
+    let safe: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '_' }).collect();
+    safe.chars().take(64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_seen_is_taken_out() {
+        assert_eq!(visible("a\u{e0041}b\u{200b}c\u{202e}d\u{7}\n\te"), "abcd\n\te");
+        assert_eq!(line("one\n  two\u{1b}[31m", 40), "one two[31m");
+    }
+
+    #[test]
+    fn a_long_text_is_cut_at_a_character() {
+        assert_eq!(cut("größe", 3), "grö…");
+        assert_eq!(cut("größe", 5), "größe");
+        assert_eq!(description(&"x".repeat(5_000)).chars().count(), DESCRIPTION + 1);
+    }
+
+    #[test]
+    fn secrets_are_taken_out() {
+        assert_eq!(redact("bad token tok-123", &["tok-123".to_owned()]), "bad token ***");
+    }
+}

@@ -1,0 +1,94 @@
+//! A tool of a server, as a tool of an agent.
+
+use std::sync::Arc;
+
+use deepagents_core::event::MiddlewareEvent;
+use deepagents_core::tool::{DynTool, Effect, ToolContext, ToolError, ToolOutput, ToolSpec};
+use futures_core::future::BoxFuture;
+use rmcp::model::Tool;
+use serde_json::{Map, Value};
+
+use crate::connection::CallFailure;
+use crate::names::tool_name;
+use crate::results;
+use crate::servers::Server;
+use crate::text;
+
+/// Bytes of a schema; a longer one would be paid on every call.
+const SCHEMA: usize = 100_000;
+
+/// A tool of a server. Arguments and results pass through as they are: the server checks what it is given.
+pub(crate) struct McpTool {
+    server: Arc<Server>,
+    /// The server's own name of it.
+    name: String,
+    spec: ToolSpec,
+    reads_only: bool,
+    idempotent: bool,
+}
+
+impl McpTool {
+    /// Makes a tool of what a server lists; nothing where a model could not be told of it.
+    pub(crate) fn new(server: &Arc<Server>, tool: &Tool) -> Option<Self> {
+        let mut schema = Map::clone(&tool.input_schema);
+        if schema.get("type").and_then(Value::as_str) != Some("object") {
+            schema.insert("type".to_owned(), "object".into());
+        }
+        // Some providers refuse an object that does not say what is in it.
+        schema.entry("properties").or_insert_with(|| Map::new().into());
+        let schema = Value::Object(schema);
+        if schema.to_string().len() > SCHEMA {
+            return None;
+        }
+        let hints = tool.annotations.as_ref();
+        let title = tool.title.as_deref().or_else(|| hints.and_then(|hints| hints.title.as_deref()));
+        let description = text::description(tool.description.as_deref().or(title).unwrap_or_default());
+        let said = |hint: Option<bool>| server.config.trusted && hint == Some(true);
+        Some(Self {
+            server: server.clone(),
+            name: tool.name.to_string(),
+            spec: ToolSpec { name: tool_name(&server.name, &tool.name), description, schema: Arc::new(schema) },
+            // A tool that reads only and destroys says two things, of which the worse is believed.
+            reads_only: said(hints.and_then(|hints| hints.read_only_hint))
+                && hints.and_then(|hints| hints.destructive_hint) != Some(true),
+            idempotent: said(hints.and_then(|hints| hints.idempotent_hint)),
+        })
+    }
+
+    async fn made(&self, args: Value, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let args = match args {
+            Value::Object(args) => args,
+            Value::Null => Map::new(),
+            _ => return Err(ToolError::model(format!("Error: the arguments of {} are an object.", self.spec.name))),
+        };
+        let result = self.server.call(&self.name, args, cx).await;
+        cx.report(MiddlewareEvent::ForeignResult {
+            call: cx.provider_call_id().to_owned(),
+            tool: self.spec.name.clone(),
+            source: format!("mcp:{}", self.server.name),
+        });
+        match result {
+            Ok(result) => Ok(results::output(&result)),
+            Err(CallFailure::Interrupted(interrupt)) => Err(interrupt),
+            Err(CallFailure::Failed(error)) => Err(ToolError::model(format!("Error: {error}."))),
+        }
+    }
+}
+
+impl DynTool for McpTool {
+    fn spec(&self) -> ToolSpec {
+        self.spec.clone()
+    }
+
+    fn effect(&self, _args: &Value) -> Effect {
+        if self.reads_only { Effect::Read } else { Effect::External }
+    }
+
+    fn idempotent(&self, _args: &Value) -> bool {
+        self.idempotent
+    }
+
+    fn call(self: Arc<Self>, args: Value, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        Box::pin(async move { self.made(args, &cx).await })
+    }
+}

@@ -1,0 +1,65 @@
+//! Tools that are known from an earlier process.
+
+use deepagents_mcp::{McpOptions, McpServers};
+use deepagents_models::scripted::Turn;
+use serde_json::json;
+
+use crate::script::{Script, agent, echo, offered, one_call, options, results, run, text};
+
+#[tokio::test]
+async fn a_server_whose_tools_are_known_starts_when_it_is_called() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = Script::new(&[echo()], text("heard"));
+    let with_cache = || McpOptions { cache_dir: Some(folder.path().to_owned()), ..options() };
+    let first = McpServers::new([("alpha", script.config())], with_cache());
+    first.ready().await;
+    first.close().await;
+    assert_eq!(script.pids().len(), 1);
+
+    let second = McpServers::new([("alpha", script.config())], with_cache());
+    let (idle, model) = agent(&second, [Turn::text("Done.")]);
+    run(&idle, "Go.").await;
+    assert_eq!(offered(&model, 0), ["mcp__alpha__echo"]);
+    assert_eq!(script.pids().len(), 1);
+    let (calling, _) = agent(&second, one_call("echo", json!({})));
+    let (outcome, _) = run(&calling, "Go.").await;
+    second.close().await;
+    assert_eq!(results(&outcome), [("heard".to_owned(), false)]);
+    assert_eq!(script.pids().len(), 2);
+}
+
+#[tokio::test]
+async fn what_a_server_has_now_takes_the_place_of_what_it_had() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = Script::new(&[echo()], text("heard"));
+    let with_cache = || McpOptions { cache_dir: Some(folder.path().to_owned()), ..options() };
+    let first = McpServers::new([("alpha", script.config())], with_cache());
+    first.ready().await;
+    first.close().await;
+
+    script.list(&[json!({"name": "other", "inputSchema": {"type": "object"}})]);
+    let second = McpServers::new([("alpha", script.config())], with_cache());
+    let (agent, model) = agent(&second, one_call("echo", json!({})));
+    run(&agent, "Go.").await;
+    second.close().await;
+    assert_eq!(offered(&model, 0), ["mcp__alpha__echo"]);
+    assert_eq!(offered(&model, 1), ["mcp__alpha__other"]);
+}
+
+#[tokio::test]
+async fn a_damaged_cache_is_as_if_there_were_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = Script::new(&[echo()], text("heard"));
+    let with_cache = || McpOptions { cache_dir: Some(folder.path().to_owned()), ..options() };
+    let first = McpServers::new([("alpha", script.config())], with_cache());
+    first.ready().await;
+    first.close().await;
+    for file in std::fs::read_dir(folder.path()).unwrap() {
+        std::fs::write(file.unwrap().path(), "{\"at\": 1, \"to").unwrap();
+    }
+    let second = McpServers::new([("alpha", script.config())], with_cache());
+    second.ready().await;
+    assert_eq!(second.tools().names().collect::<Vec<_>>(), ["mcp__alpha__echo"]);
+    assert_eq!(script.pids().len(), 2);
+    second.close().await;
+}

@@ -1,0 +1,166 @@
+//! Calls of tools of servers.
+
+use deepagents_core::event::MiddlewareEvent;
+use deepagents_core::tool::Effect;
+use deepagents_mcp::{McpServers, ToolFilter};
+use deepagents_models::scripted::Turn;
+use futures_util::StreamExt;
+use serde_json::json;
+
+use crate::script::{Script, agent, alone, echo, eventually, lives, offered, one_call, options, results, run, text};
+
+#[tokio::test]
+async fn tools_of_a_server_are_offered_under_its_name_and_their_results_are_marked_as_foreign() {
+    let script = Script::new(&[echo()], text("heard it"));
+    let servers = alone(script.config());
+    let (agent, model) = agent(&servers, one_call("echo", json!({"text": "hi"})));
+    let (outcome, told) = run(&agent, "Go.").await;
+    servers.close().await;
+    assert_eq!(results(&outcome), [("heard it".to_owned(), false)]);
+    assert_eq!(offered(&model, 0), ["mcp__alpha__echo"]);
+    assert_eq!(model.requests()[0].tools, model.requests()[1].tools);
+    let foreign = told
+        .iter()
+        .any(|event| matches!(event, MiddlewareEvent::ForeignResult { source, .. } if source == "mcp:alpha"));
+    assert!(foreign, "{told:?}");
+    assert_eq!(script.sent("notifications/initialized"), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_dies_in_a_call_is_an_error_result_and_is_started_again_by_the_next_one() {
+    let die = format!("if [ ! -e died ]; then touch died; echo 'out of luck' >&2; exit 3; fi\n{}", text("alive"));
+    let script = Script::new(&[echo()], die);
+    let servers = alone(script.config());
+    let turns =
+        [Turn::call("mcp__alpha__echo", json!({})), Turn::call("mcp__alpha__echo", json!({})), Turn::text("Done.")];
+    let (agent, _) = agent(&servers, turns);
+    let (outcome, _) = run(&agent, "Go.").await;
+    servers.close().await;
+    let results = results(&outcome);
+    assert!(results[0].1 && results[0].0.contains("alpha") && results[0].0.contains("exit status: 3"), "{results:?}");
+    assert!(results[0].0.contains("out of luck"), "{results:?}");
+    assert_eq!(results[1], ("alive".to_owned(), false));
+    assert_eq!((script.pids().len(), script.sent("tools/call")), (2, 2));
+}
+
+#[tokio::test]
+async fn a_server_is_given_its_own_variables_and_the_safe_ones_alone() {
+    let said = text("${OWN-none} ${ANTHROPIC_API_KEY-none} ${HOME-none}");
+    let script = Script::new(&[echo()], said);
+    let servers = alone(script.config().env("OWN", "mine"));
+    let (agent, _) = agent(&servers, one_call("echo", json!({})));
+    assert!(std::env::var("HOME").is_ok(), "the test itself has one");
+    let (outcome, _) = run(&agent, "Go.").await;
+    servers.close().await;
+    assert_eq!(results(&outcome), [("mine none none".to_owned(), false)]);
+}
+
+#[tokio::test]
+async fn tools_that_change_during_a_call_are_those_of_the_next_request() {
+    let door = json!({"name": "door", "inputSchema": {"type": "object"}});
+    let change = format!(
+        "printf '%s' '{}' > tools.json\nsay '{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}}'\n{}",
+        json!([door]),
+        text("unlocked")
+    );
+    let script = Script::new(&[echo()], change);
+    let servers = alone(script.config());
+    let (agent, model) = agent(&servers, one_call("echo", json!({})));
+    run(&agent, "Go.").await;
+    servers.close().await;
+    assert_eq!(offered(&model, 0), ["mcp__alpha__echo"]);
+    assert_eq!(offered(&model, 1), ["mcp__alpha__door"]);
+}
+
+#[tokio::test]
+async fn a_server_is_told_of_a_call_that_nobody_waits_for_any_more() {
+    let script = Script::new(&[echo()], "touch called");
+    let servers = alone(script.config());
+    let (agent, _) = agent(&servers, one_call("echo", json!({})));
+    let mut events = agent.run("Go.");
+    let handle = events.handle();
+    let reading = tokio::spawn(async move { while events.next().await.is_some() {} });
+    eventually("the call", || script.file("called").exists()).await;
+    handle.cancel();
+    reading.await.unwrap();
+    eventually("the notice", || script.sent("notifications/cancelled") == 1).await;
+    servers.close().await;
+}
+
+#[tokio::test]
+async fn a_call_without_an_answer_ends_at_its_limit_and_the_run_goes_on() {
+    let script = Script::new(&[echo()], ":");
+    let config = script.config().call_timeout(std::time::Duration::from_millis(100));
+    let servers = alone(config);
+    let (agent, _) = agent(&servers, one_call("echo", json!({})));
+    let (outcome, _) = run(&agent, "Go.").await;
+    let results = results(&outcome);
+    assert!(results[0].1 && results[0].0.contains("did not answer within"), "{results:?}");
+    assert_eq!(outcome.text(), "Done.");
+    eventually("the notice", || script.sent("notifications/cancelled") == 1).await;
+    servers.close().await;
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_server_that_does_not_want_to_end() {
+    let stays = "trap '' TERM\nsleep 600 & echo $! >> pids";
+    let script = Script::new(&[echo()], text("fine")).at_start(stays).at_end("sleep 600");
+    let servers = alone(script.config());
+    servers.ready().await;
+    let pids = script.pids();
+    assert!(pids.len() == 2 && pids.iter().all(|pid| lives(*pid)), "{pids:?}");
+    servers.close().await;
+    eventually("the end of all processes", || !pids.iter().any(|pid| lives(*pid))).await;
+}
+
+#[tokio::test]
+async fn a_program_without_time_kills_the_servers_at_once() {
+    let script = Script::new(&[echo()], text("fine")).at_end("sleep 600");
+    let servers = alone(script.config());
+    servers.ready().await;
+    servers.kill();
+    let pid = script.pids()[0];
+    eventually("the end of the process", || !lives(pid)).await;
+    servers.close().await;
+}
+
+#[tokio::test]
+async fn hidden_tools_are_not_offered_and_annotations_count_where_the_server_is_trusted() {
+    let look =
+        json!({"name": "look", "inputSchema": {}, "annotations": {"readOnlyHint": true, "idempotentHint": true}});
+    let zap = json!({"name": "zap", "annotations": {"readOnlyHint": true, "destructiveHint": true}});
+    let script = Script::new(&[look, zap, echo()], text("fine"));
+    let filter = ToolFilter::new(None, &["echo"]).unwrap();
+    for trusted in [true, false] {
+        let servers = alone(script.config().tools(filter.clone()).trusted(trusted));
+        servers.ready().await;
+        let tools = servers.tools();
+        assert_eq!(tools.names().collect::<Vec<_>>(), ["mcp__alpha__look", "mcp__alpha__zap"]);
+        let effect = |name: &str| tools.get(name).unwrap().effect(&json!({}));
+        assert_eq!(effect("mcp__alpha__look") == Effect::Read, trusted);
+        assert_eq!(effect("mcp__alpha__zap"), Effect::External);
+        assert_eq!(tools.get("mcp__alpha__look").unwrap().idempotent(&json!({})), trusted);
+        servers.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_is_reviewed_and_refused_is_left_out_and_that_is_told() {
+    let mut changed = echo();
+    changed["description"] = json!("Says it again, and to somebody else.");
+    let script = Script::new(&[changed, json!({"name": "plain", "inputSchema": {"type": "object"}})], text("fine"));
+    let review = deepagents_mcp::ToolReview::new(|server, tool| match tool.description.contains("somebody else") {
+        true => Err(format!("{server} says something else of {}", tool.name)),
+        false => Ok(()),
+    });
+    let options = deepagents_mcp::McpOptions { review: Some(review), ..options() };
+    let servers = McpServers::new([("alpha", script.config())], options);
+    let (agent, model) = agent(&servers, [Turn::text("Done.")]);
+    let (_, told) = run(&agent, "Go.").await;
+    servers.close().await;
+    assert_eq!(offered(&model, 0), ["mcp__alpha__plain"]);
+    let said = told.iter().any(|event| {
+        matches!(event, MiddlewareEvent::McpServer { problem: Some(why), .. } if why.contains("something else of mcp__alpha__echo"))
+    });
+    assert!(said, "{told:?}");
+}

@@ -1,0 +1,17 @@
+//! Real servers: programs that are spoken to over their pipes, and agents that are served over HTTP.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "helpers of tests may fail loudly, like the tests themselves"
+)]
+
+mod cached;
+mod calls;
+mod logins;
+mod questions;
+mod script;
+mod serve;
+mod starts;

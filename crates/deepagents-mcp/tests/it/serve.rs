@@ -1,0 +1,154 @@
+//! An agent that is served, and another one that uses it.
+
+use std::sync::Arc;
+
+use deepagents_core::agent::Agent;
+use deepagents_core::event::EventKind;
+use deepagents_core::interrupt::{Decision, DecisionKind};
+use deepagents_core::journal::MemoryJournal;
+use deepagents_core::run::{FinishReason, RunInput};
+use deepagents_core::tool::{DynTool, ToolContext, ToolError, json_tool};
+use deepagents_mcp::serve::{AgentServer, ServeError};
+use deepagents_mcp::{McpOptions, McpServers, ServerConfig};
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use futures_util::StreamExt;
+use serde_json::json;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::script::{options, results, run};
+
+/// Serves an agent until it is dropped; gives its address.
+async fn served(server: AgentServer) -> (ServerConfig, tokio_util::sync::DropGuard) {
+    let stop = CancellationToken::new();
+    let (tell, told) = oneshot::channel();
+    let until = stop.clone();
+    tokio::spawn(async move {
+        let ready = |address: &str| tell.send(address.to_owned()).unwrap();
+        server.serve_http("127.0.0.1:0".parse().unwrap(), until, ready).await.unwrap();
+    });
+    (ServerConfig::http(told.await.unwrap()), stop.drop_guard())
+}
+
+/// A tool that pays once a person approves.
+fn pay() -> Arc<dyn DynTool> {
+    let pay = json_tool("pay", "Pays.", json!({"type": "object"}), |_args, cx: ToolContext| async move {
+        match cx.interrupt("Pay 3 euros?", [DecisionKind::Approve, DecisionKind::Reject])? {
+            Decision::Approve => Ok("paid".to_owned()),
+            _ => Err(ToolError::denied("not paid")),
+        }
+    });
+    Arc::new(pay)
+}
+
+fn inner(turns: impl IntoIterator<Item = Turn>) -> Agent {
+    Agent::builder(ScriptedModel::new(turns)).tool(pay()).journal(MemoryJournal::new()).build().unwrap()
+}
+
+#[tokio::test]
+async fn a_served_agent_does_tasks_tells_its_progress_and_knows_its_threads() {
+    let inner = inner([
+        Turn::text("Four."),
+        Turn::with(|request| Turn::text(format!("{} messages before", request.messages.len() - 1))),
+    ]);
+    let (config, _serving) = served(AgentServer::new(&inner).description("Counts.")).await;
+    let servers = McpServers::new([("alpha", config)], options());
+    let model = ScriptedModel::new([
+        Turn::call("mcp__alpha__agent", json!({"task": "Two and two?"})),
+        Turn::with(|request| {
+            let said = request.messages.iter().last().unwrap().text();
+            let thread = said.split("[thread ").nth(1).unwrap().trim_end_matches(']').to_owned();
+            Turn::call("mcp__alpha__agent", json!({"task": "And?", "thread": thread}))
+        }),
+        Turn::text("Done."),
+    ]);
+    let outer = Agent::builder(model.clone()).middleware(servers.clone()).build().unwrap();
+    let (outcome, _) = run(&outer, "Go.").await;
+    servers.close().await;
+    let results = results(&outcome);
+    assert!(results[0].0.starts_with("Four.") && !results[0].1, "{results:?}");
+    assert!(results[1].0.starts_with("2 messages before"), "{results:?}");
+    assert_eq!(model.requests()[0].tools[0].description, "Counts.");
+}
+
+#[tokio::test]
+async fn what_a_served_agent_asks_is_asked_of_whoever_uses_the_client() {
+    for (answer, paid) in [("approve", true), ("reject", false)] {
+        let inner = inner([Turn::call("pay", json!({})), Turn::text("It is over.")]);
+        let (config, _serving) = served(AgentServer::new(&inner)).await;
+        let servers = McpServers::new([("alpha", config)], McpOptions { elicitation: true, ..options() });
+        let model = ScriptedModel::new([Turn::call("mcp__alpha__agent", json!({"task": "Pay."})), Turn::text("Done.")]);
+        let outer = Agent::builder(model).middleware(servers.clone()).journal(MemoryJournal::new()).build().unwrap();
+        let (waiting, _) = run(&outer, RunInput::new("Go.").thread("t")).await;
+        assert_eq!(waiting.stop, FinishReason::Interrupted);
+        let question = waiting.questions().remove(0);
+        assert!(question.text.contains("Pay 3 euros?"), "{question:?}");
+        let answer = Decision::Respond { message: json!({"decision": answer}).to_string() };
+        let (done, _) = run(&outer, RunInput::resume("t").answer(question.id, answer)).await;
+        servers.close().await;
+        assert!(results(&done)[0].0.starts_with("It is over."), "{:?}", results(&done));
+        let threads = inner.threads().unwrap();
+        let all = threads.journal().threads().list(&Default::default()).await.unwrap();
+        let state = threads.state(&all.last().unwrap().id).await.unwrap();
+        let said = state.messages().iter().any(|message| message.text() == "paid");
+        assert_eq!(said, paid);
+    }
+}
+
+#[tokio::test]
+async fn where_the_client_cannot_ask_nothing_is_done_that_is_asked_about() {
+    let inner = inner([Turn::call("pay", json!({})), Turn::text("It is over.")]);
+    let (config, _serving) = served(AgentServer::new(&inner)).await;
+    let servers = McpServers::new([("alpha", config)], options());
+    let model = ScriptedModel::new([Turn::call("mcp__alpha__agent", json!({"task": "Pay."})), Turn::text("Done.")]);
+    let outer = Agent::builder(model).middleware(servers.clone()).build().unwrap();
+    let (done, _) = run(&outer, "Go.").await;
+    servers.close().await;
+    assert!(results(&done)[0].0.starts_with("It is over."));
+}
+
+#[tokio::test]
+async fn tools_of_the_agent_are_served_by_themselves_where_that_is_wanted() {
+    let add = json_tool("add", "Adds.", json!({"type": "object"}), |args, _cx: ToolContext| async move {
+        Ok((args["a"].as_i64().unwrap() + args["b"].as_i64().unwrap()).to_string())
+    });
+    let inner = Agent::builder(ScriptedModel::new([])).tool(add).tool(pay()).build().unwrap();
+    let (config, _serving) = served(AgentServer::new(&inner).tools(["add"])).await;
+    let servers = McpServers::new([("alpha", config)], options());
+    let model = ScriptedModel::new([Turn::call("mcp__alpha__add", json!({"a": 2, "b": 40})), Turn::text("Done.")]);
+    let outer = Agent::builder(model).middleware(servers.clone()).build().unwrap();
+    let mut told = Vec::new();
+    let mut events = outer.run("Go.");
+    while let Some(event) = events.next().await {
+        if let EventKind::ToolFinished { text, error, .. } = event.kind {
+            told.push((text, error));
+        }
+    }
+    assert_eq!(told, [("42".to_owned(), false)]);
+    assert_eq!(servers.tools().names().collect::<Vec<_>>(), ["mcp__alpha__add", "mcp__alpha__agent"]);
+    servers.close().await;
+}
+
+#[tokio::test]
+async fn an_address_that_others_can_reach_is_refused() {
+    let server = AgentServer::new(&inner([]));
+    let refused = server.serve_http("0.0.0.0:0".parse().unwrap(), CancellationToken::new(), |_| {}).await;
+    assert!(matches!(refused, Err(ServeError::Address(why)) if why.contains("127.0.0.1")));
+}
+
+#[tokio::test]
+async fn a_thread_that_is_no_name_and_a_task_that_is_none_are_refused() {
+    let (config, _serving) = served(AgentServer::new(&inner([]))).await;
+    let servers = McpServers::new([("alpha", config)], options());
+    let model = ScriptedModel::new([
+        Turn::call("mcp__alpha__agent", json!({"task": "Go.", "thread": "../other"})),
+        Turn::call("mcp__alpha__agent", json!({"task": " "})),
+        Turn::text("Done."),
+    ]);
+    let outer = Agent::builder(model).middleware(servers.clone()).build().unwrap();
+    let (outcome, _) = run(&outer, "Go.").await;
+    servers.close().await;
+    let results = results(&outcome);
+    assert!(results.iter().all(|(_, error)| *error), "{results:?}");
+    assert!(results[0].0.contains("names no thread") && results[1].0.contains("task"), "{results:?}");
+}

@@ -1,0 +1,127 @@
+//! Servers that do not start, or not as they should.
+
+use std::time::Duration;
+
+use deepagents_core::event::MiddlewareEvent;
+use deepagents_mcp::{McpServers, ServerConfig, ServerState};
+use deepagents_models::scripted::Turn;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use crate::script::{Script, agent, alone, echo, offered, one_call, options, results, run, text};
+
+#[tokio::test]
+async fn a_server_that_cannot_be_started_takes_nothing_away_from_the_others() {
+    let script = Script::new(&[echo()], text("heard"));
+    let broken = Script::new(&[echo()], "").at_start("echo 'no token' >&2; exit 4");
+    let servers = McpServers::new(
+        [
+            ("alpha", script.config()),
+            ("broken", broken.config()),
+            ("missing", ServerConfig::stdio("/no/such/program", ["x"])),
+        ],
+        options(),
+    );
+    let (agent, model) = agent(&servers, one_call("echo", json!({})));
+    let (outcome, told) = run(&agent, "Go.").await;
+    servers.close().await;
+    assert_eq!(results(&outcome), [("heard".to_owned(), false)]);
+    assert_eq!(offered(&model, 0), ["mcp__alpha__echo"]);
+    let problems: Vec<&String> = told
+        .iter()
+        .filter_map(|event| match event {
+            MiddlewareEvent::McpServer { problem, .. } => problem.as_ref(),
+            _ => None,
+        })
+        .collect();
+    let says = |words: [&str; 2]| problems.iter().any(|problem| words.iter().all(|word| problem.contains(word)));
+    assert!(says(["broken", "no token"]) && says(["missing", "/no/such/program"]), "{problems:?}");
+    assert_eq!((broken.pids().len(), problems.len()), (1, 2));
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_is_given_up_at_its_limit() {
+    let script = Script::new(&[echo()], "").at_start("sleep 600");
+    let servers = alone(script.config().start_timeout(Duration::from_millis(200)));
+    let (agent, model) = agent(&servers, [Turn::text("Done.")]);
+    let (outcome, _) = run(&agent, "Go.").await;
+    assert_eq!(outcome.text(), "Done.");
+    assert_eq!(offered(&model, 0), [""; 0]);
+    let status = servers.status();
+    assert!(status[0].problem().unwrap().contains("did not answer"), "{status:?}");
+    servers.close().await;
+}
+
+#[tokio::test]
+async fn noise_on_stdout_and_much_of_it_on_stderr_are_passed_over() {
+    let noise = "echo 'Welcome!'; echo '{not json'; i=0; while [ $i -lt 3000 ]; do echo noise noise noise noise noise >&2; i=$((i+1)); done";
+    let script = Script::new(&[echo()], format!("echo DEBUG\n{}", text("heard"))).at_start(noise);
+    let servers = alone(script.config());
+    let (agent, _) = agent(&servers, one_call("echo", json!({})));
+    let (outcome, _) = run(&agent, "Go.").await;
+    servers.close().await;
+    assert_eq!(results(&outcome), [("heard".to_owned(), false)]);
+}
+
+#[tokio::test]
+async fn what_a_server_prints_to_stderr_is_in_its_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = Script::new(&[echo()], text("heard")).at_start("echo 'starting up' >&2");
+    let options = deepagents_mcp::McpOptions { log_dir: Some(folder.path().join("logs")), ..options() };
+    let servers = McpServers::new([("my/server", script.config())], options);
+    servers.ready().await;
+    servers.close().await;
+    let log = folder.path().join("logs/my_server.log");
+    crate::script::eventually("the log", || std::fs::read_to_string(&log).is_ok_and(|log| log == "starting up\n"))
+        .await;
+}
+
+#[tokio::test]
+async fn a_protocol_version_that_nobody_knows_is_refused_by_name() {
+    let odd = r#"read -r line; say "{\"jsonrpc\":\"2.0\",\"id\":0,\"error\":{\"code\":-32601,\"message\":\"unknown\"}}"
+read -r line; say "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":\"1999-01-01\",\"capabilities\":{},\"serverInfo\":{\"name\":\"old\",\"version\":\"1\"}}}""#;
+    let script = Script::new(&[], "").at_start(odd);
+    let servers = alone(script.config());
+    servers.ready().await;
+    let status = servers.status();
+    assert!(status[0].problem().unwrap().contains("1999-01-01"), "{status:?}");
+    servers.close().await;
+}
+
+#[tokio::test]
+async fn an_address_that_wants_authorization_says_so_once_and_shows_no_secret() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let serving = tokio::spawn(async move {
+        let mut requests = 0;
+        while let Ok((mut stream, _)) = listener.accept().await {
+            requests += 1;
+            let mut buffer = [0; 4096];
+            let _ = stream.read(&mut buffer).await;
+            let answer = "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Bearer realm=\"x\"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            assert!(requests <= 3, "it is asked again and again");
+        }
+    });
+    let servers = alone(ServerConfig::http(address).header("Authorization", "Bearer secret-token-99"));
+    servers.ready().await;
+    let status = servers.status();
+    let problem = status[0].problem().unwrap();
+    assert!(problem.contains("alpha") && problem.contains("401") && problem.contains("login alpha"), "{problem}");
+    assert!(!format!("{servers:?}{problem}").contains("secret-token-99"));
+    servers.close().await;
+    assert!(!serving.is_finished());
+    serving.abort();
+}
+
+#[tokio::test]
+async fn a_server_that_is_closed_is_not_started_again() {
+    let script = Script::new(&[echo()], text("heard"));
+    let servers = alone(script.config());
+    servers.ready().await;
+    servers.close().await;
+    servers.connect().await;
+    assert_eq!(script.pids().len(), 1);
+    assert_ne!(servers.status()[0].state, ServerState::Connected);
+}
