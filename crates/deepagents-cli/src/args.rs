@@ -1,5 +1,6 @@
 //! The command line.
 
+mod acp;
 mod threads;
 
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use deepagents::fs::sandbox::HostPattern;
 
 use crate::{duration, money};
+pub(crate) use acp::AcpArgs;
 pub(crate) use threads::{Conflicts, RewindFiles, ThreadsArgs, ThreadsCommand};
 
 const EXAMPLES: &str = "\
@@ -47,6 +49,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Give an agent a task and watch it work
     Run(Box<RunArgs>),
+    /// Be the agent of an editor: the Agent Client Protocol on stdin and stdout
+    Acp(Box<AcpArgs>),
     /// Watch an agent at work without a key: a script plays the model's part
     Demo(DemoArgs),
     /// Show what an agent is made of: prompt, tools, and what they cost
@@ -166,7 +170,7 @@ pub(crate) struct Database {
 }
 
 /// What an agent is made of.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct AgentArgs {
     /// The model, such as anthropic:claude-sonnet-4-5
     ///

@@ -1,5 +1,6 @@
 //! The `deepagents` program.
 
+mod acp;
 mod agent;
 mod args;
 mod completions;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
     deepagents::fs::sandbox::init();
     let result = match Cli::parse().command {
         Command::Run(args) => run::run(&args),
+        Command::Acp(args) => acp::acp(&args),
         Command::Demo(args) => demo::demo(&args),
         Command::Explain(args) => explain::explain(&args),
         Command::Models(args) => models::models(&args),

@@ -30,6 +30,7 @@ use approvals::Approver;
 pub(crate) use exit_status::Limits;
 use recording::{Played, Recording};
 use session::Session;
+pub(crate) use session::{is_gone, process};
 use stdin::Task;
 
 /// Gives an agent a task and shows what it does.

@@ -11,6 +11,7 @@ const LAYERS: [&[&str]; 5] = [
     &["deepagents-core"],
     &["deepagents-fs", "deepagents-models", "deepagents-persist"],
     &["deepagents"],
+    &["deepagents-acp"],
     &["deepagents-cli"],
     &["deepagents-testing"],
 ];

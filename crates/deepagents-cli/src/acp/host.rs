@@ -1,0 +1,116 @@
+//! The agents of an editor's sessions.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use anyhow::Result;
+use deepagents::ModelSettings;
+use deepagents::core::journal::{Journal, ThreadInfo};
+use deepagents::fs::UndoStore;
+use deepagents::fs::sandbox::{Level, Sandbox, SandboxPolicy};
+use deepagents::fs::shell::{Confinement, LocalShell};
+use deepagents_acp::{AgentHost, HostError, ModelOption, OwnShell, SessionAgent, SessionSetup};
+use deepagents_persist::Sqlite;
+use serde_json::{Map, Value, json};
+
+use super::{models, skills};
+use crate::args::{AcpArgs, AgentArgs};
+use crate::model_choice::{self, WithoutKey, env};
+use crate::run::{is_gone, process};
+use crate::threads::{database, fresh, undo};
+use crate::{agent, sources};
+
+/// What sessions are made of: the options of the command line, and the common database of threads.
+pub(super) struct Host(Arc<Parts>);
+
+struct Parts {
+    options: AgentArgs,
+    journal: Arc<Sqlite>,
+    undo: Option<PathBuf>,
+    models: Vec<ModelOption>,
+    /// Whether commands run in a sandbox here, once it was tried.
+    sandboxed: OnceLock<bool>,
+}
+
+impl Host {
+    pub(super) async fn open(args: &AcpArgs, model: &str) -> Result<Self> {
+        let journal = Arc::new(database::open(&args.database).await?);
+        let undo = undo::file(&args.database)?;
+        let models = models::to_choose_from(model, args.agent.base_url.is_some(), &env);
+        Ok(Self(Arc::new(Parts { options: args.agent.clone(), journal, undo, models, sandboxed: OnceLock::new() })))
+    }
+}
+
+impl AgentHost for Host {
+    fn journal(&self) -> Arc<dyn Journal> {
+        self.0.journal.clone()
+    }
+
+    fn models(&self) -> Vec<ModelOption> {
+        self.0.models.clone()
+    }
+
+    async fn new_thread(&self) -> Result<String, HostError> {
+        fresh(&*self.0.journal).await.map_err(HostError::failed)
+    }
+
+    async fn build(&self, setup: &SessionSetup) -> Result<SessionAgent, HostError> {
+        let (parts, setup) = (self.0.clone(), setup.clone());
+        // It looks for files and tries the sandbox.
+        let built = tokio::task::spawn_blocking(move || parts.build(&setup)).await;
+        built.map_err(HostError::failed)?.map_err(HostError::invalid)
+    }
+
+    fn metadata(&self, setup: &SessionSetup) -> Map<String, Value> {
+        let mut metadata = process();
+        metadata.insert("model".to_owned(), json!(setup.model()));
+        metadata
+    }
+
+    fn is_abandoned(&self, thread: &ThreadInfo) -> bool {
+        is_gone(&thread.metadata)
+    }
+
+    async fn delete(&self, thread: &str) -> Result<(), HostError> {
+        let journal: Arc<dyn Journal> = self.0.journal.clone();
+        journal.threads().delete(thread).await.map_err(HostError::failed)?;
+        let store = self.0.undo.clone().filter(|file| file.exists()).map(UndoStore::at);
+        undo::gc(store.as_ref(), journal).await.map_err(HostError::failed)
+    }
+}
+
+impl Parts {
+    fn build(&self, setup: &SessionSetup) -> Result<SessionAgent> {
+        let mut options = self.options.clone();
+        options.root = setup.cwd().to_owned();
+        let mut shape = agent::Shape::from_args(&options)?;
+        let (sources, outside) = sources::find(&options)?;
+        shape.sources = sources;
+        let store = self.undo.as_ref().filter(|file| !undo::is_inside(file, &options.root)).map(UndoStore::at);
+        let files = agent::open_recorded(&options.root, store)?;
+        let choice = model_choice::choose(Some(setup.model()), options.base_url.as_deref(), &env)?;
+        let model = model_choice::make(&choice, &options, &env, WithoutKey::Refuse)?;
+        let window = model.profile().context_window;
+        let own = self.shell(&files, &options)?;
+        let workspace = outside.beside(setup.workspace(Arc::new(files), Some(own)));
+        let mut settings = ModelSettings::default();
+        settings.max_tokens = options.max_answer_tokens;
+        if let Some(effort) = setup.effort() {
+            settings.extra = models::effort(choice.provider(), effort);
+        }
+        let builder = shape.builder(model).settings(settings).backend(workspace.clone());
+        let builder = setup.equip(agent::with_agents(builder, &options), self.journal.clone());
+        let agent = builder.build()?;
+        let commands = skills::commands(&options);
+        Ok(SessionAgent::new(agent, workspace).commands(commands).context_window(window))
+    }
+
+    /// Commands in the directory, in a sandbox; where there is none they are refused.
+    fn shell(&self, files: &deepagents::fs::LocalBackend, options: &AgentArgs) -> Result<OwnShell> {
+        let policy = SandboxPolicy { network: agent::network(options), ..SandboxPolicy::default() };
+        let shell = LocalShell::open(files.host_path(), Confinement::Sandboxed(policy))
+            .map_err(|error| anyhow::anyhow!("commands cannot be run there: {error}"))?;
+        let sandboxed = *self.sandboxed.get_or_init(|| Sandbox::new().probe().level > Level::None);
+        Ok(OwnShell { shell: Arc::new(shell), sandboxed })
+    }
+}
