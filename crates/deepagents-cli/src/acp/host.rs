@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use anyhow::Result;
 use deepagents::ModelSettings;
 use deepagents::core::journal::{Journal, ThreadInfo};
-use deepagents::fs::UndoStore;
+use deepagents::fs::{LocalBackend, UndoStore};
 use deepagents::fs::sandbox::{Level, Sandbox, SandboxPolicy};
 use deepagents::fs::shell::{Confinement, LocalShell};
 use deepagents_acp::{AgentHost, HostError, ModelOption, OwnShell, SessionAgent, SessionSetup};
@@ -18,6 +18,7 @@ use crate::args::{AcpArgs, AgentArgs};
 use crate::model_choice::{self, WithoutKey, env};
 use crate::run::{is_gone, process};
 use crate::threads::{database, fresh, undo};
+use crate::trust::{Brought, Undecided};
 use crate::{agent, sources};
 
 /// What sessions are made of: the options of the command line, and the common database of threads.
@@ -55,10 +56,7 @@ impl AgentHost for Host {
     }
 
     async fn build(&self, setup: &SessionSetup) -> Result<SessionAgent, HostError> {
-        let (parts, setup) = (self.0.clone(), setup.clone());
-        // It looks for files and tries the sandbox.
-        let built = tokio::task::spawn_blocking(move || parts.build(&setup)).await;
-        built.map_err(HostError::failed)?.map_err(HostError::invalid)
+        self.0.build(setup).await.map_err(HostError::invalid)
     }
 
     fn metadata(&self, setup: &SessionSetup) -> Map<String, Value> {
@@ -80,33 +78,55 @@ impl AgentHost for Host {
 }
 
 impl Parts {
-    fn build(&self, setup: &SessionSetup) -> Result<SessionAgent> {
-        let mut options = self.options.clone();
-        options.root = setup.cwd().to_owned();
-        let mut shape = agent::Shape::from_args(&options)?;
-        let (sources, outside) = sources::find(&options)?;
-        shape.sources = sources;
+    async fn build(self: &Arc<Self>, setup: &SessionSetup) -> Result<SessionAgent> {
+        let options = AgentArgs { root: setup.cwd().to_owned(), ..self.options.clone() };
+        let (parts, setup) = (self.clone(), setup.clone());
+        let files = {
+            let (parts, options) = (parts.clone(), options.clone());
+            tokio::task::spawn_blocking(move || parts.files(&options)).await??
+        };
+        // There is no terminal to ask at.
+        let brought = Brought::find(&options, &files, Undecided::for_run(&options, true)).await?;
+        // It looks for files and tries the sandbox.
+        tokio::task::spawn_blocking(move || parts.assemble(&options, &setup, files, &brought)).await?
+    }
+
+    /// The directory of a session, whose changes are recorded where that can be.
+    fn files(&self, options: &AgentArgs) -> Result<LocalBackend> {
         let store = self.undo.as_ref().filter(|file| !undo::is_inside(file, &options.root)).map(UndoStore::at);
-        let files = agent::open_recorded(&options.root, store)?;
+        agent::open_recorded(&options.root, store)
+    }
+
+    fn assemble(
+        &self,
+        options: &AgentArgs,
+        setup: &SessionSetup,
+        files: LocalBackend,
+        brought: &Brought,
+    ) -> Result<SessionAgent> {
+        let mut shape = agent::Shape::from_args(options)?;
+        let (sources, outside) = sources::find(options, brought)?;
+        shape.sources = sources;
         let choice = model_choice::choose(Some(setup.model()), options.base_url.as_deref(), &env)?;
-        let model = model_choice::make(&choice, &options, &env, WithoutKey::Refuse)?;
+        let model = model_choice::make(&choice, options, &env, WithoutKey::Refuse)?;
         let window = model.profile().context_window;
-        let own = self.shell(&files, &options)?;
+        let own = self.shell(&files, options)?;
         let workspace = outside.beside(setup.workspace(Arc::new(files), Some(own)));
+        let definitions = outside.beside(brought.files.clone());
         let mut settings = ModelSettings::default();
         settings.max_tokens = options.max_answer_tokens;
         if let Some(effort) = setup.effort() {
             settings.extra = models::effort(choice.provider(), effort);
         }
-        let builder = shape.builder(model).settings(settings).backend(workspace.clone());
-        let builder = setup.equip(agent::with_agents(builder, &options), self.journal.clone());
+        let builder = shape.builder(model).settings(settings).backend(workspace.clone()).definitions_from(definitions);
+        let builder = setup.equip(agent::with_agents(builder, options), self.journal.clone());
         let agent = builder.build()?;
-        let commands = skills::commands(&options);
+        let commands = skills::commands(options, brought);
         Ok(SessionAgent::new(agent, workspace).commands(commands).context_window(window))
     }
 
     /// Commands in the directory, in a sandbox; where there is none they are refused.
-    fn shell(&self, files: &deepagents::fs::LocalBackend, options: &AgentArgs) -> Result<OwnShell> {
+    fn shell(&self, files: &LocalBackend, options: &AgentArgs) -> Result<OwnShell> {
         let policy = SandboxPolicy { network: agent::network(options), ..SandboxPolicy::default() };
         let shell = LocalShell::open(files.host_path(), Confinement::Sandboxed(policy))
             .map_err(|error| anyhow::anyhow!("commands cannot be run there: {error}"))?;

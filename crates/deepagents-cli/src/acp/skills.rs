@@ -4,23 +4,30 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use deepagents::fs::VPath;
 use deepagents_acp::SlashCommand;
 
 use crate::args::AgentArgs;
 use crate::model_choice::env;
+use crate::sources::{OWN, SKILLS};
+use crate::trust::Brought;
 
 /// The skills of the user and of the directory, which come before those of the same name; see
-/// [`sources`](crate::sources). One whose file cannot be read is left out here, and told by the agent.
-pub(super) fn commands(options: &AgentArgs) -> Vec<SlashCommand> {
+/// [`sources`](crate::sources). One that nobody has agreed to is none; one whose file cannot be read is left out here, and told by the agent.
+pub(super) fn commands(options: &AgentArgs, brought: &Brought) -> Vec<SlashCommand> {
     if options.no_skills {
         return Vec::new();
     }
     let home = env("HOME").map(PathBuf::from);
-    let roots = home.as_deref().into_iter().chain([options.root.as_path()]);
+    let roots = home.as_deref().map(|home| (home, false)).into_iter().chain([(options.root.as_path(), true)]);
     let mut found = BTreeMap::new();
-    for root in roots {
-        for entry in fs::read_dir(root.join(".deepagents").join("skills")).into_iter().flatten().flatten() {
+    for (root, needs_consent) in roots {
+        for entry in fs::read_dir(root.join(OWN).join(SKILLS)).into_iter().flatten().flatten() {
             let Some(name) = entry.file_name().to_str().map(str::to_owned) else { continue };
+            let file = VPath::parse(&format!("/{OWN}/{SKILLS}/{name}/SKILL.md"));
+            if needs_consent && !file.is_ok_and(|file| brought.has(&file)) {
+                continue;
+            }
             if let Some(description) = described(&entry.path()).filter(|_| is_name(&name)) {
                 found.insert(name, description);
             }
