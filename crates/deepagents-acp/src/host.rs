@@ -9,6 +9,7 @@ use std::sync::Arc;
 use deepagents::DeepAgent;
 use deepagents::core::journal::{Journal, ThreadInfo};
 use deepagents::fs::Backend;
+use deepagents::middleware::hooks::HookRunner;
 use serde_json::{Map, Value};
 
 use crate::setup::SessionSetup;
@@ -43,6 +44,12 @@ pub trait AgentHost: Send + Sync + 'static {
     /// Which MCP servers of an editor the host can use. A session with others is refused.
     fn mcp(&self) -> McpSupport {
         McpSupport::default()
+    }
+
+    /// Gives up what the host has of a session beside its thread, such as processes: the session is closed, or the editor
+    /// is gone.
+    fn closed(&self, _thread: &str) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
     }
 
     /// Deletes a thread with what belongs to it.
@@ -119,18 +126,27 @@ pub struct SessionAgent {
     pub commands: Vec<SlashCommand>,
     /// Tokens that the model's context holds, where that is known.
     pub context_window: Option<u64>,
+    /// What runs before a person is asked and when a session ends; those of runs are the agent's own.
+    pub hooks: Option<HookRunner>,
 }
 
 impl SessionAgent {
     /// An agent and its files.
     pub fn new(agent: DeepAgent, workspace: Arc<dyn Backend>) -> Self {
-        Self { agent, workspace, commands: Vec::new(), context_window: None }
+        Self { agent, workspace, commands: Vec::new(), context_window: None, hooks: None }
     }
 
     /// With these commands.
     #[must_use]
     pub fn commands(mut self, commands: Vec<SlashCommand>) -> Self {
         self.commands = commands;
+        self
+    }
+
+    /// With these hooks, which the agent has too.
+    #[must_use]
+    pub fn hooks(mut self, hooks: Option<HookRunner>) -> Self {
+        self.hooks = hooks;
         self
     }
 

@@ -201,14 +201,6 @@ impl<H: AgentHost> Server<H> {
         Session::open(self.host.clone(), editor, NewSession { thread, cwd, mcp_servers }).await
     }
 
-    /// Adds a session; one that had its id is ended.
-    async fn add(&self, session: &Arc<Session<H>>) {
-        let before = self.sessions().insert(session.id(), session.clone());
-        if let Some(before) = before {
-            before.close().await;
-        }
-    }
-
     fn mcp_server(&self, server: wire::McpServer) -> Result<McpServer, wire::Error> {
         let headers = |headers: Vec<wire::HttpHeader>| headers.into_iter().map(|h| (h.name, h.value)).collect();
         let mcp = self.host.mcp();
@@ -239,7 +231,7 @@ impl<H: AgentHost> Server<H> {
     ) -> Result<(wire::NewSessionResponse, Arc<Session<H>>), wire::Error> {
         let thread = self.host.new_thread().await.map_err(refused)?;
         let session = self.open(connection, thread, request.cwd, request.mcp_servers).await?;
-        self.add(&session).await;
+        self.sessions().insert(session.id(), session.clone());
         let response = wire::NewSessionResponse::new(session.id());
         Ok((response.modes(session.modes()).config_options(session.options()), session))
     }
@@ -255,8 +247,13 @@ impl<H: AgentHost> Server<H> {
         if remembered(&*self.host.journal(), &id.0).await?.is_none() {
             return Err(wire::no_session(id));
         }
+        // One that is open under the id is ended first: what the host has of it goes by the id.
+        let before = self.sessions().remove(id);
+        if let Some(before) = before {
+            before.close().await;
+        }
         let session = self.open(connection, id.0.to_string(), cwd, servers).await?;
-        self.add(&session).await;
+        self.sessions().insert(session.id(), session.clone());
         Ok(session)
     }
 

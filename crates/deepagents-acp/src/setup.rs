@@ -6,13 +6,15 @@ use std::sync::{Arc, OnceLock};
 
 use deepagents::core::interrupt::DecisionKind;
 use deepagents::core::journal::Journal;
+use deepagents::core::message::ToolCall;
+use deepagents::core::tool::DynTool;
 use deepagents::fs::Backend;
 use deepagents::fs::shell::{Shell, WithShell};
-use deepagents::{DeepAgentBuilder, InterruptOn, InterruptPolicy};
+use deepagents::{Context, DeepAgentBuilder, Effect, InterruptOn, InterruptPolicy};
 
 use crate::editor::{Editor, EditorCalls, EditorFiles, SessionShell};
 use crate::host::McpServer;
-use crate::policy::{Policy, Verdict};
+use crate::policy::{Mode, Policy, Verdict};
 
 /// Tools that change something outside of the conversation.
 const GATED: [&str; 4] = ["write_file", "edit_file", "delete", "execute"];
@@ -39,6 +41,21 @@ pub struct OwnShell {
     pub sandboxed: bool,
 }
 
+/// Tools that change something: names, and beginnings of names.
+pub(crate) struct Gated(Vec<String>);
+
+impl Gated {
+    /// Whether a call changes something. Of tools that are meant by the beginning of their names, those that only read do
+    /// not.
+    pub(crate) fn has(&self, call: &ToolCall, tool: Option<&Arc<dyn DynTool>>) -> bool {
+        let reads = || tool.is_some_and(|tool| tool.effect(&call.args) == Effect::Read);
+        self.0.iter().any(|gated| match gated.strip_suffix('*') {
+            Some(beginning) => call.name.starts_with(beginning) && !reads(),
+            None => *gated == call.name,
+        })
+    }
+}
+
 impl fmt::Debug for OwnShell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OwnShell").field("sandboxed", &self.sandboxed).finish_non_exhaustive()
@@ -57,6 +74,11 @@ impl fmt::Debug for SessionSetup {
 }
 
 impl SessionSetup {
+    /// The thread of the session.
+    pub fn thread(&self) -> &str {
+        &self.editor.session().0
+    }
+
     /// The directory of the session, absolute.
     pub fn cwd(&self) -> &Path {
         &self.cwd
@@ -70,6 +92,11 @@ impl SessionSetup {
     /// How hard the model is to think, one of the model's efforts; nothing leaves it to the model.
     pub fn effort(&self) -> Option<&str> {
         self.effort.as_deref()
+    }
+
+    /// The mode that the session is in now.
+    pub fn mode(&self) -> Mode {
+        self.policy.mode()
     }
 
     /// The MCP servers that the editor brings, of the kinds that [`AgentHost::mcp`](crate::AgentHost::mcp) allows.
@@ -96,23 +123,24 @@ impl SessionSetup {
         self.equip_with(builder, journal, [])
     }
 
-    /// The same with more tools that a person is asked about.
+    /// The same with more tools that a person is asked about: names, and beginnings of names with a `*` behind them, of
+    /// which those are meant that do not only [read](deepagents::Effect::Read).
     pub fn equip_with<'a>(
         &self,
         builder: DeepAgentBuilder,
         journal: Arc<dyn Journal>,
         gated: impl IntoIterator<Item = &'a str>,
     ) -> DeepAgentBuilder {
-        let gated: Vec<String> = GATED.into_iter().chain(gated).map(str::to_owned).collect();
+        let gated = Arc::new(Gated(GATED.into_iter().chain(gated).map(str::to_owned).collect()));
         let allowed = [DecisionKind::Approve, DecisionKind::Reject];
-        let approvals = gated.iter().fold(InterruptPolicy::new(), |all, tool| {
-            let policy = self.policy.clone();
-            let when = move |call: &deepagents::core::message::ToolCall, _: &deepagents::Context| {
-                policy.verdict(&call.name, &call.args) == Verdict::Ask
+        let approvals = gated.0.iter().fold(InterruptPolicy::new(), |all, tool| {
+            let (policy, gated) = (self.policy.clone(), gated.clone());
+            let when = move |call: &ToolCall, cx: &Context| {
+                gated.has(call, cx.tool(&call.name)) && policy.verdict(&call.name, &call.args) == Verdict::Ask
             };
             all.before(tool.as_str(), InterruptOn::only(allowed).when(when))
         });
         let calls = EditorCalls { policy: self.policy.clone(), gated, workspace: self.workspace.clone() };
-        builder.journal(journal).interrupt_on(approvals).middleware(calls)
+        builder.journal(journal).interrupt_on(approvals).shared_middleware(calls)
     }
 }

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod acp;
+mod hooks;
 mod threads;
 mod trust;
 
@@ -13,6 +14,7 @@ use deepagents::fs::sandbox::HostPattern;
 
 use crate::{duration, money};
 pub(crate) use acp::AcpArgs;
+pub(crate) use hooks::{HooksArgs, HooksCommand};
 pub(crate) use threads::{Conflicts, RewindFiles, ThreadsArgs, ThreadsCommand};
 pub(crate) use trust::{TrustArgs, TrustCommand};
 
@@ -57,6 +59,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Show what an agent is made of: prompt, tools, and what they cost
     Explain(Box<ExplainArgs>),
+    /// List the hooks of a directory, and try them
+    Hooks(HooksArgs),
     /// List providers, their keys and the models known by name
     Models(ModelsArgs),
     /// Look at, copy, rewind and delete the threads of earlier runs
@@ -237,6 +241,10 @@ pub(crate) struct AgentArgs {
     /// Leave out the skills in .deepagents/skills, there and in your home directory
     #[arg(long, help_heading = "Agent")]
     pub(crate) no_skills: bool,
+
+    /// Leave out the hooks in ~/.deepagents/hooks.json and .deepagents/hooks.json
+    #[arg(long, help_heading = "Agent")]
+    pub(crate) no_hooks: bool,
 
     /// Leave out the todo list
     #[arg(long, help_heading = "Agent")]

@@ -9,6 +9,7 @@ mod doctor;
 mod duration;
 mod exit;
 mod explain;
+mod hooks;
 mod model_choice;
 mod models;
 mod money;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Command::Acp(args) => acp::acp(&args),
         Command::Demo(args) => demo::demo(&args),
         Command::Explain(args) => explain::explain(&args),
+        Command::Hooks(args) => hooks::hooks(&args),
         Command::Models(args) => models::models(&args),
         Command::Tools(args) => tools::tools(&args),
         Command::Trust(args) => trust::trust(&args),

@@ -10,6 +10,7 @@ use deepagents::fs::Backend;
 use serde_json::json;
 
 use crate::policy::{Policy, Verdict};
+use crate::setup::Gated;
 use crate::show::old_text;
 
 /// Name of the event that says what a file held before it is written.
@@ -42,13 +43,13 @@ impl CurrentCall {
 pub(crate) struct EditorCalls {
     pub(crate) policy: Arc<Policy>,
     /// Tools that change something.
-    pub(crate) gated: Vec<String>,
+    pub(crate) gated: Arc<Gated>,
     pub(crate) workspace: Arc<OnceLock<Arc<dyn Backend>>>,
 }
 
 impl fmt::Debug for EditorCalls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EditorCalls").field("gated", &self.gated).finish_non_exhaustive()
+        f.debug_struct("EditorCalls").finish_non_exhaustive()
     }
 }
 
@@ -63,7 +64,8 @@ impl Middleware for EditorCalls {
 
     async fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
         let call = &request.call;
-        if self.gated.contains(&call.name) && self.policy.verdict(&call.name, &call.args) == Verdict::Refuse {
+        if self.gated.has(call, request.tool.as_ref()) && self.policy.verdict(&call.name, &call.args) == Verdict::Refuse
+        {
             return Ok(ToolResponse::error(PLANNING));
         }
         let cx = request.cx.clone();

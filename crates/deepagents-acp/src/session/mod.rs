@@ -161,6 +161,10 @@ impl<H: AgentHost> Session<H> {
     pub(crate) async fn close(&self) {
         self.cancel();
         drop(self.turn().await);
+        if let Some(hooks) = self.agent().hooks {
+            hooks.session_end(&self.thread, "exit").await;
+        }
+        self.host.closed(&self.thread).await;
     }
 
     /// Sets the mode and tells it.

@@ -67,6 +67,13 @@ impl<H: AgentHost> Session<H> {
                 FormAnswer::None => None,
             };
         }
+        if let Some(hooks) = self.agent().hooks {
+            if let Some(decision) = hooks.permission_request(&self.thread, question).await {
+                return Some(decision);
+            }
+            let message = format!("{} waits for a decision", question.tool);
+            hooks.notification(&self.thread, &message, "permission_prompt").await;
+        }
         let rule = is_gate.then(|| Rule::for_call(&question.tool, &question.args));
         let options = options(question, rule.as_ref());
         if options.is_empty() {

@@ -32,10 +32,10 @@ pub(crate) async fn list(
         query = query.metadata(ROOT, real(cwd).await.display().to_string());
     }
     let (mut sessions, mut next) = (Vec::new(), None);
-    while next.is_none() && sessions.len() < PAGE {
-        let page = query.clone().offset(offset).limit(PAGE);
+    loop {
+        let page = query.clone().offset(offset).limit(PAGE + 1);
         let threads = journal.threads().list(&page).await.map_err(|error| wire::failed(&error))?;
-        let last = threads.len() < PAGE;
+        let is_last = threads.len() <= PAGE;
         for thread in threads {
             if sessions.len() == PAGE {
                 next = Some(offset.to_string());
@@ -44,7 +44,7 @@ pub(crate) async fn list(
             offset += 1;
             sessions.extend(info(&thread));
         }
-        if last {
+        if is_last || next.is_some() {
             break;
         }
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use deepagents::channels::{Todo, TodoUpdate, Todos};
 use deepagents::core::tool::CallId;
+use deepagents::middleware::hooks::HOOK;
 use deepagents::{ActionRequest, Channel, Event, EventKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -86,6 +87,7 @@ impl<'a> Presenter<'a> {
             EventKind::StateChanged { channel, update } if event.path.is_empty() && channel == Todos::NAME => {
                 self.todos_changed(update);
             }
+            EventKind::Custom { name: kind, data } if kind == HOOK => self.hook(data),
             EventKind::Custom { name: kind, data } if kind == BEFORE || kind == TERMINAL => self.note(event, data),
             _ => {}
         }
@@ -108,6 +110,15 @@ impl<'a> Presenter<'a> {
         }
         let id = wire::MessageId::new(format!("{}/{turn}.{attempt}", event.run));
         self.editor.update(update(wire::ContentChunk::new(wire::ContentBlock::from(text)).message_id(id)));
+    }
+
+    /// Tells what a hook says to the person.
+    fn hook(&self, data: &Value) {
+        let message = data.get("message").and_then(Value::as_str).unwrap_or_default();
+        if !message.is_empty() {
+            let chunk = wire::ContentChunk::new(wire::ContentBlock::from(format!("\n> {message}\n\n")));
+            self.editor.update(wire::SessionUpdate::AgentMessageChunk(chunk));
+        }
     }
 
     fn usage(&self, used: u64) {

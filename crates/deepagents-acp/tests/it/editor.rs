@@ -28,7 +28,7 @@ pub(crate) struct Host {
     /// Whether it has a shell of its own, and whether that passes for a sandbox.
     pub(crate) shell: Option<bool>,
     pub(crate) built: Arc<Mutex<Vec<(String, Option<String>)>>>,
-    made: Arc<Mutex<u32>>,
+    pub(crate) made: Arc<Mutex<u32>>,
 }
 
 impl Host {
@@ -189,7 +189,10 @@ impl Editor {
 
     /// The words of one kind of chunk.
     pub(crate) fn text(&self, kind: &str) -> String {
-        self.updates(kind).iter().map(|update| update["content"]["text"].as_str().unwrap_or_default().to_owned()).collect()
+        self.updates(kind)
+            .iter()
+            .map(|update| update["content"]["text"].as_str().unwrap_or_default().to_owned())
+            .collect()
     }
 
     /// Calls and their updates in short: id, title or nothing, status or nothing.

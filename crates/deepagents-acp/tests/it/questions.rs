@@ -12,6 +12,7 @@ fn write(name: &str) -> Turn {
     Turn::call("write_file", json!({"file_path": format!("/{name}"), "content": "new\n"}))
 }
 
+/// The statuses that are told; a call is pending until then.
 fn statuses(editor: &Editor) -> Vec<Value> {
     editor.calls().iter().map(|call| call["status"].clone()).filter(|status| !status.is_null()).collect()
 }
@@ -50,14 +51,15 @@ async fn what_is_rejected_is_not_done_and_the_model_is_told() {
     let session = editor.session(dir.path()).await;
     assert_eq!(editor.say(&session, "Write.").await, "end_turn");
     assert!(!dir.path().join("a.txt").exists());
-    assert_eq!(statuses(&editor), ["pending", "failed"]);
+    assert_eq!(statuses(&editor), ["failed"]);
     assert!(model.requests()[1].messages.last().unwrap().text().contains("rejected"));
 }
 
 #[tokio::test]
 async fn always_holds_for_the_session_and_for_what_it_says_alone() {
     let dir = tempfile::tempdir().unwrap();
-    let turns = || [write("a.txt"), write("b.txt"), Turn::call("delete", json!({"file_path": "/a.txt"})), Turn::text("Done.")];
+    let turns =
+        || [write("a.txt"), write("b.txt"), Turn::call("delete", json!({"file_path": "/a.txt"})), Turn::text("Done.")];
     let model = ScriptedModel::new(turns().into_iter().chain(turns()));
     let mut editor = Editor::connect(Host::new(model), json!({}), chooses("allow_always")).await;
     let first = editor.session(dir.path()).await;
@@ -66,7 +68,10 @@ async fn always_holds_for_the_session_and_for_what_it_says_alone() {
         let asked = editor.asked("session/request_permission");
         asked.iter().map(|asked| asked["options"][1]["name"].clone()).collect()
     };
-    assert_eq!(names(&editor), ["Always allow changes of files in this session", "Always allow delete in this session"]);
+    assert_eq!(
+        names(&editor),
+        ["Always allow changes of files in this session", "Always allow delete in this session"]
+    );
     let second = editor.session(dir.path()).await;
     editor.say(&second, "Write.").await;
     assert_eq!(names(&editor).len(), 4, "another session has rules of its own");
@@ -94,7 +99,7 @@ async fn a_cancel_takes_a_question_back() {
     editor.until(|editor| !editor.asked("session/request_permission").is_empty()).await;
     editor.notify("session/cancel", json!({"sessionId": session}));
     assert_eq!(prompt.await.unwrap().unwrap()["stopReason"], "cancelled");
-    assert_eq!(statuses(&editor), ["pending", "failed"]);
+    assert_eq!(statuses(&editor), ["failed"]);
     assert_eq!(editor.say(&session, "Go on.").await, "end_turn");
     assert!(!dir.path().join("a.txt").exists());
 }

@@ -27,10 +27,15 @@ async fn a_loaded_session_is_told_again_and_goes_on() {
     assert_eq!(loaded["modes"]["currentModeId"], "ask");
     let told = |update: &Value| {
         let text = update["content"]["text"].as_str().or(update["title"].as_str()).unwrap_or_default();
-        format!("{} {text} {}", update["sessionUpdate"].as_str().unwrap(), update["status"].as_str().unwrap_or_default())
+        format!(
+            "{} {text} {}",
+            update["sessionUpdate"].as_str().unwrap(),
+            update["status"].as_str().unwrap_or_default()
+        )
     };
     let shown: Vec<String> = editor.updates("*").iter().map(told).collect();
-    let shown = shown.iter().filter(|line| !line.starts_with("available")).map(|line| line.trim_end()).collect::<Vec<_>>();
+    let shown =
+        shown.iter().filter(|line| !line.starts_with("available")).map(|line| line.trim_end()).collect::<Vec<_>>();
     insta::assert_snapshot!(shown.join("\n"), @r"
     user_message_chunk What is in the notes?
     agent_thought_chunk Hm.

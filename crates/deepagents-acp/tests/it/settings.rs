@@ -54,6 +54,25 @@ async fn in_plan_mode_nothing_is_changed_and_nobody_is_asked() {
 }
 
 #[tokio::test]
+async fn plan_mode_holds_for_sub_agents() {
+    let dir = tempfile::tempdir().unwrap();
+    let below = |request: &deepagents::ModelRequest| {
+        request.messages.get(0).is_some_and(|message| message.text().contains("Sub."))
+    };
+    let task = Turn::call("task", json!({"description": "Sub.", "subagent_type": "general-purpose"}));
+    let write = Turn::call("write_file", json!({"file_path": "/a.txt", "content": "x"}));
+    let model = ScriptedModel::rules()
+        .when(below, [write, Turn::text("I could not.")])
+        .otherwise([task, Turn::text("Planned.")])
+        .build();
+    let mut editor = Editor::connect(Host::new(model), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    assert_eq!(editor.say(&session, "/plan Write a file.").await, "end_turn");
+    assert!(!dir.path().join("a.txt").exists());
+    assert!(editor.asked("session/request_permission").is_empty());
+}
+
+#[tokio::test]
 async fn commands_are_listed_and_done() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();

@@ -43,9 +43,13 @@ async fn a_command_that_was_allowed_runs_in_the_editors_terminal() {
     assert_eq!(editor.say(&session, "Make.").await, "end_turn");
     let result = model.requests()[1].messages.last().unwrap().text();
     assert!(result.contains("ran make all") && result.contains("exit code 3"), "{result}");
-    let shown: Vec<Value> = editor.calls().iter().flat_map(|call| call["content"].as_array().cloned()).flatten().collect();
+    let shown: Vec<Value> =
+        editor.calls().iter().flat_map(|call| call["content"].as_array().cloned()).flatten().collect();
     assert!(shown.iter().any(|content| content["type"] == "terminal" && content["terminalId"] == "t1"));
-    assert_eq!(editor.asked("terminal/create")[0]["cwd"], json!(dir.path()).as_str().map_or(Value::Null, |cwd| json!(format!("{cwd}/"))));
+    assert_eq!(
+        editor.asked("terminal/create")[0]["cwd"],
+        json!(dir.path()).as_str().map_or(Value::Null, |cwd| json!(format!("{cwd}/")))
+    );
     editor.until(|editor| !editor.asked("terminal/release").is_empty()).await;
 }
 

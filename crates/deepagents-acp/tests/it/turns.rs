@@ -123,7 +123,7 @@ async fn a_withdrawn_prompt_is_answered_as_such() {
 #[tokio::test]
 async fn a_failing_run_is_an_error_and_the_session_goes_on() {
     let dir = tempfile::tempdir().unwrap();
-    let failure = ModelError::Invalid(ErrorInfo::new("no such model"));
+    let failure = ModelError::Invalid(ErrorInfo::from("no such model".to_owned()));
     let model = ScriptedModel::new([Turn::error(failure), Turn::text("Here.")]);
     let mut editor = Editor::connect(Host::new(model), json!({}), allows).await;
     let session = editor.session(dir.path()).await;

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Result;
-use deepagents::ModelSettings;
 use deepagents::core::journal::{Journal, ThreadInfo};
-use deepagents::fs::{LocalBackend, UndoStore};
 use deepagents::fs::sandbox::{Level, Sandbox, SandboxPolicy};
 use deepagents::fs::shell::{Confinement, LocalShell};
-use deepagents_acp::{AgentHost, HostError, ModelOption, OwnShell, SessionAgent, SessionSetup};
+use deepagents::fs::{LocalBackend, UndoStore};
+use deepagents::middleware::hooks::HookRunner;
+use deepagents::{DeepAgentBuilder, ModelSettings};
+use deepagents_acp::{AgentHost, HostError, Mode, ModelOption, OwnShell, SessionAgent, SessionSetup};
 use deepagents_persist::Sqlite;
 use serde_json::{Map, Value, json};
 
@@ -19,7 +20,7 @@ use crate::model_choice::{self, WithoutKey, env};
 use crate::run::{is_gone, process};
 use crate::threads::{database, fresh, undo};
 use crate::trust::{Brought, Undecided};
-use crate::{agent, sources};
+use crate::{agent, hooks, sources};
 
 /// What sessions are made of: the options of the command line, and the common database of threads.
 pub(super) struct Host(Arc<Parts>);
@@ -87,8 +88,11 @@ impl Parts {
         };
         // There is no terminal to ask at.
         let brought = Brought::find(&options, &files, Undecided::for_run(&options, true)).await?;
+        let mode = setup.clone();
+        let hooks = hooks::find(&options, &brought).await?;
+        let hooks = hooks.map(|hooks| hooks.permission_mode(move || permission_mode(mode.mode()).to_owned()));
         // It looks for files and tries the sandbox.
-        tokio::task::spawn_blocking(move || parts.assemble(&options, &setup, files, &brought)).await?
+        tokio::task::spawn_blocking(move || parts.assemble(&options, &setup, files, &brought, hooks)).await?
     }
 
     /// The directory of a session, whose changes are recorded where that can be.
@@ -103,6 +107,7 @@ impl Parts {
         setup: &SessionSetup,
         files: LocalBackend,
         brought: &Brought,
+        hooks: Option<HookRunner>,
     ) -> Result<SessionAgent> {
         let mut shape = agent::Shape::from_args(options)?;
         let (sources, outside) = sources::find(options, brought)?;
@@ -119,10 +124,11 @@ impl Parts {
             settings.extra = models::effort(choice.provider(), effort);
         }
         let builder = shape.builder(model).settings(settings).backend(workspace.clone()).definitions_from(definitions);
+        let builder = hooks.iter().cloned().fold(builder, DeepAgentBuilder::hooks);
         let builder = setup.equip(agent::with_agents(builder, options), self.journal.clone());
         let agent = builder.build()?;
         let commands = skills::commands(options, brought);
-        Ok(SessionAgent::new(agent, workspace).commands(commands).context_window(window))
+        Ok(SessionAgent::new(agent, workspace).commands(commands).context_window(window).hooks(hooks))
     }
 
     /// Commands in the directory, in a sandbox; where there is none they are refused.
@@ -132,5 +138,14 @@ impl Parts {
             .map_err(|error| anyhow::anyhow!("commands cannot be run there: {error}"))?;
         let sandboxed = *self.sandboxed.get_or_init(|| Sandbox::new().probe().level > Level::None);
         Ok(OwnShell { shell: Arc::new(shell), sandboxed })
+    }
+}
+
+/// A mode as hooks know it.
+fn permission_mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Auto => "auto",
+        Mode::Plan => "plan",
+        _ => "default",
     }
 }

@@ -47,6 +47,11 @@ impl Approver {
         Self::Program(Lines::read())
     }
 
+    /// Whether somebody is asked.
+    pub(super) fn asks(&self) -> bool {
+        matches!(self, Self::Person(_) | Self::Program(_))
+    }
+
     /// Decides about calls, in the order it likes; less than all only when nobody is left to decide.
     pub(super) async fn decide(
         &mut self,

@@ -25,7 +25,7 @@ use crate::model_choice::{self, WithoutKey};
 use crate::render::{AnswerOnly, JsonLines, Live, Renderer};
 use crate::threads::undo;
 use crate::trust::{Brought, Undecided};
-use crate::{agent, output, runtime, sources};
+use crate::{agent, hooks, output, runtime, sources};
 
 use approvals::Approver;
 pub(crate) use exit_status::Limits;
@@ -64,6 +64,15 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     if args.record.is_none() {
         builder = agent::with_agents(builder, options);
     }
+    let hooks = runtime.block_on(hooks::find(options, &brought))?;
+    if hooks.is_some() && args.record.is_some() {
+        bail!("hooks cannot be part of a recording: say --no-hooks to record without them");
+    }
+    let mode = if args.approve == Approve::Auto { "bypassPermissions" } else { "default" };
+    let hooks = hooks.map(|hooks| hooks.permission_mode(move || mode.to_owned()));
+    if let Some(hooks) = &hooks {
+        builder = builder.hooks(hooks.clone());
+    }
     let task = task.read()?;
     let session = runtime.block_on(Session::open(args, task, &choice.name))?;
     if let Some(journal) = &session.journal {
@@ -96,6 +105,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         thread: session.kept.clone(),
         waits: args.wait_background || session.waits,
         recording,
+        hooks,
     };
     let mut approver = match args.approve {
         // What an earlier run has asked about is approved too.
@@ -162,6 +172,9 @@ fn drive(
         let ctrl_c = interrupt::catch().map_err(|error| anyhow!("Ctrl-C cannot be caught: {error}"))?;
         let ending = live::follow(agent, input, limits, ctrl_c, approver, renderer).await;
         background::leave(agent, limits).await;
+        if let (Some(hooks), Some(thread)) = (&limits.hooks, &limits.thread) {
+            hooks.session_end(thread, "exit").await;
+        }
         Ok::<_, anyhow::Error>((ending?, limits.recording.finish().await))
     });
     // A tool that ignores its end must not hold the program.

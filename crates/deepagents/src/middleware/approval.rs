@@ -8,6 +8,7 @@ use deepagents_core::run::Context;
 use deepagents_core::tool::CallId;
 
 use crate::approvals::{InterruptOn, InterruptPolicy};
+use crate::channels::{CallReviews, CallVerdict};
 
 /// Asks a person before calls are made. All gated calls of a turn are asked about before any call of the turn is made; a
 /// gated call that comes another way, such as with the input, is asked about when it is its turn.
@@ -54,7 +55,7 @@ impl Middleware for HumanInTheLoop {
         let questions: Vec<ActionRequestChange> = calls
             .iter()
             .filter_map(|(id, call)| {
-                let ask = self.approvals.about(call, cx)?;
+                let ask = self.approvals.about(call, cx).filter(|_| !is_settled(id, cx))?;
                 Some(ActionRequestChange::Request(Box::new(self.question(id, call, ask, cx))))
             })
             .collect();
@@ -63,7 +64,8 @@ impl Middleware for HumanInTheLoop {
 
     async fn wrap_tool_call(&self, mut request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
         let asked = request.cx.get::<ActionRequests>().remove(&request.id().to_string());
-        let decision = match (asked, self.approvals.about(&request.call, &request.cx)) {
+        let about = self.approvals.about(&request.call, &request.cx).filter(|_| !is_settled(request.id(), &request.cx));
+        let decision = match (asked, about) {
             (Some(ActionReview { answer: Some(decision), .. }), _) => decision,
             (_, Some(ask)) => {
                 let text = ask.question(&request.call, &request.cx);
@@ -96,4 +98,11 @@ impl Middleware for HumanInTheLoop {
             other => Err(Error::Input(format!("a decision to {} a call is not known here", other.kind()))),
         }
     }
+}
+
+/// Whether hooks have said that a call is made, or is not: nobody is asked about it then.
+fn is_settled(id: &CallId, cx: &Context) -> bool {
+    let reviews = cx.get::<CallReviews>();
+    let verdict = reviews.calls.get(&id.to_string()).and_then(|review| review.verdict.as_ref());
+    matches!(verdict, Some(CallVerdict::Allow | CallVerdict::Deny(_)))
 }

@@ -15,6 +15,7 @@ mod budget;
 mod builder;
 mod durable_background;
 mod files;
+mod hooks;
 mod logs;
 mod memory;
 mod patch;

@@ -158,6 +158,7 @@ impl Inner {
             count: ledger.tally.last,
             ledger,
             problem: None,
+            manual: false,
         }
     }
 
