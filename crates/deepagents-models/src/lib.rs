@@ -28,7 +28,7 @@ pub use anthropic::Anthropic;
 pub use client::HttpModel;
 pub use config::{ConfigError, ModelConfig, Timeouts};
 pub use decoded::Decoded;
-pub use http::ClientPool;
+pub use http::{ClientPool, PostAnswer};
 pub use openai::{Dialect, OpenAiChat};
 pub use registry::{Provider, Registry, providers};
 pub use retry::{RetryPolicy, SharedBackoff};

@@ -70,25 +70,31 @@ impl<H: AgentHost> Session<H> {
             }
         };
         let message = prompt::message(blocks, &self.cwd)?;
+        // Before this process is noted as the one that works on it.
+        let abandoned = self.is_abandoned().await?;
         self.note(&title.unwrap_or_default()).await?;
         let agent = self.agent();
         let state = agent.agent.state(&self.thread).await.map_err(|error| wire::failed(&error))?;
         let todos = state.get::<Todos>().cloned().unwrap_or_default();
         let mut presenter = Presenter::new(&self.editor, &self.cwd, agent.context_window, todos);
-        let input = self.input(message).await?;
+        let input = self.input(message, abandoned);
         self.follow(&agent, input, cancel, turn, &mut presenter).await
     }
 
     /// What a run is given for a message.
-    async fn input(&self, message: Message) -> Result<RunInput, wire::Error> {
+    fn input(&self, message: Message, abandoned: bool) -> RunInput {
         let mut input = RunInput::messages([message]);
         if self.policy.mode() == Mode::Plan {
             input = input.message(Message::harness(PLANNING));
         }
-        let thread = remembered(&*self.journal(), &self.thread).await?;
-        let abandoned = thread.is_some_and(|info| info.owner.is_some() && self.host.is_abandoned(&info));
         let input = input.thread(&self.thread);
-        Ok(if abandoned { input.take_over() } else { input })
+        if abandoned { input.take_over() } else { input }
+    }
+
+    /// Whether the thread has an owner that is known to be gone.
+    async fn is_abandoned(&self) -> Result<bool, wire::Error> {
+        let thread = remembered(&*self.journal(), &self.thread).await?;
+        Ok(thread.is_some_and(|info| info.owner.is_some() && self.host.is_abandoned(&info)))
     }
 
     /// Follows the run through the questions that it asks, to its end.

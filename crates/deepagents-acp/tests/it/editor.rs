@@ -216,7 +216,7 @@ impl Editor {
     }
 
     /// Hangs up, and waits until the agent has noticed.
-    pub(crate) async fn hang_up(self) {
+    pub(crate) async fn disconnect(self) {
         drop(self.lines);
         self.served.await.unwrap().unwrap();
     }

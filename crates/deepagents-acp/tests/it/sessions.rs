@@ -20,7 +20,7 @@ async fn a_loaded_session_is_told_again_and_goes_on() {
     let mut editor = Editor::connect(host.clone(), json!({}), allows).await;
     let session = editor.session(dir.path()).await;
     editor.say(&session, "What is in the notes?").await;
-    editor.hang_up().await;
+    editor.disconnect().await;
     let mut editor = Editor::connect(host, json!({}), allows).await;
     let load = json!({"sessionId": session, "cwd": dir.path(), "mcpServers": []});
     let loaded = editor.call("session/load", load).await.unwrap();

@@ -46,7 +46,7 @@ async fn thoughts_text_and_calls_come_in_the_order_in_which_they_were() {
     let order: Vec<Value> = editor.updates("*").iter().map(|update| update["sessionUpdate"].clone()).collect();
     let at = |kind: &str| order.iter().position(|other| other == kind).unwrap();
     assert!(at("agent_thought_chunk") < at("agent_message_chunk") && at("agent_message_chunk") < at("tool_call"));
-    editor.hang_up().await;
+    editor.disconnect().await;
 }
 
 #[tokio::test]
@@ -197,7 +197,7 @@ async fn runs_end_when_the_editor_hangs_up_and_their_threads_stay_whole() {
     let session = editor.session(dir.path()).await;
     let _unanswered = editor.prompt(&session, "Go.");
     editor.until(|editor| !editor.updates("session_info_update").is_empty()).await;
-    editor.hang_up().await;
+    editor.disconnect().await;
     let mut editor = Editor::connect(host, json!({}), allows).await;
     let resumed = json!({"sessionId": session, "cwd": dir.path(), "mcpServers": []});
     editor.call("session/resume", resumed).await.unwrap();

@@ -9,10 +9,11 @@ use deepagents::State;
 use deepagents::fs::sandbox::SandboxPolicy;
 use deepagents::fs::shell::{Confinement, LocalShell};
 use deepagents::fs::{Backend, ByteRange, FsError, VPath};
-use deepagents::middleware::hooks::{HookRunner, Hooks};
+use deepagents::middleware::hooks::{HookRunner, Hooks, HooksError};
 use deepagents::trust::{FoundItem, TrustItem, TrustKind};
 use serde_json::Value;
 
+use super::sender::Sender;
 use crate::args::AgentArgs;
 use crate::model_choice::{env, ordered_providers};
 use crate::sources::OWN;
@@ -43,13 +44,16 @@ pub(crate) async fn find(options: &AgentArgs, brought: &Brought) -> Result<Optio
         let text = read.map_err(|error| anyhow!("{error}"))?.bytes;
         let policy = SandboxPolicy { network: agent::network(options), ..SandboxPolicy::default() };
         let shell = shell(&root, Confinement::Sandboxed(policy), false)?;
-        hooks = hooks.and(parse(&String::from_utf8_lossy(&text), of_root.as_str(), shell)?);
+        // It may not send what it is told anywhere.
+        let read = Hooks::parse(&String::from_utf8_lossy(&text), of_root.as_str(), shell);
+        hooks = hooks.and(read.map_err(unusable)?);
     }
     if let Some(file) = users {
         let text =
             fs::read_to_string(&file).map_err(|error| anyhow!("`{}` cannot be read: {error}", file.display()))?;
         let shell = shell(&root, Confinement::Unconfined, true)?;
-        hooks = hooks.and(parse(&text, &file.display().to_string(), shell)?);
+        let read = Hooks::parse_with_services(&text, file.display().to_string(), shell, Sender::shared());
+        hooks = hooks.and(read.map_err(unusable)?);
     }
     for problem in hooks.problems() {
         output::remark(problem);
@@ -57,8 +61,9 @@ pub(crate) async fn find(options: &AgentArgs, brought: &Brought) -> Result<Optio
     Ok((!hooks.is_empty()).then(|| HookRunner::new(hooks).root(root)))
 }
 
-fn parse(text: &str, file: &str, shell: Arc<LocalShell>) -> Result<Hooks> {
-    Hooks::parse(text, file, shell).map_err(|error| anyhow!("{error}; mend it, or say --no-hooks"))
+#[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn unusable(error: HooksError) -> anyhow::Error {
+    anyhow!("{error}; mend it, or say --no-hooks")
 }
 
 /// A shell in the root. The user's own hooks have the user's environment, but for the keys of providers.

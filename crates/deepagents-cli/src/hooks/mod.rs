@@ -2,6 +2,7 @@
 
 mod command;
 mod find;
+mod sender;
 
 pub(crate) use command::hooks;
 pub(crate) use find::{brought, find};

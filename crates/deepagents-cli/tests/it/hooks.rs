@@ -135,10 +135,27 @@ fn a_file_that_cannot_be_used_stops_the_run() {
 }
 
 #[test]
+fn a_hook_may_be_a_service_whose_requests_are_signed() {
+    let place = Place::new();
+    let deny = json!({"decision": "block", "reason": "the service says no"});
+    let service = Server::start([Reply::Status(200, deny)]);
+    let hook = json!({"type": "http", "url": service.address, "secretEnv": "HOOK_SECRET"});
+    place.hooks(&place.home(), &json!({"hooks": {"PreToolUse": [{"hooks": [hook]}]}}));
+    let server = writing();
+    let done = finish(place.run(&server).env("HOOK_SECRET", "s3cret").arg("Write."));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(server.requests()[1].body["messages"].to_string().contains("the service says no"));
+    let asked = &service.requests()[0];
+    assert_eq!(asked.body["tool_name"], "Write");
+    let signed = asked.head.iter().find_map(|line| line.strip_prefix("x-deepagents-signature: t=")).unwrap();
+    assert!(signed.contains(",v1=") && !asked.head.iter().any(|line| line.contains("s3cret")));
+}
+
+#[test]
 fn hooks_are_listed_and_tried() {
     let place = Place::new();
     assert_eq!(place.command(&["list"]).out, "there are no hooks here\n");
-    let guard = "grep -q rm && { echo 'no deleting' >&2; exit 2; }; true";
+    let guard = "grep -q 'rm x' && { echo 'no deleting' >&2; exit 2; }; true";
     let groups = json!([{"matcher": "Bash", "hooks": [{"type": "command", "command": guard, "failClosed": true}]}]);
     place.hooks(&place.home(), &json!({"hooks": {"PreToolUse": groups}}));
     let listed: Value = serde_json::from_str(&place.command(&["list", "--json"]).out).unwrap();

@@ -4,6 +4,7 @@ mod call;
 mod client;
 mod endpoint;
 mod error;
+mod post;
 mod sse;
 
 use deepagents_core::model::{ModelError, ModelEvent, ModelRequest};
@@ -13,6 +14,7 @@ pub(crate) use call::call;
 pub use client::ClientPool;
 pub(crate) use endpoint::{AuthHeader, Endpoint};
 pub(crate) use error::{from_body, from_stream};
+pub use post::PostAnswer;
 pub(crate) use sse::SseDecoder;
 
 use crate::decoded::Decoded;

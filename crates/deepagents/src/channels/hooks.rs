@@ -55,7 +55,7 @@ pub enum HookReviewsChange {
     /// Another turn has begun: these are its reviews.
     Turn(BTreeMap<String, CallReview>),
     /// The run ends.
-    Stop(String),
+    End(String),
     /// Another run has begun.
     Clear,
 }
@@ -71,7 +71,7 @@ impl Channel for CallReviews {
         for change in update {
             match change {
                 HookReviewsChange::Turn(calls) => value.calls = calls,
-                HookReviewsChange::Stop(why) => {
+                HookReviewsChange::End(why) => {
                     value.stop.get_or_insert(why);
                 }
                 HookReviewsChange::Clear => *value = HookReviews::default(),

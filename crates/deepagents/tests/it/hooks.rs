@@ -9,13 +9,16 @@ use deepagents::core::journal::MemoryJournal;
 use deepagents::core::tool::CallId;
 use deepagents::fs::LocalBackend;
 use deepagents::fs::shell::{Confinement, LocalShell};
-use deepagents::middleware::hooks::{HOOK, HookEvent, HookRunner, Hooks, HooksError};
+use deepagents::middleware::hooks::{
+    HOOK, HookEvent, HookRequest, HookResponse, HookRunner, HookSender, Hooks, HooksError,
+};
 use deepagents::middleware::summarization::{Size, SummarizationOptions, Trigger};
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{
     Decision, DecisionKind, DeepAgent, DeepAgentBuilder, FinishReason, InterruptOn, InterruptPolicy, Outcome, RunInput,
 };
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
 /// A directory with files for the agent, and hooks that run in it.
@@ -123,7 +126,7 @@ fn a_file_that_cannot_be_used_says_why_and_what_is_unknown_is_a_problem() {
     assert_eq!(hooks.iter().map(|hook| (hook.command(), hook.timeout().as_secs())).collect::<Vec<_>>(), [("y", 2)]);
     insta::assert_snapshot!(hooks.problems().join("\n"), @r"
     hooks.json: there is no event `PreToolUSe`, so its hooks never run
-    hooks.json: a hook of Stop of the type `prompt` is left out: it is no command
+    hooks.json: a hook of Stop is left out: its type `prompt` is not known
     ");
 }
 
@@ -487,6 +490,58 @@ async fn long_input_reaches_a_hook_cut_and_quotes_do_not_matter() {
     assert!(told.starts_with("it's \"quoted\" $(touch owned) `touch owned` é\nxxx") && told.ends_with("[cut off]"));
     assert!(!place.path("owned").exists());
     assert_eq!(place.read("a.txt"), content, "the tool has it whole");
+}
+
+/// A service whose answers depend on its address, and what it was sent.
+#[derive(Default)]
+struct Service(std::sync::Mutex<Vec<HookRequest>>);
+
+impl HookSender for Service {
+    fn send(&self, request: HookRequest) -> BoxFuture<'_, Result<HookResponse, String>> {
+        let url = request.url.clone();
+        self.0.lock().unwrap().push(request);
+        Box::pin(async move {
+            let deny = specific("PreToolUse", &json!({"permissionDecision": "deny", "permissionDecisionReason": "no"}));
+            match url.as_str() {
+                "http://deny" => Ok(HookResponse { status: 200, body: deny.to_string() }),
+                "http://broken" => Ok(HookResponse { status: 500, body: deny.to_string() }),
+                "http://slow" => std::future::pending().await,
+                _ => Err("nobody is there".to_owned()),
+            }
+        })
+    }
+}
+
+#[tokio::test]
+async fn services_are_asked_as_commands_are() {
+    for (url, result, problem) in [
+        ("http://deny", "A hook does not allow this call: no", ""),
+        ("http://broken", "Wrote /a.txt", "HTTP status 500"),
+        ("http://slow", "Wrote /a.txt", "timed out"),
+        ("http://gone", "Wrote /a.txt", "nobody is there"),
+    ] {
+        let place = Place::new();
+        let hook =
+            json!({"type": "http", "url": url, "headers": {"X-Team": "a"}, "secretEnv": "SECRET", "timeout": 0.1});
+        let file = json!({"hooks": {"PreToolUse": [{"hooks": [hook]}]}}).to_string();
+        let shell = Arc::new(LocalShell::open(place.dir.path(), Confinement::Unconfined).unwrap());
+        assert_eq!(Hooks::parse(&file, "hooks.json", shell.clone()).unwrap().problems().len(), 1, "nobody sends it");
+        let service = Arc::new(Service::default());
+        let hooks = Hooks::parse_with_services(&file, "hooks.json", shell, service.clone()).unwrap();
+        let model = ScriptedModel::new([write(), Turn::text("Done.")]);
+        let agent = place.agent(&model, &json!({})).hooks(HookRunner::new(hooks)).build().unwrap();
+        let (outcome, told) = run(&agent, RunInput::new("Write.").thread("t")).await;
+        assert_eq!(results(&outcome), [result]);
+        let error = told.first().map_or("", |told| told["error"].as_str().unwrap());
+        assert!(error.contains(problem) && error.is_empty() == problem.is_empty(), "{error}");
+        let sent = service.0.lock().unwrap()[0].clone();
+        assert_eq!(
+            (sent.headers, sent.secret_env.as_deref()),
+            (vec![("X-Team".to_owned(), "a".to_owned())], Some("SECRET"))
+        );
+        let body: Value = serde_json::from_str(&sent.body).unwrap();
+        assert_eq!((&body["tool_name"], &body["session_id"]), (&json!("Write"), &json!("t")));
+    }
 }
 
 #[test]

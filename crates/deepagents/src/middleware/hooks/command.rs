@@ -1,9 +1,11 @@
-//! Running a hook: its input on stdin, its answer on stdout.
+//! Running a hook: its input on stdin, its answer on stdout; or, of a service, in the bodies of request and answer.
 
 use deepagents_fs::shell::{Command, Exit};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::config::Action;
+use super::http::{self, HookRequest};
 use super::{Hook, HookAnswer};
 
 /// Runs the hook with its input on stdin. A shell gives both outputs as one, so what is printed to stderr is held back
@@ -40,16 +42,23 @@ pub struct HookRun {
 /// Runs a hook to its end. What is wrong with it blocks what it could have blocked, if its file says so.
 pub(super) async fn run(hook: &Hook, input: &Value, mark: &str, cancel: CancellationToken) -> HookRun {
     let answer = answer(hook, input, mark, cancel).await;
-    HookRun { command: hook.command.clone(), source: hook.source.to_string(), answer }
+    HookRun { command: hook.command().to_owned(), source: hook.source.to_string(), answer }
 }
 
 async fn answer(hook: &Hook, input: &Value, mark: &str, cancel: CancellationToken) -> Result<HookAnswer, String> {
-    let mut command =
-        Command::new(WRAPPER).timeout(hook.timeout).env("HOOK_COMMAND", &hook.command).env("HOOK_MARK", mark);
+    let (text, shell) = match &hook.action {
+        Action::Command(text, shell) => (text, shell),
+        Action::Http { url, headers, secret_env, sender } => {
+            let (url, headers, secret_env) = (url.clone(), headers.clone(), secret_env.clone());
+            let request = HookRequest { url, headers, secret_env, body: parts(input)?.concat() };
+            return http::ask(hook, request, &***sender, cancel).await;
+        }
+    };
+    let mut command = Command::new(WRAPPER).timeout(hook.timeout).env("HOOK_COMMAND", text).env("HOOK_MARK", mark);
     for (at, part) in parts(input)?.into_iter().enumerate() {
         command = command.env(format!("HOOK_INPUT_{at}"), part);
     }
-    let done = hook.shell.run(command, cancel, None).await.map_err(|error| error.to_string())?;
+    let done = shell.run(command, cancel, None).await.map_err(|error| error.to_string())?;
     if done.truncated() {
         return Err("it printed more than a hook may".to_owned());
     }

@@ -9,7 +9,7 @@ use regex_lite::Regex;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::HookEvent;
+use super::{HookEvent, HookSender};
 use crate::shared::Shared;
 
 /// Hooks, from one file or several. Those that were added first are reduced first.
@@ -35,11 +35,19 @@ pub struct Hooks {
 pub struct Hook {
     pub(super) event: HookEvent,
     pub(super) matcher: Matcher,
-    pub(super) command: String,
+    pub(super) action: Action,
     pub(super) timeout: Duration,
     pub(super) fail_closed: bool,
     pub(super) source: Arc<str>,
-    pub(super) shell: Shared<dyn Shell>,
+}
+
+/// What a hook does.
+#[derive(Clone, Debug)]
+pub(super) enum Action {
+    /// Runs a command.
+    Command(String, Shared<dyn Shell>),
+    /// Asks a service.
+    Http { url: String, headers: Vec<(String, String)>, secret_env: Option<String>, sender: Shared<dyn HookSender> },
 }
 
 /// A file of hooks cannot be used.
@@ -115,6 +123,39 @@ struct Entry {
     timeout: Option<f64>,
     #[serde(default)]
     fail_closed: bool,
+    #[serde(default)]
+    url: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    #[serde(default)]
+    secret_env: Option<String>,
+}
+
+impl Entry {
+    fn timeout(&self, event: HookEvent) -> Duration {
+        let given = self.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        given.filter(|timeout| !timeout.is_zero()).unwrap_or(event.timeout())
+    }
+
+    /// What it does, or why it cannot be used.
+    fn action(self, shell: &Arc<dyn Shell>, sender: Option<&Arc<dyn HookSender>>) -> Result<Action, String> {
+        let given = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+        match (self.r#type.as_str(), sender) {
+            ("command", _) => match given(self.command) {
+                Some(command) => Ok(Action::Command(command, Shared(shell.clone()))),
+                None => Err("it has no `command`".to_owned()),
+            },
+            ("http", Some(sender)) => match given(self.url) {
+                Some(url) => {
+                    let (headers, secret_env) = (self.headers.into_iter().collect(), given(self.secret_env));
+                    Ok(Action::Http { url, headers, secret_env, sender: Shared(sender.clone()) })
+                }
+                None => Err("it has no `url`".to_owned()),
+            },
+            ("http", None) => Err("services cannot be asked here".to_owned()),
+            (kind, _) => Err(format!("its type `{kind}` is not known")),
+        }
+    }
 }
 
 impl Hooks {
@@ -124,7 +165,29 @@ impl Hooks {
     /// # Errors
     /// When it is not such a file, or a matcher is no pattern.
     pub fn parse(text: &str, file: impl Into<Arc<str>>, shell: Arc<dyn Shell>) -> Result<Self, HooksError> {
-        let source: Arc<str> = file.into();
+        Self::read(text, file.into(), &shell, None)
+    }
+
+    /// The same with hooks that are services (`"type": "http"` with `url`, `headers` and `secretEnv`), which are problems
+    /// otherwise.
+    ///
+    /// # Errors
+    /// As for [`parse`](Self::parse).
+    pub fn parse_with_services(
+        text: &str,
+        file: impl Into<Arc<str>>,
+        shell: Arc<dyn Shell>,
+        sender: Arc<dyn HookSender>,
+    ) -> Result<Self, HooksError> {
+        Self::read(text, file.into(), &shell, Some(&sender))
+    }
+
+    fn read(
+        text: &str,
+        source: Arc<str>,
+        shell: &Arc<dyn Shell>,
+        sender: Option<&Arc<dyn HookSender>>,
+    ) -> Result<Self, HooksError> {
         let wrong = |problem: String| HooksError::Shape { file: source.to_string(), problem };
         let file: Value = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
         if !file.is_object() {
@@ -148,25 +211,14 @@ impl Hooks {
                 for entry in group.hooks {
                     let entry: Entry =
                         serde_json::from_value(entry).map_err(|error| wrong(format!("a hook of {event}: {error}")))?;
-                    let command = entry.command.filter(|command| !command.trim().is_empty());
-                    let (Some(command), "command") = (command, entry.r#type.as_str()) else {
-                        let kind = entry.r#type;
-                        all.problems.push(format!(
-                            "{source}: a hook of {event} of the type `{kind}` is left out: it is no command"
-                        ));
-                        continue;
-                    };
-                    let timeout =
-                        entry.timeout.and_then(|s| Duration::try_from_secs_f64(s).ok()).filter(|t| !t.is_zero());
-                    all.hooks.push(Hook {
-                        event,
-                        matcher: pattern.clone(),
-                        command,
-                        timeout: timeout.unwrap_or(event.timeout()),
-                        fail_closed: entry.fail_closed,
-                        source: source.clone(),
-                        shell: Shared(shell.clone()),
-                    });
+                    let (timeout, fail_closed) = (entry.timeout(event), entry.fail_closed);
+                    match entry.action(shell, sender) {
+                        Ok(action) => {
+                            let (matcher, source) = (pattern.clone(), source.clone());
+                            all.hooks.push(Hook { event, matcher, action, timeout, fail_closed, source });
+                        }
+                        Err(why) => all.problems.push(format!("{source}: a hook of {event} is left out: {why}")),
+                    }
                 }
             }
         }
@@ -210,9 +262,12 @@ impl Hook {
         self.event
     }
 
-    /// What it runs.
+    /// What it runs, or the address of the service that it asks.
     pub fn command(&self) -> &str {
-        &self.command
+        match &self.action {
+            Action::Command(command, _) => command,
+            Action::Http { url, .. } => url,
+        }
     }
 
     /// Which occasions of the event it is for, as it was written; `*` is all of them.

@@ -1,4 +1,4 @@
-//! Commands that run at moments of a run, and may keep it from doing something.
+//! Commands, and services, that are asked at moments of a run, and may keep it from doing something.
 //!
 //! A [`HookRunner`] runs the [`Hooks`] of files at twelve [events](HookEvent). Files and wire are those of Claude Code: a
 //! hook is given a JSON object on stdin; exit code 2 blocks, with what it says on stderr as the reason; on stdout it may
@@ -13,6 +13,7 @@ mod answer;
 mod command;
 mod config;
 mod event;
+mod http;
 mod lifecycle;
 mod names;
 mod runner;
@@ -22,6 +23,7 @@ pub use answer::{HookAnswer, HookPermission};
 pub use command::HookRun;
 pub use config::{Hook, Hooks, HooksError};
 pub use event::HookEvent;
+pub use http::{HookRequest, HookResponse, HookSender};
 pub use runner::HookRunner;
 
 /// Name of the event that tells what a hook said to the person, and what is wrong with one. Its data are `event`,

@@ -46,7 +46,7 @@ impl HookRunner {
             .map(|(id, review, _)| (id, review))
             .collect();
         let mut changes = vec![HookReviewsChange::Turn(said)];
-        changes.extend(stop.clone().map(HookReviewsChange::Stop));
+        changes.extend(stop.clone().map(HookReviewsChange::End));
         let output = HookOutput::set::<CallReviews>(changes);
         if stop.is_some() { output.and_go(JumpTo::End) } else { output }
     }
@@ -119,7 +119,7 @@ impl HookRunner {
         let objection = answer.block.map(|why| format!("[a hook objects: {why}]"));
         response.content.extend(answer.context.into_iter().chain(objection).map(Block::text));
         if let Some(why) = answer.stop {
-            response.update = response.update.and(Update::new::<CallReviews>(vec![HookReviewsChange::Stop(why)]));
+            response.update = response.update.and(Update::new::<CallReviews>(vec![HookReviewsChange::End(why)]));
         }
         Ok(response)
     }
