@@ -206,6 +206,10 @@ pub(crate) struct AgentArgs {
     #[arg(long = "header", value_name = "NAME:VALUE", value_parser = header, help_heading = "Model")]
     pub(crate) headers: Vec<(String, String)>,
 
+    /// How many tokens the model reads; asked of its server where nobody knows it
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive::<u64>, help_heading = "Model")]
+    pub(crate) context_window: Option<u64>,
+
     /// The longest answer the model may give, in tokens
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive::<u64>, help_heading = "Model")]
     pub(crate) max_answer_tokens: Option<u64>,

@@ -23,6 +23,7 @@ mod prefix;
 mod profiles;
 mod recording;
 mod rewind;
+mod seeds;
 mod skills;
 mod subagents;
 mod subagents_edges;
