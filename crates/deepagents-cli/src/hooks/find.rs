@@ -105,7 +105,9 @@ pub(crate) async fn brought(files: &dyn Backend) -> Result<Option<FoundItem>, St
 /// The commands in a file of hooks, as far as it is one.
 fn commands(file: &[u8]) -> Vec<String> {
     let file: Value = serde_json::from_slice(file).unwrap_or_default();
-    let groups = file["hooks"].as_object().into_iter().flat_map(|events| events.values());
-    let hooks = groups.filter_map(Value::as_array).flatten().filter_map(|group| group["hooks"].as_array()).flatten();
-    hooks.filter_map(|hook| hook["command"].as_str()).map(str::to_owned).collect()
+    let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
+    let events = file.get("hooks").and_then(Value::as_object).into_iter().flat_map(|events| events.values());
+    let groups = events.flat_map(|event| list(Some(event)));
+    let hooks = groups.flat_map(|group| list(group.get("hooks")));
+    hooks.filter_map(|hook| hook.get("command")?.as_str().map(str::to_owned)).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use deepagents_core::state::{Channel, ChannelError};
+use deepagents_core::state::{Channel, ChannelError, Sharing};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -62,7 +62,7 @@ pub enum HookReviewsChange {
 
 impl Channel for CallReviews {
     const NAME: &'static str = "hook_reviews";
-    const PRIVATE: bool = true;
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::private();
     const FROM_INPUT: bool = false;
     type Value = HookReviews;
     type Update = Vec<HookReviewsChange>;

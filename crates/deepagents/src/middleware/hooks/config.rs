@@ -164,8 +164,9 @@ impl Hooks {
     ///
     /// # Errors
     /// When it is not such a file, or a matcher is no pattern.
+    #[allow(clippy::needless_pass_by_value, reason = "the hooks keep it")]
     pub fn parse(text: &str, file: impl Into<Arc<str>>, shell: Arc<dyn Shell>) -> Result<Self, HooksError> {
-        Self::read(text, file.into(), &shell, None)
+        Self::read(text, &file.into(), &shell, None)
     }
 
     /// The same with hooks that are services (`"type": "http"` with `url`, `headers` and `secretEnv`), which are problems
@@ -173,18 +174,19 @@ impl Hooks {
     ///
     /// # Errors
     /// As for [`parse`](Self::parse).
+    #[allow(clippy::needless_pass_by_value, reason = "the hooks keep it")]
     pub fn parse_with_services(
         text: &str,
         file: impl Into<Arc<str>>,
         shell: Arc<dyn Shell>,
         sender: Arc<dyn HookSender>,
     ) -> Result<Self, HooksError> {
-        Self::read(text, file.into(), &shell, Some(&sender))
+        Self::read(text, &file.into(), &shell, Some(&sender))
     }
 
     fn read(
         text: &str,
-        source: Arc<str>,
+        source: &Arc<str>,
         shell: &Arc<dyn Shell>,
         sender: Option<&Arc<dyn HookSender>>,
     ) -> Result<Self, HooksError> {

@@ -19,6 +19,8 @@ mod names;
 mod runner;
 mod tools;
 
+use serde_json::Value;
+
 pub use answer::{HookAnswer, HookPermission};
 pub use command::HookRun;
 pub use config::{Hook, Hooks, HooksError};
@@ -29,3 +31,11 @@ pub use runner::HookRunner;
 /// Name of the event that tells what a hook said to the person, and what is wrong with one. Its data are `event`,
 /// `source`, `command` and `message`, and `error` where it is broken.
 pub const HOOK: &str = "hook";
+
+/// An object with more fields, which take the place of those that it has.
+fn with_fields(mut object: Value, fields: Value) -> Value {
+    if let (Some(object), Value::Object(fields)) = (object.as_object_mut(), fields) {
+        object.extend(fields);
+    }
+    object
+}

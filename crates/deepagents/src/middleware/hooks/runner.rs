@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::command::{self, HookRun};
-use super::{HOOK, HookAnswer, HookEvent, HookPermission, Hooks, names};
+use super::{HOOK, HookAnswer, HookEvent, HookPermission, Hooks, names, with_fields};
 use crate::shared::Shared;
 
 /// Runs hooks: a middleware, and for what happens outside of runs an object to call. Clones share what they know.
@@ -117,14 +117,12 @@ impl HookRunner {
             "permission_mode": self.inner.mode.as_ref().map_or_else(|| "default".to_owned(), |mode| mode()),
         });
         if let Some(root) = &self.inner.root {
-            input["cwd"] = json!(root);
+            input = with_fields(input, json!({"cwd": root}));
         }
         if let Some(file) = &self.inner.transcript {
-            input["transcript_path"] = json!(file);
+            input = with_fields(input, json!({"transcript_path": file}));
         }
-        if let (Some(input), Value::Object(fields)) = (input.as_object_mut(), fields) {
-            input.extend(fields);
-        }
+        let input = with_fields(input, fields);
         let hooks = self.inner.hooks.matching(event, &input);
         if hooks.is_empty() {
             return Vec::new();
@@ -144,21 +142,18 @@ impl HookRunner {
     pub(super) async fn ask(&self, event: HookEvent, fields: Value, cx: &Context) -> HookAnswer {
         let mut input = json!({"session_id": cx.thread().unwrap_or(cx.run_id()), "prompt_id": cx.run_id()});
         if !cx.path().is_empty() {
-            input["agent_id"] = json!(cx.path().join("/"));
-            input["agent_type"] = json!(cx.agent_name());
+            let agent = json!({"agent_id": cx.path().join("/"), "agent_type": cx.agent_name()});
+            input = with_fields(input, agent);
         }
-        if let (Some(input), Value::Object(fields)) = (input.as_object_mut(), fields) {
-            input.extend(fields);
-        }
+        let input = with_fields(input, fields);
         let runs = self.run(event, input, cx.cancellation().clone()).await;
         for run in &runs {
             let about = |message: &str| json!({"event": event.as_str(), "source": run.source, "command": run.command, "message": message});
             match &run.answer {
                 Ok(answer) => answer.messages.iter().for_each(|message| cx.custom(HOOK, about(message))),
                 Err(problem) => {
-                    let mut data = about(&format!("the hook `{}` is broken: {problem}", run.command));
-                    data["error"] = json!(problem);
-                    cx.custom(HOOK, data);
+                    let data = about(&format!("the hook `{}` is broken: {problem}", run.command));
+                    cx.custom(HOOK, with_fields(data, json!({"error": problem})));
                 }
             }
         }
@@ -171,13 +166,13 @@ impl HookRunner {
             let mut same = self.inner.hooks.iter().filter(|hook| hook.event() == event);
             same.any(|hook| hook.fails_closed() && hook.command() == run.command && hook.source() == run.source)
         };
-        let answers = runs.into_iter().map(|run| match run.answer {
-            Ok(answer) => answer,
-            Err(problem) if event.can_block() && closed(&HookRun { answer: Err(String::new()), ..run.clone() }) => {
-                let why = format!("the hook `{}` is broken and has to agree: {problem}", run.command);
-                HookAnswer { block: Some(why), ..HookAnswer::default() }
-            }
-            Err(_) => HookAnswer::default(),
+        let answers = runs.into_iter().map(|run| {
+            let has_to_agree = closed(&run);
+            run.answer.unwrap_or_else(|problem| HookAnswer {
+                block: has_to_agree
+                    .then(|| format!("the hook `{}` is broken and has to agree: {problem}", run.command)),
+                ..HookAnswer::default()
+            })
         });
         answers.fold(HookAnswer::default(), HookAnswer::and)
     }

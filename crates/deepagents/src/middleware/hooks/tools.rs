@@ -11,7 +11,7 @@ use deepagents_core::state::Update;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use super::{HookAnswer, HookEvent, HookPermission, HookRunner, names};
+use super::{HookAnswer, HookEvent, HookPermission, HookRunner, names, with_fields};
 use crate::channels::{CallReview, CallReviews, CallVerdict, HookReviewsChange};
 
 impl HookRunner {
@@ -102,15 +102,12 @@ impl HookRunner {
             return Ok(response);
         }
         let text = Message::Tool(ToolMessage { content: response.content.clone(), ..ToolMessage::default() }).text();
-        let mut fields = self.fields(call);
-        if failed {
-            fields["error"] = json!(text);
-        } else {
-            fields["tool_response"] = response
-                .artifact
-                .clone()
-                .map_or_else(|| json!({"text": text}), |artifact| json!({"text": text, "artifact": artifact}));
-        }
+        let result = match (&response.artifact, failed) {
+            (_, true) => json!({"error": text}),
+            (Some(artifact), false) => json!({"tool_response": {"text": text, "artifact": artifact}}),
+            (None, false) => json!({"tool_response": {"text": text}}),
+        };
+        let fields = with_fields(self.fields(call), result);
         let answer = self.ask(event, fields, cx).await;
         if let Some(output) = answer.updated_output {
             let text = output.as_str().map_or_else(|| output.to_string(), str::to_owned);
