@@ -89,7 +89,7 @@ fn one_line(text: &str) -> String {
 /// An address, as the agent's tools name the file that it leads to, if it is one of the session's directory.
 fn place(uri: &str, root: &Path) -> String {
     let uri = one_line(uri);
-    let path = uri.strip_prefix("file://").map_or_else(|| uri.clone(), |path| decoded(path));
+    let path = uri.strip_prefix("file://").map_or_else(|| uri.clone(), decoded);
     // A fragment says which lines are meant.
     let (path, lines) = path.split_once('#').map_or((path.as_str(), ""), |(path, lines)| (path, lines));
     let Ok(inside) = Path::new(path).strip_prefix(root) else { return uri };

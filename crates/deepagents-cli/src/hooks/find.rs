@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use deepagents::State;
-use deepagents::fs::sandbox::SandboxPolicy;
 use deepagents::fs::shell::{Confinement, LocalShell};
 use deepagents::fs::{Backend, ByteRange, FsError, VPath};
 use deepagents::middleware::hooks::{HookRunner, Hooks, HooksError};
@@ -16,9 +15,9 @@ use serde_json::Value;
 use super::sender::Sender;
 use crate::args::AgentArgs;
 use crate::model_choice::{env, ordered_providers};
+use crate::output;
 use crate::sources::OWN;
 use crate::trust::Brought;
-use crate::{agent, output};
 
 /// What a file of hooks is called.
 const FILE: &str = "hooks.json";
@@ -42,8 +41,7 @@ pub(crate) async fn find(options: &AgentArgs, brought: &Brought) -> Result<Optio
     if brought.has(&of_root) && !is_users {
         let read = brought.files.read(&State::default(), &of_root, ByteRange::first(MOST)).await;
         let text = read.map_err(|error| anyhow!("{error}"))?.bytes;
-        let policy = SandboxPolicy { network: agent::network(options), ..SandboxPolicy::default() };
-        let shell = shell(&root, Confinement::Sandboxed(policy), false)?;
+        let shell = shell(&root, Confinement::sandboxed(), false)?;
         // It may not send what it is told anywhere.
         let read = Hooks::parse(&String::from_utf8_lossy(&text), of_root.as_str(), shell);
         hooks = hooks.and(read.map_err(unusable)?);
