@@ -102,6 +102,7 @@ struct Seen {
     orphans: Vec<Value>,
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "values are made where they are sent")]
 impl Editor {
     /// Connects an editor that offers these capabilities and answers so; nothing is no answer at all.
     pub(crate) async fn connect(
@@ -222,6 +223,7 @@ impl Editor {
     }
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "values are made where they are sent")]
 impl Seen {
     /// Takes a message in; gives the answer to a request.
     fn take(&mut self, message: Value, answer: &Answer) -> Option<Value> {

@@ -24,6 +24,7 @@ fn acp(home: &Path, address: &str) -> Command {
     command
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "values are made where they are sent")]
 impl Editor {
     fn start(home: &Path, address: &str) -> Self {
         let mut child = acp(home, address).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
