@@ -19,6 +19,9 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
+/// A model and its effort.
+type Built = (String, Option<String>);
+
 /// A host with a scripted model and threads in memory.
 #[derive(Clone)]
 pub(crate) struct Host {
@@ -27,7 +30,8 @@ pub(crate) struct Host {
     pub(crate) tool: Option<Arc<dyn DynTool>>,
     /// Whether it has a shell of its own, and whether that passes for a sandbox.
     pub(crate) shell: Option<bool>,
-    pub(crate) built: Arc<Mutex<Vec<(String, Option<String>)>>>,
+    /// Models and efforts that agents were built with.
+    pub(crate) built: Arc<Mutex<Vec<Built>>>,
     pub(crate) made: Arc<Mutex<u32>>,
 }
 
