@@ -134,6 +134,12 @@ impl Shape {
 
 /// The directory without what is the program's own, and commands in it.
 pub(crate) fn with_commands(files: LocalBackend, args: &CommandArgs, own: &OwnFiles) -> Result<Arc<dyn Backend>> {
+    let shell = shell(files.host_path(), args, own)?;
+    Ok(Arc::new(WithShell::new(own.hide(Arc::new(files))?, shell)))
+}
+
+/// Commands in a directory, as far as they may go.
+pub(crate) fn shell(root: &Path, args: &CommandArgs, own: &OwnFiles) -> Result<LocalShell> {
     let mut variables = Vec::new();
     for (name, value) in &args.env {
         let value = value.clone().or_else(|| env(name));
@@ -159,10 +165,9 @@ pub(crate) fn with_commands(files: LocalBackend, args: &CommandArgs, own: &OwnFi
         }
         Confinement::Sandboxed(policy)
     };
-    let shell = LocalShell::open(files.host_path(), confinement);
+    let shell = LocalShell::open(root, confinement);
     let shell = shell.map_err(|error| anyhow!("commands cannot be run there: {error}"))?;
-    let shell = variables.into_iter().fold(shell, |shell, (name, value)| shell.env(name, value));
-    Ok(Arc::new(WithShell::new(own.hide(Arc::new(files))?, shell)))
+    Ok(variables.into_iter().fold(shell, |shell, (name, value)| shell.env(name, value)))
 }
 
 /// The directory as a workspace.

@@ -1,6 +1,8 @@
 //! The command line.
 
+mod acp;
 mod commands;
+mod hooks;
 mod mcp;
 mod permissions;
 mod threads;
@@ -14,7 +16,9 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use crate::{duration, money};
+pub(crate) use acp::AcpArgs;
 pub(crate) use commands::{CommandArgs, SandboxMode};
+pub(crate) use hooks::{HooksArgs, HooksCommand};
 pub(crate) use mcp::{McpAddArgs, McpArgs, McpCommand, McpServeArgs, McpSources, Scope};
 pub(crate) use permissions::{PermissionsArgs, PermissionsCommand};
 pub(crate) use threads::{Conflicts, RewindFiles, ThreadsArgs, ThreadsCommand};
@@ -72,10 +76,14 @@ impl Cli {
 pub(crate) enum Command {
     /// Give an agent a task and watch it work
     Run(Box<RunArgs>),
+    /// Be the agent of an editor: the Agent Client Protocol on stdin and stdout
+    Acp(Box<AcpArgs>),
     /// Watch an agent at work without a key: a script plays the model's part
     Demo(DemoArgs),
     /// Show what an agent is made of: prompt, tools, and what they cost
     Explain(Box<ExplainArgs>),
+    /// List the hooks of a directory, and try them
+    Hooks(HooksArgs),
     /// List providers, their keys and the models known by name
     Models(ModelsArgs),
     /// Look at, copy, rewind and delete the threads of earlier runs
@@ -272,6 +280,10 @@ pub(crate) struct AgentArgs {
     /// Leave out the skills in .deepagents/skills, there and in your home directory
     #[arg(long, help_heading = "Agent")]
     pub(crate) no_skills: bool,
+
+    /// Leave out the hooks in ~/.deepagents/hooks.json and .deepagents/hooks.json
+    #[arg(long, help_heading = "Agent")]
+    pub(crate) no_hooks: bool,
 
     /// Leave out the todo list
     #[arg(long, help_heading = "Agent")]

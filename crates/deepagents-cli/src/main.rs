@@ -1,5 +1,6 @@
 //! The `deepagents` program.
 
+mod acp;
 mod agent;
 mod args;
 mod cloud;
@@ -9,6 +10,7 @@ mod doctor;
 mod duration;
 mod exit;
 mod explain;
+mod hooks;
 mod mcp;
 mod model_choice;
 mod models;
@@ -35,8 +37,10 @@ fn main() -> ExitCode {
     deepagents::fs::sandbox::init();
     let result = match Cli::read().command {
         Command::Run(args) => run::run(&args),
+        Command::Acp(args) => acp::acp(&args),
         Command::Demo(args) => demo::demo(&args),
         Command::Explain(args) => explain::explain(&args),
+        Command::Hooks(args) => hooks::hooks(&args),
         Command::Models(args) => models::models(&args),
         Command::Tools(args) => tools::tools(&args),
         Command::Permissions(args) => permissions::permissions(&args),

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use deepagents::channels::Todos;
 use deepagents::core::tool::CallId;
+use deepagents::middleware::hooks::HOOK;
 use deepagents::{Event, EventKind, MiddlewareEvent, State};
+use serde_json::Value;
 
 use super::style::{Style, first_line};
 use super::sub_agents::SubAgentView;
@@ -232,6 +234,10 @@ impl Renderer for Live {
             EventKind::Lagged { dropped } => {
                 self.is_behind = true;
                 self.screen.note(&format!("{dropped} events are not shown: what reads this is slower than the run"))
+            }
+            EventKind::Custom { name, data } if name == HOOK => {
+                let message = data.get("message").and_then(Value::as_str).unwrap_or_default();
+                self.screen.note(&first_line(message, WARNING))
             }
             EventKind::Middleware(_) => {
                 let problems = match (&event.kind, &mut self.loaded) {

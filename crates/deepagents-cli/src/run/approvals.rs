@@ -112,6 +112,11 @@ impl Approver {
         })
     }
 
+    /// Whether somebody is asked.
+    pub(super) fn asks(&self) -> bool {
+        matches!(self, Self::Policy(policy) if policy.mode == Approve::Ask && !matches!(policy.reviewer, Reviewer::Nobody))
+    }
+
     /// Decides about calls, in the order it likes; less than all only when nobody is left to decide.
     pub(super) async fn decide(
         &mut self,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use deepagents::core::run::{Budget, BudgetKind, BudgetUsage};
+use deepagents::middleware::hooks::HookRunner;
 use deepagents::{FinishReason, ModelError, RunError, RunInput};
 
 use super::recording::Recording;
@@ -40,6 +41,8 @@ pub(crate) struct Limits {
     pub(crate) servers: Option<Servers>,
     /// What stands between the run and the world.
     pub(crate) recording: Recording,
+    /// What runs at moments of the run.
+    pub(crate) hooks: Option<HookRunner>,
 }
 
 impl Limits {

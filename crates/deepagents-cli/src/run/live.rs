@@ -4,12 +4,15 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use deepagents::{DeepAgent, Event, EventKind, FinishReason, RunInput, Usage};
+use deepagents::core::interrupt::{DecisionAuthor, DecisionRecord};
+use deepagents::middleware::hooks::HookRunner;
+use deepagents::{ActionRequest, DeepAgent, Event, EventKind, FinishReason, RunInput, Usage};
 use futures_util::StreamExt;
 
-use super::approvals::Approver;
+use super::approvals::{Approver, Decisions};
 use super::interrupt::Signals;
 use super::{Limits, background, interrupt};
+use crate::render::style::count;
 use crate::render::{Ending, Renderer, Tally};
 
 /// Runs the agent and shows its events; each time it waits for decisions, gets them and lets it go on. An error means
@@ -92,7 +95,7 @@ pub(super) async fn follow(
                 approver.leave();
                 Vec::new()
             }
-            answers = approver.decide(&questions, renderer) => answers?,
+            answers = decide(approver, limits.hooks.as_ref(), thread, &questions, renderer) => answers?,
         };
         if answers.is_empty() {
             break result;
@@ -104,6 +107,33 @@ pub(super) async fn follow(
     let ending = Ending { result, tally, usage, elapsed, interrupted: stopped };
     renderer.end(&ending)?;
     Ok(ending)
+}
+
+/// Has questions decided: by hooks as far as they want to, and then by who decides.
+async fn decide(
+    approver: &mut Approver,
+    hooks: Option<&HookRunner>,
+    thread: &str,
+    questions: &[ActionRequest],
+    renderer: &mut dyn Renderer,
+) -> io::Result<Decisions> {
+    let Some(hooks) = hooks.filter(|_| approver.asks()) else { return approver.decide(questions, renderer).await };
+    let (mut answers, mut open) = (Vec::new(), Vec::new());
+    for question in questions {
+        match hooks.permission_request(thread, question).await {
+            Some(decision) => {
+                let author = DecisionAuthor::Rule { text: "a hook".to_owned() };
+                answers.push((question.id.clone(), DecisionRecord::new(decision, author)));
+            }
+            None => open.push(question.clone()),
+        }
+    }
+    if !open.is_empty() {
+        let message = format!("{} to be decided on", count(open.len() as u64, "call"));
+        hooks.notification(thread, &message, "permission_prompt").await;
+        answers.extend(approver.decide(&open, renderer).await?);
+    }
+    Ok(answers)
 }
 
 impl Tally {

@@ -29,7 +29,7 @@ use crate::own_files::{self, OwnFiles};
 use crate::render::{AnswerOnly, JsonLines, Live, Renderer};
 use crate::threads::undo;
 use crate::trust::{Brought, Undecided};
-use crate::{agent, mcp, output, permissions, runtime, sources};
+use crate::{agent, hooks, mcp, output, permissions, runtime, sources};
 
 pub(crate) use approvals::Decisions;
 use approvals::{Approver, Policy, Reviewer, Rules};
@@ -37,6 +37,7 @@ pub(crate) use exit_status::Limits;
 use prompt::Person;
 use recording::{Played, Recording};
 use session::{Found, Session};
+pub(crate) use session::{is_gone, process};
 use stdin::{Lines, Task};
 
 /// Gives an agent a task and shows what it does.
@@ -85,6 +86,15 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     if args.record.is_none() {
         builder = agent::with_agents(builder, options)?;
     }
+    let hooks = runtime.block_on(hooks::find(options, &brought))?;
+    if hooks.is_some() && args.record.is_some() {
+        bail!("hooks cannot be part of a recording: say --no-hooks to record without them");
+    }
+    let permissions = if mode == Approve::Auto { "bypassPermissions" } else { "default" };
+    let hooks = hooks.map(|hooks| hooks.permission_mode(move || permissions.to_owned()));
+    if let Some(hooks) = &hooks {
+        builder = builder.hooks(hooks.clone());
+    }
     let task = task.read()?;
     let session = runtime.block_on(Session::open(args, found, mode, task, &choice.name))?;
     if let Some(journal) = &session.journal {
@@ -121,6 +131,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         waits: args.wait_background || session.waits,
         servers,
         recording,
+        hooks,
     };
     let reviewer = match mode {
         Approve::Ask if args.json => Reviewer::Program(Lines::read()),
@@ -190,6 +201,9 @@ fn drive(
         background::leave(agent, limits).await;
         if let Some(servers) = &limits.servers {
             servers.close().await;
+        }
+        if let (Some(hooks), Some(thread)) = (&limits.hooks, &limits.thread) {
+            hooks.session_end(thread, "exit").await;
         }
         Ok::<_, anyhow::Error>((ending?, limits.recording.finish().await))
     });

@@ -182,7 +182,7 @@ fn root(given: &Path) -> String {
 }
 
 /// What tells this process from others.
-fn process() -> Map<String, Value> {
+pub(crate) fn process() -> Map<String, Value> {
     let mut process = Map::new();
     process.insert("process".to_owned(), json!(std::process::id()));
     process.insert("host".to_owned(), json!(host()));
@@ -194,7 +194,7 @@ fn host() -> String {
 }
 
 /// Whether the process that worked on a thread was one of this machine and is no more: its lease need not run out.
-fn is_gone(metadata: &Map<String, Value>) -> bool {
+pub(crate) fn is_gone(metadata: &Map<String, Value>) -> bool {
     let here = metadata.get("host").and_then(Value::as_str) == Some(&host());
     let process = metadata.get("process").and_then(Value::as_i64).and_then(|id| i32::try_from(id).ok());
     match process.and_then(rustix::process::Pid::from_raw) {

@@ -48,7 +48,7 @@ pub(super) async fn adopt(store: Option<&UndoStore>, threads: &ThreadAccess, thr
 }
 
 /// Removes what belongs to threads that are no more, and what no thread needs.
-pub(super) async fn gc(store: Option<&UndoStore>, journal: Arc<dyn Journal>) -> Result<()> {
+pub(crate) async fn gc(store: Option<&UndoStore>, journal: Arc<dyn Journal>) -> Result<()> {
     let Some(store) = store else { return Ok(()) };
     let runtime = tokio::runtime::Handle::current();
     let failed = blocking(store, move |store| {

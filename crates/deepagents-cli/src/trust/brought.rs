@@ -10,8 +10,8 @@ use deepagents::trust::{FoundItem, Survey, TrustPlaces, TrustedFiles, survey};
 use super::{Undecided, admit};
 use crate::args::AgentArgs;
 use crate::model_choice::env;
-use crate::output;
 use crate::sources::{AGENTS, MEMORY, OWN, SKILLS};
+use crate::{hooks, output};
 
 /// What a root brings and may be used: the files as they were when the user agreed to them.
 #[derive(Clone, Debug, Default)]
@@ -54,7 +54,14 @@ pub(super) async fn look(args: &AgentArgs, files: &dyn Backend) -> Result<Survey
     if !args.no_skills {
         places.skills = vec![at(format!("/{OWN}/{SKILLS}"))?];
     }
-    Ok(survey(files, &places).await)
+    let mut found = survey(files, &places).await;
+    if !args.no_hooks {
+        match hooks::brought(files).await {
+            Ok(item) => found.items.extend(item),
+            Err(problem) => found.problems.push(problem),
+        }
+    }
+    Ok(found)
 }
 
 /// Whether it lies in the user's own directory, which the root happens to hold under the same name.

@@ -8,6 +8,7 @@
     reason = "in a test a failed expectation is the point"
 )]
 
+mod acp;
 mod approve;
 mod budgets;
 mod choice;
@@ -17,6 +18,7 @@ mod doctor;
 mod endings;
 #[cfg(target_os = "linux")]
 mod execute;
+mod hooks;
 mod json;
 mod mcp;
 mod own_files;

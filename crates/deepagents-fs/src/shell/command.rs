@@ -54,6 +54,21 @@ impl Command {
     pub fn text(&self) -> &str {
         &self.text
     }
+
+    /// The directory it runs in.
+    pub fn directory(&self) -> &VPath {
+        &self.cwd
+    }
+
+    /// How long it may run, if it says so itself.
+    pub fn limit(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// The environment variables that it sets.
+    pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.env.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
 }
 
 /// Values of variables are not shown, they may be secrets.

@@ -8,6 +8,7 @@ mod endpoint;
 mod error;
 mod frames;
 mod lines;
+mod post;
 mod sse;
 
 use deepagents_core::model::{ModelError, ModelEvent, ModelRequest};
@@ -20,6 +21,7 @@ pub use client::ClientPool;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use error::{from_body, from_stream};
 pub(crate) use frames::{FrameDecoder, Framing};
+pub use post::PostAnswer;
 
 use crate::decoded::Decoded;
 

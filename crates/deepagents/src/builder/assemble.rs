@@ -187,7 +187,11 @@ impl DeepAgentBuilder {
         if let Some(servers) = self.mcp.clone() {
             stack.push(servers);
         }
-        stack.push(Summarization::on(workspace, model.clone(), self.summarization.clone())?);
+        let mut summarization = self.summarization.clone();
+        if let Some(hooks) = self.hooks.clone().filter(|hooks| !hooks.hooks().is_empty()) {
+            summarization = summarization.before(move |cx, manual| hooks.before_compaction(cx, manual));
+        }
+        stack.push(Summarization::on(workspace, model.clone(), summarization)?);
         stack.push(self.caching);
         stack.push(PatchToolCalls::default());
         if !approvals.is_empty() {
@@ -195,8 +199,12 @@ impl DeepAgentBuilder {
             stack.push_last(HumanInTheLoop::new(approvals).files(self.guarded_workspace()));
         }
         stack.push_last(UnsupportedContent::default());
+        // After what asks: what is reviewed after an answer begins with the last one.
+        if let Some(hooks) = self.hooks.clone().filter(|hooks| !hooks.hooks().is_empty()) {
+            stack.push_last(hooks);
+        }
         let taken = |name: &str| stack.has(name) || self.has_own(name) || self.without.iter().any(|w| w == name);
-        let own = self.own.iter().cloned().chain(profile.extras(taken)).collect();
+        let own = self.own.iter().chain(&self.shared).cloned().chain(profile.extras(taken)).collect();
         let mut middlewares = stack.finish(own, &self.without)?;
         // A profile for all agents of a model may exclude what only some of them have.
         profile.prune(&mut middlewares, |name| self.is_sub_agent || STANDARD.contains(&name))?;

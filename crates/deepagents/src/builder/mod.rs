@@ -25,6 +25,7 @@ use crate::approvals::InterruptPolicy;
 use crate::explain::Explanation;
 use crate::middleware::PromptCaching;
 use crate::middleware::filesystem::FilesystemOptions;
+use crate::middleware::hooks::HookRunner;
 use crate::middleware::skills::SkillSource;
 use crate::middleware::subagents::{AgentSource, DelegationLimits};
 use crate::middleware::summarization::SummarizationOptions;
@@ -75,7 +76,7 @@ pub enum Preset {
 
 /// Names of all middlewares that a standard stack may have: a profile for many agents may exclude one that this agent
 /// happens not to have.
-const STANDARD: [&str; 12] = [
+const STANDARD: [&str; 13] = [
     "TodoList",
     "Memory",
     "Skills",
@@ -88,6 +89,7 @@ const STANDARD: [&str; 12] = [
     "PatchToolCalls",
     "HumanInTheLoop",
     "UnsupportedContent",
+    "Hooks",
 ];
 
 /// The name of the middleware that keeps the todo list.
@@ -164,6 +166,9 @@ pub struct DeepAgentBuilder {
     /// How many agents are above.
     depth: usize,
     own: Vec<Arc<dyn DynMiddleware>>,
+    /// Those of sub-agents too.
+    shared: Vec<Arc<dyn DynMiddleware>>,
+    hooks: Option<HookRunner>,
     without: Vec<String>,
     tools: Vec<Arc<dyn DynTool>>,
     options: AgentOptions,

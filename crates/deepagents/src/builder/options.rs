@@ -16,6 +16,7 @@ use deepagents_models::Registry;
 use super::{DeepAgentBuilder, Preset};
 use crate::approvals::InterruptPolicy;
 use crate::middleware::filesystem::FilesystemOptions;
+use crate::middleware::hooks::HookRunner;
 use crate::middleware::skills::SkillSource;
 use crate::middleware::subagents::{AgentSource, DelegationLimits};
 use crate::middleware::summarization::SummarizationOptions;
@@ -68,6 +69,18 @@ impl DeepAgentBuilder {
             return self;
         }
         self.own.push(Arc::new(middleware));
+        self
+    }
+
+    /// Adds a middleware as [`middleware`](Self::middleware) does, to this agent and to all sub-agents that are described.
+    pub fn shared_middleware(mut self, middleware: impl DynMiddleware) -> Self {
+        self.shared.push(Arc::new(middleware));
+        self
+    }
+
+    /// Runs hooks, for sub-agents as well; see [`hooks`](crate::middleware::hooks).
+    pub fn hooks(mut self, hooks: HookRunner) -> Self {
+        self.hooks = Some(hooks);
         self
     }
 

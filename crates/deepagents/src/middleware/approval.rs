@@ -9,6 +9,7 @@ use deepagents_core::state::ChannelSpec;
 use deepagents_core::tool::{CallId, SchemaCheck, closed};
 
 use crate::approvals::{InterruptOn, InterruptPolicy};
+use crate::channels::{CallReviews, CallVerdict};
 use crate::permission_interrupts;
 use crate::workspace::Workspace;
 
@@ -92,7 +93,7 @@ impl Middleware for HumanInTheLoop {
     async fn after_model(&self, cx: &Context) -> Result<HookOutput> {
         let mut questions = Vec::new();
         for (id, call) in cx.open_calls() {
-            let Some(ask) = self.approvals.about(&call, cx) else { continue };
+            let Some(ask) = self.approvals.about(&call, cx).filter(|_| !is_settled(&id, cx)) else { continue };
             // What there is nothing to decide about is answered when it is its turn.
             if cx.tool(&call.name).is_some() && unfit(&call, cx).is_none() {
                 questions.push(ActionRequestChange::Request(Box::new(self.question(&id, &call, ask, cx).await)));
@@ -103,7 +104,8 @@ impl Middleware for HumanInTheLoop {
 
     async fn wrap_tool_call(&self, mut request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
         let asked = request.cx.get::<ActionRequests>().remove(&request.id().to_string());
-        let decision = match (asked, self.approvals.about(&request.call, &request.cx)) {
+        let about = self.approvals.about(&request.call, &request.cx).filter(|_| !is_settled(request.id(), &request.cx));
+        let decision = match (asked, about) {
             (Some(ActionReview { question, answer: Some(answer) }), _) => {
                 let place = self.leads_to(&request.call, &request.cx).await;
                 if answer.decision == Decision::Approve && place != question.leads_to {
@@ -150,4 +152,11 @@ impl Middleware for HumanInTheLoop {
             other => Err(Error::Input(format!("a decision to {} a call is not known here", other.kind()))),
         }
     }
+}
+
+/// Whether hooks have said that a call is made, or is not: nobody is asked about it then.
+fn is_settled(id: &CallId, cx: &Context) -> bool {
+    let reviews = cx.get::<CallReviews>();
+    let verdict = reviews.calls.get(&id.to_string()).and_then(|review| review.verdict.as_ref());
+    matches!(verdict, Some(CallVerdict::Allow | CallVerdict::Deny(_)))
 }

@@ -4,6 +4,7 @@ pub mod approval;
 pub mod background;
 pub mod caching;
 pub mod filesystem;
+pub mod hooks;
 pub mod memory;
 pub mod patch;
 pub mod skills;

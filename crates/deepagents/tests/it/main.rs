@@ -16,6 +16,7 @@ mod builder;
 mod commands;
 mod durable_background;
 mod files;
+mod hooks;
 mod logs;
 mod memory;
 mod patch;

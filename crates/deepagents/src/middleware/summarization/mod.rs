@@ -159,6 +159,7 @@ impl Inner {
             count: ledger.tally.last,
             ledger,
             problem: None,
+            manual: false,
         }
     }
 

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use deepagents_core::agent::BuildError;
 use deepagents_core::model::ChatModel;
+use deepagents_core::run::Context;
+use futures_util::future::BoxFuture;
 
 use super::threshold::{Size, Trigger};
 use crate::shared::Shared;
@@ -41,7 +43,12 @@ pub struct SummarizationOptions {
     pub(super) prompt: Option<Arc<str>>,
     pub(super) max_summary_tokens: u64,
     pub(super) compact_tool: bool,
+    pub(super) before: Option<Shared<BeforeCompaction>>,
 }
+
+/// Asked before the conversation is compacted, with whether a person or the model wants it; an error keeps it from being
+/// compacted.
+pub(crate) type BeforeCompaction = dyn Fn(&Context, bool) -> BoxFuture<'static, Result<(), String>> + Send + Sync;
 
 /// Whether the request for a summary begins like the requests before it, so that what the provider has cached serves it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,6 +96,7 @@ impl Default for SummarizationOptions {
             prompt: None,
             max_summary_tokens: 8_000,
             compact_tool: false,
+            before: None,
         }
     }
 }
@@ -140,6 +148,15 @@ impl SummarizationOptions {
         compact_tool(on: bool) => compact_tool = on;
     }
 
+    /// Asks before it compacts.
+    pub(crate) fn before(
+        mut self,
+        ask: impl Fn(&Context, bool) -> BoxFuture<'static, Result<(), String>> + Send + Sync + 'static,
+    ) -> Self {
+        self.before = Some(Shared(Arc::new(ask)));
+        self
+    }
+
     pub(super) fn settle(self, window: Option<u64>) -> Result<Settled, BuildError> {
         let window = self.context_window.or(window);
         let (usual_trigger, usual_keep, whole) = match window {
@@ -167,6 +184,7 @@ impl SummarizationOptions {
             prefix: self.prefix,
             prompt: self.prompt.unwrap_or_else(|| include_str!("../../prompts/summary.md").trim_end().into()),
             max_summary_tokens: self.max_summary_tokens.max(1),
+            before: self.before,
         };
         settled.trigger.check(window)?;
         settled.keep.check(Some(window))?;
@@ -190,6 +208,7 @@ pub(super) struct Settled {
     pub(super) prefix: CacheReuse,
     pub(super) prompt: Arc<str>,
     pub(super) max_summary_tokens: u64,
+    pub(super) before: Option<Shared<BeforeCompaction>>,
 }
 
 pub(super) struct SettledArgs {

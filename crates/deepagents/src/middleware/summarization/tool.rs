@@ -32,6 +32,7 @@ impl Inner {
         let mut ledger = self.take(cx);
         let shown = ledger.view.view(cx.messages(), &self.state(cx), self.options.args.as_ref());
         let mut work = self.work(ModelRequest::new(shown), cx, &*backend, self.model.clone(), ledger);
+        work.manual = true;
         // The request as it was last sent, and the answer that made this call.
         work.count = work.ledger.tally.last;
         let messages = cx.messages();

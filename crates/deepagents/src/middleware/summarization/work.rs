@@ -36,6 +36,8 @@ pub(super) struct Work<'a> {
     pub(super) window: Option<u64>,
     /// Why something could not be done, for the error if nothing else helps.
     pub(super) problem: Option<String>,
+    /// Whether the model wants it.
+    pub(super) manual: bool,
 }
 
 impl Work<'_> {
@@ -180,6 +182,9 @@ impl Work<'_> {
         let little = self.options.trigger.counts_tokens() && self.ledger.tally.share(gain) < self.count.tokens / 20;
         if gain == 0 || (little && !forced) {
             return Ok(None);
+        }
+        if let Some(before) = &self.options.before {
+            before(self.cx, self.manual).await?;
         }
 
         let stored = self.archive.media(&evicted).await.map_err(unstored)?;

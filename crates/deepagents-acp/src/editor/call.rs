@@ -1,0 +1,80 @@
+//! The tool call under way: what editors' files and terminals belong to, and what it is refused for.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use deepagents::core::error::Result;
+use deepagents::core::middleware::{Middleware, ToolNext, ToolRequest, ToolResponse};
+use deepagents::core::tool::ToolContext;
+use deepagents::fs::Backend;
+use serde_json::json;
+
+use crate::policy::{Policy, Verdict};
+use crate::setup::Gated;
+use crate::show::old_text;
+
+/// Name of the event that says what a file held before it is written.
+pub(crate) const BEFORE: &str = "acp_before";
+/// Name of the event that says which terminal a command runs in.
+pub(crate) const TERMINAL: &str = "acp_terminal";
+
+tokio::task_local! {
+    static CURRENT: ToolContext;
+}
+
+/// The call that this task makes.
+pub(crate) struct CurrentCall;
+
+impl CurrentCall {
+    /// Whether a tool is at work, and not the harness itself: editors are asked for what the model looks at alone.
+    pub(crate) fn is_there() -> bool {
+        CURRENT.try_with(|_| ()).is_ok()
+    }
+
+    /// Tells the session that the call runs in a terminal. In order with the other events of the call.
+    pub(crate) fn runs_in(terminal: &str) {
+        let _ = CURRENT.try_with(|cx| {
+            cx.custom(TERMINAL, json!({"call": cx.call_id(), "terminal": terminal}));
+        });
+    }
+}
+
+/// Marks the calls of an agent, for the editor's files and terminals, and refuses what the session's mode does not allow.
+pub(crate) struct EditorCalls {
+    pub(crate) policy: Arc<Policy>,
+    /// Tools that change something.
+    pub(crate) gated: Arc<Gated>,
+    pub(crate) workspace: Arc<OnceLock<Arc<dyn Backend>>>,
+}
+
+impl fmt::Debug for EditorCalls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EditorCalls").finish_non_exhaustive()
+    }
+}
+
+/// What the model is told in plan mode.
+const PLANNING: &str = "Not done: in plan mode nothing is changed and nothing is run. Look around with tools that only \
+                        read, and say what you would do; the person switches the mode when it is to be done.";
+
+impl Middleware for EditorCalls {
+    fn name(&self) -> &str {
+        "EditorCalls"
+    }
+
+    async fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
+        let call = &request.call;
+        if self.gated.has(call, request.tool.as_ref()) && self.policy.verdict(&call.name, &call.args) == Verdict::Refuse
+        {
+            return Ok(ToolResponse::error(PLANNING));
+        }
+        let cx = request.cx.clone();
+        if call.name == "write_file"
+            && let Some(workspace) = self.workspace.get()
+        {
+            let before = CURRENT.scope(cx.clone(), old_text(&**workspace, cx.state(), &call.args)).await;
+            cx.custom(BEFORE, json!({"call": cx.call_id(), "old": before}));
+        }
+        CURRENT.scope(cx, next.run(request)).await
+    }
+}

@@ -1,0 +1,216 @@
+//! Files as the person sees them: what is not saved yet included.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use deepagents::core::state::{ChannelSpec, State, Update};
+use deepagents::fs::lines::{LineRange, LineWindow, window};
+use deepagents::fs::permissions::AccessMode;
+use deepagents::fs::search::{GlobOutcome, GlobQuery, GrepOutcome, GrepQuery};
+use deepagents::fs::shell::Shell;
+use deepagents::fs::{
+    Backend, ByteRange, Capabilities, FileRead, FsError, FsFuture, Kind, Listing, PathGuard, Stat, VPath, Version,
+    WriteMode, Written,
+};
+use futures_util::future::BoxFuture;
+
+use super::{CurrentCall, Editor, EditorError};
+
+/// Larger files are read from the disk: an editor gives a file whole.
+const LARGEST: u64 = 4 << 20;
+
+/// A directory whose text files are read and written through the editor, as far as it offers that, in calls of tools.
+///
+/// Names, searches, deleting, and whatever else is asked for outside of a call, are left to the files on disk. What those
+/// protect stays so. Where the editor both reads and writes, a version of a file is that of its text.
+pub(crate) struct EditorFiles {
+    inner: Arc<dyn Backend>,
+    editor: Editor,
+    root: PathBuf,
+}
+
+impl EditorFiles {
+    pub(crate) fn new(inner: Arc<dyn Backend>, editor: Editor, root: PathBuf) -> Self {
+        Self { inner, editor, root }
+    }
+
+    /// Where a path is on disk.
+    fn on_disk(&self, path: &VPath) -> PathBuf {
+        on_disk(&self.root, path)
+    }
+
+    /// Whether who reads the buffer also writes it.
+    fn is_whole(&self) -> bool {
+        self.editor.reads_files() && self.editor.writes_files()
+    }
+
+    /// The text that the editor has, if it is to be asked about what is there on disk.
+    async fn buffer(&self, state: &State, path: &VPath) -> Result<Option<Bytes>, FsError> {
+        if !self.editor.reads_files() || !CurrentCall::is_there() {
+            return Ok(None);
+        }
+        match self.inner.stat(state, path).await {
+            Ok(stat) if stat.kind == Kind::File && stat.size <= LARGEST => {
+                // What is no text is not the editor's to give, and some would open it.
+                let head = self.inner.read(state, path, ByteRange::first(8 << 10)).await?;
+                if head.bytes.contains(&0) {
+                    return Ok(None);
+                }
+            }
+            Ok(_) => return Ok(None),
+            // A buffer that was never saved.
+            Err(FsError::NotFound(_)) => {}
+            Err(error) => return Err(error),
+        }
+        match self.editor.read_text(&self.on_disk(path)).await {
+            Ok(text) => Ok(Some(text.into())),
+            Err(EditorError::NotFound | EditorError::Refused(_)) => Ok(None),
+            Err(error @ EditorError::Silent) => Err(unreachable(path, &error)),
+        }
+    }
+
+    async fn look(&self, state: &State, path: &VPath) -> Result<Stat, FsError> {
+        if self.is_whole()
+            && let Some(text) = self.buffer(state, path).await?
+        {
+            return Ok(stat_of(&text));
+        }
+        self.inner.stat(state, path).await
+    }
+
+    async fn whole(&self, state: &State, path: &VPath) -> Result<Option<FileRead>, FsError> {
+        let Some(bytes) = self.buffer(state, path).await? else { return Ok(None) };
+        let stat = if self.is_whole() { stat_of(&bytes) } else { self.inner.stat(state, path).await? };
+        Ok(Some(FileRead { bytes, stat }))
+    }
+
+    /// Refuses to write past what protects the files on disk.
+    async fn guard(&self, state: &State, path: &VPath) -> Result<(), FsError> {
+        let real = self.inner.resolve(state, path).await?;
+        for path in [path, &real] {
+            if self.inner.change_access(path) == AccessMode::Deny {
+                return Err(FsError::Protected(path.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    async fn save(&self, state: &State, path: &VPath, text: &str, mode: &WriteMode) -> Result<Written, FsError> {
+        self.guard(state, path).await?;
+        mode.check_at(path, self.look(state, path).await)?;
+        let written = self.editor.write_text(&self.on_disk(path), text).await;
+        written.map_err(|error| unreachable(path, &error))?;
+        let version = if self.is_whole() {
+            Version::from_content(text.as_bytes())
+        } else {
+            // An editor may keep it to itself for a while.
+            let saved = self.inner.stat(state, path).await;
+            saved.map_or_else(|_| Version::from_content(text.as_bytes()), |stat| stat.version)
+        };
+        Ok(Written { update: Update::none(), version })
+    }
+}
+
+/// Where a path of a workspace is on disk.
+pub(crate) fn on_disk(root: &Path, path: &VPath) -> PathBuf {
+    root.join(path.as_str().trim_start_matches('/'))
+}
+
+fn stat_of(text: &Bytes) -> Stat {
+    Stat::file(text.len() as u64, Version::from_content(text))
+}
+
+fn unreachable(path: &VPath, error: &EditorError) -> FsError {
+    FsError::io(path, std::io::ErrorKind::Other, error.to_string())
+}
+
+impl Backend for EditorFiles {
+    fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Stat> {
+        Box::pin(self.look(state, path))
+    }
+
+    fn read<'a>(&'a self, state: &'a State, path: &'a VPath, range: ByteRange) -> FsFuture<'a, FileRead> {
+        Box::pin(async move {
+            match self.whole(state, path).await? {
+                Some(file) => FileRead::from_whole(path, &file.bytes, file.stat, range),
+                None => self.inner.read(state, path, range).await,
+            }
+        })
+    }
+
+    fn read_to_change<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, FileRead> {
+        Box::pin(async move {
+            if self.is_whole()
+                && let Some(file) = self.whole(state, path).await?
+            {
+                return Ok(file);
+            }
+            self.inner.read_to_change(state, path).await
+        })
+    }
+
+    fn read_lines<'a>(&'a self, state: &'a State, path: &'a VPath, range: LineRange) -> FsFuture<'a, LineWindow> {
+        Box::pin(async move {
+            match self.whole(state, path).await? {
+                Some(file) => Ok(window(&file.bytes, range, file.stat.version)),
+                None => self.inner.read_lines(state, path, range).await,
+            }
+        })
+    }
+
+    fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Listing> {
+        self.inner.list(state, path)
+    }
+
+    fn write<'a>(&'a self, state: &'a State, path: &'a VPath, data: Bytes, mode: WriteMode) -> FsFuture<'a, Written> {
+        Box::pin(async move {
+            match std::str::from_utf8(&data) {
+                Ok(text) if self.editor.writes_files() && CurrentCall::is_there() => {
+                    self.save(state, path, text, &mode).await
+                }
+                _ => self.inner.write(state, path, data, mode).await,
+            }
+        })
+    }
+
+    fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Update> {
+        self.inner.delete(state, path)
+    }
+
+    fn glob<'a>(&'a self, state: &'a State, query: &'a GlobQuery) -> FsFuture<'a, GlobOutcome> {
+        self.inner.glob(state, query)
+    }
+
+    fn grep<'a>(&'a self, state: &'a State, query: &'a GrepQuery) -> FsFuture<'a, GrepOutcome> {
+        self.inner.grep(state, query)
+    }
+
+    fn resolve<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, VPath> {
+        self.inner.resolve(state, path)
+    }
+
+    fn lock<'a>(&'a self, path: &'a VPath) -> BoxFuture<'a, Option<PathGuard>> {
+        self.inner.lock(path)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn change_access(&self, path: &VPath) -> AccessMode {
+        self.inner.change_access(path)
+    }
+
+    fn shell(&self) -> Option<&dyn Shell> {
+        self.inner.shell()
+    }
+
+    fn shell_visible(&self, path: &VPath) -> bool {
+        self.inner.shell_visible(path)
+    }
+
+    fn channels(&self) -> Vec<ChannelSpec> {
+        self.inner.channels()
+    }
+}

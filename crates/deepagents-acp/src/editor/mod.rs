@@ -1,0 +1,178 @@
+//! The editor, as a session sees it: what it offers, and what it is told.
+
+mod call;
+mod files;
+mod terminal;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::wire;
+
+pub(crate) use call::{BEFORE, CurrentCall, EditorCalls, TERMINAL};
+pub(crate) use files::{EditorFiles, on_disk};
+pub(crate) use terminal::SessionShell;
+
+/// How long an editor may take to read or write a file, or to make a terminal.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The editor of a session. Cloning it costs two reference counts.
+#[derive(Clone, Debug)]
+pub(crate) struct Editor {
+    connection: wire::Connection,
+    capabilities: Arc<wire::ClientCapabilities>,
+    session: wire::SessionId,
+}
+
+/// Why an editor did not do what it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum EditorError {
+    #[error("the editor does not have it")]
+    NotFound,
+    #[error("the editor did not answer within {} s", PATIENCE.as_secs())]
+    Silent,
+    #[error("the editor refused: {0}")]
+    Refused(String),
+}
+
+impl From<wire::Error> for EditorError {
+    fn from(error: wire::Error) -> Self {
+        if i32::from(error.code) == -32002 {
+            return Self::NotFound;
+        }
+        let detail = error.data.as_ref().and_then(|data| data.as_str()).map(|data| format!(" ({data})"));
+        Self::Refused(format!("{}{}", error.message, detail.unwrap_or_default()))
+    }
+}
+
+impl Editor {
+    pub(crate) fn new(
+        connection: wire::Connection,
+        capabilities: Arc<wire::ClientCapabilities>,
+        session: wire::SessionId,
+    ) -> Self {
+        Self { connection, capabilities, session }
+    }
+
+    pub(crate) fn session(&self) -> &wire::SessionId {
+        &self.session
+    }
+
+    pub(crate) fn reads_files(&self) -> bool {
+        self.capabilities.fs.read_text_file
+    }
+
+    pub(crate) fn writes_files(&self) -> bool {
+        self.capabilities.fs.write_text_file
+    }
+
+    pub(crate) fn has_terminals(&self) -> bool {
+        self.capabilities.terminal
+    }
+
+    /// Whether it shows forms.
+    pub(crate) fn has_forms(&self) -> bool {
+        self.capabilities.elicitation.as_ref().is_some_and(|elicitation| elicitation.form.is_some())
+    }
+
+    /// Tells the editor something of the session. An editor that is gone is told nothing.
+    pub(crate) fn update(&self, update: wire::SessionUpdate) {
+        let _ = self.connection.send_notification(wire::SessionNotification::new(self.session.clone(), update));
+    }
+
+    /// The text of a file as the person sees it, saved or not.
+    pub(crate) async fn read_text(&self, path: &Path) -> Result<String, EditorError> {
+        let request = wire::ReadTextFileRequest::new(self.session.clone(), path);
+        let answer = tokio::time::timeout(PATIENCE, self.connection.send_request(request).block_task()).await;
+        Ok(answer.map_err(|_| EditorError::Silent)??.content)
+    }
+
+    pub(crate) async fn write_text(&self, path: &Path, text: &str) -> Result<(), EditorError> {
+        let request = wire::WriteTextFileRequest::new(self.session.clone(), path, text);
+        let answer = tokio::time::timeout(PATIENCE, self.connection.send_request(request).block_task()).await;
+        answer.map_err(|_| EditorError::Silent)?.map(drop).map_err(Into::into)
+    }
+
+    /// Asks the person whether a call may be made; nothing where nobody decided. There is no limit of time.
+    pub(crate) async fn permission(
+        &self,
+        call: wire::ToolCallUpdate,
+        options: Vec<wire::PermissionOption>,
+    ) -> Option<wire::PermissionOptionId> {
+        let request = wire::RequestPermissionRequest::new(self.session.clone(), call, options);
+        match self.connection.send_request(request).block_task().await.ok()?.outcome {
+            wire::RequestPermissionOutcome::Selected(selected) => Some(selected.option_id),
+            _ => None,
+        }
+    }
+
+    /// Asks the person for a text.
+    pub(crate) async fn ask_for_text(&self, call: &str, question: &str) -> FormAnswer {
+        const ANSWER: &str = "answer";
+        let schema = wire::ElicitationSchema::new().string(ANSWER, true);
+        let scope = wire::ElicitationSessionScope::new(self.session.clone()).tool_call_id(wire::ToolCallId::new(call));
+        let request = wire::CreateElicitationRequest::new(wire::ElicitationFormMode::new(scope, schema), question);
+        let answer = self.connection.send_request(request).block_task().await;
+        match answer.map(|answer| answer.action) {
+            Ok(wire::ElicitationAction::Accept(accepted)) => {
+                match accepted.content.unwrap_or_default().remove(ANSWER) {
+                    Some(wire::ElicitationContentValue::String(text)) => FormAnswer::Text(text),
+                    _ => FormAnswer::Text(String::new()),
+                }
+            }
+            Ok(wire::ElicitationAction::Decline) => FormAnswer::Declined,
+            _ => FormAnswer::None,
+        }
+    }
+
+    /// Makes a terminal that runs a command.
+    pub(crate) async fn create_terminal(
+        &self,
+        request: wire::CreateTerminalRequest,
+    ) -> Result<wire::TerminalId, EditorError> {
+        let answer = tokio::time::timeout(PATIENCE, self.connection.send_request(request).block_task()).await;
+        Ok(answer.map_err(|_| EditorError::Silent)??.terminal_id)
+    }
+
+    /// Waits for the end of what runs in a terminal.
+    pub(crate) async fn wait_for_exit(
+        &self,
+        terminal: &wire::TerminalId,
+    ) -> Result<wire::TerminalExitStatus, EditorError> {
+        let request = wire::WaitForTerminalExitRequest::new(self.session.clone(), terminal.clone());
+        Ok(self.connection.send_request(request).block_task().await?.exit_status)
+    }
+
+    pub(crate) async fn terminal_output(
+        &self,
+        terminal: &wire::TerminalId,
+    ) -> Result<wire::TerminalOutputResponse, EditorError> {
+        let request = wire::TerminalOutputRequest::new(self.session.clone(), terminal.clone());
+        let answer = tokio::time::timeout(PATIENCE, self.connection.send_request(request).block_task()).await;
+        Ok(answer.map_err(|_| EditorError::Silent)??)
+    }
+
+    /// Kills what runs in a terminal, which stays there.
+    pub(crate) async fn kill_terminal(&self, terminal: &wire::TerminalId) {
+        let request = wire::KillTerminalRequest::new(self.session.clone(), terminal.clone());
+        let _ = tokio::time::timeout(PATIENCE, self.connection.send_request(request).block_task()).await;
+    }
+
+    /// Gives a terminal up; what still runs in it is killed. The answer is not waited for.
+    pub(crate) fn release_terminal(&self, terminal: &wire::TerminalId) {
+        let request = wire::ReleaseTerminalRequest::new(self.session.clone(), terminal.clone());
+        self.connection.send_request(request).detach();
+    }
+}
+
+/// What became of a form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FormAnswer {
+    /// It was filled in.
+    Text(String),
+    /// The person does not want to.
+    Declined,
+    /// Nobody answered.
+    None,
+}

@@ -1,0 +1,132 @@
+//! Commands in the editor's terminal, or in a shell of the host's own.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use deepagents::fs::shell::{Command, CommandOutput, Exit, Shell, ShellError};
+use futures_util::future::BoxFuture;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::files::on_disk;
+use super::{CurrentCall, Editor, EditorError};
+use crate::policy::{Mode, Policy};
+use crate::wire;
+
+/// How long a command may run in a terminal that does not say itself.
+const TIMEOUT: Duration = Duration::from_secs(120);
+/// How many bytes of output a terminal keeps.
+const OUTPUT: u64 = 1 << 20;
+/// How long an editor may take to say how a command ended that it was told to kill.
+const KILLED: Duration = Duration::from_secs(2);
+
+/// The commands of a session. Where a person is asked about each, they run in the editor's terminal, if it has one: they
+/// are the person's then, with all that the person may do. Where nobody is asked, they run in the host's own shell, which
+/// is to be a sandbox.
+pub(crate) struct SessionShell {
+    pub(crate) editor: Editor,
+    pub(crate) own: Option<Arc<dyn Shell>>,
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) root: PathBuf,
+}
+
+/// A terminal, which is released whatever happens.
+struct Terminal<'a> {
+    editor: &'a Editor,
+    id: wire::TerminalId,
+}
+
+impl Drop for Terminal<'_> {
+    fn drop(&mut self) {
+        self.editor.release_terminal(&self.id);
+    }
+}
+
+impl From<EditorError> for ShellError {
+    fn from(error: EditorError) -> Self {
+        Self::Lost(error.to_string())
+    }
+}
+
+impl SessionShell {
+    async fn in_terminal(&self, command: Command, cancel: CancellationToken) -> Result<CommandOutput, ShellError> {
+        if command.text().trim().is_empty() {
+            return Err(ShellError::Empty);
+        }
+        let env = command.variables().map(|(name, value)| wire::EnvVariable::new(name, value));
+        let request = wire::CreateTerminalRequest::new(self.editor.session().clone(), "sh")
+            .args(vec!["-c".to_owned(), command.text().to_owned()])
+            .env(env.collect())
+            .cwd(on_disk(&self.root, command.directory()))
+            .output_byte_limit(OUTPUT);
+        let began = Instant::now();
+        let id = self.editor.create_terminal(request).await.map_err(|error| ShellError::Start(error.to_string()))?;
+        let terminal = Terminal { editor: &self.editor, id };
+        CurrentCall::runs_in(&terminal.id.0);
+        let limit = command.limit().unwrap_or(TIMEOUT);
+        let stopped = tokio::select! {
+            biased;
+            () = cancel.cancelled() => Some(Exit::Cancelled),
+            ended = self.editor.wait_for_exit(&terminal.id) => {
+                let exit = exit_of(&ended?);
+                return self.finish(&terminal, exit, began).await;
+            }
+            () = tokio::time::sleep(limit) => Some(Exit::TimedOut { after: limit }),
+        };
+        self.editor.kill_terminal(&terminal.id).await;
+        // What it printed before it died is still to come.
+        let _ = tokio::time::timeout(KILLED, self.editor.wait_for_exit(&terminal.id)).await;
+        self.finish(&terminal, stopped.unwrap_or(Exit::Cancelled), began).await
+    }
+
+    async fn finish(&self, terminal: &Terminal<'_>, exit: Exit, began: Instant) -> Result<CommandOutput, ShellError> {
+        let printed = self.editor.terminal_output(&terminal.id).await?;
+        let mut output = CommandOutput::new(printed.output, exit);
+        // How much is missing, an editor does not say.
+        output.dropped = u64::from(printed.truncated);
+        output.duration = began.elapsed();
+        Ok(output)
+    }
+}
+
+/// How a command ended, as an editor says it.
+fn exit_of(status: &wire::TerminalExitStatus) -> Exit {
+    const SIGNALS: [(&str, i32); 10] = [
+        ("SIGHUP", 1),
+        ("SIGINT", 2),
+        ("SIGQUIT", 3),
+        ("SIGILL", 4),
+        ("SIGABRT", 6),
+        ("SIGFPE", 8),
+        ("SIGKILL", 9),
+        ("SIGSEGV", 11),
+        ("SIGPIPE", 13),
+        ("SIGTERM", 15),
+    ];
+    if let Some(code) = status.exit_code {
+        return Exit::Code(i32::try_from(code).unwrap_or(i32::MAX));
+    }
+    let name = status.signal.as_deref().unwrap_or_default();
+    let known = SIGNALS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    known.map(|(_, number)| *number).or_else(|| name.parse().ok()).map_or(Exit::Code(1), Exit::Signal)
+}
+
+impl Shell for SessionShell {
+    fn run(
+        &self,
+        command: Command,
+        cancel: CancellationToken,
+        progress: Option<mpsc::Sender<String>>,
+    ) -> BoxFuture<'_, Result<CommandOutput, ShellError>> {
+        if self.policy.mode() != Mode::Auto && self.editor.has_terminals() {
+            return Box::pin(self.in_terminal(command, cancel));
+        }
+        match &self.own {
+            Some(own) => own.run(command, cancel, progress),
+            None => Box::pin(async {
+                Err(ShellError::Start("in this mode there is no shell to run it in; choose the mode `ask`".to_owned()))
+            }),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What a person types after a slash.
+
+use super::Session;
+use crate::host::AgentHost;
+use crate::policy::Mode;
+use crate::wire;
+
+/// What becomes of a prompt that may begin with a command.
+pub(super) enum Prompt {
+    /// It is for the agent.
+    Work(Vec<wire::ContentBlock>),
+    /// It was done, and this is to be said.
+    Done(String),
+}
+
+/// Where the arguments go in the prompt of a command.
+const ARGUMENTS: &str = "$ARGUMENTS";
+
+impl<H: AgentHost> Session<H> {
+    /// The commands there are, as editors list them.
+    pub(crate) fn commands(&self) -> wire::SessionUpdate {
+        let modes = Mode::ALL.into_iter().map(|mode| {
+            let description = format!("{}; with a task, does it in this mode", mode.description());
+            command(mode.as_str(), &description, Some("task"))
+        });
+        let context = command("context", "Shows what the agent is made of, and what that costs", None);
+        let of_host = self.agent().commands;
+        let of_host =
+            of_host.iter().map(|own| command(&own.name, &own.description, own.hint.as_deref())).collect::<Vec<_>>();
+        let all = modes.chain([context]).chain(of_host).collect();
+        wire::SessionUpdate::AvailableCommandsUpdate(wire::AvailableCommandsUpdate::new(all))
+    }
+
+    /// Carries out a command at the beginning of a prompt, or puts its own prompt in its place. What begins with a slash
+    /// and is no command, such as a path, is for the agent.
+    pub(super) fn command(&self, mut blocks: Vec<wire::ContentBlock>) -> Prompt {
+        let Some(wire::ContentBlock::Text(first)) = blocks.first_mut() else { return Prompt::Work(blocks) };
+        let Some(typed) = first.text.trim_start().strip_prefix('/') else { return Prompt::Work(blocks) };
+        let (name, arguments) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
+        let arguments = arguments.trim().to_owned();
+        if name == "context" {
+            return Prompt::Done(self.agent().agent.explain().to_string());
+        }
+        if let Some(mode) = Mode::from_id(name) {
+            self.switch(mode);
+            if arguments.is_empty() && blocks.len() == 1 {
+                return Prompt::Done(format!("{}: {}.", mode.title(), mode.description()));
+            }
+            first_text(&mut blocks, arguments);
+            return Prompt::Work(blocks);
+        }
+        let Some(command) = self.agent().commands.into_iter().find(|command| command.name == name) else {
+            return Prompt::Work(blocks);
+        };
+        let prompt = if command.prompt.contains(ARGUMENTS) {
+            command.prompt.replace(ARGUMENTS, &arguments)
+        } else if arguments.is_empty() {
+            command.prompt
+        } else {
+            format!("{}\n\n{arguments}", command.prompt)
+        };
+        first_text(&mut blocks, prompt);
+        Prompt::Work(blocks)
+    }
+}
+
+fn first_text(blocks: &mut [wire::ContentBlock], text: String) {
+    if let Some(first) = blocks.first_mut() {
+        *first = wire::ContentBlock::from(text);
+    }
+}
+
+fn command(name: &str, description: &str, hint: Option<&str>) -> wire::AvailableCommand {
+    let input = hint.map(|hint| wire::AvailableCommandInput::Unstructured(wire::UnstructuredCommandInput::new(hint)));
+    wire::AvailableCommand::new(name, description).input(input)
+}

@@ -1,0 +1,132 @@
+//! What an editor can set: the mode, the model, and how hard it thinks.
+
+use super::Session;
+use crate::host::AgentHost;
+use crate::policy::Mode;
+use crate::wire;
+
+const MODE: &str = "mode";
+const MODEL: &str = "model";
+const EFFORT: &str = "effort";
+/// The effort that leaves it to the model.
+const DEFAULT: &str = "default";
+
+impl<H: AgentHost> Session<H> {
+    /// The modes, as editors show them that know nothing of options.
+    pub(crate) fn modes(&self) -> wire::SessionModeState {
+        let mode =
+            |mode: Mode| wire::SessionMode::new(mode.as_str(), mode.title()).description(mode.description().to_owned());
+        wire::SessionModeState::new(self.policy.mode().as_str(), Mode::ALL.into_iter().map(mode).collect())
+    }
+
+    /// All that can be set, with what it is set to.
+    pub(crate) fn options(&self) -> Vec<wire::SessionConfigOption> {
+        let (setup, models) = (self.setup(), self.models());
+        let modes = Mode::ALL.into_iter().map(|mode| {
+            wire::SessionConfigSelectOption::new(mode.as_str(), mode.title()).description(mode.description().to_owned())
+        });
+        let mode = select(MODE, "Mode", self.policy.mode().as_str(), modes.collect())
+            .category(wire::SessionConfigOptionCategory::Mode);
+        let names =
+            models.iter().map(|model| wire::SessionConfigSelectOption::new(model.name.clone(), short(&model.name)));
+        let model =
+            select(MODEL, "Model", &setup.model, names.collect()).category(wire::SessionConfigOptionCategory::Model);
+        let mut options = vec![mode, model];
+        let efforts = models.iter().find(|model| model.name == setup.model).map(|model| model.efforts.clone());
+        if let Some(efforts) = efforts.filter(|efforts| !efforts.is_empty()) {
+            let names = std::iter::once(DEFAULT.to_owned()).chain(efforts);
+            let names = names.map(|effort| wire::SessionConfigSelectOption::new(effort.clone(), capitalised(&effort)));
+            let effort = select(EFFORT, "Effort", setup.effort.as_deref().unwrap_or(DEFAULT), names.collect())
+                .category(wire::SessionConfigOptionCategory::ThoughtLevel);
+            options.push(effort);
+        }
+        options
+    }
+
+    /// Sets the mode, as its older method does.
+    pub(crate) fn change_mode(&self, id: &str) -> Result<(), wire::Error> {
+        self.set_mode(known_mode(id)?);
+        self.tell_options();
+        Ok(())
+    }
+
+    /// Switches to a mode by a command of the person.
+    pub(super) fn switch(&self, mode: Mode) {
+        self.set_mode(mode);
+        self.editor.update(wire::SessionUpdate::CurrentModeUpdate(wire::CurrentModeUpdate::new(mode.as_str())));
+        self.tell_options();
+    }
+
+    /// Tells all options, since something other than the option itself has changed one.
+    fn tell_options(&self) {
+        self.editor.update(wire::SessionUpdate::ConfigOptionUpdate(wire::ConfigOptionUpdate::new(self.options())));
+    }
+
+    /// Sets an option and gives all of them.
+    pub(crate) async fn set_option(
+        &self,
+        id: &str,
+        value: &wire::SessionConfigOptionValue,
+    ) -> Result<Vec<wire::SessionConfigOption>, wire::Error> {
+        let wire::SessionConfigOptionValue::ValueId { value } = value else {
+            return Err(wire::invalid(format!("the option `{id}` is no switch: name one of its values")));
+        };
+        let (value, setup) = (value.0.to_string(), self.setup());
+        let known = self.options().iter().any(|option| &*option.id.0 == id);
+        match id {
+            MODE => {
+                let mode = known_mode(&value)?;
+                self.set_mode(mode);
+                self.editor.update(wire::SessionUpdate::CurrentModeUpdate(wire::CurrentModeUpdate::new(mode.as_str())));
+            }
+            MODEL => {
+                let models = self.models();
+                let model = models.iter().find(|model| model.name == value).ok_or_else(|| {
+                    let names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
+                    wire::invalid(format!("there is no model `{value}` to choose; there are {}", names.join(", ")))
+                })?;
+                // Another model may not know the effort.
+                let effort = setup.effort.filter(|effort| model.efforts.contains(effort));
+                self.choose(value, effort).await?;
+            }
+            EFFORT if known => {
+                let efforts =
+                    self.models().into_iter().find(|model| model.name == setup.model).map(|model| model.efforts);
+                let efforts = efforts.unwrap_or_default();
+                if value != DEFAULT && !efforts.contains(&value) {
+                    let efforts = efforts.join(", ");
+                    return Err(wire::invalid(format!("there is no effort `{value}`; there are {DEFAULT}, {efforts}")));
+                }
+                self.choose(setup.model, (value != DEFAULT).then_some(value)).await?;
+            }
+            _ => return Err(wire::invalid(format!("there is no option `{id}`"))),
+        }
+        Ok(self.options())
+    }
+}
+
+fn known_mode(id: &str) -> Result<Mode, wire::Error> {
+    Mode::from_id(id).ok_or_else(|| {
+        let names: Vec<&str> = Mode::ALL.into_iter().map(Mode::as_str).collect();
+        wire::invalid(format!("there is no mode `{id}`; there are {}", names.join(", ")))
+    })
+}
+
+fn select(
+    id: &'static str,
+    name: &str,
+    current: &str,
+    options: Vec<wire::SessionConfigSelectOption>,
+) -> wire::SessionConfigOption {
+    wire::SessionConfigOption::select(id, name, current.to_owned(), options)
+}
+
+/// The name of a model without its provider.
+fn short(name: &str) -> &str {
+    name.split_once(':').map_or(name, |(_, model)| model)
+}
+
+fn capitalised(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}

@@ -1,0 +1,115 @@
+//! Questions about calls, put to the person in the editor.
+
+use deepagents::core::interrupt::Decision;
+use deepagents::{ActionRequest, DecisionKind, State};
+
+use super::Session;
+use crate::editor::FormAnswer;
+use crate::host::AgentHost;
+use crate::policy::{Rule, Verdict};
+use crate::show::{Presenter, old_text};
+use crate::wire;
+
+const ONCE: &str = "allow_once";
+const ALWAYS: &str = "allow_always";
+const REJECT: &str = "reject_once";
+
+impl<H: AgentHost> Session<H> {
+    /// Puts questions one after the other, since what is allowed for good with one answers others. Nothing where nobody
+    /// decides: the turn is to end then, and the questions stay open.
+    pub(super) async fn decide(
+        &self,
+        run: &str,
+        questions: &[ActionRequest],
+        state: &State,
+        presenter: &mut Presenter<'_>,
+    ) -> Option<Vec<(String, Decision)>> {
+        let mut decisions = Vec::new();
+        for question in questions {
+            let decision = self.ask(run, question, state, presenter).await?;
+            if matches!(decision, Decision::Reject { .. }) {
+                presenter.rejected(run, &question.call);
+            }
+            decisions.push((question.id.clone(), decision));
+        }
+        Some(decisions)
+    }
+
+    async fn ask(
+        &self,
+        run: &str,
+        question: &ActionRequest,
+        state: &State,
+        presenter: &mut Presenter<'_>,
+    ) -> Option<Decision> {
+        let allows = |kind: DecisionKind| question.allowed.contains(&kind);
+        // A gate is a question of ours about a call; anything else is one that the tool asks by itself.
+        let is_gate = question.id == question.call.to_string();
+        if is_gate
+            && allows(DecisionKind::Approve)
+            && self.policy.verdict(&question.tool, &question.args) == Verdict::Allow
+        {
+            return Some(Decision::Approve);
+        }
+        let old = if question.tool == "write_file" {
+            old_text(&*self.agent().workspace, state, &question.args).await
+        } else {
+            None
+        };
+        let call = presenter.question(run, question, old);
+        if !is_gate && allows(DecisionKind::Respond) && self.editor.has_forms() {
+            return match self.editor.ask_for_text(&call.tool_call_id.0, &question.text).await {
+                FormAnswer::Text(message) => Some(Decision::Respond { message }),
+                FormAnswer::Declined if allows(DecisionKind::Reject) => Some(Decision::Reject { message: None }),
+                FormAnswer::Declined => {
+                    Some(Decision::Respond { message: "The person declined to answer.".to_owned() })
+                }
+                FormAnswer::None => None,
+            };
+        }
+        if let Some(hooks) = self.agent().hooks {
+            if let Some(decision) = hooks.permission_request(&self.thread, question).await {
+                return Some(decision);
+            }
+            let message = format!("{} waits for a decision", question.tool);
+            hooks.notification(&self.thread, &message, "permission_prompt").await;
+        }
+        let rule = is_gate.then(|| Rule::for_call(&question.tool, &question.args));
+        let options = options(question, rule.as_ref());
+        if options.is_empty() {
+            // A text is wanted, and this editor has nowhere to type one.
+            let message = "The person's editor cannot ask for a text. Ask in a message, and end the turn.".to_owned();
+            return Some(Decision::Respond { message });
+        }
+        let chosen = self.editor.permission(call, options).await?;
+        match &*chosen.0 {
+            ONCE => Some(Decision::Approve),
+            ALWAYS => {
+                if let Some(rule) = rule {
+                    self.policy.allow_always(rule);
+                }
+                Some(Decision::Approve)
+            }
+            REJECT if allows(DecisionKind::Reject) => Some(Decision::Reject { message: None }),
+            // No option of ours: whatever it means, it is no yes.
+            _ => None,
+        }
+    }
+}
+
+/// What a person may choose.
+fn options(question: &ActionRequest, rule: Option<&Rule>) -> Vec<wire::PermissionOption> {
+    let option = |id: &'static str, name: &str, kind| wire::PermissionOption::new(id, name, kind);
+    let mut options = Vec::new();
+    if question.allowed.contains(&DecisionKind::Approve) {
+        options.push(option(ONCE, "Allow", wire::PermissionOptionKind::AllowOnce));
+        if let Some(rule) = rule {
+            let name = format!("Always allow {}", rule.words());
+            options.push(option(ALWAYS, &name, wire::PermissionOptionKind::AllowAlways));
+        }
+    }
+    if question.allowed.contains(&DecisionKind::Reject) {
+        options.push(option(REJECT, "Reject", wire::PermissionOptionKind::RejectOnce));
+    }
+    options
+}

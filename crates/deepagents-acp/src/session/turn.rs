@@ -1,0 +1,191 @@
+//! A prompt, from the message to the reason why the turn ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deepagents::channels::Todos;
+use deepagents::core::interrupt::Decision;
+use deepagents::{FinishReason, Message, Outcome, RunError, RunHandle, RunInput, Subscribe};
+use futures_util::StreamExt;
+use tokio::sync::OwnedMutexGuard;
+use tokio_util::sync::CancellationToken;
+
+use super::commands::Prompt;
+use super::threads::remembered;
+use super::{Session, Ticket};
+use crate::host::{AgentHost, SessionAgent};
+use crate::policy::Mode;
+use crate::prompt;
+use crate::show::{Presenter, replay};
+use crate::wire;
+
+/// How long a run that is cancelled may take to end before the editor is told that it has: what it shows until then is
+/// shown, and the next prompt waits for it.
+const GRACE: Duration = Duration::from_millis(50);
+
+/// What the model is told with a prompt in plan mode.
+const PLANNING: &str = "This is a message of the system, not of the user: plan mode is on. Change nothing and run \
+                        nothing. Look around, and end with a plan of what is to be done.";
+
+/// Why following a run came to an end.
+enum Followed {
+    Ended(Result<Box<Outcome>, Box<RunError>>),
+    Cancelled,
+}
+
+impl<H: AgentHost> Session<H> {
+    /// Works on a prompt, with what [`begin`](Self::begin) gave for it.
+    pub(crate) async fn prompt(
+        self: Arc<Self>,
+        blocks: Vec<wire::ContentBlock>,
+        ticket: Ticket,
+    ) -> Result<wire::StopReason, wire::Error> {
+        let cancel = &ticket.cancel;
+        let turn = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Ok(wire::StopReason::Cancelled),
+            turn = self.turn() => turn,
+        };
+        let result = self.work(blocks, cancel, turn).await;
+        self.answered(&ticket);
+        result
+    }
+
+    async fn work(
+        &self,
+        blocks: Vec<wire::ContentBlock>,
+        cancel: &CancellationToken,
+        turn: OwnedMutexGuard<()>,
+    ) -> Result<wire::StopReason, wire::Error> {
+        let title = blocks.iter().find_map(|block| match block {
+            wire::ContentBlock::Text(text) => Some(text.text.clone()),
+            _ => None,
+        });
+        let blocks = match self.command(blocks) {
+            Prompt::Work(blocks) => blocks,
+            Prompt::Done(text) => {
+                let chunk = wire::ContentChunk::new(wire::ContentBlock::from(text));
+                self.editor.update(wire::SessionUpdate::AgentMessageChunk(chunk));
+                return Ok(wire::StopReason::EndTurn);
+            }
+        };
+        let message = prompt::message(blocks, &self.cwd)?;
+        // Before this process is noted as the one that works on it.
+        let abandoned = self.is_abandoned().await?;
+        self.note(&title.unwrap_or_default()).await?;
+        let agent = self.agent();
+        let state = agent.agent.state(&self.thread).await.map_err(|error| wire::failed(&error))?;
+        let todos = state.get::<Todos>().cloned().unwrap_or_default();
+        let mut presenter = Presenter::new(&self.editor, &self.cwd, agent.context_window, todos);
+        let input = self.input(message, abandoned);
+        self.follow(&agent, input, cancel, turn, &mut presenter).await
+    }
+
+    /// What a run is given for a message.
+    fn input(&self, message: Message, abandoned: bool) -> RunInput {
+        let mut input = RunInput::messages([message]);
+        if self.policy.mode() == Mode::Plan {
+            input = input.message(Message::harness(PLANNING));
+        }
+        let input = input.thread(&self.thread);
+        if abandoned { input.take_over() } else { input }
+    }
+
+    /// Whether the thread has an owner that is known to be gone.
+    async fn is_abandoned(&self) -> Result<bool, wire::Error> {
+        let thread = remembered(&*self.journal(), &self.thread).await?;
+        Ok(thread.is_some_and(|info| info.owner.is_some() && self.host.is_abandoned(&info)))
+    }
+
+    /// Follows the run through the questions that it asks, to its end.
+    async fn follow(
+        &self,
+        agent: &SessionAgent,
+        mut input: RunInput,
+        cancel: &CancellationToken,
+        turn: OwnedMutexGuard<()>,
+        presenter: &mut Presenter<'_>,
+    ) -> Result<wire::StopReason, wire::Error> {
+        loop {
+            let run = agent.agent.run(input).detach();
+            let ended = match self.show(&run, cancel, presenter).await {
+                Followed::Ended(ended) => ended,
+                Followed::Cancelled => {
+                    presenter.close("Cancelled");
+                    // The next prompt waits until the run has let go.
+                    tokio::spawn(async move {
+                        let _ = run.outcome().await;
+                        drop(turn);
+                    });
+                    return Ok(wire::StopReason::Cancelled);
+                }
+            };
+            let outcome = ended.map_err(|failed| {
+                presenter.close("The run failed");
+                wire::failed(&failed)
+            })?;
+            if outcome.stop != FinishReason::Interrupted {
+                presenter.close(outcome.stop.reason());
+                return Ok(stop_reason(&outcome.stop));
+            }
+            let questions = outcome.questions();
+            let decisions = tokio::select! {
+                biased;
+                () = cancel.cancelled() => None,
+                decided = self.decide(run.id(), &questions, &outcome.state, presenter) => decided,
+            };
+            let Some(decisions) = decisions else {
+                presenter.close("Cancelled");
+                return Ok(wire::StopReason::Cancelled);
+            };
+            input = answered(&self.thread, decisions);
+        }
+    }
+
+    /// Shows a run until it ends or is cancelled.
+    async fn show(&self, run: &RunHandle, cancel: &CancellationToken, presenter: &mut Presenter<'_>) -> Followed {
+        let mut events = run.subscribe(Subscribe::Start);
+        loop {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => break,
+                event = events.next() => match event {
+                    Some(event) => presenter.event(&event),
+                    None => return Followed::Ended(run.outcome().await.map(Box::new)),
+                },
+            }
+        }
+        run.cancel();
+        let rest = async {
+            while let Some(event) = events.next().await {
+                presenter.event(&event);
+            }
+        };
+        // It goes on ending where that takes longer.
+        let _ = tokio::time::timeout(GRACE, rest).await;
+        Followed::Cancelled
+    }
+
+    /// Tells the conversation so far.
+    pub(crate) async fn tell(&self) -> Result<(), wire::Error> {
+        let agent = self.agent();
+        let state = agent.agent.state(&self.thread).await.map_err(|error| wire::failed(&error))?;
+        replay(&self.editor, &self.cwd, &state, agent.context_window);
+        Ok(())
+    }
+}
+
+fn answered(thread: &str, decisions: Vec<(String, Decision)>) -> RunInput {
+    decisions.into_iter().fold(RunInput::resume(thread), |input, (id, decision)| input.answer(id, decision))
+}
+
+/// Why a turn ended, in the words of the protocol.
+fn stop_reason(stop: &FinishReason) -> wire::StopReason {
+    match stop {
+        FinishReason::TokenLimit => wire::StopReason::MaxTokens,
+        FinishReason::StepLimit | FinishReason::Budget(_) | FinishReason::Deadline => wire::StopReason::MaxTurnRequests,
+        FinishReason::Refused => wire::StopReason::Refusal,
+        FinishReason::Cancelled | FinishReason::Suspended => wire::StopReason::Cancelled,
+        _ => wire::StopReason::EndTurn,
+    }
+}

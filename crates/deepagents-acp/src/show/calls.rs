@@ -1,0 +1,146 @@
+//! Calls of tools as editors show them: a kind, a title, places, and changes of files as diffs.
+
+use std::path::{Path, PathBuf};
+
+use deepagents::channels::{Todo, TodoStatus};
+use deepagents::core::state::State;
+use deepagents::fs::{Backend, ByteRange, VPath};
+use serde_json::Value;
+
+use crate::editor::on_disk;
+use crate::wire;
+
+/// Bytes of a file that a diff shows.
+const SHOWN_FILE: u64 = 512 << 10;
+/// Characters of a title.
+const TITLE: usize = 120;
+/// Characters of a result that are shown.
+const SHOWN_RESULT: usize = 32 << 10;
+
+/// What is known of a call before it is made.
+pub(crate) struct Described {
+    pub(crate) kind: wire::ToolKind,
+    pub(crate) title: String,
+    pub(crate) locations: Vec<wire::ToolCallLocation>,
+    /// Changes of files, as far as the arguments say what they are.
+    pub(crate) diffs: Vec<wire::Diff>,
+}
+
+impl Described {
+    pub(crate) fn new(tool: &str, args: &Value, root: &Path) -> Self {
+        let text = |name: &str| args.get(name).and_then(Value::as_str).unwrap_or_default();
+        let at = |name: &str| file(args, name, root);
+        let named = |verb: &str, name: &str| {
+            let path = VPath::parse(text(name)).map_or_else(|_| text(name).to_owned(), |path| path.to_string());
+            let path = path.strip_prefix('/').filter(|path| !path.is_empty()).unwrap_or(".");
+            format!("{verb} {path}")
+        };
+        let (kind, title, place) = match tool {
+            "read_file" => (wire::ToolKind::Read, named("Read", "file_path"), at("file_path")),
+            "ls" => (wire::ToolKind::Read, named("List", "path"), at("path")),
+            "write_file" => (wire::ToolKind::Edit, named("Write", "file_path"), at("file_path")),
+            "edit_file" => (wire::ToolKind::Edit, named("Edit", "file_path"), at("file_path")),
+            "delete" => (wire::ToolKind::Delete, named("Delete", "file_path"), at("file_path")),
+            "glob" => (wire::ToolKind::Search, format!("Find {}", text("pattern")), at("path")),
+            "grep" => (wire::ToolKind::Search, format!("Search for {}", text("pattern")), at("path")),
+            "execute" => (wire::ToolKind::Execute, text("command").to_owned(), None),
+            "task" => {
+                let agent = if text("subagent_type").is_empty() { "sub-agent" } else { text("subagent_type") };
+                (wire::ToolKind::Think, format!("{agent}: {}", text("description")), None)
+            }
+            "write_todos" => (wire::ToolKind::Think, "Update the plan".to_owned(), None),
+            "read_todos" => (wire::ToolKind::Think, "Read the plan".to_owned(), None),
+            other => (kind_by_name(other), other.to_owned(), None),
+        };
+        let line = args.get("offset").and_then(Value::as_u64).and_then(|line| u32::try_from(line).ok());
+        let place = place.map(|path| {
+            let location = wire::ToolCallLocation::new(path);
+            if tool == "read_file" { location.line(line.map(|line| line.max(1))) } else { location }
+        });
+        Self { kind, title: short(&title), locations: place.into_iter().collect(), diffs: edits(tool, args, root) }
+    }
+}
+
+/// The kind of a tool that is not one of the standard ones, such as one of an MCP server.
+fn kind_by_name(tool: &str) -> wire::ToolKind {
+    let has = |words: &[&str]| words.iter().any(|word| tool.split(['_', '-']).any(|part| part == *word));
+    match () {
+        () if has(&["fetch", "download", "browse"]) => wire::ToolKind::Fetch,
+        () if has(&["search", "find", "query", "lookup"]) => wire::ToolKind::Search,
+        () if has(&["read", "get", "list", "show"]) => wire::ToolKind::Read,
+        () => wire::ToolKind::Other,
+    }
+}
+
+/// Where a path among the arguments is on disk.
+fn file(args: &Value, name: &str, root: &Path) -> Option<PathBuf> {
+    let given = args.get(name).and_then(Value::as_str)?;
+    VPath::parse(given).ok().map(|path| on_disk(root, &path))
+}
+
+/// The changes that `edit_file` is asked for.
+fn edits(tool: &str, args: &Value, root: &Path) -> Vec<wire::Diff> {
+    let (true, Some(path)) = (tool == "edit_file", file(args, "file_path", root)) else { return Vec::new() };
+    let more = args.get("edits").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let text = |edit: &Value, name: &str| edit.get(name).and_then(Value::as_str).map(str::to_owned);
+    let diff = |edit: &Value| {
+        let (old, new) = (text(edit, "old_string")?, text(edit, "new_string")?);
+        Some(wire::Diff::new(path.clone(), new).old_text(old))
+    };
+    std::iter::once(args).chain(more).filter_map(diff).collect()
+}
+
+/// The change that `write_file` makes of a file that held this before, or was not there.
+pub(crate) fn written(args: &Value, old: Option<String>, root: &Path) -> Option<wire::Diff> {
+    let new = args.get("content").and_then(Value::as_str)?;
+    Some(wire::Diff::new(file(args, "file_path", root)?, new).old_text(old))
+}
+
+/// What the file that `write_file` is to write holds, if it is there and text of a size that can be shown.
+pub(crate) async fn old_text(workspace: &dyn Backend, state: &State, args: &Value) -> Option<String> {
+    let path = VPath::parse(args.get("file_path").and_then(Value::as_str)?).ok()?;
+    let file = workspace.read(state, &path, ByteRange::first(SHOWN_FILE + 1)).await.ok()?;
+    if file.bytes.len() as u64 > SHOWN_FILE {
+        return None;
+    }
+    String::from_utf8(file.bytes.into()).ok()
+}
+
+/// A todo list as a plan.
+pub(crate) fn plan(todos: &[Todo]) -> wire::SessionUpdate {
+    let entries = todos.iter().map(|todo| {
+        let status = match todo.status {
+            TodoStatus::Pending => wire::PlanEntryStatus::Pending,
+            TodoStatus::InProgress => wire::PlanEntryStatus::InProgress,
+            TodoStatus::Completed => wire::PlanEntryStatus::Completed,
+        };
+        wire::PlanEntry::new(todo.content.clone(), wire::PlanEntryPriority::Medium, status)
+    });
+    wire::SessionUpdate::Plan(wire::Plan::new(entries.collect()))
+}
+
+/// A text as content of a call.
+pub(crate) fn content(text: &str) -> wire::ToolCallContent {
+    wire::ToolCallContent::Content(wire::Content::new(wire::ContentBlock::from(bounded(text))))
+}
+
+/// The beginning and the end of a text that is too long to be shown.
+fn bounded(text: &str) -> String {
+    let length = text.chars().count();
+    if length <= SHOWN_RESULT {
+        return text.to_owned();
+    }
+    let head: String = text.chars().take(SHOWN_RESULT / 2).collect();
+    let tail: String = text.chars().skip(length - SHOWN_RESULT / 2).collect();
+    format!("{head}\n… {} characters are not shown …\n{tail}", length - SHOWN_RESULT)
+}
+
+/// The first line, cut off where it is long.
+pub(crate) fn short(text: &str) -> String {
+    let line = text.trim().lines().next().unwrap_or_default();
+    let mut short: String = line.chars().take(TITLE).collect();
+    if short.len() < text.trim().len() {
+        short.push('…');
+    }
+    short
+}

@@ -1,0 +1,9 @@
+//! What an editor is shown of a run.
+
+mod calls;
+mod presenter;
+mod replay;
+
+pub(crate) use calls::{old_text, short as short_title};
+pub(crate) use presenter::Presenter;
+pub(crate) use replay::replay;

@@ -1,0 +1,276 @@
+//! The events of a run as updates of a session.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use deepagents::channels::{Todo, TodoUpdate, Todos};
+use deepagents::core::tool::CallId;
+use deepagents::middleware::hooks::HOOK;
+use deepagents::{ActionRequest, Channel, Event, EventKind};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::calls::{self, Described, content, written};
+use crate::editor::{BEFORE, Editor, TERMINAL};
+use crate::wire;
+
+/// How often what grows within a call is shown again.
+const PACE: Duration = Duration::from_millis(150);
+/// Characters of what grows within a call that are shown while it does: the last ones.
+const GROWING: usize = 8_000;
+
+/// Shows the runs of one prompt. Calls are named by the run and our own identity of them, since providers repeat theirs.
+pub(crate) struct Presenter<'a> {
+    editor: &'a Editor,
+    root: &'a Path,
+    window: Option<u64>,
+    todos: Vec<Todo>,
+    calls: HashMap<String, Shown>,
+}
+
+/// A call that the editor knows.
+#[derive(Default)]
+struct Shown {
+    finished: bool,
+    /// Diffs, or the terminal: what stays when the call ends.
+    lasting: Vec<wire::ToolCallContent>,
+    /// What it has printed, or a sub-agent said, so far.
+    growing: String,
+    shown_at: Option<Instant>,
+    args: Value,
+}
+
+/// What the events of [`EditorCalls`](crate::editor::EditorCalls) say.
+#[derive(Deserialize)]
+struct Note {
+    call: CallId,
+    #[serde(default)]
+    old: Option<String>,
+    #[serde(default)]
+    terminal: Option<String>,
+}
+
+impl<'a> Presenter<'a> {
+    pub(crate) fn new(editor: &'a Editor, root: &'a Path, window: Option<u64>, todos: Vec<Todo>) -> Self {
+        Self { editor, root, window, todos, calls: HashMap::new() }
+    }
+
+    /// The name of a call in the protocol.
+    pub(crate) fn call_name(run: &str, call: &CallId) -> String {
+        format!("{run}/{call}")
+    }
+
+    /// Shows what happened.
+    pub(crate) fn event(&mut self, event: &Event) {
+        let name = |call: &CallId| Self::call_name(&event.run, call);
+        match &event.kind {
+            EventKind::TextDelta { turn, attempt, text } => {
+                self.said(event, *turn, *attempt, text, wire::SessionUpdate::AgentMessageChunk);
+            }
+            EventKind::ReasoningDelta { turn, attempt, text } if event.path.is_empty() => {
+                self.said(event, *turn, *attempt, text, wire::SessionUpdate::AgentThoughtChunk);
+            }
+            EventKind::ModelFinished { usage, .. } => match parent(&event.path) {
+                Some(call) => self.grow(&name(&call), "\n\n", true),
+                None => self.usage(usage.total()),
+            },
+            EventKind::ToolStarted { call, name: tool, args, .. } => {
+                let known = self.announce(&name(call), tool, args, &event.path, wire::ToolCallStatus::InProgress);
+                // One that was rejected is answered now, and shown to be over already.
+                if known && self.calls.get(&name(call)).is_some_and(|shown| !shown.finished) {
+                    self.update(&name(call), |fields| fields.status(wire::ToolCallStatus::InProgress));
+                }
+            }
+            EventKind::ToolProgress { call, text } => self.grow(&name(call), text, false),
+            EventKind::ToolFinished { call, error, text, .. } => self.finish(&name(call), *error, text),
+            EventKind::StateChanged { channel, update } if event.path.is_empty() && channel == Todos::NAME => {
+                self.todos_changed(update);
+            }
+            EventKind::Custom { name: kind, data } if kind == HOOK => self.hook(data),
+            EventKind::Custom { name: kind, data } if kind == BEFORE || kind == TERMINAL => self.note(event, data),
+            _ => {}
+        }
+    }
+
+    /// Shows the words of a model: those of a sub-agent in the call that it works for.
+    fn said(
+        &mut self,
+        event: &Event,
+        turn: u32,
+        attempt: u32,
+        text: &str,
+        update: fn(wire::ContentChunk) -> wire::SessionUpdate,
+    ) {
+        if text.is_empty() {
+            return;
+        }
+        if let Some(call) = parent(&event.path) {
+            return self.grow(&Self::call_name(&event.run, &call), text, false);
+        }
+        let id = wire::MessageId::new(format!("{}/{turn}.{attempt}", event.run));
+        self.editor.update(update(wire::ContentChunk::new(wire::ContentBlock::from(text)).message_id(id)));
+    }
+
+    /// Tells what a hook says to the person.
+    fn hook(&self, data: &Value) {
+        let message = data.get("message").and_then(Value::as_str).unwrap_or_default();
+        if !message.is_empty() {
+            let chunk = wire::ContentChunk::new(wire::ContentBlock::from(format!("\n> {message}\n\n")));
+            self.editor.update(wire::SessionUpdate::AgentMessageChunk(chunk));
+        }
+    }
+
+    fn usage(&self, used: u64) {
+        if let Some(size) = self.window.filter(|_| used > 0) {
+            self.editor.update(wire::SessionUpdate::UsageUpdate(wire::UsageUpdate::new(used.min(size), size)));
+        }
+    }
+
+    fn todos_changed(&mut self, update: &Value) {
+        let mut list = self.todos.clone();
+        let read = TodoUpdate::deserialize(update).ok();
+        if read.is_some_and(|update| Todos::reduce(&mut list, update).is_ok()) {
+            self.editor.update(calls::plan(&list));
+            self.todos = list;
+        }
+    }
+
+    /// Shows a call for the first time; says whether it was known before.
+    fn announce(
+        &mut self,
+        name: &str,
+        tool: &str,
+        args: &Value,
+        path: &[String],
+        status: wire::ToolCallStatus,
+    ) -> bool {
+        if self.calls.contains_key(name) {
+            return true;
+        }
+        let Described { kind, title, locations, diffs } = Described::new(tool, args, self.root);
+        let lasting: Vec<wire::ToolCallContent> = diffs.into_iter().map(wire::ToolCallContent::Diff).collect();
+        let mut call = wire::ToolCall::new(name.to_owned(), title)
+            .kind(kind)
+            .status(status)
+            .content(lasting.clone())
+            .locations(locations)
+            .raw_input(args.clone());
+        if let Some(above) = parent(path) {
+            // The protocol has no word for it yet.
+            let run = name.split('/').next().unwrap_or_default();
+            let above = json!({"parentToolCallId": Self::call_name(run, &above)});
+            call = call.meta(wire::Meta::from_iter([("deepagents".to_owned(), above)]));
+        }
+        self.editor.update(wire::SessionUpdate::ToolCall(call));
+        self.calls.insert(name.to_owned(), Shown { lasting, args: args.clone(), ..Shown::default() });
+        false
+    }
+
+    fn update(&self, name: &str, fields: impl FnOnce(wire::ToolCallUpdateFields) -> wire::ToolCallUpdateFields) {
+        let fields = fields(wire::ToolCallUpdateFields::new());
+        let update = wire::ToolCallUpdate::new(name.to_owned(), fields);
+        self.editor.update(wire::SessionUpdate::ToolCallUpdate(update));
+    }
+
+    /// Adds to what a call shows while it is made.
+    fn grow(&mut self, name: &str, text: &str, at_once: bool) {
+        let Some(shown) = self.calls.get_mut(name).filter(|shown| !shown.finished) else { return };
+        shown.growing.push_str(text);
+        let due = shown.shown_at.is_none_or(|at| at.elapsed() >= PACE);
+        if !(due || at_once) || shown.growing.trim().is_empty() {
+            return;
+        }
+        shown.shown_at = Some(Instant::now());
+        let excess = shown.growing.chars().count().saturating_sub(GROWING);
+        if excess > 0 {
+            shown.growing = shown.growing.chars().skip(excess).collect();
+        }
+        let mut whole = shown.lasting.clone();
+        whole.push(content(shown.growing.trim_end()));
+        self.update(name, |fields| fields.content(whole));
+    }
+
+    /// Takes in what a call is about to overwrite, or the terminal that it runs in.
+    fn note(&mut self, event: &Event, data: &Value) {
+        let Ok(note) = Note::deserialize(data) else { return };
+        let name = Self::call_name(&event.run, &note.call);
+        let root = self.root;
+        let Some(shown) = self.calls.get_mut(&name).filter(|shown| !shown.finished) else { return };
+        shown.lasting = match note.terminal {
+            Some(terminal) => vec![wire::ToolCallContent::Terminal(wire::Terminal::new(terminal))],
+            None => written(&shown.args, note.old, root).map(wire::ToolCallContent::Diff).into_iter().collect(),
+        };
+        let lasting = shown.lasting.clone();
+        self.update(&name, |fields| fields.content(lasting));
+    }
+
+    fn finish(&mut self, name: &str, error: bool, text: &str) {
+        let Some(shown) = self.calls.get_mut(name).filter(|shown| !shown.finished) else { return };
+        shown.finished = true;
+        let status = if error { wire::ToolCallStatus::Failed } else { wire::ToolCallStatus::Completed };
+        let mut whole = shown.lasting.clone();
+        // A diff says it all, and so does a terminal.
+        if (error || whole.is_empty()) && !text.is_empty() {
+            whole.push(content(text));
+        }
+        let output = json!({"text": text});
+        self.update(name, |fields| fields.status(status).content(whole).raw_output(output));
+    }
+
+    /// Shows a question: what the call would do. `old` is what the file held that it would write.
+    pub(crate) fn question(
+        &mut self,
+        run: &str,
+        question: &ActionRequest,
+        old: Option<String>,
+    ) -> wire::ToolCallUpdate {
+        let name = Self::call_name(run, &question.call);
+        let args = &question.args;
+        self.announce(&name, &question.tool, args, &question.call.path, wire::ToolCallStatus::Pending);
+        let described = Described::new(&question.tool, args, self.root);
+        let mut diffs = described.diffs;
+        if question.tool == "write_file" {
+            diffs.extend(written(args, old, self.root));
+        }
+        let mut whole: Vec<wire::ToolCallContent> = diffs.into_iter().map(wire::ToolCallContent::Diff).collect();
+        if let Some(shown) = self.calls.get_mut(&name) {
+            shown.lasting.clone_from(&whole);
+        }
+        // What a gate asks is said by the call itself.
+        if question.id != question.call.to_string() && !question.text.is_empty() {
+            whole.push(content(&question.text));
+        }
+        let fields = wire::ToolCallUpdateFields::new()
+            .kind(described.kind)
+            .title(described.title)
+            .status(wire::ToolCallStatus::Pending)
+            .content(whole)
+            .locations(described.locations)
+            .raw_input(args.clone());
+        wire::ToolCallUpdate::new(name, fields)
+    }
+
+    /// Ends a call that was rejected.
+    pub(crate) fn rejected(&mut self, run: &str, call: &CallId) {
+        self.finish(&Self::call_name(run, call), true, "Rejected");
+    }
+
+    /// Ends the calls that have not ended: nothing comes of them any more.
+    pub(crate) fn close(&mut self, why: &str) {
+        let open = self.calls.iter().filter(|(_, shown)| !shown.finished).map(|(name, _)| name.clone());
+        let mut open: Vec<String> = open.collect();
+        open.sort();
+        for name in open {
+            self.finish(&name, true, why);
+        }
+    }
+}
+
+/// The call that an agent at this path works for: its last step is `LABEL:TURN.INDEX`.
+fn parent(path: &[String]) -> Option<CallId> {
+    let (last, above) = path.split_last()?;
+    let (_, call) = last.rsplit_once(':')?;
+    let (turn, index) = call.split_once('.')?;
+    Some(CallId { path: above.to_vec(), turn: turn.parse().ok()?, index: index.parse().ok()? })
+}

@@ -1,0 +1,97 @@
+//! An earlier conversation, told again.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use deepagents::channels::Todos;
+use deepagents::core::message::{AssistantMessage, Author, MediaSource, ToolMessage};
+use deepagents::{Block, Message, State};
+use serde_json::json;
+
+use super::calls::{Described, content, plan};
+use crate::editor::Editor;
+use crate::wire;
+
+/// Tells the conversation of a thread from its beginning, each call with how it ended; then the plan and how full the
+/// context is.
+pub(crate) fn replay(editor: &Editor, root: &Path, state: &State, window: Option<u64>) {
+    let messages: Vec<_> = state.messages().iter().collect();
+    for (at, message) in messages.iter().enumerate() {
+        match &***message {
+            Message::User(user) if user.author == Author::Human => {
+                let id = wire::MessageId::new(user.id.clone());
+                for block in user.content.iter().filter_map(shown) {
+                    let chunk = wire::ContentChunk::new(block).message_id(id.clone());
+                    editor.update(wire::SessionUpdate::UserMessageChunk(chunk));
+                }
+            }
+            Message::Assistant(answer) => {
+                let after = messages.iter().skip(at + 1);
+                let results = after.map_while(|message| message.as_tool());
+                let results: HashMap<&str, &ToolMessage> =
+                    results.map(|result| (result.call_id.as_str(), result)).collect();
+                answered(editor, root, answer, &results);
+            }
+            _ => {}
+        }
+    }
+    if let Some(todos) = state.get::<Todos>().filter(|todos| !todos.is_empty()) {
+        editor.update(plan(todos));
+    }
+    let used = messages.iter().rev().find_map(|message| message.as_assistant()?.usage);
+    if let (Some(used), Some(size)) = (used.map(|used| used.total()).filter(|used| *used > 0), window) {
+        editor.update(wire::SessionUpdate::UsageUpdate(wire::UsageUpdate::new(used.min(size), size)));
+    }
+}
+
+/// Tells an answer of the model, block by block.
+fn answered(editor: &Editor, root: &Path, answer: &AssistantMessage, results: &HashMap<&str, &ToolMessage>) {
+    let id = wire::MessageId::new(answer.id.clone());
+    let chunk = |text: &str| wire::ContentChunk::new(wire::ContentBlock::from(text)).message_id(id.clone());
+    for (index, block) in answer.content.iter().enumerate() {
+        match block {
+            Block::Text(text) if !text.text.is_empty() => {
+                editor.update(wire::SessionUpdate::AgentMessageChunk(chunk(&text.text)));
+            }
+            Block::Reasoning(thought) if !thought.text.is_empty() => {
+                editor.update(wire::SessionUpdate::AgentThoughtChunk(chunk(&thought.text)));
+            }
+            Block::ToolCall(call) => {
+                let Described { kind, title, locations, diffs } = Described::new(&call.name, &call.args, root);
+                let mut whole: Vec<_> = diffs.into_iter().map(wire::ToolCallContent::Diff).collect();
+                let result = results.get(call.id.as_str());
+                let failed = result.is_none_or(|result| result.is_error);
+                let text = result.map(|result| Message::Tool((**result).clone()).text()).unwrap_or_default();
+                if (failed || whole.is_empty()) && !text.is_empty() {
+                    whole.push(content(&text));
+                }
+                let status = if failed { wire::ToolCallStatus::Failed } else { wire::ToolCallStatus::Completed };
+                // A message is told once in a session, so this names no other call.
+                let name = format!("{}/{index}", answer.id);
+                let call = wire::ToolCall::new(name, title)
+                    .kind(kind)
+                    .status(status)
+                    .content(whole)
+                    .locations(locations)
+                    .raw_input(call.args.clone())
+                    .raw_output(json!({"text": text}));
+                editor.update(wire::SessionUpdate::ToolCall(call));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A block of a person's message.
+fn shown(block: &Block) -> Option<wire::ContentBlock> {
+    match block {
+        Block::Text(text) if !text.text.is_empty() => Some(wire::ContentBlock::from(text.text.as_str())),
+        Block::Media(media) => match &media.source {
+            MediaSource::Base64(data) if media.mime.starts_with("image/") => {
+                Some(wire::ContentBlock::Image(wire::ImageContent::new(data.clone(), media.mime.clone())))
+            }
+            _ => Some(wire::ContentBlock::from(format!("[{}]", media.name.as_deref().unwrap_or(&media.mime)))),
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,28 @@
+//! The protocol crate. It is named here and nowhere else: its versions come fast.
+
+pub(crate) use agent_client_protocol::schema::ProtocolVersion;
+pub(crate) use agent_client_protocol::v1::schema::*;
+pub(crate) use agent_client_protocol::{
+    Agent, ByteStreams, Client, ConnectTo, Error, JsonRpcResponse, on_receive_notification, on_receive_request,
+};
+
+/// The connection to an editor.
+pub(crate) type Connection = agent_client_protocol::v1::ConnectionTo<Client>;
+/// Where the answer to a request of the editor goes.
+pub(crate) type Responder<T> = agent_client_protocol::v1::Responder<T>;
+
+/// Something that the editor asked for cannot be.
+pub(crate) fn invalid(why: impl Into<String>) -> Error {
+    Error::invalid_params().data(serde_json::Value::String(why.into()))
+}
+
+/// Something went wrong here.
+pub(crate) fn failed(why: &impl ToString) -> Error {
+    Error::internal_error().data(serde_json::Value::String(why.to_string()))
+}
+
+/// There is no such session.
+pub(crate) fn no_session(id: &SessionId) -> Error {
+    let why = format!("there is no session `{id}` here; make, load or resume one first");
+    Error::new(-32002, "Resource not found").data(serde_json::Value::String(why))
+}

@@ -1,0 +1,270 @@
+//! An editor: it sends requests, answers those of the agent, and keeps what it is told.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use deepagents::DeepAgent;
+use deepagents::core::journal::{Journal, MemoryJournal};
+use deepagents::core::model::ModelProfile;
+use deepagents::core::tool::DynTool;
+use deepagents::fs::LocalBackend;
+use deepagents::fs::shell::{Confinement, LocalShell};
+use deepagents::models::scripted::ScriptedModel;
+use deepagents_acp::{
+    AgentHost, HostError, McpSupport, ModelOption, OwnShell, SessionAgent, SessionSetup, SlashCommand, serve,
+};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+
+/// A model and its effort.
+type Built = (String, Option<String>);
+
+/// A host with a scripted model and threads in memory.
+#[derive(Clone)]
+pub(crate) struct Host {
+    pub(crate) model: ScriptedModel,
+    pub(crate) journal: Arc<MemoryJournal>,
+    pub(crate) tool: Option<Arc<dyn DynTool>>,
+    /// Whether it has a shell of its own, and whether that passes for a sandbox.
+    pub(crate) shell: Option<bool>,
+    /// Models and efforts that agents were built with.
+    pub(crate) built: Arc<Mutex<Vec<Built>>>,
+    pub(crate) made: Arc<Mutex<u32>>,
+}
+
+impl Host {
+    pub(crate) fn new(model: ScriptedModel) -> Self {
+        let (journal, built, made) = (Arc::default(), Arc::default(), Arc::default());
+        Self { model, journal, tool: None, shell: None, built, made }
+    }
+}
+
+impl AgentHost for Host {
+    fn journal(&self) -> Arc<dyn Journal> {
+        self.journal.clone()
+    }
+
+    fn models(&self) -> Vec<ModelOption> {
+        vec![ModelOption::new("test:one").efforts(["low", "high"]), ModelOption::new("test:two")]
+    }
+
+    async fn new_thread(&self) -> Result<String, HostError> {
+        let mut made = self.made.lock().unwrap();
+        *made += 1;
+        Ok(format!("thread-{made}"))
+    }
+
+    async fn build(&self, setup: &SessionSetup) -> Result<SessionAgent, HostError> {
+        self.built.lock().unwrap().push((setup.model().to_owned(), setup.effort().map(str::to_owned)));
+        let files = LocalBackend::open(setup.cwd()).map_err(HostError::invalid)?;
+        let own = self.shell.map(|sandboxed| OwnShell {
+            shell: Arc::new(LocalShell::open(files.host_path(), Confinement::Unconfined).unwrap()),
+            sandboxed,
+        });
+        let workspace = setup.workspace(Arc::new(files), own);
+        let mut profile = ModelProfile::default();
+        profile.context_window = Some(100_000);
+        let model = self.model.clone().with_profile(profile);
+        let mut builder = DeepAgent::builder().model(model).backend(workspace.clone());
+        if let Some(tool) = &self.tool {
+            builder = builder.tool(tool.clone());
+        }
+        let agent = setup.equip(builder, self.journal()).build().map_err(HostError::failed)?;
+        let greet = SlashCommand {
+            name: "greet".to_owned(),
+            description: "Greets somebody".to_owned(),
+            hint: None,
+            prompt: "Say hello to $ARGUMENTS.".to_owned(),
+        };
+        Ok(SessionAgent::new(agent, workspace).commands(vec![greet]).context_window(Some(100_000)))
+    }
+
+    fn mcp(&self) -> McpSupport {
+        McpSupport { stdio: true, ..McpSupport::default() }
+    }
+}
+
+type Answer = dyn Fn(&str, &Value) -> Option<Result<Value, Value>> + Send + Sync;
+
+/// The editor's side of a connection.
+pub(crate) struct Editor {
+    lines: mpsc::UnboundedSender<String>,
+    seen: Arc<Mutex<Seen>>,
+    changed: watch::Receiver<usize>,
+    next: u64,
+    pub(crate) served: JoinHandle<Result<(), deepagents_acp::ServeError>>,
+}
+
+#[derive(Default)]
+struct Seen {
+    updates: Vec<Value>,
+    asked: Vec<(String, Value)>,
+    waiting: HashMap<u64, oneshot::Sender<Result<Value, Value>>>,
+    orphans: Vec<Value>,
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "values are made where they are sent")]
+impl Editor {
+    /// Connects an editor that offers these capabilities and answers so; nothing is no answer at all.
+    pub(crate) async fn connect(
+        host: Host,
+        capabilities: Value,
+        answer: impl Fn(&str, &Value) -> Option<Result<Value, Value>> + Send + Sync + 'static,
+    ) -> Self {
+        let (ours, theirs) = tokio::io::duplex(1 << 20);
+        let (reader, writer) = tokio::io::split(theirs);
+        let served = tokio::spawn(serve(host, reader, writer));
+        let (from, mut to) = tokio::io::split(ours);
+        let (lines, mut written) = mpsc::unbounded_channel::<String>();
+        tokio::spawn(async move {
+            while let Some(line) = written.recv().await {
+                to.write_all(line.as_bytes()).await.unwrap();
+                to.write_all(b"\n").await.unwrap();
+            }
+            to.shutdown().await.unwrap();
+        });
+        let seen: Arc<Mutex<Seen>> = Arc::default();
+        let (tell, changed) = watch::channel(0);
+        let (shared, answers, answer): (_, _, Arc<Answer>) = (seen.clone(), lines.downgrade(), Arc::new(answer));
+        tokio::spawn(async move {
+            let mut from = BufReader::new(from).lines();
+            while let Ok(Some(line)) = from.next_line().await {
+                let message: Value = serde_json::from_str(&line).unwrap();
+                if let Some(reply) = shared.lock().unwrap().take(message, &*answer)
+                    && let Some(lines) = answers.upgrade()
+                {
+                    lines.send(reply.to_string()).unwrap();
+                }
+                tell.send_modify(|count| *count += 1);
+            }
+        });
+        let mut editor = Self { lines, seen, changed, next: 0, served };
+        let params = json!({"protocolVersion": 1, "clientCapabilities": capabilities});
+        assert_eq!(editor.call("initialize", params).await.unwrap()["protocolVersion"], 1);
+        editor
+    }
+
+    /// Sends a request and gives what will be its answer.
+    pub(crate) fn request(&mut self, method: &str, params: Value) -> oneshot::Receiver<Result<Value, Value>> {
+        self.next += 1;
+        let (answered, answer) = oneshot::channel();
+        self.seen.lock().unwrap().waiting.insert(self.next, answered);
+        self.send(&json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params}));
+        answer
+    }
+
+    pub(crate) async fn call(&mut self, method: &str, params: Value) -> Result<Value, Value> {
+        self.request(method, params).await.expect("an answer")
+    }
+
+    pub(crate) fn notify(&self, method: &str, params: Value) {
+        self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+    }
+
+    fn send(&self, message: &Value) {
+        self.lines.send(message.to_string()).unwrap();
+    }
+
+    /// Makes a session in a directory.
+    pub(crate) async fn session(&mut self, cwd: &Path) -> String {
+        let made = self.call("session/new", json!({"cwd": cwd, "mcpServers": []})).await.unwrap();
+        made["sessionId"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn prompt(&mut self, session: &str, text: &str) -> oneshot::Receiver<Result<Value, Value>> {
+        let prompt = json!([{"type": "text", "text": text}]);
+        self.request("session/prompt", json!({"sessionId": session, "prompt": prompt}))
+    }
+
+    /// Prompts, and gives the reason why the turn ended.
+    pub(crate) async fn say(&mut self, session: &str, text: &str) -> String {
+        let answer = self.prompt(session, text).await.expect("an answer").unwrap();
+        answer["stopReason"].as_str().unwrap().to_owned()
+    }
+
+    /// The updates so far, of one kind.
+    pub(crate) fn updates(&self, kind: &str) -> Vec<Value> {
+        let seen = self.seen.lock().unwrap();
+        let updates = seen.updates.iter().map(|update| update["update"].clone());
+        updates.filter(|update| kind == "*" || update["sessionUpdate"] == kind).collect()
+    }
+
+    /// The words of one kind of chunk.
+    pub(crate) fn text(&self, kind: &str) -> String {
+        self.updates(kind)
+            .iter()
+            .map(|update| update["content"]["text"].as_str().unwrap_or_default().to_owned())
+            .collect()
+    }
+
+    /// Calls and their updates in short: id, title or nothing, status or nothing.
+    pub(crate) fn calls(&self) -> Vec<Value> {
+        let kinds = ["tool_call", "tool_call_update"];
+        let all = self.updates("*").into_iter();
+        all.filter(|update| kinds.iter().any(|kind| update["sessionUpdate"] == *kind)).collect()
+    }
+
+    /// What the agent has asked for, of one method.
+    pub(crate) fn asked(&self, method: &str) -> Vec<Value> {
+        let seen = self.seen.lock().unwrap();
+        seen.asked.iter().filter(|(asked, _)| asked == method).map(|(_, params)| params.clone()).collect()
+    }
+
+    /// Waits until something is so.
+    pub(crate) async fn until(&mut self, holds: impl Fn(&Self) -> bool) {
+        while !holds(self) {
+            self.changed.changed().await.expect("the agent is still there");
+        }
+    }
+
+    /// Hangs up, and waits until the agent has noticed.
+    pub(crate) async fn disconnect(self) {
+        drop(self.lines);
+        self.served.await.unwrap().unwrap();
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "values are made where they are sent")]
+impl Seen {
+    /// Takes a message in; gives the answer to a request.
+    fn take(&mut self, message: Value, answer: &Answer) -> Option<Value> {
+        let id = message["id"].clone();
+        let Some(method) = message["method"].as_str() else {
+            let result = message.get("result").cloned().ok_or_else(|| message["error"].clone());
+            match id.as_u64().and_then(|id| self.waiting.remove(&id)) {
+                Some(waiting) => drop(waiting.send(result)),
+                None => self.orphans.push(message),
+            }
+            return None;
+        };
+        if id.is_null() {
+            if method == "session/update" {
+                self.updates.push(message["params"].clone());
+            }
+            return None;
+        }
+        self.asked.push((method.to_owned(), message["params"].clone()));
+        Some(match answer(method, &message["params"])? {
+            Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+            Err(error) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
+        })
+    }
+}
+
+/// An editor that offers nothing and allows everything once.
+pub(crate) fn allows(method: &str, params: &Value) -> Option<Result<Value, Value>> {
+    chooses("allow_once")(method, params)
+}
+
+/// An editor that offers nothing and answers questions so.
+pub(crate) fn chooses(kind: &'static str) -> impl Fn(&str, &Value) -> Option<Result<Value, Value>> {
+    move |method, params| {
+        assert_eq!(method, "session/request_permission", "the editor does not offer this");
+        let options = params["options"].as_array().unwrap();
+        let option = options.iter().find(|option| option["kind"] == kind).unwrap_or_else(|| panic!("no {kind}"));
+        Some(Ok(json!({"outcome": {"outcome": "selected", "optionId": option["optionId"]}})))
+    }
+}

@@ -1,0 +1,145 @@
+//! Questions about calls, and what is remembered of their answers.
+
+use std::sync::Arc;
+
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{DecisionKind, ToolContext, ToolError, tool_fn};
+use serde_json::{Value, json};
+
+use crate::editor::{Editor, Host, allows, chooses};
+
+fn write(name: &str) -> Turn {
+    Turn::call("write_file", json!({"file_path": format!("/{name}"), "content": "new\n"}))
+}
+
+/// The statuses that are told; a call is pending until then.
+fn statuses(editor: &Editor) -> Vec<Value> {
+    editor.calls().iter().map(|call| call["status"].clone()).filter(|status| !status.is_null()).collect()
+}
+
+#[tokio::test]
+async fn a_question_is_about_the_call_that_was_announced_and_shows_the_change() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("old.txt"), "before\n").unwrap();
+    let model = ScriptedModel::new([
+        Turn::call("read_file", json!({"file_path": "/old.txt"})),
+        write("old.txt"),
+        write("new.txt"),
+        Turn::text("Done."),
+    ]);
+    let mut editor = Editor::connect(Host::new(model), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    assert_eq!(editor.say(&session, "Write.").await, "end_turn");
+    let asked = editor.asked("session/request_permission");
+    assert_eq!(asked.len(), 2, "once is once");
+    let announced: Vec<Value> = editor.updates("tool_call").iter().map(|call| call["toolCallId"].clone()).collect();
+    assert!(asked.iter().all(|asked| announced.contains(&asked["toolCall"]["toolCallId"])));
+    let diff = |at: usize| asked[at]["toolCall"]["content"][0].clone();
+    assert_eq!((&diff(0)["oldText"], &diff(0)["newText"]), (&json!("before\n"), &json!("new\n")));
+    assert_eq!(diff(1)["path"], json!(dir.path().join("new.txt")));
+    assert!(diff(1)["oldText"].is_null());
+    assert_eq!(std::fs::read_to_string(dir.path().join("new.txt")).unwrap(), "new\n");
+    let ends: Vec<Value> = statuses(&editor);
+    assert_eq!(ends.iter().filter(|status| *status == "completed").count(), 3);
+}
+
+#[tokio::test]
+async fn what_is_rejected_is_not_done_and_the_model_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::new([write("a.txt"), Turn::text("As you like.")]);
+    let mut editor = Editor::connect(Host::new(model.clone()), json!({}), chooses("reject_once")).await;
+    let session = editor.session(dir.path()).await;
+    assert_eq!(editor.say(&session, "Write.").await, "end_turn");
+    assert!(!dir.path().join("a.txt").exists());
+    assert_eq!(statuses(&editor), ["failed"]);
+    assert!(model.requests()[1].messages.last().unwrap().text().contains("rejected"));
+}
+
+#[tokio::test]
+async fn always_holds_for_the_session_and_for_what_it_says_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let turns =
+        || [write("a.txt"), write("b.txt"), Turn::call("delete", json!({"file_path": "/a.txt"})), Turn::text("Done.")];
+    let model = ScriptedModel::new(turns().into_iter().chain(turns()));
+    let mut editor = Editor::connect(Host::new(model), json!({}), chooses("allow_always")).await;
+    let first = editor.session(dir.path()).await;
+    editor.say(&first, "Write.").await;
+    let names = |editor: &Editor| -> Vec<Value> {
+        let asked = editor.asked("session/request_permission");
+        asked.iter().map(|asked| asked["options"][1]["name"].clone()).collect()
+    };
+    assert_eq!(
+        names(&editor),
+        ["Always allow changes of files in this session", "Always allow delete in this session"]
+    );
+    let second = editor.session(dir.path()).await;
+    editor.say(&second, "Write.").await;
+    assert_eq!(names(&editor).len(), 4, "another session has rules of its own");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_option_is_no_yes() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::new([write("a.txt"), Turn::text("Here.")]);
+    let odd = |_: &str, _: &Value| Some(Ok(json!({"outcome": {"outcome": "selected", "optionId": "yes-to-all"}})));
+    let mut editor = Editor::connect(Host::new(model), json!({}), odd).await;
+    let session = editor.session(dir.path()).await;
+    assert_eq!(editor.say(&session, "Write.").await, "cancelled");
+    assert!(!dir.path().join("a.txt").exists());
+    assert_eq!(editor.say(&session, "Go on.").await, "end_turn");
+}
+
+#[tokio::test]
+async fn a_cancel_takes_a_question_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::new([write("a.txt"), Turn::text("Here.")]);
+    let mut editor = Editor::connect(Host::new(model), json!({}), |_, _| None).await;
+    let session = editor.session(dir.path()).await;
+    let prompt = editor.prompt(&session, "Write.");
+    editor.until(|editor| !editor.asked("session/request_permission").is_empty()).await;
+    editor.notify("session/cancel", json!({"sessionId": session}));
+    assert_eq!(prompt.await.unwrap().unwrap()["stopReason"], "cancelled");
+    assert_eq!(statuses(&editor), ["failed"]);
+    assert_eq!(editor.say(&session, "Go on.").await, "end_turn");
+    assert!(!dir.path().join("a.txt").exists());
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Nothing {}
+
+fn asking() -> Host {
+    let tool = tool_fn("survey", "Asks a person.", |_: Nothing, cx: ToolContext| async move {
+        match cx.interrupt("Which colour?", [DecisionKind::Respond, DecisionKind::Reject])? {
+            deepagents::Decision::Respond { message } => Ok(format!("It is {message}.")),
+            _ => Err(ToolError::model("Nobody knows.")),
+        }
+    });
+    let model = ScriptedModel::new([Turn::call("survey", json!({})), Turn::text("Done.")]);
+    Host { tool: Some(Arc::new(tool)), ..Host::new(model) }
+}
+
+#[tokio::test]
+async fn a_tool_that_asks_for_a_text_is_answered_in_a_form() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = asking();
+    let fill_in = |method: &str, params: &Value| {
+        assert_eq!(method, "elicitation/create");
+        assert_eq!((&params["message"], &params["mode"]), (&json!("Which colour?"), &json!("form")));
+        Some(Ok(json!({"action": "accept", "content": {"answer": "green"}})))
+    };
+    let mut editor = Editor::connect(host.clone(), json!({"elicitation": {"form": {}}}), fill_in).await;
+    let session = editor.session(dir.path()).await;
+    assert_eq!(editor.say(&session, "Ask.").await, "end_turn");
+    assert_eq!(host.model.requests()[1].messages.last().unwrap().text(), "It is green.");
+    assert_eq!(editor.updates("tool_call").len(), 1);
+}
+
+#[tokio::test]
+async fn where_there_are_no_forms_a_question_can_be_rejected() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = asking();
+    let mut editor = Editor::connect(host.clone(), json!({}), chooses("reject_once")).await;
+    let session = editor.session(dir.path()).await;
+    assert_eq!(editor.say(&session, "Ask.").await, "end_turn");
+    assert_eq!(host.model.requests()[1].messages.last().unwrap().text(), "Nobody knows.");
+}

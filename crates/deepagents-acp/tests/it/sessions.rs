@@ -1,0 +1,134 @@
+//! Sessions as threads: new, loaded, resumed, listed, closed, deleted.
+
+use deepagents::core::journal::Journal;
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use serde_json::{Value, json};
+
+use crate::editor::{Editor, Host, allows};
+
+#[tokio::test]
+async fn a_loaded_session_is_told_again_and_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("notes.txt"), "alpha\n").unwrap();
+    let model = ScriptedModel::new([
+        Turn::call("read_file", json!({"file_path": "/notes.txt"})).and_text("I look.").thinking("Hm."),
+        Turn::call("read_file", json!({"file_path": "/missing"})),
+        Turn::text("One line."),
+        Turn::text("One, as I said."),
+    ]);
+    let host = Host::new(model.clone());
+    let mut editor = Editor::connect(host.clone(), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    editor.say(&session, "What is in the notes?").await;
+    editor.disconnect().await;
+    let mut editor = Editor::connect(host, json!({}), allows).await;
+    let load = json!({"sessionId": session, "cwd": dir.path(), "mcpServers": []});
+    let loaded = editor.call("session/load", load).await.unwrap();
+    assert_eq!(loaded["modes"]["currentModeId"], "ask");
+    let told = |update: &Value| {
+        let text = update["content"]["text"].as_str().or(update["title"].as_str()).unwrap_or_default();
+        format!(
+            "{} {text} {}",
+            update["sessionUpdate"].as_str().unwrap(),
+            update["status"].as_str().unwrap_or_default()
+        )
+    };
+    let shown: Vec<String> = editor.updates("*").iter().map(told).collect();
+    let shown =
+        shown.iter().filter(|line| !line.starts_with("available")).map(|line| line.trim_end()).collect::<Vec<_>>();
+    insta::assert_snapshot!(shown.join("\n"), @r"
+    user_message_chunk What is in the notes?
+    agent_thought_chunk Hm.
+    agent_message_chunk I look.
+    tool_call Read notes.txt completed
+    tool_call Read missing failed
+    agent_message_chunk One line.
+    ");
+    editor.say(&session, "How many?").await;
+    assert_eq!(model.requests().last().unwrap().messages.get(0).unwrap().text(), "What is in the notes?");
+}
+
+#[tokio::test]
+async fn sessions_are_listed_by_directory_with_title_and_time() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
+    let mut editor = Editor::connect(Host::new(model), json!({}), allows).await;
+    let first = editor.session(one.path()).await;
+    let second = editor.session(two.path()).await;
+    let unused = editor.session(two.path()).await;
+    editor.say(&first, "Remember the elephant\nand more").await;
+    editor.say(&second, "Elsewhere").await;
+    let ids = |listed: &Value| -> Vec<String> {
+        listed["sessions"].as_array().unwrap().iter().map(|s| s["sessionId"].as_str().unwrap().to_owned()).collect()
+    };
+    let all = editor.call("session/list", json!({})).await.unwrap();
+    assert!(ids(&all).contains(&first) && ids(&all).contains(&second) && !ids(&all).contains(&unused));
+    let here = editor.call("session/list", json!({"cwd": one.path()})).await.unwrap();
+    assert_eq!(ids(&here), [first]);
+    let session = &here["sessions"][0];
+    assert_eq!((&session["cwd"], &session["title"]), (&json!(one.path()), &json!("Remember the elephant…")));
+    assert!(session["updatedAt"].is_string());
+    let wrong = editor.call("session/list", json!({"cursor": "elsewhere"})).await;
+    assert_eq!(wrong.unwrap_err()["code"], -32602);
+}
+
+#[tokio::test]
+async fn more_sessions_than_a_page_holds_are_listed_page_by_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Host::new(ScriptedModel::new([]));
+    for at in 0..230 {
+        let metadata = json!({"root": dir.path(), "cwd": dir.path(), "title": "t"}).as_object().unwrap().clone();
+        host.journal.threads().set_metadata(&format!("t{at}"), metadata).await.unwrap();
+    }
+    let mut editor = Editor::connect(host, json!({}), allows).await;
+    let (mut cursor, mut found) = (Value::Null, std::collections::BTreeSet::new());
+    loop {
+        let listed = editor.call("session/list", json!({"cursor": cursor})).await.unwrap();
+        for session in listed["sessions"].as_array().unwrap() {
+            assert!(found.insert(session["sessionId"].to_string()), "listed twice");
+        }
+        cursor = listed["nextCursor"].clone();
+        if cursor.is_null() {
+            break;
+        }
+    }
+    assert_eq!(found.len(), 230);
+}
+
+#[tokio::test]
+async fn a_closed_session_is_gone_and_a_deleted_one_for_good() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
+    let mut editor = Editor::connect(Host::new(model), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    editor.say(&session, "Hi.").await;
+    editor.call("session/close", json!({"sessionId": session})).await.unwrap();
+    let closed = editor.prompt(&session, "Hi?").await.unwrap().unwrap_err();
+    assert_eq!(closed["code"], -32002);
+    let resume = json!({"sessionId": session, "cwd": dir.path(), "mcpServers": []});
+    editor.call("session/resume", resume.clone()).await.unwrap();
+    assert_eq!(editor.say(&session, "Hi again.").await, "end_turn");
+    editor.call("session/delete", json!({"sessionId": session})).await.unwrap();
+    assert_eq!(editor.call("session/resume", resume).await.unwrap_err()["code"], -32002);
+}
+
+#[tokio::test]
+async fn what_cannot_be_opened_is_refused_and_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut editor = Editor::connect(Host::new(ScriptedModel::new([])), json!({}), allows).await;
+    let missing = dir.path().join("missing");
+    let http = json!([{"type": "http", "name": "x", "url": "http://localhost", "headers": []}]);
+    for (params, why) in [
+        (json!({"cwd": "relative", "mcpServers": []}), "not absolute"),
+        (json!({"cwd": missing, "mcpServers": []}), "missing"),
+        (json!({"cwd": dir.path(), "mcpServers": http}), "not supported"),
+        (json!({"mcpServers": []}), "cwd"),
+    ] {
+        let refused = editor.call("session/new", params).await.unwrap_err();
+        assert_eq!(refused["code"], -32602);
+        assert!(refused["data"].to_string().contains(why), "{refused}");
+    }
+    let unknown = json!({"sessionId": "nobody", "cwd": dir.path(), "mcpServers": []});
+    assert_eq!(editor.call("session/load", unknown).await.unwrap_err()["code"], -32002);
+    assert_eq!(editor.call("session/fly", json!({})).await.unwrap_err()["code"], -32601);
+}

@@ -1,0 +1,93 @@
+//! Modes, options and commands.
+
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use serde_json::{Value, json};
+
+use crate::editor::{Editor, Host, allows};
+
+fn current(options: &Value, id: &str) -> Value {
+    let options = options.as_array().unwrap();
+    options.iter().find(|option| option["id"] == id).map_or(Value::Null, |option| option["currentValue"].clone())
+}
+
+#[tokio::test]
+async fn a_model_and_its_effort_are_chosen_and_the_agent_is_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Host::new(ScriptedModel::new([]));
+    let mut editor = Editor::connect(host.clone(), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    let set = |id: &str, value: &str| json!({"sessionId": session, "configId": id, "type": "select", "value": value});
+    let options = editor.call("session/set_config_option", set("effort", "high")).await.unwrap();
+    assert_eq!(current(&options["configOptions"], "effort"), "high");
+    let options = editor.call("session/set_config_option", set("model", "test:two")).await.unwrap();
+    assert_eq!(current(&options["configOptions"], "model"), "test:two");
+    assert_eq!(current(&options["configOptions"], "effort"), Value::Null, "this model has none");
+    let built = host.built.lock().unwrap().clone();
+    let name = |model: &str, effort: Option<&str>| (model.to_owned(), effort.map(str::to_owned));
+    assert_eq!(built, [name("test:one", None), name("test:one", Some("high")), name("test:two", None)]);
+    for (id, value) in [("model", "test:three"), ("effort", "high"), ("mode", "yolo"), ("colour", "red")] {
+        let refused = editor.call("session/set_config_option", set(id, value)).await.unwrap_err();
+        assert_eq!(refused["code"], -32602, "{id}");
+    }
+}
+
+#[tokio::test]
+async fn in_plan_mode_nothing_is_changed_and_nobody_is_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = || Turn::call("write_file", json!({"file_path": "/a.txt", "content": "x"}));
+    let model = ScriptedModel::new([write(), Turn::text("I would write a.txt."), write(), Turn::text("Done.")]);
+    let mut editor = Editor::connect(Host::new(model.clone()), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    assert_eq!(editor.say(&session, "/plan Write a file.").await, "end_turn");
+    assert!(!dir.path().join("a.txt").exists());
+    assert!(editor.asked("session/request_permission").is_empty());
+    assert_eq!(editor.updates("current_mode_update")[0]["currentModeId"], "plan");
+    let told = &model.requests()[0].messages;
+    assert!(told.iter().any(|message| message.text().contains("plan mode is on")));
+    assert!(told.iter().any(|message| message.text() == "Write a file."));
+    editor.call("session/set_mode", json!({"sessionId": session, "modeId": "auto"})).await.unwrap();
+    editor.say(&session, "Do it.").await;
+    assert!(dir.path().join("a.txt").exists());
+    assert!(editor.asked("session/request_permission").is_empty());
+    let unknown = editor.call("session/set_mode", json!({"sessionId": session, "modeId": "yolo"})).await;
+    assert_eq!(unknown.unwrap_err()["code"], -32602);
+}
+
+#[tokio::test]
+async fn plan_mode_holds_for_sub_agents() {
+    let dir = tempfile::tempdir().unwrap();
+    let below = |request: &deepagents::ModelRequest| {
+        request.messages.get(0).is_some_and(|message| message.text().contains("Sub."))
+    };
+    let task = Turn::call("task", json!({"description": "Sub.", "subagent_type": "general-purpose"}));
+    let write = Turn::call("write_file", json!({"file_path": "/a.txt", "content": "x"}));
+    let model = ScriptedModel::rules()
+        .when(below, [write, Turn::text("I could not.")])
+        .otherwise([task, Turn::text("Planned.")])
+        .build();
+    let mut editor = Editor::connect(Host::new(model), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    assert_eq!(editor.say(&session, "/plan Write a file.").await, "end_turn");
+    assert!(!dir.path().join("a.txt").exists());
+    assert!(editor.asked("session/request_permission").is_empty());
+}
+
+#[tokio::test]
+async fn commands_are_listed_and_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
+    let mut editor = Editor::connect(Host::new(model.clone()), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    editor.until(|editor| !editor.updates("available_commands_update").is_empty()).await;
+    let commands = editor.updates("available_commands_update").pop().unwrap();
+    let commands = commands["availableCommands"].as_array().unwrap();
+    let names: Vec<&str> = commands.iter().map(|command| command["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["ask", "auto", "plan", "context", "greet"]);
+    editor.say(&session, "/greet Ada").await;
+    assert_eq!(model.requests()[0].messages.last().unwrap().text(), "Say hello to Ada.");
+    assert_eq!(editor.say(&session, "/context").await, "end_turn");
+    assert!(editor.text("agent_message_chunk").contains("read_file"));
+    editor.say(&session, "/usr/bin is a path").await;
+    assert_eq!(model.requests().len(), 2, "a command of ours asks no model");
+    assert_eq!(model.requests()[1].messages.last().unwrap().text(), "/usr/bin is a path");
+}

@@ -1,0 +1,95 @@
+//! Commands in the editor's terminal, and elsewhere.
+
+use std::sync::{Arc, Mutex};
+
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use serde_json::{Value, json};
+
+use crate::editor::{Editor, Host, allows, chooses};
+
+fn run(command: &str) -> Turn {
+    Turn::call("execute", json!({"command": command}))
+}
+
+/// An editor whose terminals say what they were told to run; `waits` never end by themselves.
+fn terminal(waits: bool) -> impl Fn(&str, &Value) -> Option<Result<Value, Value>> + 'static {
+    let state = Arc::new(Mutex::new((String::new(), false)));
+    move |method, params| {
+        let mut state = state.lock().unwrap();
+        match method {
+            "terminal/create" => {
+                state.0 = params["args"][1].as_str().unwrap().to_owned();
+                Some(Ok(json!({"terminalId": "t1"})))
+            }
+            "terminal/wait_for_exit" if waits && !state.1 => None,
+            "terminal/wait_for_exit" => Some(Ok(json!({"exitCode": 3}))),
+            "terminal/output" => Some(Ok(json!({"output": format!("ran {}", state.0), "truncated": false}))),
+            "terminal/kill" => {
+                state.1 = true;
+                Some(Ok(json!({})))
+            }
+            "terminal/release" => Some(Ok(json!({}))),
+            _ => chooses("allow_once")(method, params),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_was_allowed_runs_in_the_editors_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::new([run("make all"), Turn::text("Done.")]);
+    let mut editor = Editor::connect(Host::new(model.clone()), json!({"terminal": true}), terminal(false)).await;
+    let session = editor.session(dir.path()).await;
+    assert_eq!(editor.say(&session, "Make.").await, "end_turn");
+    let result = model.requests()[1].messages.last().unwrap().text();
+    assert!(result.contains("ran make all") && result.contains("exit code 3"), "{result}");
+    let shown: Vec<Value> =
+        editor.calls().iter().flat_map(|call| call["content"].as_array().cloned()).flatten().collect();
+    assert!(shown.iter().any(|content| content["type"] == "terminal" && content["terminalId"] == "t1"));
+    assert_eq!(
+        editor.asked("terminal/create")[0]["cwd"],
+        json!(dir.path()).as_str().map_or(Value::Null, |cwd| json!(format!("{cwd}/")))
+    );
+    editor.until(|editor| !editor.asked("terminal/release").is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_cancelled_command_is_killed_and_its_terminal_released() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::new([run("sleep 1000"), Turn::text("Here.")]);
+    let mut editor = Editor::connect(Host::new(model), json!({"terminal": true}), terminal(true)).await;
+    let session = editor.session(dir.path()).await;
+    let prompt = editor.prompt(&session, "Sleep.");
+    editor.until(|editor| !editor.asked("terminal/wait_for_exit").is_empty()).await;
+    editor.notify("session/cancel", json!({"sessionId": session}));
+    assert_eq!(prompt.await.unwrap().unwrap()["stopReason"], "cancelled");
+    editor.until(|editor| !editor.asked("terminal/release").is_empty()).await;
+}
+
+#[tokio::test]
+async fn without_terminals_a_command_runs_in_the_shell_of_the_host() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::new([run("echo $((40+2))"), Turn::text("Done.")]);
+    let host = Host { shell: Some(false), ..Host::new(model.clone()) };
+    let mut editor = Editor::connect(host, json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    editor.say(&session, "Count.").await;
+    assert!(model.requests()[1].messages.last().unwrap().text().contains("42"));
+    assert!(editor.calls().iter().any(|call| call["content"].to_string().contains("42")));
+}
+
+#[tokio::test]
+async fn in_the_mode_that_does_not_ask_commands_run_in_the_sandbox_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    for (sandboxed, asked) in [(true, 0), (false, 1)] {
+        let model = ScriptedModel::new([run("echo $((40+2))"), Turn::text("Done.")]);
+        let host = Host { shell: Some(sandboxed), ..Host::new(model.clone()) };
+        let mut editor = Editor::connect(host, json!({"terminal": true}), allows).await;
+        let session = editor.session(dir.path()).await;
+        editor.call("session/set_mode", json!({"sessionId": session, "modeId": "auto"})).await.unwrap();
+        editor.say(&session, "Count.").await;
+        assert_eq!(editor.asked("session/request_permission").len(), asked);
+        assert!(editor.asked("terminal/create").is_empty());
+        assert!(model.requests()[1].messages.last().unwrap().text().contains("42"));
+    }
+}

@@ -1,0 +1,205 @@
+//! A prompt and what is shown of it.
+
+use std::time::Duration;
+
+use deepagents::core::model::{ErrorInfo, ModelError};
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{Block, Usage};
+use serde_json::{Value, json};
+
+use crate::editor::{Editor, Host, allows};
+
+fn short(update: &Value) -> String {
+    let field = |name: &str| update[name].as_str().unwrap_or("-").to_owned();
+    format!("{} {} {}", update["sessionUpdate"].as_str().unwrap(), field("title"), field("status"))
+}
+
+#[tokio::test]
+async fn thoughts_text_and_calls_come_in_the_order_in_which_they_were() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("notes.txt"), "alpha\nbeta\n").unwrap();
+    let used = Usage { input: 1_000, output: 200, ..Usage::default() };
+    let model = ScriptedModel::new([
+        Turn::call("read_file", json!({"file_path": "/notes.txt"})).and_text("I look.").thinking("Hm."),
+        Turn::call("read_file", json!({"file_path": "/missing.txt"})),
+        Turn::text("Two lines.").usage(used),
+    ]);
+    let mut editor = Editor::connect(Host::new(model), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    assert_eq!(editor.say(&session, "What is in the notes?").await, "end_turn");
+    assert_eq!(editor.text("agent_thought_chunk"), "Hm.");
+    assert_eq!(editor.text("agent_message_chunk"), "I look.Two lines.");
+    let calls = editor.calls();
+    let shown: Vec<String> = calls.iter().map(short).collect();
+    insta::assert_snapshot!(shown.join("\n"), @r"
+    tool_call Read notes.txt in_progress
+    tool_call_update - completed
+    tool_call Read missing.txt in_progress
+    tool_call_update - failed
+    ");
+    assert_eq!(calls[0]["kind"], "read");
+    assert_eq!(calls[0]["locations"][0]["path"], json!(dir.path().join("notes.txt")));
+    assert!(calls[1]["content"].to_string().contains("beta"));
+    let usage = editor.updates("usage_update").pop().unwrap();
+    assert_eq!((&usage["used"], &usage["size"]), (&json!(1_200), &json!(100_000)));
+    assert_eq!(editor.updates("session_info_update")[0]["title"], "What is in the notes?");
+    let order: Vec<Value> = editor.updates("*").iter().map(|update| update["sessionUpdate"].clone()).collect();
+    let at = |kind: &str| order.iter().position(|other| other == kind).unwrap();
+    assert!(at("agent_thought_chunk") < at("agent_message_chunk") && at("agent_message_chunk") < at("tool_call"));
+    editor.disconnect().await;
+}
+
+#[tokio::test]
+async fn calls_with_the_same_id_of_a_provider_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let look = || Turn::calls([("same", "ls", json!({"path": "/"}))]);
+    let model = ScriptedModel::new([look(), look(), Turn::text("One."), look(), Turn::text("Two.")]);
+    let mut editor = Editor::connect(Host::new(model), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    editor.say(&session, "Look twice.").await;
+    editor.say(&session, "And again.").await;
+    let mut ids: Vec<String> = editor.updates("tool_call").iter().map(|call| call["toolCallId"].to_string()).collect();
+    assert_eq!(ids.len(), 3);
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 3);
+}
+
+#[tokio::test]
+async fn a_sub_agent_is_shown_in_the_call_that_it_works_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let task = Turn::call("task", json!({"description": "Sub.", "subagent_type": "general-purpose"}));
+    let below = |request: &deepagents::ModelRequest| {
+        request.messages.get(0).is_some_and(|message| message.text().contains("Sub."))
+    };
+    let model = ScriptedModel::rules()
+        .when(below, [Turn::call("ls", json!({"path": "/"})).and_text("I am below."), Turn::text("Nothing there.")])
+        .otherwise([task, Turn::text("Done.")])
+        .build();
+    let mut editor = Editor::connect(Host::new(model), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    assert_eq!(editor.say(&session, "Main.").await, "end_turn");
+    assert_eq!(editor.text("agent_message_chunk"), "Done.");
+    let calls = editor.updates("tool_call");
+    let titles: Vec<&Value> = calls.iter().map(|call| &call["title"]).collect();
+    assert_eq!(titles, ["general-purpose: Sub.", "List ."]);
+    let above = calls[0]["toolCallId"].clone();
+    assert_eq!(calls[1]["_meta"]["deepagents"]["parentToolCallId"], above);
+    let of_task = editor.updates("tool_call_update").into_iter().filter(|update| update["toolCallId"] == above);
+    let said: Vec<String> = of_task.map(|update| update["content"].to_string()).collect();
+    assert!(said.iter().any(|content| content.contains("I am below.")), "{said:?}");
+}
+
+#[tokio::test]
+async fn a_cancelled_turn_ends_as_cancelled_and_the_next_one_works() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::new([Turn::text("too late").delay(Duration::from_secs(3600)), Turn::text("Here.")]);
+    let mut editor = Editor::connect(Host::new(model.clone()), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    let first = editor.prompt(&session, "Go.");
+    let waiting = editor.prompt(&session, "And this.");
+    editor.until(|editor| !editor.updates("session_info_update").is_empty()).await;
+    editor.notify("session/cancel", json!({"sessionId": session}));
+    assert_eq!(first.await.unwrap().unwrap()["stopReason"], "cancelled");
+    assert_eq!(waiting.await.unwrap().unwrap()["stopReason"], "cancelled");
+    editor.notify("session/cancel", json!({"sessionId": session}));
+    assert_eq!(editor.say(&session, "Are you there?").await, "end_turn");
+    assert_eq!(editor.text("agent_message_chunk"), "Here.");
+}
+
+#[tokio::test]
+async fn a_withdrawn_prompt_is_answered_as_such() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::new([Turn::text("too late").delay(Duration::from_secs(3600)), Turn::text("Here.")]);
+    let mut editor = Editor::connect(Host::new(model), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    let prompt = editor.prompt(&session, "Go.");
+    editor.until(|editor| !editor.updates("session_info_update").is_empty()).await;
+    editor.notify("$/cancel_request", json!({"requestId": 3}));
+    assert_eq!(prompt.await.unwrap().unwrap_err()["code"], -32800);
+    assert_eq!(editor.say(&session, "Are you there?").await, "end_turn");
+}
+
+#[tokio::test]
+async fn a_failing_run_is_an_error_and_the_session_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let failure = ModelError::Invalid(ErrorInfo::from("no such model".to_owned()));
+    let model = ScriptedModel::new([Turn::error(failure), Turn::text("Here.")]);
+    let mut editor = Editor::connect(Host::new(model), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    let failed = editor.prompt(&session, "Go.").await.unwrap().unwrap_err();
+    assert_eq!(failed["code"], -32603);
+    assert_eq!(editor.say(&session, "Again.").await, "end_turn");
+}
+
+#[tokio::test]
+async fn what_a_prompt_may_hold_reaches_the_model_and_the_rest_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::new([Turn::text("ok")]);
+    let mut editor = Editor::connect(Host::new(model.clone()), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    let dot = "iVBORw0KGgo=";
+    let file = format!("file://{}", dir.path().join("a.rs").display());
+    let prompt = json!([
+        {"type": "text", "text": "Look at"},
+        {"type": "resource_link", "uri": file, "name": "a.rs"},
+        {"type": "resource", "resource": {"uri": file, "text": "fn main() {}"}},
+        {"type": "image", "mimeType": "image/png", "data": dot},
+    ]);
+    editor.call("session/prompt", json!({"sessionId": session, "prompt": prompt})).await.unwrap();
+    let request = &model.requests()[0];
+    let message = request.messages.last().unwrap();
+    assert_eq!(message.text(), "Look at\n[a.rs](/a.rs)\n/a.rs:\n```\nfn main() {}\n```");
+    assert!(message.content().iter().any(|block| matches!(block, Block::Media(media) if media.mime == "image/png")));
+    for wrong in [
+        json!([{"type": "audio", "mimeType": "audio/wav", "data": dot}]),
+        json!([{"type": "image", "mimeType": "image/png", "data": "no base64!"}]),
+        json!([{"type": "image", "mimeType": "image/tiff", "data": dot}]),
+        json!([{"type": "text", "text": "  "}]),
+        json!([]),
+    ] {
+        let refused = editor.call("session/prompt", json!({"sessionId": session, "prompt": wrong})).await;
+        assert_eq!(refused.unwrap_err()["code"], -32602);
+    }
+}
+
+#[tokio::test]
+async fn each_change_of_the_todo_list_is_a_whole_plan() {
+    let dir = tempfile::tempdir().unwrap();
+    let list = |first: &str, second: &str| {
+        let todos = json!([{"content": "Look", "status": first}, {"content": "Write", "status": second}]);
+        Turn::call("write_todos", json!({"todos": todos}))
+    };
+    let turns = [list("in_progress", "pending"), list("completed", "in_progress"), list("completed", "completed")];
+    let model = ScriptedModel::new(turns.into_iter().chain([Turn::text("Done.")]));
+    let mut editor = Editor::connect(Host::new(model), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    editor.say(&session, "Plan.").await;
+    let plans = editor.updates("plan");
+    let statuses = |plan: &Value| {
+        let entries = plan["entries"].as_array().unwrap();
+        entries.iter().map(|entry| format!("{}:{}", entry["content"], entry["status"])).collect::<Vec<_>>().join(" ")
+    };
+    let shown: Vec<String> = plans.iter().map(statuses).collect();
+    insta::assert_snapshot!(shown.join("\n").replace('"', ""), @r"
+    Look:in_progress Write:pending
+    Look:completed Write:in_progress
+    Look:completed Write:completed
+    ");
+}
+
+#[tokio::test]
+async fn runs_end_when_the_editor_hangs_up_and_their_threads_stay_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::new([Turn::text("too late").delay(Duration::from_secs(3600)), Turn::text("Here.")]);
+    let host = Host::new(model);
+    let mut editor = Editor::connect(host.clone(), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    let _unanswered = editor.prompt(&session, "Go.");
+    editor.until(|editor| !editor.updates("session_info_update").is_empty()).await;
+    editor.disconnect().await;
+    let mut editor = Editor::connect(host, json!({}), allows).await;
+    let resumed = json!({"sessionId": session, "cwd": dir.path(), "mcpServers": []});
+    editor.call("session/resume", resumed).await.unwrap();
+    assert_eq!(editor.say(&session, "Again.").await, "end_turn");
+}

@@ -1,0 +1,151 @@
+//! The agents of an editor's sessions.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use anyhow::Result;
+use deepagents::core::journal::{Journal, ThreadInfo};
+use deepagents::fs::sandbox::{Level, Sandbox};
+use deepagents::fs::{LocalBackend, UndoStore};
+use deepagents::middleware::hooks::HookRunner;
+use deepagents::{DeepAgentBuilder, ModelSettings};
+use deepagents_acp::{AgentHost, HostError, Mode, ModelOption, OwnShell, SessionAgent, SessionSetup};
+use deepagents_persist::Sqlite;
+use serde_json::{Map, Value, json};
+
+use super::{models, skills};
+use crate::args::{AcpArgs, AgentArgs, SandboxMode};
+use crate::model_choice::{self, WithoutKey, env};
+use crate::own_files::OwnFiles;
+use crate::run::{is_gone, process};
+use crate::threads::{database, fresh, undo};
+use crate::trust::{Brought, Undecided};
+use crate::{agent, hooks, sources};
+
+/// What sessions are made of: the options of the command line, and the common database of threads.
+pub(super) struct Host(Arc<Parts>);
+
+struct Parts {
+    options: AgentArgs,
+    journal: Arc<Sqlite>,
+    undo: Option<PathBuf>,
+    models: Vec<ModelOption>,
+    /// Whether commands run in a sandbox here, once it was tried.
+    sandboxed: OnceLock<bool>,
+}
+
+impl Host {
+    pub(super) async fn open(args: &AcpArgs, model: &str) -> Result<Self> {
+        let journal = Arc::new(database::open(&args.database).await?);
+        let undo = undo::file(&args.database)?;
+        let models = models::to_choose_from(model, args.agent.base_url.is_some(), &env);
+        Ok(Self(Arc::new(Parts { options: args.agent.clone(), journal, undo, models, sandboxed: OnceLock::new() })))
+    }
+}
+
+impl AgentHost for Host {
+    fn journal(&self) -> Arc<dyn Journal> {
+        self.0.journal.clone()
+    }
+
+    fn models(&self) -> Vec<ModelOption> {
+        self.0.models.clone()
+    }
+
+    async fn new_thread(&self) -> Result<String, HostError> {
+        fresh(&*self.0.journal).await.map_err(HostError::failed)
+    }
+
+    async fn build(&self, setup: &SessionSetup) -> Result<SessionAgent, HostError> {
+        self.0.build(setup).await.map_err(HostError::invalid)
+    }
+
+    fn metadata(&self, setup: &SessionSetup) -> Map<String, Value> {
+        let mut metadata = process();
+        metadata.insert("model".to_owned(), json!(setup.model()));
+        metadata
+    }
+
+    fn is_abandoned(&self, thread: &ThreadInfo) -> bool {
+        is_gone(&thread.metadata)
+    }
+
+    async fn delete(&self, thread: &str) -> Result<(), HostError> {
+        let journal: Arc<dyn Journal> = self.0.journal.clone();
+        journal.threads().delete(thread).await.map_err(HostError::failed)?;
+        let store = self.0.undo.clone().filter(|file| file.exists()).map(UndoStore::at);
+        undo::gc(store.as_ref(), journal).await.map_err(HostError::failed)
+    }
+}
+
+impl Parts {
+    async fn build(self: &Arc<Self>, setup: &SessionSetup) -> Result<SessionAgent> {
+        let options = AgentArgs { root: Some(setup.cwd().to_owned()), ..self.options.clone() };
+        let (parts, setup) = (self.clone(), setup.clone());
+        let files = {
+            let (parts, options) = (parts.clone(), options.clone());
+            tokio::task::spawn_blocking(move || parts.files(&options)).await??
+        };
+        // There is no terminal to ask at.
+        let brought = Brought::find(&options, &files, Undecided::for_run(&options, true)).await?;
+        let mode = setup.clone();
+        let hooks = hooks::find(&options, &brought).await?;
+        let hooks = hooks.map(|hooks| hooks.permission_mode(move || permission_mode(mode.mode()).to_owned()));
+        // It looks for files and tries the sandbox.
+        tokio::task::spawn_blocking(move || parts.assemble(&options, &setup, files, &brought, hooks)).await?
+    }
+
+    /// The directory of a session, whose changes are recorded where that can be.
+    fn files(&self, options: &AgentArgs) -> Result<LocalBackend> {
+        let store = self.undo.as_ref().filter(|file| !undo::is_inside(file, options.directory())).map(UndoStore::at);
+        agent::open_recorded(options.directory(), store)
+    }
+
+    fn assemble(
+        &self,
+        options: &AgentArgs,
+        setup: &SessionSetup,
+        files: LocalBackend,
+        brought: &Brought,
+        hooks: Option<HookRunner>,
+    ) -> Result<SessionAgent> {
+        let mut shape = agent::Shape::from_args(options)?;
+        let (sources, outside) = sources::find(options, brought)?;
+        shape.sources = sources;
+        let choice = model_choice::choose(Some(setup.model()), options.base_url.as_deref(), &env)?;
+        let model = model_choice::make(&choice, options, &env, WithoutKey::Refuse)?;
+        let window = model.profile().context_window;
+        let own = OwnFiles::inside(options.directory(), None, None)?;
+        let shell = self.shell(&files, options, &own)?;
+        let workspace = outside.beside(setup.workspace(own.hide(Arc::new(files))?, Some(shell)));
+        let definitions = outside.beside(brought.files.clone());
+        let mut settings = ModelSettings::default();
+        settings.max_tokens = options.max_answer_tokens;
+        if let Some(effort) = setup.effort() {
+            settings.extra = models::effort(choice.provider(), effort);
+        }
+        let builder = shape.builder(model).settings(settings).backend(workspace.clone()).definitions_from(definitions);
+        let builder = hooks.iter().cloned().fold(builder, DeepAgentBuilder::hooks);
+        let builder = setup.equip(agent::with_agents(builder, options)?, self.journal.clone());
+        let agent = builder.build()?;
+        let commands = skills::commands(options, brought);
+        Ok(SessionAgent::new(agent, workspace).commands(commands).context_window(window).hooks(hooks))
+    }
+
+    /// Commands in the directory, in a sandbox; where there is none they are refused.
+    fn shell(&self, files: &LocalBackend, options: &AgentArgs, own: &OwnFiles) -> Result<OwnShell> {
+        let shell = agent::shell(files.host_path(), &options.commands, own)?;
+        let sandboxed = options.commands.mode() != SandboxMode::Unconfined
+            && *self.sandboxed.get_or_init(|| Sandbox::new().probe().level > Level::None);
+        Ok(OwnShell { shell: Arc::new(shell), sandboxed })
+    }
+}
+
+/// A mode as hooks know it.
+fn permission_mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Auto => "auto",
+        Mode::Plan => "plan",
+        _ => "default",
+    }
+}

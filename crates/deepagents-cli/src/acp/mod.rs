@@ -1,0 +1,35 @@
+//! `deepagents acp`: the agent of an editor.
+
+mod host;
+mod models;
+mod skills;
+
+use anyhow::{Result, anyhow, bail};
+
+use crate::args::AcpArgs;
+use crate::exit::Exit;
+use crate::model_choice::{self, WithoutKey, env};
+use crate::{agent, runtime};
+
+use host::Host;
+
+/// Serves the editor on stdin and stdout until it goes.
+pub(crate) fn acp(args: &AcpArgs) -> Result<Exit> {
+    let options = &args.agent;
+    if options.root.is_some() {
+        bail!("--root has no meaning here: the editor names the directory of each session");
+    }
+    // What is wrong with the command line is told at once, and not by the first session.
+    agent::Shape::from_args(options)?;
+    let choice = model_choice::choose(options.model.as_deref(), options.base_url.as_deref(), &env)?;
+    model_choice::make(&choice, options, &env, WithoutKey::Refuse)?;
+    let runtime = runtime::start()?;
+    let served = runtime.block_on(async {
+        let host = Host::open(args, &choice.name).await?;
+        let served = deepagents_acp::serve(host, tokio::io::stdin(), tokio::io::stdout()).await;
+        served.map_err(|error| anyhow!("{error}"))
+    });
+    // A thread still waits for the next line of stdin.
+    runtime.shutdown_background();
+    served.map(|()| Exit::Done)
+}

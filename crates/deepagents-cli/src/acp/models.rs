@@ -1,0 +1,92 @@
+//! The models that a session may choose from, and how hard they can be made to think.
+
+use deepagents_acp::ModelOption;
+use serde_json::{Map, Value, json};
+
+use crate::model_choice::{Env, default_model, ordered_providers};
+
+/// Models by provider that people switch between, beside the provider's usual one.
+const COMMON: &[(&str, &[&str])] = &[
+    ("anthropic", &["claude-sonnet-4-5", "claude-opus-4-5", "claude-haiku-4-5"]),
+    ("openai", &["gpt-5.2", "gpt-5-mini", "gpt-5-nano"]),
+    ("deepseek", &["deepseek-chat", "deepseek-reasoner"]),
+    ("xai", &["grok-4-fast", "grok-code-fast-1"]),
+    ("mistral", &["mistral-large-latest", "codestral-latest"]),
+];
+
+/// How hard a model can be made to think.
+const EFFORTS: [&str; 3] = ["low", "medium", "high"];
+
+/// The models: the one that the command line leads to first. A server that was given by its address has those of its
+/// provider; without one every provider counts whose key is set.
+pub(super) fn to_choose_from(first: &str, has_address: bool, env: Env) -> Vec<ModelOption> {
+    let own = first.split_once(':').map_or("", |(provider, _)| provider);
+    let mut names = vec![first.to_owned()];
+    for provider in ordered_providers() {
+        let usable = provider.name == own
+            || (!has_address
+                && provider.base_url.is_some()
+                && provider.key_variable.is_some_and(|key| env(key).is_some()));
+        if !usable {
+            continue;
+        }
+        let common = COMMON.iter().find(|(name, _)| *name == provider.name).map_or(&[][..], |(_, models)| models);
+        for model in default_model(provider.name).iter().chain(common) {
+            let name = format!("{}:{model}", provider.name);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names.into_iter().map(with_efforts).collect()
+}
+
+fn with_efforts(name: String) -> ModelOption {
+    let thinks = match name.split_once(':') {
+        Some(("anthropic", model)) => ["claude-3-7", "claude-opus-4", "claude-sonnet-4", "claude-haiku-4"]
+            .iter()
+            .any(|begin| model.starts_with(begin)),
+        Some(("openai", model)) => {
+            (model.starts_with("gpt-5") && !model.starts_with("gpt-5-chat"))
+                || ["o1", "o3", "o4"].iter().any(|begin| model.starts_with(begin))
+        }
+        _ => false,
+    };
+    let option = ModelOption::new(name);
+    if thinks { option.efforts(EFFORTS) } else { option }
+}
+
+/// Fields of a request that make a model of a provider think so hard.
+pub(super) fn effort(provider: &str, effort: &str) -> Map<String, Value> {
+    let budget = match effort {
+        "low" => 4_000,
+        "medium" => 12_000,
+        _ => 24_000,
+    };
+    let (field, value) = match provider {
+        "anthropic" => ("thinking", json!({"type": "enabled", "budget_tokens": budget})),
+        _ => ("reasoning_effort", json!(effort)),
+    };
+    Map::from_iter([(field.to_owned(), value)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(first: &str, has_address: bool, keys: &[&str]) -> Vec<String> {
+        let env = |name: &str| keys.contains(&name).then(|| "k".to_owned());
+        to_choose_from(first, has_address, &env).into_iter().map(|model| model.name).collect()
+    }
+
+    #[test]
+    fn the_models_are_those_whose_keys_are_set_and_never_leave_an_address_that_was_given() {
+        let both = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"];
+        let all = names("openai:gpt-5-mini", false, &both);
+        assert_eq!(all.first().map(String::as_str), Some("openai:gpt-5-mini"));
+        assert!(all.contains(&"anthropic:claude-opus-4-5".to_owned()) && all.contains(&"openai:gpt-5.2".to_owned()));
+        assert!(!all.iter().any(|name| name.starts_with("xai:")));
+        assert!(names("anthropic:claude-x", true, &both).iter().all(|name| name.starts_with("anthropic:")));
+        assert_eq!(names("custom:llama", true, &both), ["custom:llama"]);
+    }
+}

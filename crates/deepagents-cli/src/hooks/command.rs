@@ -1,0 +1,126 @@
+//! `deepagents hooks`.
+
+use std::fs;
+
+use anyhow::{Result, anyhow, bail};
+use deepagents::middleware::hooks::{HookAnswer, HookEvent, HookPermission, HookRun, HookRunner};
+use serde_json::{Value, json};
+
+use super::find::find;
+use crate::args::{AgentArgs, HooksArgs, HooksCommand};
+use crate::exit::Exit;
+use crate::render::{escaped, json_text};
+use crate::trust::{Brought, Undecided};
+use crate::{agent, output, runtime};
+
+/// Lists hooks, or runs those of an event.
+pub(crate) fn hooks(args: &HooksArgs) -> Result<Exit> {
+    let options = AgentArgs {
+        root: Some(args.root.clone()),
+        no_memory: true,
+        no_skills: true,
+        no_agents: true,
+        ..AgentArgs::default()
+    };
+    let files = agent::open(options.directory())?;
+    runtime::start()?.block_on(async {
+        // What nobody has agreed to is not run for a look either.
+        let brought = Brought::find(&options, &files, Undecided::LeaveOut).await?;
+        let runner = find(&options, &brought).await?;
+        match &args.command {
+            HooksCommand::List => list(runner.as_ref(), args.json),
+            HooksCommand::Test { event, input } => test(runner.as_ref(), event, input, args.json).await,
+        }
+    })
+}
+
+fn list(runner: Option<&HookRunner>, as_json: bool) -> Result<Exit> {
+    let hooks: Vec<_> = runner.iter().flat_map(|runner| runner.hooks().iter()).collect();
+    if as_json {
+        let described = hooks.iter().map(|hook| {
+            json!({
+                "event": hook.event(),
+                "matcher": hook.matcher(),
+                "command": hook.command(),
+                "timeout": hook.timeout().as_secs_f64(),
+                "fail_closed": hook.fails_closed(),
+                "source": hook.source(),
+            })
+        });
+        output::print(&json_text(&described.collect::<Vec<_>>())?)?;
+        return Ok(Exit::Done);
+    }
+    if hooks.is_empty() {
+        output::print("there are no hooks here")?;
+        return Ok(Exit::Done);
+    }
+    let lines = hooks.iter().map(|hook| {
+        let closed = if hook.fails_closed() { "  fails closed" } else { "" };
+        let (matcher, command) = (escaped(&hook.matcher()), escaped(hook.command()));
+        format!("{:<18} {matcher:<16} {command}  ({}){closed}", hook.event().as_str(), escaped(hook.source()))
+    });
+    output::print(&lines.collect::<Vec<_>>().join("\n"))?;
+    Ok(Exit::Done)
+}
+
+async fn test(runner: Option<&HookRunner>, event: &str, input: &str, as_json: bool) -> Result<Exit> {
+    let Some(event) = HookEvent::from_name(event) else {
+        let names: Vec<&str> = HookEvent::ALL.into_iter().map(HookEvent::as_str).collect();
+        bail!("there is no event `{event}`; there are {}", names.join(", "));
+    };
+    let text = match input.strip_prefix('@') {
+        Some(file) => fs::read_to_string(file).map_err(|error| anyhow!("`{file}` cannot be read: {error}"))?,
+        None => input.to_owned(),
+    };
+    let fields: Value = serde_json::from_str(&text).map_err(|error| anyhow!("the input is no JSON: {error}"))?;
+    if !fields.is_object() {
+        bail!("the input is no JSON object");
+    }
+    let runs = match runner {
+        Some(runner) => runner.run(event, fields, tokio_util::sync::CancellationToken::new()).await,
+        None => Vec::new(),
+    };
+    let broken = runs.iter().any(|run| run.answer.is_err());
+    if as_json {
+        let described = runs.iter().map(|run| {
+            json!({"command": run.command, "source": run.source, "answer": run.answer.as_ref().ok().map(words), "error": run.answer.as_ref().err()})
+        });
+        output::print(&json_text(&described.collect::<Vec<_>>())?)?;
+    } else if runs.is_empty() {
+        output::print(&format!("no hook of {event} is for this input"))?;
+    } else {
+        output::print(&runs.iter().map(shown).collect::<Vec<_>>().join("\n"))?;
+    }
+    Ok(if broken { Exit::Failed } else { Exit::Done })
+}
+
+fn shown(run: &HookRun) -> String {
+    let said = match &run.answer {
+        Ok(answer) => words(answer).iter().map(|line| format!("\n  {}", escaped(line))).collect(),
+        Err(problem) => format!("\n  broken: {}", escaped(problem)),
+    };
+    format!("{}{said}", escaped(&run.command))
+}
+
+/// What an answer comes to, in lines.
+fn words(answer: &HookAnswer) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.extend(answer.stop.iter().map(|why| format!("ends the run: {why}")));
+    lines.extend(answer.block.iter().map(|why| format!("blocks: {why}")));
+    if let Some((permission, why)) = &answer.permission {
+        let what = match permission {
+            HookPermission::Allow => "allows the call",
+            HookPermission::Ask => "wants a person to be asked",
+            HookPermission::Deny => "denies the call",
+        };
+        lines.push(if why.is_empty() { what.to_owned() } else { format!("{what}: {why}") });
+    }
+    lines.extend(answer.updated_input.iter().map(|args| format!("changes the arguments: {args}")));
+    lines.extend(answer.updated_output.iter().map(|output| format!("changes the result: {output}")));
+    lines.extend(answer.context.iter().map(|context| format!("tells the model: {context}")));
+    lines.extend(answer.messages.iter().map(|message| format!("tells the person: {message}")));
+    if lines.is_empty() {
+        lines.push("has nothing to say".to_owned());
+    }
+    lines
+}

@@ -1,0 +1,111 @@
+//! Which hooks there are, and where they run.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow};
+use deepagents::State;
+use deepagents::fs::shell::{Confinement, LocalShell};
+use deepagents::fs::{Backend, ByteRange, FsError, VPath};
+use deepagents::middleware::hooks::{HookRunner, Hooks, HooksError};
+use deepagents::trust::{FoundItem, TrustItem, TrustKind};
+use serde_json::Value;
+
+use super::sender::Sender;
+use crate::args::AgentArgs;
+use crate::model_choice::{env, ordered_providers};
+use crate::output;
+use crate::sources::OWN;
+use crate::trust::Brought;
+
+/// What a file of hooks is called.
+const FILE: &str = "hooks.json";
+/// Bytes of such a file.
+const MOST: u64 = 1 << 20;
+
+/// The hooks of a run in a root: those of the directory first, as far as they may be used, then the user's. None where
+/// there are none.
+///
+/// # Errors
+/// When a file cannot be used: a guard that is not there must not go unnoticed.
+pub(crate) async fn find(options: &AgentArgs, brought: &Brought) -> Result<Option<HookRunner>> {
+    if options.no_hooks {
+        return Ok(None);
+    }
+    let root = options.directory().canonicalize()?;
+    let mut hooks = Hooks::default();
+    let of_root = place()?;
+    let users = env("HOME").map(|home| Path::new(&home).join(OWN).join(FILE)).filter(|file| file.exists());
+    let is_users = users.as_ref().is_some_and(|file| same(file, &root.join(OWN).join(FILE)));
+    if brought.has(&of_root) && !is_users {
+        let read = brought.files.read(&State::default(), &of_root, ByteRange::first(MOST)).await;
+        let text = read.map_err(|error| anyhow!("{error}"))?.bytes;
+        let shell = shell(&root, Confinement::sandboxed(), false)?;
+        // It may not send what it is told anywhere.
+        let read = Hooks::parse(&String::from_utf8_lossy(&text), of_root.as_str(), shell);
+        hooks = hooks.and(read.map_err(unusable)?);
+    }
+    if let Some(file) = users {
+        let text =
+            fs::read_to_string(&file).map_err(|error| anyhow!("`{}` cannot be read: {error}", file.display()))?;
+        let shell = shell(&root, Confinement::Unconfined, true)?;
+        let read = Hooks::parse_with_services(&text, file.display().to_string(), shell, Sender::shared());
+        hooks = hooks.and(read.map_err(unusable)?);
+    }
+    for problem in hooks.problems() {
+        output::remark(problem);
+    }
+    Ok((!hooks.is_empty()).then(|| HookRunner::new(hooks).root(root)))
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn unusable(error: HooksError) -> anyhow::Error {
+    anyhow!("{error}; mend it, or say --no-hooks")
+}
+
+/// A shell in the root. The user's own hooks have the user's environment, but for the keys of providers.
+fn shell(root: &Path, confinement: Confinement, is_users: bool) -> Result<Arc<LocalShell>> {
+    let shell = LocalShell::open(root, confinement).map_err(|error| anyhow!("hooks cannot be run there: {error}"))?;
+    let keys: Vec<&str> = ordered_providers().iter().filter_map(|provider| provider.key_variable).collect();
+    let own = |name: &str| is_users && !keys.contains(&name) && name != "DEEPAGENTS_API_KEY";
+    let vars =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let shell = vars.filter(|(name, _)| own(name)).fold(shell, |shell, (name, value)| shell.env(name, value));
+    let directory = root.display().to_string();
+    Ok(Arc::new(shell.env("DEEPAGENTS_PROJECT_DIR", &directory).env("CLAUDE_PROJECT_DIR", &directory)))
+}
+
+fn same(a: &Path, b: &Path) -> bool {
+    a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
+}
+
+fn place() -> Result<VPath> {
+    VPath::parse(&format!("/{OWN}/{FILE}")).map_err(|error| anyhow!("{error}"))
+}
+
+/// The hooks of a directory as something that it brings, if it brings any; what cannot be looked at is a problem.
+pub(crate) async fn brought(files: &dyn Backend) -> Result<Option<FoundItem>, String> {
+    let path = place().map_err(|error| error.to_string())?;
+    let read = match files.read(&State::default(), &path, ByteRange::first(MOST + 1)).await {
+        Ok(read) => read,
+        Err(FsError::NotFound(_) | FsError::NotADirectory(_)) => return Ok(None),
+        Err(error) => return Err(format!("hooks: {error}")),
+    };
+    if read.bytes.len() as u64 > MOST {
+        return Err(format!("{path} has more than {} MB and is left out", MOST >> 20));
+    }
+    let item = TrustItem::new(TrustKind::Hook, FILE, path.as_str(), &read.bytes);
+    let asks_for = commands(&read.bytes).into_iter().map(|command| format!("to run `{command}`")).collect();
+    Ok(Some(FoundItem::new(item, asks_for).file(path, read.bytes)))
+}
+
+/// The commands in a file of hooks, as far as it is one.
+fn commands(file: &[u8]) -> Vec<String> {
+    let file: Value = serde_json::from_slice(file).unwrap_or_default();
+    let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
+    let events = file.get("hooks").and_then(Value::as_object).into_iter().flat_map(|events| events.values());
+    let groups = events.flat_map(|event| list(Some(event)));
+    let hooks = groups.flat_map(|group| list(group.get("hooks")));
+    hooks.filter_map(|hook| hook.get("command")?.as_str().map(str::to_owned)).collect()
+}

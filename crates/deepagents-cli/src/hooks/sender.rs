@@ -1,0 +1,69 @@
+//! Hooks that are services: how their requests are sent, and signed.
+
+use std::sync::Arc;
+
+use deepagents::core::env::Timestamp;
+use deepagents::middleware::hooks::{HookRequest, HookResponse, HookSender};
+use deepagents::models::ClientPool;
+use futures_util::future::{BoxFuture, FutureExt};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use crate::model_choice::env;
+use crate::proxy;
+
+/// The header with the signature: `t=SECONDS,v1=HEX`, where the hexadecimal digits are the HMAC-SHA256 of the seconds, a dot
+/// and the body.
+const SIGNATURE: &str = "x-deepagents-signature";
+/// Bytes of an answer.
+const ANSWER: usize = 1 << 20;
+
+/// Sends requests with a client that all hooks share.
+#[derive(Debug, Default)]
+pub(super) struct Sender {
+    clients: ClientPool,
+}
+
+impl Sender {
+    pub(super) fn shared() -> Arc<Self> {
+        Arc::default()
+    }
+}
+
+impl HookSender for Sender {
+    fn send(&self, request: HookRequest) -> BoxFuture<'_, Result<HookResponse, String>> {
+        async move {
+            let mut headers = request.headers;
+            if let Some(name) = &request.secret_env {
+                let secret = env(name).ok_or_else(|| format!("the variable {name} with its secret is not set"))?;
+                headers.push((SIGNATURE.to_owned(), signature(&secret, Timestamp::now().as_second(), &request.body)));
+            }
+            let proxy = proxy::for_address(&request.url, &env);
+            let answer = self.clients.post(&request.url, &headers, request.body, proxy, ANSWER).await;
+            let answer = answer.map_err(|error| error.to_string())?;
+            Ok(HookResponse { status: answer.status, body: answer.body })
+        }
+        .boxed()
+    }
+}
+
+/// The value of the header for a body that is sent at this time.
+fn signature(secret: &str, seconds: i64, body: &str) -> String {
+    // A key may have any length.
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else { return String::new() };
+    mac.update(format!("{seconds}.{body}").as_bytes());
+    let digits: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("t={seconds},v1={digits}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signature_can_be_checked_by_anybody_who_has_the_secret() {
+        // printf '1700000000.{"a":1}' | openssl dgst -sha256 -hmac secret
+        let expected = "49f24e537407743fa4a0242bb63b94b9a47ee99cbbe071ccd8a22550ae411686";
+        assert_eq!(signature("secret", 1_700_000_000, r#"{"a":1}"#), format!("t=1700000000,v1={expected}"));
+    }
+}

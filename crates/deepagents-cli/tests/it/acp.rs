@@ -1,0 +1,128 @@
+//! The agent of an editor, as the program: its threads are those of the terminal.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::program::{deepagents, finish, run};
+use crate::server::{Reply, Server};
+
+/// The program with an editor at the other end, which allows everything.
+struct Editor {
+    child: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+    next: u64,
+    updates: Vec<Value>,
+}
+
+fn acp(home: &Path, address: &str) -> Command {
+    let mut command = deepagents();
+    command.env("HOME", home).args(["acp", "--base-url", address, "--model", "test-model"]);
+    command
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "values are made where they are sent")]
+impl Editor {
+    fn start(home: &Path, address: &str) -> Self {
+        let mut child = acp(home, address).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (to, from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        let mut editor = Self { child, to, from, next: 0, updates: Vec::new() };
+        editor.call("initialize", json!({"protocolVersion": 1, "clientCapabilities": {}}));
+        editor
+    }
+
+    /// Sends a request and takes what comes until its answer.
+    fn call(&mut self, method: &str, params: Value) -> Value {
+        self.next += 1;
+        let request = json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params});
+        writeln!(self.to, "{request}").unwrap();
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.from.read_line(&mut line).unwrap(), 0, "the program is still there");
+            let message: Value = serde_json::from_str(&line).expect("nothing but JSON on stdout");
+            match message["method"].as_str() {
+                Some("session/update") => self.updates.push(message["params"]["update"].clone()),
+                Some("session/request_permission") => {
+                    let outcome = json!({"outcome": {"outcome": "selected", "optionId": "allow_once"}});
+                    writeln!(self.to, "{}", json!({"jsonrpc": "2.0", "id": message["id"], "result": outcome})).unwrap();
+                }
+                Some(other) => panic!("{other} is not offered"),
+                None if message["id"] == self.next => return message["result"].clone(),
+                None => panic!("an answer to nothing: {message}"),
+            }
+        }
+    }
+
+    fn prompt(&mut self, session: &Value, text: &str) -> Value {
+        let prompt = json!([{"type": "text", "text": text}]);
+        self.call("session/prompt", json!({"sessionId": session, "prompt": prompt}))
+    }
+
+    /// Hangs up.
+    fn leave(mut self) {
+        drop(self.to);
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+    }
+}
+
+#[test]
+fn what_began_in_the_editor_goes_on_in_the_terminal_and_back() {
+    let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = Server::start([
+        Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "from the editor"})),
+        Reply::Text(vec!["Written."]),
+        Reply::Text(vec!["From the terminal."]),
+        Reply::Text(vec!["And back."]),
+    ]);
+    let mut editor = Editor::start(home.path(), &server.address);
+    let session = editor.call("session/new", json!({"cwd": root.path(), "mcpServers": []}))["sessionId"].clone();
+    assert_eq!(editor.prompt(&session, "Write a file.")["stopReason"], "end_turn");
+    assert_eq!(std::fs::read_to_string(root.path().join("a.txt")).unwrap(), "from the editor");
+    editor.leave();
+    let id = session.as_str().unwrap();
+    let listed = finish(deepagents().env("HOME", home.path()).args(["threads", "list"]));
+    assert!(listed.out.contains(id) && listed.out.contains("Write a file."), "{listed:?}");
+    let mut go_on = run(root.path(), &server.address);
+    let done = finish(go_on.env("HOME", home.path()).args(["-q", "--continue", "Who is there?"]));
+    assert_eq!(done.out, "From the terminal.\n", "{done:?}");
+    let mut editor = Editor::start(home.path(), &server.address);
+    editor.call("session/load", json!({"sessionId": id, "cwd": root.path(), "mcpServers": []}));
+    let told = |kind: &str| -> Vec<Value> {
+        let of_kind = editor.updates.iter().filter(|update| update["sessionUpdate"] == kind);
+        of_kind.map(|update| update["content"]["text"].clone()).collect()
+    };
+    assert_eq!(told("user_message_chunk"), ["Write a file.", "Who is there?"]);
+    assert_eq!(told("agent_message_chunk"), ["Written.", "From the terminal."]);
+    assert_eq!(editor.prompt(&session, "Still?")["stopReason"], "end_turn");
+    editor.leave();
+    let threads = finish(deepagents().env("HOME", home.path()).args(["threads", "list", "--json"])).out;
+    assert_eq!(serde_json::from_str::<Vec<Value>>(&threads).unwrap().len(), 1, "one thread for all of it");
+}
+
+#[test]
+fn a_session_of_a_killed_program_goes_on_at_once() {
+    let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = Server::start([Reply::Hang, Reply::Text(vec!["Here."])]);
+    let mut editor = Editor::start(home.path(), &server.address);
+    let session = editor.call("session/new", json!({"cwd": root.path(), "mcpServers": []}))["sessionId"].clone();
+    let prompt = json!([{"type": "text", "text": "Go."}]);
+    let request = json!({"jsonrpc": "2.0", "id": 99, "method": "session/prompt", "params": {"sessionId": session, "prompt": prompt}});
+    writeln!(editor.to, "{request}").unwrap();
+    server.wait();
+    editor.child.kill().unwrap();
+    editor.child.wait().unwrap();
+    let mut editor = Editor::start(home.path(), &server.address);
+    editor.call("session/resume", json!({"sessionId": session, "cwd": root.path(), "mcpServers": []}));
+    assert_eq!(editor.prompt(&session, "Again.")["stopReason"], "end_turn");
+    editor.leave();
+}
+
+#[test]
+fn a_root_on_the_command_line_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let refused = finish(acp(home.path(), "http://localhost:1/v1").args(["--root", "/tmp"]));
+    assert!(refused.one_message().contains("the editor names the directory"));
+}

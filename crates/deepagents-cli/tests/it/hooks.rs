@@ -1,0 +1,176 @@
+//! Hooks of the user's and of a directory, with the program.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use deepagents_testing::skip::skip;
+use serde_json::{Value, json};
+
+use crate::program::{Finished, deepagents, finish, run};
+use crate::server::{Reply, Server};
+
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+fn hook(event: &str, command: &str) -> Value {
+    json!({"hooks": {event: [{"hooks": [{"type": "command", "command": command}]}]}})
+}
+
+impl Place {
+    fn new() -> Self {
+        let place = Self { dir: tempfile::tempdir().unwrap() };
+        fs::create_dir_all(place.root()).unwrap();
+        fs::create_dir_all(place.home()).unwrap();
+        place
+    }
+
+    fn root(&self) -> PathBuf {
+        self.dir.path().join("root")
+    }
+
+    fn home(&self) -> PathBuf {
+        self.dir.path().join("home")
+    }
+
+    /// Writes the file of hooks of a directory.
+    fn hooks(&self, of: &Path, hooks: &Value) {
+        fs::create_dir_all(of.join(".deepagents")).unwrap();
+        fs::write(of.join(".deepagents/hooks.json"), hooks.to_string()).unwrap();
+    }
+
+    fn run(&self, server: &Server) -> Command {
+        let mut command = run(&self.root(), &server.address);
+        command.env("HOME", self.home());
+        command
+    }
+
+    fn command(&self, args: &[&str]) -> Finished {
+        finish(deepagents().env("HOME", self.home()).current_dir(self.root()).arg("hooks").args(args))
+    }
+}
+
+fn writing() -> Server {
+    Server::start([
+        Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "x"})),
+        Reply::Text(vec!["Done."]),
+    ])
+}
+
+/// Whether this machine has a sandbox.
+fn has_sandbox() -> bool {
+    let report = finish(deepagents().args(["doctor", "--json"])).out;
+    let report: Value = serde_json::from_str(&report).unwrap();
+    report["sandbox"]["level"] != "none"
+}
+
+#[test]
+fn the_users_hooks_run_without_asking_and_without_the_keys() {
+    let place = Place::new();
+    place.hooks(&place.home(), &hook("PreToolUse", "echo \"$COLOUR,$ANTHROPIC_API_KEY,$PWD\" >&2; exit 2"));
+    let server = writing();
+    let done = finish(place.run(&server).env("COLOUR", "green").env("ANTHROPIC_API_KEY", "secret").arg("Write."));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(!place.root().join("a.txt").exists());
+    let told = server.requests()[1].body["messages"].to_string();
+    let root = place.root().canonicalize().unwrap();
+    assert!(told.contains(&format!("A hook does not allow this call: green,,{}", root.display())), "{told}");
+    let without = finish(place.run(&writing()).args(["--no-hooks", "Write."]));
+    assert_eq!(without.code, Some(0), "{without:?}");
+    assert!(place.root().join("a.txt").exists());
+}
+
+#[test]
+fn hooks_of_a_directory_need_consent_and_run_in_the_sandbox() {
+    let place = Place::new();
+    let secret = place.home().join("secret");
+    fs::write(&secret, "the secret").unwrap();
+    place.hooks(&place.root(), &hook("PreToolUse", &format!("cat {} >&2; exit 2", secret.display())));
+    let left_out = finish(place.run(&writing()).arg("Write."));
+    assert!(left_out.err.contains("hook hooks.json (/.deepagents/hooks.json)"), "{left_out:?}");
+    assert!(place.root().join("a.txt").exists(), "nobody has agreed to it");
+    if !has_sandbox() {
+        return skip("sandbox", "hooks of a directory run in it");
+    }
+    let server = writing();
+    let trusted = finish(place.run(&server).args(["--trust", "Write."]));
+    assert_eq!(trusted.code, Some(0), "{trusted:?}");
+    let told = server.requests()[1].body["messages"].to_string();
+    assert!(told.contains("A hook does not allow this call") && !told.contains("the secret"), "{told}");
+}
+
+#[test]
+fn a_prompt_that_is_blocked_reaches_nobody_and_the_reason_is_shown() {
+    let place = Place::new();
+    place.hooks(&place.home(), &hook("UserPromptSubmit", "echo 'not on a Friday' >&2; exit 2"));
+    let server = Server::start([]);
+    let done = finish(place.run(&server).arg("Deploy."));
+    assert!(done.err.contains("not on a Friday") || done.out.contains("not on a Friday"), "{done:?}");
+    assert!(server.requests().is_empty());
+}
+
+#[test]
+fn a_session_ends_with_its_hook() {
+    let place = Place::new();
+    place.hooks(&place.home(), &hook("SessionEnd", "cat > ended"));
+    let done = finish(place.run(&Server::start([Reply::Text(vec!["Hello."])])).arg("Hi."));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let told: Value = serde_json::from_str(&fs::read_to_string(place.root().join("ended")).unwrap()).unwrap();
+    assert_eq!((&told["reason"], &told["permission_mode"]), (&json!("exit"), &json!("bypassPermissions")));
+}
+
+#[test]
+fn a_file_that_cannot_be_used_stops_the_run() {
+    let place = Place::new();
+    place.hooks(&place.home(), &json!({"hooks": {"PreToolUse": [{"matcher": "(", "hooks": []}]}}));
+    let server = Server::start([]);
+    let refused = finish(place.run(&server).arg("Write."));
+    assert!(refused.one_message().contains("--no-hooks"));
+    assert!(server.requests().is_empty());
+    place.hooks(&place.home(), &hook("Stop", "true"));
+    let record = place.dir.path().join("run.jsonl");
+    let recorded = finish(place.run(&server).arg("--record").arg(&record).arg("Write."));
+    assert!(recorded.one_message().contains("recording") && !record.exists());
+}
+
+#[test]
+fn a_hook_may_be_a_service_whose_requests_are_signed() {
+    let place = Place::new();
+    let deny = json!({"decision": "block", "reason": "the service says no"});
+    let service = Server::start([Reply::Status(200, deny)]);
+    let hook = json!({"type": "http", "url": service.address, "secretEnv": "HOOK_SECRET"});
+    place.hooks(&place.home(), &json!({"hooks": {"PreToolUse": [{"hooks": [hook]}]}}));
+    let server = writing();
+    let done = finish(place.run(&server).env("HOOK_SECRET", "s3cret").arg("Write."));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(server.requests()[1].body["messages"].to_string().contains("the service says no"));
+    let asked = &service.requests()[0];
+    assert_eq!(asked.body["tool_name"], "Write");
+    let signed = asked.head.iter().find_map(|line| line.strip_prefix("x-deepagents-signature: t=")).unwrap();
+    assert!(signed.contains(",v1=") && !asked.head.iter().any(|line| line.contains("s3cret")));
+}
+
+#[test]
+fn hooks_are_listed_and_tried() {
+    let place = Place::new();
+    assert_eq!(place.command(&["list"]).out, "there are no hooks here\n");
+    let guard = "grep -q 'rm x' && { echo 'no deleting' >&2; exit 2; }; true";
+    let groups = json!([{"matcher": "Bash", "hooks": [{"type": "command", "command": guard, "failClosed": true}]}]);
+    place.hooks(&place.home(), &json!({"hooks": {"PreToolUse": groups}}));
+    let listed: Value = serde_json::from_str(&place.command(&["list", "--json"]).out).unwrap();
+    assert_eq!(
+        (&listed[0]["event"], &listed[0]["matcher"], &listed[0]["fail_closed"]),
+        (&json!("PreToolUse"), &json!("Bash"), &json!(true))
+    );
+    let input = |command: &str| json!({"tool_name": "Bash", "tool_input": {"command": command}}).to_string();
+    let tried = place.command(&["test", "PreToolUse", "--input", &input("rm x")]);
+    assert!(tried.out.contains("blocks: no deleting") && tried.code == Some(0), "{tried:?}");
+    assert!(place.command(&["test", "PreToolUse", "--input", &input("ls")]).out.contains("has nothing to say"));
+    let other = json!({"tool_name": "Write"}).to_string();
+    assert!(place.command(&["test", "PreToolUse", "--input", &other]).out.contains("no hook of PreToolUse"));
+    assert!(place.command(&["test", "PreTool"]).one_message().contains("there are SessionStart"));
+    place.hooks(&place.home(), &hook("Stop", "exit 7"));
+    let broken = place.command(&["test", "Stop"]);
+    assert!(broken.out.contains("broken: it ended with exit code 7") && broken.code == Some(1), "{broken:?}");
+}

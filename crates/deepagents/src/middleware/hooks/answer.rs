@@ -1,0 +1,192 @@
+//! What hooks answer.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::HookEvent;
+
+/// Characters of what a hook tells the model.
+const CONTEXT: usize = 10_000;
+
+/// What a hook says of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HookPermission {
+    /// It may be made, without asking.
+    Allow,
+    /// A person is asked.
+    Ask,
+    /// It is not made.
+    Deny,
+}
+
+/// What a hook answers, or several together.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct HookAnswer {
+    /// Why the run is to end, if it is.
+    pub stop: Option<String>,
+    /// Why what is about to happen is not to happen, if it is not.
+    pub block: Option<String>,
+    /// What is to become of a call, and why.
+    pub permission: Option<(HookPermission, String)>,
+    /// The arguments of a call in place of the model's.
+    pub updated_input: Option<Value>,
+    /// The result of a call in place of the tool's.
+    pub updated_output: Option<Value>,
+    /// What the model is told.
+    pub context: Vec<String>,
+    /// What the person is told.
+    pub messages: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Wire {
+    #[serde(default)]
+    r#continue: Option<bool>,
+    #[serde(default)]
+    stop_reason: Option<String>,
+    #[serde(default)]
+    system_message: Option<String>,
+    #[serde(default)]
+    decision: Option<String>,
+    #[serde(default)]
+    reason: Option<String>,
+    #[serde(default)]
+    hook_specific_output: Option<Specific>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Specific {
+    #[serde(default)]
+    hook_event_name: Option<String>,
+    #[serde(default)]
+    permission_decision: Option<HookPermission>,
+    #[serde(default)]
+    permission_decision_reason: Option<String>,
+    #[serde(default)]
+    updated_input: Option<Value>,
+    #[serde(default)]
+    updated_tool_output: Option<Value>,
+    #[serde(default)]
+    additional_context: Option<String>,
+    #[serde(default)]
+    decision: Option<RequestDecision>,
+}
+
+/// The answer to a [`HookEvent::PermissionRequest`].
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RequestDecision {
+    behavior: HookPermission,
+    #[serde(default)]
+    updated_input: Option<Value>,
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(default)]
+    interrupt: bool,
+}
+
+impl HookAnswer {
+    /// Reads what a hook printed and how it ended.
+    ///
+    /// # Errors
+    /// What is wrong with the hook.
+    pub(super) fn read(event: HookEvent, code: i32, stdout: &str, stderr: &str) -> Result<Self, String> {
+        let said = stderr.trim();
+        match code {
+            0 => Self::from_text(event, stdout.trim()),
+            2 if event.can_block() => {
+                let why = if said.is_empty() { "no reason was given" } else { said };
+                Ok(Self { block: Some(cut(why)), ..Self::default() })
+            }
+            code if said.is_empty() => Err(format!("it ended with exit code {code}")),
+            code => Err(format!("it ended with exit code {code}: {}", cut(said))),
+        }
+    }
+
+    fn from_text(event: HookEvent, text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Ok(Self::default());
+        }
+        if !text.starts_with('{') {
+            let context = if event.takes_text() { vec![cut(text)] } else { Vec::new() };
+            return Ok(Self { context, ..Self::default() });
+        }
+        let wire: Wire = serde_json::from_str(text).map_err(|error| format!("its answer cannot be read: {error}"))?;
+        wire.into_answer(event)
+    }
+
+    /// Both: what restricts wins over what allows, and later arguments and results over earlier ones.
+    #[must_use]
+    pub(super) fn and(mut self, other: Self) -> Self {
+        self.stop = self.stop.or(other.stop);
+        self.block = match (self.block, other.block) {
+            (Some(one), Some(two)) => Some(format!("{one}\n{two}")),
+            (one, two) => one.or(two),
+        };
+        self.permission = match (self.permission, other.permission) {
+            (Some(one), Some(two)) => Some(if two.0 > one.0 { two } else { one }),
+            (one, two) => one.or(two),
+        };
+        self.updated_input = other.updated_input.or(self.updated_input);
+        self.updated_output = other.updated_output.or(self.updated_output);
+        self.context.extend(other.context);
+        self.messages.extend(other.messages);
+        self
+    }
+}
+
+impl Wire {
+    fn into_answer(self, event: HookEvent) -> Result<HookAnswer, String> {
+        let mut answer = HookAnswer { messages: self.system_message.into_iter().collect(), ..HookAnswer::default() };
+        if self.r#continue == Some(false) {
+            answer.stop = Some(self.stop_reason.unwrap_or_else(|| "a hook ended the run".to_owned()));
+        }
+        let reason = self.reason.map(|reason| cut(reason.trim())).filter(|reason| !reason.is_empty());
+        let or_none = |reason: Option<String>| reason.unwrap_or_else(|| "no reason was given".to_owned());
+        match self.decision.as_deref() {
+            None => {}
+            Some("block") if event.can_block() => answer.block = Some(or_none(reason)),
+            // An older way to say what follows below.
+            Some("approve") if event == HookEvent::PreToolUse => {
+                answer.permission = Some((HookPermission::Allow, reason.unwrap_or_default()));
+            }
+            Some(other) => return Err(format!("the decision `{other}` means nothing at {event}")),
+        }
+        let Some(specific) = self.hook_specific_output else { return Ok(answer) };
+        if let Some(name) = specific.hook_event_name.filter(|name| name != event.as_str()) {
+            return Err(format!("its answer is about {name}, and it was asked about {event}"));
+        }
+        answer.context.extend(specific.additional_context.map(|context| cut(context.trim())));
+        answer.context.retain(|context| !context.is_empty());
+        answer.updated_input = specific.updated_input;
+        answer.updated_output = specific.updated_tool_output;
+        if let Some(permission) = specific.permission_decision {
+            answer.permission = Some((permission, specific.permission_decision_reason.unwrap_or_default()));
+        }
+        if let Some(decision) = specific.decision {
+            let message = decision.message.unwrap_or_default();
+            if decision.interrupt {
+                answer.stop = Some(message.clone());
+            }
+            answer.permission = Some((decision.behavior, message));
+            answer.updated_input = decision.updated_input.or(answer.updated_input);
+        }
+        match &answer.updated_input {
+            Some(input) if !input.is_object() => Err("the updated input is no object".to_owned()),
+            _ => Ok(answer),
+        }
+    }
+}
+
+/// The beginning of a text that is too long.
+fn cut(text: &str) -> String {
+    let mut short: String = text.chars().take(CONTEXT).collect();
+    if short.len() < text.len() {
+        short.push_str("\n[cut off: a hook may say 10,000 characters]");
+    }
+    short
+}

@@ -1,0 +1,102 @@
+//! Running a hook: its input on stdin, its answer on stdout; or, of a service, in the bodies of request and answer.
+
+use deepagents_fs::shell::{Command, Exit};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::config::Action;
+use super::http::{self, HookRequest};
+use super::{Hook, HookAnswer};
+
+/// Runs the hook with its input on stdin. A shell gives both outputs as one, so what is printed to stderr is held back
+/// and comes after a mark.
+const WRAPPER: &str = r#"exec 3>&1
+errors=$(printf %s "$HOOK_INPUT_0$HOOK_INPUT_1$HOOK_INPUT_2$HOOK_INPUT_3$HOOK_INPUT_4$HOOK_INPUT_5$HOOK_INPUT_6$HOOK_INPUT_7" |
+  { command=$HOOK_COMMAND; mark=$HOOK_MARK
+    unset HOOK_COMMAND HOOK_MARK HOOK_INPUT_0 HOOK_INPUT_1 HOOK_INPUT_2 HOOK_INPUT_3 HOOK_INPUT_4 HOOK_INPUT_5 HOOK_INPUT_6 HOOK_INPUT_7
+    exec sh -c "$command"; } 2>&1 1>&3 3>&-)
+code=$?
+exec 3>&-
+printf '%s%s' "$HOOK_MARK" "$errors"
+exit $code"#;
+
+/// Variables that the input is spread over, since the system bounds the length of each.
+const PARTS: usize = 8;
+/// Bytes of each.
+const PART: usize = 100 << 10;
+/// Characters of a text within the input. Longer ones are cut.
+const TEXT: usize = 64 << 10;
+
+/// What became of a hook.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct HookRun {
+    /// The command.
+    pub command: String,
+    /// The file that it is from.
+    pub source: String,
+    /// What it answered, or what is wrong with it.
+    pub answer: Result<HookAnswer, String>,
+}
+
+/// Runs a hook to its end. What is wrong with it blocks what it could have blocked, if its file says so.
+pub(super) async fn run(hook: &Hook, input: &Value, mark: &str, cancel: CancellationToken) -> HookRun {
+    let answer = answer(hook, input, mark, cancel).await;
+    HookRun { command: hook.command().to_owned(), source: hook.source.to_string(), answer }
+}
+
+async fn answer(hook: &Hook, input: &Value, mark: &str, cancel: CancellationToken) -> Result<HookAnswer, String> {
+    let (text, shell) = match &hook.action {
+        Action::Command(text, shell) => (text, shell),
+        Action::Http { url, headers, secret_env, sender } => {
+            let (url, headers, secret_env) = (url.clone(), headers.clone(), secret_env.clone());
+            let request = HookRequest { url, headers, secret_env, body: parts(input)?.concat() };
+            return http::ask(hook, request, &***sender, cancel).await;
+        }
+    };
+    let mut command = Command::new(WRAPPER).timeout(hook.timeout).env("HOOK_COMMAND", text).env("HOOK_MARK", mark);
+    for (at, part) in parts(input)?.into_iter().enumerate() {
+        command = command.env(format!("HOOK_INPUT_{at}"), part);
+    }
+    let done = shell.run(command, cancel, None).await.map_err(|error| error.to_string())?;
+    if done.truncated() {
+        return Err("it printed more than a hook may".to_owned());
+    }
+    let (stdout, stderr) = done.output.split_once(mark).unwrap_or((&done.output, ""));
+    match done.exit {
+        Exit::Code(code) => HookAnswer::read(hook.event, code, stdout, stderr),
+        exit => Err(format!("it was ended: {exit}")),
+    }
+}
+
+/// The input as JSON in pieces, with texts cut that are too long.
+fn parts(input: &Value) -> Result<Vec<String>, String> {
+    let mut input = input.clone();
+    shorten(&mut input, TEXT);
+    let mut text = input.to_string();
+    if text.len() > PARTS * PART {
+        shorten(&mut input, TEXT / 16);
+        text = input.to_string();
+    }
+    let mut parts = vec![String::new(); PARTS];
+    let mut rest = text.as_str();
+    for part in &mut parts {
+        let at = rest.floor_char_boundary(PART);
+        let (head, tail) = rest.split_at(at);
+        part.push_str(head);
+        rest = tail;
+    }
+    if rest.is_empty() { Ok(parts) } else { Err("what it is to be told is too long".to_owned()) }
+}
+
+fn shorten(value: &mut Value, most: usize) {
+    match value {
+        Value::String(text) if text.len() > most => {
+            text.truncate(text.floor_char_boundary(most));
+            text.push_str("… [cut off]");
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| shorten(item, most)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| shorten(field, most)),
+        _ => {}
+    }
+}

@@ -1,0 +1,300 @@
+//! Hooks as files describe them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deepagents_fs::shell::Shell;
+use regex_lite::Regex;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{HookEvent, HookSender};
+use crate::shared::Shared;
+
+/// Hooks, from one file or several. Those that were added first are reduced first.
+///
+/// ```
+/// use std::sync::Arc;
+/// use deepagents::fs::shell::{Confinement, LocalShell};
+/// use deepagents::middleware::hooks::{HookEvent, Hooks};
+/// let file = r#"{"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./check"}]}]}}"#;
+/// let shell = Arc::new(LocalShell::open(std::env::temp_dir(), Confinement::Unconfined)?);
+/// let hooks = Hooks::parse(file, "hooks.json", shell)?;
+/// assert_eq!(hooks.iter().map(|hook| hook.event()).collect::<Vec<_>>(), [HookEvent::PreToolUse]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Hooks {
+    hooks: Vec<Hook>,
+    problems: Vec<String>,
+}
+
+/// A command that runs at an event.
+#[derive(Clone, Debug)]
+pub struct Hook {
+    pub(super) event: HookEvent,
+    pub(super) matcher: Matcher,
+    pub(super) action: Action,
+    pub(super) timeout: Duration,
+    pub(super) fail_closed: bool,
+    pub(super) source: Arc<str>,
+}
+
+/// What a hook does.
+#[derive(Clone, Debug)]
+pub(super) enum Action {
+    /// Runs a command.
+    Command(String, Shared<dyn Shell>),
+    /// Asks a service.
+    Http { url: String, headers: Vec<(String, String)>, secret_env: Option<String>, sender: Shared<dyn HookSender> },
+}
+
+/// A file of hooks cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HooksError {
+    /// It is not what such a file is.
+    #[error("{file} is no file of hooks: {problem}")]
+    Shape {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A matcher is no pattern.
+    #[error("{file}: the matcher `{matcher}` of {event} is no pattern: {problem}")]
+    Matcher {
+        /// The file.
+        file: String,
+        /// The event.
+        event: HookEvent,
+        /// The matcher.
+        matcher: String,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// Which occasions of an event a hook is for.
+#[derive(Clone, Debug)]
+pub(super) enum Matcher {
+    All,
+    /// The whole of what is matched.
+    Pattern(Box<Regex>),
+}
+
+impl Matcher {
+    fn parse(text: &str) -> Result<Self, regex_lite::Error> {
+        if matches!(text.trim(), "" | "*") {
+            return Ok(Self::All);
+        }
+        Ok(Self::Pattern(Box::new(Regex::new(&format!("^(?:{})$", text.trim()))?)))
+    }
+
+    pub(super) fn matches(&self, value: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Pattern(pattern) => pattern.is_match(value),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct File {
+    #[serde(default)]
+    hooks: BTreeMap<String, Vec<Group>>,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    #[serde(default)]
+    matcher: Option<String>,
+    hooks: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    r#type: String,
+    #[serde(default)]
+    command: Option<String>,
+    #[serde(default)]
+    timeout: Option<f64>,
+    #[serde(default)]
+    fail_closed: bool,
+    #[serde(default)]
+    url: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    #[serde(default)]
+    secret_env: Option<String>,
+}
+
+impl Entry {
+    fn timeout(&self, event: HookEvent) -> Duration {
+        let given = self.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        given.filter(|timeout| !timeout.is_zero()).unwrap_or(event.timeout())
+    }
+
+    /// What it does, or why it cannot be used.
+    fn action(self, shell: &Arc<dyn Shell>, sender: Option<&Arc<dyn HookSender>>) -> Result<Action, String> {
+        let given = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+        match (self.r#type.as_str(), sender) {
+            ("command", _) => match given(self.command) {
+                Some(command) => Ok(Action::Command(command, Shared(shell.clone()))),
+                None => Err("it has no `command`".to_owned()),
+            },
+            ("http", Some(sender)) => match given(self.url) {
+                Some(url) => {
+                    let (headers, secret_env) = (self.headers.into_iter().collect(), given(self.secret_env));
+                    Ok(Action::Http { url, headers, secret_env, sender: Shared(sender.clone()) })
+                }
+                None => Err("it has no `url`".to_owned()),
+            },
+            ("http", None) => Err("services cannot be asked here".to_owned()),
+            (kind, _) => Err(format!("its type `{kind}` is not known")),
+        }
+    }
+}
+
+impl Hooks {
+    /// Reads a file of hooks, which run in a shell. Fields that are not known are passed over; events and types of hooks
+    /// that are not known are [problems](Self::problems), and the rest holds.
+    ///
+    /// # Errors
+    /// When it is not such a file, or a matcher is no pattern.
+    #[allow(clippy::needless_pass_by_value, reason = "the hooks keep it")]
+    pub fn parse(text: &str, file: impl Into<Arc<str>>, shell: Arc<dyn Shell>) -> Result<Self, HooksError> {
+        Self::read(text, &file.into(), &shell, None)
+    }
+
+    /// The same with hooks that are services (`"type": "http"` with `url`, `headers` and `secretEnv`), which are problems
+    /// otherwise.
+    ///
+    /// # Errors
+    /// As for [`parse`](Self::parse).
+    #[allow(clippy::needless_pass_by_value, reason = "the hooks keep it")]
+    pub fn parse_with_services(
+        text: &str,
+        file: impl Into<Arc<str>>,
+        shell: Arc<dyn Shell>,
+        sender: Arc<dyn HookSender>,
+    ) -> Result<Self, HooksError> {
+        Self::read(text, &file.into(), &shell, Some(&sender))
+    }
+
+    fn read(
+        text: &str,
+        source: &Arc<str>,
+        shell: &Arc<dyn Shell>,
+        sender: Option<&Arc<dyn HookSender>>,
+    ) -> Result<Self, HooksError> {
+        let wrong = |problem: String| HooksError::Shape { file: source.to_string(), problem };
+        let file: Value = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        if !file.is_object() {
+            return Err(wrong("it is no JSON object".to_owned()));
+        }
+        let file = File::deserialize(file).map_err(|error| wrong(error.to_string()))?;
+        let mut all = Self::default();
+        for (name, groups) in file.hooks {
+            let Some(event) = HookEvent::from_name(&name) else {
+                all.problems.push(format!("{source}: there is no event `{name}`, so its hooks never run"));
+                continue;
+            };
+            for group in groups {
+                let matcher = group.matcher.unwrap_or_default();
+                let pattern = Matcher::parse(&matcher).map_err(|error| HooksError::Matcher {
+                    file: source.to_string(),
+                    event,
+                    matcher: matcher.clone(),
+                    problem: error.to_string(),
+                })?;
+                for entry in group.hooks {
+                    let entry: Entry =
+                        serde_json::from_value(entry).map_err(|error| wrong(format!("a hook of {event}: {error}")))?;
+                    let (timeout, fail_closed) = (entry.timeout(event), entry.fail_closed);
+                    match entry.action(shell, sender) {
+                        Ok(action) => {
+                            let (matcher, source) = (pattern.clone(), source.clone());
+                            all.hooks.push(Hook { event, matcher, action, timeout, fail_closed, source });
+                        }
+                        Err(why) => all.problems.push(format!("{source}: a hook of {event} is left out: {why}")),
+                    }
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// These, and then others.
+    #[must_use]
+    pub fn and(mut self, others: Self) -> Self {
+        self.hooks.extend(others.hooks);
+        self.problems.extend(others.problems);
+        self
+    }
+
+    /// The hooks, in the order in which their answers are reduced.
+    pub fn iter(&self) -> impl Iterator<Item = &Hook> {
+        self.hooks.iter()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.hooks.is_empty()
+    }
+
+    /// What of the files is left out, in words.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+
+    /// Those for an event with this input.
+    pub(super) fn matching(&self, event: HookEvent, input: &Value) -> Vec<Hook> {
+        let field = event.matched_field().and_then(|field| input.get(field)).and_then(Value::as_str);
+        let fits = |hook: &&Hook| hook.event == event && field.is_none_or(|value| hook.matcher.matches(value));
+        self.hooks.iter().filter(fits).cloned().collect()
+    }
+}
+
+impl Hook {
+    /// When it runs.
+    pub fn event(&self) -> HookEvent {
+        self.event
+    }
+
+    /// What it runs, or the address of the service that it asks.
+    pub fn command(&self) -> &str {
+        match &self.action {
+            Action::Command(command, _) => command,
+            Action::Http { url, .. } => url,
+        }
+    }
+
+    /// Which occasions of the event it is for, as it was written; `*` is all of them.
+    pub fn matcher(&self) -> String {
+        match &self.matcher {
+            Matcher::All => "*".to_owned(),
+            Matcher::Pattern(pattern) => {
+                let text = pattern.as_str();
+                text.strip_prefix("^(?:").and_then(|text| text.strip_suffix(")$")).unwrap_or(text).to_owned()
+            }
+        }
+    }
+
+    /// How long it may run.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Whether what it could have blocked does not happen where it is broken.
+    pub fn fails_closed(&self) -> bool {
+        self.fail_closed && self.event.can_block()
+    }
+
+    /// The file that it is from.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+}

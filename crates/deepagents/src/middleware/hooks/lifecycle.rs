@@ -1,0 +1,125 @@
+//! Hooks at the beginning and the end of agents.
+
+use deepagents_core::error::Result;
+use deepagents_core::message::{Author, Message, MessageOp};
+use deepagents_core::middleware::{HookOutput, JumpTo, Middleware, ToolNext, ToolRequest, ToolResponse};
+use deepagents_core::run::{Context, FinishReason};
+use deepagents_core::state::{ChannelSpec, MessagesChannel, Update};
+use serde_json::json;
+
+use super::{HOOK, HookAnswer, HookEvent, HookRunner};
+use crate::channels::{CallReviews, HookReviewsChange};
+
+/// What hooks tell the model, as a message.
+fn told(answer: &HookAnswer) -> Option<MessageOp> {
+    let text = answer.context.join("\n\n");
+    (!text.is_empty()).then(|| MessageOp::put(Message::harness(text)))
+}
+
+impl HookRunner {
+    /// Hooks of a thread that begins and of what a person has said.
+    async fn begin(&self, cx: &Context) -> HookOutput {
+        let mut ops = Vec::new();
+        let fresh = Update::new::<CallReviews>(vec![HookReviewsChange::Clear]);
+        if self.begins(cx) {
+            let source = if cx.messages().last_assistant().is_some() { "resume" } else { "startup" };
+            let answer = self.ask(HookEvent::SessionStart, json!({"source": source}), cx).await;
+            ops.extend(told(&answer));
+            if let Some(why) = answer.stop {
+                return self.end(cx, HookEvent::SessionStart, &why, fresh);
+            }
+        }
+        let said: Vec<_> = cx
+            .messages()
+            .iter()
+            .rev()
+            .take_while(|message| message.as_user().is_some())
+            .filter(|message| message.as_user().is_some_and(|user| user.author == Author::Human))
+            .collect();
+        if !said.is_empty() {
+            let prompt: Vec<String> = said.iter().rev().map(|message| message.text()).collect();
+            let answer = self.ask(HookEvent::UserPromptSubmit, json!({"prompt": prompt.join("\n\n")}), cx).await;
+            ops.extend(told(&answer));
+            if let Some(why) = answer.block {
+                // The model never sees it, in later runs neither.
+                let gone = said.iter().map(|message| MessageOp::Remove(message.id().to_owned())).collect();
+                let update = fresh.and(Update::new::<MessagesChannel>(gone));
+                return self.end(cx, HookEvent::UserPromptSubmit, &why, update);
+            }
+            if let Some(why) = answer.stop {
+                return self.end(cx, HookEvent::UserPromptSubmit, &why, fresh);
+            }
+        }
+        HookOutput::update(fresh.and(Update::new::<MessagesChannel>(ops)))
+    }
+
+    /// Ends the run, and tells why.
+    fn end(&self, cx: &Context, event: HookEvent, why: &str, update: Update) -> HookOutput {
+        cx.custom(
+            HOOK,
+            json!({"event": event.as_str(), "message": format!("a hook ended the run: {why}"), "ended": true}),
+        );
+        HookOutput::update(update).and_go(JumpTo::End)
+    }
+
+    /// Hooks of an agent that is about to end. One that blocks makes it go on.
+    async fn finish(&self, cx: &Context) -> HookOutput {
+        let event = if cx.path().is_empty() { HookEvent::Stop } else { HookEvent::SubagentStop };
+        let done = matches!(cx.stop(), Some(FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Empty));
+        if !done || !self.has(event) || cx.get::<CallReviews>().stop.is_some() {
+            return HookOutput::next();
+        }
+        let last = cx.messages().last().map(|message| message.text()).unwrap_or_default();
+        let fields = json!({"stop_hook_active": self.continued(cx) > 0, "last_assistant_message": last});
+        let answer = self.ask(event, fields, cx).await;
+        let Some(why) = answer.block.filter(|_| answer.stop.is_none()) else { return HookOutput::next() };
+        if !self.goes_on(cx) {
+            let message = "hooks have made the run go on too often, so it ends";
+            cx.custom(HOOK, json!({"event": event.as_str(), "message": message}));
+            return HookOutput::next();
+        }
+        HookOutput::message(Message::harness(why)).and_go(JumpTo::Model)
+    }
+}
+
+impl Middleware for HookRunner {
+    fn name(&self) -> &str {
+        "Hooks"
+    }
+
+    fn channels(&self) -> Vec<ChannelSpec> {
+        vec![ChannelSpec::new::<CallReviews>()]
+    }
+
+    async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
+        if cx.path().is_empty() {
+            return Ok(self.begin(cx).await);
+        }
+        let answer = self.ask(HookEvent::SubagentStart, json!({}), cx).await;
+        let fresh = Update::new::<CallReviews>(vec![HookReviewsChange::Clear]);
+        Ok(HookOutput::update(fresh.and(Update::new::<MessagesChannel>(told(&answer).into_iter().collect()))))
+    }
+
+    async fn before_model(&self, cx: &Context) -> Result<HookOutput> {
+        if let Some(why) = cx.get::<CallReviews>().stop {
+            return Ok(self.end(cx, HookEvent::PostToolUse, &why, Update::none()));
+        }
+        if cx.path().is_empty() && self.was_compacted(cx) {
+            let answer = self.ask(HookEvent::SessionStart, json!({"source": "compact"}), cx).await;
+            return Ok(HookOutput::update(Update::new::<MessagesChannel>(told(&answer).into_iter().collect())));
+        }
+        Ok(HookOutput::next())
+    }
+
+    async fn after_model(&self, cx: &Context) -> Result<HookOutput> {
+        Ok(self.review(cx).await)
+    }
+
+    async fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
+        self.call(request, next).await
+    }
+
+    async fn after_agent(&self, cx: &Context) -> Result<HookOutput> {
+        Ok(self.finish(cx).await)
+    }
+}

@@ -1,0 +1,122 @@
+//! Tools and their arguments as hooks of other programs know them.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+/// Tools that have another name there.
+const NAMES: [(&str, &str); 8] = [
+    ("execute", "Bash"),
+    ("write_file", "Write"),
+    ("edit_file", "Edit"),
+    ("read_file", "Read"),
+    ("glob", "Glob"),
+    ("grep", "Grep"),
+    ("ls", "LS"),
+    ("task", "Task"),
+];
+
+/// Arguments that name a path, by our tools.
+const PATHS: [(&str, &str); 7] = [
+    ("write_file", "file_path"),
+    ("edit_file", "file_path"),
+    ("read_file", "file_path"),
+    ("delete", "file_path"),
+    ("glob", "path"),
+    ("grep", "path"),
+    ("ls", "path"),
+];
+
+/// The name of a tool on the wire.
+pub(super) fn on_wire(tool: &str) -> &str {
+    NAMES.iter().find(|(ours, _)| *ours == tool).map_or(tool, |(_, theirs)| theirs)
+}
+
+/// The arguments of a call on the wire: paths where they are on disk, the first line as 1, milliseconds.
+pub(super) fn args_on_wire(tool: &str, args: &Value, root: Option<&Path>) -> Value {
+    let mut args = args.clone();
+    let Some(fields) = args.as_object_mut() else { return args };
+    if let (Some(root), Some(path)) = (root, path_of(tool, fields)) {
+        let real = root.join(path.trim_start_matches('/')).display().to_string();
+        put_path(tool, fields, real);
+    }
+    match tool {
+        "execute" => scale(fields, "timeout", |seconds| seconds.saturating_mul(1_000)),
+        "read_file" => scale(fields, "offset", |offset| offset.saturating_add(1)),
+        "task" => {
+            if let Some(description) = fields.get("description").cloned() {
+                fields.insert("prompt".to_owned(), description);
+            }
+        }
+        _ => {}
+    }
+    args
+}
+
+/// The arguments of our tool for those that a hook gave.
+pub(super) fn args_from_wire(tool: &str, args: Value, root: Option<&Path>) -> Value {
+    let Value::Object(mut fields) = args else { return args };
+    if let (Some(root), Some(path)) = (root, path_of(tool, &fields))
+        && let Ok(inside) = Path::new(&path).strip_prefix(root)
+    {
+        let path = format!("/{}", inside.display());
+        put_path(tool, &mut fields, path);
+    }
+    match tool {
+        "execute" => {
+            scale(&mut fields, "timeout", |millis| millis.div_euclid(1_000).max(1));
+            // What our tool does not know would be refused.
+            fields.retain(|name, _| matches!(name.as_str(), "command" | "timeout"));
+        }
+        "read_file" => scale(&mut fields, "offset", |line| line.saturating_sub(1)),
+        "task" => {
+            if let Some(prompt) = fields.remove("prompt") {
+                fields.insert("description".to_owned(), prompt);
+            }
+        }
+        _ => {}
+    }
+    Value::Object(fields)
+}
+
+fn path_of(tool: &str, fields: &Map<String, Value>) -> Option<String> {
+    let (_, name) = PATHS.iter().find(|(ours, _)| *ours == tool)?;
+    fields.get(*name)?.as_str().map(str::to_owned)
+}
+
+fn put_path(tool: &str, fields: &mut Map<String, Value>, path: String) {
+    if let Some((_, name)) = PATHS.iter().find(|(ours, _)| *ours == tool) {
+        fields.insert((*name).to_owned(), Value::String(path));
+    }
+}
+
+fn scale(fields: &mut Map<String, Value>, name: &str, change: impl FnOnce(i64) -> i64) {
+    if let Some(number) = fields.get(name).and_then(Value::as_i64) {
+        fields.insert(name.to_owned(), json!(change(number)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_come_back_as_they_went() {
+        let root = Some(Path::new("/work"));
+        for (tool, args, wire) in [
+            ("execute", json!({"command": "ls", "timeout": 5}), json!({"command": "ls", "timeout": 5_000})),
+            ("read_file", json!({"file_path": "/a", "offset": 0}), json!({"file_path": "/work/a", "offset": 1})),
+            (
+                "edit_file",
+                json!({"file_path": "/a/b", "old_string": "x"}),
+                json!({"file_path": "/work/a/b", "old_string": "x"}),
+            ),
+            ("task", json!({"description": "do"}), json!({"description": "do", "prompt": "do"})),
+            ("other", json!({"x": 1}), json!({"x": 1})),
+        ] {
+            let there = args_on_wire(tool, &args, root);
+            assert_eq!(there, wire, "{tool}");
+            assert_eq!(args_from_wire(tool, there, root), args, "{tool}");
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! What runs the hooks of an event and reduces their answers.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deepagents_core::interrupt::{ActionRequest, Decision, DecisionKind, EditedAction};
+use deepagents_core::run::Context;
+use futures_util::future::{BoxFuture, join_all};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::command::{self, HookRun};
+use super::{HOOK, HookAnswer, HookEvent, HookPermission, Hooks, names, with_fields};
+use crate::shared::Shared;
+
+/// Runs hooks: a middleware, and for what happens outside of runs an object to call. Clones share what they know.
+///
+/// Give it to an agent with [`DeepAgentBuilder::hooks`](crate::DeepAgentBuilder::hooks), and call
+/// [`session_end`](Self::session_end), [`permission_request`](Self::permission_request) and
+/// [`notification`](Self::notification) where an application does what those are about.
+///
+/// ```
+/// use std::sync::Arc;
+/// use deepagents::DeepAgent;
+/// use deepagents::fs::shell::{Confinement, LocalShell};
+/// use deepagents::middleware::hooks::{HookRunner, Hooks};
+/// use deepagents::models::scripted::{ScriptedModel, Turn};
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let file = r#"{"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "echo It is Monday."}]}]}}"#;
+/// let shell = Arc::new(LocalShell::open(std::env::temp_dir(), Confinement::Unconfined)?);
+/// let hooks = HookRunner::new(Hooks::parse(file, "hooks.json", shell)?);
+/// let model = ScriptedModel::new([Turn::text("Hello.")]);
+/// let agent = DeepAgent::builder().model(model.clone()).hooks(hooks).build()?;
+/// agent.invoke("Which day is it?").await?;
+/// assert!(model.requests()[0].messages.iter().any(|message| message.text().contains("It is Monday.")));
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct HookRunner {
+    pub(super) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    hooks: Hooks,
+    pub(super) root: Option<PathBuf>,
+    transcript: Option<PathBuf>,
+    mode: Option<Shared<Mode>>,
+    /// Threads that have begun in this process, and those whose conversation was compacted since their last request.
+    known: Mutex<Known>,
+}
+
+type Mode = dyn Fn() -> String + Send + Sync;
+
+#[derive(Debug, Default)]
+struct Known {
+    begun: BTreeSet<String>,
+    compacted: BTreeSet<String>,
+    /// Runs that a hook has made go on when they were about to end, and how often.
+    continued: Vec<(String, u32)>,
+}
+
+/// How often hooks may make a run go on that is about to end.
+const CONTINUED: u32 = 20;
+
+impl HookRunner {
+    /// Runs these hooks.
+    pub fn new(hooks: Hooks) -> Self {
+        Self { inner: Arc::new(Inner { hooks, root: None, transcript: None, mode: None, known: Mutex::default() }) }
+    }
+
+    fn change(mut self, change: impl FnOnce(&mut Inner)) -> Self {
+        // A clone may be about: what is known of threads is not shared with it then.
+        let Inner { hooks, root, transcript, mode, .. } = &*self.inner;
+        let mut inner = Inner {
+            hooks: hooks.clone(),
+            root: root.clone(),
+            transcript: transcript.clone(),
+            mode: mode.clone(),
+            known: Mutex::default(),
+        };
+        change(&mut inner);
+        self.inner = Arc::new(inner);
+        self
+    }
+
+    /// Where the files of the agent are on disk: hooks are told paths there.
+    #[must_use]
+    pub fn root(self, root: impl Into<PathBuf>) -> Self {
+        self.change(|inner| inner.root = Some(root.into()))
+    }
+
+    /// A file with the conversation, which hooks are told.
+    #[must_use]
+    pub fn transcript(self, file: impl Into<PathBuf>) -> Self {
+        self.change(|inner| inner.transcript = Some(file.into()))
+    }
+
+    /// What `permission_mode` is; `default` otherwise. Others are `auto` and `bypassPermissions`.
+    #[must_use]
+    pub fn permission_mode(self, mode: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.change(|inner| inner.mode = Some(Shared(Arc::new(mode))))
+    }
+
+    /// The hooks.
+    pub fn hooks(&self) -> &Hooks {
+        &self.inner.hooks
+    }
+
+    /// Runs the hooks of an event that match these fields of its input, at once, and gives what became of each, in the
+    /// order in which they are reduced. What all inputs have is added where it is missing.
+    pub async fn run(&self, event: HookEvent, fields: Value, cancel: CancellationToken) -> Vec<HookRun> {
+        let mut input = json!({
+            "hook_event_name": event.as_str(),
+            "permission_mode": self.inner.mode.as_ref().map_or_else(|| "default".to_owned(), |mode| mode()),
+        });
+        if let Some(root) = &self.inner.root {
+            input = with_fields(input, json!({"cwd": root}));
+        }
+        if let Some(file) = &self.inner.transcript {
+            input = with_fields(input, json!({"transcript_path": file}));
+        }
+        let input = with_fields(input, fields);
+        let hooks = self.inner.hooks.matching(event, &input);
+        if hooks.is_empty() {
+            return Vec::new();
+        }
+        let (input, cancel) = (&input, &cancel);
+        let mark = format!("\n--{:032x}--\n", fastrand::u128(..));
+        let mark = mark.as_str();
+        join_all(hooks.iter().map(|hook| command::run(hook, input, mark, cancel.clone()))).await
+    }
+
+    /// Whether there is a hook for an event.
+    pub(super) fn has(&self, event: HookEvent) -> bool {
+        self.inner.hooks.iter().any(|hook| hook.event() == event)
+    }
+
+    /// Runs the hooks of an event as part of a run, and reduces their answers. What is wrong with one is told.
+    pub(super) async fn ask(&self, event: HookEvent, fields: Value, cx: &Context) -> HookAnswer {
+        let mut input = json!({"session_id": cx.thread().unwrap_or(cx.run_id()), "prompt_id": cx.run_id()});
+        if !cx.path().is_empty() {
+            let agent = json!({"agent_id": cx.path().join("/"), "agent_type": cx.agent_name()});
+            input = with_fields(input, agent);
+        }
+        let input = with_fields(input, fields);
+        let runs = self.run(event, input, cx.cancellation().clone()).await;
+        for run in &runs {
+            let about = |message: &str| json!({"event": event.as_str(), "source": run.source, "command": run.command, "message": message});
+            match &run.answer {
+                Ok(answer) => answer.messages.iter().for_each(|message| cx.custom(HOOK, about(message))),
+                Err(problem) => {
+                    let data = about(&format!("the hook `{}` is broken: {problem}", run.command));
+                    cx.custom(HOOK, with_fields(data, json!({"error": problem})));
+                }
+            }
+        }
+        self.reduce(event, runs)
+    }
+
+    /// The answers of hooks as one. A broken one that fails closed blocks.
+    pub fn reduce(&self, event: HookEvent, runs: Vec<HookRun>) -> HookAnswer {
+        let closed = |run: &HookRun| {
+            let mut same = self.inner.hooks.iter().filter(|hook| hook.event() == event);
+            same.any(|hook| hook.fails_closed() && hook.command() == run.command && hook.source() == run.source)
+        };
+        let answers = runs.into_iter().map(|run| {
+            let has_to_agree = closed(&run);
+            run.answer.unwrap_or_else(|problem| HookAnswer {
+                block: has_to_agree
+                    .then(|| format!("the hook `{}` is broken and has to agree: {problem}", run.command)),
+                ..HookAnswer::default()
+            })
+        });
+        answers.fold(HookAnswer::default(), HookAnswer::and)
+    }
+
+    /// Says that the program is done with a thread, for a reason such as `exit`.
+    pub async fn session_end(&self, thread: &str, reason: &str) -> Vec<HookRun> {
+        self.known().begun.remove(thread);
+        let fields = json!({"session_id": thread, "reason": reason});
+        self.run(HookEvent::SessionEnd, fields, CancellationToken::new()).await
+    }
+
+    /// Asks hooks about a call before a person is asked; nothing where they leave it to the person.
+    pub async fn permission_request(&self, thread: &str, request: &ActionRequest) -> Option<Decision> {
+        if !self.has(HookEvent::PermissionRequest) {
+            return None;
+        }
+        let root = self.inner.root.as_deref();
+        let fields = json!({
+            "session_id": thread,
+            "tool_name": names::on_wire(&request.tool),
+            "tool_input": names::args_on_wire(&request.tool, &request.args, root),
+        });
+        let event = HookEvent::PermissionRequest;
+        let runs = self.run(event, fields, CancellationToken::new()).await;
+        let answer = self.reduce(event, runs);
+        let allows = |kind: DecisionKind| request.allowed.contains(&kind);
+        let reject = |why: String| Decision::Reject { message: Some(why).filter(|why| !why.is_empty()) };
+        if let Some(why) = answer.block.or(answer.stop) {
+            return allows(DecisionKind::Reject).then(|| reject(why));
+        }
+        match answer.permission? {
+            (HookPermission::Deny, why) => allows(DecisionKind::Reject).then(|| reject(why)),
+            (HookPermission::Ask, _) => None,
+            (HookPermission::Allow, _) => match answer.updated_input {
+                Some(args) => allows(DecisionKind::Edit).then(|| {
+                    let args = names::args_from_wire(&request.tool, args, root);
+                    Decision::Edit { edited_action: EditedAction { name: request.tool.clone(), args } }
+                }),
+                None => allows(DecisionKind::Approve).then_some(Decision::Approve),
+            },
+        }
+    }
+
+    /// Says that a person is wanted, of a type such as `permission_prompt`.
+    pub async fn notification(&self, thread: &str, message: &str, kind: &str) -> Vec<HookRun> {
+        let fields = json!({"session_id": thread, "message": message, "notification_type": kind});
+        self.run(HookEvent::Notification, fields, CancellationToken::new()).await
+    }
+
+    /// What [`SummarizationOptions`](crate::middleware::summarization::SummarizationOptions) asks before it compacts.
+    pub(crate) fn before_compaction(&self, cx: &Context, manual: bool) -> BoxFuture<'static, Result<(), String>> {
+        let (runner, cx) = (self.clone(), cx.clone());
+        Box::pin(async move {
+            let trigger = if manual { "manual" } else { "auto" };
+            let answer = runner.ask(HookEvent::PreCompact, json!({"trigger": trigger}), &cx).await;
+            match answer.block.or(answer.stop) {
+                Some(why) => Err(format!("a hook keeps the conversation from being compacted: {why}")),
+                None => {
+                    runner.known().compacted.insert(conversation(&cx));
+                    Ok(())
+                }
+            }
+        })
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.inner.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a thread begins in this process only now.
+    pub(super) fn begins(&self, cx: &Context) -> bool {
+        self.known().begun.insert(cx.thread().unwrap_or(cx.run_id()).to_owned())
+    }
+
+    /// Whether the conversation was compacted since this was asked last.
+    pub(super) fn was_compacted(&self, cx: &Context) -> bool {
+        self.known().compacted.remove(&conversation(cx))
+    }
+
+    /// How often hooks have made the agent's run go on.
+    pub(super) fn continued(&self, cx: &Context) -> u32 {
+        let key = key(cx);
+        self.known().continued.iter().find(|(run, _)| *run == key).map_or(0, |(_, times)| *times)
+    }
+
+    /// Counts that they did once more; says whether they may.
+    pub(super) fn goes_on(&self, cx: &Context) -> bool {
+        let key = key(cx);
+        let mut known = self.known();
+        let times = match known.continued.iter_mut().find(|(run, _)| *run == key) {
+            Some((_, times)) => {
+                *times += 1;
+                *times
+            }
+            None => {
+                // The runs of long ago are over.
+                if known.continued.len() > 200 {
+                    known.continued.remove(0);
+                }
+                known.continued.push((key, 1));
+                1
+            }
+        };
+        times <= CONTINUED
+    }
+}
+
+fn key(cx: &Context) -> String {
+    cx.path().iter().fold(cx.run_id().to_owned(), |key, part| format!("{key}/{part}"))
+}
+
+/// What all runs of an agent of a thread have in common.
+fn conversation(cx: &Context) -> String {
+    let thread = cx.thread().unwrap_or(cx.run_id()).to_owned();
+    cx.path().iter().fold(thread, |key, part| format!("{key}/{part}"))
+}

@@ -1,0 +1,123 @@
+//! Hooks around calls of tools.
+
+use std::collections::BTreeMap;
+
+use deepagents_core::error::Result;
+use deepagents_core::interrupt::{ActionRequests, Decision, DecisionKind};
+use deepagents_core::message::{Block, Message, ToolCall, ToolMessage};
+use deepagents_core::middleware::{HookOutput, JumpTo, ToolNext, ToolRequest, ToolResponse};
+use deepagents_core::run::Context;
+use deepagents_core::state::Update;
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use super::{HookAnswer, HookEvent, HookPermission, HookRunner, names, with_fields};
+use crate::channels::{CallReview, CallReviews, CallVerdict, HookReviewsChange};
+
+impl HookRunner {
+    fn fields(&self, call: &ToolCall) -> Value {
+        let root = self.inner.root.as_deref();
+        json!({
+            "tool_name": names::on_wire(&call.name),
+            "tool_input": names::args_on_wire(&call.name, &call.args, root),
+            "tool_use_id": call.id,
+        })
+    }
+
+    /// Has the calls of an answer reviewed, before anybody is asked about them.
+    pub(super) async fn review(&self, cx: &Context) -> HookOutput {
+        if !self.has(HookEvent::PreToolUse) {
+            return HookOutput::next();
+        }
+        let open = cx.open_calls();
+        let reviews = join_all(open.iter().map(|(id, call)| async move {
+            let answer = self.ask(HookEvent::PreToolUse, self.fields(call), cx).await;
+            let stop = answer.stop.clone();
+            (id.to_string(), self.reviewed(call, answer), stop)
+        }));
+        let reviews = reviews.await;
+        if reviews.is_empty() {
+            return HookOutput::next();
+        }
+        let stop = reviews.iter().find_map(|(_, _, stop)| stop.clone());
+        let said: BTreeMap<String, CallReview> = reviews
+            .into_iter()
+            .filter(|(_, review, _)| *review != CallReview::default())
+            .map(|(id, review, _)| (id, review))
+            .collect();
+        let mut changes = vec![HookReviewsChange::Turn(said)];
+        changes.extend(stop.clone().map(HookReviewsChange::End));
+        let output = HookOutput::set::<CallReviews>(changes);
+        if stop.is_some() { output.and_go(JumpTo::End) } else { output }
+    }
+
+    fn reviewed(&self, call: &ToolCall, answer: HookAnswer) -> CallReview {
+        let verdict = match (answer.block, answer.permission) {
+            (Some(why), _) | (None, Some((HookPermission::Deny, why))) => Some(CallVerdict::Deny(why)),
+            (None, Some((HookPermission::Ask, why))) => Some(CallVerdict::Ask(why)),
+            (None, Some((HookPermission::Allow, _))) => Some(CallVerdict::Allow),
+            (None, None) => None,
+        };
+        let root = self.inner.root.as_deref();
+        let args = answer.updated_input.map(|args| names::args_from_wire(&call.name, args, root));
+        CallReview { verdict, args, context: answer.context }
+    }
+
+    /// Makes a call as its review says, and has its result reviewed.
+    pub(super) async fn call(&self, mut request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
+        let id = request.id().to_string();
+        let review = request.cx.get::<CallReviews>().calls.remove(&id).unwrap_or_default();
+        match review.verdict {
+            Some(CallVerdict::Deny(why)) => {
+                return Ok(ToolResponse::error(format!("A hook does not allow this call: {why}")));
+            }
+            Some(CallVerdict::Ask(why)) if !request.cx.get::<ActionRequests>().contains_key(&id) => {
+                if request.cx.thread().is_none() {
+                    return Ok(ToolResponse::error(format!(
+                        "A hook wants a person to be asked, and nobody can be: {why}"
+                    )));
+                }
+                let text =
+                    if why.is_empty() { format!("A hook asks about this call of {}", request.call.name) } else { why };
+                match request.cx.interrupt(text, [DecisionKind::Approve, DecisionKind::Reject])? {
+                    Decision::Approve => {}
+                    _ => return Ok(ToolResponse::error("A person rejected the call. It was not made.")),
+                }
+            }
+            _ => {}
+        }
+        if let Some(args) = review.args {
+            request.call.args = args;
+        }
+        let (call, cx) = (request.call.clone(), request.cx.clone());
+        let mut response = next.run(request).await?;
+        response.content.extend(review.context.into_iter().map(Block::text));
+        self.after(&call, &cx, response).await
+    }
+
+    async fn after(&self, call: &ToolCall, cx: &Context, mut response: ToolResponse) -> Result<ToolResponse> {
+        let failed = response.is_error;
+        let event = if failed { HookEvent::PostToolUseFailure } else { HookEvent::PostToolUse };
+        if !self.has(event) {
+            return Ok(response);
+        }
+        let text = Message::Tool(ToolMessage { content: response.content.clone(), ..ToolMessage::default() }).text();
+        let result = match (&response.artifact, failed) {
+            (_, true) => json!({"error": text}),
+            (Some(artifact), false) => json!({"tool_response": {"text": text, "artifact": artifact}}),
+            (None, false) => json!({"tool_response": {"text": text}}),
+        };
+        let fields = with_fields(self.fields(call), result);
+        let answer = self.ask(event, fields, cx).await;
+        if let Some(output) = answer.updated_output {
+            let text = output.as_str().map_or_else(|| output.to_string(), str::to_owned);
+            response.content = vec![Block::text(text)];
+        }
+        let objection = answer.block.map(|why| format!("[a hook objects: {why}]"));
+        response.content.extend(answer.context.into_iter().chain(objection).map(Block::text));
+        if let Some(why) = answer.stop {
+            response.update = response.update.and(Update::new::<CallReviews>(vec![HookReviewsChange::End(why)]));
+        }
+        Ok(response)
+    }
+}

@@ -1,0 +1,553 @@
+//! Hooks: every event and every answer, with real processes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use deepagents::core::event::EventKind;
+use deepagents::core::interrupt::ActionRequest;
+use deepagents::core::journal::MemoryJournal;
+use deepagents::core::tool::CallId;
+use deepagents::fs::LocalBackend;
+use deepagents::fs::shell::{Confinement, LocalShell};
+use deepagents::middleware::hooks::{
+    HOOK, HookEvent, HookRequest, HookResponse, HookRunner, HookSender, Hooks, HooksError,
+};
+use deepagents::middleware::summarization::{Size, SummarizationOptions, Trigger};
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{
+    Decision, DecisionKind, DeepAgent, DeepAgentBuilder, FinishReason, InterruptOn, InterruptPolicy, Outcome, RunInput,
+};
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+
+/// A directory with files for the agent, and hooks that run in it.
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root().join(name)
+    }
+
+    fn root(&self) -> PathBuf {
+        self.dir.path().canonicalize().unwrap()
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// The inputs that a hook wrote to a file with `cat >>`, one a line.
+    fn inputs(&self, name: &str) -> Vec<Value> {
+        let text = self.read(name);
+        serde_json::Deserializer::from_str(&text).into_iter().map(Result::unwrap).collect()
+    }
+
+    fn hooks(&self, hooks: &Value) -> Hooks {
+        let shell = LocalShell::open(self.dir.path(), Confinement::Unconfined).unwrap();
+        Hooks::parse(&json!({"hooks": hooks}).to_string(), "hooks.json", Arc::new(shell)).unwrap()
+    }
+
+    fn runner(&self, hooks: &Value) -> HookRunner {
+        HookRunner::new(self.hooks(hooks)).root(self.root())
+    }
+
+    fn agent(&self, model: &ScriptedModel, hooks: &Value) -> DeepAgentBuilder {
+        let files = LocalBackend::open(self.dir.path()).unwrap();
+        DeepAgent::builder().model(model.clone()).backend(files).hooks(self.runner(hooks)).journal(MemoryJournal::new())
+    }
+}
+
+/// Hooks of one event: commands for all its occasions.
+fn at(event: &str, commands: &[&str]) -> Value {
+    let hooks: Vec<Value> = commands.iter().map(|command| json!({"type": "command", "command": command})).collect();
+    json!({event: [{"hooks": hooks}]})
+}
+
+/// A command that answers with JSON.
+fn answering(answer: &Value) -> String {
+    format!("printf '%s' '{answer}'")
+}
+
+fn specific(event: &str, fields: &Value) -> Value {
+    let mut specific = json!({"hookEventName": event});
+    specific.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    json!({"hookSpecificOutput": specific})
+}
+
+fn write() -> Turn {
+    Turn::call("write_file", json!({"file_path": "/a.txt", "content": "new"}))
+}
+
+fn results(outcome: &Outcome) -> Vec<String> {
+    outcome.messages().iter().filter(|message| message.as_tool().is_some()).map(|message| message.text()).collect()
+}
+
+async fn run(agent: &DeepAgent, input: RunInput) -> (Outcome, Vec<Value>) {
+    let mut run = agent.run(input);
+    let mut told = Vec::new();
+    while let Some(event) = run.next().await {
+        if let EventKind::Custom { name, data } = event.kind
+            && name == HOOK
+        {
+            told.push(data);
+        }
+    }
+    (run.outcome().await.unwrap(), told)
+}
+
+/// Runs an agent whose model writes a file once.
+async fn writing(place: &Place, hooks: &Value) -> (Outcome, Vec<Value>) {
+    let model = ScriptedModel::new([write(), Turn::text("Done.")]);
+    let agent = place.agent(&model, hooks).build().unwrap();
+    run(&agent, RunInput::new("Write.").thread("t")).await
+}
+
+#[test]
+fn a_file_that_cannot_be_used_says_why_and_what_is_unknown_is_a_problem() {
+    let place = Place::new();
+    let shell = Arc::new(LocalShell::open(place.dir.path(), Confinement::Unconfined).unwrap());
+    let parse = |text: &str| Hooks::parse(text, "hooks.json", shell.clone());
+    assert!(matches!(parse("[]"), Err(HooksError::Shape { .. })));
+    assert!(matches!(parse(r#"{"hooks": {"Stop": [{"hooks": [{"command": "x"}]}]}}"#), Err(HooksError::Shape { .. })));
+    let pattern = parse(r#"{"hooks": {"PreToolUse": [{"matcher": "(", "hooks": []}]}}"#);
+    assert!(matches!(pattern, Err(HooksError::Matcher { .. })));
+    let odd = json!({"hooks": {
+        "PreToolUSe": [{"hooks": [{"type": "command", "command": "x"}]}],
+        "Stop": [{"hooks": [{"type": "prompt", "prompt": "x"}, {"type": "command", "command": "y", "timeout": 2, "extra": 1}]}],
+    }});
+    let hooks = parse(&odd.to_string()).unwrap();
+    assert_eq!(hooks.iter().map(|hook| (hook.command(), hook.timeout().as_secs())).collect::<Vec<_>>(), [("y", 2)]);
+    insta::assert_snapshot!(hooks.problems().join("\n"), @r"
+    hooks.json: there is no event `PreToolUSe`, so its hooks never run
+    hooks.json: a hook of Stop is left out: its type `prompt` is not known
+    ");
+}
+
+#[tokio::test]
+async fn what_hooks_are_told_of_a_call_is_what_other_programs_tell_them() {
+    let place = Place::new();
+    let hooks = json!({
+        "PreToolUse": [{"matcher": "Write|Edit", "hooks": [{"type": "command", "command": "cat >> pre"}]}],
+        "PostToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "cat >> never"}]},
+                        {"matcher": "Wri.*", "hooks": [{"type": "command", "command": "cat >> post"}]}],
+    });
+    let (outcome, told) = writing(&place, &hooks).await;
+    assert_eq!((outcome.text().as_str(), told.len()), ("Done.", 0));
+    let pre = &place.inputs("pre")[0];
+    let call = json!({"file_path": place.path("a.txt"), "content": "new"});
+    assert_eq!((&pre["tool_name"], &pre["tool_input"]), (&json!("Write"), &call));
+    assert_eq!((&pre["session_id"], &pre["hook_event_name"]), (&json!("t"), &json!("PreToolUse")));
+    assert_eq!((&pre["cwd"], &pre["permission_mode"]), (&json!(place.root()), &json!("default")));
+    assert_eq!(place.inputs("post")[0]["tool_response"]["text"], "Wrote /a.txt");
+    assert!(!place.path("never").exists());
+}
+
+#[tokio::test]
+async fn a_call_that_a_hook_denies_is_not_made_and_nobody_is_asked() {
+    let deny = specific("PreToolUse", &json!({"permissionDecision": "deny", "permissionDecisionReason": "not today"}));
+    let block = json!({"decision": "block", "reason": "not today"});
+    for command in ["echo 'not today' >&2; exit 2".to_owned(), answering(&deny), answering(&block)] {
+        let place = Place::new();
+        let model = ScriptedModel::new([write(), Turn::text("Done.")]);
+        let asks = InterruptPolicy::new().before("write_file", InterruptOn::any());
+        let agent = place.agent(&model, &at("PreToolUse", &[&command])).interrupt_on(asks).build().unwrap();
+        let (outcome, _) = run(&agent, RunInput::new("Write.").thread("t")).await;
+        assert_eq!(outcome.stop, FinishReason::Done);
+        assert_eq!(results(&outcome), ["A hook does not allow this call: not today"]);
+        assert!(!place.path("a.txt").exists());
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_a_hook_allows_is_made_without_asking() {
+    let place = Place::new();
+    let allow = answering(&specific("PreToolUse", &json!({"permissionDecision": "allow"})));
+    let model = ScriptedModel::new([write(), Turn::text("Done.")]);
+    let asks = InterruptPolicy::new().before("write_file", InterruptOn::any());
+    let agent = place.agent(&model, &at("PreToolUse", &[&allow])).interrupt_on(asks).build().unwrap();
+    let (outcome, _) = run(&agent, RunInput::new("Write.").thread("t")).await;
+    assert_eq!(outcome.stop, FinishReason::Done);
+    assert_eq!(place.read("a.txt"), "new");
+}
+
+#[tokio::test]
+async fn a_call_that_a_hook_wants_asked_about_waits_for_a_person() {
+    for (decision, content) in [(Decision::Approve, "new"), (Decision::Reject { message: None }, "")] {
+        let place = Place::new();
+        let fields = json!({"permissionDecision": "ask", "permissionDecisionReason": "Sure?"});
+        let ask = answering(&specific("PreToolUse", &fields));
+        let model = ScriptedModel::new([write(), Turn::text("Done.")]);
+        let agent = place.agent(&model, &at("PreToolUse", &[&ask])).build().unwrap();
+        let (outcome, _) = run(&agent, RunInput::new("Write.").thread("t")).await;
+        let questions = outcome.questions();
+        assert_eq!(questions.iter().map(|q| q.text.as_str()).collect::<Vec<_>>(), ["Sure?"]);
+        let answer = RunInput::resume("t").answer(&questions[0].id, decision);
+        assert_eq!(run(&agent, answer).await.0.stop, FinishReason::Done);
+        assert_eq!(place.read("a.txt"), content);
+    }
+}
+
+#[tokio::test]
+async fn the_strictest_of_several_hooks_wins_and_the_model_hears_all_of_them() {
+    let place = Place::new();
+    let allow = answering(&specific("PreToolUse", &json!({"permissionDecision": "allow"})));
+    let deny =
+        answering(&specific("PreToolUse", &json!({"permissionDecision": "deny", "permissionDecisionReason": "no"})));
+    let (outcome, _) = writing(&place, &at("PreToolUse", &[&allow, &deny, &allow])).await;
+    assert_eq!(results(&outcome), ["A hook does not allow this call: no"]);
+    let one = answering(&specific("PreToolUse", &json!({"additionalContext": "First."})));
+    let two = answering(&specific("PreToolUse", &json!({"additionalContext": "Second."})));
+    let (outcome, _) = writing(&place, &at("PreToolUse", &[&one, &two])).await;
+    assert_eq!(results(&outcome), ["Wrote /a.txt\nFirst.\nSecond."]);
+}
+
+#[tokio::test]
+async fn a_hook_changes_the_arguments_of_a_call() {
+    let place = Place::new();
+    let args = json!({"updatedInput": {"file_path": place.path("b.txt"), "content": "changed"}});
+    let (outcome, _) = writing(&place, &at("PreToolUse", &[&answering(&specific("PreToolUse", &args))])).await;
+    assert_eq!(results(&outcome), ["Wrote /b.txt"]);
+    assert_eq!((place.read("b.txt").as_str(), place.path("a.txt").exists()), ("changed", false));
+}
+
+#[tokio::test]
+async fn hooks_after_a_call_change_what_the_model_is_told() {
+    let context = specific("PostToolUse", &json!({"additionalContext": "Run the tests."}));
+    let output = specific("PostToolUse", &json!({"updatedToolOutput": "Written, but redacted."}));
+    let block = json!({"decision": "block", "reason": "it is not formatted"});
+    for (command, result) in [
+        (answering(&context), "Wrote /a.txt\nRun the tests."),
+        (answering(&output), "Written, but redacted."),
+        (answering(&block), "Wrote /a.txt\n[a hook objects: it is not formatted]"),
+        ("echo unformatted >&2; exit 2".to_owned(), "Wrote /a.txt\n[a hook objects: unformatted]"),
+        ("echo just words".to_owned(), "Wrote /a.txt"),
+    ] {
+        let place = Place::new();
+        let (outcome, _) = writing(&place, &at("PostToolUse", &[&command])).await;
+        assert_eq!(results(&outcome), [result]);
+        assert_eq!(place.read("a.txt"), "new");
+    }
+}
+
+#[tokio::test]
+async fn a_failed_call_has_an_event_of_its_own() {
+    let place = Place::new();
+    let context = answering(&specific("PostToolUseFailure", &json!({"additionalContext": "Try another file."})));
+    let mut hooks = at("PostToolUseFailure", &["cat >> failed", &context]);
+    hooks["PostToolUse"] = at("PostToolUse", &["cat >> done"])["PostToolUse"].clone();
+    let model =
+        ScriptedModel::new([Turn::call("read_file", json!({"file_path": "/none", "offset": 3})), Turn::text("Done.")]);
+    let agent = place.agent(&model, &hooks).build().unwrap();
+    let (outcome, _) = run(&agent, RunInput::new("Read.").thread("t")).await;
+    assert!(results(&outcome)[0].ends_with("\nTry another file."));
+    let told = &place.inputs("failed")[0];
+    assert_eq!((&told["tool_name"], &told["tool_input"]["offset"]), (&json!("Read"), &json!(4)));
+    assert!(told["error"].as_str().unwrap().contains("does not exist"));
+    assert!(!place.path("done").exists());
+}
+
+#[tokio::test]
+async fn a_hook_ends_the_run() {
+    let stop = answering(&json!({"continue": false, "stopReason": "enough"}));
+    for event in ["PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart"] {
+        let place = Place::new();
+        let model = ScriptedModel::new([write(), Turn::text("Done.")]);
+        let agent = place.agent(&model, &at(event, &[&stop])).build().unwrap();
+        let (outcome, told) = run(&agent, RunInput::new("Write.").thread("t")).await;
+        assert_eq!(outcome.stop, FinishReason::Ended, "{event}");
+        let called = matches!(event, "PreToolUse" | "PostToolUse");
+        assert_eq!(model.requests().len(), usize::from(called), "{event}");
+        assert_eq!(place.path("a.txt").exists(), event == "PostToolUse");
+        assert!(event == "PreToolUse" || told[0]["message"].as_str().unwrap().contains("enough"), "{event}");
+    }
+}
+
+#[tokio::test]
+async fn a_prompt_that_a_hook_blocks_is_never_seen_by_the_model() {
+    let place = Place::new();
+    let model = ScriptedModel::new([Turn::text("Hello.")]);
+    let guard = "grep -q secret && { echo 'no secrets' >&2; exit 2; }; true";
+    let agent = place.agent(&model, &at("UserPromptSubmit", &[guard])).build().unwrap();
+    let (outcome, told) = run(&agent, RunInput::new("The secret is 42.").thread("t")).await;
+    assert_eq!(outcome.stop, FinishReason::Ended);
+    assert!(told[0]["message"].as_str().unwrap().contains("no secrets") && told[0]["ended"] == true);
+    let (outcome, _) = run(&agent, RunInput::new("Hello?").thread("t")).await;
+    assert_eq!(outcome.text(), "Hello.");
+    let seen: Vec<String> = model.requests()[0].messages.iter().map(|message| message.text()).collect();
+    assert_eq!(seen, ["Hello?"]);
+}
+
+#[tokio::test]
+async fn sessions_begin_once_and_what_is_printed_then_is_told() {
+    let place = Place::new();
+    let mut hooks = at("SessionStart", &["cat >> started; echo 'The branch is main.'"]);
+    let context = specific("UserPromptSubmit", &json!({"additionalContext": "It is Monday."}));
+    hooks["UserPromptSubmit"] = at("", &["cat >> prompts", &answering(&context)])[""].clone();
+    let journal = Arc::new(MemoryJournal::new());
+    let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
+    let build = || place.agent(&model, &hooks).journal(journal.clone()).build().unwrap();
+    let agent = build();
+    run(&agent, RunInput::new("One").thread("t")).await;
+    run(&agent, RunInput::new("Two").thread("t")).await;
+    run(&build(), RunInput::new("Three").thread("t")).await;
+    let sources: Vec<Value> = place.inputs("started").iter().map(|input| input["source"].clone()).collect();
+    assert_eq!(sources, ["startup", "resume"]);
+    let prompts: Vec<Value> = place.inputs("prompts").iter().map(|input| input["prompt"].clone()).collect();
+    assert_eq!(prompts, ["One", "Two", "Three"]);
+    let seen: Vec<String> = model.requests()[0].messages.iter().map(|message| message.text()).collect();
+    assert_eq!(seen, ["One", "The branch is main.", "It is Monday."]);
+}
+
+#[tokio::test]
+async fn an_agent_goes_on_until_the_hook_at_its_end_lets_it_go() {
+    let place = Place::new();
+    let model = ScriptedModel::new([Turn::text("Done."), Turn::text("Now it is.")]);
+    let hook = "cat >> ends; test -e allowed || { touch allowed; echo 'run the tests first' >&2; exit 2; }";
+    let agent = place.agent(&model, &at("Stop", &[hook])).build().unwrap();
+    let (outcome, _) = run(&agent, RunInput::new("Go.").thread("t")).await;
+    assert_eq!((outcome.text().as_str(), outcome.stop), ("Now it is.", FinishReason::Done));
+    assert_eq!(model.requests()[1].messages.last().unwrap().text(), "run the tests first");
+    let active: Vec<Value> = place.inputs("ends").iter().map(|input| input["stop_hook_active"].clone()).collect();
+    assert_eq!(active, [false, true]);
+}
+
+#[tokio::test]
+async fn a_hook_that_never_lets_go_is_ended_in_the_end() {
+    let place = Place::new();
+    let model = ScriptedModel::rules().always(Turn::text("Done.")).build();
+    let agent = place.agent(&model, &at("Stop", &["exit 2"])).build().unwrap();
+    let (outcome, told) = run(&agent, RunInput::new("Go.").thread("t")).await;
+    assert_eq!((outcome.stop, model.requests().len()), (FinishReason::Done, 21));
+    assert!(told[0]["message"].as_str().unwrap().contains("too often"));
+}
+
+#[tokio::test]
+async fn sub_agents_have_hooks_of_their_own_and_those_of_calls() {
+    let place = Place::new();
+    let below = |request: &deepagents::ModelRequest| {
+        request.messages.get(0).is_some_and(|message| message.text().contains("Sub."))
+    };
+    let task = Turn::call("task", json!({"description": "Sub.", "subagent_type": "general-purpose"}));
+    let model = ScriptedModel::rules()
+        .when(below, [write(), Turn::text("Written."), Turn::text("Checked.")])
+        .otherwise([task, Turn::text("Main.")])
+        .build();
+    let context = answering(&specific("SubagentStart", &json!({"additionalContext": "Be brief."})));
+    let stop = "cat >> stopped; test -e once || { touch once; echo 'check it' >&2; exit 2; }";
+    let hooks = json!({
+        "SubagentStart": [{"matcher": "general-purpose", "hooks": [{"type": "command", "command": context}]},
+                          {"matcher": "other", "hooks": [{"type": "command", "command": "touch never"}]}],
+        "SubagentStop": at("", &[stop])[""],
+        "Stop": at("", &["cat >> main"])[""],
+        "PreToolUse": [{"matcher": "Write", "hooks": [{"type": "command", "command": "cat >> calls"}]}],
+    });
+    let agent = place.agent(&model, &hooks).build().unwrap();
+    let (outcome, _) = run(&agent, RunInput::new("Main.").thread("t")).await;
+    assert_eq!(outcome.text(), "Main.");
+    assert_eq!(results(&outcome), ["Checked."]);
+    assert!(model.requests()[1].messages.iter().any(|message| message.text() == "Be brief."));
+    assert_eq!(place.inputs("calls")[0]["agent_type"], "general-purpose");
+    assert_eq!((place.inputs("stopped").len(), place.inputs("main").len()), (2, 1));
+    assert!(!place.path("never").exists());
+}
+
+#[tokio::test]
+async fn a_hook_keeps_a_conversation_from_being_compacted() {
+    for (command, compacted) in [("exit 2", false), ("cat >> compacting", true)] {
+        let place = Place::new();
+        let mut hooks = at("PreCompact", &[command]);
+        hooks["SessionStart"] =
+            json!([{"matcher": "compact", "hooks": [{"type": "command", "command": "echo 'Read the notes again.'"}]}]);
+        let summary = |request: &deepagents::ModelRequest| request.tools.is_empty();
+        let model = ScriptedModel::rules()
+            .when(summary, [Turn::text("A summary.")])
+            .always(Turn::text("An answer of some length, so that there is something to compact."))
+            .build();
+        let options = SummarizationOptions::default().trigger(Trigger::messages(6)).keep(Size::Messages(2));
+        let agent = place.agent(&model, &hooks).summarization(options).build().unwrap();
+        for at in 0..5 {
+            run(&agent, RunInput::new(format!("Question {at}")).thread("t")).await;
+        }
+        let was = model.requests().iter().any(|request| request.tools.is_empty());
+        assert_eq!(was, compacted, "{command}");
+        let state = agent.state("t").await.unwrap();
+        assert_eq!(state.messages().iter().any(|message| message.text() == "Read the notes again."), compacted);
+        if compacted {
+            assert_eq!(place.inputs("compacting")[0]["trigger"], "auto");
+        }
+    }
+}
+
+#[tokio::test]
+async fn applications_ask_about_questions_and_say_what_happens_to_sessions() {
+    let place = Place::new();
+    let decide = |decision: Value| answering(&specific("PermissionRequest", &json!({"decision": decision})));
+    let request = ActionRequest::about(&CallId::default(), "execute", json!({"command": "ls"}), "2026-01-01T00:00:00Z");
+    for (command, expected) in [
+        (decide(json!({"behavior": "allow"})), Some(DecisionKind::Approve)),
+        (decide(json!({"behavior": "allow", "updatedInput": {"command": "ls -l"}})), Some(DecisionKind::Edit)),
+        (decide(json!({"behavior": "deny", "message": "no"})), Some(DecisionKind::Reject)),
+        ("echo no >&2; exit 2".to_owned(), Some(DecisionKind::Reject)),
+        ("true".to_owned(), None),
+        ("exit 1".to_owned(), None),
+    ] {
+        let runner = place.runner(&at("PermissionRequest", &[&command]));
+        let decision = runner.permission_request("t", &request).await;
+        assert_eq!(decision.map(|decision| decision.kind()), expected, "{command}");
+    }
+    let mut hooks = at("SessionEnd", &["cat >> ended"]);
+    hooks["Notification"] = json!([
+        {"matcher": "permission_prompt", "hooks": [{"type": "command", "command": "cat >> told"}]},
+        {"matcher": "idle", "hooks": [{"type": "command", "command": "touch never"}]},
+    ]);
+    let runner = place.runner(&hooks);
+    runner.session_end("t", "exit").await;
+    runner.notification("t", "A call waits.", "permission_prompt").await;
+    assert_eq!(
+        (&place.inputs("ended")[0]["reason"], &place.inputs("told")[0]["message"]),
+        (&json!("exit"), &json!("A call waits."))
+    );
+    assert!(!place.path("never").exists());
+}
+
+#[tokio::test]
+async fn a_broken_hook_is_told_and_the_run_goes_on_unless_it_fails_closed() {
+    for (command, problem) in [
+        ("echo oops >&2; exit 1", "exit code 1: oops"),
+        ("echo '{\"decision\": 7}'", "cannot be read"),
+        ("echo '{\"decision\": \"perhaps\"}'", "means nothing"),
+        ("echo '{\"hookSpecificOutput\": {\"hookEventName\": \"Stop\"}}'", "asked about PreToolUse"),
+        ("./no-such-program", "exit code 127"),
+        ("kill -9 $$", "exit code 137"),
+        ("head -c 3000000 /dev/zero | tr '\\0' x", "more than a hook may"),
+    ] {
+        let place = Place::new();
+        let (outcome, told) = writing(&place, &at("PreToolUse", &[command])).await;
+        assert_eq!(results(&outcome), ["Wrote /a.txt"], "{command}");
+        assert!(told[0]["error"].as_str().unwrap().contains(problem), "{command}: {told:?}");
+        let closed = json!({"PreToolUse": [{"hooks": [{"type": "command", "command": command, "failClosed": true}]}]});
+        let place = Place::new();
+        let (outcome, _) = writing(&place, &closed).await;
+        assert!(results(&outcome)[0].contains("is broken and has to agree"), "{command}");
+        assert!(!place.path("a.txt").exists());
+    }
+}
+
+#[tokio::test]
+async fn a_hook_that_takes_too_long_is_killed_with_what_it_started() {
+    let place = Place::new();
+    let command = "sleep 1000 & echo $! > child; sleep 1000";
+    let hooks = json!({"PreToolUse": [{"hooks": [{"type": "command", "command": command, "timeout": 0.3}]}]});
+    let (_, told) = writing(&place, &hooks).await;
+    assert!(told[0]["error"].as_str().unwrap().contains("timed out"));
+    let child: u32 = place.read("child").trim().parse().unwrap();
+    let gone = |pid: u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.is_empty() || stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))
+    };
+    while !gone(child) {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn hooks_of_an_event_run_beside_each_other() {
+    let place = Place::new();
+    let meets = |own: &str, other: &str| format!("touch {own}; while ! test -e {other}; do sleep 0.01; done");
+    let hooks = at("PreToolUse", &[&meets("one", "two"), &meets("two", "one")]);
+    let (outcome, told) = writing(&place, &hooks).await;
+    assert_eq!((results(&outcome), told.len()), (vec!["Wrote /a.txt".to_owned()], 0));
+}
+
+#[tokio::test]
+async fn messages_of_hooks_are_told_to_the_person_and_not_to_the_model() {
+    let place = Place::new();
+    let (outcome, told) =
+        writing(&place, &at("PreToolUse", &[&answering(&json!({"systemMessage": "Careful."}))])).await;
+    assert_eq!((&told[0]["message"], &told[0]["event"]), (&json!("Careful."), &json!("PreToolUse")));
+    assert!(outcome.messages().iter().all(|message| !message.text().contains("Careful.")));
+}
+
+#[tokio::test]
+async fn long_input_reaches_a_hook_cut_and_quotes_do_not_matter() {
+    let place = Place::new();
+    let content = format!("it's \"quoted\" $(touch owned) `touch owned` é\n{}", "x".repeat(400_000));
+    let model = ScriptedModel::new([
+        Turn::call("write_file", json!({"file_path": "/a.txt", "content": content})),
+        Turn::text("Done."),
+    ]);
+    let agent = place.agent(&model, &at("PreToolUse", &["cat >> pre"])).build().unwrap();
+    run(&agent, RunInput::new("Write.").thread("t")).await;
+    let told = place.inputs("pre");
+    let told = told[0]["tool_input"]["content"].as_str().unwrap();
+    assert!(told.starts_with("it's \"quoted\" $(touch owned) `touch owned` é\nxxx") && told.ends_with("[cut off]"));
+    assert!(!place.path("owned").exists());
+    assert_eq!(place.read("a.txt"), content, "the tool has it whole");
+}
+
+/// A service whose answers depend on its address, and what it was sent.
+#[derive(Default)]
+struct Service(std::sync::Mutex<Vec<HookRequest>>);
+
+impl HookSender for Service {
+    fn send(&self, request: HookRequest) -> BoxFuture<'_, Result<HookResponse, String>> {
+        let url = request.url.clone();
+        self.0.lock().unwrap().push(request);
+        Box::pin(async move {
+            let deny = specific("PreToolUse", &json!({"permissionDecision": "deny", "permissionDecisionReason": "no"}));
+            match url.as_str() {
+                "http://deny" => Ok(HookResponse { status: 200, body: deny.to_string() }),
+                "http://broken" => Ok(HookResponse { status: 500, body: deny.to_string() }),
+                "http://slow" => std::future::pending().await,
+                _ => Err("nobody is there".to_owned()),
+            }
+        })
+    }
+}
+
+#[tokio::test]
+async fn services_are_asked_as_commands_are() {
+    for (url, result, problem) in [
+        ("http://deny", "A hook does not allow this call: no", ""),
+        ("http://broken", "Wrote /a.txt", "HTTP status 500"),
+        ("http://slow", "Wrote /a.txt", "timed out"),
+        ("http://gone", "Wrote /a.txt", "nobody is there"),
+    ] {
+        let place = Place::new();
+        let hook =
+            json!({"type": "http", "url": url, "headers": {"X-Team": "a"}, "secretEnv": "SECRET", "timeout": 0.1});
+        let file = json!({"hooks": {"PreToolUse": [{"hooks": [hook]}]}}).to_string();
+        let shell = Arc::new(LocalShell::open(place.dir.path(), Confinement::Unconfined).unwrap());
+        assert_eq!(Hooks::parse(&file, "hooks.json", shell.clone()).unwrap().problems().len(), 1, "nobody sends it");
+        let service = Arc::new(Service::default());
+        let hooks = Hooks::parse_with_services(&file, "hooks.json", shell, service.clone()).unwrap();
+        let model = ScriptedModel::new([write(), Turn::text("Done.")]);
+        let agent = place.agent(&model, &json!({})).hooks(HookRunner::new(hooks)).build().unwrap();
+        let (outcome, told) = run(&agent, RunInput::new("Write.").thread("t")).await;
+        assert_eq!(results(&outcome), [result]);
+        let error = told.first().map_or("", |told| told["error"].as_str().unwrap());
+        assert!(error.contains(problem) && error.is_empty() == problem.is_empty(), "{error}");
+        let sent = service.0.lock().unwrap()[0].clone();
+        assert_eq!(
+            (sent.headers, sent.secret_env.as_deref()),
+            (vec![("X-Team".to_owned(), "a".to_owned())], Some("SECRET"))
+        );
+        let body: Value = serde_json::from_str(&sent.body).unwrap();
+        assert_eq!((&body["tool_name"], &body["session_id"]), (&json!("Write"), &json!("t")));
+    }
+}
+
+#[test]
+fn every_event_has_a_name_that_files_use() {
+    for event in HookEvent::ALL {
+        assert_eq!(HookEvent::from_name(event.as_str()), Some(event));
+        assert_eq!(serde_json::to_value(event).unwrap(), event.as_str());
+    }
+}
