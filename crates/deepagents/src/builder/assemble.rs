@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use deepagents_core::agent::{Agent, BuildError, ThreadAccess};
+use deepagents_core::middleware::Middleware;
 use deepagents_core::model::NoModel;
 
 use super::stack::Stack;
@@ -171,7 +172,9 @@ impl DeepAgentBuilder {
         if self.background {
             stack.push(BackgroundAgents::on(registry, self.limits.depth, BackgroundLimits::default())?);
         }
-        stack.push(Summarization::on(workspace, model.clone(), self.summarization.clone())?);
+        let summarization = Summarization::on(workspace, model.clone(), self.summarization.clone())?;
+        stack.push(summarization.clone());
+        let is_standard = !self.has_own(summarization.name()) && !self.leaves_out(summarization.name(), &profile);
         stack.push(self.caching);
         stack.push(PatchToolCalls::default());
         if !approvals.is_empty() {
@@ -194,6 +197,7 @@ impl DeepAgentBuilder {
         builder = profile.prompts(base).fold(builder, |b, text| b.system_prompt(text));
         builder = middlewares.into_iter().fold(builder, |b, m| b.middleware(m));
         builder = tools.into_iter().fold(builder, |b, t| b.tool(t));
-        Ok(DeepAgent { agent: builder.build()?, withheld: Arc::new(withheld) })
+        let summarization = is_standard.then_some(summarization);
+        Ok(DeepAgent { agent: builder.build()?, withheld: Arc::new(withheld), summarization })
     }
 }

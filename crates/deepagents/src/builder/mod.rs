@@ -1,6 +1,7 @@
 //! Putting a deep agent together.
 
 mod assemble;
+mod compact;
 mod options;
 mod stack;
 mod sub_agents;
@@ -19,7 +20,7 @@ use deepagents_models::Registry;
 
 use crate::approvals::InterruptPolicy;
 use crate::explain::Explanation;
-use crate::middleware::PromptCaching;
+use crate::middleware::{PromptCaching, Summarization};
 use crate::middleware::filesystem::FilesystemOptions;
 use crate::middleware::skills::SkillSource;
 use crate::middleware::subagents::{AgentSource, DelegationLimits};
@@ -47,6 +48,8 @@ pub struct DeepAgent {
     agent: Agent,
     /// Names of tools that it has but does not offer at first.
     withheld: Arc<BTreeSet<String>>,
+    /// What compacts its conversations; nothing where the caller has taken it out or replaced it.
+    summarization: Option<Summarization>,
 }
 
 /// Which standard stack to begin with.

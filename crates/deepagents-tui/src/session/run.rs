@@ -1,0 +1,185 @@
+//! Runs: from a message to the end, with the questions between.
+
+use std::sync::Arc;
+
+use deepagents::channels::{PinnedSkills, SkillPin};
+use deepagents::core::journal::ThreadInfo;
+use deepagents::fs::{Backend, ByteRange, VPath};
+use deepagents::{ActionRequest, Decision, EventKind, FinishReason, Message, RunInput, State, Update};
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::Session;
+use crate::app::event::{Event, Question, RunEnd};
+use crate::host::Connection;
+use crate::text::shorten;
+
+/// Bytes of a file that a question shows the change of.
+const PREVIEW: u64 = 1 << 20;
+/// Characters of the first message that a thread is called by.
+const TITLE: usize = 80;
+
+impl Session {
+    /// Begins a run with a message.
+    pub(super) fn submit(&self, text: String, context: Vec<String>, skills: Vec<String>) {
+        let (this, job) = (self.clone(), self.new_job());
+        self.spawn(async move {
+            let begun = async {
+                let connection = this.connection().await?;
+                let thread = this.begin_thread(&connection, &text).await?;
+                let messages = context.into_iter().map(Message::harness).chain([Message::user(text)]);
+                let mut input = RunInput::messages(messages).thread(&thread);
+                if !skills.is_empty() {
+                    input = input.update(Update::new::<PinnedSkills>(SkillPin::Pin(skills)));
+                }
+                Ok::<_, String>((this.owning(&connection, &thread, input).await, connection))
+            };
+            this.drive_when(begun, job).await
+        });
+    }
+
+    /// Goes on with a run that waits for these answers, or was left unfinished.
+    pub(super) fn resume(&self, answers: Vec<(String, Decision)>) {
+        let (this, job) = (self.clone(), self.new_job());
+        self.spawn(async move {
+            let begun = async {
+                let connection = this.connection().await?;
+                let thread = this.thread().ok_or("there is no thread to go on with")?;
+                let input = answers
+                    .into_iter()
+                    .fold(RunInput::resume(&thread), |input, (id, decision)| input.answer(id, decision));
+                Ok::<_, String>((this.owning(&connection, &thread, input).await, connection))
+            };
+            this.drive_when(begun, job).await
+        });
+    }
+
+    /// Runs what comes of a beginning, unless it is cancelled before.
+    async fn drive_when(
+        &self,
+        begun: impl Future<Output = Result<(RunInput, Connection), String>> + Send,
+        job: CancellationToken,
+    ) -> Option<Event> {
+        let begun = tokio::select! {
+            begun = begun => begun,
+            () = job.cancelled() => {
+                return Some(ended(Ok(FinishReason::Cancelled)));
+            }
+        };
+        match begun {
+            Ok((input, connection)) => Some(self.drive(&connection, input, job).await),
+            Err(problem) => Some(ended(Err(problem))),
+        }
+    }
+
+    /// Takes a thread over from a process that is gone.
+    async fn owning(&self, connection: &Connection, thread: &str, input: RunInput) -> RunInput {
+        match connection.journal.threads().get(thread).await {
+            Ok(Some(info)) if info.owner.is_some() && self.host.is_gone(&info) => input.take_over(),
+            // What is wrong with the thread the run says itself.
+            _ => input,
+        }
+    }
+
+    /// The thread of a message; a new one is given its name.
+    async fn begin_thread(&self, connection: &Connection, text: &str) -> Result<String, String> {
+        let mut metadata = self.host.metadata();
+        metadata.insert("model".to_owned(), json!(connection.model));
+        let thread = match self.thread() {
+            Some(thread) => {
+                metadata.remove("root");
+                thread
+            }
+            None => {
+                let id = self.host.new_thread(&*connection.journal).await?;
+                metadata.insert("title".to_owned(), json!(shorten(text, TITLE)));
+                self.with(|state| state.thread = Some(id.clone()));
+                id
+            }
+        };
+        let noted = connection.journal.threads().set_metadata(&thread, metadata).await;
+        noted.map(|()| thread).map_err(|error| error.to_string())
+    }
+
+    /// Runs to the end, and says what happens on the way.
+    async fn drive(&self, connection: &Connection, input: RunInput, job: CancellationToken) -> Event {
+        let mut run = connection.agent.run(input);
+        let handle = run.handle();
+        self.with(|state| {
+            for text in std::mem::take(&mut state.early) {
+                handle.steer(text);
+            }
+            state.run = Some(handle);
+        });
+        let mut cancelled = false;
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = job.cancelled(), if !cancelled => {
+                    cancelled = true;
+                    run.cancel();
+                    continue;
+                }
+                event = run.next() => event,
+            };
+            let Some(event) = event else { break };
+            if let EventKind::ActionRequested { question } = &event.kind {
+                self.tell(Event::Asked(Box::new(preview(connection, (**question).clone()).await)));
+            }
+            self.tell(Event::Run(Box::new(event)));
+        }
+        let result = run.outcome().await;
+        self.with(|state| state.run = None);
+        let mut end = match result {
+            Ok(outcome) => {
+                let mut questions = Vec::new();
+                for request in outcome.questions() {
+                    questions.push(preview(connection, request).await);
+                }
+                RunEnd { usage: outcome.usage, questions, text: outcome.text(), stop: Ok(outcome.stop) }
+            }
+            Err(error) => RunEnd {
+                stop: Err(self.host.explain_failure(&error)),
+                usage: error.usage,
+                questions: Vec::new(),
+                text: String::new(),
+            },
+        };
+        // What fails because it is ended was ended.
+        if cancelled && end.stop.is_err() {
+            end.stop = Ok(FinishReason::Cancelled);
+        }
+        Event::RunEnded(Box::new(end))
+    }
+}
+
+fn ended(stop: Result<FinishReason, String>) -> Event {
+    let end = RunEnd { stop, usage: deepagents::Usage::default(), questions: Vec::new(), text: String::new() };
+    Event::RunEnded(Box::new(end))
+}
+
+/// A question with the text of the file that it is about.
+pub(super) async fn preview(connection: &Connection, request: ActionRequest) -> Question {
+    let path = matches!(request.tool.as_str(), "write_file" | "edit_file")
+        .then(|| request.args.get("file_path").and_then(Value::as_str))
+        .flatten();
+    let file = match path.map(VPath::parse) {
+        Some(Ok(path)) => {
+            let read = connection.files.read(&State::default(), &path, ByteRange::first(PREVIEW)).await;
+            read.ok().map(|read| String::from_utf8_lossy(&read.bytes).into_owned())
+        }
+        _ => None,
+    };
+    Question { request, file }
+}
+
+/// Whether another program works on a thread.
+pub(super) fn is_owned(this: &Session, info: &ThreadInfo) -> bool {
+    info.owner.is_some() && !this.host.is_gone(info)
+}
+
+const _: fn() = || {
+    fn assert_send<T: Send>() {}
+    assert_send::<Arc<Session>>();
+};

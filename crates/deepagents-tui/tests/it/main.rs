@@ -1,0 +1,1 @@
+//! The screens, as a person at a terminal meets them.
