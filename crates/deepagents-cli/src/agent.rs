@@ -16,14 +16,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::args::AgentArgs;
 use crate::model_choice::{self, env};
-use crate::sources::{self, Carried, Outside, Sources};
+use crate::sources::{self, AGENTS, Carried, OWN, Outside, Sources};
+use crate::trust::{Brought, Undecided};
 
-/// The agent that the options describe, to be built.
-pub(crate) fn builder(args: &AgentArgs, model: Arc<dyn ChatModel>) -> Result<DeepAgentBuilder> {
-    let (sources, outside) = sources::find(args)?;
+/// The agent that the options describe, to be built and looked at.
+pub(crate) async fn builder(args: &AgentArgs, model: Arc<dyn ChatModel>) -> Result<DeepAgentBuilder> {
+    let files = open(&args.root)?;
+    let brought = Brought::find(args, &files, Undecided::for_look(args)).await?;
+    let (sources, outside) = sources::find(args, &brought)?;
     let shape = Shape { sources, ..Shape::from_args(args)? };
-    let workspace = workspace(args, open(&args.root)?, &outside)?;
-    Ok(with_agents(shape.builder(model).backend(workspace), args))
+    let workspace = workspace(args, files, &outside)?;
+    let builder = shape.builder(model).backend(workspace).definitions_from(outside.beside(brought.files.clone()));
+    Ok(with_agents(builder, args))
 }
 
 /// What the agent sees: the directory, commands in it where they are allowed, and what the user has outside of it.
@@ -40,9 +44,9 @@ pub(crate) fn with_agents(builder: DeepAgentBuilder, args: &AgentArgs) -> DeepAg
     if args.no_agents {
         return builder;
     }
-    let home = env("HOME").and_then(|home| LocalBackend::open(Path::new(&home).join(".deepagents")).ok());
-    let of_user = home.map(|home| AgentSource::on("/agents", home));
-    let sources = of_user.into_iter().chain([AgentSource::from("/.deepagents/agents")]);
+    let home = env("HOME").and_then(|home| LocalBackend::open(Path::new(&home).join(OWN)).ok());
+    let of_user = home.map(|home| AgentSource::on(format!("/{AGENTS}"), home));
+    let sources = of_user.into_iter().chain([AgentSource::from(format!("/{OWN}/{AGENTS}"))]);
     builder.agents_from(sources)
 }
 

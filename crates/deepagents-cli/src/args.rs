@@ -1,6 +1,7 @@
 //! The command line.
 
 mod threads;
+mod trust;
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,6 +12,7 @@ use deepagents::fs::sandbox::HostPattern;
 
 use crate::{duration, money};
 pub(crate) use threads::{Conflicts, RewindFiles, ThreadsArgs, ThreadsCommand};
+pub(crate) use trust::{TrustArgs, TrustCommand};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,6 +57,8 @@ pub(crate) enum Command {
     Models(ModelsArgs),
     /// Look at, copy, rewind and delete the threads of earlier runs
     Threads(Box<ThreadsArgs>),
+    /// Show what directories bring that steers the agent, and what you have agreed to
+    Trust(TrustArgs),
     /// Make tool calls by hand: calls as lines of JSON in, results as lines of JSON out
     Tools(ToolsArgs),
     /// Play a recorded run again, without its model, its tools and a network
@@ -166,7 +170,7 @@ pub(crate) struct Database {
 }
 
 /// What an agent is made of.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct AgentArgs {
     /// The model, such as anthropic:claude-sonnet-4-5
     ///
@@ -208,6 +212,13 @@ pub(crate) struct AgentArgs {
     /// too, except localhost.
     #[arg(long = "allow-host", value_name = "HOST[:PORT]", requires = "execute", help_heading = "Agent")]
     pub(crate) allow_hosts: Vec<HostPattern>,
+
+    /// Agree to what the directory brings that steers the agent: its AGENTS.md, and sub-agents, skills and notes in .deepagents
+    ///
+    /// Without it you are asked at a terminal, and elsewhere it is left out. What you agree to is remembered by directory
+    /// and hash; `deepagents trust` shows it and takes it back.
+    #[arg(long, help_heading = "Agent")]
+    pub(crate) trust: bool,
 
     /// Leave out the sub-agents that files in .deepagents/agents define, there and in your home directory
     ///

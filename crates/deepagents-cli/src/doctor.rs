@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::args::DoctorArgs;
 use crate::exit::Exit;
 use crate::model_choice::{self, env, key_variable, ordered_providers};
+use crate::render::json_text;
 use crate::threads::database;
 use crate::{output, runtime};
 
@@ -43,7 +44,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
             "model": model.as_ref().ok().map(|choice| &choice.name),
             "threads": threads,
         });
-        output::print(&serde_json::to_string_pretty(&report)?)?;
+        output::print(&json_text(&report)?)?;
         return Ok(Exit::Done);
     }
     let keys = if keys.is_empty() { "none are set".to_owned() } else { keys.join(", ") };

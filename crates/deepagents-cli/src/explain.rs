@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::args::ExplainArgs;
 use crate::exit::Exit;
 use crate::model_choice::{self, Choice, Reason, WithoutKey};
+use crate::render::json_text;
 use crate::{agent, output, runtime};
 use first::FromFiles;
 
@@ -40,15 +41,16 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit> {
         }
     };
     let model = model_choice::make(&choice, &args.agent, &model_choice::env, WithoutKey::Pretend)?;
-    let agent = agent::builder(&args.agent, model)?.build()?;
+    let runtime = runtime::start()?;
+    let agent = runtime.block_on(agent::builder(&args.agent, model))?.build()?;
     let mut explanation = agent.explain();
     let about = if cfg!(feature = "tokens") { "" } else { "about " };
     if about.is_empty() {
         explanation = explanation.counted("o200k", count);
     }
-    let loaded = runtime::start()?.block_on(first::loaded(&agent, count))?;
+    let loaded = runtime.block_on(first::loaded(&agent, count))?;
     if args.json {
-        output::print(&serde_json::to_string_pretty(&Explained { explanation: &explanation, loaded: &loaded })?)?;
+        output::print(&json_text(&Explained { explanation: &explanation, loaded: &loaded })?)?;
         return Ok(Exit::Done);
     }
     output::print(&explanation.to_string())?;

@@ -20,6 +20,7 @@ mod runtime;
 mod sources;
 mod threads;
 mod tools;
+mod trust;
 
 use std::process::ExitCode;
 
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::explain(&args),
         Command::Models(args) => models::models(&args),
         Command::Tools(args) => tools::tools(&args),
+        Command::Trust(args) => trust::trust(&args),
         Command::Threads(args) => threads::threads(&args),
         Command::Replay(args) => replay::replay(&args),
         Command::Doctor(args) => doctor::doctor(&args),

@@ -8,6 +8,7 @@ use crate::args::ModelsArgs;
 use crate::exit::Exit;
 use crate::model_choice::{self, default_model, env, key_variable, ordered_providers};
 use crate::output;
+use crate::render::json_text;
 use crate::render::style::grouped;
 
 /// Prints providers, keys and the models known by name.
@@ -74,5 +75,5 @@ fn as_json() -> Result<String> {
         })
         .collect();
     let choice = model_choice::choose(None, None, &env).ok().map(|choice| choice.name);
-    Ok(serde_json::to_string_pretty(&json!({"providers": providers, "models": models, "choice": choice}))?)
+    Ok(json_text(&json!({"providers": providers, "models": models, "choice": choice}))?)
 }

@@ -4,10 +4,9 @@ use std::io::{self, IsTerminal, Write};
 
 use crate::render::style::{self, Style, printable};
 
-/// Stdout as a person watches it: text in pieces, whole lines, and on a terminal one line of status below them.
+/// Stdout as a person reads it: text in pieces, whole lines, and on a terminal one line of status below them.
 #[derive(Debug)]
 pub(crate) struct Screen {
-    terminal: bool,
     /// Whether the cursor can be moved back.
     cursor: bool,
     /// Whether the next character begins a line.
@@ -19,12 +18,11 @@ pub(crate) struct Screen {
 impl Screen {
     /// The screen of this process.
     pub(crate) fn new() -> Self {
-        let terminal = io::stdout().is_terminal();
-        Self { terminal, cursor: terminal && !style::is_dumb(), fresh: true, status: String::new() }
+        Self { cursor: io::stdout().is_terminal() && !style::is_dumb(), fresh: true, status: String::new() }
     }
 
-    /// Writes a piece of text at once. On a terminal control characters are left out: what a model or a file says
-    /// must not command the terminal.
+    /// Writes a piece of text at once. Control characters are left out, whatever stdout is: what a model or a file says
+    /// must not command a terminal, and `tee` or `less` may stand before one.
     pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
         if text.is_empty() {
             return Ok(());
@@ -32,11 +30,7 @@ impl Screen {
         self.clear_status()?;
         self.fresh = text.ends_with('\n');
         let mut out = io::stdout().lock();
-        if self.terminal {
-            out.write_all(printable(text).as_bytes())?;
-        } else {
-            out.write_all(text.as_bytes())?;
-        }
+        out.write_all(printable(text).as_bytes())?;
         out.flush()
     }
 
@@ -96,11 +90,22 @@ impl Screen {
     }
 }
 
-/// Writes a whole text and its end of line to stdout.
+/// Writes a whole text and its end of line to stdout, without control characters, whatever stdout is. JSON has none: see
+/// [`json_text`](crate::render::json_text).
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{text}")?;
+    writeln!(out, "{}", printable(text))?;
     out.flush()
+}
+
+/// Throws away what was typed before a question, so that it answers nothing. Where stdin is no terminal, there is nothing to
+/// throw away: a program says its lines in order.
+pub(crate) fn discard_typed_ahead() {
+    let stdin = io::stdin();
+    if stdin.is_terminal() {
+        // A terminal that cannot be flushed has nothing to flush.
+        let _ = rustix::termios::tcflush(&stdin, rustix::termios::QueueSelector::IFlush);
+    }
 }
 
 /// Writes a remark to stderr.

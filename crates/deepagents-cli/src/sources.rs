@@ -15,13 +15,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::args::AgentArgs;
 use crate::model_choice::env;
+use crate::trust::Brought;
 
 /// What a file of memory is called.
-const MEMORY: &str = "AGENTS.md";
+pub(crate) const MEMORY: &str = "AGENTS.md";
 /// The agent's own directory, in a root and in the user's home.
-const OWN: &str = ".deepagents";
+pub(crate) const OWN: &str = ".deepagents";
 /// Where skills are in it.
-const SKILLS: &str = "skills";
+pub(crate) const SKILLS: &str = "skills";
+/// Where files are in it that define sub-agents.
+pub(crate) const AGENTS: &str = "agents";
 /// Where the workspace shows what is the user's and lies outside of the root. It cannot be written to.
 const USER: &str = "/.deepagents/user";
 /// Bytes of a file that a recording carries.
@@ -45,46 +48,51 @@ pub(crate) struct Outside(Vec<(VPath, Arc<dyn Backend>)>);
 /// What the files hold, for a machine that does not have them.
 pub(crate) type Carried = BTreeMap<VPath, String>;
 
-/// What there is for a root and this user, as far as it is wanted. Where there is nothing, the agent has neither.
-pub(crate) fn find(args: &AgentArgs) -> Result<(Sources, Outside)> {
+/// What there is for a root and this user, as far as it is wanted and of the root may be used. Where there is nothing, the
+/// agent has neither.
+pub(crate) fn find(args: &AgentArgs, brought: &Brought) -> Result<(Sources, Outside)> {
     let (root, home) = (args.root.as_path(), env("HOME").map(|home| Path::new(&home).join(OWN)));
     let (mut sources, mut outside) = (Sources::default(), Outside::default());
     if !args.no_memory {
-        sources.memory = memory(root, home.as_deref(), &mut outside)?;
+        sources.memory = memory(root, home.as_deref(), brought, &mut outside)?;
     }
     if !args.no_skills {
-        sources.skills = skills(root, home.as_deref(), &mut outside)?;
+        sources.skills = skills(root, home.as_deref(), brought, &mut outside)?;
     }
     Ok((sources, outside))
 }
 
-fn memory(root: &Path, home: Option<&Path>, outside: &mut Outside) -> Result<Vec<VPath>> {
+fn memory(root: &Path, home: Option<&Path>, brought: &Brought, outside: &mut Outside) -> Result<Vec<VPath>> {
     let (plain, own) = (root.join(MEMORY), root.join(OWN).join(MEMORY));
     let of_user = home.map(|home| home.join(MEMORY)).filter(|file| is_other(file, root, &[&plain, &own]));
+    let (at_plain, at_own) = (at(&format!("/{MEMORY}"))?, at(&format!("/{OWN}/{MEMORY}"))?);
     let mut files = Vec::new();
-    if of_user.is_none() && !plain.exists() && !own.exists() {
+    if of_user.is_none() && !brought.has(&at_plain) && !brought.has(&at_own) {
         return Ok(files);
     }
     if let Some(file) = of_user {
         files.push(outside.memory(&file)?);
     }
     // It is named even before it is there: that is where the agent keeps what it learns.
-    files.push(at(&format!("/{MEMORY}"))?);
-    if own.exists() {
-        files.push(at(&format!("/{OWN}/{MEMORY}"))?);
+    if brought.has(&at_plain) || plain.symlink_metadata().is_err() {
+        files.push(at_plain);
+    }
+    if brought.has(&at_own) {
+        files.push(at_own);
     }
     Ok(files)
 }
 
-fn skills(root: &Path, home: Option<&Path>, outside: &mut Outside) -> Result<Vec<(VPath, String)>> {
+fn skills(root: &Path, home: Option<&Path>, brought: &Brought, outside: &mut Outside) -> Result<Vec<(VPath, String)>> {
     let of_root = root.join(OWN).join(SKILLS);
     let of_user = home.map(|home| home.join(SKILLS)).filter(|of_user| is_other(of_user, root, &[&of_root]));
     let mut directories = Vec::new();
     if let Some(directory) = of_user.filter(|directory| holds_directories(directory)) {
         directories.push((outside.skills(&directory)?, "User".to_owned()));
     }
-    if holds_directories(&of_root) {
-        directories.push((at(&format!("/{OWN}/{SKILLS}"))?, "Project".to_owned()));
+    let at_root = at(&format!("/{OWN}/{SKILLS}"))?;
+    if brought.files.has_below(&at_root) {
+        directories.push((at_root, "Project".to_owned()));
     }
     Ok(directories)
 }
@@ -135,7 +143,7 @@ impl Outside {
         Ok(path)
     }
 
-    /// The workspace with this in addition to the root.
+    /// What of it there is, in addition to what is given: the agent's own files, or those that define what it is.
     pub(crate) fn beside(&self, root: Arc<dyn Backend>) -> Arc<dyn Backend> {
         if self.0.is_empty() {
             return root;

@@ -14,9 +14,10 @@ static INSERT_EVENT: Statement = Statement::new(
     "INSERT INTO event (thread, position, at, status, bytes, how, body) VALUES ($1, $2, $3, $4, $5, $6, $7)",
 );
 static ADVANCE: Statement = Statement::new(
-    "UPDATE thread SET head = $2, status = $3, bytes = bytes + $4, updated_at = $5, expires_at = $5 + ttl
-     WHERE key = $1",
+    "UPDATE thread SET head = $2, bytes = bytes + $3, updated_at = $4, expires_at = $4 + ttl WHERE key = $1",
 );
+/// Apart, since SQLite writes every index that has a column which is set, also to what it was.
+static SET_STATUS: Statement = Statement::new("UPDATE thread SET status = $2 WHERE key = $1");
 static STORED: Statement =
     Statement::new("SELECT how, body FROM event WHERE thread = $1 AND position >= $2 ORDER BY position");
 
@@ -97,7 +98,10 @@ impl Batch {
             blobs::insert(db, row.key, position, false, packed).await?;
         }
         let (end, bytes) = (signed(appended.end), signed(self.bytes));
-        db.execute(&ADVANCE, &[&row.key, &end, &status.as_str(), &bytes, &row.now]).await?;
+        db.execute(&ADVANCE, &[&row.key, &end, &bytes, &row.now]).await?;
+        if status != row.info.status {
+            db.execute(&SET_STATUS, &[&row.key, &status.as_str()]).await?;
+        }
         Ok(appended)
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use deepagents_core::env::Timestamp;
-use deepagents_core::store::{Item, KeyInfo, KeyQuery, Namespace, Query, StoreError, Write, check_place};
+use deepagents_core::store::{Item, KeyInfo, KeyQuery, Namespace, Query, StoreError, Write, check_place, check_value};
 use serde_json::Value;
 
 use crate::convert::{Page, millis, signed, time};
@@ -82,6 +82,7 @@ pub(crate) async fn write(
     write: Write,
 ) -> Result<Item, StoreError> {
     check_place(&namespace, &key)?;
+    check_value(&key, &value)?;
     let place = namespace_key::encode(&namespace);
     let now: i64 = db.query_one(&LOCK, &[&db.now(), &place, &key]).await?.take(0)?;
     // What is in the value does not matter: a damaged one can be written over.

@@ -4,7 +4,8 @@ use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 
 use deepagents_core::journal::{
-    JournalError, LogPosition, ParentFilter, RunStatus, ThreadInfo, ThreadQuery, check_child, check_thread,
+    JournalError, LogPosition, ParentFilter, RunStatus, ThreadInfo, ThreadQuery, check_child, check_metadata,
+    check_thread,
 };
 use serde_json::{Map, Value};
 
@@ -22,7 +23,7 @@ static LIST: Statement = Statement::new(
         AND substr(id, 1, length(CAST($3 AS text))) = $3 AND {by parent} ORDER BY updated_at DESC, id
      LIMIT $6",
 );
-/// In the order of the index of the threads that stand so.
+/// By the index of the threads that stand so.
 static LIST_CLAIMABLE: Statement = Statement::new(
     "SELECT {thread} FROM thread WHERE status IN ('empty', 'open') AND lease_until <= {now} AND {live thread}
         AND (CAST($2 AS text) IS NULL OR status = $2) AND substr(id, 1, length(CAST($3 AS text))) = $3
@@ -121,6 +122,7 @@ pub(crate) async fn set_metadata(
     thread: &str,
     metadata: Map<String, Value>,
 ) -> Result<(), JournalError> {
+    check_metadata(thread, &metadata)?;
     let row = find_or_insert(db, thread).await?;
     let mut all = row.info.metadata;
     all.extend(metadata);

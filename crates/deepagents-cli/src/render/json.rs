@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use deepagents::Event;
 
-use super::{Ending, Renderer};
+use super::{Ending, Renderer, escaped_json};
 
 /// Every event as a line of JSON on stdout, in the form that `docs/events.md` describes, and nothing else.
 #[derive(Debug)]
@@ -12,10 +12,9 @@ pub(crate) struct JsonLines;
 
 impl Renderer for JsonLines {
     fn event(&mut self, event: &Event) -> io::Result<()> {
-        let mut line = serde_json::to_vec(event).map_err(io::Error::other)?;
-        line.push(b'\n');
+        let line = serde_json::to_string(event).map_err(io::Error::other)?;
         let mut out = io::stdout().lock();
-        out.write_all(&line)?;
+        writeln!(out, "{}", escaped_json(&line))?;
         out.flush()
     }
 

@@ -1,5 +1,6 @@
 //! How a run is shown.
 
+mod escape;
 mod json;
 mod loaded;
 mod quiet;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use deepagents::{Event, Outcome, RunError, Usage};
 
+pub(crate) use escape::{escaped, escaped_json, escaped_lines, json_text};
 pub(crate) use json::JsonLines;
 pub(crate) use loaded::{Loaded, several};
 pub(crate) use quiet::AnswerOnly;

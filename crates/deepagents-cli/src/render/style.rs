@@ -56,16 +56,21 @@ pub(crate) fn is_dumb() -> bool {
     env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
-/// The text without control characters other than ends of lines and tabs.
+/// The text without characters that command a terminal or what stands around them: control characters other than ends of
+/// lines and tabs, overrides of the direction of writing, and tags.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    let bad = |c: char| c.is_control() && c != '\n' && c != '\t';
+    let bad = |c: char| is_command(c) && c != '\n' && c != '\t';
     if text.contains(bad) { Cow::Owned(text.replace(bad, "")) } else { Cow::Borrowed(text) }
+}
+
+fn is_command(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// The first line that says something, cut to so many characters, without control characters.
 pub(crate) fn first_line(text: &str, most: usize) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    let line: String = line.chars().filter(|c| !c.is_control()).collect();
+    let line: String = line.chars().filter(|c| !is_command(*c)).collect();
     match line.char_indices().nth(most) {
         Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
         None => line,
@@ -97,7 +102,8 @@ mod tests {
     #[test]
     fn escape_sequences_do_not_reach_the_terminal() {
         assert_eq!(printable("a\x1b[2Jb\tc\r\nd\u{9b}1m"), "a[2Jb\tc\nd1m");
-        assert_eq!(first_line("\n  one\x07 \ntwo", 10), "one");
+        assert_eq!(printable("a\u{202e}b\u{2066}c\u{e0041}d"), "abcd");
+        assert_eq!(first_line("\n  one\x07 \ntwo\u{202e}", 10), "one");
         assert_eq!(first_line("ééééé", 3), "ééé…");
     }
 

@@ -19,11 +19,12 @@ use deepagents::recording::Replay;
 use deepagents::{Decision, DeepAgent, RunInput};
 use tokio::runtime::Runtime;
 
-use crate::args::{Approve, RunArgs};
+use crate::args::{AgentArgs, Approve, RunArgs};
 use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey};
 use crate::render::{AnswerOnly, JsonLines, Live, Renderer};
 use crate::threads::undo;
+use crate::trust::{Brought, Undecided};
 use crate::{agent, output, runtime, sources};
 
 use approvals::Approver;
@@ -39,8 +40,6 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let task = task(args)?;
     let mut shape = agent::Shape::from_args(options)?;
     (shape.asks, shape.max_turns) = (args.approve != Approve::Auto, args.max_turns);
-    let (sources, outside) = sources::find(options)?;
-    shape.sources = sources;
     let undo_file = if args.no_save { None } else { undo::file(&args.database)? };
     let inside = undo_file.as_ref().is_some_and(|file| undo::is_inside(file, &options.root));
     let store = undo_file.filter(|_| !inside).map(UndoStore::at);
@@ -50,14 +49,21 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     if args.max_cost.is_some() && model.profile().price.is_none() {
         bail!("the price of {} is not known, so --max-cost cannot be kept; limit it with --max-tokens", choice.name);
     }
+    let runtime = runtime::start()?;
+    // A recorded run has no sub-agents of files.
+    let wanted = AgentArgs { no_agents: options.no_agents || args.record.is_some(), ..options.clone() };
+    let undecided = Undecided::for_run(options, args.json || matches!(task, Task::OnStdin));
+    let brought = runtime.block_on(Brought::find(&wanted, &files, undecided))?;
+    let (sources, outside) = sources::find(options, &brought)?;
+    shape.sources = sources;
     let workspace = agent::workspace(options, files, &outside)?;
-    let mut builder = shape.builder(model).backend(workspace.clone());
+    let definitions = outside.beside(brought.files.clone());
+    let mut builder = shape.builder(model).backend(workspace).definitions_from(definitions.clone());
     // A recording is played where those files and models are not.
     if args.record.is_none() {
         builder = agent::with_agents(builder, options);
     }
     let task = task.read()?;
-    let runtime = runtime::start()?;
     let session = runtime.block_on(Session::open(args, task, &choice.name))?;
     if let Some(journal) = &session.journal {
         builder = builder.journal(journal.clone());
@@ -68,7 +74,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
     let recording = runtime.block_on(async {
         let Some(file) = &args.record else { return session.begin().await.map(|()| Recording::None) };
-        shape.carried = shape.sources.carry(&*workspace).await?;
+        shape.carried = shape.sources.carry(&*definitions).await?;
         let recording = Recording::record(file, serde_json::to_value(&shape)?).await?;
         // A run that cannot begin leaves no recording of nothing.
         session.begin().await.inspect_err(|_| drop(fs::remove_file(file)))?;

@@ -10,6 +10,7 @@ use deepagents::core::state::{Channel, MessagesChannel};
 use deepagents::fs::FileUndo;
 use serde_json::{Value, json};
 
+use crate::render::json_text;
 use crate::render::style::printable;
 use crate::render::tool_line;
 
@@ -35,7 +36,7 @@ pub(super) async fn history(
             lines.push(line(checkpoint, below, &what));
         }
     }
-    Ok(if as_json { serde_json::to_string_pretty(&list)? } else { printable(&lines.join("\n")).into_owned() })
+    Ok(if as_json { json_text(&list)? } else { printable(&lines.join("\n")).into_owned() })
 }
 
 fn as_data(checkpoint: &Checkpoint, what: &str) -> Value {

@@ -5,6 +5,7 @@ use deepagents::core::env::Timestamp;
 use deepagents::core::journal::{Journal, RunStatus, ThreadInfo, ThreadQuery};
 use serde_json::{Value, json};
 
+use crate::render::json_text;
 use crate::render::style::first_line;
 
 /// Which threads are listed.
@@ -35,7 +36,7 @@ pub(super) async fn list(journal: &dyn Journal, scope: &Scope, limit: u32, as_js
         for thread in &threads {
             list.push(if nested { tree(journal, thread).await? } else { info(thread) });
         }
-        return Ok(serde_json::to_string_pretty(&list)?);
+        return Ok(json_text(&list)?);
     }
     if threads.is_empty() {
         return Ok(match scope {

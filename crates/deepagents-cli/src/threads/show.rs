@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::list;
 use crate::render::style::printable;
-use crate::render::{tool_error, tool_line};
+use crate::render::{json_text, tool_error, tool_line};
 
 /// The conversation, as text or as JSON.
 pub(super) async fn show(threads: &ThreadAccess, info: &ThreadInfo, at: Option<u64>, as_json: bool) -> Result<String> {
@@ -21,7 +21,7 @@ pub(super) async fn show(threads: &ThreadAccess, info: &ThreadInfo, at: Option<u
     if as_json {
         let sub_agents: Vec<Value> = sub_agents.iter().map(described).collect();
         let document = json!({"thread": list::info(info), "state": state.to_json(false)?, "sub_agents": sub_agents});
-        return Ok(serde_json::to_string_pretty(&document)?);
+        return Ok(json_text(&document)?);
     }
     let mut out = format!("thread {} · {} · {} records\n", info.id, list::standing(info), info.end);
     out += &conversation(&state);
@@ -47,7 +47,7 @@ pub(super) async fn sub_agent(threads: &ThreadAccess, info: &ThreadInfo, path: &
     if as_json {
         let document =
             json!({"thread": list::info(info), "sub_agent": described(found), "state": state.to_json(false)?});
-        return Ok(serde_json::to_string_pretty(&document)?);
+        return Ok(json_text(&document)?);
     }
     let (place, status) = (path.join("/"), found.status.as_str());
     let out = format!("thread {} · {place} · {} · {status}\n{}", info.id, found.agent, conversation(&state));
@@ -94,7 +94,7 @@ fn said(message: &Message, state: &State) -> String {
 
 /// The thread with its state and its log.
 pub(super) async fn export(threads: &ThreadAccess, journal: &dyn Journal, info: &ThreadInfo) -> Result<String> {
-    Ok(serde_json::to_string_pretty(&exported(threads, journal, info).await?)?)
+    Ok(json_text(&exported(threads, journal, info).await?)?)
 }
 
 async fn exported(threads: &ThreadAccess, journal: &dyn Journal, info: &ThreadInfo) -> Result<Value> {

@@ -54,7 +54,7 @@ fn files_of_the_directory_and_of_the_user_define_sub_agents_and_a_broken_one_is_
         Reply::Text(vec!["Done."]),
         Reply::Text(vec!["Alone."]),
     ]);
-    let finished = finish(run(dir.path(), &server.address).env("HOME", home.path()).arg("Go"));
+    let finished = finish(run(dir.path(), &server.address).env("HOME", home.path()).args(["--trust", "Go"]));
     assert_eq!(finished.code, Some(0), "{finished:?}");
     assert!(finished.err.contains("Skipped /.deepagents/agents/broken.md: unknown field `colour`"), "{finished:?}");
     let requests = server.requests();

@@ -27,3 +27,4 @@ mod sources;
 mod terminal;
 mod threads;
 mod tools;
+mod trust;

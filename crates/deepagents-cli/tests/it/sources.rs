@@ -64,13 +64,13 @@ impl Place {
 
     fn run(&self, server: &Server) -> Command {
         let mut command = run(&self.root(), &server.address);
-        command.env("HOME", self.home());
+        command.env("HOME", self.home()).arg("--trust");
         command
     }
 
     fn explain(&self, more: &[&str]) -> Finished {
         let mut command = deepagents();
-        finish(command.args(["explain", "--root"]).arg(self.root()).args(more).env("HOME", self.home()))
+        finish(command.args(["explain", "--trust", "--root"]).arg(self.root()).args(more).env("HOME", self.home()))
     }
 }
 

@@ -12,14 +12,14 @@ use crate::program::{deepagents, run};
 use crate::server::{Reply, Server};
 
 /// The program and the other end of its terminal.
-struct Terminal {
+pub(crate) struct Terminal {
     child: Child,
     end: File,
-    seen: String,
+    pub(crate) seen: String,
 }
 
 impl Terminal {
-    fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         let end = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&end).unwrap();
         unlockpt(&end).unwrap();
@@ -45,17 +45,17 @@ impl Terminal {
         }
     }
 
-    fn wait_for(&mut self, words: &str) {
+    pub(crate) fn wait_for(&mut self, words: &str) {
         while !self.seen.contains(words) {
             assert!(self.read(), "`{words}` was never said: {:?}", self.seen);
         }
     }
 
-    fn type_in(&mut self, text: &str) {
+    pub(crate) fn type_in(&mut self, text: &str) {
         self.end.write_all(text.as_bytes()).unwrap();
     }
 
-    fn end(mut self) -> (Option<i32>, String) {
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
         while self.read() {}
         (self.child.wait().unwrap().code(), self.seen)
     }

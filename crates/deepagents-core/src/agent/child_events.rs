@@ -82,7 +82,7 @@ impl Progress {
                 let call = self.open.remove(&id).unwrap_or_else(|| self.call(path));
                 EventKind::ToolFinished { call, id, name, error, text }
             }
-            ChildEvent::Custom { name, data } => EventKind::Custom { name, data },
+            ChildEvent::Custom { name, data } => EventKind::custom(name, data),
         }
     }
 

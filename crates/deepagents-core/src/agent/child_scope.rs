@@ -17,7 +17,7 @@ use crate::ids::{CallId, LogPosition};
 use crate::interrupt::{ActionRequest, Decision, PendingInterrupt};
 use crate::journal::{ChildLog, Record};
 use crate::machine::{Budget, BudgetRemaining, BudgetState, BudgetUsage};
-use crate::message::Usage;
+use crate::message::{DEEPEST, Usage, is_deeper};
 use crate::state::Inheritance;
 use crate::status::FinishReason;
 use crate::tool::{ToolContext, ToolError};
@@ -182,9 +182,15 @@ impl ChildScope {
     /// when this returns; without a thread it lasts as long as the scope.
     ///
     /// # Errors
-    /// [`ToolError::Fatal`] when the log cannot be written.
+    /// [`ToolError::Model`] when the value is nested more than 96 levels deep; [`ToolError::Fatal`] when the log cannot be
+    /// written.
     pub async fn record(&self, key: impl Into<String>, value: impl Into<Value>) -> Result<(), ToolError> {
         let (key, value) = (key.into(), value.into());
+        if is_deeper(&value, DEEPEST) {
+            return Err(ToolError::model(format!(
+                "`{key}` cannot be recorded: it is nested more than {DEEPEST} levels deep"
+            )));
+        }
         self.append(vec![Record::ValueRecorded { key: key.clone(), value: value.clone() }]).await?;
         lock(&self.recorded).insert(key, value);
         Ok(())

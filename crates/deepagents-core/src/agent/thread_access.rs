@@ -177,6 +177,7 @@ impl ThreadAccess {
         }
         let late = if late.is_empty() { Update::none() } else { Update::new::<MessagesChannel>(late) };
         let update = update.and(late).with_ids(&*self.ids);
+        update.check_storable()?;
         fold.state.apply(&update)?;
         check_last_results(fold.state.messages())?;
         if node == Node::Model && fold.state.messages().iter().last().is_none_or(|m| m.as_assistant().is_none()) {
@@ -202,6 +203,7 @@ impl ThreadAccess {
         let (journal, thread) = (&**lease.journal(), lease.thread());
         let mut loaded = journal::load_replay(journal, thread, self.schema.clone(), None).await?;
         let update = update.with_ids(&*self.ids);
+        update.check_storable()?;
         loaded.fold.state.apply(&update)?;
         check_last_results(loaded.fold.state.messages())?;
         let record = Record::StateUpdated { update: RecordUpdate::Live(update) };
@@ -264,7 +266,11 @@ impl ThreadAccess {
         let work = work(here.fold.state, there.fold.state).await?;
         let ids = &*self.ids;
         let work = RewindPlan { left: work.left.with_ids(ids), goes_on: work.goes_on.with_ids(ids) };
-        left.apply(&work.left).and_then(|()| goes_on.apply(&work.goes_on)).map_err(Error::from)?;
+        let storable = work.left.check_storable().and_then(|()| work.goes_on.check_storable());
+        storable
+            .and_then(|()| left.apply(&work.left))
+            .and_then(|()| goes_on.apply(&work.goes_on))
+            .map_err(Error::from)?;
         let logged =
             |update: Update| (!update.is_empty()).then(|| Record::StateUpdated { update: RecordUpdate::Live(update) });
         let before = logged(work.left);

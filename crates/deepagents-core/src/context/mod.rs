@@ -183,9 +183,10 @@ impl Context {
         &self.shared.cancel
     }
 
-    /// Tells the application something, without waiting for anybody who reads it.
+    /// Tells the application something, without waiting for anybody who reads it. Data nested more than 96 levels deep is
+    /// told as its JSON text: readers of JSON would not take the event.
     pub fn custom(&self, name: impl Into<String>, data: serde_json::Value) {
-        self.emit(|| EventKind::Custom { name: name.into(), data });
+        self.emit(|| EventKind::custom(name.into(), data));
     }
 
     /// Tells the application what a middleware of the library has done.

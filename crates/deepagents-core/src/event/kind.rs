@@ -7,7 +7,7 @@ use super::MiddlewareEvent;
 
 use crate::ids::CallId;
 use crate::interrupt::{ActionRequest, Decision};
-use crate::message::Usage;
+use crate::message::{DEEPEST, Usage, is_deeper};
 use crate::model::StopReason;
 use crate::status::FinishReason;
 
@@ -243,6 +243,12 @@ impl EventKind {
             | Self::Lagged { .. }
             | Self::Unknown => false,
         }
+    }
+
+    /// What an application tells; what readers of JSON would not take is told as text.
+    pub(crate) fn custom(name: String, data: Value) -> Self {
+        let data = if is_deeper(&data, DEEPEST) { Value::String(data.to_string()) } else { data };
+        Self::Custom { name, data }
     }
 
     /// Whether nothing of its run comes after it.

@@ -2,6 +2,7 @@
 
 use crate::env::Timestamp;
 use crate::ids::{LogPosition, ThreadId};
+use crate::message::DEEPEST;
 
 /// Why a journal failed.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +57,14 @@ pub enum JournalError {
         thread: ThreadId,
         /// Why.
         reason: &'static str,
+    },
+    /// The metadata cannot be stored.
+    #[error("metadata `{key}` of thread `{thread}` cannot be stored: it is nested more than {DEEPEST} levels deep")]
+    Metadata {
+        /// The thread.
+        thread: ThreadId,
+        /// The key.
+        key: String,
     },
     /// The log does not reach back, or forward, to a position.
     #[error("thread `{thread}` has no state at position {position}: {reason}")]

@@ -17,7 +17,7 @@ use self::thread::{Thread, later};
 use super::codec::encoded_len;
 use super::{
     Appended, Claim, Fence, Journal, JournalError, Loaded, LogEntry, Record, Snapshot, ThreadInfo, ThreadQuery,
-    Threads, check_child, check_thread,
+    Threads, check_child, check_metadata, check_thread,
 };
 use crate::env::{Clock, SystemClock, Timestamp};
 use crate::ids::{LogPosition, ThreadId};
@@ -185,6 +185,7 @@ impl Threads for MemoryJournal {
 
     fn set_metadata<'a>(&'a self, thread: &'a str, metadata: Map<String, Value>) -> Done<'a, ()> {
         self.with(|inner, now| {
+            check_metadata(thread, &metadata)?;
             inner.find_or_new(thread, now)?.merge_metadata(metadata, now);
             Ok(())
         })

@@ -91,7 +91,7 @@ impl ChildBody {
             call: child.call.clone(),
             label: child.label.clone(),
             path: child.path.clone(),
-            base: child.base.as_ref().map(|base| base.to_json(true)).transpose()?,
+            base: child.base.as_ref().map(State::to_storable).transpose()?,
             paused: child.paused.clone(),
             records: child.records.clone(),
             spent: child.spent.clone().into_iter().collect(),
@@ -111,8 +111,8 @@ impl Replay {
         let fail = |reason: String| JournalError::Damaged { thread: thread.to_owned(), position: self.end, reason };
         let mut values = self.kept.values.clone();
         let failed = |error: ChannelError| fail(error.to_string());
-        values.extend(self.state.to_json(true).map_err(failed)?);
-        let call_states = self.call_states.iter().map(|(call, state)| Ok((call.clone(), state.to_json(true)?)));
+        values.extend(self.state.to_storable().map_err(failed)?);
+        let call_states = self.call_states.iter().map(|(call, state)| Ok((call.clone(), state.to_storable()?)));
         let children = self.children.values().map(ChildBody::of);
         let body = Body {
             v: SNAPSHOT_VERSION,

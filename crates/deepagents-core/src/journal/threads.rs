@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::{JournalError, Record, ThreadQuery};
 use crate::env::Timestamp;
 use crate::ids::{LogPosition, ThreadId};
+use crate::message::{DEEPEST, is_deeper};
 use crate::status::FinishReason;
 use crate::status::RunStatus;
 
@@ -33,7 +34,7 @@ pub trait Threads: Send + Sync {
     /// Sets these keys of a thread's metadata, null removing one; a thread that does not exist begins to.
     ///
     /// # Errors
-    /// [`JournalError::Name`] when the name cannot be used.
+    /// [`JournalError::Name`] when the name cannot be used, [`JournalError::Metadata`] when a value cannot be stored.
     fn set_metadata<'a>(
         &'a self,
         thread: &'a str,
@@ -180,6 +181,17 @@ impl RunStatus {
     /// The status with this word.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+}
+
+/// Checks metadata to be set: readers of JSON have to take it, so its values may be nested 96 levels deep.
+///
+/// # Errors
+/// When one is nested deeper.
+pub fn check_metadata(thread: &str, metadata: &Map<String, Value>) -> Result<(), JournalError> {
+    match metadata.iter().find(|(_, value)| is_deeper(value, DEEPEST)) {
+        Some((key, _)) => Err(JournalError::Metadata { thread: thread.to_owned(), key: key.clone() }),
+        None => Ok(()),
     }
 }
 

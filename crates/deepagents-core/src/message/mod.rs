@@ -6,6 +6,7 @@
 
 mod block;
 mod calls;
+mod depth;
 mod history;
 mod ops;
 mod usage;
@@ -20,6 +21,7 @@ pub use calls::HistoryError;
 pub(crate) use calls::{
     Pending, PendingCall, check, check_last_results, check_results, pending, pending_at, results_at,
 };
+pub(crate) use depth::{DEEPEST, DEEPEST_ARGUMENTS, is_deeper};
 pub use history::{HistoryVersion, Messages};
 pub use ops::MessageOp;
 pub use usage::Usage;

@@ -370,6 +370,7 @@ impl Driver {
             return Ok(());
         }
         let update = self.stamp(update);
+        update.check_storable()?;
         self.state.apply(&update)?;
         let changes = self.changes(&update);
         self.log.push(|| Record::Update { update: RecordUpdate::Live(update) });

@@ -4,8 +4,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use serde_json::Value;
-
 use super::abort::Break;
 use super::driver::Driver;
 use super::hooks::Phase;
@@ -14,7 +12,8 @@ use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::machine::JumpTo;
 use crate::message::{
-    self, AssistantMessage, Block, InvalidToolCall, Message, MessageOp, Pending, PendingCall, ToolMessage,
+    self, AssistantMessage, Block, DEEPEST_ARGUMENTS, InvalidToolCall, Message, MessageOp, Pending, PendingCall,
+    ToolMessage, is_deeper,
 };
 use crate::middleware::ModelNext;
 use crate::model::{ModelOutput, ModelRequest, StopReason, ToolChoice};
@@ -246,10 +245,6 @@ pub(super) fn says_nothing(answer: &AssistantMessage) -> bool {
     answer.text().trim().is_empty() && !answer.content.iter().any(|block| matches!(block, Block::Media(_)))
 }
 
-/// How deep the arguments of a call may be nested. They are stored within records, which readers of JSON take to a depth
-/// of 128 in all.
-const DEEPEST_ARGUMENTS: usize = 64;
-
 /// Makes calls malformed whose arguments are nested too deep to be stored and read again.
 fn refuse_deep_arguments(content: &mut [Block]) {
     for block in content {
@@ -259,15 +254,6 @@ fn refuse_deep_arguments(content: &mut [Block]) {
             let (id, name) = (std::mem::take(&mut call.id), std::mem::take(&mut call.name));
             *block = Block::InvalidToolCall(InvalidToolCall { id, name, raw: String::new(), error });
         }
-    }
-}
-
-/// Whether a value is nested deeper than so many levels.
-fn is_deeper(value: &Value, levels: usize) -> bool {
-    match value {
-        Value::Array(items) => levels == 0 || items.iter().any(|item| is_deeper(item, levels - 1)),
-        Value::Object(fields) => levels == 0 || fields.values().any(|field| is_deeper(field, levels - 1)),
-        _ => false,
     }
 }
 

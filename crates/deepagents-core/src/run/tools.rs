@@ -21,7 +21,7 @@ use crate::machine::{Open, committed};
 use crate::message::{Block, Message, MessageOp, PendingCall, ToolMessage};
 use crate::middleware::{ToolNext, ToolRequest, ToolResponse};
 use crate::panics::panic_text;
-use crate::state::{Concurrent, MessagesChannel, StructuredResponse, Update};
+use crate::state::{Concurrent, MessagesChannel, StructuredResponse, Update, too_deep};
 use crate::status::FinishReason;
 use crate::tool::{CallInfo, ChildState, ToolContext};
 
@@ -287,26 +287,28 @@ impl Driver {
             is_error,
             artifact,
         };
-        let mut kept = Some((update, messages.concat()));
         let exclusive = rest.entries().iter().map(crate::state::UpdateEntry::spec);
         let exclusive: HashSet<&str> =
             exclusive.filter(|s| s.concurrent() == Concurrent::Refuse).map(|s| s.name()).collect();
         let mut changes = Vec::new();
         let refused = match exclusive.iter().find(|name| turn.taken.contains(**name)) {
             Some(name) => Some(format!("another call of this turn has already changed `{name}`")),
-            None => self.state.apply(&rest).err().map(|error| error.to_string()),
+            // The text of a result comes from its tool, and so do the values beside it.
+            None if message.is_too_deep() => Some(too_deep()),
+            None => update.check_storable().and_then(|()| self.state.apply(&rest)).err().map(|error| error.to_string()),
         };
-        match refused {
+        let kept = match refused {
             Some(reason) => {
                 let text = format!("Error: the result of {} was not kept: {reason}.", message.name);
                 message = ToolMessage { id: message.id, ..ToolMessage::error(message.call_id, message.name, text) };
-                kept = None;
+                None
             }
             None => {
                 turn.taken.extend(rest.entries().iter().map(|e| e.spec().name()).filter(|n| exclusive.contains(n)));
                 changes = self.changes(&rest);
+                Some((update, messages.concat()))
             }
-        }
+        };
         let (update, added) = kept.unwrap_or_default();
         let message = Arc::new(message);
         planned.state = Progress::Finished { message: message.clone(), added };

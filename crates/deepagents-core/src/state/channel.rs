@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::storable::storable;
 use crate::panics::panic_text;
 
 /// A named, typed part of the state. Implemented by a zero-sized key type.
@@ -116,6 +117,15 @@ pub enum ChannelError {
         /// What is wrong.
         reason: String,
     },
+    /// It would not come back from the log as it is: it holds what JSON has no form for, or what the channel's types do
+    /// not read again.
+    #[error("channel `{channel}`: this cannot be stored as JSON and read again: {reason}")]
+    NotStorable {
+        /// The channel.
+        channel: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
     /// Two types use one name.
     #[error("two types use the channel name `{0}`")]
     TypeClash(String),
@@ -145,7 +155,9 @@ struct Table {
     reduce: fn(AnyValue, &AnyUpdate) -> JsonResult<AnyValue>,
     value_to_json: fn(&AnyValue) -> JsonResult<Value>,
     value_from_json: fn(Value) -> JsonResult<AnyValue>,
+    value_check: fn(&AnyValue) -> Result<Value, String>,
     update_to_json: fn(&AnyUpdate) -> JsonResult<Value>,
+    update_check: fn(&AnyUpdate) -> Result<Value, String>,
     update_from_json: fn(Value) -> JsonResult<AnyUpdate>,
     fork: fn(&AnyValue) -> JsonResult<AnyValue>,
     join: fn(&AnyValue, &AnyValue, &AnyValue) -> JsonResult<AnyJoin>,
@@ -171,7 +183,9 @@ impl<C: Channel> Of<C> {
         },
         value_to_json: |value| to_json::<C, _>(value_ref::<C>(value)?),
         value_from_json: |json| Ok(Arc::new(from_json::<C, C::Value>(json)?)),
+        value_check: |value| storable(value.downcast_ref::<C::Value>()),
         update_to_json: |update| to_json::<C, _>(update.downcast_ref::<C::Update>().ok_or_else(clash::<C>)?),
+        update_check: |update| storable(update.downcast_ref::<C::Update>()),
         update_from_json: |json| Ok(Arc::new(from_json::<C, C::Update>(json)?)),
         fork: |value| Ok(Arc::new(C::fork(value_ref::<C>(value)?))),
         join: |parent, given, child| {
@@ -264,6 +278,24 @@ impl ChannelSpec {
 
     pub(super) fn update_to_json(&self, update: &AnyUpdate) -> JsonResult<Value> {
         self.guarded(|| (self.table.update_to_json)(update))
+    }
+
+    /// The value as JSON.
+    ///
+    /// # Errors
+    /// When it would not be read again.
+    pub(super) fn checked_value(&self, value: &AnyValue) -> JsonResult<Value> {
+        self.guarded(|| (self.table.value_check)(value).map_err(|reason| self.not_storable(reason)))
+    }
+
+    /// Refuses an update that would not be read again.
+    pub(super) fn check_update(&self, update: &AnyUpdate) -> JsonResult<()> {
+        self.guarded(|| (self.table.update_check)(update).map_err(|reason| self.not_storable(reason)))?;
+        Ok(())
+    }
+
+    pub(super) fn not_storable(&self, reason: String) -> ChannelError {
+        ChannelError::NotStorable { channel: self.name(), reason }
     }
 
     pub(super) fn update_from_json(&self, json: Value) -> JsonResult<AnyUpdate> {

@@ -7,6 +7,7 @@
 mod builtin;
 mod channel;
 mod schema;
+mod storable;
 mod update;
 mod view;
 
@@ -14,5 +15,6 @@ pub(crate) use builtin::Undelivered;
 pub use builtin::{MessagesChannel, StructuredResponse};
 pub use channel::{Channel, ChannelError, ChannelSpec, Concurrent, Merge};
 pub use schema::{Schema, SchemaError};
+pub(crate) use storable::too_deep;
 pub use update::{Update, UpdateEntry};
 pub use view::{Inheritance, State};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::channel::AnyUpdate;
+use super::storable::too_deep;
 use super::{Channel, ChannelError, ChannelSpec, MessagesChannel, Schema};
 use crate::env::Ids;
 use crate::message::{Message, MessageOp};
@@ -126,6 +127,24 @@ impl Update {
             out.push_json(schema, &channel, update)?;
         }
         Ok(out)
+    }
+
+    /// Refuses what could not be stored and read again. Messages are of types that are known to: only the values in them
+    /// are looked at.
+    ///
+    /// # Errors
+    /// [`ChannelError::NotStorable`] for the first change that would not come back.
+    pub(crate) fn check_storable(&self) -> Result<(), ChannelError> {
+        for entry in &self.entries {
+            match entry.get::<MessagesChannel>() {
+                Some(ops) if ops.iter().any(MessageOp::is_too_deep) => {
+                    return Err(entry.spec.not_storable(too_deep()));
+                }
+                Some(_) => {}
+                None => entry.spec.check_update(&entry.update)?,
+            }
+        }
+        Ok(())
     }
 
     /// Gives ids to messages that have none.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::channel::AnyValue;
-use super::{Channel, ChannelError, MessagesChannel, Schema, Update};
+use super::{Channel, ChannelError, ChannelSpec, MessagesChannel, Schema, Update};
 use crate::message::Messages;
 
 /// A version of a thread's state. Cloning it costs a few reference counts; versions share what did not change.
@@ -52,7 +52,7 @@ struct Origin {
 impl State {
     /// The empty state of a schema.
     pub fn new(schema: Arc<Schema>) -> Self {
-        let slots = schema.channels().iter().map(super::ChannelSpec::empty).collect();
+        let slots = schema.channels().iter().map(ChannelSpec::empty).collect();
         Self { schema, slots, origin: None }
     }
 
@@ -106,6 +106,15 @@ impl State {
         Ok(out)
     }
 
+    /// The values of all channels as JSON that [`from_json`](Self::from_json) reads again.
+    ///
+    /// # Errors
+    /// [`ChannelError::NotStorable`] for a value that would not be read again. Messages are known to be.
+    pub(crate) fn to_storable(&self) -> Result<Map<String, Value>, ChannelError> {
+        let slots = self.schema.channels().iter().zip(&self.slots);
+        slots.map(|(spec, slot)| Ok((spec.name().to_owned(), storable_value(spec, slot)?))).collect()
+    }
+
     /// A state from the JSON object that [`to_json`](Self::to_json) made; names without a channel are left out.
     ///
     /// # Errors
@@ -139,7 +148,7 @@ impl State {
             if origin.and_then(|origin| origin.made.get(at)).is_some_and(|made| is_same(made, slot)) {
                 continue;
             }
-            let value = spec.value_to_json(slot)?;
+            let value = storable_value(spec, slot)?;
             if origin.is_some() || spec.value_to_json(&spec.empty())? != value {
                 values.push((spec.name().to_owned(), value));
             }
@@ -222,6 +231,10 @@ impl State {
     }
 }
 
+fn storable_value(spec: &ChannelSpec, slot: &AnyValue) -> Result<Value, ChannelError> {
+    if spec.is::<MessagesChannel>() { spec.value_to_json(slot) } else { spec.checked_value(slot) }
+}
+
 /// Whether two values are one and the same.
 fn is_same(a: &AnyValue, b: &AnyValue) -> bool {
     std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(b))
@@ -230,7 +243,7 @@ fn is_same(a: &AnyValue, b: &AnyValue) -> bool {
 impl Default for State {
     /// A state with messages alone.
     fn default() -> Self {
-        Self::new(Arc::new(Schema::new([super::ChannelSpec::new::<MessagesChannel>()]).unwrap_or_default()))
+        Self::new(Arc::new(Schema::new([ChannelSpec::new::<MessagesChannel>()]).unwrap_or_default()))
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_core::future::BoxFuture;
 use serde_json::Value;
 
-use super::{Item, KeyInfo, KeyQuery, Namespace, Query, Store, StoreError, Write, check_place};
+use super::{Item, KeyInfo, KeyQuery, Namespace, Query, Store, StoreError, Write, check_place, check_value};
 use crate::env::{Clock, SystemClock, Timestamp};
 
 /// Items by namespace and key.
@@ -67,6 +67,7 @@ impl MemoryStore {
 
     fn store(&self, namespace: &[String], key: &str, value: Value, write: Write) -> Result<Item, StoreError> {
         check_place(namespace, key)?;
+        check_value(key, &value)?;
         let (mut items, now) = self.live();
         let at = (namespace.to_vec(), key.to_owned());
         let old = items.live.get(&at);

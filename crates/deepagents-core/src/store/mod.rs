@@ -13,6 +13,8 @@ use futures_core::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::message::{DEEPEST, is_deeper};
+
 pub use keys::{KeyInfo, KeyQuery};
 pub use memory::MemoryStore;
 pub use namespaces::NamespaceQuery;
@@ -66,7 +68,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`StoreError::Conflict`] when the item is not at the version that is expected, [`StoreError::Namespace`] and
-    /// [`StoreError::Key`] when its place cannot be used.
+    /// [`StoreError::Key`] when its place cannot be used, [`StoreError::Value`] when the value cannot be stored.
     fn write<'a>(
         &'a self,
         namespace: &'a [String],
@@ -410,6 +412,14 @@ pub enum StoreError {
         /// The key.
         key: String,
     },
+    /// The value cannot be stored.
+    #[error("the value of {key:?} cannot be stored: {reason}")]
+    Value {
+        /// The key.
+        key: String,
+        /// Why.
+        reason: String,
+    },
     /// The item is not at the version that was expected.
     #[error("`{key}` in {namespace:?} was changed by somebody else; read it again")]
     Conflict {
@@ -430,6 +440,18 @@ pub enum StoreError {
 pub fn check_place(namespace: &[String], key: &str) -> Result<(), StoreError> {
     check_namespace(namespace)?;
     if key.contains('\0') { Err(StoreError::Key { key: key.to_owned() }) } else { Ok(()) }
+}
+
+/// Checks a value to be written: readers of JSON have to take it, so it may be nested 96 levels deep.
+///
+/// # Errors
+/// When it is nested deeper.
+pub fn check_value(key: &str, value: &Value) -> Result<(), StoreError> {
+    if is_deeper(value, DEEPEST) {
+        let reason = format!("it is nested more than {DEEPEST} levels deep");
+        return Err(StoreError::Value { key: key.to_owned(), reason });
+    }
+    Ok(())
 }
 
 /// Checks a namespace to be written to: not empty, labels not empty and without NUL.

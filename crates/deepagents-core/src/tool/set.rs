@@ -25,9 +25,10 @@ pub struct ToolSet {
 
 #[derive(Default)]
 struct Inner {
-    tools: BTreeMap<String, Arc<dyn DynTool>>,
     /// By name, so that the prefix sent to a model is the same from request to request.
     specs: Vec<Arc<ToolSpec>>,
+    /// In the order of their specifications.
+    tools: Vec<Arc<dyn DynTool>>,
     /// Names that were offered before and are not any more.
     gone: BTreeSet<String>,
 }
@@ -53,28 +54,31 @@ impl ToolSet {
     /// # Errors
     /// When two have one name, or one cannot be offered to a model.
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn DynTool>>) -> Result<Self, ToolSetError> {
-        let mut inner = Inner::default();
-        let mut specs = BTreeMap::new();
+        let mut by_name = BTreeMap::new();
         for tool in tools {
             let spec = tool.spec();
             check_spec(&spec)?;
-            if inner.tools.insert(spec.name.clone(), tool).is_some() {
-                return Err(ToolSetError::Twice(spec.name));
+            let spec = spec.shared();
+            if let Some((twice, _)) = by_name.insert(spec.name.clone(), (spec, tool)) {
+                return Err(ToolSetError::Twice(twice.name.clone()));
             }
-            specs.insert(spec.name.clone(), Arc::new(spec));
         }
-        inner.specs = specs.into_values().collect();
-        Ok(Self { inner: Arc::new(inner) })
+        Ok(Self::sorted(by_name, BTreeSet::new()))
+    }
+
+    fn sorted(by_name: BTreeMap<String, (Arc<ToolSpec>, Arc<dyn DynTool>)>, gone: BTreeSet<String>) -> Self {
+        let (specs, tools) = by_name.into_values().unzip();
+        Self { inner: Arc::new(Inner { specs, tools, gone }) }
     }
 
     /// The tool with a name.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn DynTool>> {
-        self.inner.tools.get(name)
+        self.inner.tools.get(self.index(name)?)
     }
 
     /// The names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.inner.tools.keys().map(String::as_str)
+        self.inner.specs.iter().map(|spec| spec.name.as_str())
     }
 
     /// What a model is told of the tools, by name.
@@ -101,27 +105,26 @@ impl ToolSet {
         others: impl IntoIterator<Item = &'a Self>,
         before: &Self,
     ) -> Result<Self, ToolSetError> {
-        let mut tools = BTreeMap::new();
-        let mut specs = BTreeMap::new();
+        let mut by_name = BTreeMap::new();
         for set in std::iter::once(self).chain(others) {
-            for spec in set.specs() {
-                let name = &spec.name;
-                let Some(tool) = set.get(name) else { continue };
-                if tools.insert(name.clone(), tool.clone()).is_some() {
-                    return Err(ToolSetError::Twice(name.clone()));
+            for (spec, tool) in set.specs().iter().zip(&set.inner.tools) {
+                let known = before.spec(&spec.name).filter(|known| *known == spec).unwrap_or(spec);
+                if by_name.insert(spec.name.clone(), (known.clone(), tool.clone())).is_some() {
+                    return Err(ToolSetError::Twice(spec.name.clone()));
                 }
-                let known = before.spec(name).filter(|known| *known == spec);
-                specs.insert(name.clone(), known.unwrap_or(spec).clone());
             }
         }
         let offered_before = before.names().chain(before.inner.gone.iter().map(String::as_str));
-        let gone = offered_before.filter(|name| !tools.contains_key(*name)).map(str::to_owned).collect();
-        Ok(Self { inner: Arc::new(Inner { tools, specs: specs.into_values().collect(), gone }) })
+        let gone = offered_before.filter(|name| !by_name.contains_key(*name)).map(str::to_owned).collect();
+        Ok(Self::sorted(by_name, gone))
+    }
+
+    fn index(&self, name: &str) -> Option<usize> {
+        self.inner.specs.binary_search_by(|spec| spec.name.as_str().cmp(name)).ok()
     }
 
     fn spec(&self, name: &str) -> Option<&Arc<ToolSpec>> {
-        let at = self.inner.specs.binary_search_by(|spec| spec.name.as_str().cmp(name)).ok()?;
-        self.inner.specs.get(at)
+        self.inner.specs.get(self.index(name)?)
     }
 }
 

@@ -420,3 +420,53 @@ fn is_answer(record: &Record) -> bool {
     let Record::Update { .. } = record else { return false };
     deepagents_core::journal::encode(record).unwrap().contains("\"assistant\"")
 }
+
+/// An agent whose sub-agent works, asks, and works in the process that has the answer.
+fn asking_in_between(notes: &Notes, journal: &Arc<Appends>) -> Agent {
+    let noted = notes.clone();
+    let work = tool("work", move |_, cx| {
+        noted.add(cx.call_id().to_string());
+        let done = Update::new::<Done>(vec![cx.call_id().to_string()]);
+        async move { Ok(ToolOutput::text("worked").with_update(done)) }
+    });
+    let noted = notes.clone();
+    let asks = tool("asks", move |_, cx| {
+        let noted = noted.clone();
+        async move {
+            cx.interrupt("May I?", DecisionKind::ALL)?;
+            noted.add(format!("asked {}", cx.call_id()));
+            Ok("asked")
+        }
+    });
+    let turns = [vec![("work", json!({}))], vec![("asks", json!({}))], vec![("work", json!({}))]];
+    let below = agent(model(turns.to_vec())).name("below").ids(RandomIds).middleware(Keeps).tool(work).tool(asks);
+    let above = agent(model(vec![vec![("task", json!({}))]])).ids(RandomIds).middleware(Keeps);
+    above.tool(Task(below.build().unwrap())).journal(journal.clone()).build().unwrap()
+}
+
+#[tokio::test]
+async fn what_a_sub_agent_had_left_when_it_waited_survives_a_process_that_ends_after_the_answer() {
+    let journal = Arc::new(Appends::default());
+    let notes = Notes::default();
+    let agent = asking_in_between(&notes, &journal);
+    let waits = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+    let waited = records(&*journal, "t").await.len();
+    let answer = RunInput::resume("t").answer(waits.questions().remove(0).id, Decision::Approve);
+    let whole = agent.invoke(answer).await.unwrap();
+    let (all, left) = (notes.list(), done(&whole));
+    assert_eq!((all.len(), left.len()), (3, 2), "{all:?}");
+    let log = records(&*journal, "t").await;
+    for cut in journal.cuts().into_iter().filter(|cut| *cut > waited) {
+        let thread = format!("t{cut}");
+        journal.threads().copy("t", &thread, Some(cut as u64)).await.unwrap();
+        let (started, finished) = worked(&log[..cut]);
+        let notes = Notes::default();
+        let outcome = asking_in_between(&notes, &journal).invoke(RunInput::resume(thread.as_str())).await.unwrap();
+        assert_sound(outcome.messages());
+        assert!(outcome.questions().is_empty(), "it was answered, cut at {cut}");
+        let in_doubt = calls(&started.difference(&finished).cloned().collect());
+        assert_eq!(done(&outcome), left.difference(&in_doubt).cloned().collect(), "cut at {cut}");
+        let again: BTreeSet<String> = notes.list().into_iter().collect();
+        assert!(again.is_disjoint(&calls(&started)), "cut at {cut}: {again:?}");
+    }
+}

@@ -35,6 +35,7 @@ mod model_troubles;
 mod offered_tools;
 mod parallel_tools;
 mod steering;
+mod storable;
 mod store;
 mod structured;
 mod support;

@@ -19,7 +19,7 @@ const GRACE: Duration = Duration::from_secs(1);
 const MIGRATION_LOCK: i64 = 0x6461_6774;
 
 /// The steps from an empty schema to the present one; its version is how many were taken.
-const MIGRATIONS: [&str; 4] = [FIRST, KEYS, PARENTS, VERSIONS];
+const MIGRATIONS: [&str; 5] = [FIRST, KEYS, PARENTS, VERSIONS, STEADY];
 
 const FIRST: &str = "
     CREATE SEQUENCE epoch;
@@ -86,7 +86,7 @@ const KEYS: &str = "
     CREATE INDEX item_keys ON item (namespace, left(name, 64));
 ";
 
-/// Children are found by their parent, and threads to be gone on with in the order of their last change.
+/// Children are found by their parent, and threads to be gone on with by their status.
 const PARENTS: &str = "
     ALTER TABLE thread ADD COLUMN parent text COLLATE \"C\";
     CREATE INDEX thread_parent ON thread (parent, updated_at) WHERE parent IS NOT NULL;
@@ -105,6 +105,14 @@ const VERSIONS: &str = "
     $$;
     CREATE TRIGGER item_deleted AFTER DELETE ON item FOR EACH ROW EXECUTE FUNCTION note_deleted_version();
     ALTER TABLE blob ALTER COLUMN body TYPE bytea USING convert_to(body, 'UTF8');
+";
+
+/// No index holds what changes with each append, so an append writes to none of them.
+const STEADY: &str = "
+    DROP INDEX thread_parent;
+    DROP INDEX thread_claimable;
+    CREATE INDEX thread_parent ON thread (parent) WHERE parent IS NOT NULL;
+    CREATE INDEX thread_claimable ON thread (id) WHERE status IN ('empty', 'open');
 ";
 
 pub(super) async fn connect<T>(options: PostgresOptions, mut config: Config, tls: T) -> Result<Postgres, DatabaseError>

@@ -22,7 +22,7 @@ const WAL_PAGES: i64 = 512;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The steps from an empty file to the present schema; the schema's number is how many were taken.
-const MIGRATIONS: [&str; 4] = [FIRST, KEYS, PARENTS, VERSIONS];
+const MIGRATIONS: [&str; 5] = [FIRST, KEYS, PARENTS, VERSIONS, STEADY];
 
 const FIRST: &str = "
     CREATE TABLE epoch (last INTEGER NOT NULL) STRICT;
@@ -97,7 +97,7 @@ const KEYS: &str = "
     CREATE INDEX item_keys ON item (namespace, name, version, size, updated_at, expires_at);
 ";
 
-/// Children are found by their parent, and threads to be gone on with in the order of their last change.
+/// Children are found by their parent, and threads to be gone on with by their status.
 const PARENTS: &str = "
     ALTER TABLE thread ADD COLUMN parent TEXT;
     CREATE INDEX thread_parent ON thread (parent, updated_at) WHERE parent IS NOT NULL;
@@ -111,6 +111,14 @@ const VERSIONS: &str = "
     CREATE TRIGGER item_deleted AFTER DELETE ON item WHEN OLD.version > (SELECT last FROM deleted_version) BEGIN
         UPDATE deleted_version SET last = OLD.version;
     END;
+";
+
+/// No index holds what changes with each append, so an append writes to none of them.
+const STEADY: &str = "
+    DROP INDEX thread_parent;
+    DROP INDEX thread_claimable;
+    CREATE INDEX thread_parent ON thread (parent) WHERE parent IS NOT NULL;
+    CREATE INDEX thread_claimable ON thread (id) WHERE status IN ('empty', 'open');
 ";
 
 /// Opens the connection that writes, and brings the schema up to date. Blocks.

@@ -75,6 +75,7 @@ macro_rules! journal_suite {
                 threads_are_found_by_status_and_prefix
                 threads_are_listed_in_pages
                 metadata_is_merged_and_null_removes
+                metadata_that_could_not_be_read_again_is_refused
                 a_thread_may_begin_with_metadata
                 the_status_follows_the_runs
                 sizes_grow_with_what_is_appended
@@ -174,6 +175,7 @@ macro_rules! store_suite {
             namespaces_are_listed_once_and_sorted_and_vanish_with_their_last_item
             namespaces_are_found_by_their_ends_and_to_a_depth
             places_that_cannot_be_used_are_refused_and_nothing_is_stored
+            values_that_could_not_be_read_again_are_refused_and_nothing_is_stored
             an_item_lives_as_long_as_it_is_told_after_its_last_write
             an_item_that_is_over_begins_anew
             a_version_of_a_key_does_not_come_again

@@ -298,6 +298,16 @@ pub async fn places_that_cannot_be_used_are_refused_and_nothing_is_stored(store:
     assert!(store.search(&[], &Query::default()).await.unwrap().is_empty());
 }
 
+/// Readers of JSON take a depth of about a hundred.
+pub async fn values_that_could_not_be_read_again_are_refused_and_nothing_is_stored(store: Any, _: TestClock) {
+    let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!({"a": inner}));
+    let a = ns(&["a"]);
+    assert!(matches!(store.put(&a, "k", nested(97)).await, Err(StoreError::Value { key, .. }) if key == "k"));
+    assert!(store.search(&[], &Query::default()).await.unwrap().is_empty());
+    store.put(&a, "k", nested(96)).await.unwrap();
+    assert_eq!(store.get(&a, "k").await.unwrap().unwrap().value, nested(96));
+}
+
 /// Then it is gone for every method.
 pub async fn an_item_lives_as_long_as_it_is_told_after_its_last_write(store: Any, clock: TestClock) {
     let a = ns(&["a"]);

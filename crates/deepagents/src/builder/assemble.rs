@@ -85,6 +85,15 @@ impl DeepAgentBuilder {
         }
     }
 
+    /// Where memory, skills and files of sub-agents are read, bound by the rules of this agent.
+    pub(super) fn definitions(&self) -> Workspace {
+        match (&self.definitions, self.permissions.is_empty()) {
+            (None, _) => self.guarded_workspace(),
+            (Some(files), true) => files.clone(),
+            (Some(files), false) => files.clone().guarded(self.permissions.clone()),
+        }
+    }
+
     /// Refuses rules that would not bind.
     fn check_permissions(&self, guarded: &Workspace) -> Result<(), BuildError> {
         if !self.permissions.is_empty() && self.has_own(FILESYSTEM) {
@@ -156,10 +165,10 @@ impl DeepAgentBuilder {
             stack.push(self.planner.iter().cloned().fold(todos, TodoList::planner));
         }
         if let Some(paths) = &self.memory {
-            stack.push(Memory::on(workspace.clone(), paths)?);
+            stack.push(Memory::on(self.definitions(), paths)?);
         }
         if let Some(sources) = &self.skills {
-            let skills = Skills::on(workspace.clone(), sources.iter().cloned())?;
+            let skills = Skills::on(self.definitions(), sources.iter().cloned())?;
             stack.push(self.skill_tools.iter().cloned().fold(skills, Skills::tool));
         } else if !self.skill_tools.is_empty() {
             return Err(refused("there are skill tools but no skills; name sources with `.skills(...)`"));

@@ -118,6 +118,8 @@ pub struct DeepAgentBuilder {
     model: Option<Arc<dyn ChatModel>>,
     system_prompt: Option<Arc<str>>,
     workspace: Workspace,
+    /// Where memory, skills and files of sub-agents are, if not in the workspace.
+    definitions: Option<Workspace>,
     files: FilesystemOptions,
     todos: TodoPolicy,
     planner: Option<Arc<dyn DynPlanner>>,

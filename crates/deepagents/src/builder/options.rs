@@ -109,6 +109,13 @@ impl DeepAgentBuilder {
         self
     }
 
+    /// Reads memory, skills and files of sub-agents from this backend in the place of the agent's own, which has the
+    /// same paths: [`TrustedFiles`](crate::trust::TrustedFiles) that a person agreed to. The file tools do not see it.
+    pub fn definitions_from(mut self, files: impl Backend) -> Self {
+        self.definitions = Some(Workspace::one(files));
+        self
+    }
+
     /// Adds a tool that is offered once the model has read a skill that names it; see
     /// [`Skills::tool`](crate::middleware::Skills::tool).
     pub fn skill_tool(mut self, tool: impl DynTool) -> Self {

@@ -53,7 +53,7 @@ impl DeepAgentBuilder {
         // Skills may define sub-agents, now or once they are written.
         let has_skills = self.skills.is_some() || self.has_own(SKILLS);
         let (registry, files) = if !self.agent_sources.is_empty() || (has_skills && !self.is_leaf) {
-            let files = AgentFiles::new(self.guarded_workspace(), self.agent_sources.clone())?;
+            let files = AgentFiles::new(self.definitions(), self.agent_sources.clone())?;
             let replaceable = parent.gives_way.then_some(GENERAL_PURPOSE);
             let make = move |spec: &SubAgentSpec| parent.make(spec, true).map_err(|error| error.to_string());
             (Arc::new(Registry::open(given, replaceable, make)?), Some(files))

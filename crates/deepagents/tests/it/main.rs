@@ -27,6 +27,7 @@ mod subagents;
 mod subagents_edges;
 mod summarization;
 mod todos;
+mod trust;
 mod unsupported;
 
 use deepagents::models::scripted::{ScriptedModel, Turn};

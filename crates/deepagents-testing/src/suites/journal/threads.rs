@@ -49,6 +49,16 @@ pub async fn threads_are_listed_the_last_changed_first(journal: Any, clock: Test
     assert_eq!(ids(&journal, ThreadQuery::default()).await, ["a", "c", "b"]);
 }
 
+/// Where a reader of JSON would not take it: what is there stays, and stays readable.
+pub async fn metadata_that_could_not_be_read_again_is_refused(journal: Any, _: TestClock) {
+    journal.threads().set_metadata("t", map(json!({"user": "ada"}))).await.unwrap();
+    let deep = (0..120).fold(json!(1), |inner, _| json!([inner]));
+    let refused = journal.threads().set_metadata("t", map(json!({"deep": deep, "user": "bob"}))).await;
+    assert!(matches!(refused, Err(JournalError::Metadata { key, .. }) if key == "deep"));
+    let info = journal.threads().get("t").await.unwrap().unwrap();
+    assert_eq!(info.metadata, map(json!({"user": "ada"})));
+}
+
 /// By all of the keys that are given; other JSON is something else.
 pub async fn threads_are_found_by_metadata(journal: Any, clock: TestClock) {
     for (thread, metadata) in [

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::subagents::{self, SubAgentSpec};
 
 /// Sub-agents as a list of records, or as a mapping from name to record; and what is wrong with the others.
-pub(super) fn read(given: Value, path: &VPath) -> (Vec<SubAgentSpec>, Vec<String>) {
+pub(crate) fn read(given: Value, path: &VPath) -> (Vec<SubAgentSpec>, Vec<String>) {
     let records: Vec<(Option<String>, Value)> = match given {
         Value::Null => Vec::new(),
         Value::Array(items) => items.into_iter().map(|item| (None, item)).collect(),

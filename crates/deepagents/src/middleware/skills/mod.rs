@@ -36,6 +36,9 @@ use tool_gating::{ReadsUpdate, SkillReads};
 
 pub use source::SkillSource;
 
+pub(crate) use agents::read as read_agents;
+pub(crate) use parse::skill as read_skill;
+
 /// Lists skills for the model, shows it those the caller pins, and offers the tools of those it has read.
 ///
 /// Sources are looked at when a run begins and read again when something there has changed. Of two skills with one name

@@ -14,7 +14,7 @@ const MAX_DESCRIPTION: usize = 1024;
 const MAX_COMPATIBILITY: usize = 500;
 
 /// A skill and what is odd about it, or why there is none.
-pub(super) fn skill(text: &str, path: &VPath, directory: &str) -> Result<(Skill, Vec<String>), String> {
+pub(crate) fn skill(text: &str, path: &VPath, directory: &str) -> Result<(Skill, Vec<String>), String> {
     let skipped = |why: &dyn std::fmt::Display| format!("Skipped {path}: {why}");
     let (head, _) = front_matter::parse(text).map_err(|error| skipped(&error))?;
     let text_of = |key: &str| head.get(key).and_then(front_matter::text).map(one_line);

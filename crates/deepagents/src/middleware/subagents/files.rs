@@ -240,7 +240,7 @@ async fn survey(
 }
 
 /// From a file to a definition: the front matter, and the prompt below it.
-fn define(text: &str, name: &str) -> Result<(SubAgentSpec, Option<String>), String> {
+pub(crate) fn define(text: &str, name: &str) -> Result<(SubAgentSpec, Option<String>), String> {
     let (head, body) = front_matter::split(text).map_err(|error| error.to_string())?;
     let head = front_matter::yaml(head, Texts::ByKey).map_err(|error| error.to_string())?;
     let (mut definition, odd) = subagents::read(head, Some(name))?;

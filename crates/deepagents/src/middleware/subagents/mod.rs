@@ -21,7 +21,7 @@ use task::{TASK, TaskTool};
 
 pub use files::AgentSource;
 
-pub(crate) use files::AgentFiles;
+pub(crate) use files::{AgentFiles, define};
 
 /// The sub-agent that is there unless switched off.
 pub const GENERAL_PURPOSE: &str = "general-purpose";

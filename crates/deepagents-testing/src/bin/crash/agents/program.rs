@@ -78,7 +78,7 @@ impl Program {
         let address = self.server().await?.next_process();
         let mut command = Command::new(&self.program);
         command.env_clear().env("HOME", self.folder.join("home"));
-        command.args(["run", "--model", "test-model", "--max-turns", "10000", "--no-memory", "--no-skills"]);
+        command.args(["run", "--model", "test-model", "--max-turns", "10000", "--no-memory", "--no-skills", "--trust"]);
         command.arg("--base-url").arg(address).arg("--root").arg(self.folder.join("root"));
         command.arg("--db").arg(self.folder.join("threads.db"));
         if self.asks {

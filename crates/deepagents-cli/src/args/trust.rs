@@ -1,0 +1,56 @@
+//! The command line of `deepagents trust`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  deepagents trust show                       what this directory brings, and what it says
+  deepagents trust list                       what you have agreed to
+  deepagents trust revoke . --source reviewer
+
+What a directory brings is its AGENTS.md, and the sub-agents, skills and notes in its .deepagents. None of it is used before
+you agree: `deepagents run` asks at a terminal, and elsewhere leaves it out without --trust. What you agreed to is
+remembered by directory and hash in ~/.deepagents/trust.json, so what changes is asked about again.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct TrustArgs {
+    #[command(subcommand)]
+    pub(crate) command: TrustCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TrustCommand {
+    /// List what you have agreed to and what you have refused, by directory
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what a directory brings, where it comes from, its hash, and what it says
+    Show {
+        /// The directory
+        #[arg(default_value = ".")]
+        root: PathBuf,
+
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Forget what you said about a directory, so that you are asked again
+    Revoke {
+        /// The directory
+        #[arg(default_value = ".")]
+        root: PathBuf,
+
+        /// Only what has this source or name
+        #[arg(long, value_name = "SOURCE|NAME")]
+        source: Option<String>,
+
+        /// All directories
+        #[arg(long, conflicts_with = "root")]
+        all: bool,
+    },
+}

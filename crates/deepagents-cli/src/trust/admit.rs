@@ -1,0 +1,75 @@
+//! Which items of a root may be used.
+
+use std::path::Path;
+
+use anyhow::{Result, anyhow};
+use deepagents::trust::{Consent, FoundItem, TrustItem};
+
+use super::{Undecided, ask, store};
+use crate::output;
+use crate::render::escaped;
+
+/// The items that may be used: those the user has agreed to before, and those agreed to now. What is left out is said on
+/// stderr, whatever else is shown.
+///
+/// # Errors
+/// When the user's record cannot be read or written.
+pub(crate) fn admit(root: &Path, items: Vec<FoundItem>, undecided: Undecided) -> Result<Vec<FoundItem>> {
+    if items.is_empty() {
+        return Ok(items);
+    }
+    let store = store();
+    let known = match &store {
+        Some(store) => store.of_root(root).map_err(|error| anyhow!("{error}"))?,
+        None => Vec::new(),
+    };
+    let standing = |item: &TrustItem| known.iter().find(|record| record.item == *item).map(|record| record.consent);
+    let (mut admitted, mut open): (Vec<FoundItem>, Vec<FoundItem>) = (Vec::new(), Vec::new());
+    for found in items {
+        match standing(&found.item) {
+            Some(Consent::Trusted) => admitted.push(found),
+            Some(Consent::Refused) if undecided != Undecided::Accept => {}
+            _ => open.push(found),
+        }
+    }
+    if open.is_empty() {
+        return Ok(admitted);
+    }
+    let answer = match undecided {
+        Undecided::Ask => ask::about(root, &open)?,
+        Undecided::Accept => ask::Answer::Always,
+        Undecided::LeaveOut => ask::Answer::NotNow,
+        Undecided::Assume => ask::Answer::Once,
+    };
+    let consent = match answer {
+        ask::Answer::Always => Some(Consent::Trusted),
+        ask::Answer::Never => Some(Consent::Refused),
+        ask::Answer::Once | ask::Answer::NotNow => None,
+    };
+    if let (Some(store), Some(consent)) = (&store, consent) {
+        let items: Vec<TrustItem> = open.iter().map(|found| found.item.clone()).collect();
+        store.decide(root, &items, consent).map_err(|error| anyhow!("{error}"))?;
+    }
+    match answer {
+        ask::Answer::Always | ask::Answer::Once => admitted.extend(open),
+        ask::Answer::NotNow if undecided == Undecided::LeaveOut => output::remark(&left_out(root, &open)),
+        ask::Answer::NotNow | ask::Answer::Never => {}
+    }
+    Ok(admitted)
+}
+
+/// What is left out, and how to have it.
+fn left_out(root: &Path, open: &[FoundItem]) -> String {
+    let names: Vec<String> = open.iter().map(|found| named(&found.item)).collect();
+    let root = escaped(&root.display().to_string());
+    format!(
+        "left out, since you have not agreed to it: {}; look at it with `deepagents trust show {root}`, use it with --trust",
+        names.join(", ")
+    )
+}
+
+/// The item in a few words.
+pub(super) fn named(item: &TrustItem) -> String {
+    let (name, source) = (escaped(&item.name), escaped(&item.source));
+    if name == source { format!("{} {name}", item.kind) } else { format!("{} {name} ({source})", item.kind) }
+}

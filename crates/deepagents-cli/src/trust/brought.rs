@@ -1,0 +1,66 @@
+//! What a root brings, as far as it may be used.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow};
+use deepagents::fs::{Backend, VPath};
+use deepagents::trust::{FoundItem, Survey, TrustPlaces, TrustedFiles, survey};
+
+use super::{Undecided, admit};
+use crate::args::AgentArgs;
+use crate::model_choice::env;
+use crate::output;
+use crate::sources::{AGENTS, MEMORY, OWN, SKILLS};
+
+/// What a root brings and may be used: the files as they were when the user agreed to them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Brought {
+    /// The files.
+    pub(crate) files: Arc<TrustedFiles>,
+}
+
+impl Brought {
+    /// Finds what the root brings, as far as it is wanted, and has it agreed to.
+    pub(crate) async fn find(args: &AgentArgs, files: &dyn Backend, undecided: Undecided) -> Result<Self> {
+        let found = look(args, files).await?;
+        for problem in &found.problems {
+            output::remark(problem);
+        }
+        let (own, theirs): (Vec<FoundItem>, Vec<FoundItem>) =
+            found.items.into_iter().partition(|found| is_users_own(&args.root, found));
+        let root = args.root.clone();
+        // Asking waits for a person, and the record is a file.
+        let admitted = tokio::task::spawn_blocking(move || admit(&root, theirs, undecided)).await??;
+        Ok(Self { files: Arc::new(own.iter().chain(&admitted).collect()) })
+    }
+
+    /// Whether a file may be used.
+    pub(crate) fn has(&self, path: &VPath) -> bool {
+        self.files.contains(path)
+    }
+}
+
+/// What the root brings, as far as it is wanted.
+pub(super) async fn look(args: &AgentArgs, files: &dyn Backend) -> Result<Survey> {
+    let at = |path: String| VPath::parse(&path).map_err(|error| anyhow!("{error}"));
+    let mut places = TrustPlaces::default();
+    if !args.no_memory {
+        places.memory = vec![at(format!("/{MEMORY}"))?, at(format!("/{OWN}/{MEMORY}"))?];
+    }
+    if !args.no_agents {
+        places.agents = vec![at(format!("/{OWN}/{AGENTS}"))?];
+    }
+    if !args.no_skills {
+        places.skills = vec![at(format!("/{OWN}/{SKILLS}"))?];
+    }
+    Ok(survey(files, &places).await)
+}
+
+/// Whether it lies in the user's own directory, which the root happens to hold under the same name.
+fn is_users_own(root: &Path, found: &FoundItem) -> bool {
+    let own = format!("/{OWN}/");
+    let Some(home) = env("HOME") else { return false };
+    let same = |a: &Path, b: &Path| a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b));
+    found.item.source.starts_with(&own) && same(root, Path::new(&home))
+}

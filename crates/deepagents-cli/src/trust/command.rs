@@ -1,0 +1,115 @@
+//! `deepagents trust`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, anyhow, bail};
+use deepagents::trust::{Consent, FoundItem, TrustRecord};
+use serde_json::json;
+
+use super::{admit, ask, brought, known_store};
+use crate::args::{AgentArgs, TrustArgs, TrustCommand};
+use crate::exit::Exit;
+use crate::render::{escaped, json_text};
+use crate::{agent, output, runtime};
+
+/// Shows, and takes back, what the user has agreed to.
+pub(crate) fn trust(args: &TrustArgs) -> Result<Exit> {
+    match &args.command {
+        TrustCommand::List { json } => list(*json),
+        TrustCommand::Show { root, json } => show(root, *json),
+        TrustCommand::Revoke { root, source, all } => revoke(root, source.as_deref(), *all),
+    }
+}
+
+/// Everything that is remembered.
+fn list(as_json: bool) -> Result<Exit> {
+    let records = known_store()?.records().map_err(|error| anyhow!("{error}"))?;
+    if as_json {
+        return printed(&json_text(&records)?);
+    }
+    if records.is_empty() {
+        return printed("nothing is remembered: you have agreed to nothing that a directory brings");
+    }
+    let mut lines = Vec::new();
+    for group in records.chunk_by(|a, b| a.root == b.root) {
+        lines.extend(group.first().map(|record| escaped(&record.root)));
+        lines.extend(group.iter().map(line));
+    }
+    printed(&lines.join("\n"))
+}
+
+fn line(record: &TrustRecord) -> String {
+    let TrustRecord { item, consent, at, .. } = record;
+    let day = at.get(..10).unwrap_or(at);
+    format!("  {:<8} {day}  {}  sha256 {}", standing_text(*consent), admit::named(item), escaped(item.short_hash()))
+}
+
+fn standing_text(consent: Consent) -> &'static str {
+    match consent {
+        Consent::Trusted => "trusted",
+        Consent::Refused => "refused",
+    }
+}
+
+/// What a directory brings, whether it may be used, and what it says.
+fn show(root: &Path, as_json: bool) -> Result<Exit> {
+    let files = agent::open(root)?;
+    let options = AgentArgs { root: root.to_owned(), ..AgentArgs::default() };
+    let survey = runtime::start()?.block_on(brought::look(&options, &files))?;
+    let known = known_store()?.of_root(root).map_err(|error| anyhow!("{error}"))?;
+    let standing = |found: &FoundItem| known.iter().find(|r| r.item == found.item).map(|record| record.consent);
+    if as_json {
+        let described = |found: &FoundItem| {
+            let standing = standing(found).map_or("undecided", standing_text);
+            json!({"item": found.item, "asks_for": found.asks_for, "standing": standing})
+        };
+        return printed(&json_text(&survey.items.iter().map(described).collect::<Vec<_>>())?);
+    }
+    for problem in &survey.problems {
+        output::remark(problem);
+    }
+    let shown = escaped(&root.display().to_string());
+    if survey.items.is_empty() {
+        return printed(&format!("{shown} brings nothing that steers the agent"));
+    }
+    let mut out = Vec::new();
+    for (title, consent) in [
+        ("not decided; a run asks, or leaves it out without --trust", None),
+        ("trusted", Some(Consent::Trusted)),
+        ("refused", Some(Consent::Refused)),
+    ] {
+        let items: Vec<&FoundItem> = survey.items.iter().filter(|found| standing(found) == consent).collect();
+        if !items.is_empty() {
+            out.push(format!("{title}:\n{}", ask::listed(items.iter().copied())));
+        }
+    }
+    out.push(ask::texts(&survey.items));
+    printed(&out.join("\n"))
+}
+
+/// Forgets what was said about a directory, a part of it, or everything.
+fn revoke(root: &Path, source: Option<&str>, all: bool) -> Result<Exit> {
+    let store = known_store()?;
+    // A directory that is no more is named as it was.
+    let root: PathBuf = root.canonicalize().or_else(|_| std::path::absolute(root))?;
+    let of_root = |record: &TrustRecord| all || Path::new(&record.root) == root;
+    let picked = |record: &TrustRecord| source.is_none_or(|s| record.item.source == s || record.item.name == s);
+    let gone = store.forget(|record| of_root(record) && picked(record)).map_err(|error| anyhow!("{error}"))?;
+    if gone.is_empty() {
+        let what = source.map(|source| format!("`{}` of ", escaped(source))).unwrap_or_default();
+        bail!(
+            "nothing is remembered of {what}{}; `deepagents trust list` shows what is",
+            escaped(&root.display().to_string())
+        );
+    }
+    let lines: Vec<String> = gone
+        .iter()
+        .map(|record| format!("forgotten: {} of {}", admit::named(&record.item), escaped(&record.root)))
+        .collect();
+    printed(&lines.join("\n"))
+}
+
+fn printed(text: &str) -> Result<Exit> {
+    output::print(text)?;
+    Ok(Exit::Done)
+}

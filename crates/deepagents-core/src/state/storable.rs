@@ -1,0 +1,196 @@
+//! Whether a value comes back from its JSON.
+
+use std::fmt::Display;
+
+use serde::de::DeserializeOwned;
+use serde::ser::{
+    Error as _, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant, SerializeTuple,
+    SerializeTupleStruct, SerializeTupleVariant, Serializer,
+};
+use serde_json::{Error, Value};
+
+use crate::message::{DEEPEST, is_deeper};
+
+/// A value as JSON that its type reads again, and readers of JSON take as a part of a record.
+///
+/// # Errors
+/// Why it would not come back, in words for whoever made it.
+pub(super) fn storable<T: Serialize + DeserializeOwned>(value: Option<&T>) -> Result<Value, String> {
+    let value = value.ok_or("it is of another type")?;
+    value.serialize(Finite).map_err(text)?;
+    let json = serde_json::to_value(value).map_err(text)?;
+    if is_deeper(&json, DEEPEST) {
+        return Err(too_deep());
+    }
+    serde_path_to_error::deserialize::<_, T>(&json).map_err(text)?;
+    Ok(json)
+}
+
+fn text(error: impl Display) -> String {
+    error.to_string()
+}
+
+/// What is said of a value that is nested too deep.
+pub(crate) fn too_deep() -> String {
+    format!("it is nested more than {DEEPEST} levels deep")
+}
+
+/// Looks for numbers that JSON does not have: writers put null in their place, which an optional number reads as none.
+#[derive(Clone, Copy)]
+struct Finite;
+
+impl Finite {
+    fn number(number: f64) -> Result<(), Error> {
+        if number.is_finite() { Ok(()) } else { Err(Error::custom(format!("JSON has no number {number}"))) }
+    }
+}
+
+/// Methods for what holds no number of floating point.
+macro_rules! nothing {
+    ($($name:ident: $type:ty,)*) => {
+        $(fn $name(self, _: $type) -> Result<(), Error> {
+            Ok(())
+        })*
+    };
+}
+
+impl Serializer for Finite {
+    type Ok = ();
+    type Error = Error;
+    type SerializeSeq = Self;
+    type SerializeTuple = Self;
+    type SerializeTupleStruct = Self;
+    type SerializeTupleVariant = Self;
+    type SerializeMap = Self;
+    type SerializeStruct = Self;
+    type SerializeStructVariant = Self;
+
+    nothing! {
+        serialize_bool: bool,
+        serialize_i8: i8,
+        serialize_i16: i16,
+        serialize_i32: i32,
+        serialize_i64: i64,
+        serialize_i128: i128,
+        serialize_u8: u8,
+        serialize_u16: u16,
+        serialize_u32: u32,
+        serialize_u64: u64,
+        serialize_u128: u128,
+        serialize_char: char,
+        serialize_str: &str,
+        serialize_bytes: &[u8],
+        serialize_unit_struct: &'static str,
+    }
+
+    fn serialize_f32(self, number: f32) -> Result<(), Error> {
+        Self::number(number.into())
+    }
+
+    fn serialize_f64(self, number: f64) -> Result<(), Error> {
+        Self::number(number)
+    }
+
+    fn serialize_none(self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), Error> {
+        value.serialize(self)
+    }
+
+    fn serialize_unit(self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn serialize_unit_variant(self, _: &'static str, _: u32, _: &'static str) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<(), Error> {
+        value.serialize(self)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        value: &T,
+    ) -> Result<(), Error> {
+        value.serialize(self)
+    }
+
+    fn serialize_seq(self, _: Option<usize>) -> Result<Self, Error> {
+        Ok(self)
+    }
+
+    fn serialize_tuple(self, _: usize) -> Result<Self, Error> {
+        Ok(self)
+    }
+
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Self, Error> {
+        Ok(self)
+    }
+
+    fn serialize_tuple_variant(self, _: &'static str, _: u32, _: &'static str, _: usize) -> Result<Self, Error> {
+        Ok(self)
+    }
+
+    fn serialize_map(self, _: Option<usize>) -> Result<Self, Error> {
+        Ok(self)
+    }
+
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Self, Error> {
+        Ok(self)
+    }
+
+    fn serialize_struct_variant(self, _: &'static str, _: u32, _: &'static str, _: usize) -> Result<Self, Error> {
+        Ok(self)
+    }
+}
+
+/// The parts of what has parts.
+macro_rules! parts {
+    ($($part:ident::$name:ident($($key:ty)?),)*) => {
+        $(impl $part for Finite {
+            type Ok = ();
+            type Error = Error;
+
+            fn $name<T: Serialize + ?Sized>(&mut self, $(_: $key,)? value: &T) -> Result<(), Error> {
+                value.serialize(*self)
+            }
+
+            fn end(self) -> Result<(), Error> {
+                Ok(())
+            }
+        })*
+    };
+}
+
+parts! {
+    SerializeSeq::serialize_element(),
+    SerializeTuple::serialize_element(),
+    SerializeTupleStruct::serialize_field(),
+    SerializeTupleVariant::serialize_field(),
+    SerializeStruct::serialize_field(&'static str),
+    SerializeStructVariant::serialize_field(&'static str),
+}
+
+/// Keys are looked at where they are written.
+impl SerializeMap for Finite {
+    type Ok = ();
+    type Error = Error;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, _: &T) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        value.serialize(*self)
+    }
+
+    fn end(self) -> Result<(), Error> {
+        Ok(())
+    }
+}

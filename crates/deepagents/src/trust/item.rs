@@ -1,0 +1,99 @@
+//! One thing that a repository brings.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// Kinds of what a repository brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum TrustKind {
+    /// A file that defines a sub-agent.
+    SubAgent,
+    /// A directory with a skill.
+    Skill,
+    /// A file of notes that is part of every request.
+    Memory,
+    /// A server of tools.
+    McpServer,
+    /// A command that the program runs at some event.
+    Hook,
+    /// A prompt or program that a person calls by name.
+    Command,
+    /// Settings of the program.
+    Config,
+}
+
+impl TrustKind {
+    /// The kind in a word or two, for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::SubAgent => "sub-agent",
+            Self::Skill => "skill",
+            Self::Memory => "memory",
+            Self::McpServer => "MCP server",
+            Self::Hook => "hook",
+            Self::Command => "command",
+            Self::Config => "config",
+        }
+    }
+}
+
+impl fmt::Display for TrustKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One thing that a repository brings. Two are the same where all four fields are.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrustItem {
+    /// What it is.
+    pub kind: TrustKind,
+    /// What it is called.
+    pub name: String,
+    /// Where it is, as a path of the workspace.
+    pub source: String,
+    /// The SHA-256 of its content, in hexadecimal.
+    pub sha256: String,
+}
+
+impl TrustItem {
+    /// An item whose content is one text; the hash is the one that `sha256sum` prints.
+    pub fn new(kind: TrustKind, name: impl Into<String>, source: impl Into<String>, content: impl AsRef<[u8]>) -> Self {
+        Self { kind, name: name.into(), source: source.into(), sha256: hex(content) }
+    }
+
+    /// An item that is several files, given as their paths below the source and the SHA-256 of each in hexadecimal. The
+    /// hash is that of the list of both, in order of the paths.
+    pub fn from_files<'a>(
+        kind: TrustKind,
+        name: impl Into<String>,
+        source: impl Into<String>,
+        files: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Self {
+        let mut files: Vec<(&str, &str)> = files.into_iter().collect();
+        files.sort_unstable();
+        // Names are quoted, so that none can be read as the end of a line.
+        let lines: Vec<String> = files.iter().map(|(path, hash)| format!("{hash}  {path:?}\n")).collect();
+        Self::new(kind, name, source, lines.concat())
+    }
+
+    /// The first twelve digits of the hash, for people.
+    pub fn short_hash(&self) -> &str {
+        self.sha256.get(..12).unwrap_or(&self.sha256)
+    }
+}
+
+/// The SHA-256 of something, in hexadecimal.
+pub(super) fn hex(content: impl AsRef<[u8]>) -> String {
+    use fmt::Write;
+    Sha256::digest(content).iter().fold(String::with_capacity(64), |mut out, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
+}

@@ -1,0 +1,49 @@
+//! What an item asks for beyond a text to read, in words for a person.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use deepagents_fs::VPath;
+
+use crate::front_matter::{self, Texts};
+use crate::middleware::skills::{read_agents, read_skill};
+use crate::middleware::subagents::{GENERAL_PURPOSE, define};
+use crate::subagents::SubAgentSpec;
+
+/// The name of the sub-agent that a file defines, and what it asks for. One that cannot be read asks for nothing and
+/// defines nothing.
+pub(super) fn agent_file(bytes: &[u8], name: &str) -> (String, Vec<String>) {
+    let text = String::from_utf8_lossy(bytes);
+    match define(&text, name) {
+        Ok((spec, _)) => {
+            let asks_for = sub_agent(&spec);
+            (spec.name, asks_for)
+        }
+        Err(_) => (name.to_owned(), Vec::new()),
+    }
+}
+
+/// What a skill asks for.
+pub(super) fn skill(files: &BTreeMap<VPath, Bytes>, name: &str, [main, agents]: &[VPath; 2]) -> Vec<String> {
+    let text = |path| files.get(path).map(|bytes| String::from_utf8_lossy(bytes));
+    let Some(Ok((skill, _))) = text(main).map(|text| read_skill(&text, main, name)) else { return Vec::new() };
+    let mut specs = skill.agents;
+    if let Some(Ok(given)) = text(agents).map(|text| front_matter::yaml(&text, Texts::ByKey)) {
+        specs.extend(read_agents(given, agents).0);
+    }
+    let tools = (!skill.tools.is_empty()).then(|| format!("the tools {}", skill.tools.join(", ")));
+    let of_agents = specs.iter().flat_map(|spec| {
+        let own = [format!("the sub-agent {}", spec.name)];
+        own.into_iter().chain(sub_agent(spec).into_iter().map(|what| format!("{what} for {}", spec.name)))
+    });
+    tools.into_iter().chain(of_agents).collect()
+}
+
+/// What a sub-agent asks for.
+fn sub_agent(spec: &SubAgentSpec) -> Vec<String> {
+    let model = spec.model.as_ref().and_then(|model| model.full_name()).map(|name| format!("the model {name}"));
+    let tools = spec.tool_names.as_ref().map(|names| format!("the tools {}", names.join(", ")));
+    let replaces = (spec.name == GENERAL_PURPOSE).then(|| format!("the place of the standard {GENERAL_PURPOSE}"));
+    let runnable = spec.runnable.as_ref().map(|name| format!("the agent {name}"));
+    [replaces, model, tools, runnable].into_iter().flatten().collect()
+}

@@ -1,0 +1,232 @@
+//! Finding what a directory brings.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use deepagents_core::state::State;
+use deepagents_fs::{Backend, ByteRange, FsError, Kind, Listing, VPath};
+
+use super::item::hex;
+use super::{TrustItem, TrustKind, names};
+
+/// Bytes of a file that is loaded, such as `SKILL.md`.
+const MAX_LOADED: u64 = 10 << 20;
+/// Bytes of all files of a skill: those beside `SKILL.md` are what it tells the model to read and to run.
+const MAX_SKILL: u64 = 64 << 20;
+/// Bytes of a file beside those that are loaded, up to which its text is kept to be shown.
+const MAX_SHOWN: usize = 64 << 10;
+/// Files of a skill.
+const MAX_SKILL_FILES: usize = 2_000;
+/// Files and directories of a place that are looked into.
+const MAX_ENTRIES: usize = 500;
+
+/// Where a directory may have what steers an agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrustPlaces {
+    /// Files of notes.
+    pub memory: Vec<VPath>,
+    /// Directories of files that define sub-agents.
+    pub agents: Vec<VPath>,
+    /// Directories of skills.
+    pub skills: Vec<VPath>,
+}
+
+/// Something that a directory brings.
+#[derive(Clone, Debug)]
+pub struct FoundItem {
+    /// The item.
+    pub item: TrustItem,
+    /// What it asks for beyond a text to read, in words: another model, tools, the place of a standard sub-agent.
+    pub asks_for: Vec<String>,
+    /// What the agent loads, and what else is short enough to be shown.
+    files: BTreeMap<VPath, Bytes>,
+    /// Files that count for the hash and are too long to be shown.
+    long: Vec<VPath>,
+}
+
+impl FoundItem {
+    /// An item of another kind than [`survey`] looks for, such as a server in a file of servers.
+    pub fn new(item: TrustItem, asks_for: Vec<String>) -> Self {
+        Self { item, asks_for, files: BTreeMap::new(), long: Vec::new() }
+    }
+
+    /// Adds a file, to be shown and to be part of [`TrustedFiles`](super::TrustedFiles).
+    #[must_use]
+    pub fn file(mut self, path: VPath, content: impl Into<Bytes>) -> Self {
+        self.files.insert(path, content.into());
+        self
+    }
+
+    /// Its files by path: what the agent loads, and beside it what is short enough to be shown.
+    pub fn files(&self) -> impl Iterator<Item = (&VPath, &Bytes)> {
+        self.files.iter()
+    }
+
+    /// Files that the hash covers and that are too long to be shown.
+    pub fn long_files(&self) -> &[VPath] {
+        &self.long
+    }
+}
+
+/// What a directory brings.
+#[derive(Clone, Debug, Default)]
+pub struct Survey {
+    /// Everything that was found, by kind, in order of the sources.
+    pub items: Vec<FoundItem>,
+    /// What could not be looked at, in words; it is not part of the items.
+    pub problems: Vec<String>,
+}
+
+/// Finds what a directory brings at these places. What is not there is no problem.
+///
+/// An item's hash is that of all its files, a skill's scripts included. Links that lead out of the backend are passed
+/// over.
+///
+/// ```
+/// use deepagents::fs::{StateBackend, VPath};
+/// use deepagents::trust::{TrustPlaces, survey};
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let places = TrustPlaces { memory: vec![VPath::parse("/AGENTS.md")?], ..TrustPlaces::default() };
+/// assert!(survey(&StateBackend::new(), &places).await.items.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub async fn survey(backend: &dyn Backend, places: &TrustPlaces) -> Survey {
+    let mut survey = Survey::default();
+    for directory in &places.agents {
+        survey.agents(backend, directory).await;
+    }
+    for directory in &places.skills {
+        survey.skills(backend, directory).await;
+    }
+    for file in &places.memory {
+        survey.memory(backend, file).await;
+    }
+    survey
+}
+
+impl Survey {
+    fn problem(&mut self, path: &VPath, why: impl std::fmt::Display) {
+        self.problems.push(format!("{path} is left out: {why}"));
+    }
+
+    /// Adds what is one file.
+    fn add(&mut self, kind: TrustKind, name: &str, path: &VPath, bytes: Bytes, asks_for: Vec<String>) {
+        let item = TrustItem::new(kind, name, path.as_str(), &bytes);
+        self.items.push(FoundItem::new(item, asks_for).file(path.clone(), bytes));
+    }
+
+    async fn memory(&mut self, backend: &dyn Backend, path: &VPath) {
+        match file(backend, path, MAX_LOADED).await {
+            Ok(Some(bytes)) => self.add(TrustKind::Memory, path.as_str(), path, bytes, Vec::new()),
+            Ok(None) => {}
+            Err(why) => self.problem(path, why),
+        }
+    }
+
+    async fn agents(&mut self, backend: &dyn Backend, directory: &VPath) {
+        for entry in self.entries(backend, directory).await.entries {
+            let Some(name) = entry.path.name().filter(|name| !name.starts_with('.')) else { continue };
+            let (name, path) = match entry.kind {
+                Kind::Directory => match entry.path.join("AGENTS.md") {
+                    Ok(path) => (name.to_owned(), path),
+                    Err(_) => continue,
+                },
+                _ => match name.strip_suffix(".md") {
+                    Some(name) => (name.to_owned(), entry.path.clone()),
+                    None => continue,
+                },
+            };
+            match file(backend, &path, MAX_LOADED).await {
+                Ok(Some(bytes)) => {
+                    let (name, asks_for) = names::agent_file(&bytes, &name);
+                    self.add(TrustKind::SubAgent, &name, &path, bytes, asks_for);
+                }
+                Ok(None) => {}
+                Err(why) => self.problem(&path, why),
+            }
+        }
+    }
+
+    async fn skills(&mut self, backend: &dyn Backend, directory: &VPath) {
+        for entry in self.entries(backend, directory).await.entries {
+            if entry.kind != Kind::Directory {
+                continue;
+            }
+            match skill(backend, &entry.path).await {
+                Ok(found) => self.items.extend(found),
+                Err(why) => self.problem(&entry.path, why),
+            }
+        }
+    }
+
+    /// The children of a directory, if it is one.
+    async fn entries(&mut self, backend: &dyn Backend, directory: &VPath) -> Listing {
+        match backend.list(&State::default(), directory).await {
+            Ok(mut listing) => {
+                if listing.entries.len() > MAX_ENTRIES {
+                    self.problem(directory, format!("only the first {MAX_ENTRIES} of its entries are looked at"));
+                    listing.entries.truncate(MAX_ENTRIES);
+                }
+                listing
+            }
+            Err(FsError::NotFound(_)) => Listing::default(),
+            Err(error) => {
+                self.problem(directory, error);
+                Listing::default()
+            }
+        }
+    }
+}
+
+/// A whole file, if there is one.
+async fn file(backend: &dyn Backend, path: &VPath, limit: u64) -> Result<Option<Bytes>, String> {
+    match backend.read(&State::default(), path, ByteRange::first(limit + 1)).await {
+        Ok(read) if read.bytes.len() as u64 > limit => Err(format!("it has more than {limit} bytes")),
+        Ok(read) => Ok(Some(read.bytes)),
+        Err(FsError::NotFound(_)) => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// A skill with all that lies in its directory; none where the directory is something else.
+async fn skill(backend: &dyn Backend, directory: &VPath) -> Result<Option<FoundItem>, String> {
+    let below = |name: &str| directory.join(name).map_err(|error| error.to_string());
+    let loaded @ [main, _] = &[below("SKILL.md")?, below("agents.yaml")?];
+    if let Err(FsError::NotFound(_)) = backend.stat(&State::default(), main).await {
+        return Ok(None);
+    }
+    let (mut files, mut long, mut hashes, mut room) = (BTreeMap::new(), Vec::new(), Vec::new(), MAX_SKILL);
+    let mut open = vec![directory.clone()];
+    while let Some(next) = open.pop() {
+        let listing = backend.list(&State::default(), &next).await.map_err(|error| error.to_string())?;
+        for entry in listing.entries {
+            if hashes.len() >= MAX_SKILL_FILES {
+                return Err(format!("it has more than {MAX_SKILL_FILES} files"));
+            }
+            let below = entry.path.strip_prefix(directory).map(|below| below.to_string()).unwrap_or_default();
+            match entry.kind {
+                // What lies behind a link belongs to another place.
+                Kind::Directory if entry.link => hashes.push((below, "link".to_owned())),
+                Kind::Directory => open.push(entry.path),
+                Kind::File => {
+                    let limit = if loaded.contains(&entry.path) { room.min(MAX_LOADED) } else { room };
+                    let Some(bytes) = file(backend, &entry.path, limit).await? else { continue };
+                    room = room.saturating_sub(bytes.len() as u64);
+                    hashes.push((below, hex(&bytes)));
+                    if loaded.contains(&entry.path) || bytes.len() <= MAX_SHOWN {
+                        files.insert(entry.path, bytes);
+                    } else {
+                        long.push(entry.path);
+                    }
+                }
+                _ => hashes.push((below, "other".to_owned())),
+            }
+        }
+    }
+    let name = directory.name().unwrap_or_default();
+    let all = hashes.iter().map(|(path, hash)| (path.as_str(), hash.as_str()));
+    let item = TrustItem::from_files(TrustKind::Skill, name, directory.as_str(), all);
+    let asks_for = names::skill(&files, name, loaded);
+    Ok(Some(FoundItem { item, asks_for, files, long }))
+}

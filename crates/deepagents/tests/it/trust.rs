@@ -1,0 +1,186 @@
+//! Consent to what a repository brings.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use deepagents::fs::{Backend, ByteRange, LocalBackend, VPath, WriteMode};
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::trust::{
+    Consent, FoundItem, TrustError, TrustItem, TrustKind, TrustPlaces, TrustStore, TrustedFiles, survey,
+};
+use deepagents::{DeepAgent, State};
+
+fn path(text: &str) -> VPath {
+    VPath::parse(text).unwrap()
+}
+
+fn item(number: usize) -> TrustItem {
+    TrustItem::new(TrustKind::Hook, format!("hook {number}"), "/.deepagents/hooks.json", number.to_string())
+}
+
+fn put(root: &Path, file: &str, text: impl AsRef<[u8]>) {
+    let file = root.join(file);
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(file, text).unwrap();
+}
+
+fn places() -> TrustPlaces {
+    TrustPlaces {
+        memory: vec![path("/AGENTS.md")],
+        agents: vec![path("/.deepagents/agents")],
+        skills: vec![path("/.deepagents/skills")],
+    }
+}
+
+#[test]
+fn consent_is_for_one_content_of_one_thing_at_one_place_and_can_be_taken_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (here, there) = (dir.path().join("here"), dir.path().join("there"));
+    [&here, &there].into_iter().for_each(|root| std::fs::create_dir(root).unwrap());
+    let store = TrustStore::at(dir.path().join("own/trust.json"));
+    assert!(!store.is_trusted(&here, &item(1)).unwrap());
+    store.consent(&here, &item(1)).unwrap();
+    store.decide(&here, &[item(2)], Consent::Refused).unwrap();
+    assert!(store.is_trusted(&here.join("../here"), &item(1)).unwrap(), "another name of the same directory");
+    assert!(!store.is_trusted(&there, &item(1)).unwrap());
+    assert_eq!(store.standing(&here, &item(2)).unwrap(), Some(Consent::Refused));
+    for other in [
+        TrustItem { kind: TrustKind::Command, ..item(1) },
+        TrustItem { name: "x".to_owned(), ..item(1) },
+        TrustItem { source: "/x".to_owned(), ..item(1) },
+        TrustItem { sha256: item(2).sha256, ..item(1) },
+    ] {
+        assert!(!store.is_trusted(&here, &other).unwrap(), "{other:?}");
+    }
+    let gone = store.forget(|record| record.item == item(1)).unwrap();
+    assert_eq!(gone.len(), 1);
+    assert!(!store.is_trusted(&here, &item(1)).unwrap());
+    assert_eq!(store.records().unwrap().len(), 1);
+}
+
+#[test]
+fn consents_given_at_the_same_time_are_all_remembered() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("trust.json");
+    std::thread::scope(|scope| {
+        for worker in 0..4 {
+            let (file, root) = (&file, dir.path());
+            scope.spawn(move || {
+                let store = TrustStore::at(file);
+                (0..10).for_each(|number| store.consent(root, &item(10 * worker + number)).unwrap());
+            });
+        }
+    });
+    assert_eq!(TrustStore::at(&file).records().unwrap().len(), 40);
+}
+
+#[test]
+fn a_record_that_was_cut_off_or_is_of_a_later_version_is_an_error_and_stays_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("trust.json");
+    let store = TrustStore::at(&file);
+    store.consent(dir.path(), &item(1)).unwrap();
+    // What a killed process leaves beside it does no harm.
+    std::fs::write(dir.path().join("trust.json.new"), "{").unwrap();
+    store.consent(dir.path(), &item(2)).unwrap();
+    let whole = std::fs::read(&file).unwrap();
+    for end in 0..whole.len() {
+        std::fs::write(&file, &whole[..end]).unwrap();
+        assert!(matches!(store.is_trusted(dir.path(), &item(1)), Err(TrustError::Damaged { .. })), "{end}");
+    }
+    assert!(store.consent(dir.path(), &item(3)).is_err());
+    assert_eq!(std::fs::read(&file).unwrap(), whole[..whole.len() - 1]);
+    std::fs::write(&file, String::from_utf8(whole).unwrap().replace("\"v\": 1", "\"v\": 2")).unwrap();
+    let error = store.records().unwrap_err().to_string();
+    assert!(error.contains("version 2") && error.contains("trust.json"), "{error}");
+}
+
+#[tokio::test]
+async fn a_survey_finds_what_steers_an_agent_and_its_hash_covers_every_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = LocalBackend::open(dir.path()).unwrap();
+    assert!(survey(&files, &places()).await.items.is_empty());
+    put(dir.path(), "AGENTS.md", "Notes.\n");
+    put(dir.path(), ".deepagents/agents/a.md", "---\nname: general-purpose\ndescription: d\nmodel: openai:x\n---\n");
+    put(dir.path(), ".deepagents/agents/b/AGENTS.md", "---\ndescription: d\ntools: [ls]\n---\n");
+    put(dir.path(), ".deepagents/skills/s/SKILL.md", "---\nname: s\ndescription: d\ntools: [deploy]\n---\n");
+    put(dir.path(), ".deepagents/skills/s/deep/run.sh", "one\n");
+    put(dir.path(), ".deepagents/skills/none/readme.md", "no skill\n");
+    let found = survey(&files, &places()).await;
+    let said: Vec<(&str, &str, String)> = found
+        .items
+        .iter()
+        .map(|found| (found.item.name.as_str(), found.item.source.as_str(), found.asks_for.join(" and ")))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            (
+                "general-purpose",
+                "/.deepagents/agents/a.md",
+                "the place of the standard general-purpose and the model openai:x".to_owned()
+            ),
+            ("b", "/.deepagents/agents/b/AGENTS.md", "the tools ls".to_owned()),
+            ("s", "/.deepagents/skills/s", "the tools deploy".to_owned()),
+            ("/AGENTS.md", "/AGENTS.md", String::new()),
+        ]
+    );
+    let hashes = |found: deepagents::trust::Survey| found.items.into_iter().map(|f| f.item.sha256).collect::<Vec<_>>();
+    let before = hashes(found);
+    put(dir.path(), ".deepagents/skills/s/deep/run.sh", "two\n");
+    let after = hashes(survey(&files, &places()).await);
+    assert_eq!((before[0] == after[0], before[2] == after[2], before[3] == after[3]), (true, false, true));
+}
+
+#[tokio::test]
+async fn what_leads_out_of_the_directory_or_is_too_large_is_no_item() {
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    put(other.path(), "SKILL.md", "---\nname: s\ndescription: d\n---\n");
+    put(dir.path(), ".deepagents/agents/big.md", vec![b'x'; (10 << 20) + 1]);
+    put(dir.path(), ".deepagents/skills/keep", "");
+    std::os::unix::fs::symlink(other.path(), dir.path().join(".deepagents/skills/s")).unwrap();
+    std::os::unix::fs::symlink(other.path().join("SKILL.md"), dir.path().join("AGENTS.md")).unwrap();
+    let found = survey(&LocalBackend::open(dir.path()).unwrap(), &places()).await;
+    assert!(found.items.is_empty(), "{found:?}");
+    assert!(
+        found.problems.iter().any(|problem| problem.contains("/.deepagents/agents/big.md is left out")),
+        "{found:?}"
+    );
+    assert!(found.problems.iter().any(|problem| problem.starts_with("/AGENTS.md is left out")), "{found:?}");
+}
+
+#[tokio::test]
+async fn trusted_files_stay_what_they_were_and_are_what_an_agent_is_defined_by() {
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "AGENTS.md", "Notes that were read.\n");
+    put(dir.path(), ".deepagents/agents/helper.md", "---\ndescription: Helps.\n---\n");
+    let files = LocalBackend::open(dir.path()).unwrap();
+    let found = survey(&files, &places()).await;
+    let agreed: Vec<&FoundItem> = found.items.iter().filter(|found| found.item.kind == TrustKind::Memory).collect();
+    let trusted = Arc::new(agreed.into_iter().collect::<TrustedFiles>());
+    put(dir.path(), "AGENTS.md", "Notes that nobody saw.\n");
+    let model = ScriptedModel::new([
+        Turn::call("read_file", serde_json::json!({"file_path": "/AGENTS.md"})),
+        Turn::text("Done."),
+    ]);
+    let agent = DeepAgent::builder()
+        .model(model.clone())
+        .backend(files)
+        .definitions_from(trusted.clone())
+        .memory(["/AGENTS.md"])
+        .agents_from(["/.deepagents/agents"])
+        .build()
+        .unwrap();
+    let outcome = agent.invoke("Go.").await.unwrap();
+    let request = &model.requests()[0];
+    let system: String = request.system.iter().map(|block| block.text.to_string()).collect();
+    assert!(system.contains("Notes that were read.") && !system.contains("Notes that nobody saw."));
+    assert!(request.tools.iter().all(|tool| !tool.description.contains("helper")));
+    assert!(crate::results(&outcome)[0].0.contains("Notes that nobody saw."), "the file tools see the disk");
+    let state = State::default();
+    assert!(trusted.write(&state, &path("/AGENTS.md"), "x".into(), WriteMode::Overwrite).await.is_err());
+    assert!(trusted.delete(&state, &path("/AGENTS.md")).await.is_err());
+    assert!(trusted.read(&state, &path("/none"), ByteRange::ALL).await.is_err());
+    let listed = trusted.list(&state, &VPath::root()).await.unwrap();
+    assert_eq!(listed.entries.iter().map(|entry| entry.path.as_str()).collect::<Vec<_>>(), ["/AGENTS.md"]);
+}
