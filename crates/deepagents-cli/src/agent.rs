@@ -111,7 +111,7 @@ impl Shape {
 }
 
 /// What commands may reach.
-fn network(args: &AgentArgs) -> Network {
+pub(crate) fn network(args: &AgentArgs) -> Network {
     if args.allow_hosts.is_empty() { Network::None } else { Network::AllowList(args.allow_hosts.clone()) }
 }
 

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod interactive;
 mod threads;
 mod trust;
 
@@ -11,11 +12,14 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use deepagents::fs::sandbox::HostPattern;
 
 use crate::{duration, money};
+pub(crate) use interactive::InteractiveArgs;
 pub(crate) use threads::{Conflicts, RewindFiles, ThreadsArgs, ThreadsCommand};
 pub(crate) use trust::{TrustArgs, TrustCommand};
 
 const EXAMPLES: &str = "\
 Examples:
+  deepagents                                        talk with an agent that works in this directory
+  deepagents --continue                             go on with the last talk here
   deepagents demo                                   see an agent work, without a key
   deepagents run \"Summarise the notes in this directory in summary.md\"
   git diff | deepagents run --system \"Review this change\" -q
@@ -39,10 +43,14 @@ Exit codes: 0 done, 1 failed or unfinished, 2 wrong usage, 124 out of time, 130 
 
 /// Agents that plan, work with files, and say what they do.
 #[derive(Debug, Parser)]
-#[command(name = "deepagents", version, after_help = EXAMPLES, arg_required_else_help = true)]
+#[command(name = "deepagents", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
+    /// What is done; without it the screens are shown
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
+
+    #[command(flatten)]
+    pub(crate) interactive: InteractiveArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -140,6 +148,20 @@ pub(crate) struct RunArgs {
     /// Print every event as a line of JSON, and nothing else
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,
+
+    /// What stdin holds: the task, or messages, answers and interrupts as lines of JSON, turn after turn
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, requires_if("stream-json", "json"))]
+    pub(crate) input_format: InputFormat,
+}
+
+/// What stdin holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InputFormat {
+    /// The task
+    #[default]
+    Text,
+    /// Lines of JSON
+    StreamJson,
 }
 
 impl RunArgs {

@@ -8,6 +8,7 @@ mod doctor;
 mod duration;
 mod exit;
 mod explain;
+mod interactive;
 mod model_choice;
 mod models;
 mod money;
@@ -31,7 +32,9 @@ use args::{Cli, Command};
 fn main() -> ExitCode {
     // This program is its own sandbox helper, which takes it before anything else happens.
     deepagents::fs::sandbox::init();
-    let result = match Cli::parse().command {
+    let cli = Cli::parse();
+    let Some(command) = cli.command else { return interactive::interactive(&cli.interactive) };
+    let result = match command {
         Command::Run(args) => run::run(&args),
         Command::Demo(args) => demo::demo(&args),
         Command::Explain(args) => explain::explain(&args),

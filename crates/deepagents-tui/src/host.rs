@@ -42,6 +42,10 @@ pub trait Host: Send + Sync + 'static {
     /// The person's editor, as a command.
     fn editor(&self) -> String;
 
+    /// Agrees to what the directory brings: to these for this session, or to all of it from now on. The agent is to be made
+    /// anew then.
+    fn agree<'a>(&'a self, names: Option<&'a [String]>) -> BoxFuture<'a, Result<(), String>>;
+
     /// The servers of tools and how they are, as text.
     fn servers(&self) -> BoxFuture<'_, Servers>;
 
@@ -75,8 +79,23 @@ pub struct Connection {
     pub price: Option<Price>,
     /// Whether commands are confined, in a few words.
     pub sandbox: String,
+    /// What the directory brings and nobody has agreed to yet; the agent is made without it.
+    pub offered: Vec<Offered>,
     /// What the person should know.
     pub notes: Vec<String>,
+}
+
+/// A skill, a sub-agent or notes that a directory brings and nobody has agreed to yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offered {
+    /// What it is, in a word.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// What it is for, as it says itself.
+    pub about: String,
+    /// Everything that it says.
+    pub text: String,
 }
 
 /// How the screens begin.

@@ -8,6 +8,7 @@
 
 mod app;
 mod duration;
+mod headless;
 mod host;
 mod input;
 mod policy;
@@ -18,6 +19,7 @@ pub mod text;
 mod theme;
 mod view;
 
-pub use host::{Begin, Connection, Host, Options, Servers};
+pub use headless::Headless;
+pub use host::{Begin, Connection, Host, Offered, Options, Servers};
 pub use policy::{Mode, Policy, Rule};
 pub use screens::{End, Ended, TuiError, run};

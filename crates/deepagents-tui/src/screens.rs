@@ -139,23 +139,7 @@ enum Woken {
 
 impl Screens {
     fn new(host: Arc<dyn Host>, policy: Policy, options: Options, size: (u16, u16)) -> Result<Self, TuiError> {
-        let (to, events) = mpsc::unbounded_channel();
-        let theme = options.theme.as_deref().and_then(Theme::named).or_else(|| Theme::named("dark"));
-        let theme = if options.colour { theme.unwrap_or_else(Theme::plain) } else { Theme::plain() };
-        let facts = Facts {
-            version: options.version,
-            model: options.model,
-            directory: short_path(&options.root, options.home.as_deref()),
-            ..Facts::default()
-        };
-        let history = History::open(options.history);
-        let mut app = App::new(size, theme, options.mode, facts, history);
-        app.debug = options.debug;
-        let session = Session::new(host.clone(), policy, to, options.root, options.shell);
-        session.connect(None);
-        if options.begin != Begin::New {
-            session.begin(options.begin);
-        }
+        let (app, session, events) = begin(&host, policy, options, size);
         Ok(Self {
             app,
             printer: Printer::default(),
@@ -253,7 +237,6 @@ impl Screens {
                     self.finish_writing().await;
                     self.suspend(modes, surface)?;
                 }
-                Effect::Repaint => self.app.repaint = true,
                 Effect::Copy(text) => {
                     let text = base64::engine::general_purpose::STANDARD.encode(text);
                     surface.send(format!("\x1b]52;c;{text}\x07").as_bytes());
@@ -394,6 +377,33 @@ impl Screens {
         // What takes longer is cut off, as by a crash: the thread can be gone on with.
         let _ = tokio::time::timeout(LEAVE, ended).await;
     }
+}
+
+/// The state and the session that screens begin with; the agent is being made.
+pub(crate) fn begin(
+    host: &Arc<dyn Host>,
+    policy: Policy,
+    options: Options,
+    size: (u16, u16),
+) -> (App, Session, mpsc::UnboundedReceiver<Event>) {
+    let (to, events) = mpsc::unbounded_channel();
+    let theme = options.theme.as_deref().and_then(Theme::named).or_else(|| Theme::named("dark"));
+    let theme = if options.colour { theme.unwrap_or_else(Theme::plain) } else { Theme::plain() };
+    let facts = Facts {
+        version: options.version,
+        model: options.model,
+        directory: short_path(&options.root, options.home.as_deref()),
+        ..Facts::default()
+    };
+    let history = History::open(options.history);
+    let mut app = App::new(size, theme, options.mode, facts, history);
+    app.debug = options.debug;
+    let session = Session::new(host.clone(), policy, to, options.root, options.shell);
+    session.connect(None);
+    if options.begin != Begin::New {
+        session.begin(options.begin);
+    }
+    (app, session, events)
 }
 
 /// A path as people write it, below their home with a tilde.

@@ -9,6 +9,7 @@ mod prompt;
 mod recording;
 mod session;
 mod stdin;
+mod stream;
 
 use std::fs;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use deepagents::recording::Replay;
 use deepagents::{Decision, DeepAgent, RunInput};
 use tokio::runtime::Runtime;
 
-use crate::args::{AgentArgs, Approve, RunArgs};
+use crate::args::{AgentArgs, Approve, InputFormat, RunArgs};
 use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey};
 use crate::render::{AnswerOnly, JsonLines, Live, Renderer};
@@ -29,9 +30,12 @@ use crate::{agent, output, runtime, sources};
 
 use approvals::Approver;
 pub(crate) use exit_status::Limits;
+pub(crate) use exit_status::model_failure;
 use recording::{Played, Recording};
 use session::Session;
+pub(crate) use session::{is_gone, process, root};
 use stdin::Task;
+use stream::Stream;
 
 /// Gives an agent a task and shows what it does.
 pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
@@ -96,6 +100,14 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         waits: args.wait_background || session.waits,
         recording,
     };
+    if args.input_format == InputFormat::StreamJson {
+        let (Some(journal), Some(thread)) = (session.journal.clone(), session.thread()) else {
+            bail!("turns of one conversation are kept in a thread: leave --no-save out");
+        };
+        let take_over = session.takes_over;
+        let turns = Stream { agent: &agent, journal, thread, take_over, limits: &limits, approve: args.approve };
+        return stream_turns(runtime, &turns);
+    }
     let mut approver = match args.approve {
         // What an earlier run has asked about is approved too.
         Approve::Auto => Approver::Approve,
@@ -116,8 +128,27 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     }
 }
 
+/// Takes turns as lines on stdin ask for them.
+fn stream_turns(runtime: Runtime, turns: &Stream<'_>) -> Result<Exit> {
+    let exit = runtime.block_on(async {
+        let ctrl_c = interrupt::catch().map_err(|error| anyhow!("Ctrl-C cannot be caught: {error}"))?;
+        let exit = turns.serve(ctrl_c, &mut JsonLines).await;
+        background::leave(turns.agent, turns.limits).await;
+        Ok::<_, anyhow::Error>(exit?)
+    });
+    runtime.shutdown_background();
+    exit
+}
+
 /// What is to be done, as the command line says it.
 fn task(args: &RunArgs) -> Result<Task> {
+    if args.input_format == InputFormat::StreamJson {
+        if args.task.is_some() {
+            bail!("with --input-format stream-json messages are lines on stdin: give no task on the command line");
+        }
+        // The thread is begun, or gone on with, by the first message.
+        return Ok(Task::Given(String::new()));
+    }
     match args.task.as_deref() {
         None if args.resumes() => Ok(Task::Rest),
         None | Some("-") if args.approve == Approve::Ask => {

@@ -27,6 +27,8 @@ pub(super) struct Session {
     pub(super) has_tasks: bool,
     /// Whether there is nothing to do but to go on with those.
     pub(super) waits: bool,
+    /// Whether the thread is taken from a process that is gone.
+    pub(super) takes_over: bool,
     /// What the thread is to say of itself.
     metadata: Map<String, Value>,
 }
@@ -39,11 +41,27 @@ impl Session {
             let input = RunInput::new(task.unwrap_or_default());
             // Questions and tasks are kept in a thread, if only for as long as the program runs.
             return Ok(if args.approve == Approve::Auto && !args.background {
-                Self { journal: None, kept: None, input, has_tasks: false, waits: false, metadata: Map::new() }
+                Self {
+                    journal: None,
+                    kept: None,
+                    input,
+                    has_tasks: false,
+                    waits: false,
+                    takes_over: false,
+                    metadata: Map::new(),
+                }
             } else {
                 let (journal, input) = (Arc::new(MemoryJournal::new()), input.thread("run"));
                 let journal: Option<Arc<dyn Journal>> = Some(journal);
-                Self { journal, kept: None, input, has_tasks: false, waits: false, metadata: Map::new() }
+                Self {
+                    journal,
+                    kept: None,
+                    input,
+                    has_tasks: false,
+                    waits: false,
+                    takes_over: false,
+                    metadata: Map::new(),
+                }
             });
         }
         let journal: Arc<dyn Journal> = Arc::new(database::open(&args.database).await?);
@@ -53,6 +71,7 @@ impl Session {
             Some(info) => journal.threads().list(&ThreadQuery::default().parent(info.id.as_str())).await?,
             None => Vec::new(),
         };
+        let takes_over = found.as_ref().is_some_and(|info| info.owner.is_some() && is_gone(&info.metadata));
         let is_task = found.as_ref().is_some_and(|info| info.parent.is_some());
         let mut waits = false;
         let (id, input) = match found {
@@ -80,8 +99,14 @@ impl Session {
             input,
             has_tasks: is_task || !tasks.is_empty(),
             waits,
+            takes_over,
             metadata,
         })
+    }
+
+    /// The thread, where it can be gone on with turn after turn.
+    pub(super) fn thread(&self) -> Option<String> {
+        self.kept.clone()
     }
 
     /// Notes in the database what the thread is about.
@@ -124,12 +149,12 @@ fn is_left(task: &ThreadInfo, thread: &ThreadInfo) -> bool {
 }
 
 /// The directory as threads note it.
-fn root(given: &Path) -> String {
+pub(crate) fn root(given: &Path) -> String {
     given.canonicalize().unwrap_or_else(|_| given.to_owned()).display().to_string()
 }
 
 /// What tells this process from others.
-fn process() -> Map<String, Value> {
+pub(crate) fn process() -> Map<String, Value> {
     let mut process = Map::new();
     process.insert("process".to_owned(), json!(std::process::id()));
     process.insert("host".to_owned(), json!(host()));
@@ -141,7 +166,7 @@ fn host() -> String {
 }
 
 /// Whether the process that worked on a thread was one of this machine and is no more: its lease need not run out.
-fn is_gone(metadata: &Map<String, Value>) -> bool {
+pub(crate) fn is_gone(metadata: &Map<String, Value>) -> bool {
     let here = metadata.get("host").and_then(Value::as_str) == Some(&host());
     let process = metadata.get("process").and_then(Value::as_i64).and_then(|id| i32::try_from(id).ok());
     match process.and_then(rustix::process::Pid::from_raw) {

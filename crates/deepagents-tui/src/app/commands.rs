@@ -13,7 +13,7 @@ const fn command(name: &'static str, args: &'static str, about: &'static str) ->
 }
 
 /// All of them, in the order of the menu.
-pub(crate) const COMMANDS: [CommandInfo; 29] = [
+pub(crate) const COMMANDS: [CommandInfo; 30] = [
     command("help", "", "commands and keys"),
     command("model", "[NAME]", "the model in use, or another one"),
     command("clear", "", "begin a new thread"),
@@ -28,6 +28,7 @@ pub(crate) const COMMANDS: [CommandInfo; 29] = [
     command("agents", "", "the sub-agents there are"),
     command("skills", "", "the skills there are; /skill:NAME uses one"),
     command("mcp", "", "servers of tools and how they are"),
+    command("trust", "", "what this directory brings and you have not agreed to"),
     command("memory", "", "the notes that every conversation begins with"),
     command("diff", "", "what has changed in the directory since the last commit"),
     command("mode", "[ask|auto|plan]", "what happens before something is changed"),

@@ -40,10 +40,8 @@ pub(crate) enum Event {
     Notice { text: String, bad: bool },
     /// The text that an editor left.
     Edited(Result<String, String>),
-    /// A project's servers wait to be allowed.
-    Trust { title: String, body: String },
-    /// The terminal is to be drawn anew.
-    Repaint,
+    /// What the directory brings waits to be allowed.
+    Trust { of: Trusted, title: String, body: String },
 }
 
 /// Something is to be done.
@@ -89,16 +87,23 @@ pub(crate) enum Effect {
     SetMode(Mode),
     /// Asks no more about some calls.
     Allow(Rule),
-    /// Lets the project's servers be started, or not.
-    TrustServers(bool),
+    /// Agrees to what the directory brings, or not.
+    Trust { of: Trusted, agreed: bool },
     /// Rings, and says so to a terminal that shows notifications.
     Notify(String),
     /// Gives the terminal back until the person returns.
     Suspend,
-    /// Draws all anew.
-    Repaint,
     /// Ends the program.
     Quit,
+}
+
+/// What a directory brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trusted {
+    /// Servers of tools, which are commands.
+    Servers,
+    /// Sub-agents, skills and notes.
+    Definitions,
 }
 
 /// What there is to choose from.
@@ -120,6 +125,7 @@ pub(crate) enum Subject {
     Sandbox,
     Status,
     Diff,
+    Offers,
 }
 
 /// Things to choose from, the one to begin with first.
@@ -150,6 +156,8 @@ pub(crate) struct Connected {
     pub(crate) sandbox: String,
     /// The skills there are, for completion.
     pub(crate) skills: Vec<(String, String)>,
+    /// What the directory brings and nobody has agreed to yet.
+    pub(crate) offered: Vec<crate::host::Offered>,
     /// What the person should know.
     pub(crate) notes: Vec<String>,
 }
@@ -166,8 +174,6 @@ pub(crate) struct Question {
 #[derive(Clone, Debug)]
 pub(crate) struct RunEnd {
     pub(crate) stop: Result<FinishReason, String>,
-    /// Tokens of all its agents.
-    pub(crate) usage: Usage,
     /// What it waits for.
     pub(crate) questions: Vec<Question>,
     /// The last answer, for a reader that missed pieces of it.

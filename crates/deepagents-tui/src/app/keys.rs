@@ -3,7 +3,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use deepagents::Decision;
 
-use super::event::{Effect, ListOf};
+use super::event::{Effect, ListOf, Trusted};
 use super::menu::MenuKind;
 use super::pager::{Pager, Source};
 use super::picker::{Picker, Stage};
@@ -37,7 +37,7 @@ impl App {
             Overlay::Pager(pager) => return self.pager_key(key, pager),
             Overlay::Picker(picker) => return self.picker_key(key, picker),
             Overlay::Search { words, skip } => return self.search_key(key, words, skip),
-            Overlay::Trust { title, body } => return self.trust_key(key, title, body),
+            Overlay::Trust { of, title, body } => return self.trust_key(key, of, title, body),
         }
         if control(key) == Some('o') {
             return self.open_pager();
@@ -146,7 +146,8 @@ impl App {
             (KeyCode::PageUp, _) => picker.step(-10),
             (KeyCode::PageDown, _) => picker.step(10),
             (KeyCode::Enter, _) => return self.picked(picker),
-            (KeyCode::Backspace, _) => picker.narrow(|filter| drop(filter.pop())),
+            (KeyCode::Backspace, _) => picker
+                .narrow(|filter| filter.truncate(filter.len() - filter.chars().next_back().map_or(0, char::len_utf8))),
             (_, Some('u')) => picker.narrow(String::clear),
             (KeyCode::Char(c), None) if picker.stage == Stage::Choose => picker.narrow(|filter| filter.push(c)),
             _ => {}
@@ -214,12 +215,12 @@ impl App {
         Vec::new()
     }
 
-    fn trust_key(&mut self, key: KeyEvent, title: String, body: String) -> Vec<Effect> {
+    fn trust_key(&mut self, key: KeyEvent, of: Trusted, title: String, body: String) -> Vec<Effect> {
         match key.code {
-            KeyCode::Char('y') => vec![Effect::TrustServers(true)],
-            KeyCode::Char('n') | KeyCode::Esc => vec![Effect::TrustServers(false)],
+            KeyCode::Char('y') => vec![Effect::Trust { of, agreed: true }],
+            KeyCode::Char('n') | KeyCode::Esc => vec![Effect::Trust { of, agreed: false }],
             _ => {
-                self.overlay = Overlay::Trust { title, body };
+                self.overlay = Overlay::Trust { of, title, body };
                 Vec::new()
             }
         }

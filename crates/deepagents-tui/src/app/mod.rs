@@ -25,7 +25,7 @@ use deepagents::channels::Todo;
 use crate::input::{Editor, History};
 use crate::policy::Mode;
 use crate::theme::Theme;
-use event::{Choices, Connected, Effect, Event, ListOf, Opened};
+use event::{Choices, Connected, Effect, Event, ListOf, Opened, Trusted};
 use live::Live;
 use menu::Menu;
 use pager::Pager;
@@ -63,6 +63,7 @@ pub(crate) enum Overlay {
     },
     /// A question of the program itself that `y` and `n` answer.
     Trust {
+        of: Trusted,
         title: String,
         body: String,
     },
@@ -223,8 +224,7 @@ impl App {
             Event::Notice { text, bad } => self.note(text, bad),
             Event::Edited(Ok(text)) => self.editor.set(text.trim_end_matches('\n')),
             Event::Edited(Err(problem)) => self.note(problem, true),
-            Event::Trust { title, body } => self.overlay = Overlay::Trust { title, body },
-            Event::Repaint => self.repaint = true,
+            Event::Trust { of, title, body } => self.overlay = Overlay::Trust { of, title, body },
         }
         Vec::new()
     }
@@ -258,6 +258,12 @@ impl App {
         }
         for note in &connected.notes {
             self.note(note.clone(), false);
+        }
+        if !connected.offered.is_empty() && self.session.connected.is_none() {
+            let names: Vec<String> =
+                connected.offered.iter().map(|offered| format!("{} {}", offered.kind, offered.name)).collect();
+            let names = crate::text::shorten(&names.join(", "), 200);
+            self.note(format!("this directory brings {names}: not in use before you agree with /trust"), false);
         }
         self.session.problem = None;
         self.session.connected = Some(connected);

@@ -11,8 +11,6 @@ pub(crate) enum Source {
     Conversation,
     /// A call that waits for a decision.
     Question(Box<Question>),
-    /// A text.
-    Text { title: String, body: String },
 }
 
 /// A view that scrolls. It stands on a line of one of its parts, so that only what is seen has to be laid out.

@@ -57,12 +57,16 @@ impl App {
     }
 
     fn skill(&mut self, name: &str, args: &str, shown: &str) -> Vec<Effect> {
-        let skills = self.session.connected.as_ref().map_or(&[][..], |connected| &connected.skills);
-        if !skills.is_empty() && !skills.iter().any(|(known, _)| known == name) {
-            let known: Vec<&str> = skills.iter().map(|(name, _)| name.as_str()).collect();
-            let known = known.join(", ");
-            self.note(format!("there is no skill `{name}`; there are {known}"), true);
-            return Vec::new();
+        if let Some(connected) = &self.session.connected {
+            let offered =
+                connected.offered.iter().filter(|offered| offered.kind == "skill").map(|offered| &offered.name);
+            let known: Vec<&String> = connected.skills.iter().map(|(name, _)| name).chain(offered).collect();
+            if !known.iter().any(|known| *known == name) {
+                let known: Vec<&str> = known.iter().map(|name| name.as_str()).collect();
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                self.note(format!("there is no skill `{name}`; there are: {known}"), true);
+                return Vec::new();
+            }
         }
         let text = if args.is_empty() { format!("Use the skill {name}.") } else { args.to_owned() };
         if self.is_busy() {
@@ -116,6 +120,7 @@ impl App {
             "agents" => return show(Subject::Agents),
             "skills" => return show(Subject::Skills),
             "mcp" => return show(Subject::Servers),
+            "trust" => return show(Subject::Offers),
             "memory" => return show(Subject::Memory),
             "sandbox" => return show(Subject::Sandbox),
             "status" => return show(Subject::Status),

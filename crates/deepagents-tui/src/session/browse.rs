@@ -8,7 +8,7 @@ use deepagents::middleware::subagents::GENERAL_PURPOSE;
 use tokio::process::Command;
 
 use super::Session;
-use crate::app::event::{Event, Subject};
+use crate::app::event::{Event, Subject, Trusted};
 use crate::host::{Connection, Servers};
 use crate::text::shorten;
 
@@ -38,6 +38,7 @@ impl Session {
                 Servers::Listed(text) => ("Servers of tools", text),
                 Servers::Untrusted(text) => return Ok(trust(text)),
             },
+            Subject::Offers => return self.offers().await,
             Subject::Memory => ("Memory", self.memory().await?),
             Subject::Sandbox => ("Commands", self.connection().await?.sandbox),
             Subject::Status => ("Status", self.status().await),
@@ -65,6 +66,7 @@ impl Session {
         for agent in catalogue.iter().flat_map(|all| &all.agents) {
             lines.push(format!("{:<20} {}", agent.definition.name, shorten(&agent.definition.description, 300)));
         }
+        lines.extend(not_agreed(&connection, "sub-agent"));
         lines.extend(catalogue.iter().flat_map(|all| &all.warnings).map(|warning| format!("! {warning}")));
         Ok(if lines.is_empty() { "there are no sub-agents".to_owned() } else { lines.join("\n") })
     }
@@ -72,12 +74,15 @@ impl Session {
     async fn skills(&self) -> Result<String, String> {
         let connection = self.connection().await?;
         let state = connection.agent.load_state(&[SKILLS]).await.map_err(|error| error.to_string())?;
-        let Some(catalogue) = state.get::<SkillsMetadata>().cloned().flatten() else {
+        let catalogue = state.get::<SkillsMetadata>().cloned().flatten().unwrap_or_default();
+        let offered = not_agreed(&connection, "skill");
+        if catalogue.skills.is_empty() && offered.is_empty() {
             return Ok("there are no skills: a directory below .deepagents/skills with a SKILL.md is one".to_owned());
-        };
+        }
         let skill =
             |skill: &deepagents::channels::Skill| format!("{:<20} {}", skill.name, shorten(&skill.description, 300));
         let mut lines: Vec<String> = catalogue.skills.iter().map(skill).collect();
+        lines.extend(offered);
         lines.extend(catalogue.warnings.iter().map(|warning| format!("! {warning}")));
         lines.push("\n/skill:NAME uses one".to_owned());
         Ok(lines.join("\n"))
@@ -122,28 +127,73 @@ impl Session {
         Ok(if text.trim().is_empty() { "nothing has changed".to_owned() } else { text })
     }
 
-    pub(super) fn trust_servers(&self, trusted: bool) {
+    /// Agrees to what the directory brings, or leaves it out.
+    pub(super) fn trust(&self, of: Trusted, agreed: bool) {
         let this = self.clone();
         self.spawn(async move {
-            match this.host.trust_servers(trusted).await {
-                Ok(()) if trusted => {
-                    // The agent is made anew, with the tools of the servers.
+            let done = match of {
+                Trusted::Servers => this.host.trust_servers(agreed).await,
+                Trusted::Definitions if agreed => this.host.agree(None).await,
+                Trusted::Definitions => Ok(()),
+            };
+            match done {
+                Ok(()) if agreed => {
+                    // The agent is made anew, with what was agreed to.
                     this.connect(None);
-                    this.page(Subject::Servers).await.ok()
+                    match of {
+                        Trusted::Servers => this.page(Subject::Servers).await.ok(),
+                        Trusted::Definitions => {
+                            Some(Event::Notice { text: "in use from now on".to_owned(), bad: false })
+                        }
+                    }
                 }
                 Ok(()) => None,
                 Err(problem) => Some(Event::Notice { text: problem, bad: true }),
             }
         });
     }
+
+    /// What the directory brings and nobody has agreed to yet.
+    async fn offers(&self) -> Result<Event, String> {
+        let connection = self.connection().await?;
+        if connection.offered.is_empty() {
+            return Ok(Event::Notice {
+                text: "there is nothing that you have not decided about".to_owned(),
+                bad: false,
+            });
+        }
+        let parts: Vec<String> = connection
+            .offered
+            .iter()
+            .map(|offered| format!("{} {}: {}\n{}", offered.kind, offered.name, offered.about, offered.text))
+            .collect();
+        let title = "Use what this directory brings? It steers the agent:".to_owned();
+        Ok(Event::Trust { of: Trusted::Definitions, title, body: parts.join("\n\n") })
+    }
+}
+
+/// The skills of an agent, by name, with what they are for.
+pub(super) async fn skills(connection: &Connection) -> Vec<(String, String)> {
+    // What is wrong with skills is said by /skills.
+    let Ok(state) = connection.agent.load_state(&[SKILLS]).await else { return Vec::new() };
+    let catalogue = state.get::<SkillsMetadata>().cloned().flatten();
+    let skills = catalogue.into_iter().flat_map(|catalogue| catalogue.skills);
+    skills.map(|skill| (skill.name, skill.description)).collect()
+}
+
+/// Lines about what of a kind the directory brings and is not in use.
+fn not_agreed(connection: &Connection, kind: &str) -> Vec<String> {
+    let of_kind = connection.offered.iter().filter(|offered| offered.kind == kind);
+    let line = |offered: &crate::host::Offered| {
+        format!("{:<20} {} (not in use before you agree: /trust)", offered.name, shorten(&offered.about, 300))
+    };
+    of_kind.map(line).collect()
 }
 
 /// The question whether servers that the directory defines may be started.
 fn trust(body: String) -> Event {
-    Event::Trust {
-        title: "Trust this directory's servers? They run these commands, outside of a sandbox:".to_owned(),
-        body,
-    }
+    let title = "Trust this directory's servers? They run these commands, outside of a sandbox:".to_owned();
+    Event::Trust { of: Trusted::Servers, title, body }
 }
 
 fn first_sentence(text: &str) -> String {

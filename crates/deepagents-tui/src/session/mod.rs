@@ -47,6 +47,12 @@ struct Shared {
     job: CancellationToken,
 }
 
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("root", &self.root).finish_non_exhaustive()
+    }
+}
+
 impl Session {
     pub(crate) fn new(
         host: Arc<dyn Host>,
@@ -106,7 +112,8 @@ impl Session {
                     window: connection.window,
                     price: connection.price,
                     sandbox: connection.sandbox.clone(),
-                    skills: Vec::new(),
+                    skills: browse::skills(connection).await,
+                    offered: connection.offered.clone(),
                     notes: connection.notes.clone(),
                 }),
                 Err(problem) => Err(problem.clone()),
@@ -173,13 +180,8 @@ impl Session {
             Effect::FindFiles(query) => self.find_files(query),
             Effect::SetMode(mode) => self.policy.set_mode(mode),
             Effect::Allow(rule) => self.policy.allow(rule),
-            Effect::TrustServers(trusted) => self.trust_servers(trusted),
-            Effect::Copy(_)
-            | Effect::Edit(_)
-            | Effect::Notify(_)
-            | Effect::Suspend
-            | Effect::Repaint
-            | Effect::Quit => {}
+            Effect::Trust { of, agreed } => self.trust(of, agreed),
+            Effect::Copy(_) | Effect::Edit(_) | Effect::Notify(_) | Effect::Suspend | Effect::Quit => {}
         }
     }
 }

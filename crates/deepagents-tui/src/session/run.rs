@@ -26,7 +26,14 @@ impl Session {
         let (this, job) = (self.clone(), self.new_job());
         self.spawn(async move {
             let begun = async {
-                let connection = this.connection().await?;
+                let mut connection = this.connection().await?;
+                let is_offered = |skill: &String| connection.offered.iter().any(|offered| offered.name == *skill);
+                if skills.iter().any(is_offered) {
+                    // Who uses a skill by its name agrees to it, for this session.
+                    this.host.agree(Some(&skills)).await?;
+                    this.connect(None);
+                    connection = this.connection().await?;
+                }
                 let thread = this.begin_thread(&connection, &text).await?;
                 let messages = context.into_iter().map(Message::harness).chain([Message::user(text)]);
                 let mut input = RunInput::messages(messages).thread(&thread);
@@ -137,14 +144,11 @@ impl Session {
                 for request in outcome.questions() {
                     questions.push(preview(connection, request).await);
                 }
-                RunEnd { usage: outcome.usage, questions, text: outcome.text(), stop: Ok(outcome.stop) }
+                RunEnd { questions, text: outcome.text(), stop: Ok(outcome.stop) }
             }
-            Err(error) => RunEnd {
-                stop: Err(self.host.explain_failure(&error)),
-                usage: error.usage,
-                questions: Vec::new(),
-                text: String::new(),
-            },
+            Err(error) => {
+                RunEnd { stop: Err(self.host.explain_failure(&error)), questions: Vec::new(), text: String::new() }
+            }
         };
         // What fails because it is ended was ended.
         if cancelled && end.stop.is_err() {
@@ -155,7 +159,7 @@ impl Session {
 }
 
 fn ended(stop: Result<FinishReason, String>) -> Event {
-    let end = RunEnd { stop, usage: deepagents::Usage::default(), questions: Vec::new(), text: String::new() };
+    let end = RunEnd { stop, questions: Vec::new(), text: String::new() };
     Event::RunEnded(Box::new(end))
 }
 

@@ -94,7 +94,7 @@ pub(super) fn paint(
 fn panel(app: &App, columns: usize, rows: usize) -> Option<Panel> {
     match &app.overlay {
         Overlay::Picker(picker) => Some(panels::picker(app, picker, columns, rows.min(16))),
-        Overlay::Trust { title, body } => Some(panels::trust(title, body, columns, rows, app.theme)),
+        Overlay::Trust { title, body, .. } => Some(panels::trust(title, body, columns, rows, app.theme)),
         _ if app.questions.current().is_some() => Some(panels::question(app, columns, rows)),
         _ => None,
     }

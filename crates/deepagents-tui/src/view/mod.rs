@@ -15,7 +15,6 @@ pub(crate) use screen::pager;
 
 use crate::app::App;
 use crate::app::pager::Source;
-use crate::text::hard_wrap;
 
 /// How many parts something has that is read whole, and how one of them is laid out.
 pub(crate) fn parts<'a>(
@@ -25,7 +24,7 @@ pub(crate) fn parts<'a>(
 ) -> (usize, impl Fn(usize) -> Vec<Line<'static>> + use<'a>) {
     let count = match source {
         Source::Conversation => app.items.len() + 1,
-        Source::Question(_) | Source::Text { .. } => 1,
+        Source::Question(_) => 1,
     };
     let lay_out = move |at: usize| -> Vec<Line<'static>> {
         match source {
@@ -40,10 +39,6 @@ pub(crate) fn parts<'a>(
                 lines
             }
             Source::Question(question) => panels::question_body(question, columns, app.theme),
-            Source::Text { body, .. } => {
-                let text = crate::text::visible(body);
-                text.lines().flat_map(|line| hard_wrap(&Line::from(line.to_owned()), columns, "")).collect()
-            }
         }
     };
     (count, lay_out)

@@ -40,8 +40,5 @@ fn foot(app: &App, pager: &Pager, columns: usize) -> Vec<Line<'static>> {
             lines
         }
         Source::Conversation => vec![clip(&scroll, columns)],
-        Source::Text { title, .. } => {
-            vec![clip(&Line::from(Span::styled(title.clone(), app.theme.heading)), columns), clip(&scroll, columns)]
-        }
     }
 }

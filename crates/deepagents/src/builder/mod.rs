@@ -20,12 +20,12 @@ use deepagents_models::Registry;
 
 use crate::approvals::InterruptPolicy;
 use crate::explain::Explanation;
-use crate::middleware::{PromptCaching, Summarization};
 use crate::middleware::filesystem::FilesystemOptions;
 use crate::middleware::skills::SkillSource;
 use crate::middleware::subagents::{AgentSource, DelegationLimits};
 use crate::middleware::summarization::SummarizationOptions;
 use crate::middleware::todo::{DynPlanner, TodoPolicy};
+use crate::middleware::{PromptCaching, Summarization};
 use crate::profile::{HarnessProfile, Profiles};
 use crate::subagents::SubAgentSpec;
 use crate::workspace::Workspace;
