@@ -82,7 +82,6 @@ const SPECIAL: [char; 13] = [';', '&', '|', '<', '>', '$', '`', '\n', '\r', '(',
 
 /// The program of a command that is one plain call; nothing for any other.
 fn simple_program(command: &str) -> Option<&str> {
-    let command = command.trim();
     if command.contains(SPECIAL) || command.contains('\\') || command.chars().any(char::is_control) {
         return None;
     }

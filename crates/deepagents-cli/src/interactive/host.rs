@@ -9,6 +9,7 @@ use deepagents::core::journal::{Journal, ThreadInfo};
 use deepagents::fs::sandbox::{Level, Sandbox};
 use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents::fs::{Backend, UndoStore};
+use deepagents::middleware::filesystem::FilesystemOptions;
 use deepagents::models::catalogue;
 use deepagents::trust::TrustItem;
 use deepagents_persist::Sqlite;
@@ -83,6 +84,8 @@ impl ProgramHost {
         let definitions = outside.beside(brought.files.clone());
         let builder = shape.builder(model).backend(outside.beside(workspace)).definitions_from(definitions);
         let builder = agent::with_agents(builder, args).journal(journal.clone());
+        // An edit names the text that it replaces, the person sees what changes, and /rewind takes it back.
+        let builder = builder.files(FilesystemOptions { read_before_edit: false, ..FilesystemOptions::default() });
         let builder = builder.interrupt_on(policy.interrupts(&[])).middleware(policy.clone());
         let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
         let mut notes = problems;

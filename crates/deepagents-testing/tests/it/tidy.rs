@@ -7,10 +7,11 @@ use serde_json::Value;
 use crate::source::{module, paths, root, sources};
 
 /// Crates from the bottom up; an arrow may only point to an earlier layer.
-const LAYERS: [&[&str]; 5] = [
+const LAYERS: [&[&str]; 6] = [
     &["deepagents-core"],
     &["deepagents-fs", "deepagents-models", "deepagents-persist"],
     &["deepagents"],
+    &["deepagents-tui"],
     &["deepagents-cli"],
     &["deepagents-testing"],
 ];

@@ -24,6 +24,8 @@ pub(crate) enum Event {
     RunEnded(Box<RunEnd>),
     /// A thread was opened.
     Opened(Result<Box<Opened>, String>),
+    /// Another program has gone on with the open thread.
+    Watched(Box<Opened>),
     /// Something to choose from.
     Choose(Result<Choices, String>),
     /// Files for a completion.
@@ -178,6 +180,8 @@ pub(crate) struct RunEnd {
     pub(crate) questions: Vec<Question>,
     /// The last answer, for a reader that missed pieces of it.
     pub(crate) text: String,
+    /// The message that it was to begin with, where it did not begin.
+    pub(crate) unsent: Option<String>,
 }
 
 /// A thread as it is.

@@ -77,6 +77,7 @@ impl Live {
                 "waiting for the model".clone_into(&mut self.activity);
             }
             EventKind::TextDelta { text, .. } => {
+                self.retry = None;
                 "answering".clone_into(&mut self.activity);
                 self.answer.push_str(text);
                 // The thought is finished once the answer begins.

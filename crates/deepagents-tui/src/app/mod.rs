@@ -199,6 +199,7 @@ impl App {
             Event::Asked(question) => return self.asked(*question),
             Event::RunEnded(end) => return self.run_ended(*end),
             Event::Opened(Ok(opened)) => return self.opened(*opened),
+            Event::Watched(opened) => self.watched(*opened),
             Event::Opened(Err(problem)) => {
                 self.idle();
                 self.note(problem, true);
@@ -306,6 +307,20 @@ impl App {
             self.waits = true;
         }
         Vec::new()
+    }
+
+    /// Another program has gone on with the thread: what it added is shown.
+    fn watched(&mut self, opened: Opened) {
+        if self.is_busy() || self.session.thread != opened.thread {
+            return;
+        }
+        let known = self.items.iter().filter(|item| item.is_of_thread()).count();
+        self.items.extend(opened.items.into_iter().skip(known));
+        self.todos = opened.todos;
+        (self.session.usage, self.session.context) = (opened.usage, opened.context);
+        if let Some(note) = opened.note {
+            self.note(note, false);
+        }
     }
 
     fn choose(&mut self, choices: Choices) {

@@ -96,6 +96,10 @@ impl App {
         self.waits = false;
         self.questions.clear();
         let mut effects = Vec::new();
+        if let Some(text) = end.unsent {
+            // What did not begin can be tried again.
+            self.waiting.insert(0, text);
+        }
         match &end.stop {
             Ok(FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended) => {
                 effects.extend(self.next_waiting());

@@ -31,6 +31,13 @@ pub(crate) enum Item {
     Card { title: String, body: String },
 }
 
+impl Item {
+    /// Whether it is one of the messages of the thread, and not the program's own.
+    pub(crate) fn is_of_thread(&self) -> bool {
+        matches!(self, Self::User(_) | Self::Answer(_) | Self::Thinking(_) | Self::Call(_) | Self::Agent(_))
+    }
+}
+
 /// A tool call and its result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Call {

@@ -7,7 +7,7 @@ use deepagents::core::journal::ThreadInfo;
 use deepagents::fs::{Backend, ByteRange, VPath};
 use deepagents::{ActionRequest, Decision, EventKind, FinishReason, Message, RunInput, State, Update};
 use futures_util::StreamExt;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::Session;
@@ -24,6 +24,7 @@ impl Session {
     /// Begins a run with a message.
     pub(super) fn submit(&self, text: String, context: Vec<String>, skills: Vec<String>) {
         let (this, job) = (self.clone(), self.new_job());
+        let unsent = text.clone();
         self.spawn(async move {
             let begun = async {
                 let mut connection = this.connection().await?;
@@ -34,15 +35,16 @@ impl Session {
                     this.connect(None);
                     connection = this.connection().await?;
                 }
+                let abandoned = this.is_abandoned(&connection).await?;
                 let thread = this.begin_thread(&connection, &text).await?;
                 let messages = context.into_iter().map(Message::harness).chain([Message::user(text)]);
                 let mut input = RunInput::messages(messages).thread(&thread);
                 if !skills.is_empty() {
                     input = input.update(Update::new::<PinnedSkills>(SkillPin::Pin(skills)));
                 }
-                Ok::<_, String>((this.owning(&connection, &thread, input).await, connection))
+                Ok::<_, String>((if abandoned { input.take_over() } else { input }, connection))
             };
-            this.drive_when(begun, job).await
+            this.drive_when(begun, job, Some(unsent)).await
         });
     }
 
@@ -53,12 +55,14 @@ impl Session {
             let begun = async {
                 let connection = this.connection().await?;
                 let thread = this.thread().ok_or("there is no thread to go on with")?;
+                let abandoned = this.is_abandoned(&connection).await?;
+                this.claim(&connection, &thread, this.host.metadata()).await?;
                 let input = answers
                     .into_iter()
                     .fold(RunInput::resume(&thread), |input, (id, decision)| input.answer(id, decision));
-                Ok::<_, String>((this.owning(&connection, &thread, input).await, connection))
+                Ok::<_, String>((if abandoned { input.take_over() } else { input }, connection))
             };
-            this.drive_when(begun, job).await
+            this.drive_when(begun, job, None).await
         });
     }
 
@@ -67,26 +71,30 @@ impl Session {
         &self,
         begun: impl Future<Output = Result<(RunInput, Connection), String>> + Send,
         job: CancellationToken,
+        unsent: Option<String>,
     ) -> Option<Event> {
         let begun = tokio::select! {
             begun = begun => begun,
-            () = job.cancelled() => {
-                return Some(ended(Ok(FinishReason::Cancelled)));
-            }
+            () = job.cancelled() => return Some(not_begun(Ok(FinishReason::Cancelled), unsent)),
         };
         match begun {
             Ok((input, connection)) => Some(self.drive(&connection, input, job).await),
-            Err(problem) => Some(ended(Err(problem))),
+            Err(problem) => Some(not_begun(Err(problem), unsent)),
         }
     }
 
-    /// Takes a thread over from a process that is gone.
-    async fn owning(&self, connection: &Connection, thread: &str, input: RunInput) -> RunInput {
-        match connection.journal.threads().get(thread).await {
-            Ok(Some(info)) if info.owner.is_some() && self.host.is_gone(&info) => input.take_over(),
-            // What is wrong with the thread the run says itself.
-            _ => input,
+    /// Whether the open thread belongs to a process that is gone; an error where it belongs to one that lives. To be asked
+    /// before this process says that the thread is its own.
+    async fn is_abandoned(&self, connection: &Connection) -> Result<bool, String> {
+        let Some(thread) = self.thread() else { return Ok(false) };
+        let info = connection.journal.threads().get(&thread).await.map_err(|error| error.to_string())?;
+        let Some(info) = info.filter(|info| info.owner.is_some()) else { return Ok(false) };
+        if self.host.is_gone(&info) {
+            return Ok(true);
         }
+        Err(format!(
+            "another program works on the thread {thread}; wait until it is done there, or begin a thread of your own with /new"
+        ))
     }
 
     /// The thread of a message; a new one is given its name.
@@ -94,10 +102,7 @@ impl Session {
         let mut metadata = self.host.metadata();
         metadata.insert("model".to_owned(), json!(connection.model));
         let thread = match self.thread() {
-            Some(thread) => {
-                metadata.remove("root");
-                thread
-            }
+            Some(thread) => thread,
             None => {
                 let id = self.host.new_thread(&*connection.journal).await?;
                 metadata.insert("title".to_owned(), json!(shorten(text, TITLE)));
@@ -105,8 +110,18 @@ impl Session {
                 id
             }
         };
-        let noted = connection.journal.threads().set_metadata(&thread, metadata).await;
-        noted.map(|()| thread).map_err(|error| error.to_string())
+        self.claim(connection, &thread, metadata).await?;
+        Ok(thread)
+    }
+
+    /// Notes that this process works on a thread from now on.
+    async fn claim(&self, connection: &Connection, thread: &str, metadata: Map<String, Value>) -> Result<(), String> {
+        let threads = connection.journal.threads();
+        // A thread stays that of the directory where it was begun.
+        let known = threads.get(thread).await.map_err(|error| error.to_string())?;
+        let has_root = known.is_some_and(|info| info.metadata.contains_key("root"));
+        let metadata = metadata.into_iter().filter(|(key, _)| !has_root || key != "root").collect();
+        threads.set_metadata(thread, metadata).await.map_err(|error| error.to_string())
     }
 
     /// Runs to the end, and says what happens on the way.
@@ -144,11 +159,14 @@ impl Session {
                 for request in outcome.questions() {
                     questions.push(preview(connection, request).await);
                 }
-                RunEnd { questions, text: outcome.text(), stop: Ok(outcome.stop) }
+                RunEnd { questions, text: outcome.text(), stop: Ok(outcome.stop), unsent: None }
             }
-            Err(error) => {
-                RunEnd { stop: Err(self.host.explain_failure(&error)), questions: Vec::new(), text: String::new() }
-            }
+            Err(error) => RunEnd {
+                stop: Err(self.host.explain_failure(&error)),
+                questions: Vec::new(),
+                text: String::new(),
+                unsent: None,
+            },
         };
         // What fails because it is ended was ended.
         if cancelled && end.stop.is_err() {
@@ -158,9 +176,9 @@ impl Session {
     }
 }
 
-fn ended(stop: Result<FinishReason, String>) -> Event {
-    let end = RunEnd { stop, questions: Vec::new(), text: String::new() };
-    Event::RunEnded(Box::new(end))
+/// The end of a run that did not begin.
+fn not_begun(stop: Result<FinishReason, String>, unsent: Option<String>) -> Event {
+    Event::RunEnded(Box::new(RunEnd { stop, questions: Vec::new(), text: String::new(), unsent }))
 }
 
 /// A question with the text of the file that it is about.

@@ -6,7 +6,8 @@ use deepagents::core::journal::{CheckpointSource, RunStatus, ThreadInfo, ThreadQ
 use deepagents::core::message::Author;
 use deepagents::fs::OnConflict;
 use deepagents::rewind::Rewind;
-use deepagents::{Message, State, Usage};
+use deepagents::{EventKind, Message, State, Usage};
+use futures_util::TryStreamExt;
 use serde_json::Value;
 
 use super::Session;
@@ -88,18 +89,46 @@ impl Session {
         opened.note = note;
         let waits = matches!(info.status, RunStatus::Interrupted | RunStatus::Open) && !is_owned(self, &info);
         let asked = state.get::<ActionRequests>().filter(|_| waits);
+        if is_owned(self, &info) {
+            self.watch(&connection, &info);
+        }
         for review in asked.into_iter().flat_map(|asked| asked.values()).filter(|review| review.answer.is_none()) {
             opened.questions.push(preview(&connection, review.question.clone()).await);
         }
         Ok(opened)
     }
 
+    /// Shows what another program does with the open thread, step by step, until it is done there.
+    fn watch(&self, connection: &Connection, info: &ThreadInfo) {
+        let (this, connection, thread, from) = (self.clone(), connection.clone(), info.id.clone(), info.end);
+        self.spawn(async move {
+            let mut events = std::pin::pin!(connection.agent.threads().ok()?.watch(&thread, from));
+            loop {
+                let event = events.try_next().await.ok()??;
+                let is_step = matches!(event.kind, EventKind::ModelFinished { .. } | EventKind::ToolFinished { .. });
+                let ended = event.path.is_empty() && event.kind.is_end();
+                if this.thread().as_deref() != Some(&thread) || this.is_running() {
+                    return None;
+                }
+                if !(is_step && event.path.is_empty()) && !ended {
+                    continue;
+                }
+                let state = connection.agent.state(&thread).await.ok()?;
+                let mut opened = of_state(&state);
+                opened.thread = Some(thread.clone());
+                if ended {
+                    opened.note = Some("the other program is done with its turn".to_owned());
+                    return Some(Event::Watched(Box::new(opened)));
+                }
+                this.tell(Event::Watched(Box::new(opened)));
+            }
+        });
+    }
+
     /// What is said about a run that did not end.
     fn unfinished(&self, _connection: &Connection, info: &ThreadInfo, state: &State) -> Option<String> {
         if is_owned(self, info) {
-            return Some(
-                "another program works on this thread; what it does is shown once it is opened again".to_owned(),
-            );
+            return Some("another program works on this thread; it is shown as it goes on".to_owned());
         }
         let open = open_calls(state);
         match info.status {

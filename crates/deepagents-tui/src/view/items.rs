@@ -180,7 +180,7 @@ fn titled(name: &str, rest: &str, good: bool, columns: usize, theme: Theme) -> V
 fn call_lines(call: &Call, columns: usize, theme: Theme, fold: Fold) -> Vec<Line<'static>> {
     let title = call_title(&call.name, &call.args);
     let (name, rest) = title.split_once(' ').unwrap_or((&title, ""));
-    let mut lines = titled(name, rest, !call.failed, columns, theme);
+    let mut lines = titled(name, rest, !call.failed && !exited_badly(call), columns, theme);
     if call.failed {
         let text = if call.result.is_empty() { "it did not come to an end" } else { &call.result };
         lines.extend(indented(&folded(text, columns, theme, fold, 1, 6)));
@@ -196,6 +196,12 @@ fn call_lines(call: &Call, columns: usize, theme: Theme, fold: Fold) -> Vec<Line
         _ => lines.extend(indented(&folded(&call.result, columns, theme, fold, HEAD, TAIL))),
     }
     lines
+}
+
+/// Whether a command ended with another exit code than 0, which is a result like any other for the model.
+fn exited_badly(call: &Call) -> bool {
+    let end = call.result.lines().next_back().unwrap_or_default();
+    call.name == "execute" && end.starts_with("[exit code ") && end != "[exit code 0]"
 }
 
 /// What a call changed in a file.

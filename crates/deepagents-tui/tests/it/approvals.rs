@@ -127,7 +127,8 @@ async fn a_long_new_file_can_be_read_before_it_is_decided_on() {
 
 #[tokio::test]
 async fn what_was_typed_before_a_question_came_up_does_not_answer_it() {
-    let world = World::new([command("touch typed.txt"), Turn::text("Fine.")]);
+    let late = command("touch typed.txt").delay(std::time::Duration::from_millis(300));
+    let world = World::new([late, Turn::text("Fine.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "run").await;
     // The question comes up while this is typed; none of it is an answer.
