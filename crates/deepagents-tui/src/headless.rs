@@ -21,7 +21,7 @@ use crate::view::{self, Printer};
 /// ```no_run
 /// # async fn f(host: std::sync::Arc<dyn deepagents_tui::Host>, options: deepagents_tui::Options) {
 /// use deepagents_tui::{Headless, Mode, Policy};
-/// let mut screens = Headless::new(host, Policy::new(Mode::Ask), options, 80, 24);
+/// let mut screens = Headless::new(&host, Policy::new(Mode::Ask), options, 80, 24);
 /// screens.type_text("What is here?").await;
 /// screens.press("enter").await;
 /// screens.wait_for("A README").await;
@@ -46,8 +46,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Headless {
     /// Begins on a screen of this size.
-    pub fn new(host: Arc<dyn Host>, policy: Policy, options: Options, columns: u16, rows: u16) -> Self {
-        let (app, session, events) = begin(&host, policy, options, (columns.max(1), rows.max(1)));
+    pub fn new(host: &Arc<dyn Host>, policy: Policy, options: Options, columns: u16, rows: u16) -> Self {
+        let (app, session, events) = begin(host, policy, options, (columns.max(1), rows.max(1)));
         let picture = Buffer::default();
         let (scrollback, sent) = (Vec::new(), Vec::new());
         let printer = Printer::default();
@@ -160,7 +160,7 @@ impl Headless {
                 Effect::Copy(text) | Effect::Notify(text) => self.sent.push(text),
                 Effect::Suspend => {}
                 // There is no terminal for an editor.
-                Effect::Edit(text) => self.take(Event::Edited(Ok(text))),
+                Effect::Edit(text) => self.take(Event::EditorClosed(Ok(text))),
                 other => self.session.effect(other),
             }
         }

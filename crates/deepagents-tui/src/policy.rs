@@ -196,14 +196,22 @@ impl Policy {
         })
     }
 
-    /// What an agent asks about: calls of the standard tools that change something, and of these others. To be given
-    /// together with the policy itself as a middleware, which refuses calls in the mode [`Mode::Plan`].
+    /// What an agent asks about: calls of the standard tools that change something, and calls of these others that do more
+    /// than read. To be given together with the policy itself as a middleware, which refuses calls in the mode
+    /// [`Mode::Plan`].
     pub fn interrupts(&self, others: &[String]) -> InterruptPolicy {
-        let tools = CHANGES.iter().map(|name| (*name).to_owned()).chain(others.iter().cloned());
-        tools.fold(InterruptPolicy::new(), |all, tool| {
+        let standard = CHANGES.iter().fold(InterruptPolicy::new(), |all, tool| {
             let policy = self.clone();
             let asks = move |call: &ToolCall, _: &Context| policy.asks(&call.name, &call.args);
-            all.before(tool, InterruptOn::any().when(asks))
+            all.before(*tool, InterruptOn::any().when(asks))
+        });
+        others.iter().fold(standard, |all, tool| {
+            let policy = self.clone();
+            let asks = move |call: &ToolCall, cx: &Context| {
+                let reads = cx.tool(&call.name).is_some_and(|tool| tool.effect(&call.args) == Effect::Read);
+                !reads && policy.asks(&call.name, &call.args)
+            };
+            all.before(tool.as_str(), InterruptOn::any().when(asks))
         })
     }
 

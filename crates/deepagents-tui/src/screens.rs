@@ -13,7 +13,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::app::event::{Effect, Event};
-use crate::app::{App, Overlay, Session as Facts};
+use crate::app::{App, Overlay, SessionInfo};
 use crate::host::{Begin, Host, Options};
 use crate::input::History;
 use crate::policy::Policy;
@@ -34,7 +34,7 @@ const LEAVE: Duration = Duration::from_millis(1_500);
 pub struct Ended {
     /// Why.
     pub end: End,
-    /// The thread that was open, if one was begun.
+    /// The thread that was open, if one was begun and there is a terminal to say so on.
     pub thread: Option<String>,
 }
 
@@ -72,8 +72,13 @@ pub async fn run(host: Arc<dyn Host>, policy: Policy, options: Options) -> Resul
         Ok(end) => end?,
         Err(_) => End::Panic(last_panic().unwrap_or_else(|| "for an unknown reason".to_owned())),
     };
-    // What is being written is let out first: a frame must not come after the terminal is restored.
-    let _ = tokio::time::timeout(LEAVE, screens.output.written_if_busy()).await;
+    // What is being written is let out first: a frame must not come after the terminal is restored. A terminal that takes
+    // nothing any more is left alone: whoever wrote to it would never come back.
+    let is_stuck = tokio::time::timeout(LEAVE, screens.output.written_if_busy()).await.is_err();
+    if is_stuck {
+        modes.abandon();
+        return Ok(Ended { end, thread: None });
+    }
     let alternate = surface.is_alternate();
     let hung_up = matches!(end, End::Signal(number) if number == SignalKind::hangup().as_raw_value());
     if !hung_up {
@@ -133,7 +138,7 @@ enum Woken {
     Tick,
     Frame,
     Signal(i32),
-    Stop,
+    Suspend,
     GoOn,
 }
 
@@ -185,7 +190,10 @@ impl Screens {
                 }
                 Woken::Frame => {}
                 Woken::Signal(number) => return self.leave(number).await,
-                Woken::Stop => self.suspend(modes, surface)?,
+                Woken::Suspend => {
+                    self.finish_writing().await;
+                    self.suspend(modes, surface)?;
+                }
                 Woken::GoOn => {
                     modes.resume()?;
                     self.app.repaint = true;
@@ -209,7 +217,7 @@ impl Screens {
             _ = signals.terminate.recv() => Woken::Signal(SignalKind::terminate().as_raw_value()),
             _ = signals.hang_up.recv() => Woken::Signal(SignalKind::hangup().as_raw_value()),
             _ = signals.interrupt.recv() => Woken::Signal(SignalKind::interrupt().as_raw_value()),
-            _ = signals.stop.recv() => Woken::Stop,
+            _ = signals.stop.recv() => Woken::Suspend,
             _ = signals.go_on.recv() => Woken::GoOn,
             event = self.input.next() => Woken::Terminal(event),
             event = self.events.recv() => Woken::Event(event),
@@ -248,7 +256,7 @@ impl Screens {
                 Effect::Edit(text) => {
                     let edited = self.edit(text, modes, surface).await;
                     self.app.now = Instant::now();
-                    drop(self.app.update(Event::Edited(edited)));
+                    drop(self.app.update(Event::EditorClosed(edited)));
                 }
                 other => self.session.effect(other),
             }
@@ -389,11 +397,11 @@ pub(crate) fn begin(
     let (to, events) = mpsc::unbounded_channel();
     let theme = options.theme.as_deref().and_then(Theme::named).or_else(|| Theme::named("dark"));
     let theme = if options.colour { theme.unwrap_or_else(Theme::plain) } else { Theme::plain() };
-    let facts = Facts {
+    let facts = SessionInfo {
         version: options.version,
         model: options.model,
         directory: short_path(&options.root, options.home.as_deref()),
-        ..Facts::default()
+        ..SessionInfo::default()
     };
     let history = History::open(options.history);
     let mut app = App::new(size, theme, options.mode, facts, history);

@@ -30,8 +30,12 @@ impl Place {
         Self { root: tempfile::tempdir().unwrap(), home: tempfile::tempdir().unwrap() }
     }
 
+    /// The screens with their prompt: keys count from then on.
     fn start(&self, server: &Server, args: &[&str]) -> Terminal {
-        Terminal::start(screens(self.root.path(), self.home.path(), server).args(args))
+        let mut command = screens(self.root.path(), self.home.path(), server);
+        let mut terminal = Terminal::start(command.env("DEEPAGENTS_DEBUG", "1").args(args));
+        terminal.wait_for("test-model");
+        terminal
     }
 }
 
@@ -40,7 +44,6 @@ fn a_message_is_answered_and_quitting_leaves_a_whole_terminal_and_says_how_to_go
     let server = Server::start([Reply::Text(vec!["Four", "."])]);
     let place = Place::new();
     let mut terminal = place.start(&server, &[]);
-    terminal.wait_for("test-model");
     terminal.type_in("two and two\r");
     terminal.wait_for("Four.");
     terminal.type_in("/quit\r");
@@ -69,8 +72,7 @@ fn nothing_that_a_model_says_reaches_the_terminal_as_a_sequence() {
 fn a_mistake_of_the_program_leaves_a_whole_terminal_and_says_how_to_go_on() {
     let server = Server::start([Reply::Text(vec!["Before", "."])]);
     let place = Place::new();
-    let mut command = screens(place.root.path(), place.home.path(), &server);
-    let mut terminal = Terminal::start(command.env("DEEPAGENTS_DEBUG", "1"));
+    let mut terminal = place.start(&server, &[]);
     terminal.type_in("hello\r");
     terminal.wait_for("Before.");
     terminal.type_in("/debug-panic\r");
@@ -137,4 +139,17 @@ fn text_from_a_pipe_is_the_task() {
     assert!(finished.code == Some(0) && finished.out.contains("Piped."), "{finished:?}");
     assert!(!finished.out.contains('\u{1b}'), "{finished:?}");
     assert!(server.requests()[0].body.to_string().contains("the task"));
+}
+
+#[test]
+fn a_terminal_that_nobody_reads_keeps_nobody_from_ending_the_program() {
+    let long: &'static str = Box::leak("many words ".repeat(40_000).into_boxed_str());
+    let server = Server::start([Reply::Text(vec![long])]);
+    let place = Place::new();
+    let mut terminal = place.start(&server, &[]);
+    terminal.type_in("hello\r");
+    server.wait();
+    let sent = Command::new("kill").args(["-TERM", &terminal.child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    assert_eq!(terminal.child.wait().unwrap().code(), Some(143));
 }

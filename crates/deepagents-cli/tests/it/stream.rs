@@ -115,7 +115,7 @@ fn answers_come_in_any_order_and_a_wrong_line_changes_nothing() {
 
 #[test]
 fn an_interrupt_ends_the_turn_and_the_next_message_goes_on() {
-    let (_gate, rest) = std::sync::mpsc::channel();
+    let (gate, rest) = std::sync::mpsc::channel();
     let server = Server::start([Reply::Gated("Slow", rest, String::new()), Reply::Text(vec!["Next", "."])]);
     let place = Place::new();
     let mut talk = place.start(&server, &[]);
@@ -124,7 +124,7 @@ fn an_interrupt_ends_the_turn_and_the_next_message_goes_on() {
     talk.until("text_delta");
     talk.say(r#"{"type":"interrupt"}"#);
     assert_eq!(talk.until("run_finished")["stop"], "cancelled");
-    drop(_gate);
+    drop(gate);
     talk.user("next");
     assert_eq!(talk.until("run_finished")["stop"], "done");
     assert_eq!(talk.end().0, Some(0));

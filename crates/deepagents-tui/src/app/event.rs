@@ -19,7 +19,7 @@ pub(crate) enum Event {
     /// The run under way.
     Run(Box<RunEvent>),
     /// A call waits for a decision.
-    Asked(Box<Question>),
+    ApprovalRequested(Box<PendingApproval>),
     /// The run ended.
     RunEnded(Box<RunEnd>),
     /// A thread was opened.
@@ -41,7 +41,7 @@ pub(crate) enum Event {
     /// A note, and whether it is about something that went wrong.
     Notice { text: String, bad: bool },
     /// The text that an editor left.
-    Edited(Result<String, String>),
+    EditorClosed(Result<String, String>),
     /// What the directory brings waits to be allowed.
     Trust { of: Trusted, title: String, body: String },
 }
@@ -166,7 +166,7 @@ pub(crate) struct Connected {
 
 /// A call that waits, and what it would change.
 #[derive(Clone, Debug)]
-pub(crate) struct Question {
+pub(crate) struct PendingApproval {
     pub(crate) request: ActionRequest,
     /// The text of the file that it is about, where there is one.
     pub(crate) file: Option<String>,
@@ -177,7 +177,7 @@ pub(crate) struct Question {
 pub(crate) struct RunEnd {
     pub(crate) stop: Result<FinishReason, String>,
     /// What it waits for.
-    pub(crate) questions: Vec<Question>,
+    pub(crate) questions: Vec<PendingApproval>,
     /// The last answer, for a reader that missed pieces of it.
     pub(crate) text: String,
     /// The message that it was to begin with, where it did not begin.
@@ -189,7 +189,7 @@ pub(crate) struct RunEnd {
 pub(crate) struct Opened {
     pub(crate) thread: Option<String>,
     pub(crate) items: Vec<Item>,
-    pub(crate) questions: Vec<Question>,
+    pub(crate) questions: Vec<PendingApproval>,
     /// What is said about its last run, where that did not end.
     pub(crate) note: Option<String>,
     /// What stands in the input then.

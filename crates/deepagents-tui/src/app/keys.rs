@@ -45,15 +45,15 @@ impl App {
         if key.code == KeyCode::BackTab {
             return self.set_mode(self.mode.next());
         }
-        if self.questions.current().is_some() {
-            if let Some(effects) = self.question_key(key) {
-                return effects;
-            }
+        if self.questions.current().is_some()
+            && let Some(effects) = self.question_key(key)
+        {
+            return effects;
         }
-        if self.menu.is_some() {
-            if let Some(effects) = self.menu_key(key) {
-                return effects;
-            }
+        if self.menu.is_some()
+            && let Some(effects) = self.menu_key(key)
+        {
+            return effects;
         }
         self.input_key(key)
     }
@@ -97,7 +97,7 @@ impl App {
 
     fn open_pager(&mut self) -> Vec<Effect> {
         let pager = match self.questions.current() {
-            Some(question) => Pager::of(Source::Question(Box::new(question.clone()))),
+            Some(question) => Pager::of(Source::Approval(Box::new(question.clone()))),
             None => Pager::conversation(),
         };
         self.overlay = Overlay::Pager(pager);
@@ -106,7 +106,7 @@ impl App {
 
     fn pager_key(&mut self, key: KeyEvent, mut pager: Pager) -> Vec<Effect> {
         let page = isize::from(i16::try_from(self.size.1).unwrap_or(24)).saturating_sub(3).max(1);
-        let is_question = matches!(pager.source, Source::Question(_));
+        let is_question = matches!(pager.source, Source::Approval(_));
         let mut by = |app: &Self, lines: isize| app.scroll(&mut pager, lines);
         match (key.code, control(key)) {
             (KeyCode::Esc | KeyCode::Char('q'), None) | (_, Some('o')) => return Vec::new(),
@@ -192,9 +192,7 @@ impl App {
                 return Vec::new();
             }
             (_, Some('r')) | (KeyCode::Up, _) => {
-                if self.history.search(&words, skip + 1).is_some() {
-                    skip += 1;
-                }
+                skip += usize::from(self.history.search(&words, skip + 1).is_some());
             }
             (_, Some('s')) | (KeyCode::Down, _) => skip = skip.saturating_sub(1),
             (KeyCode::Backspace, _) => {

@@ -71,7 +71,7 @@ pub(crate) enum Overlay {
 
 /// What a screen says of the session.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Session {
+pub(crate) struct SessionInfo {
     pub(crate) version: String,
     pub(crate) model: String,
     pub(crate) directory: String,
@@ -92,7 +92,7 @@ pub(crate) struct App {
     pub(crate) size: (u16, u16),
     pub(crate) theme: Theme,
     pub(crate) mode: Mode,
-    pub(crate) session: Session,
+    pub(crate) session: SessionInfo,
     pub(crate) editor: Editor,
     pub(crate) history: History,
     pub(crate) items: Vec<Item>,
@@ -134,7 +134,7 @@ pub(crate) struct App {
 
 impl App {
     /// An empty conversation.
-    pub(crate) fn new(size: (u16, u16), theme: Theme, mode: Mode, session: Session, history: History) -> Self {
+    pub(crate) fn new(size: (u16, u16), theme: Theme, mode: Mode, session: SessionInfo, history: History) -> Self {
         let now = Instant::now();
         let head = Item::Head {
             lines: vec![
@@ -196,7 +196,7 @@ impl App {
                 self.session.problem = Some(problem);
             }
             Event::Run(event) => self.run_event(&event),
-            Event::Asked(question) => return self.asked(*question),
+            Event::ApprovalRequested(question) => return self.asked(*question),
             Event::RunEnded(end) => return self.run_ended(*end),
             Event::Opened(Ok(opened)) => return self.opened(*opened),
             Event::Watched(opened) => self.watched(*opened),
@@ -223,8 +223,8 @@ impl App {
             }
             Event::Card { title, body } => self.items.push(Item::Card { title, body }),
             Event::Notice { text, bad } => self.note(text, bad),
-            Event::Edited(Ok(text)) => self.editor.set(text.trim_end_matches('\n')),
-            Event::Edited(Err(problem)) => self.note(problem, true),
+            Event::EditorClosed(Ok(text)) => self.editor.set(text.trim_end_matches('\n')),
+            Event::EditorClosed(Err(problem)) => self.note(problem, true),
             Event::Trust { of, title, body } => self.overlay = Overlay::Trust { of, title, body },
         }
         Vec::new()

@@ -2,7 +2,7 @@
 
 use ratatui::text::Line;
 
-use super::event::Question;
+use super::event::PendingApproval;
 
 /// What is read.
 #[derive(Clone, Debug)]
@@ -10,7 +10,7 @@ pub(crate) enum Source {
     /// The conversation, nothing folded.
     Conversation,
     /// A call that waits for a decision.
-    Question(Box<Question>),
+    Approval(Box<PendingApproval>),
 }
 
 /// A view that scrolls. It stands on a line of one of its parts, so that only what is seen has to be laid out.

@@ -7,7 +7,7 @@ use deepagents::Decision;
 use deepagents::core::interrupt::EditedAction;
 use serde_json::Value;
 
-use super::event::Question;
+use super::event::PendingApproval;
 use super::transcript::text_arg;
 use crate::input::Editor;
 use crate::policy::Rule;
@@ -30,7 +30,7 @@ pub(crate) enum Asking {
 /// Questions in their order, and what was decided about those before.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Questions {
-    open: VecDeque<Question>,
+    open: VecDeque<PendingApproval>,
     decided: Vec<(String, Decision)>,
     pub(crate) asking: Asking,
     /// Whether the first one has been on the screen.
@@ -43,7 +43,7 @@ pub(crate) struct Questions {
 
 impl Questions {
     /// The question that is to be answered now.
-    pub(crate) fn current(&self) -> Option<&Question> {
+    pub(crate) fn current(&self) -> Option<&PendingApproval> {
         self.open.front()
     }
 
@@ -57,7 +57,7 @@ impl Questions {
     }
 
     /// One more; nothing where it is known.
-    pub(crate) fn ask(&mut self, question: Question, typing: Option<Instant>) -> bool {
+    pub(crate) fn ask(&mut self, question: PendingApproval, typing: Option<Instant>) -> bool {
         let id = &question.request.id;
         let known =
             self.open.iter().any(|open| open.request.id == *id) || self.decided.iter().any(|(other, _)| other == id);
@@ -109,7 +109,7 @@ impl Questions {
     /// Decides about the current one and all others that a rule covers.
     pub(crate) fn allow(&mut self, rule: &Rule) {
         self.decide(Decision::Approve);
-        let (covered, open): (VecDeque<Question>, VecDeque<Question>) =
+        let (covered, open): (VecDeque<PendingApproval>, VecDeque<PendingApproval>) =
             std::mem::take(&mut self.open).into_iter().partition(|q| rule.covers(&q.request.tool, &q.request.args));
         self.open = open;
         self.decided.extend(covered.into_iter().map(|question| (question.request.id, Decision::Approve)));

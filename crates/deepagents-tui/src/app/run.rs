@@ -5,7 +5,7 @@ use deepagents::core::state::Channel;
 use deepagents::{Event as RunEvent, EventKind, FinishReason};
 use serde::Deserialize;
 
-use super::event::{Effect, Question, RunEnd};
+use super::event::{Effect, PendingApproval, RunEnd};
 use super::transcript::Item;
 use super::{App, Work};
 use crate::text::shorten;
@@ -58,7 +58,7 @@ impl App {
     }
 
     /// A call waits for a decision.
-    pub(super) fn asked(&mut self, question: Question) -> Vec<Effect> {
+    pub(super) fn asked(&mut self, question: PendingApproval) -> Vec<Effect> {
         // What was typed and is still in the input may go on.
         let typing = self.typed.filter(|_| !self.editor.is_empty());
         let text = format!("{} waits for your decision", question.request.tool);

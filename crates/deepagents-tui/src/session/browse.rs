@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use deepagents::channels::{AgentsMetadata, SkillsMetadata};
+use deepagents::channels::{AgentsMetadata, MemoryContents, SkillsMetadata};
 use deepagents::core::model::ToolSpec;
 use deepagents::middleware::subagents::GENERAL_PURPOSE;
 use tokio::process::Command;
@@ -91,10 +91,16 @@ impl Session {
     async fn memory(&self) -> Result<String, String> {
         let connection = self.connection().await?;
         let state = connection.agent.load_state(&["Memory"]).await.map_err(|error| error.to_string())?;
-        let Some(memory) = state.get::<deepagents::channels::MemoryContents>() else {
+        let files = state.get::<MemoryContents>().cloned().unwrap_or_default();
+        let mut parts: Vec<String> = files
+            .iter()
+            .map(|(path, file)| format!("── {path}\n{}", file.problem.as_deref().unwrap_or(&file.text)))
+            .collect();
+        parts.extend(not_agreed(&connection, "memory"));
+        if parts.is_empty() {
             return Ok("there are no notes: AGENTS.md in this directory is one".to_owned());
-        };
-        Ok(format!("{memory:#?}"))
+        }
+        Ok(parts.join("\n\n"))
     }
 
     async fn status(&self) -> String {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::Session;
-use crate::app::event::{Event, Question, RunEnd};
+use crate::app::event::{Event, PendingApproval, RunEnd};
 use crate::host::Connection;
 use crate::text::shorten;
 
@@ -147,7 +147,7 @@ impl Session {
             };
             let Some(event) = event else { break };
             if let EventKind::ActionRequested { question } = &event.kind {
-                self.tell(Event::Asked(Box::new(preview(connection, (**question).clone()).await)));
+                self.tell(Event::ApprovalRequested(Box::new(preview(connection, (**question).clone()).await)));
             }
             self.tell(Event::Run(Box::new(event)));
         }
@@ -182,7 +182,7 @@ fn not_begun(stop: Result<FinishReason, String>, unsent: Option<String>) -> Even
 }
 
 /// A question with the text of the file that it is about.
-pub(super) async fn preview(connection: &Connection, request: ActionRequest) -> Question {
+pub(super) async fn preview(connection: &Connection, request: ActionRequest) -> PendingApproval {
     let path = matches!(request.tool.as_str(), "write_file" | "edit_file")
         .then(|| request.args.get("file_path").and_then(Value::as_str))
         .flatten();
@@ -193,7 +193,7 @@ pub(super) async fn preview(connection: &Connection, request: ActionRequest) -> 
         }
         _ => None,
     };
-    Question { request, file }
+    PendingApproval { request, file }
 }
 
 /// Whether another program works on a thread.

@@ -107,10 +107,10 @@ impl Session {
                 let event = events.try_next().await.ok()??;
                 let is_step = matches!(event.kind, EventKind::ModelFinished { .. } | EventKind::ToolFinished { .. });
                 let ended = event.path.is_empty() && event.kind.is_end();
-                if this.thread().as_deref() != Some(&thread) || this.is_running() {
+                if this.thread().as_ref() != Some(&thread) || this.is_running() {
                     return None;
                 }
-                if !(is_step && event.path.is_empty()) && !ended {
+                if !(ended || is_step && event.path.is_empty()) {
                     continue;
                 }
                 let state = connection.agent.state(&thread).await.ok()?;

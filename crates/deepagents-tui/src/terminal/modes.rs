@@ -74,6 +74,16 @@ impl Modes {
     }
 }
 
+impl Modes {
+    /// Switches raw mode off without writing anything.
+    pub(crate) fn abandon(&mut self) {
+        if std::mem::take(&mut self.raw) {
+            // A terminal that is gone need not be whole.
+            let _ = disable_raw_mode();
+        }
+    }
+}
+
 impl Drop for Modes {
     fn drop(&mut self) {
         if self.raw {

@@ -28,7 +28,7 @@ pub fn exact(text: &str) -> Cow<'_, str> {
 }
 
 fn rewrite(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if !text.chars().any(|c| bad(c)) {
+    if !text.chars().any(&bad) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);

@@ -11,8 +11,8 @@ const CONTEXT: usize = 2;
 /// Time that finding the smallest difference may take; a larger one is shown after it.
 const TIME: std::time::Duration = std::time::Duration::from_millis(40);
 
-/// What makes one text of another, with the numbers that lines have from `first` on.
-pub(crate) fn diff_lines(old: &str, new: &str, first: usize, theme: Theme) -> Vec<Line<'static>> {
+/// What makes one text of another. Lines have numbers where the texts are whole files.
+pub(crate) fn diff_lines(old: &str, new: &str, whole: bool, theme: Theme) -> Vec<Line<'static>> {
     let diff = TextDiff::configure().algorithm(Algorithm::Patience).timeout(TIME).diff_lines(old, new);
     let mut out = Vec::new();
     for (at, group) in diff.grouped_ops(CONTEXT).iter().enumerate() {
@@ -27,7 +27,7 @@ pub(crate) fn diff_lines(old: &str, new: &str, first: usize, theme: Theme) -> Ve
                     ChangeTag::Equal => (" ", theme.dim, theme.dim),
                 };
                 let number = change.old_index().filter(|_| change.tag() == ChangeTag::Delete).or(change.new_index());
-                let number = number.map_or(String::new(), |number| (number + first).to_string());
+                let number = number.filter(|_| whole).map_or(String::new(), |number| (number + 1).to_string());
                 let mut spans = vec![Span::styled(format!("{number:>5} "), theme.dim), Span::styled(mark, style)];
                 spans.push(Span::styled(" ", style));
                 for (changed, text) in change.iter_strings_lossy() {
@@ -46,15 +46,15 @@ pub(crate) fn edit_diff(file: Option<&str>, old: &str, new: &str, all: bool, the
     match file.filter(|text| !old.is_empty() && text.contains(old)) {
         Some(text) => {
             let after = if all { text.replace(old, new) } else { text.replacen(old, new, 1) };
-            diff_lines(text, &after, 1, theme)
+            diff_lines(text, &after, true, theme)
         }
-        None => diff_lines(&ended(old), &ended(new), 1, theme),
+        None => diff_lines(&ended(old), &ended(new), false, theme),
     }
 }
 
 /// A file that was not there before.
 pub(crate) fn new_file(text: &str, theme: Theme) -> Vec<Line<'static>> {
-    diff_lines("", &ended(text), 1, theme)
+    diff_lines("", &ended(text), true, theme)
 }
 
 /// With an end of its last line, so that a missing one is no difference.

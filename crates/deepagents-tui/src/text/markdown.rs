@@ -276,7 +276,7 @@ impl Page {
     fn space(&mut self) {
         self.flush();
         if std::mem::take(&mut self.gap) && !self.out.is_empty() {
-            let quoted = self.prefix.iter().any(|part| *part == "│ ");
+            let quoted = self.prefix.contains(&"│ ");
             let mark = if quoted { Line::from(Span::styled("│", self.theme.dim)) } else { Line::default() };
             self.out.push(mark);
         }

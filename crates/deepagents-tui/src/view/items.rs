@@ -11,11 +11,11 @@ use crate::theme::Theme;
 
 /// Whether long parts are shown whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fold {
+pub(crate) enum Detail {
     /// A part of them, and how much is left out.
-    Folded,
+    Brief,
     /// All of it.
-    Open,
+    Full,
 }
 
 /// Lines of a result that are shown folded: of its begin and of its end.
@@ -46,7 +46,7 @@ pub(crate) fn call_title(name: &str, args: &Value) -> String {
 }
 
 /// The lines of a part.
-pub(crate) fn item_lines(item: &Item, columns: usize, theme: Theme, fold: Fold) -> Vec<Line<'static>> {
+pub(crate) fn item_lines(item: &Item, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'static>> {
     let columns = columns.max(2);
     match item {
         Item::Head { lines } => {
@@ -112,10 +112,10 @@ fn prefixed(
     out
 }
 
-fn user(text: &str, columns: usize, theme: Theme, fold: Fold) -> Vec<Line<'static>> {
+fn user(text: &str, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'static>> {
     let mut lines = prefixed(text, "› ", theme.user, theme.bold, columns);
     let most = 40;
-    if fold == Fold::Folded && lines.len() > most {
+    if fold == Detail::Brief && lines.len() > most {
         let more = lines.len() - most;
         lines.truncate(most);
         lines.push(dim(&format!("  … {} (ctrl+o)", count(more, "more line")), theme));
@@ -123,8 +123,8 @@ fn user(text: &str, columns: usize, theme: Theme, fold: Fold) -> Vec<Line<'stati
     lines
 }
 
-fn thinking(text: &str, columns: usize, theme: Theme, fold: Fold) -> Vec<Line<'static>> {
-    if fold == Fold::Open {
+fn thinking(text: &str, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'static>> {
+    if fold == Detail::Full {
         return prefixed(text, "✻ ", theme.dim, theme.dim, columns);
     }
     let lines = count(text.lines().count(), "line");
@@ -135,15 +135,15 @@ fn thinking(text: &str, columns: usize, theme: Theme, fold: Fold) -> Vec<Line<'s
 }
 
 /// Lines that are laid out, with what is left out told in the middle.
-fn folded(text: &str, columns: usize, theme: Theme, fold: Fold, head: usize, tail: usize) -> Vec<Line<'static>> {
+fn folded(text: &str, columns: usize, theme: Theme, fold: Detail, head: usize, tail: usize) -> Vec<Line<'static>> {
     let text = visible(text.trim_end_matches('\n'));
     let room = columns.saturating_sub(4).max(2);
     let lay_out = |line: &str| hard_wrap(&dim(line, theme), room, "");
     let total = text.lines().count();
-    if fold == Fold::Open || total <= head + tail + 1 {
+    if fold == Detail::Full || total <= head + tail + 1 {
         let mut lines: Vec<Line<'static>> = text.lines().flat_map(lay_out).collect();
         let most = (head + tail) * 4;
-        if fold == Fold::Folded && lines.len() > most {
+        if fold == Detail::Brief && lines.len() > most {
             lines.truncate(most);
             lines.push(dim("… more of it (ctrl+o)", theme));
         }
@@ -177,7 +177,7 @@ fn titled(name: &str, rest: &str, good: bool, columns: usize, theme: Theme) -> V
     lines
 }
 
-fn call_lines(call: &Call, columns: usize, theme: Theme, fold: Fold) -> Vec<Line<'static>> {
+fn call_lines(call: &Call, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'static>> {
     let title = call_title(&call.name, &call.args);
     let (name, rest) = title.split_once(' ').unwrap_or((&title, ""));
     let mut lines = titled(name, rest, !call.failed && !exited_badly(call), columns, theme);
@@ -188,8 +188,8 @@ fn call_lines(call: &Call, columns: usize, theme: Theme, fold: Fold) -> Vec<Line
     }
     match call.name.as_str() {
         "edit_file" | "write_file" => lines.extend(change(call, columns, theme, fold)),
-        "write_todos" | "read_todos" if fold == Fold::Folded => {}
-        "read_file" | "ls" | "glob" | "grep" if fold == Fold::Folded => {
+        "write_todos" | "read_todos" if fold == Detail::Brief => {}
+        "read_file" | "ls" | "glob" | "grep" if fold == Detail::Brief => {
             let found = count(call.result.lines().count(), "line");
             lines.push(dim(&format!("  {found}"), theme));
         }
@@ -205,11 +205,11 @@ fn exited_badly(call: &Call) -> bool {
 }
 
 /// What a call changed in a file.
-fn change(call: &Call, columns: usize, theme: Theme, fold: Fold) -> Vec<Line<'static>> {
+fn change(call: &Call, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'static>> {
     let lines = change_lines(call, theme);
     let room = columns.saturating_sub(2).max(2);
     let lines: Vec<Line<'static>> = lines.iter().flat_map(|line| hard_wrap(line, room, "        ")).collect();
-    if fold == Fold::Open || lines.len() <= CHANGE {
+    if fold == Detail::Full || lines.len() <= CHANGE {
         return indented(&lines);
     }
     let more = lines.len() - CHANGE;
@@ -229,14 +229,14 @@ pub(crate) fn change_lines(call: &Call, theme: Theme) -> Vec<Line<'static>> {
         _ => {
             let text = text_arg(&call.args, "content");
             match call.file.as_deref() {
-                Some(file) => crate::text::diff_lines(file, text, 1, theme),
+                Some(file) => crate::text::diff_lines(file, text, true, theme),
                 None => new_file(text, theme),
             }
         }
     }
 }
 
-fn agent(work: &AgentWork, columns: usize, theme: Theme, fold: Fold) -> Vec<Line<'static>> {
+fn agent(work: &AgentWork, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'static>> {
     let name = if work.name.is_empty() { "task" } else { &work.name };
     let mut lines = titled(name, &shorten(&visible(&work.task), 300), !work.failed, columns, theme);
     let mut facts = Vec::new();
@@ -250,9 +250,9 @@ fn agent(work: &AgentWork, columns: usize, theme: Theme, fold: Fold) -> Vec<Line
     if !facts.is_empty() {
         lines.push(dim(&format!("  {} (ctrl+o)", facts.join(" · ")), theme));
     }
-    if fold == Fold::Open {
+    if fold == Detail::Full {
         for item in &work.items {
-            lines.extend(indented(&item_lines(item, columns.saturating_sub(2), theme, Fold::Open)));
+            lines.extend(indented(&item_lines(item, columns.saturating_sub(2), theme, Detail::Full)));
         }
         lines.extend(indented(&markdown(&work.answer, columns.saturating_sub(2), theme)));
         return lines;

@@ -8,7 +8,7 @@ mod screen;
 
 use ratatui::text::Line;
 
-pub(crate) use items::{Fold, call_title, item_lines};
+pub(crate) use items::{Detail, call_title, item_lines};
 pub(crate) use live::live;
 pub(crate) use printer::Printer;
 pub(crate) use screen::pager;
@@ -24,13 +24,13 @@ pub(crate) fn parts<'a>(
 ) -> (usize, impl Fn(usize) -> Vec<Line<'static>> + use<'a>) {
     let count = match source {
         Source::Conversation => app.items.len() + 1,
-        Source::Question(_) => 1,
+        Source::Approval(_) => 1,
     };
     let lay_out = move |at: usize| -> Vec<Line<'static>> {
         match source {
             Source::Conversation => {
                 let mut lines = match app.items.get(at) {
-                    Some(item) => item_lines(item, columns, app.theme, Fold::Open),
+                    Some(item) => item_lines(item, columns, app.theme, Detail::Full),
                     None => live::answer(app, columns),
                 };
                 if !lines.is_empty() {
@@ -38,7 +38,7 @@ pub(crate) fn parts<'a>(
                 }
                 lines
             }
-            Source::Question(question) => panels::question_body(question, columns, app.theme),
+            Source::Approval(question) => panels::question_body(question, columns, app.theme),
         }
     };
     (count, lay_out)

@@ -4,7 +4,7 @@ use ratatui::text::{Line, Span};
 use serde_json::Value;
 
 use crate::app::App;
-use crate::app::event::{ListOf, Question};
+use crate::app::event::{ListOf, PendingApproval};
 use crate::app::menu::Menu;
 use crate::app::picker::{Picker, Stage};
 use crate::app::questions::Asking;
@@ -23,7 +23,7 @@ pub(crate) struct Panel {
 }
 
 /// Everything that a call would do.
-pub(crate) fn question_body(question: &Question, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+pub(crate) fn question_body(question: &PendingApproval, columns: usize, theme: Theme) -> Vec<Line<'static>> {
     let request = &question.request;
     let room = columns.saturating_sub(2).max(2);
     let raw: Vec<Line<'static>> = match request.tool.as_str() {
@@ -76,7 +76,7 @@ fn pretty(value: &Value) -> String {
 }
 
 /// What is asked, in a line or two.
-fn question_title(app: &App, question: &Question, columns: usize) -> Vec<Line<'static>> {
+fn question_title(app: &App, question: &PendingApproval, columns: usize) -> Vec<Line<'static>> {
     let request = &question.request;
     let what = match request.tool.as_str() {
         "execute" => "Run this command?".to_owned(),

@@ -2,7 +2,7 @@
 
 use ratatui::text::Line;
 
-use super::items::{Fold, item_lines};
+use super::items::{Detail, item_lines};
 use crate::app::App;
 use crate::app::transcript::Item;
 use crate::text::{last_block, markdown};
@@ -39,7 +39,7 @@ impl Printer {
             if has_gap(at.checked_sub(1).and_then(|at| app.items.get(at)), item) {
                 out.push(Line::default());
             }
-            out.extend(item_lines(item, columns, app.theme, Fold::Folded));
+            out.extend(item_lines(item, columns, app.theme, Detail::Brief));
         }
         self.items = app.items.len();
         if app.live.answer.trim().is_empty() {
@@ -71,7 +71,7 @@ impl Printer {
         let (mut at, mut lines) = (app.items.len(), 0);
         while at > self.items && lines < most {
             at -= 1;
-            lines += app.items.get(at).map_or(0, |item| item_lines(item, columns, app.theme, Fold::Folded).len() + 1);
+            lines += app.items.get(at).map_or(0, |item| item_lines(item, columns, app.theme, Detail::Brief).len() + 1);
         }
         if at > self.items {
             let text = format!("… {} earlier (ctrl+o)", crate::text::count(at - self.items, "part"));
@@ -150,15 +150,9 @@ impl Printer {
     }
 }
 
-/// Whether two parts stand apart.
+/// Whether two parts stand apart: not below the first, and not among calls or remarks.
 fn has_gap(before: Option<&Item>, item: &Item) -> bool {
-    match (before, item) {
-        (None, _) => false,
-        (
-            Some(Item::Call(_) | Item::Agent(_) | Item::Thinking(_)),
-            Item::Call(_) | Item::Agent(_) | Item::Thinking(_),
-        ) => false,
-        (Some(Item::Note { .. }), Item::Note { .. }) => false,
-        _ => true,
-    }
+    let is_work = |item: &Item| matches!(item, Item::Call(_) | Item::Agent(_) | Item::Thinking(_));
+    let is_note = |item: &Item| matches!(item, Item::Note { .. });
+    before.is_some_and(|before| !(is_work(before) && is_work(item)) && !(is_note(before) && is_note(item)))
 }

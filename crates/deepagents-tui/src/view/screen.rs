@@ -28,7 +28,7 @@ pub(crate) fn pager(app: &mut App) -> Option<Buffer> {
 fn foot(app: &App, pager: &Pager, columns: usize) -> Vec<Line<'static>> {
     let scroll = Line::from(Span::styled("PgUp PgDn ↑ ↓ scroll · Ctrl+O back", app.theme.dim));
     match &pager.source {
-        Source::Question(question) => {
+        Source::Approval(question) => {
             let file = question.request.args.get("file_path").and_then(serde_json::Value::as_str).unwrap_or_default();
             let title = Line::from(Span::styled(
                 format!("? {} {}", exact(&question.request.tool), exact(file)),

@@ -9,14 +9,14 @@ use serde_json::json;
 use crate::world::World;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum Action {
     Key(KeyCode, KeyModifiers),
     Type(String),
     Paste(String),
     Resize(u16, u16),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = Action> {
     let codes = prop::sample::select(vec![
         KeyCode::Enter,
         KeyCode::Esc,
@@ -41,15 +41,15 @@ fn step() -> impl Strategy<Value = Step> {
     ]);
     let modified = prop::sample::select("abefghjkloruwy".chars().collect::<Vec<_>>());
     prop_oneof![
-        4 => codes.prop_map(|code| Step::Key(code, KeyModifiers::NONE)),
-        2 => modified.clone().prop_map(|c| Step::Key(KeyCode::Char(c), KeyModifiers::CONTROL)),
-        1 => modified.prop_map(|c| Step::Key(KeyCode::Char(c), KeyModifiers::ALT)),
-        2 => "[a-z /@漢é🚀\u{301}]{0,12}".prop_map(Step::Type),
+        4 => codes.prop_map(|code| Action::Key(code, KeyModifiers::NONE)),
+        2 => modified.clone().prop_map(|c| Action::Key(KeyCode::Char(c), KeyModifiers::CONTROL)),
+        1 => modified.prop_map(|c| Action::Key(KeyCode::Char(c), KeyModifiers::ALT)),
+        2 => "[a-z /@漢é🚀\u{301}]{0,12}".prop_map(Action::Type),
         1 => prop::sample::select(vec!["/help", "/threads", "/rewind", "/theme light", "/clear", "/cost", "/model", "/todos"])
-            .prop_map(|command| Step::Type(command.to_owned())),
-        1 => any::<String>().prop_map(Step::Paste),
-        1 => (0_u16..120, 0_u16..50).prop_map(|(columns, rows)| Step::Resize(columns, rows)),
-        1 => (0_u16..6, 0_u16..6).prop_map(|(columns, rows)| Step::Resize(columns, rows)),
+            .prop_map(|command| Action::Type(command.to_owned())),
+        1 => any::<String>().prop_map(Action::Paste),
+        1 => (0_u16..120, 0_u16..50).prop_map(|(columns, rows)| Action::Resize(columns, rows)),
+        1 => (0_u16..6, 0_u16..6).prop_map(|(columns, rows)| Action::Resize(columns, rows)),
     ]
 }
 
@@ -84,10 +84,10 @@ proptest! {
             let mut screens = world.screens(Mode::Ask);
             for step in steps {
                 match step {
-                    Step::Key(code, modifiers) => screens.event(Event::Key(KeyEvent::new(code, modifiers))).await,
-                    Step::Type(text) => screens.type_text(&text).await,
-                    Step::Paste(text) => screens.event(Event::Paste(text)).await,
-                    Step::Resize(columns, rows) => screens.event(Event::Resize(columns, rows)).await,
+                    Action::Key(code, modifiers) => screens.event(Event::Key(KeyEvent::new(code, modifiers))).await,
+                    Action::Type(text) => screens.type_text(&text).await,
+                    Action::Paste(text) => screens.event(Event::Paste(text)).await,
+                    Action::Resize(columns, rows) => screens.event(Event::Resize(columns, rows)).await,
                 }
                 let text = screens.text();
                 assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");

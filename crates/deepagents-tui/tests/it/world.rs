@@ -64,7 +64,8 @@ impl World {
             debug: false,
             shell: "/bin/sh".to_owned(),
         };
-        Headless::new(Arc::new(host), Policy::new(mode), options, 80, 24)
+        let host: Arc<dyn Host> = Arc::new(host);
+        Headless::new(&host, Policy::new(mode), options, 80, 24)
     }
 
     pub(crate) fn read(&self, file: &str) -> String {
