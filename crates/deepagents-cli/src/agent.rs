@@ -7,14 +7,16 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
 use deepagents::core::model::ChatModel;
-use deepagents::fs::sandbox::{Network, SandboxPolicy};
+use deepagents::fs::permissions::{AccessMode, Operation, Permissions, Rule};
+use deepagents::fs::sandbox::{Network, SandboxPolicy, ToolChains};
 use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents::fs::{Backend, LocalBackend, LocalOptions, UndoStore};
+use deepagents::middleware::filesystem::{BackgroundCommands, FilesystemOptions};
 use deepagents::middleware::subagents::AgentSource;
 use deepagents::{DeepAgent, DeepAgentBuilder, InterruptOn, InterruptPolicy, ModelSettings};
 use serde::{Deserialize, Serialize};
 
-use crate::args::AgentArgs;
+use crate::args::{AgentArgs, CommandArgs, SandboxMode};
 use crate::model_choice::{self, env};
 use crate::sources::{self, AGENTS, Carried, OWN, Outside, Sources};
 use crate::trust::{Brought, Undecided};
@@ -33,7 +35,7 @@ pub(crate) async fn builder(args: &AgentArgs, model: Arc<dyn ChatModel>) -> Resu
 /// What the agent sees: the directory, commands in it where they are allowed, and what the user has outside of it.
 pub(crate) fn workspace(args: &AgentArgs, files: LocalBackend, outside: &Outside) -> Result<Arc<dyn Backend>> {
     let root: Arc<dyn Backend> =
-        if args.execute { Arc::new(with_commands(files, network(args))?) } else { Arc::new(files) };
+        if args.commands.are_run() { with_commands(files, &args.commands)? } else { Arc::new(files) };
     Ok(outside.beside(root))
 }
 
@@ -59,6 +61,9 @@ pub(crate) struct Shape {
     max_tokens: Option<u64>,
     no_todos: bool,
     pub(crate) execute: bool,
+    /// Whether commands may go on in the background.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    background_commands: bool,
     /// Whether calls that change something wait for a decision.
     pub(crate) asks: bool,
     /// The limit of model calls.
@@ -82,7 +87,8 @@ impl Shape {
             system: args.system.as_deref().map(system).transpose()?,
             max_tokens: args.max_answer_tokens,
             no_todos: args.no_todos,
-            execute: args.execute,
+            execute: args.commands.are_run(),
+            background_commands: args.commands.are_run(),
             asks: false,
             max_turns: None,
             sources: Sources::default(),
@@ -101,6 +107,10 @@ impl Shape {
         if self.no_todos {
             builder = builder.without("TodoList");
         }
+        if self.background_commands {
+            let background_commands = BackgroundCommands::EndWithRun;
+            builder = builder.files(FilesystemOptions { background_commands, ..FilesystemOptions::default() });
+        }
         if self.asks {
             let approvals =
                 GATED.iter().fold(InterruptPolicy::new(), |all, tool| all.before(*tool, InterruptOn::any()));
@@ -110,16 +120,37 @@ impl Shape {
     }
 }
 
-/// What commands may reach.
-pub(crate) fn network(args: &AgentArgs) -> Network {
-    if args.allow_hosts.is_empty() { Network::None } else { Network::AllowList(args.allow_hosts.clone()) }
-}
-
-/// The directory, and commands in it, in a sandbox.
-pub(crate) fn with_commands(files: LocalBackend, network: Network) -> Result<WithShell<LocalBackend>> {
-    let policy = SandboxPolicy { network, ..Default::default() };
-    let shell = LocalShell::open(files.host_path(), Confinement::Sandboxed(policy));
-    Ok(WithShell::new(files, shell.map_err(|error| anyhow!("commands cannot be run there: {error}"))?))
+/// The directory, and commands in it.
+pub(crate) fn with_commands(files: LocalBackend, args: &CommandArgs) -> Result<Arc<dyn Backend>> {
+    let mut variables = Vec::new();
+    for (name, value) in &args.env {
+        let value = value.clone().or_else(|| env(name));
+        let value = value.ok_or_else(|| {
+            anyhow!("the variable {name} given with --env is not set; set it, or give --env {name}=VALUE")
+        })?;
+        variables.push((name.clone(), value));
+    }
+    let tools = ToolChains::find(env);
+    let confinement = if args.mode() == SandboxMode::Unconfined {
+        variables.splice(0..0, tools.env);
+        Confinement::Unconfined
+    } else {
+        let network = match args.allow_hosts.as_slice() {
+            [] => Network::None,
+            hosts => Network::AllowList(hosts.to_vec()),
+        };
+        let tools = if args.share_caches { tools.shared_caches() } else { tools };
+        let mut policy = SandboxPolicy { network, tools, ..SandboxPolicy::default() };
+        if args.mode() == SandboxMode::ReadOnly {
+            let nothing = Rule::new(AccessMode::Deny, ["/**"]).only([Operation::Write]);
+            policy.rules.push(Permissions::new([nothing])?);
+        }
+        Confinement::Sandboxed(policy)
+    };
+    let shell = LocalShell::open(files.host_path(), confinement);
+    let shell = shell.map_err(|error| anyhow!("commands cannot be run there: {error}"))?;
+    let shell = variables.into_iter().fold(shell, |shell, (name, value)| shell.env(name, value));
+    Ok(Arc::new(WithShell::new(files, shell)))
 }
 
 /// The directory as a workspace.

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod commands;
 mod interactive;
 mod threads;
 mod trust;
@@ -8,10 +9,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use deepagents::fs::sandbox::HostPattern;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::{duration, money};
+pub(crate) use commands::{CommandArgs, SandboxMode};
 pub(crate) use interactive::InteractiveArgs;
 pub(crate) use threads::{Conflicts, RewindFiles, ThreadsArgs, ThreadsCommand};
 pub(crate) use trust::{TrustArgs, TrustCommand};
@@ -51,6 +52,23 @@ pub(crate) struct Cli {
 
     #[command(flatten)]
     pub(crate) interactive: InteractiveArgs,
+}
+
+impl Cli {
+    /// Reads the command line; what is wrong with it ends the program.
+    pub(crate) fn read() -> Self {
+        let cli = Self::parse();
+        let idle = match &cli.command {
+            Some(Command::Run(args)) => args.agent.commands.idle_option(args.agent.commands.are_run()),
+            Some(Command::Explain(args)) => args.agent.commands.idle_option(args.agent.commands.are_run()),
+            Some(Command::Tools(args)) => args.commands.idle_option(args.backend == BackendKind::Local),
+            _ => None,
+        };
+        if let Some(problem) = idle {
+            Self::command().error(clap::error::ErrorKind::ArgumentConflict, problem).exit();
+        }
+        cli
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -220,20 +238,16 @@ pub(crate) struct AgentArgs {
     #[arg(long = "header", value_name = "NAME:VALUE", value_parser = header, help_heading = "Model")]
     pub(crate) headers: Vec<(String, String)>,
 
+    /// How many tokens the model reads; asked of its server where nobody knows it
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive::<u64>, help_heading = "Model")]
+    pub(crate) context_window: Option<u64>,
+
     /// The longest answer the model may give, in tokens
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive::<u64>, help_heading = "Model")]
     pub(crate) max_answer_tokens: Option<u64>,
 
-    /// Let the agent run commands in the directory, in a sandbox; without a sandbox they are refused
-    #[arg(long, help_heading = "Agent")]
-    pub(crate) execute: bool,
-
-    /// A host that commands may reach, otherwise they have no network; *.HOST is all below it; may be repeated
-    ///
-    /// Without a port it is 80 and 443. Names of this machine and of private networks need their address on the list
-    /// too, except localhost.
-    #[arg(long = "allow-host", value_name = "HOST[:PORT]", requires = "execute", help_heading = "Agent")]
-    pub(crate) allow_hosts: Vec<HostPattern>,
+    #[command(flatten)]
+    pub(crate) commands: CommandArgs,
 
     /// Agree to what the directory brings that steers the agent: its AGENTS.md, and sub-agents, skills and notes in .deepagents
     ///
@@ -300,8 +314,9 @@ in order. Files in state, and which files were read, are kept from line to line.
 Example:
   echo '{\"name\":\"ls\",\"args\":{\"path\":\"/\"}}' | deepagents tools --root .
 
-Rules are a JSON list such as [{\"operations\":[\"write\"],\"paths\":[\"/docs/**\"],\"mode\":\"deny\"}]; what a rule wants to be
-asked about is refused, as there is nobody to ask. With rules there is no `execute`: commands cannot be bound by them.";
+Rules are a JSON list such as [{\"operations\":[\"write\"],\"paths\":[\"/docs/**\"],\"mode\":\"deny\"},
+{\"commands\":[\"git push\"],\"mode\":\"deny\"}]; what a rule wants to be asked about is refused, as there is nobody to ask.
+Rules about files bind commands too: what may not be read is hidden from them, what may not be written is read-only.";
 
 #[derive(Debug, Args)]
 #[command(after_help = TOOLS_EXAMPLES)]
@@ -317,6 +332,9 @@ pub(crate) struct ToolsArgs {
     /// A file of permission rules
     #[arg(long, value_name = "FILE")]
     pub(crate) rules: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) commands: CommandArgs,
 
     /// Whether a file must have been read before it is changed
     #[arg(long, value_name = "ON|OFF", value_enum, default_value_t)]
@@ -406,8 +424,6 @@ fn header(text: &str) -> Result<(String, String), String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

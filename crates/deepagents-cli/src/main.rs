@@ -25,14 +25,12 @@ mod trust;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use args::{Cli, Command};
 
 fn main() -> ExitCode {
     // This program is its own sandbox helper, which takes it before anything else happens.
     deepagents::fs::sandbox::init();
-    let cli = Cli::parse();
+    let cli = Cli::read();
     let Some(command) = cli.command else { return interactive::interactive(&cli.interactive) };
     let result = match command {
         Command::Run(args) => run::run(&args),

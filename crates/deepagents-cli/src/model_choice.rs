@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow, bail};
 use deepagents::core::model::ChatModel;
 use deepagents::models::{ConfigError, ModelConfig, Provider, Registry, providers};
+use deepagents::profile::{OpenRouter, ProviderProfiles};
 
 use crate::args::AgentArgs;
 use crate::proxy;
@@ -148,6 +149,53 @@ pub(crate) enum WithoutKey {
 
 /// Makes the model.
 pub(crate) fn make(choice: &Choice, args: &AgentArgs, env: Env, without: WithoutKey) -> Result<Arc<dyn ChatModel>> {
+    let config = config(choice, args, env, without);
+    Registry::new().model_with(&choice.name, config).map_err(|error| explain(&error))
+}
+
+/// The model with its window, asked of its server where neither the command line nor the tables say it. Says what to do
+/// where the server does not either.
+pub(crate) async fn with_window(
+    model: Arc<dyn ChatModel>,
+    choice: &Choice,
+    args: &AgentArgs,
+    env: Env<'_>,
+) -> Result<(Arc<dyn ChatModel>, Option<String>)> {
+    if model.profile().context_window.is_some() {
+        return Ok((model, None));
+    }
+    let mut config = config(choice, args, env, WithoutKey::Refuse);
+    let registry = Registry::new();
+    let asked = registry.context_window(&choice.name, config.clone()).await.map_err(|error| explain(&error))?;
+    let Some(window) = asked else {
+        let remark = format!(
+            "nobody says how much {} reads, so its conversation is compacted at 170,000 tokens; say it with --context-window",
+            choice.name
+        );
+        return Ok((model, Some(remark)));
+    };
+    config.context_window = Some(window);
+    let model = registry.model_with(&choice.name, config).map_err(|error| explain(&error))?;
+    Ok((model, None))
+}
+
+/// What the library says of providers, in the words of the user's environment.
+fn profiles(env: Env) -> ProviderProfiles {
+    let usual = OpenRouter::default();
+    let allows = env("DEEPAGENTS_OPENROUTER_ALLOW_AZURE").unwrap_or_default().to_lowercase();
+    let openrouter = OpenRouter {
+        app_url: env("OPENROUTER_APP_URL").unwrap_or(usual.app_url),
+        app_title: env("OPENROUTER_APP_TITLE").unwrap_or(usual.app_title),
+        allow_azure: ["1", "true", "yes", "on"].contains(&allows.as_str()),
+    };
+    let mut profiles = ProviderProfiles::builtin();
+    // The key is one, as the library uses it itself.
+    let _ = profiles.replace("openrouter", openrouter.profile());
+    profiles
+}
+
+/// How the model is reached.
+fn config(choice: &Choice, args: &AgentArgs, env: Env, without: WithoutKey) -> ModelConfig {
     let variable = choice.key_variable();
     let base_url = args.base_url.clone();
     let usual = providers().into_iter().find(|p| p.name == choice.provider()).and_then(|p| p.base_url);
@@ -160,12 +208,14 @@ pub(crate) fn make(choice: &Choice, args: &AgentArgs, env: Env, without: Without
     if without == WithoutKey::Pretend && config.api_key.is_none() {
         config.api_key = Some("none".to_owned());
     }
-    Registry::new().model_with(&choice.name, config).map_err(|error| explain(&error))
+    config.context_window = args.context_window;
+    config.over(&profiles(env).settings(&choice.name))
 }
 
 /// The models that sub-agents may name: those of every provider, with its own key and address.
 pub(crate) fn registry(args: &AgentArgs, env: Env) -> Registry {
     let mut registry = Registry::new();
+    let profiles = profiles(env);
     for provider in providers() {
         let config = ModelConfig {
             api_key: provider.key_variable.and_then(env),
@@ -173,7 +223,7 @@ pub(crate) fn registry(args: &AgentArgs, env: Env) -> Registry {
             streaming: args.no_stream.then_some(false),
             ..ModelConfig::default()
         };
-        registry.configure(provider.name, config);
+        registry.configure(provider.name, config.over(&profiles.settings(provider.name)));
     }
     registry
 }

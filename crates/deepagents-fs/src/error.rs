@@ -1,6 +1,7 @@
 //! What goes wrong with files.
 
 use std::io::ErrorKind;
+use std::path::PathBuf;
 
 use crate::VPath;
 
@@ -97,6 +98,17 @@ pub enum FsError {
         /// What happened, without host paths.
         reason: String,
     },
+}
+
+/// A directory could not be opened as a workspace.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot use {} as a workspace: {source}", .path.display())]
+pub struct OpenError {
+    /// The directory, as it was given.
+    pub path: PathBuf,
+    /// Why.
+    #[source]
+    pub source: std::io::Error,
 }
 
 /// The path of any variant, borrowed as the error is.

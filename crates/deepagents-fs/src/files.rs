@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use deepagents_core::state::{Channel, ChannelError, Merge};
+use deepagents_core::state::{Channel, ChannelError, Merge, Sharing};
 use jiff::Timestamp;
 use rpds::RedBlackTreeMapSync;
 use serde::de::Error as _;
@@ -238,6 +238,7 @@ impl<'de> Deserialize<'de> for FileMap {
 
 impl Channel for Files {
     const NAME: &'static str = "files";
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::merged(FileMap::clone, joined);
     type Value = FileMap;
     type Update = FilesUpdate;
 
@@ -247,32 +248,29 @@ impl Channel for Files {
             None => Ok(()),
         }
     }
+}
 
-    fn fork(value: &FileMap) -> FileMap {
-        value.clone()
-    }
-
-    fn join(parent: &FileMap, given: &FileMap, child: &FileMap) -> Merge<FilesUpdate> {
-        let mut conflicts = Vec::new();
-        let mut update = FilesUpdate::new();
-        for (path, before, after) in changes(given, child) {
-            let now = parent.get(path);
-            if same(now, after) {
-                continue;
-            }
-            if same(now, before) {
-                update.insert(path.clone(), after.cloned());
-            } else {
-                conflicts.push(format!("{path} was changed on both sides; the parent's version was kept"));
-            }
+/// Joins path by path, deletions included; of a path that both sides changed the parent's version stays.
+fn joined(parent: &FileMap, given: &FileMap, child: &FileMap) -> Merge<FilesUpdate> {
+    let mut conflicts = Vec::new();
+    let mut update = FilesUpdate::new();
+    for (path, before, after) in changes(given, child) {
+        let now = parent.get(path);
+        if same(now, after) {
+            continue;
         }
-        // What is refused below would drop the whole update, so those paths are left out one by one.
-        for (path, obstacle) in parent.clone().apply(update.clone()) {
-            conflicts.push(format!("{path} was not taken over: {obstacle}"));
-            update.remove(&path);
+        if same(now, before) {
+            update.insert(path.clone(), after.cloned());
+        } else {
+            conflicts.push(format!("{path} was changed on both sides; the parent's version was kept"));
         }
-        Merge { update: (!update.is_empty()).then_some(update), conflicts }
     }
+    // What is refused below would drop the whole update, so those paths are left out one by one.
+    for (path, obstacle) in parent.clone().apply(update.clone()) {
+        conflicts.push(format!("{path} was not taken over: {obstacle}"));
+        update.remove(&path);
+    }
+    Merge { update: (!update.is_empty()).then_some(update), conflicts }
 }
 
 type Slot<'a> = Option<&'a Arc<FileData>>;

@@ -18,6 +18,7 @@ mod locks;
 mod overlay;
 mod path;
 pub mod permissions;
+mod portable;
 mod readonly;
 pub mod sandbox;
 pub mod search;
@@ -34,14 +35,15 @@ pub use backend::{
 };
 pub use classify::ContentKind;
 pub use composite::CompositeBackend;
-pub use error::FsError;
+pub use error::{FsError, OpenError};
 pub use files::{Content, FileData, FileMap, Files, FilesUpdate};
 #[cfg(unix)]
-pub use local::{LocalBackend, LocalOptions, OpenError};
+pub use local::{LocalBackend, LocalOptions};
 #[cfg(all(unix, feature = "undo"))]
 pub use local::{RestoreError, Restored};
 pub use overlay::OverlayBackend;
 pub use path::{PathError, VPath};
+pub use portable::{PortableBackend, PortableOptions};
 pub use readonly::ReadOnly;
 pub use state::StateBackend;
 pub use store::StoreBackend;

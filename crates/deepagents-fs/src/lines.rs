@@ -3,9 +3,13 @@
 //! A line ends at `\n`, or at `\r\n`; nothing else separates lines. A newline at the end of a file ends its last line
 //! and begins no other. A byte-order mark at the start of a file is not part of its first line.
 
+mod scan;
+
 use memchr::{memchr, memchr_iter};
 
 use crate::Version;
+
+pub(crate) use scan::{LONGEST, scan};
 
 /// Which lines of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -34,6 +34,8 @@ pub struct ModelConfig {
     pub timeouts: Option<Timeouts>,
     /// When and how often a failed call is made again.
     pub retry: Option<RetryPolicy>,
+    /// Tokens that the model reads, where that is not known of it or is less than it could be: its profile says this.
+    pub context_window: Option<u64>,
     /// Whether answers are streamed (the default) or fetched in one piece.
     pub streaming: Option<bool>,
     /// What makes calls with one key wait together; a [`Registry`](crate::Registry) gives all its models one.
@@ -61,6 +63,7 @@ impl ModelConfig {
             proxy: self.proxy.or_else(|| base.proxy.clone()),
             timeouts: self.timeouts.or_else(|| base.timeouts.clone()),
             retry: self.retry.or_else(|| base.retry.clone()),
+            context_window: self.context_window.or(base.context_window),
             streaming: self.streaming.or(base.streaming),
             backoff: self.backoff.or_else(|| base.backoff.clone()),
             pool: base.pool.clone(),
@@ -79,6 +82,7 @@ impl std::fmt::Debug for ModelConfig {
             .field("own_client", &self.client.is_some())
             .field("timeouts", &self.timeouts)
             .field("retry", &self.retry)
+            .field("context_window", &self.context_window)
             .field("streaming", &self.streaming)
             .finish_non_exhaustive()
     }

@@ -23,6 +23,7 @@ mod registry;
 mod retry;
 mod schema;
 pub mod scripted;
+mod window;
 
 pub use anthropic::Anthropic;
 pub use client::HttpModel;

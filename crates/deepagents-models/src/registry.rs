@@ -137,6 +137,24 @@ impl Registry {
     /// # Errors
     /// As [`model`](Self::model).
     pub fn model_with(&self, name: &str, config: ModelConfig) -> Result<Arc<dyn ChatModel>, ConfigError> {
+        let (factory, model, config) = self.resolve(name, config)?;
+        factory(model, config)
+    }
+
+    /// How many tokens a model reads, asked of the server that runs it; none where the server does not say or cannot be
+    /// reached. For models whose [profile](ChatModel::profile) does not say it, such as those of one's own server: what
+    /// comes of it belongs into [`ModelConfig::context_window`].
+    ///
+    /// # Errors
+    /// As [`model`](Self::model).
+    pub async fn context_window(&self, name: &str, config: ModelConfig) -> Result<Option<u64>, ConfigError> {
+        let (_, model, config) = self.resolve(name, config)?;
+        let provider = name.split_once(':').map_or(name, |(provider, _)| provider);
+        crate::window::ask(provider, model, &config).await
+    }
+
+    /// What makes the model of a name, the name's last part, and the whole configuration.
+    fn resolve<'a>(&self, name: &'a str, config: ModelConfig) -> Result<(&Factory, &'a str, ModelConfig), ConfigError> {
         let Some((provider, model)) = name.split_once(':') else {
             return Err(ConfigError::NoProvider { name: name.to_owned(), hint: hint(name) });
         };
@@ -151,7 +169,7 @@ impl Registry {
             Some(configured) => config.over(configured),
             None => config,
         };
-        factory(model, config.over(&self.shared))
+        Ok((factory, model, config.over(&self.shared)))
     }
 }
 

@@ -134,10 +134,10 @@ impl<E: Engine> Threads for Database<E> {
         })
     }
 
-    fn remove<'a>(&'a self, thread: &'a str, positions: Range<LogPosition>) -> JournalFuture<'a, ()> {
+    fn remove<'a>(&'a self, thread: &'a str, fence: Fence, positions: Range<LogPosition>) -> JournalFuture<'a, ()> {
         let thread = thread.to_owned();
         let removed = self.engine.run(Access::Transaction, move |db| {
-            Box::pin(async move { threads::remove(db, &thread, &positions).await })
+            Box::pin(async move { threads::remove(db, &thread, fence, &positions).await })
         });
         Box::pin(async move {
             delete_unused(&*self.engine, removed.await?).await;

@@ -91,6 +91,16 @@ async fn find_with(db: &dyn Executor, statement: &Statement, thread: &str) -> Re
     row.map(|row| ThreadRow::read(db, row)).transpose()
 }
 
+/// A new thread, locked; nothing where there is one that is not over.
+pub(crate) async fn insert(db: &dyn Executor, thread: &str) -> Result<Option<ThreadRow>, JournalError> {
+    check_thread(thread)?;
+    db.execute(&DELETE_EXPIRED, &[&db.now(), &thread]).await?;
+    if db.execute(&INSERT, &[&db.now(), &thread]).await? == 0 {
+        return Ok(None);
+    }
+    Ok(find_locked(db, thread).await?)
+}
+
 /// A thread that is not over, or a new one in its place; locked.
 pub(crate) async fn find_or_insert(db: &dyn Executor, thread: &str) -> Result<ThreadRow, JournalError> {
     check_thread(thread)?;

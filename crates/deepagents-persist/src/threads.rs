@@ -4,7 +4,7 @@ use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 
 use deepagents_core::journal::{
-    JournalError, LogPosition, ParentFilter, RunStatus, ThreadInfo, ThreadQuery, check_child, check_metadata,
+    Fence, JournalError, LogPosition, ParentFilter, RunStatus, ThreadInfo, ThreadQuery, check_child, check_metadata,
     check_thread,
 };
 use serde_json::{Map, Value};
@@ -16,7 +16,7 @@ use crate::error::DatabaseError;
 use crate::executor::{Executor, Param};
 use crate::log::delete_snapshots;
 use crate::statement::Statement;
-use crate::thread_row::{ThreadRow, find, find_locked, find_or_insert};
+use crate::thread_row::{ThreadRow, find, find_locked, find_or_insert, find_owned, insert};
 
 static LIST: Statement = Statement::new(
     "SELECT {thread} FROM thread WHERE {live thread} AND (CAST($2 AS text) IS NULL OR status = $2)
@@ -200,11 +200,14 @@ async fn copy_one(
             None => if base == 0 { RunStatus::Empty } else { RunStatus::Ended }.as_str().to_owned(),
         }
     };
-    let copy = find_or_insert(db, to).await?.key;
+    // Somebody else may have begun a thread of that name meanwhile.
+    let Some(copy) = insert(db, to).await? else {
+        return Err(JournalError::Exists { thread: to.to_owned() });
+    };
     for statement in &COPY {
-        db.execute(statement, &[&source.key, &end, &copy]).await?;
+        db.execute(statement, &[&source.key, &end, &copy.key]).await?;
     }
-    db.execute(&FINISH_COPY, &[&copy, &end, &status, &source.key, &parent]).await?;
+    db.execute(&FINISH_COPY, &[&copy.key, &end, &status, &source.key, &parent]).await?;
     Ok(())
 }
 
@@ -223,16 +226,15 @@ pub(crate) async fn delete(db: &dyn Executor, thread: &str) -> Result<Option<Vec
 pub(crate) async fn remove(
     db: &dyn Executor,
     thread: &str,
+    fence: Fence,
     positions: &Range<LogPosition>,
 ) -> Result<Vec<Hash>, JournalError> {
     let (from, until) = (signed(positions.start), signed(positions.end));
-    let key = match find_locked(db, thread).await? {
-        Some(row) if !db.query(&HAS_SNAPSHOT, &[&row.key, &until]).await?.is_empty() => row.key,
-        _ => {
-            let reason = "there is no snapshot that could stand for what is before it";
-            return Err(JournalError::NoState { thread: thread.to_owned(), position: positions.end, reason });
-        }
-    };
+    let key = find_owned(db, thread, fence).await?.key;
+    if db.query(&HAS_SNAPSHOT, &[&key, &until]).await?.is_empty() {
+        let reason = "there is no snapshot that could stand for what is before it";
+        return Err(JournalError::NoState { thread: thread.to_owned(), position: positions.end, reason });
+    }
     let texts = blobs::at_positions(db, key, &(from..until)).await?;
     delete_snapshots(db, key, from..until).await?;
     for statement in &DELETE_EVENTS {

@@ -35,7 +35,7 @@ const SHOWN: usize = 60;
 ///     Message::Assistant(AssistantMessage::new(vec![Block::text("I shall look."), call])),
 ///     Message::Tool(ToolMessage::error("c1", "ls", "no such directory")),
 /// ]);
-/// request.system = vec![SystemBlock { text: "Be brief.".into(), cache: Some(CacheTtl::FiveMinutes) }];
+/// request.system = vec![SystemBlock::new("Be brief.").cached(CacheTtl::FiveMinutes)];
 ///
 /// assert_eq!(
 ///     shape(&request),
@@ -95,6 +95,10 @@ fn tools(request: &ModelRequest) -> Option<String> {
     let mut line = String::from("tools");
     for tool in &request.tools {
         let _ = write!(line, " {}", tool.name);
+    }
+    for tool in &request.provider_tools {
+        let kind = tool.spec.get("type").and_then(serde_json::Value::as_str).unwrap_or("?");
+        let _ = write!(line, " {}:{kind}", tool.provider);
     }
     if let Some(ttl) = request.cache.tools {
         let _ = write!(line, " *{}", ttl_name(ttl));
@@ -222,7 +226,7 @@ mod tests {
             Message::Tool(ToolMessage::error("c2", "ls", "arguments are not JSON")),
             Message::harness("Go on."),
         ]);
-        let block = |text: &str, cache| SystemBlock { text: text.into(), cache };
+        let block = |text: &str, cache| SystemBlock { cache, ..SystemBlock::new(text) };
         request.system = vec![block("Be brief.", Some(CacheTtl::OneHour)), block("Mémoire", None)];
         let tool = |name: &str| ToolSpec { name: name.into(), description: String::new(), schema: Arc::default() };
         request.tools = vec![Arc::new(tool("ls")), Arc::new(tool("write_file"))];

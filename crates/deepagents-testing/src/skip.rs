@@ -2,12 +2,12 @@
 //!
 //! A test that cannot be run says so and passes. What it prints goes to the real standard error, past the harness, which
 //! keeps the output of passing tests to itself. Where the machine is known to have what it takes, the variable
-//! `DEEPAGENTS_REQUIRE` names it, and a test without it fails: `DEEPAGENTS_REQUIRE=sandbox,postgres cargo test`.
+//! `DEEPAGENTS_TEST_REQUIRE` names it, and a test without it fails: `DEEPAGENTS_TEST_REQUIRE=sandbox,postgres cargo test`.
 
 use std::io::Write;
 
 /// The variable with what must be there, separated by commas; `all` stands for everything.
-pub const REQUIRE: &str = "DEEPAGENTS_REQUIRE";
+pub const REQUIRE: &str = "DEEPAGENTS_TEST_REQUIRE";
 
 const SKIPPED: &str = "skipped ";
 

@@ -5,7 +5,7 @@
 // ANCHOR: example
 use std::sync::Arc;
 
-use deepagents::core::state::{ChannelError, ChannelSpec, Merge};
+use deepagents::core::state::{ChannelError, ChannelSpec, Sharing};
 use deepagents::core::tool::DynTool;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{
@@ -18,20 +18,14 @@ struct Expenses;
 
 impl Channel for Expenses {
     const NAME: &'static str = "spent";
+    const SHARING: Sharing<Self::Value, Self::Update> =
+        Sharing::shared_by(|given, left| left.checked_sub(*given).filter(|spent| *spent > 0));
     type Value = u64;
     type Update = u64;
 
     fn reduce(value: &mut u64, update: u64) -> std::result::Result<(), ChannelError> {
         *value += update;
         Ok(())
-    }
-
-    fn fork(value: &u64) -> u64 {
-        *value
-    }
-
-    fn join(_parent: &u64, given: &u64, child: &u64) -> Merge<u64> {
-        Merge { update: child.checked_sub(*given).filter(|spent| *spent > 0), conflicts: Vec::new() }
     }
 }
 

@@ -5,7 +5,7 @@
 // ANCHOR: example
 use deepagents::DeepAgent;
 use deepagents::channels::Todos;
-use deepagents::middleware::todo::{ListPlanner, TodoPolicy, planner_fn};
+use deepagents::middleware::todo::{ListPlanner, ModelPlanner, SizePlanner, TodoPolicy, planner_fn};
 use deepagents::models::scripted::{ScriptedModel, Turn};
 
 #[tokio::main]
@@ -22,7 +22,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Ok(if task.starts_with("Release") { steps.map(String::from).to_vec() } else { Vec::new() })
     }));
     let release = release.build()?;
-    let tasks = [(spelled_out, "First read the log. Then find the error. Finally mend it."), (release, "Release 1.2")];
+    // From a light model, for tasks that are long enough to be worth it.
+    let light = ScriptedModel::new([Turn::text(r#"["Find the pages", "Translate them", "Check the links"]"#)]);
+    let asked = builder().planner(SizePlanner::new(ModelPlanner::new(light)).min_tokens(10)).build()?;
+    let tasks = [
+        (spelled_out, "Please:\n1. Read the log\n2. Find the error\n3. Mend it"),
+        (release, "Release 1.2"),
+        (asked, "Translate the manual into French and see to it that its links lead to French pages."),
+    ];
     for (agent, task) in tasks {
         let outcome = agent.invoke(task).await?;
         println!("{task}");

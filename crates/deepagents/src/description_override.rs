@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use deepagents_core::state::ChannelSpec;
 use deepagents_core::tool::{DynTool, Effect, ToolContext, ToolError, ToolOutput, ToolSpec};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
@@ -28,6 +29,12 @@ impl DynTool for DescriptionOverride {
     }
     fn return_direct(&self) -> bool {
         self.tool.return_direct()
+    }
+    fn channels(&self) -> Vec<ChannelSpec> {
+        self.tool.channels()
+    }
+    fn bounds_results(&self) -> bool {
+        self.tool.bounds_results()
     }
     fn call(self: Arc<Self>, args: Value, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         self.tool.clone().call(args, cx)

@@ -8,8 +8,7 @@ use deepagents_core::tool::ToolSpec;
 use serde::Serialize;
 use serde_json::json;
 
-/// Characters that make a token, as an estimate.
-const CHARS_PER_TOKEN: usize = 4;
+use crate::tokens;
 
 /// What counts where nothing else was given.
 const ESTIMATE: &str = "estimate";
@@ -17,7 +16,7 @@ const ESTIMATE: &str = "estimate";
 /// What an agent is made of, and how many tokens of its first request each part costs: the static system prompt and the
 /// tools that are offered from the start. `Display` prints it for people, serde for programs.
 ///
-/// Tokens are an estimate, four characters each, until a tokenizer counts them: see [`counted`](Self::counted).
+/// Tokens are an estimate, about four plain characters each, until a tokenizer counts them: see [`counted`](Self::counted).
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -96,7 +95,7 @@ impl Explanation {
             system: system.join("\n\n"),
             ..Self::default()
         };
-        explanation.counted(ESTIMATE, |text| text.chars().count().div_ceil(CHARS_PER_TOKEN))
+        explanation.counted(ESTIMATE, |text| usize::try_from(tokens::estimate(text)).unwrap_or(usize::MAX))
     }
 
     /// The same, counted by a tokenizer of this name.

@@ -37,6 +37,7 @@ pub mod recording;
 pub mod rewind;
 mod shared;
 pub mod subagents;
+mod tokens;
 pub mod trust;
 mod workspace;
 

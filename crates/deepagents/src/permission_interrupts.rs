@@ -28,6 +28,14 @@ pub(crate) fn approvals(rules: &Permissions) -> InterruptPolicy {
             out = out.before(tool, InterruptOn::any().when(asks));
         }
     }
+    if rules.asks_about_commands() {
+        let rules = rules.clone();
+        let asks = move |call: &ToolCall, _: &_| {
+            let command = call.args.get("command").and_then(Value::as_str);
+            command.is_some_and(|command| rules.decide_command(command).mode == AccessMode::Ask)
+        };
+        out = out.before("execute", InterruptOn::any().when(asks));
+    }
     out
 }
 

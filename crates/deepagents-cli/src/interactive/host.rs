@@ -7,9 +7,8 @@ use anyhow::{Result, anyhow};
 use deepagents::RunError;
 use deepagents::core::journal::{Journal, ThreadInfo};
 use deepagents::fs::sandbox::{Level, Sandbox};
-use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents::fs::{Backend, UndoStore};
-use deepagents::middleware::filesystem::FilesystemOptions;
+use deepagents::middleware::filesystem::{BackgroundCommands, FilesystemOptions};
 use deepagents::models::catalogue;
 use deepagents::trust::TrustItem;
 use deepagents_persist::Sqlite;
@@ -20,7 +19,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::OnceCell;
 
 use super::trust::{self, Definitions};
-use crate::args::{AgentArgs, Database, InteractiveArgs};
+use crate::args::{AgentArgs, Database, InteractiveArgs, SandboxMode};
 use crate::model_choice::{self, WithoutKey, env};
 use crate::threads::{database, fresh, undo};
 use crate::{agent, run, sources};
@@ -47,7 +46,7 @@ impl ProgramHost {
     pub(super) fn new(args: &InteractiveArgs) -> Self {
         let database = Database { db: args.database.db.clone() };
         // Commands are a part of every conversation; what they may do is up to the mode.
-        let agent = AgentArgs { execute: true, ..args.agent.clone() };
+        let agent = AgentArgs { commands: args.agent.commands.run_in(true), ..args.agent.clone() };
         Self { args: agent, database, threads: OnceCell::new(), chosen: Mutex::default() }
     }
 
@@ -85,7 +84,12 @@ impl ProgramHost {
         let builder = shape.builder(model).backend(outside.beside(workspace)).definitions_from(definitions);
         let builder = agent::with_agents(builder, args).journal(journal.clone());
         // An edit names the text that it replaces, the person sees what changes, and /rewind takes it back.
-        let builder = builder.files(FilesystemOptions { read_before_edit: false, ..FilesystemOptions::default() });
+        let background_commands = BackgroundCommands::EndWithRun;
+        let builder = builder.files(FilesystemOptions {
+            read_before_edit: false,
+            background_commands,
+            ..FilesystemOptions::default()
+        });
         let builder = builder.interrupt_on(policy.interrupts(&[])).middleware(policy.clone());
         let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
         let mut notes = problems;
@@ -96,7 +100,7 @@ impl ProgramHost {
             );
         }
         if sandbox.is_none() {
-            notes.push("there is no sandbox on this machine: every command is asked about".to_owned());
+            notes.push("commands are not in a sandbox: every one is asked about".to_owned());
         }
         Ok(Connection {
             agent,
@@ -114,13 +118,14 @@ impl ProgramHost {
     /// The directory with commands in it: in a sandbox where there is one, which is said then.
     async fn workspace(&self, files: deepagents::fs::LocalBackend) -> Result<(Arc<dyn Backend>, Option<String>)> {
         let report = tokio::task::spawn_blocking(|| Sandbox::new().probe()).await?;
-        if report.level != Level::None {
-            let network = agent::network(&self.args);
-            let reach = if self.args.allow_hosts.is_empty() { "no network" } else { "listed hosts alone" };
-            return Ok((Arc::new(agent::with_commands(files, network)?), Some(format!("in a sandbox, {reach}"))));
-        }
-        let shell = LocalShell::open(files.host_path(), Confinement::Unconfined)?;
-        Ok((Arc::new(WithShell::new(files, shell)), None))
+        let args = self.args.commands.run_in(report.level != Level::None);
+        let confined = match args.mode() {
+            SandboxMode::Unconfined => None,
+            SandboxMode::ReadOnly => Some("in a sandbox that changes nothing"),
+            SandboxMode::Workspace if args.allow_hosts.is_empty() => Some("in a sandbox, no network"),
+            SandboxMode::Workspace => Some("in a sandbox, listed hosts alone"),
+        };
+        Ok((agent::with_commands(files, &args)?, confined.map(str::to_owned)))
     }
 }
 

@@ -54,6 +54,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         bail!("the price of {} is not known, so --max-cost cannot be kept; limit it with --max-tokens", choice.name);
     }
     let runtime = runtime::start()?;
+    let asked = model_choice::with_window(model, &choice, options, &model_choice::env);
+    let (model, unknown_window) = runtime.block_on(asked)?;
     // A recorded run has no sub-agents of files.
     let wanted = AgentArgs { no_agents: options.no_agents || args.record.is_some(), ..options.clone() };
     let undecided = Undecided::for_run(options, args.json || matches!(task, Task::OnStdin));
@@ -86,6 +88,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     })?;
     if choice.reason != model_choice::Reason::Named && !args.quiet {
         output::remark(&format!("using {choice}"));
+    }
+    if let Some(remark) = unknown_window.filter(|_| !args.quiet && !args.json) {
+        output::remark(&remark);
     }
     if inside && !args.quiet && !args.json {
         output::remark("files cannot be put back later: the database is inside of the directory; name one with --db");

@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use deepagents::core::agent::Agent;
-use deepagents::fs::permissions::{OnAsk, PermissionedBackend, Permissions, Rule};
-use deepagents::fs::sandbox::Network;
+use deepagents::fs::permissions::{AccessMode, CommandRule, OnAsk, PermissionedBackend, Permissions, Rule};
 use deepagents::fs::{Backend, StateBackend};
-use deepagents::middleware::filesystem::{Filesystem, FilesystemOptions};
+use deepagents::middleware::filesystem::{BackgroundCommands, Filesystem, FilesystemOptions};
 use deepagents::{RunInput, Update};
+use serde_json::Value;
 
 use crate::args::{BackendKind, Switch, ToolsArgs};
 use crate::exit::Exit;
@@ -28,8 +28,11 @@ pub(crate) fn tools(args: &ToolsArgs) -> Result<Exit> {
     let rules = args.rules.as_deref().map(rules).transpose()?;
     let runtime = runtime::start()?;
     let (backend, files) = runtime.block_on(files(args, rules))?;
-    let options =
-        FilesystemOptions { read_before_edit: args.read_before_edit == Switch::On, ..FilesystemOptions::default() };
+    let options = FilesystemOptions {
+        read_before_edit: args.read_before_edit == Switch::On,
+        background_commands: BackgroundCommands::EndWithRun,
+        ..FilesystemOptions::default()
+    };
     let (driver, mut session) = driver::pair();
     // One run for all lines: its state is what is kept from one to the next.
     let agent = Agent::builder(driver)
@@ -91,10 +94,7 @@ async fn files(args: &ToolsArgs, rules: Option<Permissions>) -> Result<(Arc<dyn 
         }
         BackendKind::Local => {
             let local = agent::open(args.root.as_deref().unwrap_or(Path::new(".")))?;
-            // Commands could not be bound by rules.
-            let backend: Arc<dyn Backend> =
-                if rules.is_some() { Arc::new(local) } else { Arc::new(agent::with_commands(local, Network::None)?) };
-            (backend, Update::none())
+            (agent::with_commands(local, &args.commands)?, Update::none())
         }
     };
     Ok(match rules {
@@ -107,8 +107,15 @@ async fn files(args: &ToolsArgs, rules: Option<Permissions>) -> Result<(Arc<dyn 
 fn rules(file: &Path) -> Result<Permissions> {
     let name = file.display();
     let text = fs::read_to_string(file).map_err(|error| anyhow!("the rules `{name}` cannot be read: {error}"))?;
-    let rules: Vec<Rule> = serde_json::from_str(&text).map_err(|error| {
-        anyhow!("the rules `{name}` are not a JSON list of {{\"operations\", \"paths\", \"mode\"}}: {error}")
-    })?;
-    Permissions::new(rules).map_err(|error| anyhow!("{error}"))
+    let unlike = |error: &dyn std::fmt::Display| {
+        anyhow!(
+            "the rules `{name}` are not a JSON list of {{\"operations\", \"paths\", \"mode\"}} and {{\"commands\", \"mode\"}}: {error}"
+        )
+    };
+    let given: Vec<Value> = serde_json::from_str(&text).map_err(|error| unlike(&error))?;
+    let (commands, files): (Vec<_>, Vec<_>) = given.into_iter().partition(|rule| rule.get("commands").is_some());
+    let files: Vec<Rule> = serde_json::from_value(Value::Array(files)).map_err(|error| unlike(&error))?;
+    let commands: Vec<CommandRule> = serde_json::from_value(Value::Array(commands)).map_err(|error| unlike(&error))?;
+    let files = Permissions::new(files).map_err(|error| anyhow!("{error}"))?;
+    files.with_commands(commands, AccessMode::Allow).map_err(|error| anyhow!("{error}"))
 }

@@ -6,8 +6,9 @@ use std::net::TcpListener;
 use deepagents_testing::skip::skip;
 use serde_json::{Value, json};
 
-use crate::program::{deepagents, finish, run};
+use crate::program::{deepagents, finish, finish_with, run};
 use crate::server::{Reply, Server};
+use crate::tools::{answers, call, tools};
 
 /// A server of one text, and its port.
 fn page() -> u16 {
@@ -57,5 +58,87 @@ fn what_names_no_host_is_wrong_usage() {
         let finished = finish(deepagents().arg("run").args(args).arg("Fetch"));
         assert_eq!((finished.code, finished.out.as_str()), (Some(2), ""), "{finished:?}");
         assert!(finished.err.contains("--allow-host") || finished.err.contains("--execute"), "{finished:?}");
+    }
+}
+
+#[test]
+fn a_command_sees_the_tool_chains_of_the_user_and_the_variables_that_are_named() {
+    let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let home = home.path().canonicalize().unwrap();
+    let script = |path: &str, text: &str| {
+        use std::os::unix::fs::PermissionsExt;
+        let path = home.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    script(".cargo/bin/cargo", "#!/bin/sh\necho cargo $RUSTUP_HOME; cat $HOME/.cargo/registry/index\n");
+    script(".cargo/credentials.toml", "t0ken");
+    script(".cargo/registry/index", "crates\n");
+    script(".rustup/settings.toml", "");
+    script(".ssh/id", "t0ken");
+    let path = format!("{}/.cargo/bin:/usr/bin:/bin", home.display());
+    let run = |args: &[&str], text: &str| {
+        let mut command = tools(root.path());
+        command.args(args).env("HOME", &home).env("PATH", &path).env("SEEN", "seen").env("OTHER", "other");
+        answers(&finish_with(&mut command, &call("execute", &json!({"command": text})))).remove(0).0
+    };
+    let text = run(&["--env", "SEEN", "--env", "OWN=own"], "cargo; echo $SEEN $OTHER $OWN");
+    if text.contains("there is none") {
+        return skip("sandbox", text);
+    }
+    assert_eq!(text, format!("cargo {}/.rustup\ncrates\nseen own\n[exit code 0]", home.display()));
+    let secrets = format!("cat {0}/.cargo/credentials.toml {0}/.ssh/id; ls -a {0} {0}/.cargo", home.display());
+    let text = run(&[], &secrets);
+    assert!(!text.contains("t0ken") && !text.contains("ssh\n") && !text.contains("credentials.toml\n"), "{text}");
+    // A copy of the cache takes what is written, and nothing of it stays.
+    let write = "echo more >> ~/.cargo/registry/index && cat ~/.cargo/registry/index; echo x > ~/.cargo/registry/new";
+    let index = home.join(".cargo/registry/index");
+    let text = run(&[], write);
+    assert!(text.contains("crates\nmore"), "{text}");
+    assert_eq!(std::fs::read_to_string(&index).unwrap(), "crates\n");
+    run(&["--share-caches"], write);
+    assert_eq!(std::fs::read_to_string(&index).unwrap(), "crates\nmore\n");
+    assert!(home.join(".cargo/registry/new").exists());
+    assert!(
+        !run(&["--share-caches"], &format!("echo x > {}/.cargo/bin/cargo", home.display())).contains("exit code 0")
+    );
+}
+
+#[test]
+fn a_sandbox_may_be_read_only_or_left_out() {
+    let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::write(root.path().join("a"), "text").unwrap();
+    let run = |args: &[&str], text: &str| {
+        let mut command = tools(root.path());
+        command.args(args).env("HOME", home.path());
+        answers(&finish_with(&mut command, &call("execute", &json!({"command": text})))).remove(0).0
+    };
+    let text = run(&["--sandbox", "read-only"], "cat a; echo x > b; rm -f a; mkdir c; echo s > /tmp/s && cat /tmp/s");
+    if text.contains("there is none") {
+        return skip("sandbox", text);
+    }
+    assert!(text.starts_with("text") && text.contains("s\n[exit code 0]"), "{text}");
+    assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 1);
+    let outside = format!("echo x > {}/outside", home.path().display());
+    assert!(!run(&["--sandbox", "workspace"], &outside).contains("exit code 0"));
+    assert!(run(&["--sandbox", "unconfined"], &outside).contains("exit code 0"));
+    assert!(home.path().join("outside").exists());
+}
+
+#[test]
+fn options_for_commands_that_mean_nothing_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for (args, told) in [
+        (&["--env", "X=1"][..], "--execute"),
+        (&["--share-caches"], "--execute"),
+        (&["--sandbox", "unconfined", "--allow-host", "example.org"], "for a sandbox"),
+        (&["--execute", "--env", "NOT_SET_ANYWHERE"], "is not set"),
+        (&["--execute", "--env", "=x"], "NAME=VALUE"),
+    ] {
+        let mut command = deepagents();
+        command.args(["explain", "--root"]).arg(dir.path()).args(args);
+        let finished = finish(&mut command);
+        assert!(finished.code != Some(0) && finished.err.contains(told), "{finished:?}");
     }
 }

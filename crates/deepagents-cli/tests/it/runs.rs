@@ -5,7 +5,7 @@ use std::io::Read;
 use std::process::Stdio;
 use std::sync::mpsc::channel;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::program::{Finished, finish, finish_with, run};
 use crate::server::{Reply, Server};
@@ -124,6 +124,27 @@ fn options_reach_the_request() {
     assert!(body.contains("You are a lighthouse keeper.") && !body.contains("write_todos"), "{body}");
     assert_eq!(request.body["max_tokens"], 77);
     assert_ne!(request.body["stream"], true);
+}
+
+#[test]
+fn the_window_of_an_unknown_model_is_asked_of_its_server_or_given_and_never_guessed_in_silence() {
+    let dir = tempfile::tempdir().unwrap();
+    let lists = |window: Value| Some(json!({"data": [{"id": "test-model", "max_model_len": window}]}));
+    for (models, option, told) in [
+        (lists(json!(32_768)), None, false),
+        (None, Some("32768"), false),
+        (lists(Value::Null), None, true),
+        (None, None, true),
+    ] {
+        let server = Server::with_models([Reply::Text(vec!["ok"])], models);
+        let mut command = run(dir.path(), &server.address);
+        command.args(option.iter().flat_map(|window| ["--context-window", window]));
+        let finished = finish(command.arg("Hello"));
+        assert!(finished.out.starts_with("ok\n"), "{finished:?}");
+        let remark = "so its conversation is compacted at 170,000 tokens; say it with --context-window";
+        assert_eq!(finished.err.contains(remark), told, "{finished:?}");
+        assert_eq!(server.requests().len(), 1);
+    }
 }
 
 #[test]

@@ -33,6 +33,12 @@ pub(crate) struct Request {
     pub(crate) body: Value,
 }
 
+impl Request {
+    fn asks_for_models(&self) -> bool {
+        self.head.first().is_some_and(|line| line.starts_with("get "))
+    }
+}
+
 /// The server. It lives until the test's process ends.
 pub(crate) struct Server {
     pub(crate) address: String,
@@ -42,13 +48,18 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(script: impl IntoIterator<Item = Reply>) -> Self {
+        Self::with_models(script, Some(models()))
+    }
+
+    /// A server with another list of models, or without one.
+    pub(crate) fn with_models(script: impl IntoIterator<Item = Reply>, models: Option<Value>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = format!("http://{}/v1", listener.local_addr().expect("an address"));
         let requests = Arc::new(Mutex::new(Vec::new()));
         let (arrived, arrivals) = channel();
         let script: VecDeque<Reply> = script.into_iter().collect();
         let seen = requests.clone();
-        thread::spawn(move || serve(&listener, script, &seen, &arrived));
+        thread::spawn(move || serve(&listener, script, models.as_ref(), &seen, &arrived));
         Self { address, requests, arrivals }
     }
 
@@ -65,6 +76,10 @@ impl Server {
                 let (seen, arrived, rule) = (seen.clone(), arrived.clone(), rule.clone());
                 thread::spawn(move || {
                     let Some(request) = read(&stream) else { return };
+                    if request.asks_for_models() {
+                        let _ = whole(&mut stream, 200, &models());
+                        return;
+                    }
                     let (streamed, reply) = (request.body["stream"] == true, rule(&request.body));
                     seen.lock().expect("requests").push(request);
                     // The test may not be waiting, and the client may be gone.
@@ -86,10 +101,21 @@ impl Server {
     }
 }
 
-fn serve(listener: &TcpListener, mut script: VecDeque<Reply>, seen: &Mutex<Vec<Request>>, arrived: &Sender<()>) {
+fn serve(
+    listener: &TcpListener,
+    mut script: VecDeque<Reply>,
+    models: Option<&Value>,
+    seen: &Mutex<Vec<Request>>,
+    arrived: &Sender<()>,
+) {
     for stream in listener.incoming() {
         let mut stream = stream.expect("a connection");
         let Some(request) = read(&stream) else { continue };
+        if request.asks_for_models() {
+            // Without a list it says nothing, and is asked no further.
+            let _ = models.map(|models| whole(&mut stream, 200, models));
+            continue;
+        }
         let streamed = request.body["stream"] == true;
         seen.lock().expect("requests").push(request);
         // The test may not be waiting.
@@ -118,7 +144,8 @@ fn read(stream: &TcpStream) -> Option<Request> {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    Some(Request { head, body: serde_json::from_slice(&body).ok()? })
+    let body = if length == 0 { Value::Null } else { serde_json::from_slice(&body).ok()? };
+    Some(Request { head, body })
 }
 
 fn answer(stream: &mut TcpStream, reply: Reply, streamed: bool) -> std::io::Result<()> {
@@ -161,6 +188,11 @@ fn answer(stream: &mut TcpStream, reply: Reply, streamed: bool) -> std::io::Resu
             stream.read_to_end(&mut rest).map(drop)
         }
     }
+}
+
+/// The list of models, which says how much they read.
+fn models() -> Value {
+    json!({"data": [{"id": "test-model", "max_model_len": 200_000}]})
 }
 
 fn usage() -> Value {

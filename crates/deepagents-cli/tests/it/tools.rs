@@ -5,21 +5,22 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use deepagents_testing::skip::skip;
 use serde_json::{Value, json};
 
 use crate::program::{Finished, deepagents, finish, finish_with};
 
-fn tools(root: &Path) -> Command {
+pub(crate) fn tools(root: &Path) -> Command {
     let mut command = deepagents();
     command.args(["tools", "--root"]).arg(root);
     command
 }
 
-fn call(name: &str, args: &Value) -> String {
+pub(crate) fn call(name: &str, args: &Value) -> String {
     format!("{}\n", json!({"name": name, "args": args}))
 }
 
-fn answers(finished: &Finished) -> Vec<(String, bool)> {
+pub(crate) fn answers(finished: &Finished) -> Vec<(String, bool)> {
     assert_eq!((finished.code, finished.err.as_str()), (Some(0), ""), "{finished:?}");
     let one = |line: Value| {
         assert_eq!(line.as_object().unwrap().len(), 2, "{line}");
@@ -127,6 +128,32 @@ fn rules_bind_the_tools_of_both_backends() {
         assert_eq!(answers.iter().map(|a| a.1).collect::<Vec<_>>(), [true, false, false, true], "{answers:?}");
         assert!(!answers[0].0.contains("hidden") && !answers[2].0.contains("secret"), "{answers:?}");
     }
+}
+
+#[test]
+fn rules_bind_commands_as_well() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    fs::create_dir_all(root.join("secrets")).unwrap();
+    fs::write(root.join("secrets/key"), "s3cret").unwrap();
+    let rules = dir.path().join("rules.json");
+    let list = json!([
+        {"operations": ["read", "write"], "paths": ["/secrets/**"], "mode": "deny"},
+        {"commands": ["git push"], "mode": "deny"},
+    ]);
+    fs::write(&rules, list.to_string()).unwrap();
+    let run = |text: &str| {
+        let mut command = tools(&root);
+        command.arg("--rules").arg(&rules);
+        answers(&finish_with(&mut command, &call("execute", &json!({"command": text})))).remove(0)
+    };
+    let (text, error) = run("echo; g\\it -C . push");
+    assert!(error && text.contains("the rule `git push`"), "{text}");
+    let (text, _) = run("cat secrets/key; echo done");
+    if text.contains("there is none") {
+        return skip("sandbox", text);
+    }
+    assert!(!text.contains("s3cret") && text.contains("done"), "{text}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::interrupt::{ActionRequests, PausedChildren};
 use crate::journal::Journal;
 use crate::machine::Budget;
 use crate::middleware::DynMiddleware;
-use crate::model::{ChatModel, ModelSettings, SystemBlock};
+use crate::model::{ChatModel, ModelSettings, ProviderTool, SystemBlock};
 use crate::state::{ChannelSpec, MessagesChannel, Schema, SchemaError, StructuredResponse, Undelivered};
 use crate::store::Store;
 use crate::structured::ResponseFormat;
@@ -41,6 +41,10 @@ pub struct AgentOptions {
     pub clock: Option<Arc<dyn Clock>>,
     /// See [`AgentBuilder::ids`].
     pub ids: Option<Arc<dyn Ids>>,
+    /// See [`AgentBuilder::provider_tool`].
+    pub provider_tools: Vec<Arc<ProviderTool>>,
+    /// See [`AgentBuilder::channel`].
+    pub channels: Vec<ChannelSpec>,
 }
 
 /// Puts an [`Agent`] together.
@@ -159,6 +163,19 @@ macro_rules! agent_option_methods {
             self
         }
 
+        /// Adds a tool that the provider runs itself, in the provider's own words.
+        pub fn provider_tool(mut self, tool: $crate::model::ProviderTool) -> Self {
+            self.options.provider_tools.push(::std::sync::Arc::new(tool));
+            self
+        }
+
+        /// Declares a channel of the application: state that no middleware and no tool declares, or that is to be there
+        /// without them.
+        pub fn channel<C: $crate::state::Channel>(mut self) -> Self {
+            self.options.channels.push($crate::state::ChannelSpec::new::<C>());
+            self
+        }
+
         /// Makes ids.
         pub fn ids(mut self, ids: impl $crate::env::Ids) -> Self {
             self.options.ids = Some(::std::sync::Arc::new(ids));
@@ -181,6 +198,12 @@ impl AgentBuilder {
     /// Adds a section to the system prompt, before those of the middlewares.
     pub fn system_prompt(mut self, text: impl Into<Arc<str>>) -> Self {
         self.system.push(SystemBlock::new(text));
+        self
+    }
+
+    /// Adds a block to the system prompt, before those of the middlewares: text or a medium, with a cache mark or without.
+    pub fn system_block(mut self, block: impl Into<SystemBlock>) -> Self {
+        self.system.push(block.into());
         self
     }
 
@@ -221,8 +244,11 @@ impl AgentBuilder {
             ChannelSpec::new::<PausedChildren>(),
             ChannelSpec::new::<Undelivered>(),
         ];
-        let schema = Schema::new(channels.into_iter().chain(self.middlewares.iter().flat_map(|m| m.channels())))?;
         let tools = self.collect_tools()?;
+        let of_middlewares = self.middlewares.iter().flat_map(|m| m.channels());
+        let of_tools = tools.names().filter_map(|name| tools.get(name)).flat_map(|tool| tool.channels());
+        let own = self.options.channels.iter().copied();
+        let schema = Schema::new(channels.into_iter().chain(of_middlewares).chain(of_tools).chain(own))?;
         let options = self.options;
         let mut system = self.system;
         system.extend(self.middlewares.iter().filter_map(|m| m.system_prompt()).map(SystemBlock::new));
@@ -232,6 +258,7 @@ impl AgentBuilder {
                 model: self.model,
                 stack: self.middlewares.into(),
                 tools,
+                provider_tools: options.provider_tools,
                 system,
                 schema: Arc::new(schema),
                 settings: options.settings,

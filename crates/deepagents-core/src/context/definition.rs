@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::journal::Journal;
 use crate::machine::Budget;
 use crate::middleware::DynMiddleware;
-use crate::model::{ChatModel, ModelSettings, NoModel, SystemBlock, ToolSpec};
+use crate::model::{ChatModel, ModelSettings, NoModel, ProviderTool, SystemBlock, ToolSpec};
 use crate::state::{Schema, State};
 use crate::store::Store;
 use crate::structured::ResponseFormat;
@@ -21,6 +21,7 @@ pub struct AgentDefinition {
     pub(crate) model: Arc<dyn ChatModel>,
     pub(crate) stack: Arc<[Arc<dyn DynMiddleware>]>,
     pub(crate) tools: ToolSet,
+    pub(crate) provider_tools: Vec<Arc<ProviderTool>>,
     pub(crate) system: Vec<SystemBlock>,
     pub(crate) schema: Arc<Schema>,
     pub(crate) settings: ModelSettings,
@@ -79,6 +80,7 @@ impl AgentDefinition {
             model: Arc::new(NoModel),
             stack: Arc::from([]),
             tools: ToolSet::default(),
+            provider_tools: Vec::new(),
             system: Vec::new(),
             schema: State::default().schema().clone(),
             settings: ModelSettings::default(),

@@ -102,6 +102,11 @@ impl Context {
         &self.shared.agent.name
     }
 
+    /// The agent's model; a wrap around model calls may ask another.
+    pub fn model(&self) -> &Arc<dyn ChatModel> {
+        &self.shared.agent.model
+    }
+
     /// Names of the tools that the agent has now, sorted: its own, and those that middlewares
     /// [offered](crate::middleware::Middleware::offered_tools) for the last request.
     pub fn tool_names(&self) -> Vec<&str> {

@@ -26,6 +26,7 @@ pub(crate) async fn call_model(
     request: ModelRequest,
 ) -> Result<(ModelOutput, u32)> {
     check_history(cx, &request.messages)?;
+    let request = if model.profile().system_media { request } else { request.with_media_in_messages() };
     cx.shared.budget.begin_model_call(&**model)?;
     let turn = cx.turn;
     let mut attempt = cx.shared.attempt.fetch_add(1, Ordering::Relaxed);

@@ -75,6 +75,18 @@ pub enum MiddlewareEvent {
         /// Why.
         reason: String,
     },
+    /// The model is not known to honour cache marks.
+    CachingUnsupported {
+        /// The model, `provider:model`.
+        model: String,
+    },
+    /// Nobody knows how much the model reads: the conversation is compacted at a size that may be too large for it.
+    ContextWindowUnknown {
+        /// The model, `provider:model`.
+        model: String,
+        /// Tokens at which the conversation is compacted.
+        trigger_tokens: u64,
+    },
     /// The history was repaired when the run began.
     HistoryRepaired {
         /// Calls without a result that were answered.

@@ -9,7 +9,7 @@ use super::{ActionRequest, Decision};
 use crate::ids::CallId;
 use crate::machine::Machine;
 use crate::machine::Open;
-use crate::state::{Channel, ChannelError};
+use crate::state::{Channel, ChannelError, Sharing};
 
 /// The questions of the turn under way, by their ids, answered ones too.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub enum ActionRequestChange {
 
 impl Channel for ActionRequests {
     const NAME: &'static str = "questions";
-    const PRIVATE: bool = true;
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::private();
     type Value = BTreeMap<String, ActionReview>;
     type Update = Vec<ActionRequestChange>;
 
@@ -106,7 +106,7 @@ impl PausedChild {
 
 impl Channel for PausedChildren {
     const NAME: &'static str = "paused_children";
-    const PRIVATE: bool = true;
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::private();
     type Value = BTreeMap<String, PausedChild>;
     type Update = Vec<PausedChange>;
 

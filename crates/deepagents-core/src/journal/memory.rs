@@ -237,13 +237,13 @@ impl Threads for MemoryJournal {
         })
     }
 
-    fn remove<'a>(&'a self, thread: &'a str, positions: Range<LogPosition>) -> Done<'a, ()> {
+    fn remove<'a>(&'a self, thread: &'a str, fence: Fence, positions: Range<LogPosition>) -> Done<'a, ()> {
         self.with(|inner, now| {
-            let found = inner.find(thread, now).filter(|found| found.has_snapshot(positions.end));
-            let Some(found) = found else {
+            let found = inner.owned(thread, fence, now)?;
+            if !found.has_snapshot(positions.end) {
                 let reason = "there is no snapshot that could stand for what is before it";
                 return Err(JournalError::NoState { thread: thread.to_owned(), position: positions.end, reason });
-            };
+            }
             found.remove(&positions);
             Ok(())
         })

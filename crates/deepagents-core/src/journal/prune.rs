@@ -81,7 +81,7 @@ async fn replace(
         journal.put_snapshot(thread, fence, fold.snapshot(thread)?).await?;
     }
     for range in ranges {
-        journal.threads().remove(thread, range).await?;
+        journal.threads().remove(thread, fence, range).await?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use futures_core::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{JournalError, Record, ThreadQuery};
+use super::{Fence, JournalError, Record, ThreadQuery};
 use crate::env::Timestamp;
 use crate::ids::{LogPosition, ThreadId};
 use crate::message::{DEEPEST, is_deeper};
@@ -77,8 +77,14 @@ pub trait Threads: Send + Sync {
     /// range stands for them from now on. Meant for [`prune`](super::prune), which sees to it that there is one.
     ///
     /// # Errors
-    /// [`JournalError::NoState`] when there is no snapshot at the end of the range.
-    fn remove<'a>(&'a self, thread: &'a str, positions: Range<LogPosition>) -> BoxFuture<'a, Result<(), JournalError>>;
+    /// [`JournalError::Fenced`] as for an append: whoever owns the thread by now may have gone back to what is to be
+    /// removed. [`JournalError::NoState`] when there is no snapshot at the end of the range.
+    fn remove<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        positions: Range<LogPosition>,
+    ) -> BoxFuture<'a, Result<(), JournalError>>;
 
     /// Deletes the threads whose time is over and their children, and returns how many threads that were.
     ///

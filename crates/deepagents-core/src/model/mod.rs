@@ -4,7 +4,9 @@ mod error;
 mod event;
 mod none;
 mod profile;
+mod provider_tool;
 mod request;
+mod system;
 mod tool_spec;
 
 use std::sync::Arc;
@@ -17,7 +19,9 @@ pub use error::{ErrorInfo, ModelError};
 pub use event::{ModelEvent, ModelOutput, StopReason};
 pub use none::NoModel;
 pub use profile::{ModelProfile, Price};
-pub use request::{CacheMarks, CacheTtl, ModelRequest, ModelSettings, OutputSchema, SystemBlock, ToolChoice};
+pub use provider_tool::ProviderTool;
+pub use request::{CacheMarks, CacheTtl, ModelRequest, ModelSettings, OutputSchema, ToolChoice};
+pub use system::SystemBlock;
 pub use tool_spec::ToolSpec;
 
 /// A language model.

@@ -16,6 +16,9 @@ pub struct ModelProfile {
     pub structured_output: Option<bool>,
     /// Whether the provider honours [`CacheMarks`](super::CacheMarks).
     pub cache_marks: bool,
+    /// Whether media can be sent in the system prompt.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub system_media: bool,
     /// Whether pictures can be sent.
     pub images: Option<bool>,
     /// Whether sound can be sent.

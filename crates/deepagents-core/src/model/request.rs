@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::ToolSpec;
-use crate::message::Messages;
+use super::{ProviderTool, SystemBlock, ToolSpec};
+use crate::message::{Messages, Origin};
 
 /// A request to a model: everything it is shown and told, and nothing about the run.
 ///
@@ -27,6 +27,8 @@ pub struct ModelRequest {
     pub messages: Messages,
     /// The tools on offer.
     pub tools: Vec<Arc<ToolSpec>>,
+    /// Tools that a provider runs itself; each is sent to the provider it is for.
+    pub provider_tools: Vec<Arc<ProviderTool>>,
     /// Whether and which tool must be called.
     pub tool_choice: ToolChoice,
     /// Whether several calls may come in one turn; `None` leaves it to the provider.
@@ -45,6 +47,11 @@ impl ModelRequest {
         Self { messages: messages.into(), ..Self::default() }
     }
 
+    /// What a client of this origin sends beside the tools, in order.
+    pub fn provider_tools_for<'a>(&'a self, origin: &'a Origin) -> impl Iterator<Item = &'a Value> {
+        self.provider_tools.iter().filter(|tool| tool.is_for(origin)).map(|tool| &tool.spec)
+    }
+
     /// The system prompt as one text, blocks joined by blank lines.
     pub fn system_text(&self) -> String {
         let texts: Vec<&str> = self.system.iter().map(|b| &*b.text).filter(|t| !t.is_empty()).collect();
@@ -61,22 +68,6 @@ impl From<&str> for Messages {
 impl From<Vec<crate::message::Message>> for Messages {
     fn from(messages: Vec<crate::message::Message>) -> Self {
         messages.into_iter().collect()
-    }
-}
-
-/// A part of the system prompt.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SystemBlock {
-    /// The text; empty blocks are not sent.
-    pub text: Arc<str>,
-    /// A cache breakpoint after this block.
-    pub cache: Option<CacheTtl>,
-}
-
-impl SystemBlock {
-    /// A block without a breakpoint.
-    pub fn new(text: impl Into<Arc<str>>) -> Self {
-        Self { text: text.into(), cache: None }
     }
 }
 

@@ -221,8 +221,7 @@ impl Driver {
                 }
                 Err(Break::Halt(Halt(stop))) => {
                     self.shared.cancel.cancel();
-                    let why = stop.reason();
-                    self.answer_pending(|call| format!("The call of {} was not completed: {why}.", call.name()))?;
+                    self.answer_open(stop.reason())?;
                     self.machine.abort(stop);
                 }
             }
@@ -231,8 +230,7 @@ impl Driver {
 
     /// Ends the run because what it may spend is spent.
     fn end_spent(&mut self, stop: FinishReason) -> Result<()> {
-        let why = stop.reason();
-        self.answer_pending(|call| format!("The call of {} was not completed: {why}.", call.name()))?;
+        self.answer_open(stop.reason())?;
         self.machine.spent(stop);
         Ok(())
     }
@@ -243,9 +241,10 @@ impl Driver {
         let why = if result.is_ok() { "the run was ended before it" } else { "the run failed" };
         let suspended = matches!(result, Ok(FinishReason::Suspended));
         if !suspended && !matches!(result, Ok(FinishReason::Interrupted)) {
-            let kept = self.answer_pending(|call| format!("The call of {} was not completed: {why}.", call.name()));
-            let kept = kept.and_then(|()| self.forget_questions());
-            debug_assert!(kept.is_ok(), "appending messages cannot be refused");
+            let kept = self.answer_open(why).and_then(|()| self.forget_questions());
+            if let Err(error) = kept {
+                result = result.and(Err(error));
+            }
         } else if let Err(error) = self.keep_undelivered() {
             result = Err(error);
         }

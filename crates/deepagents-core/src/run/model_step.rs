@@ -10,7 +10,8 @@ use super::hooks::Phase;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
-use crate::machine::JumpTo;
+use crate::journal::Record;
+use crate::machine::{JumpTo, Open};
 use crate::message::{
     self, AssistantMessage, Block, DEEPEST_ARGUMENTS, InvalidToolCall, Message, MessageOp, Pending, PendingCall,
     ToolMessage, is_deeper,
@@ -58,6 +59,7 @@ impl Driver {
         let mut request = ModelRequest::new(self.state.messages().clone());
         request.system.clone_from(&parts.system);
         request.tools = self.tools_on_offer().specs().to_vec();
+        request.provider_tools.clone_from(&parts.provider_tools);
         request.settings.clone_from(&parts.settings);
         if let Some(format) = &parts.format {
             if self.shape_by_tool {
@@ -172,6 +174,26 @@ impl Driver {
     pub(super) fn answer_pending(&mut self, text: impl Fn(&PendingCall) -> String) -> Result<()> {
         let ops = answers(&message::pending(self.state.messages()), text);
         if ops.is_empty() { Ok(()) } else { self.update(Update::new::<MessagesChannel>(ops)) }
+    }
+
+    /// Answers every open call: with what an earlier process had finished of the turn, where this one did not come to go
+    /// on with it, and otherwise with an error.
+    pub(super) fn answer_open(&mut self, why: &str) -> Result<()> {
+        let (open, children) = (std::mem::take(&mut self.open), std::mem::take(&mut self.children));
+        if open == Open::default() && children.is_empty() {
+            return self.answer_pending(|call| format!("The call of {} was not completed: {why}.", call.name()));
+        }
+        self.join_children(children.into_values())?;
+        let (mut given, mut late) = (Vec::new(), Vec::new());
+        for (message, added) in open.finished.into_values() {
+            given.push(Message::Tool((*message).clone()));
+            late.extend(added);
+        }
+        let in_doubt: HashSet<String> = open.in_doubt.into_values().map(|(id, ..)| id).collect();
+        self.complete_turn(&in_doubt, why, late, &mut given)?;
+        // The results are part of the conversation, and the turn is over.
+        self.log.push(|| Record::ToolsCommitted { calls: Vec::new() });
+        Ok(())
     }
 
     /// Answers the calls that an earlier process left open, in the order of the calls: the results it had come after

@@ -184,10 +184,13 @@ impl Driver {
             }
             for (at, stop) in refused {
                 let Some(planned) = turn.calls.get(at) else { continue };
-                let text = format!("The call of {} was not made: {}.", planned.call.name(), stop.reason());
-                turn.spent = Some(stop);
+                let (call, name) = (planned.id.clone(), planned.call.name().to_owned());
+                turn.spent = Some(stop.clone());
                 self.queue_started(turn, at);
-                self.finished(turn, at, ToolResponse::error(text)).await?;
+                // What sub-agents of it had changed in an earlier process is kept.
+                let child_state = self.joined_below(&call, Vec::new())?;
+                let text = format!("The call of {name} was not made: {}.", stop.reason());
+                self.finished(turn, at, ToolResponse { child_state, ..ToolResponse::error(text) }).await?;
             }
         }
     }
@@ -383,6 +386,7 @@ impl Driver {
         let mut grace = std::pin::pin!(tokio::time::sleep(time));
         while worth(turn) {
             let joined = tokio::select! {
+                biased;
                 joined = turn.running.join_next_with_id() => joined,
                 () = &mut grace => None,
             };

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Channel, ChannelError};
+use super::{Channel, ChannelError, Sharing};
 use crate::message::{Message, MessageOp, Messages};
 
 /// The conversation. A sub-agent starts with an empty one and keeps its own.
@@ -11,6 +11,7 @@ pub struct MessagesChannel;
 
 impl Channel for MessagesChannel {
     const NAME: &'static str = "messages";
+    const SHARING: Sharing<Messages, Vec<MessageOp>> = Sharing::separate();
     type Value = Messages;
     type Update = Vec<MessageOp>;
 
@@ -26,6 +27,7 @@ pub struct StructuredResponse;
 
 impl Channel for StructuredResponse {
     const NAME: &'static str = "structured_response";
+    const SHARING: Sharing<Option<Value>, Option<Value>> = Sharing::separate();
     type Value = Option<Value>;
     type Update = Option<Value>;
 
@@ -41,7 +43,7 @@ pub(crate) struct Undelivered;
 
 impl Channel for Undelivered {
     const NAME: &'static str = "undelivered";
-    const PRIVATE: bool = true;
+    const SHARING: Sharing<Vec<Message>, Vec<Message>> = Sharing::private();
     const FROM_INPUT: bool = false;
     type Value = Vec<Message>;
     type Update = Vec<Message>;
@@ -52,22 +54,31 @@ impl Channel for Undelivered {
     }
 }
 
-/// Declares a channel that holds the last value written. Two calls of one turn may not both write it.
+/// Declares a channel that holds the last value written. Two calls of one turn may not both write it. Sub-agents share
+/// it; where they shall not, `copied`, `separate` or `private` follows, as [`Sharing`] calls these kinds.
 ///
 /// ```
 /// deepagents_core::last_value!(
 ///     /// Where we are.
 ///     pub City("city"): Option<String>
 /// );
+/// deepagents_core::last_value!(
+///     /// How often a middleware has asked.
+///     Asked("asked"): u32 => private
+/// );
 /// ```
 #[macro_export]
 macro_rules! last_value {
     ($(#[$meta:meta])* $vis:vis $key:ident($name:literal): $value:ty) => {
+        $crate::last_value!($(#[$meta])* $vis $key($name): $value => shared);
+    };
+    ($(#[$meta:meta])* $vis:vis $key:ident($name:literal): $value:ty => $sharing:ident) => {
         $(#[$meta])*
         #[derive(Debug)]
         $vis struct $key;
         impl $crate::state::Channel for $key {
             const NAME: &'static str = $name;
+            const SHARING: $crate::state::Sharing<$value, $value> = $crate::state::Sharing::$sharing();
             const CONCURRENT: $crate::state::Concurrent = $crate::state::Concurrent::Refuse;
             type Value = $value;
             type Update = $value;

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::Sharing;
 use super::storable::storable;
 use crate::panics::panic_text;
 
@@ -17,12 +18,13 @@ use crate::panics::panic_text;
 /// *Update* differs from *Value* on purpose: the journal stores updates, so that a step costs what it added.
 ///
 /// ```
-/// use deepagents_core::state::{Channel, ChannelError};
+/// use deepagents_core::state::{Channel, ChannelError, Sharing};
 ///
-/// /// Counts something.
+/// /// Counts something, here and in sub-agents.
 /// pub struct Counter;
 /// impl Channel for Counter {
 ///     const NAME: &'static str = "counter";
+///     const SHARING: Sharing<u64, u64> = Sharing::shared_by(|given, left| left.checked_sub(*given));
 ///     type Value = u64;
 ///     type Update = u64;
 ///     fn reduce(value: &mut u64, update: u64) -> Result<(), ChannelError> {
@@ -34,11 +36,8 @@ use crate::panics::panic_text;
 pub trait Channel: Send + Sync + 'static {
     /// The name in JSON views and journals; unique within an agent.
     const NAME: &'static str;
-    /// Private channels are kept in the journal and shown to hooks, but neither to callers nor to sub-agents.
-    const PRIVATE: bool = false;
-    /// Whether sub-agents share the channel although it is private, as [`fork`](Self::fork) and [`join`](Self::join)
-    /// say.
-    const INHERITED: bool = false;
+    /// What sub-agents and callers see of it, and what comes back from sub-agents.
+    const SHARING: Sharing<Self::Value, Self::Update>;
     /// Whether the update that a run is given with its input may change it. What an agent keeps by its own rules is
     /// changed by its tools and hooks, and otherwise through [`Agent::update_state`](crate::agent::Agent::update_state).
     const FROM_INPUT: bool = true;
@@ -49,22 +48,14 @@ pub trait Channel: Send + Sync + 'static {
     /// How it changes.
     type Update: Clone + Send + Sync + Serialize + DeserializeOwned + 'static;
 
-    /// Applies an update.
+    /// Applies an update. A thread is loaded by applying its updates again, in whatever process and later version: what
+    /// comes of it must follow from the value and the update alone, not from time, chance or settings, and an update
+    /// that was taken once must always be taken. A rule that becomes stricter is for those who make updates. An update
+    /// whose form has changed is read in its earlier forms by its `Deserialize`.
     ///
     /// # Errors
     /// When the update cannot be applied; the whole update it belongs to is dropped then.
     fn reduce(value: &mut Self::Value, update: Self::Update) -> Result<(), ChannelError>;
-
-    /// What a sub-agent starts with; empty unless a channel says otherwise.
-    fn fork(_value: &Self::Value) -> Self::Value {
-        Self::Value::default()
-    }
-
-    /// What a finished sub-agent's value means for its parent: the parent's value now, what the child was given, and
-    /// what it left. Nothing unless a channel says otherwise.
-    fn join(_parent: &Self::Value, _given: &Self::Value, _child: &Self::Value) -> Merge<Self::Update> {
-        Merge::default()
-    }
 }
 
 /// What happens when two tool calls of one turn write a channel.
@@ -168,8 +159,8 @@ struct Of<C>(PhantomData<C>);
 impl<C: Channel> Of<C> {
     const TABLE: Table = Table {
         name: C::NAME,
-        private: C::PRIVATE,
-        inherited: C::INHERITED,
+        private: C::SHARING.is_hidden(),
+        inherited: C::SHARING.is_inherited(),
         from_input: C::FROM_INPUT,
         concurrent: C::CONCURRENT,
         type_id: TypeId::of::<C>,
@@ -187,9 +178,10 @@ impl<C: Channel> Of<C> {
         update_to_json: |update| to_json::<C, _>(update.downcast_ref::<C::Update>().ok_or_else(clash::<C>)?),
         update_check: |update| storable(update.downcast_ref::<C::Update>()),
         update_from_json: |json| Ok(Arc::new(from_json::<C, C::Update>(json)?)),
-        fork: |value| Ok(Arc::new(C::fork(value_ref::<C>(value)?))),
+        fork: |value| Ok(Arc::new(C::SHARING.fork(value_ref::<C>(value)?))),
         join: |parent, given, child| {
-            let joined = C::join(value_ref::<C>(parent)?, value_ref::<C>(given)?, value_ref::<C>(child)?);
+            let [parent, given, child] = [parent, given, child].map(value_ref::<C>);
+            let joined = C::SHARING.join(C::NAME, parent?, given?, child?);
             Ok((joined.update.map(|u| Arc::new(u) as AnyUpdate), joined.conflicts))
         },
     };
@@ -227,14 +219,14 @@ impl ChannelSpec {
         self.table.name
     }
 
-    /// Whether it is hidden from callers, and from sub-agents unless they inherit it.
+    /// Whether it is hidden from callers.
     pub fn is_private(&self) -> bool {
         self.table.private
     }
 
-    /// Whether sub-agents share it.
+    /// Whether sub-agents begin with anything of it.
     pub fn is_inherited(&self) -> bool {
-        !self.table.private || self.table.inherited
+        self.table.inherited
     }
 
     /// Whether the input of a run may change it.

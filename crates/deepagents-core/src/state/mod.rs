@@ -2,11 +2,12 @@
 //!
 //! A channel is a zero-sized key type that implements [`Channel`]. Middlewares declare the channels they use with
 //! [`ChannelSpec::new`]; a [`Schema`] collects them when an agent is built and refuses two types with one name. Values
-//! are typed in Rust and JSON at every border.
+//! are typed in Rust and JSON at every border. What sub-agents see of a channel is its [`Sharing`].
 
 mod builtin;
 mod channel;
 mod schema;
+mod sharing;
 mod storable;
 mod update;
 mod view;
@@ -15,6 +16,7 @@ pub(crate) use builtin::Undelivered;
 pub use builtin::{MessagesChannel, StructuredResponse};
 pub use channel::{Channel, ChannelError, ChannelSpec, Concurrent, Merge};
 pub use schema::{Schema, SchemaError};
+pub use sharing::Sharing;
 pub(crate) use storable::too_deep;
 pub use update::{Update, UpdateEntry};
 pub use view::{Inheritance, State};

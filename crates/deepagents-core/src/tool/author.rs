@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use super::{ToolContext, ToolError, ToolOutput};
+use crate::state::ChannelSpec;
 
 /// A tool with typed arguments.
 ///
@@ -56,6 +57,17 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Whether the run ends with this tool's result as its answer.
     fn return_direct(&self) -> bool {
+        false
+    }
+
+    /// The channels that its calls read and write. Whoever has the tool has them, sub-agents that inherit it included.
+    fn channels(&self) -> Vec<ChannelSpec> {
+        Vec::new()
+    }
+
+    /// Whether its results stay within a bound of their own whatever it is asked, so that none has to be moved to a file
+    /// because of its size. A promise: what is said here is not checked.
+    fn bounds_results(&self) -> bool {
         false
     }
 

@@ -12,6 +12,7 @@ use super::coerce::coerced;
 use super::{Effect, Tool, ToolContext, ToolError, ToolOutput};
 use crate::model::ToolSpec;
 use crate::schema::{SchemaCheck, schema_of};
+use crate::state::ChannelSpec;
 
 /// A tool behind a pointer. Every [`Tool`] is one; implement it directly where arguments are only known at run time.
 pub trait DynTool: Send + Sync + 'static {
@@ -36,6 +37,16 @@ pub trait DynTool: Send + Sync + 'static {
 
     /// See [`Tool::return_direct`].
     fn return_direct(&self) -> bool {
+        false
+    }
+
+    /// See [`Tool::channels`].
+    fn channels(&self) -> Vec<ChannelSpec> {
+        Vec::new()
+    }
+
+    /// See [`Tool::bounds_results`].
+    fn bounds_results(&self) -> bool {
         false
     }
 
@@ -72,6 +83,14 @@ impl<T: Tool> DynTool for T {
         Tool::return_direct(self)
     }
 
+    fn channels(&self) -> Vec<ChannelSpec> {
+        Tool::channels(self)
+    }
+
+    fn bounds_results(&self) -> bool {
+        Tool::bounds_results(self)
+    }
+
     fn call(self: Arc<Self>, args: Value, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let args = parse_args::<T::Args>(Tool::name(&*self), &args)?;
@@ -100,6 +119,14 @@ impl<T: DynTool + ?Sized> DynTool for Arc<T> {
 
     fn return_direct(&self) -> bool {
         (**self).return_direct()
+    }
+
+    fn channels(&self) -> Vec<ChannelSpec> {
+        (**self).channels()
+    }
+
+    fn bounds_results(&self) -> bool {
+        (**self).bounds_results()
     }
 
     fn call(self: Arc<Self>, args: Value, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {

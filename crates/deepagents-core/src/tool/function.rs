@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use super::{Effect, Tool, ToolContext, ToolError, ToolOutput};
+use crate::state::{Channel, ChannelSpec};
 
 /// A tool made of a closure; see [`tool_fn`].
 pub struct FnTool<A, F> {
@@ -14,6 +15,7 @@ pub struct FnTool<A, F> {
     description: String,
     effect: Effect,
     return_direct: bool,
+    channels: Vec<ChannelSpec>,
     call: F,
     args: PhantomData<fn(A)>,
 }
@@ -41,6 +43,7 @@ where
         description: description.into(),
         effect: Effect::External,
         return_direct: false,
+        channels: Vec::new(),
         call,
         args: PhantomData,
     }
@@ -58,6 +61,13 @@ impl<A, F> FnTool<A, F> {
     #[must_use]
     pub fn return_direct(mut self) -> Self {
         self.return_direct = true;
+        self
+    }
+
+    /// Declares a channel that its calls read or write; see [`Tool::channels`].
+    #[must_use]
+    pub fn channel<C: Channel>(mut self) -> Self {
+        self.channels.push(ChannelSpec::new::<C>());
         self
     }
 }
@@ -85,6 +95,10 @@ where
 
     fn return_direct(&self) -> bool {
         self.return_direct
+    }
+
+    fn channels(&self) -> Vec<ChannelSpec> {
+        self.channels.clone()
     }
 
     fn call(&self, args: A, cx: ToolContext) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send {

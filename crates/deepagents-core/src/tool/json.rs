@@ -11,6 +11,7 @@ use super::erased::bad_args;
 use super::{DynTool, Effect, ToolContext, ToolError, ToolOutput};
 use crate::model::ToolSpec;
 use crate::schema::SchemaCheck;
+use crate::state::{Channel, ChannelSpec};
 
 /// A tool with a schema given as JSON; see [`json_tool`].
 pub struct JsonTool<F> {
@@ -19,6 +20,7 @@ pub struct JsonTool<F> {
     check: SchemaCheck,
     effect: Effect,
     return_direct: bool,
+    channels: Vec<ChannelSpec>,
     call: F,
 }
 
@@ -50,6 +52,7 @@ where
         check: SchemaCheck::new(Arc::new(schema)),
         effect: Effect::External,
         return_direct: false,
+        channels: Vec::new(),
         call,
     }
 }
@@ -66,6 +69,13 @@ impl<F> JsonTool<F> {
     #[must_use]
     pub fn return_direct(mut self) -> Self {
         self.return_direct = true;
+        self
+    }
+
+    /// Declares a channel that its calls read or write; see [`Tool::channels`](super::Tool::channels).
+    #[must_use]
+    pub fn channel<C: Channel>(mut self) -> Self {
+        self.channels.push(ChannelSpec::new::<C>());
         self
     }
 
@@ -101,6 +111,10 @@ where
 
     fn return_direct(&self) -> bool {
         self.return_direct
+    }
+
+    fn channels(&self) -> Vec<ChannelSpec> {
+        self.channels.clone()
     }
 
     fn call(self: Arc<Self>, args: Value, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {

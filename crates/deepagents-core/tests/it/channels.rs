@@ -6,7 +6,7 @@ use deepagents_core::last_value;
 use deepagents_core::message::Message;
 use deepagents_core::middleware::{HookOutput, Middleware, before_agent};
 use deepagents_core::state::{
-    Channel, ChannelError, ChannelSpec, Concurrent, Merge, MessagesChannel, Schema, State, Update,
+    Channel, ChannelError, ChannelSpec, Concurrent, Merge, MessagesChannel, Schema, Sharing, State, Update,
 };
 use deepagents_core::tool::{Effect, ToolOutput, json_tool};
 use deepagents_models::scripted::{ScriptedModel, Turn};
@@ -18,6 +18,10 @@ use crate::support::{agent, assert_sound, lines, tool};
 struct Counter;
 impl Channel for Counter {
     const NAME: &'static str = "counter";
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::merged(i64::clone, |parent, given, left| {
+        let conflicts = if parent == given { vec![] } else { vec!["counter".to_owned()] };
+        Merge { update: Some(left - given), conflicts }
+    });
     type Value = i64;
     type Update = i64;
     fn reduce(value: &mut i64, update: i64) -> Result<(), ChannelError> {
@@ -27,28 +31,18 @@ impl Channel for Counter {
         }
         Ok(())
     }
-    fn fork(value: &i64) -> i64 {
-        *value
-    }
-    fn join(parent: &i64, given: &i64, child: &i64) -> Merge<i64> {
-        let conflicts = if parent == given { vec![] } else { vec!["counter".to_owned()] };
-        Merge { update: Some(child - given), conflicts }
-    }
 }
 
 struct Secret;
 impl Channel for Secret {
     const NAME: &'static str = "secret";
-    const PRIVATE: bool = true;
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::private();
     const CONCURRENT: Concurrent = Concurrent::Apply;
     type Value = String;
     type Update = String;
     fn reduce(value: &mut String, update: String) -> Result<(), ChannelError> {
         *value = update;
         Ok(())
-    }
-    fn fork(value: &String) -> String {
-        value.clone()
     }
 }
 
@@ -146,7 +140,7 @@ fn a_fork_takes_what_channels_share_and_never_private_ones_or_messages() {
     let child = full().fork(schema()).unwrap();
     assert_eq!(child.get::<Counter>(), Some(&5));
     assert_eq!(child.get::<Secret>(), Some(&String::new()));
-    assert_eq!(child.get::<City>(), Some(&None));
+    assert_eq!(child.get::<City>(), Some(&Some("Turin".to_owned())), "last values are shared");
     assert!(child.messages().is_empty());
 }
 
@@ -247,22 +241,13 @@ struct Marks;
 
 impl Channel for Marks {
     const NAME: &'static str = "marks";
-    const PRIVATE: bool = true;
-    const INHERITED: bool = true;
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::shared_by(|_, left| Some(*left)).hidden();
     type Value = u64;
     type Update = u64;
 
     fn reduce(value: &mut u64, update: u64) -> Result<(), ChannelError> {
         *value = update.max(*value);
         Ok(())
-    }
-
-    fn fork(value: &u64) -> u64 {
-        *value
-    }
-
-    fn join(_: &u64, _: &u64, child: &u64) -> Merge<u64> {
-        Merge { update: Some(*child), conflicts: Vec::new() }
     }
 }
 
@@ -284,6 +269,7 @@ struct Fragile;
 
 impl Channel for Fragile {
     const NAME: &'static str = "fragile";
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::separate();
     type Value = u32;
     type Update = u32;
     fn reduce(value: &mut u32, update: u32) -> Result<(), ChannelError> {

@@ -11,7 +11,7 @@ use deepagents_core::journal::{
 };
 use deepagents_core::model::ModelRequest;
 use deepagents_core::run::{Budget, Outcome, RunInput};
-use deepagents_core::state::{Channel, ChannelError, ChannelSpec, Merge, Update};
+use deepagents_core::state::{Channel, ChannelError, ChannelSpec, Sharing, Update};
 use deepagents_core::tool::{CallId, Tool, ToolContext, ToolError, ToolOutput};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use futures_core::future::BoxFuture;
@@ -24,20 +24,14 @@ struct Done;
 
 impl Channel for Done {
     const NAME: &'static str = "done";
+    const SHARING: Sharing<Self::Value, Self::Update> =
+        Sharing::shared_by(|given, left| left.get(given.len()..).map(<[String]>::to_vec));
     type Value = Vec<String>;
     type Update = Vec<String>;
 
     fn reduce(value: &mut Vec<String>, update: Vec<String>) -> Result<(), ChannelError> {
         value.extend(update);
         Ok(())
-    }
-
-    fn fork(value: &Vec<String>) -> Vec<String> {
-        value.clone()
-    }
-
-    fn join(_parent: &Vec<String>, given: &Vec<String>, child: &Vec<String>) -> Merge<Vec<String>> {
-        Merge { update: child.get(given.len()..).map(<[String]>::to_vec), conflicts: Vec::new() }
     }
 }
 
@@ -466,6 +460,50 @@ async fn what_a_sub_agent_had_left_when_it_waited_survives_a_process_that_ends_a
         assert!(outcome.questions().is_empty(), "it was answered, cut at {cut}");
         let in_doubt = calls(&started.difference(&finished).cloned().collect());
         assert_eq!(done(&outcome), left.difference(&in_doubt).cloned().collect(), "cut at {cut}");
+        let again: BTreeSet<String> = notes.list().into_iter().collect();
+        assert!(again.is_disjoint(&calls(&started)), "cut at {cut}: {again:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_sub_agent_whose_call_may_not_be_made_again_hands_back_what_it_had_changed() {
+    let journal = Arc::new(Appends::default());
+    tree(2, &Notes::default(), Some(&journal)).invoke(RunInput::new("go").thread("t")).await.unwrap();
+    let log = records(&*journal, "t").await;
+    for cut in journal.cuts() {
+        let thread = format!("t{cut}");
+        journal.threads().copy("t", &thread, Some(cut as u64)).await.unwrap();
+        let (_, finished) = worked(&log[..cut]);
+        let agent = tree(2, &Notes::default(), Some(&journal));
+        let spent = RunInput::resume(thread.as_str()).budget(Budget::default().tool_calls(0));
+        let outcome = agent.invoke(spent).await.unwrap();
+        assert_sound(outcome.messages());
+        assert!(done(&outcome).is_superset(&calls(&finished)), "cut at {cut}: {:?} of {finished:?}", done(&outcome));
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_is_ended_before_it_has_gone_on_keeps_what_an_earlier_process_had_finished() {
+    let journal = Arc::new(Appends::default());
+    tree(2, &Notes::default(), Some(&journal)).invoke(RunInput::new("go").thread("t")).await.unwrap();
+    let log = records(&*journal, "t").await;
+    for cut in journal.cuts() {
+        let thread = format!("t{cut}");
+        journal.threads().copy("t", &thread, Some(cut as u64)).await.unwrap();
+        let (started, finished) = worked(&log[..cut]);
+        let notes = Notes::default();
+        let agent = tree(2, &notes, Some(&journal));
+        let over = RunInput::resume(thread.as_str()).timeout(std::time::Duration::from_nanos(1));
+        let outcome = agent.invoke(over).await.unwrap();
+        assert_sound(outcome.messages());
+        assert!(done(&outcome).is_superset(&calls(&finished)), "cut at {cut}: {:?} of {finished:?}", done(&outcome));
+        // The results of the main agent's own calls are shown, and not again.
+        let own = finished.iter().filter(|call| call.path.is_empty()).count();
+        let shown = lines(outcome.messages()).iter().filter(|line| *line == "result: worked").count();
+        assert_eq!(shown, own, "cut at {cut}");
+        let read_again = agent.state(&thread).await.unwrap();
+        assert_eq!(lines(read_again.messages()), lines(outcome.messages()), "cut at {cut}");
+        agent.invoke(RunInput::resume(thread.as_str())).await.unwrap();
         let again: BTreeSet<String> = notes.list().into_iter().collect();
         assert!(again.is_disjoint(&calls(&started)), "cut at {cut}: {again:?}");
     }

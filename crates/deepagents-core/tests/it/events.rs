@@ -10,7 +10,7 @@ use deepagents_core::message::{Block, Reasoning, Usage};
 use deepagents_core::middleware::{HookOutput, Middleware, before_agent};
 use deepagents_core::model::{ModelError, ModelEvent, StopReason};
 use deepagents_core::run::{FinishReason, RunInput};
-use deepagents_core::state::{Channel, ChannelError, ChannelSpec, Update};
+use deepagents_core::state::{Channel, ChannelError, ChannelSpec, Sharing, Update};
 use deepagents_core::tool::{CallId, ToolOutput};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ last_value!(City("city"): Option<String>);
 struct Hidden;
 impl Channel for Hidden {
     const NAME: &'static str = "hidden";
-    const PRIVATE: bool = true;
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::private();
     type Value = u32;
     type Update = u32;
     fn reduce(value: &mut u32, update: u32) -> Result<(), ChannelError> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use deepagents_core::event::EventKind;
+use deepagents_core::interrupt::{Decision, DecisionKind};
 use deepagents_core::journal::MemoryJournal;
 use deepagents_core::message::Message;
 use deepagents_core::middleware::{HookOutput, JumpTo, after_agent, before_model};
@@ -141,4 +142,35 @@ async fn a_run_that_a_hook_ended_does_not_go_on_for_words_and_one_that_is_over_d
         tokio::task::yield_now().await;
     }
     assert_eq!(run.outcome().await.unwrap().stop, FinishReason::Ended);
+}
+
+#[tokio::test]
+async fn what_is_said_to_a_run_that_goes_on_to_wait_is_delivered_once_by_the_run_that_has_the_answer() {
+    let go = Arc::new(Notify::new());
+    let wait = go.clone();
+    let asks = tool("asks", move |_, cx| {
+        let wait = wait.clone();
+        async move {
+            wait.notified().await;
+            cx.interrupt("May I?", DecisionKind::ALL)?;
+            Ok("asked")
+        }
+    });
+    let model = ScriptedModel::new([Turn::call("asks", json!({})), Turn::text("done")]);
+    let agent = agent(model).tool(asks).journal(MemoryJournal::new()).build().unwrap();
+    let mut run = agent.run(RunInput::new("go").thread("t"));
+    until(&mut run, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
+    assert!(run.steer("in French, please"));
+    go.notify_one();
+    let mut waits = run.outcome().await.unwrap();
+    // Resumed without an answer, it waits as before and has forgotten nothing.
+    go.notify_one();
+    for _ in 0..2 {
+        assert_eq!((waits.stop.clone(), waits.questions().len()), (FinishReason::Interrupted, 1));
+        waits = agent.invoke(RunInput::resume("t")).await.unwrap();
+    }
+    let answer = RunInput::resume("t").answer(waits.questions().remove(0).id, Decision::Approve);
+    let outcome = agent.invoke(answer).await.unwrap();
+    assert_sound(outcome.messages());
+    assert_eq!(lines(outcome.messages())[2..], ["result: asked", "user: in French, please", "assistant: done"]);
 }

@@ -10,7 +10,7 @@ use deepagents_core::journal::{MemoryJournal, Record, decode, encode, fold};
 use deepagents_core::message::{Block, Message, ProviderBlock, ProviderItem, ToolMessage};
 use deepagents_core::middleware::{HookOutput, Middleware, before_model};
 use deepagents_core::run::{Outcome, RunInput};
-use deepagents_core::state::{Channel, ChannelError, ChannelSpec, State, Update};
+use deepagents_core::state::{Channel, ChannelError, ChannelSpec, Sharing, State, Update};
 use deepagents_core::tool::{ToolError, ToolOutput};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ type Pair = (u8, u8);
 
 /// Leaves out on the way what it needs to be read.
 #[allow(dead_code, reason = "it is about what serde makes of it")]
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize, PartialEq)]
 struct Half {
     #[serde(skip_serializing)]
     needed: u8,
@@ -38,14 +38,12 @@ struct Half {
 struct Ratio;
 impl Channel for Ratio {
     const NAME: &'static str = "ratio";
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::copied();
     type Value = f64;
     type Update = f64;
     fn reduce(value: &mut f64, update: f64) -> Result<(), ChannelError> {
         *value /= update;
         Ok(())
-    }
-    fn fork(value: &f64) -> f64 {
-        *value
     }
 }
 

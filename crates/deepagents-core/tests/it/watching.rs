@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deepagents_core::agent::Agent;
-use deepagents_core::env::Ids;
+use deepagents_core::env::{Ids, SequentialIds};
 use deepagents_core::event::{Event, EventKind, EventStream, Subscribe};
 use deepagents_core::journal::{Journal, MemoryJournal, Record, RunStatus};
 use deepagents_core::run::{FinishReason, RunInput};
@@ -14,7 +15,7 @@ use deepagents_models::scripted::{ScriptedModel, Turn};
 use futures_util::StreamExt;
 use serde_json::json;
 
-use crate::support::{agent, echo, kinds, records, tool, until};
+use crate::support::{agent, echo, kinds, lines, records, tool, until};
 
 /// A tool that tells more than is kept for those who are behind.
 fn chatty() -> impl DynTool {
@@ -184,6 +185,48 @@ async fn one_who_comes_back_goes_on_after_the_last_event_it_has_seen() {
     let (rest, again) = tokio::join!(run.collect::<Vec<_>>(), collect(again));
     assert_eq!(rest, again);
     assert_without_gaps(&again, seen.seq + 1);
+}
+
+#[tokio::test]
+async fn a_run_that_panics_ends_and_gives_its_thread_up_although_somebody_keeps_its_context() {
+    struct BreaksLater(Arc<AtomicBool>, SequentialIds);
+    impl Ids for BreaksLater {
+        fn next(&self, prefix: &str) -> String {
+            assert!(!self.0.load(Ordering::SeqCst), "a bug in a maker of ids");
+            self.1.next(prefix)
+        }
+    }
+    let (broken, journal) = (Arc::new(AtomicBool::new(false)), Arc::new(MemoryJournal::new()));
+    let breaks = broken.clone();
+    let work = tool("work", move |_, cx| {
+        // A task that goes on when the run is over.
+        tokio::spawn(async move {
+            let _kept = cx;
+            std::future::pending::<()>().await;
+        });
+        breaks.store(true, Ordering::SeqCst);
+        async { Ok("worked") }
+    });
+    let model = ScriptedModel::new([Turn::call("work", json!({})), Turn::text("never")]);
+    let ids = BreaksLater(broken.clone(), SequentialIds::default());
+    let agent = Agent::builder(model).ids(ids).tool(work).journal(journal.clone()).build().unwrap();
+    let run = agent.run(RunInput::new("go").thread("t"));
+    let handle = run.handle();
+    let events: Vec<Event> = run.collect().await;
+    assert!(matches!(&events.last().unwrap().kind, EventKind::RunFailed { error, .. } if error.contains("a bug")));
+    assert!(handle.outcome().await.unwrap_err().to_string().contains("a bug in a maker of ids"));
+    assert_eq!(journal.threads().get("t").await.unwrap().unwrap().owner, None, "the thread is given up");
+    broken.store(false, Ordering::SeqCst);
+    let model = ScriptedModel::new([Turn::text("done")]);
+    let agent =
+        Agent::builder(model).tool(tool("work", |_, _| async { Ok("again") })).journal(journal).build().unwrap();
+    let outcome = agent.invoke(RunInput::resume("t")).await.unwrap();
+    assert_eq!(outcome.text(), "done");
+    assert!(
+        lines(outcome.messages())[2].contains("whether it took effect is unknown"),
+        "{:?}",
+        lines(outcome.messages())
+    );
 }
 
 #[tokio::test]

@@ -26,13 +26,15 @@ use futures_core::future::BoxFuture;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 
-use crate::lines::{LineRange, LineWindow};
+use crate::lines::{self, LineRange, LineWindow};
 use crate::locks::PathLocks;
 use crate::permissions::{AccessMode, ProtectedPlaces};
 use crate::search::{Control, GlobOutcome, GlobQuery, GrepOutcome, GrepQuery};
 #[cfg(feature = "undo")]
 use crate::undo::{FileUndo, UndoStore};
-use crate::{Backend, ByteRange, FileRead, FsError, FsFuture, Listing, PathGuard, Stat, VPath, WriteMode, Written};
+use crate::{
+    Backend, ByteRange, FileRead, FsError, FsFuture, Listing, OpenError, PathGuard, Stat, VPath, WriteMode, Written,
+};
 #[cfg(feature = "undo")]
 pub use restore::{RestoreError, Restored};
 
@@ -95,17 +97,6 @@ impl Default for LocalOptions {
             undo: None,
         }
     }
-}
-
-/// A directory could not be opened as a workspace.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot use {} as a workspace: {source}", .path.display())]
-pub struct OpenError {
-    /// The directory, as it was given.
-    pub path: PathBuf,
-    /// Why.
-    #[source]
-    pub source: std::io::Error,
 }
 
 #[derive(Debug)]
@@ -183,7 +174,7 @@ impl Backend for LocalBackend {
 
     fn read_lines<'a>(&'a self, _: &'a State, path: &'a VPath, range: LineRange) -> FsFuture<'a, LineWindow> {
         Box::pin(async move {
-            let control = Control::new(Some(read::LONGEST));
+            let control = Control::new(Some(lines::LONGEST));
             // Nobody reads on for a caller that is gone.
             let _stop = control.stop_on_drop();
             self.blocking(path, move |root, path| root.read_lines(path, range, &control)).await

@@ -2,22 +2,16 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
-use std::time::Duration;
 
 use bytes::Bytes;
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, statat};
 
 use super::Root;
 use super::open::{At, modified, to_stat};
-use crate::lines::{LineRange, LineWindow, Scanner};
+use crate::lines::{self, LineRange, LineWindow};
 use crate::path::is_component;
 use crate::search::{Control, MOST_FILES};
 use crate::{ByteRange, Entry, FileRead, FsError, Kind, Listing, Stat, VPath};
-
-/// Bytes read from a file at a time when lines are looked for.
-const CHUNK: usize = 64 << 10;
-/// How long a window of lines may be looked for.
-pub(super) const LONGEST: Duration = Duration::from_secs(10);
 
 impl Root {
     pub(super) fn stat(&self, path: &VPath) -> Result<Stat, FsError> {
@@ -51,30 +45,7 @@ impl Root {
 
     pub(super) fn read_lines(&self, path: &VPath, range: LineRange, control: &Control) -> Result<LineWindow, FsError> {
         let (fd, stat) = self.open_file(path)?;
-        let mut file = File::from(fd);
-        let mut scanner = Scanner::new(range, stat.size);
-        let mut chunk = vec![0; CHUNK];
-        loop {
-            if control.stopped() {
-                let reason = format!(
-                    "its lines up to number {} take longer to pass over than {} s; search it with grep instead",
-                    range.offset.saturating_add(1),
-                    LONGEST.as_secs()
-                );
-                return Err(FsError::TimedOut { path: path.clone(), reason });
-            }
-            match file.read(&mut chunk) {
-                Ok(0) => {
-                    scanner.finish_file();
-                    break;
-                }
-                Ok(n) if scanner.feed(chunk.get(..n).unwrap_or_default()) => {}
-                Ok(_) => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(FsError::from_io(path, &error)),
-            }
-        }
-        Ok(scanner.into_window(stat.version))
+        lines::scan(path, File::from(fd), &stat, range, control)
     }
 
     pub(super) fn list(&self, path: &VPath) -> Result<Listing, FsError> {

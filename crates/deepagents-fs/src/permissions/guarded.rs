@@ -1,15 +1,19 @@
 //! A backend behind rules.
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use deepagents_core::state::{State, Update};
+use futures_core::future::BoxFuture;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::{AccessMode, Operation, Permissions};
 use crate::forward::forward;
 use crate::lines::{LineRange, LineWindow};
 use crate::search::{GlobOutcome, GlobQuery, GrepOutcome, GrepQuery, Scope};
-use crate::shell::Shell;
+use crate::shell::{Command, CommandOutput, Shell, ShellError};
 use crate::{Backend, ByteRange, FileRead, FsError, FsFuture, Kind, Listing, Stat, VPath, WriteMode, Written};
 
 /// What happens to operations that rules want a person to be asked about.
@@ -38,8 +42,9 @@ impl OnAsk {
 /// Editing a file needs leave to write it, not to read it. A search for lines in the whole workspace finds those in
 /// files that may be read, also where the root itself may not be listed.
 ///
-/// Commands cannot be bound by these rules. So it has the shell of what is inside only where none of the rules is about
-/// files that [commands reach](Backend::shell_visible); give it one with `WithShell` where that is meant.
+/// Commands are bound by the rules about commands, and by those about files where the shell of what is inside
+/// [can see to that](Shell::under), as a sandbox does. Where it cannot, and one of the rules is about files that
+/// [commands reach](Backend::shell_visible), there is no shell; give it one with `WithShell` where that is meant.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -57,20 +62,38 @@ impl OnAsk {
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct PermissionedBackend {
     inner: Arc<dyn Backend>,
     rules: Arc<Permissions>,
     on_ask: OnAsk,
     /// Whether commands might reach what the rules are about.
     evaded: bool,
+    /// The shell that binds them, where they might.
+    bound: Option<Arc<dyn Shell>>,
+}
+
+impl fmt::Debug for PermissionedBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PermissionedBackend")
+            .field("inner", &self.inner)
+            .field("rules", &self.rules)
+            .field("on_ask", &self.on_ask)
+            .finish_non_exhaustive()
+    }
 }
 
 impl PermissionedBackend {
     /// Puts rules around a backend.
     pub fn new(inner: Arc<dyn Backend>, rules: Permissions, on_ask: OnAsk) -> Self {
         let evaded = rules.anchors().any(|anchor| inner.shell_visible(&anchor));
-        Self { inner, rules: Arc::new(rules), on_ask, evaded }
+        let bound = if evaded { inner.shell().and_then(|shell| shell.under(&rules)) } else { None };
+        Self { inner, rules: Arc::new(rules), on_ask, evaded, bound }
+    }
+
+    /// The shell for commands that may be run.
+    fn bound_shell(&self) -> Option<&dyn Shell> {
+        if self.evaded { self.bound.as_deref() } else { self.inner.shell() }
     }
 
     /// The rules.
@@ -259,6 +282,31 @@ impl Backend for PermissionedBackend {
     }
 
     fn shell(&self) -> Option<&dyn Shell> {
-        if self.evaded { None } else { self.inner.shell() }
+        self.bound_shell().map(|inner| if self.rules.judges_commands() { self as &dyn Shell } else { inner })
+    }
+}
+
+/// The shell of what is inside, for commands that the rules allow.
+impl Shell for PermissionedBackend {
+    fn under(&self, rules: &Permissions) -> Option<Arc<dyn Shell>> {
+        let bound = self.bound_shell()?.under(rules)?;
+        Some(Arc::new(Self { evaded: true, bound: Some(bound), ..self.clone() }))
+    }
+
+    fn run(
+        &self,
+        command: Command,
+        cancel: CancellationToken,
+        progress: Option<mpsc::Sender<String>>,
+    ) -> BoxFuture<'_, Result<CommandOutput, ShellError>> {
+        Box::pin(async move {
+            let decision = self.rules.decide_command(command.text());
+            if self.on_ask.refuses(decision.mode) {
+                let asks = decision.mode == AccessMode::Ask;
+                return Err(ShellError::Denied { reason: decision.reason.to_string(), asks });
+            }
+            let none = || ShellError::start("this workspace runs no commands");
+            self.bound_shell().ok_or_else(none)?.run(command, cancel, progress).await
+        })
     }
 }

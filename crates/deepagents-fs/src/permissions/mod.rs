@@ -5,14 +5,17 @@
 //! lies below what it matches; one that allows covers what it matches alone. [`PermissionedBackend`] enforces the rules around any
 //! backend.
 
+mod commands;
 mod guarded;
 mod protected;
 
 use serde::{Deserialize, Serialize};
 
+pub use commands::{CommandDecision, CommandReason, CommandRule, CommandRuleError};
 pub use guarded::{OnAsk, PermissionedBackend};
 pub use protected::{Place, ProtectedPlace, ProtectedPlaces};
 
+use self::commands::CommandRules;
 use crate::VPath;
 use crate::search::{Pattern, PatternMatch};
 
@@ -129,6 +132,7 @@ impl Decision<'_> {
 #[derive(Clone, Debug, Default)]
 pub struct Permissions {
     rules: Vec<Compiled>,
+    commands: CommandRules,
 }
 
 #[derive(Clone, Debug)]
@@ -147,17 +151,76 @@ impl Permissions {
     /// large.
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Result<Self, RuleError> {
         let rules = rules.into_iter().map(Compiled::new).collect::<Result<_, _>>()?;
-        Ok(Self { rules })
+        Ok(Self { rules, commands: CommandRules::default() })
+    }
+
+    /// The same rules, and these about commands, in the place of those there were: the first that is about a simple
+    /// command decides. What holds for those that none is about is `otherwise`; without rules about commands they are
+    /// allowed.
+    ///
+    /// # Errors
+    /// When a rule could say nothing: it names no commands, or a pattern is not one simple command.
+    pub fn with_commands(
+        self,
+        rules: impl IntoIterator<Item = CommandRule>,
+        otherwise: AccessMode,
+    ) -> Result<Self, CommandRuleError> {
+        Ok(Self { commands: CommandRules::new(rules, otherwise)?, ..self })
+    }
+
+    /// What the rules say about a command for a shell, run in the root of the workspace.
+    ///
+    /// It is denied when any part of it is, and allowed when all of it is. What cannot be judged asks: text that the
+    /// grammar does not cover or that shells read differently, a program whose name is computed, `eval`. Files that
+    /// the shell opens (`> file`) are judged by the rules about files, and written only where those or `otherwise`
+    /// allow it; what these want a person to be asked about is denied, as a command cannot ask for one file.
+    pub fn decide_command(&self, command: &str) -> CommandDecision {
+        self.commands.decide(command, self)
+    }
+
+    /// The same rules about files, and those of others about commands.
+    #[must_use]
+    pub fn with_commands_of(self, other: &Self) -> Self {
+        Self { commands: other.commands.clone(), ..self }
+    }
+
+    /// Whether commands may be refused, or asked about.
+    pub(crate) fn judges_commands(&self) -> bool {
+        !self.commands.is_empty() || self.rules.iter().any(|rule| rule.mode != AccessMode::Allow)
+    }
+
+    /// Whether a person may have to be asked about commands.
+    pub fn asks_about_commands(&self) -> bool {
+        !self.commands.is_empty()
     }
 
     /// Whether there is no rule.
     pub fn is_empty(&self) -> bool {
-        self.rules.is_empty()
+        self.rules.is_empty() && self.commands.is_empty()
     }
 
     /// Whether a rule wants a person to be asked about an operation.
     pub fn asks_about(&self, operation: Operation) -> bool {
         self.rules.iter().any(|rule| rule.mode == AccessMode::Ask && rule.operations.contains(&operation))
+    }
+
+    /// The rules about files as they were given.
+    #[cfg(unix)]
+    pub(crate) fn file_rules(&self) -> Vec<Rule> {
+        let given = |rule: &Compiled| Rule {
+            operations: rule.operations.clone(),
+            paths: rule.patterns.iter().map(|pattern| pattern.as_str().to_owned()).collect(),
+            mode: rule.mode,
+        };
+        self.rules.iter().map(given).collect()
+    }
+
+    /// Whether a rule allows reading something below a path.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn may_allow_below(&self, path: &VPath) -> bool {
+        let allows = |rule: &&Compiled| rule.mode == AccessMode::Allow && rule.operations.contains(&Operation::Read);
+        let mut patterns = self.rules.iter().filter(allows).flat_map(|rule| &rule.patterns);
+        patterns.any(|pattern| pattern.match_of(path) != PatternMatch::Elsewhere)
     }
 
     /// The paths at or below which all that the rules are about lies.

@@ -1,5 +1,6 @@
 //! Space that commands leave on the disk.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,8 +14,13 @@ const FILES_A_MILLISECOND: u64 = 1_000;
 /// Files and directories that stay possible.
 const FILES: u64 = 10_000;
 
+/// Bytes above the floor that cannot be used up before somebody has looked, even where this process waits for its turn.
+const FAR: u64 = 2 << 30;
+
 /// What has to stay free where a command may write. No limit of the kernel bounds what many files take together, so it is
-/// looked at from outside while the command runs.
+/// looked at from outside while the command runs. Where so little is left that a command could take it between two
+/// looks, the space that has to stay is taken first, by a file without a name that goes with the command: then the
+/// kernel refuses what is beyond.
 #[derive(Debug)]
 pub(crate) struct Spare<'a> {
     floors: Vec<Floor<'a>>,
@@ -25,14 +31,20 @@ struct Floor<'a> {
     at: &'a Path,
     bytes: u64,
     files: u64,
+    /// Holds the space for as long as it is open.
+    _reserve: Option<OwnedFd>,
 }
 
 impl<'a> Spare<'a> {
     /// So many bytes where these directories are, or half of what there is if that is less.
     pub(crate) fn new(bytes: u64, directories: impl IntoIterator<Item = &'a Path>) -> Self {
         let floor = |at| {
-            let (free, possible) = free(at)?;
-            Some(Floor { at, bytes: bytes.min(free / 2), files: FILES.min(possible / 2) })
+            let (before, possible) = free(at)?;
+            let (floor, files) = (bytes.min(before / 2), FILES.min(possible / 2));
+            let reserve = (before - floor < FAR).then(|| reserved(at, floor)).flatten();
+            // Of what is left then, a little is kept to end the command by, before it finds the disk full.
+            let bytes = if reserve.is_some() { floor / 8 } else { floor };
+            Some(Floor { at, bytes, files, _reserve: reserve })
         };
         Self { floors: directories.into_iter().filter_map(floor).collect() }
     }
@@ -54,6 +66,14 @@ impl<'a> Spare<'a> {
             |floor: &Floor<'_>| free(floor.at).is_some_and(|(bytes, files)| bytes < floor.bytes || files < floor.files);
         self.floors.iter().any(below)
     }
+}
+
+/// A file without a name of so many bytes; none where the file system has no such thing, or not the space any more.
+fn reserved(at: &Path, bytes: u64) -> Option<OwnedFd> {
+    use rustix::fs::{FallocateFlags, Mode, OFlags};
+    let file = rustix::fs::open(at, OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, Mode::RUSR).ok()?;
+    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes).ok()?;
+    Some(file)
 }
 
 /// Bytes and files that are free. Some file systems have no number of files; they tell none at all.

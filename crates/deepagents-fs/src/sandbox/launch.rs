@@ -12,7 +12,7 @@ use super::protocol::{
 };
 use super::{Sandbox, SandboxPolicy, SandboxReport};
 use crate::VPath;
-use crate::permissions::{AccessMode, Place, ProtectedPlace};
+use crate::permissions::{AccessMode, Permissions, Place, ProtectedPlace};
 use crate::shell::supervise::{Helper, Job};
 use crate::shell::{Exit, ShellError};
 
@@ -50,9 +50,12 @@ impl Sandbox {
             cwd: task.cwd.to_owned(),
             network: network.clone(),
             read_only: policy.read_only.clone(),
+            tools: policy.tools.resolved.clone(),
+            caches: policy.tools.caches.clone(),
             writable: policy.writable.clone(),
             identities: task.identities.to_vec(),
             guarded: guarded(policy),
+            rules: policy.rules.iter().map(Permissions::file_rules).collect(),
             named: named(policy),
             limits: policy.limits,
             least: policy.least(),

@@ -44,6 +44,8 @@ pub(crate) mod protocol;
 #[cfg(unix)]
 mod proxy;
 mod report;
+#[cfg(unix)]
+pub(crate) mod toolchains;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,7 +53,11 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 pub use hosts::{HostPattern, HostPatternError};
 pub use policy::{Git, Limits, Network, PolicyError, SandboxPolicy};
+#[cfg(unix)]
+pub use proxy::Proxy;
 pub use report::{Level, Part, SandboxReport};
+#[cfg(unix)]
+pub use toolchains::{Cache, CacheAccess, ToolChains};
 
 /// Whether this program answers when it is started as a helper.
 static ANSWERS: AtomicBool = AtomicBool::new(false);

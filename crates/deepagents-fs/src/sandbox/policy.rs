@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(unix)]
+use super::ToolChains;
 use super::{HostPattern, HostPatternError, Level};
 use crate::VPath;
-use crate::permissions::ProtectedPlaces;
+use crate::permissions::{Permissions, ProtectedPlaces};
 
 /// Directories that hold the system, read-only in a sandbox. Links among them stay links.
 pub(crate) const SYSTEM: [&str; 9] =
@@ -44,11 +46,21 @@ pub struct SandboxPolicy {
     pub protected: Vec<VPath>,
     /// Files and directories of the workspace that are unreadable. As with `protected`, it is for what exists.
     pub hidden: Vec<VPath>,
+    /// Rules about files of the workspace, each of which holds for commands too: what may not be read is hidden, what may
+    /// not be written is read-only, and what a person would be asked about is so as well, since a command cannot ask.
+    /// Mounts see to that, so it holds whatever a command does, for the files that are there when it starts. A file that
+    /// a command makes at a place that a rule is about is bound from the next command on. Links and hard links are
+    /// judged by where they lead and by their own path.
+    pub rules: Vec<Permissions>,
     /// Files and directories of the host that are shown, with all below them, at their own paths: a tool chain below a
     /// home or `/opt`. Sockets in them can be connected to.
     pub read_only: Vec<PathBuf>,
     /// Directories of the host that commands can write to, at their own paths.
     pub writable: Vec<PathBuf>,
+    /// The tool chains that commands find: programs that are shown, caches and variables. None but the system's by
+    /// default.
+    #[cfg(unix)]
+    pub tools: ToolChains,
     /// Bounds on what a command may use.
     pub limits: Limits,
     /// Refuses commands where less than this level is reached; [`Level::Namespaces`] by default. No lower one is
@@ -128,8 +140,11 @@ pub struct Limits {
     pub cpu_seconds: Option<u64>,
     /// Bytes of the private `/tmp`, which lies in memory.
     pub scratch: u64,
-    /// Bytes that stay free on the disks of the workspace and of other writable directories: a command that leaves fewer
-    /// is ended. Space cannot be taken at one stroke (`fallocate`). Where there are fewer than twice as many to begin with, half of them stay.
+    /// Bytes that stay free on the disks of the workspace and of other writable directories, or half of what there is if
+    /// that is less: a command that leaves fewer is killed with all that it started. Where a command could be faster than
+    /// that, on a small or nearly full disk, these bytes are set aside while it runs, so it finds the disk full; where the
+    /// file system cannot do that (no files without names, no `fallocate`), a fast command may take more before it is
+    /// seen. Space cannot be taken at one stroke.
     pub spare: u64,
 }
 
@@ -200,7 +215,10 @@ impl SandboxPolicy {
                 return Err(PolicyError::NotUtf8(path.clone()));
             }
         }
-        let writable: Vec<&Path> = std::iter::once(root).chain(self.writable.iter().map(PathBuf::as_path)).collect();
+        let places = self.writable.clone();
+        let writable: Vec<&Path> = std::iter::once(root).chain(places.iter().map(PathBuf::as_path)).collect();
+        #[cfg(unix)]
+        self.tools.resolve(&writable);
         for path in std::iter::once(&root.to_owned()).chain(&self.writable).chain(&self.read_only) {
             let around = writable.iter().find(|within| path.starts_with(within) && path != *within);
             if let Some(within) = around {

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::policy::Limits;
-use super::{Level, Part};
+use super::{Cache, Level, Part};
+use crate::permissions::Rule;
 
 /// Marks a process as a stage of the helper: its first argument.
 pub(crate) const OUTER: &str = "--deepagents-sandbox=outer";
@@ -39,11 +40,16 @@ pub(crate) struct InnerPlan {
     pub(crate) cwd: PathBuf,
     pub(crate) network: NetworkAccess,
     pub(crate) read_only: Vec<PathBuf>,
+    /// What is shown read-only at another path than it has on the host, or at the same; the path first.
+    pub(crate) tools: Vec<(PathBuf, PathBuf)>,
+    pub(crate) caches: Vec<Cache>,
     pub(crate) writable: Vec<PathBuf>,
     /// The root and the writable directories as they were when the shell was opened.
     pub(crate) identities: Vec<Identity>,
     /// Paths below the root.
     pub(crate) guarded: Vec<GuardedPath>,
+    /// Rules about paths below the root, all of which hold.
+    pub(crate) rules: Vec<Vec<Rule>>,
     /// What has these names at any depth.
     pub(crate) named: Vec<GuardedName>,
     pub(crate) limits: Limits,
@@ -96,6 +102,8 @@ pub(crate) enum Guard {
     ProtectMade,
     /// Unreadable.
     Hide,
+    /// As writable as the rest, inside of something that is not.
+    Free,
 }
 
 /// What the helper says.

@@ -26,6 +26,14 @@ pub enum ShellError {
         /// What must not be in it.
         character: &'static str,
     },
+    /// A rule denies it, or wants a person to be asked where there is none.
+    #[error("the command is refused: {reason}{}", if *asks { "; a person would have to be asked, and there is nobody" } else { "" })]
+    Denied {
+        /// Why.
+        reason: String,
+        /// Whether a person could allow it.
+        asks: bool,
+    },
     /// The timeout is 0.
     #[error("the timeout must be more than 0")]
     NoTime,

@@ -13,7 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::supervise::{End, Finished, Job, supervise};
 use super::{Command, CommandOutput, Exit, Shell, ShellError};
+use crate::permissions::Permissions;
 use crate::sandbox::protocol::Identity;
+use crate::sandbox::toolchains::PATH;
 use crate::sandbox::{Level, PolicyError, Sandbox, SandboxPolicy, launch};
 use crate::{OpenError, VPath};
 
@@ -100,13 +102,12 @@ impl LocalShell {
                 (Confinement::Unconfined, home.to_owned())
             }
         };
-        let env = [
-            ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
-            ("HOME", &home),
-            ("LANG", "C.UTF-8"),
-            ("TERM", "dumb"),
-        ];
-        let env = env.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let env = [("PATH", PATH), ("HOME", &home), ("LANG", "C.UTF-8"), ("TERM", "dumb")];
+        let mut env: BTreeMap<String, String> =
+            env.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        if let Confinement::Sandboxed(policy) = &confinement {
+            env.extend(policy.tools.env.clone());
+        }
         let also_writable = match &confinement {
             Confinement::Sandboxed(policy) => policy.writable.as_slice(),
             Confinement::Unconfined => &[],
@@ -174,6 +175,16 @@ impl LocalShell {
 }
 
 impl Shell for LocalShell {
+    /// In a sandbox: the rules become mounts.
+    fn under(&self, rules: &Permissions) -> Option<Arc<dyn Shell>> {
+        let mut inner = Inner::clone(&self.inner);
+        match &mut inner.confinement {
+            Confinement::Sandboxed(policy) => policy.rules.push(rules.clone()),
+            Confinement::Unconfined => return None,
+        }
+        Some(Arc::new(Self { inner: Arc::new(inner) }))
+    }
+
     fn run(
         &self,
         command: Command,

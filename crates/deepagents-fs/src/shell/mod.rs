@@ -17,9 +17,13 @@ mod local;
 pub(crate) mod supervise;
 mod with_shell;
 
+use std::sync::Arc;
+
 use futures_core::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+use crate::permissions::Permissions;
 
 pub use command::{Command, CommandOutput, Exit};
 pub use error::ShellError;
@@ -47,6 +51,13 @@ pub use with_shell::WithShell;
 /// }
 /// ```
 pub trait Shell: Send + Sync + 'static {
+    /// The same shell for commands that these rules about files bind, whatever they do; none where that cannot be had,
+    /// which is what most shells answer.
+    fn under(&self, rules: &Permissions) -> Option<Arc<dyn Shell>> {
+        let _ = rules;
+        None
+    }
+
     /// Runs a command to its end, its timeout or its cancellation. Dropping the future ends the command too.
     ///
     /// `progress` gets the output as it comes, in pieces. Pieces that find the channel full are left out, since a slow

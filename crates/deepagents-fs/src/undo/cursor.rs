@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use deepagents_core::state::{Channel, ChannelError, Merge, State, Update};
+use deepagents_core::state::{Channel, ChannelError, Merge, Sharing, State, Update};
 use serde::{Deserialize, Serialize};
 
 /// How far the files of a thread had been changed: each checkpoint of the thread names the files that belong to it.
@@ -63,8 +63,8 @@ pub enum UndoUpdate {
 impl Channel for FileUndo {
     /// As in the journals of earlier versions.
     const NAME: &'static str = "kept_files";
-    const PRIVATE: bool = true;
-    const INHERITED: bool = true;
+    // Sub-agents go on with it, and callers have nothing to do with it.
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::merged(UndoCursor::clone, further).hidden();
     type Value = UndoCursor;
     type Update = Vec<UndoUpdate>;
 
@@ -87,17 +87,14 @@ impl Channel for FileUndo {
         }
         Ok(())
     }
+}
 
-    fn fork(value: &UndoCursor) -> UndoCursor {
-        value.clone()
-    }
-
-    fn join(parent: &UndoCursor, _: &UndoCursor, child: &UndoCursor) -> Merge<Vec<UndoUpdate>> {
-        let further = child.changes.iter().filter(|(directory, seq)| parent.last(directory) < **seq);
-        let update: Vec<UndoUpdate> =
-            further.map(|(directory, seq)| UndoUpdate::Advance { directory: directory.clone(), seq: *seq }).collect();
-        Merge { update: (!update.is_empty()).then_some(update), conflicts: Vec::new() }
-    }
+/// How much further a sub-agent came.
+fn further(parent: &UndoCursor, _: &UndoCursor, child: &UndoCursor) -> Merge<Vec<UndoUpdate>> {
+    let further = child.changes.iter().filter(|(directory, seq)| parent.last(directory) < **seq);
+    let update: Vec<UndoUpdate> =
+        further.map(|(directory, seq)| UndoUpdate::Advance { directory: directory.clone(), seq: *seq }).collect();
+    Merge { update: (!update.is_empty()).then_some(update), conflicts: Vec::new() }
 }
 
 impl FileUndo {

@@ -13,8 +13,8 @@ use deepagents_fs::permissions::{AccessMode, OnAsk, PermissionedBackend, Permiss
 use deepagents_fs::search::{GlobQuery, GrepQuery};
 use deepagents_fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents_fs::{
-    Backend, ByteRange, CompositeBackend, LocalBackend, LocalOptions, OverlayBackend, ReadOnly, StateBackend, VPath,
-    WriteMode,
+    Backend, ByteRange, CompositeBackend, LocalBackend, LocalOptions, OverlayBackend, PortableBackend, ReadOnly,
+    StateBackend, VPath, WriteMode,
 };
 use deepagents_testing::skip::skip;
 use tempfile::TempDir;
@@ -36,6 +36,7 @@ fn kinds(work: &Path) -> Vec<(&'static str, Arc<dyn Backend>, &'static str)> {
     vec![
         ("local", local(true), ""),
         ("local without openat2", local(false), ""),
+        ("on any system", Arc::new(PortableBackend::open(work).unwrap()), ""),
         ("composite at the root", Arc::new(CompositeBackend::new(local(true)).route(p("/state"), state())), ""),
         (
             "composite in a route",

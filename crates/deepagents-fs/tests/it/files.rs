@@ -113,10 +113,10 @@ async fn without_the_channel_the_backend_says_so() {
 #[test]
 fn a_child_gets_the_files_and_hands_back_what_it_changed() {
     let given = map(json!({"/keep": "1", "/edit": "1", "/drop": "1"}));
-    assert_eq!(Files::fork(&given), given);
+    assert_eq!(Files::SHARING.fork(&given), given);
     let child = with(&given, &[("/edit", Some("2")), ("/drop", None), ("/new", Some("3"))]);
     let parent = with(&given, &[("/elsewhere", Some("4")), ("/keep", Some("5"))]);
-    let joined = Files::join(&parent, &given, &child);
+    let joined = Files::SHARING.join(Files::NAME, &parent, &given, &child);
     assert!(joined.conflicts.is_empty());
     let update = joined.update.unwrap();
     assert_eq!(update.keys().map(VPath::as_str).collect::<Vec<_>>(), ["/drop", "/edit", "/new"]);
@@ -132,8 +132,8 @@ fn two_children_that_change_one_file_differently_keep_the_first() {
     let first = with(&given, &[("/shared", Some("first")), ("/both", Some("same")), ("/gone", None)]);
     let second = with(&given, &[("/shared", Some("second")), ("/both", Some("same")), ("/gone", Some("kept"))]);
     let mut parent = given.clone();
-    Files::reduce(&mut parent, Files::join(&given, &given, &first).update.unwrap()).unwrap();
-    let joined = Files::join(&parent, &given, &second);
+    Files::reduce(&mut parent, Files::SHARING.join(Files::NAME, &given, &given, &first).update.unwrap()).unwrap();
+    let joined = Files::SHARING.join(Files::NAME, &parent, &given, &second);
     assert_eq!(joined.update, None);
     assert_eq!(joined.conflicts.len(), 2, "{:?}", joined.conflicts);
     assert!(joined.conflicts[1].starts_with("/shared "));
@@ -144,7 +144,7 @@ fn a_file_that_cannot_be_below_the_parents_is_a_conflict_of_its_own() {
     let given = FileMap::default();
     let parent = with(&given, &[("/a", Some("file"))]);
     let child = with(&given, &[("/a/b", Some("below")), ("/c", Some("fine"))]);
-    let joined = Files::join(&parent, &given, &child);
+    let joined = Files::SHARING.join(Files::NAME, &parent, &given, &child);
     assert_eq!(joined.update, Some(FilesUpdate::from([(p("/c"), text("fine"))])));
     assert_eq!(joined.conflicts.len(), 1, "{:?}", joined.conflicts);
 }

@@ -201,6 +201,9 @@ async fn devices_of_the_host_are_used_and_not_changed() {
         ["changed", "touched", "given", "removed"].iter().any(|word| done.output.lines().any(|line| line == *word));
     assert!(!changed, "{}", done.output);
     assert_eq!(facts(), before);
+    if ["zero", "full", "urandom"].iter().any(|name| fs::File::open(Path::new("/dev").join(name)).is_err()) {
+        return skip("devices", "they are closed to this user");
+    }
     let used = jail.run("echo x > /dev/null && head -c 3 /dev/zero | wc -c && head -c 1 /dev/urandom | wc -c").await;
     assert_eq!(used.output.split_whitespace().collect::<Vec<_>>(), ["3", "1"]);
     assert!(!jail.run("echo x > /dev/full").await.exit.success());

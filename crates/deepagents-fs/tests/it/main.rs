@@ -4,8 +4,12 @@
 
 mod attack;
 mod attack_all;
+#[cfg(target_os = "linux")]
+mod bound;
 mod bounds;
 mod classify;
+mod command_fuzz;
+mod commands;
 mod composite;
 mod edit;
 mod files;

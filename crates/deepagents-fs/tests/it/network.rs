@@ -11,7 +11,7 @@ use deepagents_testing::skip::{self, skip};
 use proptest::prelude::*;
 use tokio_util::sync::CancellationToken;
 
-use crate::sandbox::{Jail, has, running_with, sandbox};
+use crate::sandbox::{Jail, has, helper, running_with, sandbox};
 use crate::shell::{appears, dies};
 
 fn jail(hosts: &[&str]) -> Option<Jail> {
@@ -350,13 +350,13 @@ fn the_report_tells_of_the_allow_list() {
 async fn where_network_namespaces_are_refused_so_are_commands() {
     use std::os::unix::fs::PermissionsExt;
     let Some(jail) = jail(&["example.org"]) else { return };
-    let (helper, real) = (jail.path("helper"), env!("CARGO_BIN_EXE_deepagents-sandbox"));
+    let (wrapped, real) = (jail.path("helper"), helper());
     let script = format!(
         "#!/bin/sh\nexec unshare -Ur sh -c 'echo 0 > /proc/sys/user/max_net_namespaces && exec \"$@\"' sh {real} \"$@\"\n"
     );
-    std::fs::write(&helper, script).unwrap();
-    std::fs::set_permissions(&helper, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let shell = jail.shell.clone().sandbox(Sandbox::helper(helper));
+    std::fs::write(&wrapped, script).unwrap();
+    std::fs::set_permissions(&wrapped, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let shell = jail.shell.clone().sandbox(Sandbox::helper(wrapped));
     let error = shell.run(Command::new("touch ran"), CancellationToken::new(), None).await.unwrap_err();
     assert!(matches!(&error, ShellError::NoSandbox(report) if report.level == Level::None), "{error}");
     assert!(error.to_string().contains("make namespaces") && !jail.path("ran").exists(), "{error}");

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use deepagents_core::store::MemoryStore;
 use deepagents_fs::permissions::{AccessMode, OnAsk, PermissionedBackend, Permissions, Rule};
 use deepagents_fs::{
-    CompositeBackend, FileUndo, LocalBackend, LocalOptions, OverlayBackend, ReadOnly, StateBackend, StoreBackend,
-    UndoStore, VPath,
+    CompositeBackend, FileUndo, LocalBackend, LocalOptions, OverlayBackend, PortableBackend, ReadOnly, StateBackend,
+    StoreBackend, UndoStore, VPath,
 };
 use deepagents_testing::backend_suite;
 use tempfile::TempDir;
@@ -50,6 +50,15 @@ mod on_disk_without_the_kernels_help {
     backend_suite!(async || {
         let (files, dir) = local_with(LocalOptions { kernel_resolution: false, ..LocalOptions::default() });
         Some(Files::new(files).keeping(dir))
+    });
+}
+
+mod on_any_system {
+    use super::*;
+    backend_suite!(async || {
+        let dir = tempfile::tempdir().unwrap();
+        let backend = PortableBackend::open(dir.path()).unwrap();
+        Some(Files::new(Arc::new(backend)).keeping(dir))
     });
 }
 

@@ -75,7 +75,7 @@ impl Head<'_> {
     fn tool_choice(&self) -> Option<Value> {
         let single = self.request.parallel_tool_calls == Some(false);
         let mut choice = match &self.request.tool_choice {
-            _ if self.request.tools.is_empty() => return None,
+            _ if self.tools().is_empty() => return None,
             ToolChoice::Auto if !single => return None,
             ToolChoice::None => return Some(json!({"type": "none"})),
             ToolChoice::Any => json!({"type": "any"}),
@@ -99,6 +99,16 @@ impl Head<'_> {
     }
 }
 
+impl<'a> Head<'a> {
+    /// Our tools, then those that the provider runs itself; a cache mark is on the last of them.
+    fn tools(&self) -> Vec<AnyTool<'a>> {
+        let own = self.request.tools.iter().map(|spec| {
+            AnyTool::Own(Tool { name: &spec.name, description: &spec.description, input_schema: &spec.schema })
+        });
+        own.chain(self.request.provider_tools_for(&self.wire.origin).map(AnyTool::Provider)).collect()
+    }
+}
+
 impl Serialize for Head<'_> {
     /// What changes from call to call comes last, so that bodies share the longest prefix.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -117,7 +127,12 @@ impl Serialize for Head<'_> {
             fields.map.serialize_entry("output_config", &config)?;
         }
         fields.put_extra(&["output_config"])?;
-        let (tools, system) = (tools(self.request), system(&self.request.system));
+        let mut tools: Vec<MarkedTool<'_>> =
+            self.tools().into_iter().map(|tool| MarkedTool { tool, cache_control: None }).collect();
+        if let Some(last) = tools.last_mut() {
+            last.cache_control = self.request.cache.tools.map(CacheControl::from);
+        }
+        let system = system(&self.request.system);
         fields.put_some("tools", (!tools.is_empty()).then_some(tools))?;
         fields.put_some("system", (!system.is_empty()).then_some(system))?;
         fields.map.end()
@@ -125,23 +140,25 @@ impl Serialize for Head<'_> {
 }
 
 #[derive(Serialize)]
-struct Tool<'a> {
-    name: &'a str,
-    description: &'a str,
-    input_schema: &'a Value,
+struct MarkedTool<'a> {
+    #[serde(flatten)]
+    tool: AnyTool<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_control: Option<CacheControl>,
 }
 
-fn tools(request: &ModelRequest) -> Vec<Tool<'_>> {
-    let last = request.tools.len().saturating_sub(1);
-    let tools = request.tools.iter().enumerate().map(|(at, spec)| Tool {
-        name: &spec.name,
-        description: &spec.description,
-        input_schema: &spec.schema,
-        cache_control: request.cache.tools.filter(|_| at == last).map(CacheControl::from),
-    });
-    tools.collect()
+#[derive(Serialize)]
+#[serde(untagged)]
+enum AnyTool<'a> {
+    Own(Tool<'a>),
+    Provider(&'a Value),
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    name: &'a str,
+    description: &'a str,
+    input_schema: &'a Value,
 }
 
 fn system(blocks: &[SystemBlock]) -> Vec<TextPart<'_>> {

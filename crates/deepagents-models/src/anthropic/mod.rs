@@ -56,6 +56,7 @@ impl Anthropic {
         let endpoint = Endpoint::new(base, path, AuthHeader::Named("x-api-key"), &fixed, &config)?;
         let mut profile = catalogue::profile(&model);
         profile.cache_marks = true;
+        profile.context_window = config.context_window.or(profile.context_window);
         Ok(Self {
             name: format!("{PROVIDER}:{model}"),
             endpoint: Arc::new(endpoint),

@@ -224,7 +224,7 @@ fn takes(media: &Media) -> bool {
 
 /// Refuses more breakpoints than the API takes, and a longer time after a shorter one.
 pub(super) fn check_marks(request: &ModelRequest, turns: &Turns<'_>, extra: Extra<'_>) -> Result<(), ModelError> {
-    let tools = request.cache.tools.filter(|_| !request.tools.is_empty());
+    let tools = request.cache.tools.filter(|_| !request.tools.is_empty() || !request.provider_tools.is_empty());
     let system = request.system.iter().filter(|block| !block.text.trim().is_empty()).filter_map(|block| block.cache);
     let parts = turns.parts.iter().filter_map(|part| part.mark);
     let mut count = usize::from(extra.get("cache_control").is_some_and(|mark| !mark.is_null()));

@@ -105,12 +105,22 @@ impl Serialize for Body<'_> {
         fields.put_some("parallel_tool_calls", parallel.filter(|_| !self.request.tools.is_empty()))?;
         fields.put_some("response_format", self.response_format())?;
         fields.put_extra(&[])?;
-        if !self.request.tools.is_empty() {
-            fields.put("tools", &self.request.tools.iter().map(|spec| Tool::new(spec)).collect::<Vec<_>>())?;
+        let own = self.request.tools.iter().map(|spec| AnyTool::Own(Tool::new(spec)));
+        let of_provider = self.request.provider_tools_for(&self.chat.origin).map(AnyTool::Provider);
+        let tools: Vec<AnyTool<'_>> = own.chain(of_provider).collect();
+        if !tools.is_empty() {
+            fields.put("tools", &tools)?;
         }
         fields.put("messages", &self.items)?;
         fields.map.end()
     }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum AnyTool<'a> {
+    Own(Tool<'a>),
+    Provider(&'a Value),
 }
 
 #[derive(Serialize)]

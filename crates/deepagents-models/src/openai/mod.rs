@@ -60,6 +60,7 @@ impl OpenAiChat {
         dialect.cache_marks &= model.starts_with("anthropic/");
         let mut profile = catalogue::profile(&model);
         profile.cache_marks = dialect.cache_marks;
+        profile.context_window = config.context_window.or(profile.context_window);
         if dialect.output != OutputForm::JsonSchema {
             profile.structured_output = Some(false);
         }

@@ -44,6 +44,7 @@ impl From<&ModelRequest> for Request {
             "system": request.system,
             "messages": request.messages,
             "tools": request.tools,
+            "provider_tools": request.provider_tools,
             "tool_choice": request.tool_choice,
             "parallel_tool_calls": request.parallel_tool_calls,
             "output_schema": request.output_schema,

@@ -39,11 +39,8 @@ fn image() -> Block {
 fn a_whole_request_has_the_shape_the_api_documents() {
     let mut request =
         ModelRequest::new(vec![Message::user("hi"), call("t1"), result("t1", "seen"), Message::user("and?")]);
-    request.system = vec![
-        SystemBlock { text: "fixed".into(), cache: Some(CacheTtl::OneHour) },
-        SystemBlock::new(" "),
-        SystemBlock::new("late"),
-    ];
+    request.system =
+        vec![SystemBlock::new("fixed").cached(CacheTtl::OneHour), SystemBlock::new(" "), SystemBlock::new("late")];
     request.tools = vec![tool("look"), tool("write")];
     request.cache.tools = Some(CacheTtl::OneHour);
     request.cache.messages = vec![(3, CacheTtl::FiveMinutes)];

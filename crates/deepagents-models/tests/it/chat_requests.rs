@@ -161,7 +161,7 @@ fn a_schema_is_strict_only_if_it_can_be_and_told_where_the_service_knows_none() 
 #[test]
 fn cache_marks_travel_through_a_gateway_to_models_that_know_them() {
     let mut request = ModelRequest::new(vec![Message::user("a"), Message::user("b")]);
-    request.system = vec![SystemBlock { text: "s".into(), cache: Some(CacheTtl::OneHour) }, SystemBlock::new("t")];
+    request.system = vec![SystemBlock::new("s").cached(CacheTtl::OneHour), SystemBlock::new("t")];
     request.cache.messages = vec![(1, CacheTtl::FiveMinutes)];
     let openrouter = || Dialect::named("openrouter").unwrap();
     let messages = with_model(openrouter(), "anthropic/claude-sonnet-4.5", &request)["messages"].clone();

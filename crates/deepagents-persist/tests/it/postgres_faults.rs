@@ -237,6 +237,41 @@ async fn appends_and_snapshots_of_the_same_texts_do_not_wait_for_each_other() {
     database.check().await.unwrap();
 }
 
+/// A thread that somebody begins while another is copied to its name: the copy sees it only once it writes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_never_lands_in_a_thread_that_somebody_has_begun_meanwhile() {
+    let Some(url) = url() else { return };
+    let schema = schema();
+    let journal = Arc::new(options(&schema).connect(&url).await.unwrap());
+    let fence = journal.claim("from", claim(LONG)).await.unwrap();
+    journal.append("from", fence, 0, step()).await.unwrap();
+    let (mut client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let begun = client.transaction().await.unwrap();
+    let insert = format!(
+        "INSERT INTO {schema}.thread (id, epoch, owner, lease_until, created_at, updated_at) \
+         VALUES ('to', 1000, 'ada', 99999999999999, 0, 0)"
+    );
+    begun.batch_execute(&insert).await.unwrap();
+    let copying = journal.clone();
+    let copy = tokio::spawn(async move { copying.threads().copy("from", "to", None).await });
+    let (watch, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let waits =
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%INSERT INTO thread%'";
+    in_time(async {
+        while watch.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    begun.commit().await.unwrap();
+    let copied = in_time(copy).await.unwrap();
+    assert!(matches!(copied, Err(JournalError::Exists { .. })), "{copied:?}");
+    assert_eq!(journal.load("to", None).await.unwrap().end, 0);
+    assert_eq!(journal.threads().get("to").await.unwrap().unwrap().owner.as_deref(), Some("ada"));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thread_that_is_given_up_is_free_for_the_next_call_of_the_process() {
     let Some(url) = url() else { return };

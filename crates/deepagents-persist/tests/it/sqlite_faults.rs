@@ -11,7 +11,7 @@ use deepagents_core::env::{Clock, SystemClock, Timestamp};
 use deepagents_core::journal::{Claim, Journal, JournalError, Record, RecordUpdate, ThreadQuery, Threads};
 use deepagents_core::message::Message;
 use deepagents_core::run::Machine;
-use deepagents_core::state::{Channel, ChannelError, Update};
+use deepagents_core::state::{Channel, ChannelError, Sharing, Update};
 use deepagents_core::store::{Query, Store};
 use deepagents_persist::{DatabaseError, Sqlite};
 use rusqlite::Connection;
@@ -70,6 +70,7 @@ impl Serialize for Panics {
 
 impl Channel for Panics {
     const NAME: &'static str = "panics";
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::separate();
     type Value = Panics;
     type Update = Panics;
     fn reduce(_: &mut Panics, _: Panics) -> Result<(), ChannelError> {

@@ -65,6 +65,7 @@ macro_rules! journal_suite {
                 a_snapshot_beyond_the_end_is_refused
                 a_large_snapshot_comes_back
                 records_are_removed_only_where_a_snapshot_stands_for_them
+                records_are_removed_only_by_the_owner_of_the_thread
                 a_snapshot_keeps_what_another_agent_knows
             }
             threads {

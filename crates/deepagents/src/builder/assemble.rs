@@ -77,12 +77,15 @@ impl DeepAgentBuilder {
         Ok(())
     }
 
-    /// The files of this agent, bound by its rules.
+    /// The files of this agent, bound by what it cannot shed.
+    fn bound_workspace(&self) -> Workspace {
+        self.bounds.iter().cloned().fold(self.workspace.clone(), Workspace::guarded)
+    }
+
+    /// The files of this agent, bound by all its rules.
     pub(super) fn guarded_workspace(&self) -> Workspace {
-        match self.permissions.is_empty() {
-            true => self.workspace.clone(),
-            false => self.workspace.clone().guarded(self.permissions.clone()),
-        }
+        let workspace = self.bound_workspace();
+        if self.permissions.is_empty() { workspace } else { workspace.guarded(self.permissions.clone()) }
     }
 
     /// Where memory, skills and files of sub-agents are read, bound by the rules of this agent.
@@ -99,11 +102,11 @@ impl DeepAgentBuilder {
         if !self.permissions.is_empty() && self.has_own(FILESYSTEM) {
             return Err(refused(UNBOUND));
         }
-        // A command reaches whatever the shell reaches, whatever the rules say.
-        if self.workspace.may_run_commands() && !guarded.may_run_commands() {
+        // Outside of a sandbox a command reaches whatever the shell reaches, whatever the rules say.
+        if self.bound_workspace().may_run_commands() && !guarded.may_run_commands() {
             return Err(refused(
-                "permission rules cannot bind commands: take the shell off the backend, or the rules about files \
-                 that commands reach",
+                "rules about files cannot bind commands of this shell: give the backend one in a sandbox, or take the \
+                 shell off, or the rules about files that commands reach",
             ));
         }
         Ok(())
@@ -201,6 +204,7 @@ impl DeepAgentBuilder {
 
         let mut builder = Agent::builder(model).options(self.options);
         builder = self.system_prompt.into_iter().fold(builder, |b, text| b.system_prompt(text));
+        builder = self.system_blocks.into_iter().fold(builder, |b, block| b.system_block(block));
         let standard = include_str!("../prompts/base.md").trim_end();
         let base = (self.preset == Preset::Standard).then_some(standard);
         builder = profile.prompts(base).fold(builder, |b, text| b.system_prompt(text));

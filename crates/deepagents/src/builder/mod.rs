@@ -2,6 +2,7 @@
 
 mod assemble;
 mod compact;
+mod inherit;
 mod options;
 mod stack;
 mod sub_agents;
@@ -12,8 +13,9 @@ use std::sync::Arc;
 
 use deepagents_core::agent::{Agent, AgentOptions};
 use deepagents_core::middleware::DynMiddleware;
-use deepagents_core::model::ChatModel;
+use deepagents_core::model::{ChatModel, SystemBlock};
 use deepagents_core::tool::DynTool;
+use deepagents_fs::Backend;
 use deepagents_fs::permissions::Permissions;
 #[cfg(feature = "models")]
 use deepagents_models::Registry;
@@ -27,7 +29,8 @@ use crate::middleware::summarization::SummarizationOptions;
 use crate::middleware::todo::{DynPlanner, TodoPolicy};
 use crate::middleware::{PromptCaching, Summarization};
 use crate::profile::{HarnessProfile, Profiles};
-use crate::subagents::SubAgentSpec;
+use crate::shared::Shared;
+use crate::subagents::{SubAgentDefaults, SubAgentSpec};
 use crate::workspace::Workspace;
 
 /// An agent with the standard stack: an [`Agent`] with everything that one can do, such as [`run`](Agent::run),
@@ -117,6 +120,7 @@ pub struct DeepAgentBuilder {
     preset: Preset,
     model: Option<Arc<dyn ChatModel>>,
     system_prompt: Option<Arc<str>>,
+    system_blocks: Vec<SystemBlock>,
     workspace: Workspace,
     /// Where memory, skills and files of sub-agents are, if not in the workspace.
     definitions: Option<Workspace>,
@@ -146,6 +150,17 @@ pub struct DeepAgentBuilder {
     is_leaf: bool,
     limits: DelegationLimits,
     task_description: Option<String>,
+    delegation_prompt: Option<Arc<str>>,
+    sub_agent_defaults: SubAgentDefaults,
+    named_backends: BTreeMap<String, Shared<dyn Backend>>,
+    /// Rules beside `permissions` that a sub-agent cannot shed, and that those below it have too.
+    bounds: Vec<Permissions>,
+    /// Whether it comes from a file or a skill, and with it all below it: they are allowed no more than the agent above.
+    is_bound: bool,
+    /// All the tools that it has, where its description says so.
+    only_tools: Option<Vec<String>>,
+    /// How many agents are above.
+    depth: usize,
     own: Vec<Arc<dyn DynMiddleware>>,
     without: Vec<String>,
     tools: Vec<Arc<dyn DynTool>>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use deepagents_core::agent::Agent;
 use deepagents_core::middleware::DynMiddleware;
-use deepagents_core::model::ChatModel;
+use deepagents_core::model::{ChatModel, SystemBlock};
 use deepagents_core::run::Context;
 use deepagents_core::tool::DynTool;
 use deepagents_fs::Backend;
@@ -23,7 +23,7 @@ use crate::middleware::todo::{Planner, TodoPolicy};
 use crate::middleware::{HumanInTheLoop, PromptCaching};
 use crate::profile::{HarnessProfile, Profiles};
 use crate::shared::Shared;
-use crate::subagents::SubAgentSpec;
+use crate::subagents::{SubAgentDefaults, SubAgentSpec};
 use crate::workspace::Workspace;
 
 impl DeepAgentBuilder {
@@ -33,6 +33,14 @@ impl DeepAgentBuilder {
 
         /// What the agent is told to be and do; comes first in the system prompt.
         system_prompt(text: impl Into<Arc<str>>) => system_prompt = Some(text.into());
+    }
+
+    /// Adds a block to what the agent is told, after [`system_prompt`](Self::system_prompt): text or a medium such as a
+    /// picture, with a cache mark or without. Marks given here are kept; those of [`PromptCaching`] give way where a provider
+    /// would count more than it takes.
+    pub fn system_block(mut self, block: impl Into<SystemBlock>) -> Self {
+        self.system_blocks.push(block.into());
+        self
     }
 
     /// Another word for [`system_prompt`](Self::system_prompt).
@@ -172,6 +180,12 @@ impl DeepAgentBuilder {
         self
     }
 
+    /// Names files for descriptions of sub-agents, which say it as `backend`. The rules of this agent bind them as well.
+    pub fn named_backend(mut self, name: impl Into<String>, backend: impl Backend) -> Self {
+        self.named_backends.insert(name.into(), Shared(Arc::new(backend)));
+        self
+    }
+
     /// Where the models come from that descriptions of sub-agents name.
     #[cfg(feature = "models")]
     pub fn models(mut self, registry: Registry) -> Self {
@@ -192,6 +206,12 @@ impl DeepAgentBuilder {
 
         /// Describes the tool `task` in other words; `{available_agents}` in them becomes the list of sub-agents.
         task_description(text: impl Into<String>) => task_description = Some(text.into());
+
+        /// A section of the system prompt on when and how to delegate; none unless given.
+        delegation_prompt(text: impl Into<Arc<str>>) => delegation_prompt = Some(text.into());
+
+        /// What all sub-agents have that do not say otherwise: model, tools, middlewares, what is asked about.
+        sub_agent_defaults(defaults: SubAgentDefaults) => sub_agent_defaults = defaults;
     }
 
     deepagents_core::agent_option_methods!();

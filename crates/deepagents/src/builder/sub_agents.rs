@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use deepagents_core::agent::{AgentOptions, BuildError};
-use deepagents_core::model::{ChatModel, ModelSettings};
-use deepagents_core::run::Budget;
 use deepagents_fs::permissions::Permissions;
 
+use super::inherit::limits_for;
 use super::{DeepAgentBuilder, FILESYSTEM, HUMAN, STANDARD, UNBOUND};
 use crate::middleware::ToolFilter;
 use crate::middleware::skills::SkillSource;
@@ -32,9 +31,6 @@ fn general_purpose(said: &GeneralPurpose) -> SubAgentSpec {
     spec
 }
 
-/// A model and its settings, as far as they are known.
-type ModelChoice = (Option<Arc<dyn ChatModel>>, Option<ModelSettings>);
-
 impl DeepAgentBuilder {
     /// The sub-agents, `general-purpose` first unless it is switched off or described by the user; and the middleware
     /// that delegates to them, where there are or may be any.
@@ -46,10 +42,12 @@ impl DeepAgentBuilder {
         let wanted = !self.no_general_purpose && said.enabled != Some(false);
         let standard = wanted && !self.sub_agents.iter().any(|spec| spec.name == GENERAL_PURPOSE);
         let mut parent = Self { gives_way: standard || self.gives_way, ..self.clone() };
+        parent.options.channels = self.channels_below();
         if standard {
             parent.sub_agents.insert(0, general_purpose(&said));
         }
-        let given = parent.sub_agents.iter().map(|spec| parent.make(spec, false)).collect::<Result<Vec<_>, _>>()?;
+        let bound = self.is_bound;
+        let given = parent.sub_agents.iter().map(|spec| parent.make(spec, bound)).collect::<Result<Vec<_>, _>>()?;
         // Skills may define sub-agents, now or once they are written.
         let has_skills = self.skills.is_some() || self.has_own(SKILLS);
         let (registry, files) = if !self.agent_sources.is_empty() || (has_skills && !self.is_leaf) {
@@ -67,6 +65,7 @@ impl DeepAgentBuilder {
             Some(text) => sub_agents.task_description(text),
             None => sub_agents,
         };
+        let sub_agents = self.delegation_prompt.iter().cloned().fold(sub_agents, SubAgents::system_prompt);
         Ok((registry, Some(sub_agents)))
     }
 
@@ -96,10 +95,12 @@ impl DeepAgentBuilder {
         if spec.permissions.as_ref().is_some_and(|rules| !rules.is_empty()) && builder.has_own(FILESYSTEM) {
             return Err(UNBOUND.to_owned());
         }
-        if let Some(names) = &spec.tool_names {
-            // The answer in a shape may be a tool of its own.
+        if let Some(names) = &builder.only_tools {
+            // The answer in a shape may be a tool of its own, and sub-agents of its own are there to be called.
             let shape = builder.options.format.iter().map(|format| format.name().to_owned());
-            builder.own.push(Arc::new(ToolFilter::only(names.iter().cloned().chain(shape))));
+            let delegates = (!spec.sub_agents.is_empty()).then(|| "task".to_owned());
+            let filter = ToolFilter::only(names.iter().cloned().chain(shape).chain(delegates));
+            builder.own.push(Arc::new(filter));
         }
         let agent = builder.build().map_err(|error| error.to_string())?;
         let has = |name: &String| agent.tools().iter().any(|tool| tool.name == *name);
@@ -115,53 +116,28 @@ impl DeepAgentBuilder {
         Ok(Arc::new(made.instructions(instructions)))
     }
 
-    /// The model of a sub-agent, and its settings.
-    fn model_for(&self, spec: &SubAgentSpec, bound: bool) -> Result<ModelChoice, String> {
-        let mut model = self.model.clone();
-        let mut settings = None;
-        if let Some(given) = &spec.model {
-            if bound && !given.extra.is_empty() {
-                return Err(
-                    "`extra` of a model can be given in code alone, as it reaches beyond this agent's tools".to_owned()
-                );
-            }
-            let above = self.model.as_ref().map(|model| model.name());
-            if let Some(name) = given.full_name().filter(|name| Some(name.as_str()) != above) {
-                model = Some(self.model_named(&name)?);
-            }
-            settings = given.settings()?;
-        }
-        let code = &spec.code;
-        Ok((code.model.as_ref().map(|model| model.0.clone()).or(model), code.settings.clone().or(settings)))
-    }
-
-    #[cfg(feature = "models")]
-    fn model_named(&self, name: &str) -> Result<Arc<dyn ChatModel>, String> {
-        let models = self.models.as_ref().ok_or_else(|| {
-            format!("the model `{name}` is not that of the agent above; say with `.models(...)` where it comes from")
-        })?;
-        models.model(name).map_err(|error| error.to_string())
-    }
-
-    #[cfg(not(feature = "models"))]
-    fn model_named(&self, name: &str) -> Result<Arc<dyn ChatModel>, String> {
-        Err(format!("the model `{name}` is not that of the agent above, and the feature `models` is left out"))
-    }
-
     /// What every sub-agent has in common with this agent.
     fn below(&self, spec: &SubAgentSpec, bound: bool) -> Result<Self, String> {
         let (model, settings) = self.model_for(spec, bound)?;
-        let mut tools = match &spec.code.tools {
-            Some(tools) => tools.iter().map(|tool| tool.0.clone()).collect(),
-            None => self.tools.clone(),
-        };
-        if let Some(names) = &spec.tool_names {
-            tools.retain(|tool| names.contains(&tool.spec().name));
+        let (tools, only_tools) = self.tools_for(spec, bound)?;
+        let depth = self.depth + 1;
+        let limits = limits_for(&self.limits, spec, depth);
+        if !spec.sub_agents.is_empty() && depth >= limits.depth {
+            return Err(format!(
+                "its sub-agents would be {} deep, and delegation may go {} deep; raise `delegation_limits`, or take them out",
+                depth + 1,
+                limits.depth
+            ));
         }
         let mut below = Self {
             model,
             tools,
-            sub_agents: Vec::new(),
+            only_tools,
+            limits,
+            depth,
+            is_bound: bound,
+            workspace: self.workspace_for(spec)?,
+            sub_agents: spec.sub_agents.clone(),
             agent_sources: Vec::new(),
             no_general_purpose: true,
             background: false,
@@ -173,28 +149,35 @@ impl DeepAgentBuilder {
                 format: spec.format()?,
                 // A thread is the main agent's; what its sub-agents do is part of the call that runs them.
                 journal: None,
-                // They share what the run of this agent may spend.
-                budget: Budget::default(),
+                // Beside what they share: what the run of this agent may spend.
+                budget: self.budget_for(spec)?,
                 ..self.options.clone()
             },
             ..self.clone()
         };
+        let defaults = &self.sub_agent_defaults;
         let rules = spec.permissions.clone().map(Permissions::new).transpose().map_err(|error| error.to_string())?;
         if bound {
             let mut asked = spec.interrupt_on.clone().unwrap_or_default().asking();
             if let Some(rules) = rules.filter(|rules| !rules.is_empty()) {
                 asked = asked.and(permission_interrupts::approvals(&rules));
-                below.workspace = below.workspace.guarded(rules);
+                below.bounds.push(rules);
             }
             if !asked.is_empty() && self.options.journal.is_none() && !self.is_sub_agent {
                 return Err("it asks about calls, and the agent has no journal to keep questions in".to_owned());
             }
-            below.approvals = below.approvals.and(asked);
+            let usual = defaults.interrupt_on.clone().unwrap_or(below.approvals);
+            below.approvals = usual.and(asked);
         } else {
-            below.permissions = rules.unwrap_or(below.permissions);
-            below.approvals = spec.interrupt_on.clone().unwrap_or(below.approvals);
+            below.permissions = match rules {
+                // What it says of files replaces what held; of commands it says nothing.
+                Some(rules) => rules.with_commands_of(&below.permissions),
+                None => below.permissions,
+            };
+            let said = spec.interrupt_on.as_ref().or(defaults.interrupt_on.as_ref());
+            below.approvals = said.cloned().unwrap_or(below.approvals);
         }
-        below.approvals = below.approvals.and(spec.code.more_approvals.clone());
+        below.approvals = below.approvals.and(defaults.more_approvals.clone()).and(spec.code.more_approvals.clone());
         if let Some(summarization) = &spec.summarization {
             below.summarization = summarization.over(below.summarization).map_err(|error| error.to_string())?;
         }
@@ -212,15 +195,18 @@ impl DeepAgentBuilder {
         // below as well; the user's other middlewares are the main agent's own.
         let standard = |name: &str| STANDARD.contains(&name) && !NOT_INHERITED.contains(&name);
         // What asks in the user's way gives way to what the sub-agent says it is asked about, unless that only adds to it.
-        let asks = !bound && (spec.interrupt_on.is_some() || !code.more_approvals.is_empty());
-        let inherits = |name: &str| standard(name) && !(asks && name == HUMAN) && !replaces(spec, name);
+        let defaults = &self.sub_agent_defaults;
+        let says = spec.interrupt_on.is_some() || defaults.interrupt_on.is_some();
+        let asks = !bound && (says || !code.more_approvals.is_empty() || !defaults.more_approvals.is_empty());
+        let inherits = |name: &str| standard(name) && !(asks && name == HUMAN) && !self.replaces(spec, name);
         let inherited = self.own.iter().filter(|m| inherits(m.name())).cloned();
-        let own = inherited.chain(code.middlewares.iter().map(|m| m.0.clone())).collect();
+        let own = inherited.chain(self.middlewares_for(spec)).collect();
         // An unknown name is refused where the main agent's stack is made.
         let leaves_out = |name: &&String| standard(name) && !["Memory", SKILLS].contains(&name.as_str());
         let without_base = || ProfileConfig { base_system_prompt: Some(String::new()), ..ProfileConfig::default() };
         Ok(Self {
             system_prompt: spec.system_prompt.as_deref().map(Into::into),
+            system_blocks: Vec::new(),
             memory: None,
             skill_tools: if skills.is_some() { self.skill_tools.clone() } else { Vec::new() },
             skills,
@@ -233,6 +219,9 @@ impl DeepAgentBuilder {
 
     /// The same agent once more, so that what its provider has cached serves the sub-agent too; it may not delegate.
     fn forked(&self, spec: &SubAgentSpec, bound: bool) -> Result<Self, String> {
+        if !spec.sub_agents.is_empty() {
+            return Err("it shares the conversation and does its work itself; it cannot have sub-agents".to_owned());
+        }
         if !spec.skills.is_empty() {
             return Err("it shares the conversation and with it the skills; it cannot have its own".to_owned());
         }
@@ -248,13 +237,8 @@ impl DeepAgentBuilder {
             is_leaf: self.is_leaf,
             ..self.below(spec, bound)?
         };
-        builder.own.retain(|m| !replaces(spec, m.name()));
-        builder.own.extend(spec.code.middlewares.iter().map(|m| m.0.clone()));
+        builder.own.retain(|m| !self.replaces(spec, m.name()));
+        builder.own.extend(self.middlewares_for(spec));
         Ok(builder)
     }
-}
-
-/// Whether a sub-agent has a middleware of its own under a name.
-fn replaces(spec: &SubAgentSpec, name: &str) -> bool {
-    spec.code.middlewares.iter().any(|own| own.name() == name)
 }

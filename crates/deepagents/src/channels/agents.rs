@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use deepagents_core::state::{Channel, ChannelError, Concurrent};
+use deepagents_core::state::{Channel, ChannelError, Concurrent, Sharing};
 use deepagents_fs::{VPath, Version};
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ pub struct AgentsMetadata;
 
 impl Channel for AgentsMetadata {
     const NAME: &'static str = "agents_metadata";
-    const PRIVATE: bool = true;
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::private();
     const CONCURRENT: Concurrent = Concurrent::Refuse;
     type Value = Option<AgentCatalogue>;
     type Update = Option<AgentCatalogue>;

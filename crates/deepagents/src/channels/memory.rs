@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use deepagents_core::state::{Channel, ChannelError, Concurrent};
+use deepagents_core::state::{Channel, ChannelError, Concurrent, Sharing};
 use deepagents_fs::{VPath, Version};
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub struct MemoryContents;
 
 impl Channel for MemoryContents {
     const NAME: &'static str = "memory_contents";
-    const PRIVATE: bool = true;
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::private();
     const CONCURRENT: Concurrent = Concurrent::Refuse;
     type Value = BTreeMap<VPath, MemoryFile>;
     /// The files that changed; none for one that is gone.

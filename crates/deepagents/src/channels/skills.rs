@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use deepagents_core::state::{Channel, ChannelError, Concurrent};
+use deepagents_core::state::{Channel, ChannelError, Concurrent, Sharing};
 use deepagents_fs::{VPath, Version};
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub struct SkillsMetadata;
 
 impl Channel for SkillsMetadata {
     const NAME: &'static str = "skills_metadata";
-    const PRIVATE: bool = true;
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::private();
     const CONCURRENT: Concurrent = Concurrent::Refuse;
     type Value = Option<SkillCatalogue>;
     type Update = Option<SkillCatalogue>;
@@ -112,7 +112,7 @@ pub struct PinnedSkills;
 
 impl Channel for PinnedSkills {
     const NAME: &'static str = "pinned_skills";
-    const PRIVATE: bool = true;
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::private();
     type Value = Vec<String>;
     type Update = SkillPin;
 

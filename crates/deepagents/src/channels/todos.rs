@@ -1,6 +1,6 @@
 //! The todo list.
 
-use deepagents_core::state::{Channel, ChannelError, Concurrent};
+use deepagents_core::state::{Channel, ChannelError, Concurrent, Sharing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +10,7 @@ pub struct Todos;
 
 impl Channel for Todos {
     const NAME: &'static str = "todos";
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::separate();
     // Ids and times are the harness's; code that plans is a planner.
     const FROM_INPUT: bool = false;
     const CONCURRENT: Concurrent = Concurrent::Refuse;

@@ -1,9 +1,10 @@
 //! Cache breakpoints, for providers that take them.
 
-use deepagents_core::error::Result;
+use deepagents_core::error::{Error, Result};
+use deepagents_core::event::MiddlewareEvent;
 use deepagents_core::message::Message;
-use deepagents_core::middleware::Middleware;
-use deepagents_core::model::{CacheTtl, ModelRequest};
+use deepagents_core::middleware::{HookOutput, Middleware, ModelNext, ModelResponse};
+use deepagents_core::model::{CacheTtl, ModelError, ModelRequest};
 use deepagents_core::run::Context;
 
 /// Marks where a provider is to cache the prompt: after the tools, after the static part of the system prompt, and at
@@ -15,12 +16,36 @@ use deepagents_core::run::Context;
 pub struct PromptCaching {
     ttl: CacheTtl,
     min_messages: usize,
+    unsupported: UnsupportedModel,
 }
+
+/// What is done about a model that is not known to honour cache marks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UnsupportedModel {
+    /// Nothing: what it does not know it passes over.
+    #[default]
+    Ignore,
+    /// The application is told once a run, in the event `caching_unsupported`.
+    Warn,
+    /// The run fails before the model is asked.
+    Fail,
+}
+
+/// Cache marks that providers take in one request.
+const MOST: usize = 4;
 
 impl PromptCaching {
     /// Marks that last so long.
     pub fn new(ttl: CacheTtl) -> Self {
-        Self { ttl, min_messages: 0 }
+        Self { ttl, ..Self::default() }
+    }
+
+    /// What is done about a model that is not known to honour cache marks; nothing unless told otherwise.
+    #[must_use]
+    pub fn unsupported_model_behavior(mut self, behavior: UnsupportedModel) -> Self {
+        self.unsupported = behavior;
+        self
     }
 
     /// Leaves requests with fewer messages, the system prompt counted as one, unmarked.
@@ -36,25 +61,53 @@ impl Middleware for PromptCaching {
         "PromptCaching"
     }
 
+    async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
+        if self.unsupported == UnsupportedModel::Warn && !cx.model().profile().cache_marks {
+            cx.report(MiddlewareEvent::CachingUnsupported { model: cx.model().name().to_owned() });
+        }
+        Ok(HookOutput::next())
+    }
+
     async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
-        let has_system = request.system.iter().any(|block| !block.text.is_empty());
+        let has_system = request.system.iter().any(|block| !block.is_empty());
         let messages = request.messages.len();
         if messages + usize::from(has_system) < self.min_messages {
             return Ok(request);
         }
-        request.cache.tools = Some(self.ttl);
+        // Marks that the caller has put on blocks count too, and none may last longer than one before it.
+        let given: Vec<CacheTtl> = request.system.iter().filter_map(|block| block.cache).collect();
+        let ttl = given.iter().copied().min().map_or(self.ttl, |given| given.min(self.ttl));
+        // What is before a mark of the caller is covered by it.
+        request.cache.tools = given.is_empty().then_some(ttl);
+        let mut left = MOST.saturating_sub(given.len().max(1));
         let fixed = request.system.iter_mut().take(cx.static_system_blocks());
-        if let Some(block) = fixed.filter(|block| !block.text.trim().is_empty()).last() {
-            block.cache = Some(self.ttl);
+        if let Some(block) = fixed.filter(|block| !block.is_empty()).last()
+            && block.cache.is_none()
+            && left > 0
+        {
+            block.cache = Some(ttl);
+            left -= 1;
         }
         // A provider looks back only so far from a mark: a turn with many parallel calls would hide the last one.
         let before_answer = request.messages.last_assistant().and_then(|at| at.checked_sub(1));
         let ends = before_answer.into_iter().chain(messages.checked_sub(1));
-        request.cache.messages = ends
-            .filter(|&at| request.messages.get(at).is_some_and(|m| !matches!(**m, Message::Assistant(_))))
-            .map(|at| (at, self.ttl))
-            .collect();
-        request.cache.messages.dedup();
+        let is_sent = |at: &usize| request.messages.get(*at).is_some_and(|m| !matches!(**m, Message::Assistant(_)));
+        let mut ends: Vec<usize> = ends.filter(is_sent).collect();
+        ends.dedup();
+        // The end of the conversation matters most.
+        let spare = ends.len().saturating_sub(left);
+        request.cache.messages = ends.into_iter().skip(spare).map(|at| (at, ttl)).collect();
         Ok(request)
+    }
+
+    async fn wrap_model_call(&self, request: ModelRequest, next: ModelNext) -> Result<ModelResponse> {
+        let model = next.model();
+        if self.unsupported == UnsupportedModel::Fail && !model.profile().cache_marks {
+            let name = model.name();
+            let text =
+                format!("`{name}` is not known to honour cache marks, which this agent's `PromptCaching` requires");
+            return Err(Error::Model(ModelError::invalid(text)));
+        }
+        next.run(request).await
     }
 }

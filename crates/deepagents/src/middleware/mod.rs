@@ -15,7 +15,7 @@ pub mod unsupported;
 
 pub use approval::HumanInTheLoop;
 pub use background::BackgroundAgents;
-pub use caching::PromptCaching;
+pub use caching::{PromptCaching, UnsupportedModel};
 pub use filesystem::Filesystem;
 pub use memory::Memory;
 pub use patch::PatchToolCalls;

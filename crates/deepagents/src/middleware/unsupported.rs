@@ -26,8 +26,15 @@ impl Middleware for UnsupportedContent {
     }
 
     async fn wrap_model_call(&self, mut request: ModelRequest, next: ModelNext) -> Result<ModelResponse> {
-        if let Some(messages) = readable(&request.messages, &next.model().profile()) {
+        let profile = next.model().profile();
+        if let Some(messages) = readable(&request.messages, &profile) {
             request.messages = messages;
+        }
+        for block in &mut request.system {
+            if let Some(media) = block.media.take_if(|media| kind_rejected(media, &profile).is_some()) {
+                let kind = kind_rejected(&media, &profile).unwrap_or_default();
+                block.text = note(&media, kind, None).into();
+            }
         }
         next.run(request).await
     }

@@ -15,13 +15,9 @@ fn suffix(text: impl Into<String>) -> HarnessProfile {
 }
 
 pub(super) fn all() -> BTreeMap<String, HarnessProfile> {
-    let codex = || suffix(CODEX).extra(TodoList::default());
     BTreeMap::from([
-        ("anthropic:claude-opus-4-7".to_owned(), suffix(format!("{CLAUDE}{CLAUDE_OPUS}"))),
-        ("anthropic:claude-sonnet-4-6".to_owned(), suffix(CLAUDE)),
-        ("anthropic:claude-haiku-4-5".to_owned(), suffix(CLAUDE)),
-        ("openai:gpt-5.1-codex".to_owned(), codex()),
-        ("openai:gpt-5.2-codex".to_owned(), codex()),
-        ("openai:gpt-5.3-codex".to_owned(), codex()),
+        ("anthropic:claude-*".to_owned(), suffix(CLAUDE)),
+        ("anthropic:claude-opus-*".to_owned(), suffix(format!("{CLAUDE}{CLAUDE_OPUS}"))),
+        ("openai:gpt-*-codex*".to_owned(), suffix(CODEX).extra(TodoList::default())),
     ])
 }

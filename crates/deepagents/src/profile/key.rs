@@ -37,6 +37,22 @@ pub(super) fn provider(key: &str) -> &str {
     key.split_once(':').map_or(key, |(provider, _)| provider)
 }
 
+/// Whether a key stands for several models, and for this one: `*` in it stands for any text.
+pub(super) fn matches(key: &str, model: &str) -> bool {
+    let mut parts = key.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| model.strip_prefix(first)) else { return false };
+    let mut parts = parts.peekable();
+    let is_pattern = parts.peek().is_some();
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        let Some((_, after)) = rest.split_once(part) else { return false };
+        rest = after;
+    }
+    is_pattern
+}
+
 /// A model's name without the date of its release at the end.
 pub(super) fn undated(model: &str) -> Option<&str> {
     let (name, date) = model.rsplit_once('-')?;

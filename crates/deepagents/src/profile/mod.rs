@@ -15,5 +15,5 @@ mod registry;
 pub use harness::{GeneralPurpose, HarnessProfile, ProfileConfig};
 pub use key::ProfileError;
 #[cfg(feature = "models")]
-pub use provider::{ProviderProfile, ProviderProfiles};
+pub use provider::{OpenRouter, ProviderProfile, ProviderProfiles};
 pub use registry::Profiles;

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::key::{check_key, provider, undated};
+use super::key::{check_key, matches, provider, undated};
 use super::{HarnessProfile, ProfileError, builtin};
 
 /// Profiles by `provider` or `provider:model`.
 ///
-/// The profile of a model is that of its name over that of its provider. A name that ends in a release date is found
-/// under the name without it as well. Where a service's model is named after another's, as in
-/// `gateway:anthropic:claude-sonnet-4-6`, and has no profile of its own, it has the other's.
+/// A key may stand for several models: `*` in it stands for any text, as in `anthropic:claude-*`. The profile of a model is
+/// that of its name over those of the keys that stand for it, the one that says most of the name on top, over that of its
+/// provider. A name that ends in a release date is found under the name without it as well. Where a service's model is
+/// named after another's, as in `gateway:anthropic:claude-sonnet-4-6` or `gateway:anthropic/claude-sonnet-4.6`, and has no
+/// profile of its own, it has the other's.
 ///
 /// ```
 /// use deepagents::profile::{ProfileConfig, Profiles};
@@ -73,20 +75,24 @@ impl Profiles {
 
     /// The profile of a model, `provider:model`; an empty one where nothing is known.
     pub fn lookup(&self, model: &str) -> HarnessProfile {
-        let exact = |name: &str| {
-            let with_model = |key: &&str| key.contains(':') && self.by_key.contains_key(*key);
-            [Some(name), undated(name)].into_iter().flatten().find(with_model).map(str::to_owned)
-        };
-        let inner = model.split_once(':').map(|(_, inner)| inner).unwrap_or_default();
-        match exact(model).or_else(|| exact(inner)) {
-            Some(key) => {
-                let of_model = self.by_key.get(&key).cloned().unwrap_or_default();
-                match self.by_key.get(provider(&key)) {
-                    Some(base) => of_model.over(base),
-                    None => of_model,
-                }
-            }
-            None => self.by_key.get(provider(model)).cloned().unwrap_or_default(),
-        }
+        // A service may name its models after those of others: `gateway:anthropic:x`, `gateway:anthropic/x`.
+        let inner = model.split_once(':').map(|(_, inner)| inner.replacen('/', ":", 1)).unwrap_or_default();
+        let found = [model, inner.as_str()].into_iter().find_map(|name| {
+            let layers = self.layers(name);
+            (!layers.is_empty()).then(|| (provider(name).to_owned(), layers))
+        });
+        let (provider, layers) = found.unwrap_or_else(|| (provider(model).to_owned(), Vec::new()));
+        let base = self.by_key.get(&provider).cloned().unwrap_or_default();
+        layers.into_iter().fold(base, |base, layer| layer.clone().over(&base))
+    }
+
+    /// What is said of a model: by keys for several, those that say less of its name first, and by its own.
+    fn layers(&self, name: &str) -> Vec<&HarnessProfile> {
+        let of_models = self.by_key.iter().filter(|(key, _)| key.contains(':'));
+        let mut patterns: Vec<_> = of_models.filter(|(key, _)| matches(key, name)).collect();
+        patterns.sort_by_key(|(key, _)| key.chars().filter(|c| *c != '*').count());
+        let exact = [Some(name), undated(name)].into_iter().flatten().filter(|name| name.contains(':'));
+        let exact = exact.filter_map(|name| self.by_key.get(name)).next();
+        patterns.into_iter().map(|(_, profile)| profile).chain(exact).collect()
     }
 }

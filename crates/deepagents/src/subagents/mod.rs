@@ -1,12 +1,15 @@
 //! Sub-agents: what describes one, what does the work, and which an agent has.
 //!
 //! A [`SubAgentSpec`] is the one description, whether it comes from a file, from JSON, from a skill or from code.
+//! What all of an agent's sub-agents have in common is said once, in [`SubAgentDefaults`].
 //! Anything else that can do work is a [`SubAgent`]: a built agent, a closure, a type of one's own. The middlewares
 //! [`SubAgents`](crate::middleware::SubAgents) and [`BackgroundAgents`](crate::middleware::BackgroundAgents) delegate to
 //! both.
 
 mod agent;
+mod budget;
 mod closure;
+mod defaults;
 mod model;
 mod read;
 mod registry;
@@ -15,7 +18,9 @@ mod spec;
 mod summarization;
 
 pub use agent::{AgentSubAgent, DynSubAgent, SubAgent, SubAgentResult, SubAgentTask};
+pub use budget::BudgetSpec;
 pub use closure::sub_agent_fn;
+pub use defaults::SubAgentDefaults;
 pub use model::ModelSpec;
 pub use spec::{Mode, SubAgentSpec};
 pub use summarization::SummarizationSpec;

@@ -30,6 +30,7 @@ pub(crate) fn read(given: Value, name: Option<&str>) -> Result<(SubAgentSpec, Op
     }
     let mut spec: SubAgentSpec = serde_path_to_error::deserialize(Value::Object(map)).map_err(|error| told(&error))?;
     check_name(&spec.name)?;
+    check_below(&spec)?;
     let short = shorten(&spec.description, MAX_DESCRIPTION);
     let odd = (short.len() < spec.description.len())
         .then(|| format!("`description` is longer than {MAX_DESCRIPTION} characters and was cut"));
@@ -41,6 +42,25 @@ pub(crate) fn read(given: Value, name: Option<&str>) -> Result<(SubAgentSpec, Op
 fn told(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
     let (place, why) = (error.path().to_string(), error.inner().to_string());
     if place == "." || why.contains(&format!("`{place}`")) { why } else { format!("{place}: {why}") }
+}
+
+/// Sub-agents of sub-agents that one description may hold, at all depths.
+const MAX_BELOW: usize = 100;
+
+/// Refuses names that a model could not spell, and more sub-agents than anybody describes, in a description's own
+/// sub-agents at every depth.
+fn check_below(spec: &SubAgentSpec) -> Result<(), String> {
+    let mut open: Vec<&SubAgentSpec> = spec.sub_agents.iter().collect();
+    let mut seen = 0;
+    while let Some(below) = open.pop() {
+        seen += 1;
+        if seen > MAX_BELOW {
+            return Err(format!("it describes more than {MAX_BELOW} sub-agents of its own"));
+        }
+        check_name(&below.name).map_err(|why| format!("its sub-agents: {why}"))?;
+        open.extend(&below.sub_agents);
+    }
+    Ok(())
 }
 
 /// Letters and digits of any script, `-` and `_`, so that a model spells it without quotes.

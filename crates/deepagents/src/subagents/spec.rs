@@ -5,22 +5,25 @@ use std::sync::Arc;
 
 use deepagents_core::middleware::{DynMiddleware, Middleware};
 use deepagents_core::model::{ChatModel, ModelSettings};
+use deepagents_core::run::Budget;
 use deepagents_core::structured::ResponseFormat;
 use deepagents_core::tool::DynTool;
+use deepagents_fs::Backend;
 use deepagents_fs::permissions::Rule;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::agent::{DynSubAgent, SubAgent, listed_description};
-use super::{ModelSpec, SummarizationSpec};
+use super::{BudgetSpec, ModelSpec, SummarizationSpec};
 use crate::approvals::InterruptPolicy;
 use crate::middleware::HumanInTheLoop;
+use crate::middleware::subagents::DelegationLimits;
 use crate::shared::Shared;
 
 /// Describes a sub-agent, in code, JSON or a file. What is not said is inherited from the agent that has it.
 ///
 /// As JSON an object of the public fields. `prompt` is read as `system_prompt`, `graph` as `runnable`, `tools` and `skills`
-/// may be one text of names, and a key that is none of these is an error. Code can also give what has no JSON form: tools,
+/// may be one text of names, `agents` is read as `sub_agents`, and a key that is none of these is an error. Code can also give what has no JSON form: tools,
 /// middlewares, a model, or a [`SubAgent`] that does the work by itself. Those parts are not written to JSON.
 ///
 /// ```
@@ -72,6 +75,18 @@ pub struct SubAgentSpec {
     /// How its conversation is compacted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summarization: Option<SummarizationSpec>,
+    /// What it may spend with all below it, beside what it shares with the agents above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<BudgetSpec>,
+    /// How far it may delegate in turn; its depth is counted from it and never leads beyond that of the agent above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<DelegationLimits>,
+    /// Where its files are, by a name registered with [`named_backend`](crate::DeepAgentBuilder::named_backend).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
+    /// Sub-agents that it has in turn.
+    #[serde(default, alias = "agents", alias = "subagents", skip_serializing_if = "Vec::is_empty")]
+    pub sub_agents: Vec<SubAgentSpec>,
     /// The name of a built agent that does the work, registered with
     /// [`runnable`](crate::DeepAgentBuilder::runnable). Only `name`, `description` and `mode` go with it.
     #[serde(default, alias = "graph", skip_serializing_if = "Option::is_none")]
@@ -87,6 +102,8 @@ pub(crate) struct CodeParts {
     pub(crate) agent: Option<Shared<dyn DynSubAgent>>,
     pub(crate) model: Option<Shared<dyn ChatModel>>,
     pub(crate) settings: Option<ModelSettings>,
+    pub(crate) budget: Option<Budget>,
+    pub(crate) backend: Option<Shared<dyn Backend>>,
     pub(crate) tools: Option<Vec<Shared<dyn DynTool>>>,
     pub(crate) middlewares: Vec<Shared<dyn DynMiddleware>>,
     pub(crate) response_format: Option<Shared<ResponseFormat>>,
@@ -96,6 +113,22 @@ pub(crate) struct CodeParts {
     pub(crate) inherits_skills: bool,
     /// Its prompt stands in the place of the base prompt, the library's or a profile's.
     pub(crate) without_base: bool,
+}
+
+impl CodeParts {
+    /// The name of a part that cannot go with an agent that is built already, if there is one.
+    fn beside_agent(&self) -> Option<&'static str> {
+        let parts = [
+            ("model", self.model.is_some()),
+            ("settings", self.settings.is_some()),
+            ("tools", self.tools.is_some()),
+            ("middleware", !self.middlewares.is_empty() || !self.more_approvals.is_empty()),
+            ("response_format", self.response_format.is_some()),
+            ("budget", self.budget.is_some()),
+            ("backend", self.backend.is_some()),
+        ];
+        parts.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
 }
 
 /// What a sub-agent sees of the conversation.
@@ -165,7 +198,35 @@ impl SubAgentSpec {
         self
     }
 
+    /// A sub-agent that it has in turn: a description, or what does the work by itself. How deep that may go, the
+    /// [limits](crate::DeepAgentBuilder::delegation_limits) of the main agent say.
+    #[must_use]
+    pub fn sub_agent(mut self, agent: impl Into<SubAgentSpec>) -> Self {
+        self.sub_agents.push(agent.into());
+        self
+    }
+
+    /// Files of its own, in place of those of the agent above. What it writes there does not come back.
+    #[must_use]
+    pub fn backend(mut self, backend: impl Backend) -> Self {
+        self.code.backend = Some(Shared(Arc::new(backend)));
+        self
+    }
+
+    /// What it may spend with all below it, beside what it shares with the agents above.
+    #[must_use]
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.code.budget = Some(budget);
+        self
+    }
+
     crate::shared::setters! {
+        /// How far it may delegate in turn; its depth is counted from it.
+        limits(limits: DelegationLimits) => limits = Some(limits);
+
+        /// How its conversation is compacted.
+        summarization(summarization: SummarizationSpec) => summarization = Some(summarization);
+
         /// Folders of skills.
         skills(sources: impl IntoIterator<Item = impl Into<String>>)
             => skills = sources.into_iter().map(Into::into).collect();
@@ -216,7 +277,9 @@ impl SubAgentSpec {
     /// The key of something that cannot go with an agent that is built already, if there is one.
     pub(crate) fn beside_runnable(&self) -> Option<String> {
         let Ok(Value::Object(given)) = serde_json::to_value(self) else { return Some("interrupt_on".to_owned()) };
-        given.into_iter().map(|(key, _)| key).find(|key| !["name", "description", "mode", "runnable"].contains(&&**key))
+        let mut keys = given.into_iter().map(|(key, _)| key);
+        let key = keys.find(|key| !["name", "description", "mode", "runnable"].contains(&&**key));
+        key.or_else(|| self.code.beside_agent().map(str::to_owned))
     }
 }
 

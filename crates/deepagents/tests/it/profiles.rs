@@ -6,7 +6,8 @@ use deepagents::middleware::TodoList;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::models::{ModelConfig, Registry};
 use deepagents::profile::{
-    GeneralPurpose, HarnessProfile, ProfileConfig, ProfileError, Profiles, ProviderProfile, ProviderProfiles,
+    GeneralPurpose, HarnessProfile, OpenRouter, ProfileConfig, ProfileError, Profiles, ProviderProfile,
+    ProviderProfiles,
 };
 use deepagents::subagents::SubAgentSpec;
 use deepagents::{ChatModel, DeepAgent, DeepAgentBuilder, Middleware, Preset, tool_fn};
@@ -60,6 +61,31 @@ fn a_models_own_profile_is_found_before_its_providers() {
     assert_eq!(found(&profiles, "only:this").as_deref(), Some("exact"));
     assert_eq!(found(&profiles, "only:that"), None);
     assert_eq!(found(&profiles, "elsewhere:small"), None);
+}
+
+#[test]
+fn profiles_are_found_by_the_beginning_of_a_name_and_what_says_more_of_it_wins() {
+    let profiles = registry(&[
+        ("house", "provider"),
+        ("house:small-*", "small"),
+        ("house:small-code*", "code"),
+        ("house:*-code-*-turbo", "turbo"),
+        ("house:small-code-2", "exact"),
+    ]);
+    for (model, expected) in [
+        ("house:large", "provider"),
+        ("house:small", "provider"),
+        ("house:small-1", "small"),
+        ("house:small-code", "code"),
+        ("house:small-code-1-turbo", "turbo"),
+        ("house:large-code-1-turbo", "turbo"),
+        ("house:small-code-2", "exact"),
+        ("gate:house:small-1", "small"),
+        ("gate:house/small-1", "small"),
+    ] {
+        assert_eq!(found(&profiles, model).as_deref(), Some(expected), "{model}");
+    }
+    assert_eq!(found(&profiles, "garage:small-1"), None);
 }
 
 #[test]
@@ -260,20 +286,27 @@ fn extra_middlewares_come_after_the_callers_and_never_twice() {
 fn claude_and_codex_have_profiles_that_say_what_these_models_need_to_hear() {
     let profiles = Profiles::builtin();
     let text = |model: &str| found(&profiles, model).unwrap_or_default();
-    for model in ["claude-opus-4-7", "claude-sonnet-4-6", "claude-haiku-4-5", "claude-haiku-4-5-20251001"] {
+    for model in
+        ["claude-opus-4-7", "claude-sonnet-4-6", "claude-haiku-4-5", "claude-haiku-4-5-20251001", "claude-opus-9"]
+    {
         let text = text(&format!("anthropic:{model}"));
         for words in ["do not depend on each other in one turn", "Never guess a parameter", "have not opened"] {
             assert!(text.contains(words), "{model}: {words}");
         }
         assert_eq!(text.contains("delegate"), model.contains("opus"), "{model}");
     }
-    for model in ["gpt-5.1-codex", "gpt-5.2-codex", "gpt-5.3-codex"] {
+    for model in ["gpt-5.1-codex", "gpt-5.2-codex", "gpt-5.3-codex", "gpt-9-codex-max"] {
         let text = text(&format!("openai:{model}"));
         for words in ["until the task is finished", "no preamble", "together in one turn", "no todo open"] {
             assert!(text.contains(words), "{model}: {words}");
         }
     }
-    assert_eq!(found(&profiles, "anthropic:claude-sonnet-4-5"), None);
+    for model in ["anthropic:claudette-1", "anthropic:other", "openai:gpt-5.2", "elsewhere:claude-opus-4-7"] {
+        assert_eq!(found(&profiles, model), None, "{model}");
+    }
+    for model in ["gate:anthropic:claude-sonnet-4-6", "openrouter:anthropic/claude-sonnet-4.6"] {
+        assert!(text(model).contains("Never guess a parameter"), "{model}");
+    }
 }
 
 #[test]
@@ -431,4 +464,41 @@ fn a_check_can_refuse_a_model_before_it_is_made_and_all_checks_run() {
     assert_eq!(error.to_string(), "`house:large` was refused: too large");
     assert_eq!(*seen.lock().unwrap(), ["provider house:small", "model house:small", "provider house:large"]);
     assert_eq!(made.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn the_built_in_provider_profiles_say_who_asks_and_the_caller_wins() {
+    let made = Arc::new(Mutex::new(Vec::new()));
+    let mut registry = Registry::new();
+    for provider in ["openrouter", "nvidia", "openai"] {
+        let notes = made.clone();
+        registry.register(provider, move |name, config| {
+            notes.lock().unwrap().push(config);
+            Ok(Arc::new(ScriptedModel::new([]).with_name(name)) as Arc<dyn ChatModel>)
+        });
+    }
+    let profiles = ProviderProfiles::builtin();
+    let last = |config| {
+        profiles.model(&registry, "openrouter:a/b", config).unwrap();
+        made.lock().unwrap().pop().unwrap()
+    };
+    let usual: ModelConfig = last(ModelConfig::default());
+    let names: Vec<&str> = usual.headers.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!((names, &usual.extra["provider"]), (vec!["HTTP-Referer", "X-Title"], &json!({"ignore": ["azure"]})));
+    let headers = vec![("x-title".to_owned(), "Mine".to_owned())];
+    let extra = json!({"provider": {"only": ["azure"]}}).as_object().unwrap().clone();
+    let own = last(ModelConfig { headers, extra, ..ModelConfig::default() });
+    assert_eq!(own.extra["provider"], json!({"only": ["azure"]}));
+    assert!(own.headers.contains(&("x-title".to_owned(), "Mine".to_owned())) && own.headers.len() == 2);
+
+    profiles.model(&registry, "nvidia:x", ModelConfig::default()).unwrap();
+    let nvidia = made.lock().unwrap().pop().unwrap();
+    assert_eq!(nvidia.headers, [("X-BILLING-INVOKE-ORIGIN".to_owned(), "DeepAgents".to_owned())]);
+
+    let silent = OpenRouter { app_url: String::new(), app_title: String::new(), allow_azure: true };
+    let mut profiles = ProviderProfiles::new();
+    profiles.register("openrouter", silent.profile()).unwrap();
+    profiles.model(&registry, "openrouter:a/b", ModelConfig::default()).unwrap();
+    let config = made.lock().unwrap().pop().unwrap();
+    assert!(config.headers.is_empty() && config.extra.is_empty());
 }

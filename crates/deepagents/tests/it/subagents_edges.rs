@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use deepagents::channels::Files;
-use deepagents::core::state::{ChannelError, ChannelSpec, Concurrent, Merge};
+use deepagents::core::state::{ChannelError, ChannelSpec, Concurrent, Merge, Sharing};
 use deepagents::core::tool::DynTool;
 use deepagents::fs::VPath;
 use deepagents::middleware::Filesystem;
@@ -318,7 +318,7 @@ async fn edits_of_different_files_by_twenty_sub_agents_all_land() {
 struct Secret;
 impl Channel for Secret {
     const NAME: &'static str = "secret";
-    const PRIVATE: bool = true;
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::private();
     type Value = String;
     type Update = String;
     fn reduce(value: &mut String, update: String) -> Result<(), ChannelError> {
@@ -428,18 +428,16 @@ async fn the_prompt_of_a_fork_goes_with_its_task_and_leaves_the_shared_prefix_al
 struct Verdict;
 impl Channel for Verdict {
     const NAME: &'static str = "verdict";
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::merged(String::clone, |_, given, left| Merge {
+        update: (given != left).then(|| left.clone()),
+        conflicts: Vec::new(),
+    });
     const CONCURRENT: Concurrent = Concurrent::Refuse;
     type Value = String;
     type Update = String;
     fn reduce(value: &mut String, update: String) -> Result<(), ChannelError> {
         *value = update;
         Ok(())
-    }
-    fn fork(value: &String) -> String {
-        value.clone()
-    }
-    fn join(_parent: &String, given: &String, child: &String) -> Merge<String> {
-        Merge { update: (given != child).then(|| child.clone()), conflicts: Vec::new() }
     }
 }
 

@@ -4,7 +4,7 @@
 //! every directory between the root and a guarded path becomes a mount as well: mounts cannot be renamed. A link cannot
 //! be mounted on, so what it leads to is guarded, where that is in the workspace.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Metadata};
 use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -14,6 +14,8 @@ use std::path::{Component, Path, PathBuf};
 use super::failure::{At, Failure};
 use super::mounts::{bind, read_only_below};
 use super::root_fs::TABLE;
+use super::rules::Rules;
+use crate::sandbox::Part;
 use crate::sandbox::protocol::{Guard, GuardedName, GuardedPath, InnerPlan};
 
 const EMPTY_FILE: &str = "/run/hidden-file";
@@ -41,9 +43,20 @@ const PROC: [&str; 13] = [
 ];
 
 /// Guards all that the plan names.
-pub(super) fn all(plan: &InnerPlan) -> Result<(), Failure> {
+pub(super) fn all(plan: &InnerPlan) -> Result<Option<Part>, Failure> {
     let mut guards = Guards::default();
+    let mut part = None;
     if let Some(root) = &plan.root {
+        let rules = Rules::new(&plan.rules)?;
+        let places = rules.places(root)?;
+        for (path, guard) in &places {
+            guards.add(root, path, *guard)?;
+        }
+        let count = |wanted| places.iter().filter(|(_, guard)| *guard == wanted).count();
+        part = (!rules.is_empty()).then(|| {
+            let (hidden, read_only) = (count(Guard::Hide), count(Guard::Protect));
+            Part::on("rules about files", format!("by mounts: {hidden} hidden, {read_only} read-only"))
+        });
         for GuardedPath { path, guard } in &plan.guarded {
             guards.add(root, path, *guard)?;
         }
@@ -59,32 +72,38 @@ pub(super) fn all(plan: &InnerPlan) -> Result<(), Failure> {
         let path = Path::new("/proc").join(name);
         if let Ok(metadata) = path.symlink_metadata() {
             bind(&hidden(&metadata)?, &path)?;
-            guards.read_only.insert(path);
+            guards.closed.insert(path, true);
         }
     }
-    read_only_below(&guards.read_only, Path::new(TABLE))
+    read_only_below(&guards.closed, Path::new(TABLE))?;
+    Ok(part)
 }
 
 #[derive(Default)]
 struct Guards {
     /// Directories above guarded paths, which are mounts.
     pinned: BTreeSet<PathBuf>,
-    /// What is to be read-only, with all that is mounted below.
-    read_only: BTreeSet<PathBuf>,
+    /// What is to be read-only, with all that is mounted below, and what stays writable inside of that.
+    closed: BTreeMap<PathBuf, bool>,
 }
 
 impl Guards {
     fn add(&mut self, root: &Path, path: &Path, guard: Guard) -> Result<(), Failure> {
+        if path.as_os_str().is_empty() {
+            // The root is a mount as it is.
+            self.closed.insert(root.to_owned(), guard != Guard::Free);
+            return Ok(());
+        }
         let Some((path, metadata)) = self.pin(root, path, guard)? else { return Ok(()) };
-        if self.read_only.contains(&path) {
+        if self.closed.get(&path).is_some_and(|closed| *closed) {
             return Ok(());
         }
         match guard {
             Guard::ProtectFile if metadata.is_dir() => return Ok(()),
-            Guard::Protect | Guard::ProtectFile | Guard::ProtectMade => bind(&path, &path)?,
+            Guard::Protect | Guard::ProtectFile | Guard::ProtectMade | Guard::Free => bind(&path, &path)?,
             Guard::Hide => bind(&hidden(&metadata)?, &path)?,
         }
-        self.read_only.insert(path);
+        self.closed.insert(path, guard != Guard::Free);
         Ok(())
     }
 

@@ -27,7 +27,7 @@ pub(super) fn run() -> Result<i32, Failure> {
         parts.push(Part::on("allow-list of hosts", "by a proxy"));
     }
     root_fs::build(&plan)?;
-    guard::all(&plan)?;
+    parts.extend(guard::all(&plan)?);
     parts.push(limits::processes(&plan.limits));
     root_fs::seal()?;
     parts.push(limits::each(&plan.limits)?);

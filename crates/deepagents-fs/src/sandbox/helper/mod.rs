@@ -14,6 +14,7 @@ mod mounts;
 mod outer;
 mod proxy;
 mod root_fs;
+mod rules;
 mod seccomp;
 
 use std::ffi::OsString;

@@ -1,6 +1,6 @@
 //! Mounts: making them, and making them read-only with all that is mounted below.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -31,14 +31,15 @@ pub(super) enum Access {
     Device,
 }
 
-/// Makes everything mounted at and below these paths read-only, looking at the mounts once.
-pub(super) fn read_only_below(paths: &BTreeSet<PathBuf>, table: &Path) -> Result<(), Failure> {
+/// Makes everything mounted at and below these paths read-only, or leaves it writable where that is said of a path
+/// nearer to it; looks at the mounts once.
+pub(super) fn read_only_below(paths: &BTreeMap<PathBuf, bool>, table: &Path) -> Result<(), Failure> {
     if paths.is_empty() {
         return Ok(());
     }
     let table = fs::read(table).on("read the mounts", table.display())?;
     for (at, held) in table.split(|byte| *byte == b'\n').filter_map(parse) {
-        if at.ancestors().any(|above| paths.contains(above)) {
+        if at.ancestors().find_map(|above| paths.get(above)).is_some_and(|closed| *closed) {
             remount(&at, held, Access::Read)?;
         }
     }

@@ -5,6 +5,7 @@
 //! on purpose can be named, so what is done later inside the workspace cannot be led outside by links.
 
 use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use rustix::process::pivot_root;
 
 use super::failure::{At, Failure};
 use super::mounts::{Access, below, bind, memory, restrict};
+use crate::sandbox::CacheAccess;
 use crate::sandbox::launch::HOME;
 use crate::sandbox::policy::SYSTEM;
 use crate::sandbox::protocol::{Identity, InnerPlan, NetworkAccess};
@@ -61,6 +63,7 @@ pub(super) fn build(plan: &InnerPlan) -> Result<(), Failure> {
     fs::create_dir(&home).at("make a home")?;
     fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).at("make a home")?;
     shown.mount()?;
+    caches(plan)?;
     for identity in &plan.identities {
         let shown = Identity::look(&below(NEW, &identity.path)).on("look at a directory", identity.path.display())?;
         if (shown.device, shown.inode) != (identity.device, identity.inode) {
@@ -86,6 +89,45 @@ pub(super) fn seal() -> Result<(), Failure> {
         mount_remount(path, flags, "").on("make read-only", path)?;
     }
     Ok(())
+}
+
+/// Puts the caches into the home of the command: shared ones as they are, others below a layer in memory that takes what is
+/// written.
+fn caches(plan: &InnerPlan) -> Result<(), Failure> {
+    let layers = Path::new("/new/run/layers");
+    for (number, cache) in plan.caches.iter().enumerate() {
+        let (from, at) = (below(OLD, &cache.from), below(NEW, &cache.at));
+        if !from.is_dir() {
+            continue;
+        }
+        fs::create_dir_all(&at).on("make a place for a cache", cache.at.display())?;
+        if cache.access == CacheAccess::Shared {
+            bind(&from, &at)?;
+            restrict(&at, Access::Write, Path::new(TABLE_NEW))?;
+            continue;
+        }
+        if !layers.exists() {
+            fs::create_dir(layers).at("make layers")?;
+            memory(layers, plan.limits.scratch, "700")?;
+        }
+        let (upper, work) = (layers.join(format!("upper{number}")), layers.join(format!("work{number}")));
+        fs::create_dir(&upper).and_then(|()| fs::create_dir(&work)).at("make layers")?;
+        let options =
+            format!("lowerdir={},upperdir={},workdir={},userxattr", escaped(&from), escaped(&upper), escaped(&work));
+        let options = CString::new(options).at("make layers")?;
+        // Where the kernel refuses, the command begins with an empty directory.
+        let _ = mount("overlay", &at, "overlay", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str());
+    }
+    if layers.exists() {
+        // The caches hold on to it; nobody else is to see it.
+        unmount(layers, UnmountFlags::DETACH).at("hide the layers")?;
+    }
+    Ok(())
+}
+
+/// A path in the options of an overlay.
+fn escaped(path: &Path) -> String {
+    path.to_string_lossy().replace('\\', "\\\\").replace(':', "\\:").replace(',', "\\,")
 }
 
 fn devices() -> Result<(), Failure> {
@@ -143,6 +185,9 @@ impl Shown {
         // These were resolved when the policy was made.
         for path in &plan.read_only {
             shown.trees.insert(path.clone(), (path.clone(), Access::Read));
+        }
+        for (path, source) in plan.tools.iter().filter(|(_, source)| source.exists()) {
+            shown.trees.insert(path.clone(), (source.clone(), Access::Read));
         }
         for path in plan.writable.iter().chain(&plan.root) {
             shown.trees.insert(path.clone(), (path.clone(), Access::Write));

@@ -31,9 +31,19 @@ const ADDRESSES: usize = 6;
 /// Refused targets that are told.
 const TOLD: usize = 20;
 
-/// A proxy for one command. It ends, with all its connections, when it is finished or dropped.
+/// An HTTP proxy to the hosts of an allow-list, as commands in a sandbox get one; for a shell of your own that holds
+/// commands in by other means. It works on a thread of its own, and ends with all its connections when it is finished
+/// or dropped.
+///
+/// ```
+/// use deepagents_fs::sandbox::Proxy;
+/// let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+/// let proxy = Proxy::start(listener, vec!["example.org".parse()?])?;
+/// assert!(proxy.finish().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
-pub(crate) struct Proxy {
+pub struct Proxy {
     stop: CancellationToken,
     thread: Option<JoinHandle<()>>,
     refused: Arc<Mutex<BTreeSet<String>>>,
@@ -41,7 +51,10 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     /// Takes connections from a socket.
-    pub(crate) fn start(listener: TcpListener, allowed: Vec<HostPattern>) -> std::io::Result<Self> {
+    ///
+    /// # Errors
+    /// When the socket or a thread cannot be had.
+    pub fn start(listener: TcpListener, allowed: Vec<HostPattern>) -> std::io::Result<Self> {
         listener.set_nonblocking(true)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(4).build()?;
         let (stop, refused) = (CancellationToken::new(), Arc::default());
@@ -62,7 +75,7 @@ impl Proxy {
     }
 
     /// Ends it and tells what was asked for and refused, in order and each once.
-    pub(crate) fn finish(mut self) -> Vec<String> {
+    pub fn finish(mut self) -> Vec<String> {
         self.end();
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *refused).into_iter().collect()

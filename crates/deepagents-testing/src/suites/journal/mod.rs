@@ -19,7 +19,7 @@ use std::time::Duration;
 use deepagents_core::journal::{Claim, Fence, Journal, LogPosition, Record, RecordUpdate, load};
 use deepagents_core::message::{Message, MessageOp, ToolMessage};
 use deepagents_core::run::Machine;
-use deepagents_core::state::{Channel, ChannelError, ChannelSpec, MessagesChannel, Schema, Update};
+use deepagents_core::state::{Channel, ChannelError, ChannelSpec, MessagesChannel, Schema, Sharing, Update};
 use deepagents_core::tool::CallId;
 use serde_json::{Value, json};
 
@@ -31,6 +31,7 @@ pub(crate) struct Notes;
 
 impl Channel for Notes {
     const NAME: &'static str = "notes";
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::copied();
     type Value = BTreeMap<String, Value>;
     type Update = BTreeMap<String, Value>;
     fn reduce(value: &mut Self::Value, update: Self::Update) -> Result<(), ChannelError> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use deepagents_core::journal::{JournalError, RetentionPolicy, Snapshot, prune};
+use deepagents_core::journal::{Claim, JournalError, Record, RetentionPolicy, Snapshot, prune};
 use deepagents_core::state::{ChannelSpec, MessagesChannel, Schema};
 use serde_json::json;
 
@@ -66,13 +66,29 @@ pub async fn records_are_removed_only_where_a_snapshot_stands_for_them(journal: 
     let fence = own(&journal, "t").await;
     journal.put_snapshot("t", fence, at(3, "three")).await.unwrap();
     for end in [2, 4] {
-        let error = journal.threads().remove("t", 0..end).await.unwrap_err();
+        let error = journal.threads().remove("t", fence, 0..end).await.unwrap_err();
         assert!(matches!(error, JournalError::NoState { position, .. } if position == end), "{error:?}");
     }
-    assert!(journal.threads().remove("nobody", 0..1).await.is_err());
-    journal.threads().remove("t", 0..3).await.unwrap();
+    assert!(journal.threads().remove("nobody", fence, 0..1).await.is_err());
+    journal.threads().remove("t", fence, 0..3).await.unwrap();
     let loaded = journal.load("t", None).await.unwrap();
     assert_eq!((loaded.entries.len(), loaded.end), (1, 4));
+}
+
+/// One that was frozen past the end of its lease must not take away what the thread has gone back to since.
+pub async fn records_are_removed_only_by_the_owner_of_the_thread(journal: Any, clock: TestClock) {
+    write(&journal, "t", vec![says("m1", "one"), says("m2", "two"), says("m3", "three")]).await;
+    let lease = std::time::Duration::from_secs(60);
+    let slow = journal.claim("t", Claim::new("prune", lease)).await.unwrap();
+    journal.put_snapshot("t", slow, at(3, "three")).await.unwrap();
+    clock.pass(lease * 2);
+    let fence = own(&journal, "t").await;
+    let back = Record::Rewind { to: 1, turn: 7 };
+    journal.append("t", fence, 3, vec![back]).await.unwrap();
+    let before = state(&journal, "t", None).await;
+    let late = journal.threads().remove("t", slow, 0..3).await.unwrap_err();
+    assert!(matches!(late, JournalError::Fenced { .. }), "{late:?}");
+    assert_eq!(state(&journal, "t", None).await, before);
 }
 
 /// An agent that lacks a channel neither loses nor needs its values, even where it prunes.

@@ -3,7 +3,7 @@
 use deepagents_core::agent::BackgroundTask;
 use deepagents_core::journal::LogPosition;
 use deepagents_core::run::BudgetUsage;
-use deepagents_core::state::{Channel, ChannelError};
+use deepagents_core::state::{Channel, ChannelError, Sharing};
 use serde::{Deserialize, Serialize};
 
 use super::TaskStatus;
@@ -72,7 +72,7 @@ pub enum KnownTaskChange {
 
 impl Channel for KnownTasks {
     const NAME: &'static str = "background_tasks";
-    const PRIVATE: bool = true;
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::private();
     const FROM_INPUT: bool = false;
     type Value = Vec<KnownTask>;
     type Update = Vec<KnownTaskChange>;

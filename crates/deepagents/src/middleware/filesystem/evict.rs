@@ -8,12 +8,12 @@ use deepagents_core::tool::ToolContext;
 use deepagents_fs::{Backend, FsError, VPath, WriteMode};
 use sha2::{Digest, Sha256};
 
+use crate::tokens;
+
 /// Where large results go.
 const FOLDER: &str = "/large_tool_results";
 /// What the harness keeps for the agent, which reads it and does not change it.
 pub(super) const KEPT: [&str; 2] = [FOLDER, super::long::FOLDER];
-/// Tools that bound their own results.
-const BOUNDED: [&str; 7] = ["ls", "glob", "grep", "read_file", "edit_file", "write_file", "delete"];
 /// Lines of a preview, at each end.
 const PREVIEW_LINES: usize = 5;
 /// Characters of a line of a preview.
@@ -21,8 +21,8 @@ const PREVIEW_CHARS: usize = 1_000;
 /// Bytes of a file's name made from an id.
 const NAME_BYTES: usize = 128;
 
-/// Puts a result of more than `limit` characters into a file and leaves a preview. What cannot be stored is cut, and
-/// the model is told.
+/// Puts a result that weighs more than `limit` quarters of a token into a file and leaves a preview. What cannot be stored
+/// is cut, and the model is told.
 pub(super) async fn evict(
     mut response: ToolResponse,
     limit: usize,
@@ -31,11 +31,11 @@ pub(super) async fn evict(
 ) -> ToolResponse {
     let texts: Vec<&str> = response.content.iter().filter_map(Block::as_text).collect();
     let text = texts.join("\n");
-    let chars = text.chars().count();
-    if chars <= limit || BOUNDED.contains(&cx.tool_name()) {
+    if tokens::quarters(&text) <= limit {
         return response;
     }
-    let (call, tool, lines) = (cx.provider_call_id().to_owned(), cx.tool_name(), text.lines().count());
+    let (chars, lines) = (text.chars().count(), text.lines().count());
+    let (call, tool) = (cx.provider_call_id().to_owned(), cx.tool_name());
     let (event, end, update) = match store(&text, &response.update, backend, cx).await {
         Ok((path, update)) => {
             let end = format!(

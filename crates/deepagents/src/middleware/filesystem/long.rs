@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use deepagents_core::error::{Error, Result};
+use deepagents_core::error::BoxError;
 use deepagents_core::event::MiddlewareEvent;
 use deepagents_core::message::{Author, Block, Message, MessageId, UserMessage};
-use deepagents_core::middleware::HookOutput;
 use deepagents_core::model::ModelRequest;
 use deepagents_core::run::Context;
-use deepagents_core::state::{Channel, ChannelError, Update};
+use deepagents_core::state::{Channel, ChannelError, Sharing, Update};
 use deepagents_fs::{Backend, VPath, WriteMode};
 
 use super::evict::{name_of, preview};
+use crate::tokens;
+use crate::workspace::Workspace;
 
 /// Where long messages go, beside what summaries leave out.
 pub(super) const FOLDER: &str = "/conversation_history";
@@ -23,7 +24,7 @@ pub(super) struct LongMessages;
 
 impl Channel for LongMessages {
     const NAME: &'static str = "long_messages";
-    const PRIVATE: bool = true;
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::private();
     type Value = BTreeMap<MessageId, VPath>;
     type Update = Vec<(MessageId, VPath)>;
 
@@ -33,27 +34,62 @@ impl Channel for LongMessages {
     }
 }
 
-/// Stores the last message if a person wrote it and it has more than `limit` characters. Where it cannot be stored it is
-/// sent whole, and the application is told.
-pub(super) async fn store(limit: usize, backend: &dyn Backend, cx: &Context) -> Result<HookOutput> {
-    let Some(last) = cx.messages().last() else { return Ok(HookOutput::next()) };
-    let Some(UserMessage { id, author: Author::Human, .. }) = last.as_user() else { return Ok(HookOutput::next()) };
-    let text = last.text();
-    let known = cx.state().get::<LongMessages>().is_some_and(|known| known.contains_key(id));
-    if known || text.chars().count() <= limit {
-        return Ok(HookOutput::next());
+/// Which messages are looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Since {
+    /// Those up to the last answer, once a run: the caller may have given any history.
+    Start,
+    /// Those that came after the last answer.
+    LastAnswer,
+}
+
+/// Stores the messages that a person wrote and that weigh more than `limit` quarters of a token, wherever they stand. What
+/// cannot be stored is sent whole, and the application is told.
+pub(super) async fn store(limit: usize, since: Since, workspace: &Workspace, cx: &Context) -> Update {
+    let known = cx.get::<LongMessages>();
+    let messages = cx.messages();
+    let answered = messages.last_assistant().map_or(0, |at| at + 1);
+    let range = if since == Since::Start { 0..answered } else { answered..messages.len() };
+    let looked_at = range.filter_map(|at| messages.get(at));
+    let long = looked_at.filter(|message| is_long(message, limit) && !known.contains_key(message.id()));
+    let (mut update, mut stored) = (Update::none(), Vec::new());
+    for message in long {
+        match put(message, &update, &*workspace.backend_for(cx), cx).await {
+            Ok((path, written)) => {
+                update = update.and(written);
+                stored.push((message.id().to_owned(), path));
+            }
+            Err(error) => {
+                let (message, reason) = (message.id().to_owned(), error.to_string());
+                cx.report(MiddlewareEvent::LongMessageKept { message, reason });
+            }
+        }
     }
+    if stored.is_empty() { update } else { update.with::<LongMessages>(stored) }
+}
+
+/// Whether a message is a person's and weighs more than it may.
+fn is_long(message: &Message, limit: usize) -> bool {
+    let is_persons = message.as_user().is_some_and(|user| user.author == Author::Human);
+    // No text weighs more than four quarters for three bytes.
+    let bytes = || message.content().iter().filter_map(Block::as_text).map(str::len).sum::<usize>();
+    is_persons && bytes() > limit / 4 * 3 && tokens::quarters(&message.text()) > limit
+}
+
+async fn put(
+    message: &Message,
+    before: &Update,
+    backend: &dyn Backend,
+    cx: &Context,
+) -> Result<(VPath, Update), BoxError> {
+    // Files in the state: what was stored a moment ago is there already.
+    let mut state = cx.state().clone();
+    let applied = state.apply(before);
+    let state = if applied.is_ok() { &state } else { cx.state() };
     // Apart from what summaries leave out: an id may be what a thread is called.
-    let path = VPath::parse(&format!("{FOLDER}/messages/{}.md", name_of(id))).map_err(Error::other)?;
-    match backend.write(cx.state(), &path, text.into(), WriteMode::Overwrite).await {
-        Ok(written) => {
-            Ok(HookOutput::update(written.update.and(Update::new::<LongMessages>(vec![(id.clone(), path)]))))
-        }
-        Err(error) => {
-            cx.report(MiddlewareEvent::LongMessageKept { message: id.clone(), reason: error.to_string() });
-            Ok(HookOutput::next())
-        }
-    }
+    let path = VPath::parse(&format!("{FOLDER}/messages/{}.md", name_of(message.id())))?;
+    let written = backend.write(state, &path, message.text().into(), WriteMode::Overwrite).await?;
+    Ok((path, written.update))
 }
 
 /// Shows the stored messages by their beginnings and ends.

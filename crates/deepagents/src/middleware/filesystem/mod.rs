@@ -1,6 +1,7 @@
 //! Files: the tools `ls`, `read_file`, `write_file`, `edit_file`, `delete`, `glob`, `grep` and, where the
 //! [`Backend`] can run commands, `execute`.
 
+mod background;
 mod evict;
 mod long;
 mod render;
@@ -20,9 +21,11 @@ use deepagents_core::tool::DynTool;
 use deepagents_fs::{Backend, StateBackend, VPath};
 
 use crate::description_override::DescriptionOverride;
+use crate::tokens;
 use crate::workspace::Workspace;
-use long::LongMessages;
+use long::{LongMessages, Since};
 
+pub use background::BackgroundCommands;
 pub use seen::SeenFiles;
 
 /// Gives the agent files.
@@ -37,6 +40,7 @@ pub use seen::SeenFiles;
 pub struct Filesystem {
     workspace: Workspace,
     options: FilesystemOptions,
+    running: background::Running,
 }
 
 /// How the file tools behave.
@@ -46,13 +50,14 @@ pub struct FilesystemOptions {
     pub read_before_edit: bool,
     /// How `read_file` shows text.
     pub read_format: ReadFormat,
-    /// Tokens that a result of any tool may have, counted as four characters each; a larger one goes to a file, where it
-    /// can be read in parts. `read_file` itself shows fewer lines. `None` or zero for no limit.
+    /// About how many tokens a result of any tool may have; a larger one goes to a file, where it can be read in parts,
+    /// unless its tool [bounds](deepagents_core::tool::Tool::bounds_results) its results itself. `read_file` shows fewer
+    /// lines. `None` or zero for no limit.
     pub result_tokens: Option<usize>,
-    /// Tokens that a result of `ls`, `glob` or `grep` may have, counted likewise; the rest is left out, as asking again
-    /// for less is cheap. `None` or zero for no limit.
+    /// About how many tokens a result of `ls`, `glob` or `grep` may have; the rest is left out, as asking again for less is
+    /// cheap. `None` or zero for no limit.
     pub listing_tokens: Option<usize>,
-    /// Tokens that a person's message may have before it goes to a file, counted likewise; `None` or zero for no limit.
+    /// About how many tokens a person's message may have before it goes to a file; `None` or zero for no limit.
     pub message_tokens: Option<usize>,
     /// The tools to offer; all that the backend allows by default.
     pub tools: Option<Vec<String>>,
@@ -60,8 +65,13 @@ pub struct FilesystemOptions {
     pub descriptions: BTreeMap<String, String>,
     /// Directories that the file tools reach, also through links; everything by default. Commands are not bound by it.
     pub allowed_prefixes: Vec<VPath>,
+    /// Whether `glob` and `grep` leave out what `.gitignore` files name where a call does not say; they do not by default.
+    pub respect_gitignore: bool,
     /// Seconds that a command may be given.
     pub max_execute_seconds: u64,
+    /// Whether `execute` may start commands that go on while the agent does other things, which adds the tools
+    /// `command_output` and `stop_command`.
+    pub background_commands: BackgroundCommands,
     /// Bytes of a picture, sound, video, document or other file that is not text, which `read_file` attaches.
     pub max_media_bytes: u64,
 }
@@ -77,14 +87,30 @@ impl Default for FilesystemOptions {
             tools: None,
             descriptions: BTreeMap::new(),
             allowed_prefixes: Vec::new(),
+            respect_gitignore: false,
             max_execute_seconds: 3_600,
+            background_commands: BackgroundCommands::Off,
             max_media_bytes: 10 << 20,
         }
     }
 }
 
 /// The tools there are.
-const TOOLS: [&str; 8] = ["ls", "read_file", "write_file", "edit_file", "delete", "glob", "grep", "execute"];
+const TOOLS: [&str; 10] = [
+    "ls",
+    "read_file",
+    "write_file",
+    "edit_file",
+    "delete",
+    "glob",
+    "grep",
+    "execute",
+    "command_output",
+    "stop_command",
+];
+
+/// Those that need a shell.
+const COMMANDS: [&str; 3] = ["execute", "command_output", "stop_command"];
 
 impl FilesystemOptions {
     /// Refuses names that are not those of file tools.
@@ -114,7 +140,7 @@ impl Filesystem {
     }
 
     pub(crate) fn on(workspace: Workspace) -> Self {
-        Self { workspace, options: FilesystemOptions::default() }
+        Self { workspace, options: FilesystemOptions::default(), running: background::Running::default() }
     }
 
     /// Sets how the tools behave.
@@ -122,6 +148,16 @@ impl Filesystem {
     pub fn options(mut self, options: FilesystemOptions) -> Self {
         self.options = options;
         self
+    }
+}
+
+impl Filesystem {
+    /// Puts long messages of people into files.
+    async fn store_messages(&self, since: Since, cx: &Context) -> Update {
+        match tokens::limit(self.options.message_tokens) {
+            Some(limit) => long::store(limit, since, &self.workspace, cx).await,
+            None => Update::none(),
+        }
     }
 }
 
@@ -150,29 +186,33 @@ impl Middleware for Filesystem {
     }
 
     async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
-        Ok(HookOutput::update(begin(cx)))
+        let stored = self.store_messages(Since::Start, cx).await;
+        Ok(HookOutput::update(begin(cx).and(stored)))
     }
 
     async fn before_model(&self, cx: &Context) -> Result<HookOutput> {
-        let step = match self.options.message_tokens {
-            Some(tokens) => long::store(tokens.saturating_mul(4), &*self.workspace.backend_for(cx), cx).await?,
-            None => HookOutput::next(),
-        };
+        let stored = self.store_messages(Since::LastAnswer, cx).await;
         // A run that goes on with what a copied thread left unfinished has no other beginning.
-        Ok(HookOutput { update: begin(cx).and(step.update), ..step })
+        Ok(HookOutput::update(begin(cx).and(stored)))
     }
 
     async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
         if self.workspace.backend_for(cx).shell().is_none() {
-            request.tools.retain(|tool| tool.name != "execute");
+            request.tools.retain(|tool| !COMMANDS.contains(&tool.name.as_str()));
         }
         Ok(long::shorten(request, cx))
     }
 
+    async fn after_agent(&self, cx: &Context) -> Result<HookOutput> {
+        self.running.end(self.options.background_commands, cx).await;
+        Ok(HookOutput::next())
+    }
+
     async fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
         let cx = request.cx.clone();
+        let is_bounded = request.tool.as_ref().is_some_and(|tool| tool.bounds_results());
         let response = next.run(request).await?;
-        match self.budget() {
+        match self.budget().filter(|_| !is_bounded) {
             Some(limit) => Ok(evict::evict(response, limit, &*self.workspace.backend_for(&cx), &cx).await),
             None => Ok(response),
         }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use deepagents_fs::lines::LineWindow;
 
 use super::ReadFormat;
+use crate::tokens;
 
 /// Characters of a line before it goes on under the next marker.
 const LINE_PART: usize = 5_000;
@@ -13,7 +14,7 @@ const LINE_PART: usize = 5_000;
 #[derive(Debug)]
 pub(super) struct Shown {
     pub(super) format: ReadFormat,
-    /// Characters at most, if there is a limit.
+    /// What it may weigh, in quarters of a token, if there is a limit.
     pub(super) budget: Option<usize>,
     /// Characters of the first line that come before the window.
     pub(super) column: u64,
@@ -94,17 +95,17 @@ impl Fitting {
         let mut left = budget;
         for (number, text) in (window.offset + 1..).zip(&window.lines) {
             let line = render(number, text, format);
-            let chars = line.chars().count();
-            if chars <= left {
-                left -= chars;
+            let weight = tokens::quarters(&line);
+            if weight <= left {
+                left -= weight;
                 lines.push(line);
                 continue;
             }
             if lines.is_empty() {
                 // Something of a line that alone is too long is better than nothing.
-                let kept: String = text.chars().take(left.saturating_sub(left / 100 + 16)).collect();
+                let kept = tokens::head(text, left.saturating_sub(left / 100 + 16));
                 let chars = kept.chars().count();
-                return Self { lines: vec![render(number, &kept, format)], cut_at: Some(chars) };
+                return Self { lines: vec![render(number, kept, format)], cut_at: Some(chars) };
             }
             return Self { lines, cut_at: None };
         }

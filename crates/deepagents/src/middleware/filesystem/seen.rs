@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use deepagents_core::state::{Channel, ChannelError};
+use deepagents_core::state::{Channel, ChannelError, Sharing};
 use deepagents_core::tool::{ToolContext, ToolError};
 use deepagents_fs::{VPath, Version};
 
@@ -14,7 +14,7 @@ pub struct SeenFiles;
 
 impl Channel for SeenFiles {
     const NAME: &'static str = "seen_files";
-    const PRIVATE: bool = true;
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::private();
     type Value = BTreeMap<VPath, Version>;
     type Update = Vec<(VPath, Version)>;
 

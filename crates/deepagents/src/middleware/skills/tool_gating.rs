@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use deepagents_core::message::{Message, Messages};
-use deepagents_core::state::{Channel, ChannelError};
+use deepagents_core::state::{Channel, ChannelError, Sharing};
 use deepagents_fs::VPath;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub(super) struct SkillReads;
 
 impl Channel for SkillReads {
     const NAME: &'static str = "skill_reads";
-    const PRIVATE: bool = true;
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::private();
     type Value = Reads;
     type Update = ReadsUpdate;
 

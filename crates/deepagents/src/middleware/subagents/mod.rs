@@ -13,6 +13,7 @@ use deepagents_core::model::ModelRequest;
 use deepagents_core::run::Context;
 use deepagents_core::state::ChannelSpec;
 use deepagents_core::tool::DynTool;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
 use crate::channels::AgentsMetadata;
@@ -35,10 +36,12 @@ pub(crate) const GENERAL_PURPOSE_DESCRIPTION: &str = "Researches, searches and d
 pub struct SubAgents {
     tool: Arc<TaskTool>,
     files: Option<AgentFiles>,
+    system_prompt: Option<Arc<str>>,
 }
 
 /// How far delegation may go.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct DelegationLimits {
     /// How deep sub-agents may delegate in turn; 1 means that sub-agents of the main agent may not.
     pub depth: usize,
@@ -75,7 +78,7 @@ impl SubAgents {
         }
         let permits = Semaphore::new(limits.at_once.min(Semaphore::MAX_PERMITS));
         let listing = ListingTool::new(TASK, include_str!("../../prompts/task.md"), registry.given());
-        Ok(Self { tool: Arc::new(TaskTool { registry, limits, permits, listing }), files })
+        Ok(Self { tool: Arc::new(TaskTool { registry, limits, permits, listing }), files, system_prompt: None })
     }
 
     /// Describes the tool `task` in other words; `{available_agents}` in them becomes the list of sub-agents.
@@ -85,6 +88,13 @@ impl SubAgents {
         if let Some(tool) = Arc::get_mut(&mut self.tool) {
             tool.listing = ListingTool::new(TASK, text, tool.registry.given());
         }
+        self
+    }
+
+    /// A section of the system prompt on when and how to delegate; none unless given, since the tool describes itself.
+    #[must_use]
+    pub fn system_prompt(mut self, text: impl Into<Arc<str>>) -> Self {
+        self.system_prompt = Some(text.into());
         self
     }
 
@@ -113,6 +123,10 @@ impl Middleware for SubAgents {
     fn channels(&self) -> Vec<ChannelSpec> {
         let Some(files) = &self.files else { return Vec::new() };
         files.channels().into_iter().chain([ChannelSpec::new::<AgentsMetadata>()]).collect()
+    }
+
+    fn system_prompt(&self) -> Option<&str> {
+        self.system_prompt.as_deref()
     }
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {

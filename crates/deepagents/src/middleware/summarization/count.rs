@@ -5,8 +5,10 @@ use std::sync::Arc;
 use deepagents_core::message::{
     Block, HistoryVersion, Media, MediaKind, MediaSource, Message, Messages, Origin, Usage,
 };
-use deepagents_core::model::ModelRequest;
+use deepagents_core::model::{ModelRequest, SystemBlock};
 use deepagents_core::tool::ToolSpec;
+
+pub(super) use crate::tokens::estimate as of_text;
 
 /// Tokens of the frame around a message.
 const FRAME: u64 = 4;
@@ -14,18 +16,6 @@ const FRAME: u64 = 4;
 const IMAGE: u64 = 1_600;
 /// How far an estimate is corrected at most, in thousandths.
 const CORRECTION: std::ops::RangeInclusive<u64> = 700..=2_500;
-
-/// About how many tokens a text has: four plain characters make one, letters beyond them half a token, ideographs a
-/// whole one.
-pub(super) fn of_text(text: &str) -> u64 {
-    let weight = |c: char| match c {
-        c if c.is_ascii() => 1,
-        c if c < '\u{2E80}' => 2,
-        _ => 4,
-    };
-    let quarters = if text.is_ascii() { text.len() as u64 } else { text.chars().map(weight).sum() };
-    quarters.div_ceil(4)
-}
 
 /// About how many tokens a message has.
 pub(super) fn of_message(message: &Message) -> u64 {
@@ -55,6 +45,10 @@ fn of_media(media: &Media) -> u64 {
 fn of_json(value: &serde_json::Value) -> u64 {
     // The bytes of UTF-8 weigh about what `of_text` says of their characters.
     (value.to_string().len() as u64).div_ceil(4)
+}
+
+fn of_system(block: &SystemBlock) -> u64 {
+    of_text(&block.text) + block.media.as_deref().map_or(0, of_media)
 }
 
 fn of_tool(tool: &ToolSpec) -> u64 {
@@ -105,7 +99,7 @@ impl Tally {
     /// What another model reported counts as unknown: `model` is the name of the one that is asked, `provider:model`.
     pub(super) fn count(&mut self, request: &ModelRequest, thread: &Messages, changed_at: usize, model: &str) -> Count {
         self.sum_up(&request.messages);
-        let system: u64 = request.system.iter().map(|block| of_text(&block.text)).sum();
+        let system: u64 = request.system.iter().map(of_system).sum();
         let fixed = system + self.tools(&request.tools);
         let all = self.upto(request.messages.len());
         let mut count = Count { correction: self.last.correction, ..Count::default() };
@@ -185,17 +179,8 @@ fn is_of_another(origin: &Origin, model: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use deepagents_core::message::AssistantMessage;
-    use deepagents_core::model::SystemBlock;
 
     use super::*;
-
-    #[test]
-    fn texts_in_any_script_are_counted_about_right() {
-        assert_eq!(of_text("abcdefgh"), 2);
-        assert_eq!(of_text("\u{4f60}\u{597d}\u{4e16}\u{754c}"), 4);
-        assert_eq!(of_text("приветик"), 4);
-        assert_eq!(of_text(""), 0);
-    }
 
     fn answer(usage: u64, text: &str) -> Message {
         let usage = (usage > 0).then_some(Usage { input: usage, output: 10, ..Usage::default() });

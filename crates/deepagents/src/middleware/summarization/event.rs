@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deepagents_core::message::{Message, MessageId, Messages};
-use deepagents_core::state::{Channel, ChannelError, Concurrent};
+use deepagents_core::state::{Channel, ChannelError, Concurrent, Sharing};
 use deepagents_fs::VPath;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub struct Compactions;
 
 impl Channel for Compactions {
     const NAME: &'static str = "compactions";
-    const PRIVATE: bool = true;
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::private();
     const CONCURRENT: Concurrent = Concurrent::Refuse;
     type Value = CompactionState;
     type Update = Vec<CompactionEvent>;

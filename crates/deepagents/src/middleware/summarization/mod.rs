@@ -36,6 +36,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use deepagents_core::agent::BuildError;
 use deepagents_core::error::{Error, Result};
+use deepagents_core::event::MiddlewareEvent;
 use deepagents_core::middleware::{HookOutput, Middleware, ModelNext, ModelResponse};
 use deepagents_core::model::{ChatModel, ErrorInfo, ModelError, ModelRequest};
 use deepagents_core::run::Context;
@@ -210,6 +211,14 @@ impl Middleware for Summarization {
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
         self.inner.compact_tool.then(|| tool::compact_conversation(&self.inner)).into_iter().collect()
+    }
+
+    async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
+        if let Some(trigger_tokens) = self.inner.options.guessed {
+            let model = self.inner.model.name().to_owned();
+            cx.report(MiddlewareEvent::ContextWindowUnknown { model, trigger_tokens });
+        }
+        Ok(HookOutput::next())
     }
 
     async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {

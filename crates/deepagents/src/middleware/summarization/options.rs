@@ -20,7 +20,8 @@ const FULL: f64 = 0.85;
 const KEPT: f64 = 0.10;
 
 /// How the conversation is compacted. What is not set follows the model: where its window is known, at 85 % of it down to
-/// the last 10 %; otherwise at 170 000 tokens down to the last 6 messages.
+/// the last 10 %. Where nobody knows it, at 170 000 tokens down to the last 6 messages, which may be too late for the model;
+/// the application is told so in the event `context_window_unknown` at the beginning of each run.
 ///
 /// ```
 /// use deepagents::middleware::summarization::{Size, SummarizationOptions, Trigger};
@@ -155,7 +156,9 @@ impl SummarizationOptions {
         // A share of the window says nothing where messages are counted: few short ones would all be kept.
         let counted = self.trigger.as_ref().and_then(Trigger::fewest_messages);
         let keep = self.keep.unwrap_or(counted.map_or(usual_keep, |n| Size::Messages(MESSAGES.min(n / 2).max(1))));
+        let guessed = self.trigger.is_none() && window.is_none();
         let settled = Settled {
+            guessed: guessed.then_some(TOKENS),
             trigger: self.trigger.unwrap_or(usual_trigger),
             keep,
             args,
@@ -177,6 +180,8 @@ impl SummarizationOptions {
 
 /// Options with the model's defaults filled in.
 pub(super) struct Settled {
+    /// Tokens of the trigger where neither the caller nor the model says anything.
+    pub(super) guessed: Option<u64>,
     pub(super) trigger: Trigger,
     pub(super) keep: Size,
     pub(super) args: Option<SettledArgs>,

@@ -115,10 +115,33 @@ impl ViewCache {
 
 /// Whether a call has arguments that would be cut.
 pub(super) fn has_long_args(answer: &AssistantMessage, args: &SettledArgs) -> bool {
-    answer.tool_calls().filter(|call| WRITERS.contains(&call.name.as_str())).any(|call| {
-        let mut values = call.args.as_object().into_iter().flat_map(|fields| fields.values());
-        values.any(|value| value.as_str().is_some_and(|text| is_long(text, args)))
-    })
+    answer.tool_calls().filter(|call| WRITERS.contains(&call.name.as_str())).any(|call| has_long_text(&call.args, args))
+}
+
+/// Whether a value holds a text, at any depth, that would be cut. Arguments are nested 64 levels deep at most.
+fn has_long_text(value: &Value, args: &SettledArgs) -> bool {
+    match value {
+        Value::String(text) => is_long(text, args),
+        Value::Array(items) => items.iter().any(|item| has_long_text(item, args)),
+        Value::Object(fields) => fields.values().any(|field| has_long_text(field, args)),
+        _ => false,
+    }
+}
+
+/// Cuts the long texts of a value at every depth; says whether there were any.
+fn cut_long_texts(value: &mut Value, args: &SettledArgs) -> bool {
+    match value {
+        Value::String(text) if is_long(text, args) => {
+            *text = text.chars().take(LEFT).chain(args.text.chars()).collect();
+            true
+        }
+        // All of them, not only the first.
+        Value::Array(items) => items.iter_mut().filter_map(|item| cut_long_texts(item, args).then_some(())).count() > 0,
+        Value::Object(fields) => {
+            fields.values_mut().filter_map(|field| cut_long_texts(field, args).then_some(())).count() > 0
+        }
+        _ => false,
+    }
 }
 
 fn is_long(text: &str, args: &SettledArgs) -> bool {
@@ -132,13 +155,9 @@ fn truncate_args(answer: &mut AssistantMessage, args: &SettledArgs) {
         if !WRITERS.contains(&call.name.as_str()) {
             continue;
         }
-        for value in call.args.as_object_mut().into_iter().flat_map(|fields| fields.values_mut()) {
-            let Value::String(text) = value else { continue };
-            if is_long(text, args) {
-                *text = text.chars().take(LEFT).chain(args.text.chars()).collect();
-                // The provider's own item still has the long argument.
-                call.native = None;
-            }
+        if cut_long_texts(&mut call.args, args) {
+            // The provider's own item still has the long argument.
+            call.native = None;
         }
     }
 }

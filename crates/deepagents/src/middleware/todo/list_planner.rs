@@ -5,7 +5,6 @@ use deepagents_core::run::Context;
 
 use super::Planner;
 use super::lines::{Line, ListMarker, lines};
-use super::sequence;
 
 /// Fewer items are no list.
 const FEWEST: usize = 2;
@@ -14,26 +13,17 @@ const MOST: usize = 50;
 /// Characters of an item; the task has the rest.
 const LONGEST: usize = 200;
 
-/// Words before a list that make it a list of things to do, whatever else stands there.
-const TASKS: &str = "task tasks step steps todo todos do plan please 任务 步骤 请 待办 计划";
-/// Words before a list that make it a list of things to know.
-const FACTS: &str = "background context note notes fact facts constraint constraints rule rules requirement requirements \
-                     criteria preference preferences assumption assumptions information info example examples reference \
-                     references remember mind option options know known is are was were have has had include includes \
-                     背景 注意 说明 事实 要求 规则 约束 例如 比如 信息 包括 已知";
-
-/// The planner that comes with the library: it turns a list that the task spells out into items, and does nothing
-/// otherwise.
+/// Turns a list that the task spells out into items, and does nothing otherwise. It goes by the form alone, whatever the
+/// language:
 ///
 /// * A numbered list, `1.`, `1)`, `(1)` or `1、`, counted from one.
 /// * A list with `-`, `*`, `+` or `•`, where the task begins with it, or a line that ends with a colon or a heading
 ///   introduces it. Items ticked off, `[x]`, are left out.
-/// * Sentences that begin with first, then, next, finally and the like, or with 首先, 然后, 最后 and the like, the first
-///   of them with a word for the first.
 ///
-/// What lies in a code fence, is quoted or indented like code, and what is below an item is passed over. So are lists
-/// that a line such as "Constraints:" or "The services are:" introduces, and tasks with two lists, with a single item
-/// or with more than fifty: they are rather things to know or to work on than a plan.
+/// What lies in a code fence, is quoted or indented like code, and what is below an item is passed over. So are tasks with
+/// two lists, with a single item or with more than fifty: they are rather things to know or to work on than a plan. Whether
+/// a list is about what to do or about what to know, its form does not tell: an application that knows the words of its
+/// users asks them first, as the example `planner_words` does.
 ///
 /// ```
 /// use deepagents::middleware::todo::ListPlanner;
@@ -53,7 +43,7 @@ impl ListPlanner {
             (Some(list), true) => list.items,
             // Nobody can tell which of two is the plan.
             (Some(_), false) => return Vec::new(),
-            (None, _) => sequence::items(&lines),
+            (None, _) => return Vec::new(),
         };
         let items: Vec<String> = items.iter().filter_map(|item| tidy(item)).collect();
         if (FEWEST..=MOST).contains(&items.len()) { items } else { Vec::new() }
@@ -64,6 +54,11 @@ impl Planner for ListPlanner {
     async fn plan(&self, task: &str, _cx: &Context) -> Result<Vec<String>, BoxError> {
         Ok(Self::items(task))
     }
+}
+
+/// Items of the longest list in a text, whatever it is about.
+pub(super) fn longest_list(text: &str) -> usize {
+    lists(&lines(text)).iter().map(|list| list.items.len()).max().unwrap_or(0)
 }
 
 /// A list in a task.
@@ -78,15 +73,7 @@ struct List {
 impl List {
     fn is_plan(&self) -> bool {
         let Some(intro) = &self.intro else { return self.items.len() >= FEWEST };
-        let lower = intro.to_lowercase();
-        let says = |words: &str| {
-            words.split_whitespace().any(|word| match word.is_ascii() {
-                true => lower.split(|c: char| !c.is_ascii_alphanumeric()).any(|part| part == word),
-                false => lower.contains(word),
-            })
-        };
-        let facts = says(FACTS) && !says(TASKS);
-        self.items.len() >= FEWEST && !facts && (self.numbered || introduces(intro))
+        self.items.len() >= FEWEST && (self.numbered || introduces(intro))
     }
 
     /// Whether an item goes on with this list.

@@ -5,9 +5,10 @@
 
 mod lines;
 mod list_planner;
+mod model_planner;
 mod planner;
 mod policy;
-mod sequence;
+mod size_planner;
 mod tools;
 
 use std::sync::Arc;
@@ -24,8 +25,10 @@ use crate::shared::Shared;
 use policy::{Memo, TodoMemo};
 
 pub use list_planner::ListPlanner;
+pub use model_planner::ModelPlanner;
 pub use planner::{DynPlanner, Planner, planner_fn};
 pub use policy::TodoPolicy;
+pub use size_planner::{SizePlanner, TaskSize};
 
 const WRITE: &str = "write_todos";
 

@@ -1,7 +1,7 @@
 //! Rules that can be switched.
 
 use deepagents_core::run::Context;
-use deepagents_core::state::{Channel, ChannelError};
+use deepagents_core::state::{Channel, ChannelError, Sharing};
 use serde::{Deserialize, Serialize};
 
 use super::WRITE;
@@ -45,7 +45,7 @@ pub(super) struct TodoMemo;
 
 impl Channel for TodoMemo {
     const NAME: &'static str = "todo_memo";
-    const PRIVATE: bool = true;
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::private();
     type Value = Memo;
     type Update = Memo;
 

@@ -8,9 +8,10 @@ use deepagents::fs::{Backend, LocalBackend, StateBackend, StoreBackend};
 use deepagents::middleware::summarization::{CacheReuse, Size, SummarizationOptions, Trigger};
 use deepagents::subagents::{AgentSubAgent, SubAgentSpec};
 use deepagents::{
-    DeepAgent, DeepAgentBuilder, Effect, InterruptOn, InterruptPolicy, Message, ModelRequest, Preset, Tool,
-    ToolContext, ToolError, ToolOutput, Usage,
+    Context, DeepAgent, DeepAgentBuilder, Effect, HookOutput, InterruptOn, InterruptPolicy, JumpTo, Message,
+    Middleware, ModelRequest, Preset, Tool, ToolContext, ToolError, ToolOutput, Usage,
 };
+use deepagents_core::agent::BackgroundError;
 use deepagents_core::journal::Journal;
 use deepagents_core::store::Store;
 use deepagents_models::scripted::{ScriptedModel, Turn};
@@ -61,7 +62,11 @@ impl Parts {
             .name(kind)
             .model(self.model())
             .backend(self.backend.clone())
-            .general_purpose(false);
+            .general_purpose(false)
+            .background_agents(kind == MAIN && self.plan.has_background());
+        if kind == MAIN && self.plan.has_background() {
+            builder = builder.middleware(WaitsForTasks);
+        }
         for operation in [Operation::Send, Operation::Put, Operation::Look, Operation::Pay, Operation::Steal] {
             builder = builder.tool(NotedTool { operation, parts: self.clone() });
         }
@@ -121,7 +126,7 @@ fn call(plan: &Plan, operation: &Operation, tag: &Tag) -> (&'static str, Value) 
         Operation::Write { path, text } => json!({"file_path": path, "content": text}),
         Operation::Edit { path, old, new } => json!({"file_path": path, "old_string": old, "new_string": new}),
         Operation::Read { path } => json!({"file_path": path}),
-        Operation::Delegate(name) => {
+        Operation::Delegate(name) | Operation::Start(name) => {
             let kind = plan.find(name).map_or("", |agent| agent.kind);
             json!({"description": task(name), "subagent_type": kind})
         }
@@ -141,6 +146,7 @@ pub(crate) fn tool_name(operation: &Operation) -> &'static str {
         Operation::Edit { .. } => "edit_file",
         Operation::Read { .. } => "read_file",
         Operation::Delegate(_) => "task",
+        Operation::Start(_) => "start_async_task",
     }
 }
 
@@ -153,6 +159,25 @@ fn pieces(message: &Message) -> Vec<Piece> {
         }
         Message::Tool(result) => vec![Piece::Outcome { id: result.call_id.clone(), text: message.text() }],
         _ => Vec::new(),
+    }
+}
+
+/// Keeps the main agent until those in the background have ended, so that all is done when it ends.
+struct WaitsForTasks;
+
+impl Middleware for WaitsForTasks {
+    fn name(&self) -> &str {
+        "WaitsForTasks"
+    }
+
+    async fn after_agent(&self, cx: &Context) -> deepagents::Result<HookOutput> {
+        let mut left = false;
+        for task in cx.background().list().await? {
+            // What became of it is told by the library. A run that goes on here, behind its last answer, has not gone on with
+            // what an earlier process left: that is done before a model call.
+            left |= matches!(task.outcome().await, Err(BackgroundError::NotRunning { .. }));
+        }
+        Ok(if left { HookOutput::go(JumpTo::Model) } else { HookOutput::next() })
     }
 }
 

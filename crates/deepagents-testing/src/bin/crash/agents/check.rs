@@ -101,7 +101,10 @@ fn check_results(
                         "call {tag} was answered as unknown and was not"
                     );
                     ensure!(!operation.is_repeatable(), "call {tag} may be made again and was not");
-                    ensure!(!matches!(operation, Operation::Delegate(_)), "the work of call {tag} was given up");
+                    ensure!(
+                        !matches!(operation, Operation::Delegate(_) | Operation::Start(_)),
+                        "the work of call {tag} was given up"
+                    );
                     continue;
                 }
                 let result = plan.result(operation, tag);
@@ -147,7 +150,9 @@ fn check_order(plan: &Plan, notes: &[Note]) -> Result<()> {
             }
             Note::Model { agent, after, summary, .. } => {
                 let shown = after.map_or(0, |answer| answer + 1);
-                let twice = !asked.insert((agent, shown, *summary));
+                // What has ended in the background is told to the main agent as it comes.
+                let told = agent == MAIN && plan.has_background();
+                let twice = !asked.insert((agent, shown, *summary)) && !told;
                 ensure!(!twice, "{agent} was asked twice after {shown} answers by one process");
                 // A summary is of what came first.
                 if !summary {

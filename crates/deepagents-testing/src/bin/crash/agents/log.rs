@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
-use deepagents_core::journal::Journal;
+use deepagents_core::journal::{Journal, ThreadQuery};
 use serde_json::Value;
 
 /// What is known from a log.
@@ -42,6 +42,13 @@ impl Log {
                 _ => {}
             }
             log.take(&record)?;
+        }
+        // Those of agents in the background are logs of their own.
+        for child in journal.threads().list(&ThreadQuery::default().parent(thread)).await? {
+            let child = Box::pin(Self::read(journal, &child.id)).await?;
+            log.started.extend(child.started);
+            log.finished.extend(child.finished);
+            log.in_doubt.extend(child.in_doubt);
         }
         Ok(log)
     }

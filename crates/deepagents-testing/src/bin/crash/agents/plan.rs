@@ -44,6 +44,8 @@ pub(crate) enum Operation {
     Read { path: String },
     /// Another agent is given its task.
     Delegate(&'static str),
+    /// Another agent is given its task, and nobody waits for it.
+    Start(&'static str),
 }
 
 /// Where files are.
@@ -110,6 +112,12 @@ impl Plan {
         kinds
     }
 
+    /// Whether agents work in the background.
+    pub(crate) fn has_background(&self) -> bool {
+        let mut operations = self.agents.iter().flat_map(|agent| agent.turns.iter().flatten());
+        operations.any(|operation| matches!(operation, Operation::Start(_)))
+    }
+
     /// All paths that agents write.
     pub(crate) fn paths(&self) -> Vec<&str> {
         let operations = self.agents.iter().flat_map(|agent| agent.turns.iter().flatten());
@@ -132,7 +140,7 @@ impl Operation {
     pub(crate) fn path(&self) -> Option<&str> {
         match self {
             Self::Write { path, .. } | Self::Edit { path, .. } | Self::Read { path } => Some(path),
-            Self::Send | Self::Put | Self::Look | Self::Pay | Self::Steal | Self::Delegate(_) => None,
+            Self::Send | Self::Put | Self::Look | Self::Pay | Self::Steal | Self::Delegate(_) | Self::Start(_) => None,
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use deepagents::{Budget, Decision, FinishReason, Outcome, RunInput};
-use deepagents_core::journal::RunStatus;
+use deepagents_core::journal::{Claim, Lease, RunStatus, ThreadQuery};
 use deepagents_testing::watched::Watched;
 use serde::{Deserialize, Serialize};
 
@@ -66,10 +66,22 @@ impl Order {
         })
     }
 
+    /// The process that had them is dead, so that nobody needs to wait for the end of its leases.
+    async fn take_tasks_over(&self, parts: &Parts) -> Result<()> {
+        for task in parts.journal.threads().list(&ThreadQuery::default().parent(self.thread.as_str())).await? {
+            if task.owner.is_some() {
+                let claim = Claim::new("crash", LEASE);
+                Lease::take_over(parts.journal.clone(), task.id, claim).await?.release().await?;
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) async fn obey(&self) -> Result<Ended> {
         let parts = self.parts().await?;
         let agent = parts.main()?;
         let info = parts.journal.threads().get(&self.thread).await?;
+        self.take_tasks_over(&parts).await?;
         let started = std::time::Instant::now();
         let mut input = if info.is_some_and(|info| info.status != RunStatus::Empty) {
             RunInput::resume(&self.thread)

@@ -189,7 +189,14 @@ impl Scenario {
                 .agent(("c1", "worker", MAIN), work(n))
                 .agent(("c2", "worker", MAIN), work(2))
                 .agent(("c3", "general-purpose", MAIN), work(n)),
-            Self::Nested | Self::StateFiles | Self::DiskFiles | Self::StoreFiles | Self::Compaction => return None,
+            Self::Nested
+            | Self::StateFiles
+            | Self::DiskFiles
+            | Self::StoreFiles
+            | Self::Compaction
+            | Self::Background => {
+                return None;
+            }
         };
         Some(plan.in_files())
     }

@@ -1,7 +1,7 @@
 //! The scenarios. One more is a variant, its name and its plan.
 
 use super::plan::{FilesIn, MAIN, Operation, Plan};
-use Operation::{Delegate, Look, Pay, Put, Send, Steal};
+use Operation::{Delegate, Look, Pay, Put, Send, Start, Steal};
 
 /// A kind of work that is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,10 +24,12 @@ pub(crate) enum Scenario {
     Compaction,
     /// Sub-agents wait for a person, two of them at once.
     Approval,
+    /// Two agents work in the background, and one that is waited for beside them.
+    Background,
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Main,
         Self::Child,
         Self::Parallel,
@@ -37,6 +39,7 @@ impl Scenario {
         Self::StoreFiles,
         Self::Compaction,
         Self::Approval,
+        Self::Background,
     ];
 
     /// Those that the program has as well.
@@ -56,6 +59,7 @@ impl Scenario {
             Self::StoreFiles => "store-files",
             Self::Compaction => "compaction",
             Self::Approval => "approval",
+            Self::Background => "background",
         }
     }
 
@@ -90,6 +94,13 @@ impl Scenario {
                 let plan = Plan::new([before.clone(), vec![vec![Delegate("c1"), Send]], before].concat())
                     .agent(("c1", "worker", MAIN), vec![vec![Send]; n + 4]);
                 Plan { compacts: true, ..plan }
+            }
+            Self::Background => {
+                let both = vec![Start("c1"), Send, Start("c2")];
+                Plan::new(vec![both, vec![Delegate("c3"), Send], vec![Send]])
+                    .agent(("c1", "worker", MAIN), work(n))
+                    .agent(("c2", "worker", MAIN), vec![vec![Send, Put]; n])
+                    .agent(("c3", "other", MAIN), vec![vec![Send]; 2])
             }
             Self::Approval => {
                 let all = vec![Delegate("c1"), Delegate("c2"), Delegate("c3")];

@@ -1,4 +1,4 @@
-//! `execute`.
+//! `execute`, and the tools for what it started in the background.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{Answered, failed};
-use crate::middleware::filesystem::Filesystem;
+use crate::middleware::filesystem::{BackgroundCommands, Filesystem};
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ExecuteArgs {
@@ -18,6 +18,70 @@ pub(super) struct ExecuteArgs {
     command: String,
     /// Seconds it may run.
     timeout: Option<u64>,
+    /// Whether it goes on while you do other things, where that is offered.
+    #[schemars(skip)]
+    background: Option<bool>,
+}
+
+/// `execute` where commands may go on in the background.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct BackgroundArgs {
+    /// A shell command.
+    command: String,
+    /// Seconds it may run.
+    timeout: Option<u64>,
+    /// Start it and go on; its id is the result.
+    background: Option<bool>,
+}
+
+impl From<BackgroundArgs> for ExecuteArgs {
+    fn from(args: BackgroundArgs) -> Self {
+        Self { command: args.command, timeout: args.timeout, background: args.background }
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct OutputArgs {
+    /// The id of the command.
+    id: String,
+    /// Seconds to wait for its end, 0 by default.
+    wait: Option<u64>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct StopArgs {
+    /// The id of the command.
+    id: String,
+}
+
+pub(super) async fn command_output(files: Arc<Filesystem>, args: OutputArgs, cx: ToolContext) -> Answered {
+    let wait = Duration::from_secs(args.wait.unwrap_or(0).min(files.options.max_execute_seconds));
+    look(&files, &args.id, wait, false, &cx).await
+}
+
+pub(super) async fn stop_command(files: Arc<Filesystem>, args: StopArgs, cx: ToolContext) -> Answered {
+    look(&files, &args.id, Duration::ZERO, true, &cx).await
+}
+
+async fn look(files: &Filesystem, id: &str, wait: Duration, stop: bool, cx: &ToolContext) -> Answered {
+    let look = files.running.look(files.options.background_commands, cx, id, wait, stop).await.map_err(failed)?;
+    let dropped = match look.dropped {
+        0 => String::new(),
+        bytes => format!("[{bytes} bytes of earlier output are missing]\n"),
+    };
+    let output = format!("{dropped}{}", look.output);
+    match look.end {
+        Some(Ok(mut end)) => {
+            (end.output, end.dropped) = (output, 0);
+            Ok(show(&end))
+        }
+        Some(Err(error)) => Err(failed(error)),
+        None => {
+            let output = output.trim_end_matches('\n');
+            let output = if output.is_empty() { "(no new output)" } else { output };
+            Ok(ToolOutput::text(format!("{output}\n[{id} goes on]")))
+        }
+    }
 }
 
 pub(super) async fn execute(files: Arc<Filesystem>, args: ExecuteArgs, cx: ToolContext) -> Answered {
@@ -32,6 +96,15 @@ pub(super) async fn execute(files: Arc<Filesystem>, args: ExecuteArgs, cx: ToolC
             return Err(failed(format!("a command may run {longest} seconds at most, not {seconds}")));
         }
         command = command.timeout(Duration::from_secs(seconds));
+    }
+    if args.background.unwrap_or_default() {
+        if files.options.background_commands == BackgroundCommands::Off {
+            return Err(failed("commands cannot go on in the background here; run it without `background`"));
+        }
+        command = command.timeout(Duration::from_secs(args.timeout.unwrap_or(longest)));
+        let mode = files.options.background_commands;
+        let id = files.running.start(mode, &cx, backend.clone(), command).map_err(failed)?;
+        return Ok(ToolOutput::text(format!("[{id} goes on in the background]")).with_artifact(json!({"id": id})));
     }
     let (pieces, mut from) = tokio::sync::mpsc::channel(16);
     let run = shell.run(command, cx.cancellation().clone(), Some(pieces));

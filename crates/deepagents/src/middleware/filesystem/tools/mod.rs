@@ -15,10 +15,9 @@ use deepagents_fs::{FsError, VPath};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-use super::Filesystem;
 use super::evict::KEPT;
-
-const CHARS_PER_TOKEN: usize = 4;
+use super::{BackgroundCommands, Filesystem};
+use crate::tokens;
 
 /// What a call gives.
 type Answered = Result<ToolOutput, ToolError>;
@@ -49,11 +48,6 @@ fn no_place(what: &str, error: FsError) -> Answered {
         FsError::NotFound(_) | FsError::NotADirectory(_) => Ok(format!("No {what} found: {error}").into()),
         error => Err(failed(error)),
     }
-}
-
-/// Characters for a number of tokens, if that is a limit.
-fn chars(tokens: Option<usize>) -> Option<usize> {
-    tokens.filter(|&tokens| tokens > 0).map(|tokens| tokens.saturating_mul(CHARS_PER_TOKEN))
 }
 
 /// What an operation does with a link at the end of a path.
@@ -197,11 +191,19 @@ const EXECUTE: Told = (
     "Runs a shell command in the workspace and gives its output and exit code. Each command runs in a shell of its own, without input; what it leaves running is ended. For reading, writing and searching files the file tools are better.",
 );
 
+const COMMAND_OUTPUT: Told = (
+    "command_output",
+    "Gives what a command in the background has printed since you looked last, and whether it has ended.",
+);
+
+const STOP_COMMAND: Told = ("stop_command", "Ends a command in the background and gives the rest of its output.");
+
 /// A tool on files.
 struct FileTool<A, F> {
     files: Arc<Filesystem>,
     told: Told,
     effect: fn(&A) -> Effect,
+    bounds_results: bool,
     call: F,
 }
 
@@ -225,6 +227,10 @@ where
         (self.effect)(args)
     }
 
+    fn bounds_results(&self) -> bool {
+        self.bounds_results
+    }
+
     async fn call(&self, args: A, cx: ToolContext) -> Answered {
         (self.call)(self.files.clone(), args, cx).await
     }
@@ -238,7 +244,8 @@ pub(super) fn all(files: &Arc<Filesystem>) -> Vec<Arc<dyn DynTool>> {
         F: Fn(Arc<Filesystem>, A, ToolContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Answered> + Send + 'static,
     {
-        Arc::new(FileTool { files: files.clone(), told, effect, call })
+        let bounds_results = files.bounds_results(told);
+        Arc::new(FileTool { files: files.clone(), told, effect, bounds_results, call })
     }
     let mut tools = vec![
         tool(files, LS, |_| Effect::Read, read::ls),
@@ -250,24 +257,41 @@ pub(super) fn all(files: &Arc<Filesystem>) -> Vec<Arc<dyn DynTool>> {
         tool(files, GREP, |_| Effect::Read, search::grep),
     ];
     if files.workspace.may_run_commands() {
-        tools.push(tool(files, EXECUTE, |_| Effect::External, execute::execute));
+        if files.options.background_commands == BackgroundCommands::Off {
+            tools.push(tool(files, EXECUTE, |_| Effect::External, execute::execute));
+        } else {
+            let start = |files, args: execute::BackgroundArgs, cx| execute::execute(files, args.into(), cx);
+            tools.push(tool(files, EXECUTE, |_| Effect::External, start));
+            tools.push(tool(files, COMMAND_OUTPUT, |_| Effect::External, execute::command_output));
+            tools.push(tool(files, STOP_COMMAND, |_| Effect::External, execute::stop_command));
+        }
     }
     tools
 }
 
 impl Filesystem {
-    /// Characters that a result may have, if there is a limit.
+    /// Whether results of a tool stay within a bound: listings within theirs, files within that of all results, and what is
+    /// said of a change is short. What a command prints is as long as it likes.
+    fn bounds_results(&self, told: Told) -> bool {
+        match told {
+            EXECUTE => false,
+            LS | GLOB | GREP => tokens::limit(self.options.listing_tokens).is_some(),
+            _ => true,
+        }
+    }
+
+    /// What a result may weigh, in quarters of a token, if there is a limit.
     pub(super) fn budget(&self) -> Option<usize> {
-        chars(self.options.result_tokens)
+        tokens::limit(self.options.result_tokens)
     }
 
     /// Lines as one text within the budget of listings, with notes on what is left out.
     fn bounded(&self, lines: &[String], notes: &[String]) -> String {
-        let budget = chars(self.options.listing_tokens).unwrap_or(usize::MAX);
-        let mut chars = 0;
+        let budget = tokens::limit(self.options.listing_tokens).unwrap_or(usize::MAX);
+        let mut weight = 0;
         let fits = |line: &&String| {
-            chars += line.chars().count() + 1;
-            chars <= budget
+            weight += tokens::quarters(line) + 1;
+            weight <= budget
         };
         let mut out: Vec<&str> = lines.iter().take_while(fits).map(String::as_str).collect();
         let more = lines.len() - out.len();

@@ -89,8 +89,9 @@ async fn text(files: &Filesystem, args: &ReadArgs, path: &VPath, backend: &dyn B
     let limit = u64::try_from(args.limit).unwrap_or(0);
     let budget = files.budget();
     let mut range = LineRange { column: args.column, ..LineRange::new(offset, limit) };
-    if let Some(chars) = budget {
-        range.max_bytes = chars.saturating_mul(4);
+    if let Some(quarters) = budget {
+        // No character has more bytes than that for a quarter of a token.
+        range.max_bytes = quarters.saturating_mul(4);
     }
     let window = backend.read_lines(cx.state(), path, range).await.map_err(failed)?;
     if window.lines.is_empty() {

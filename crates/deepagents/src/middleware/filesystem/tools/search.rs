@@ -33,11 +33,14 @@ pub(super) struct GlobArgs {
     pattern: String,
     /// Directory to search; everything if left out.
     path: Option<String>,
+    /// Leave out what .gitignore names.
+    respect_gitignore: Option<bool>,
 }
 
 pub(super) async fn glob(files: Arc<Filesystem>, args: GlobArgs, cx: ToolContext) -> Answered {
     let place = files.reach_to_search(args.path.as_deref(), &cx).await?;
-    let query = GlobQuery::new(&args.pattern, place).map_err(failed)?;
+    let mut query = GlobQuery::new(&args.pattern, place).map_err(failed)?;
+    query.scope.respect_gitignore = args.respect_gitignore.unwrap_or(files.options.respect_gitignore);
     let found = match files.workspace.backend_for(&cx).glob(cx.state(), &query).await {
         Ok(found) => found,
         Err(error) => return no_place("files", error),
@@ -67,6 +70,8 @@ pub(super) struct GrepArgs {
     context: usize,
     /// Matches to give at most.
     max_count: Option<NonZeroUsize>,
+    /// Leave out what .gitignore names.
+    respect_gitignore: Option<bool>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize, JsonSchema, PartialEq)]
@@ -90,6 +95,7 @@ pub(super) async fn grep(files: Arc<Filesystem>, args: GrepArgs, cx: ToolContext
     if let Some(glob) = args.glob.as_deref().filter(|glob| !glob.is_empty()) {
         query = query.only(glob).map_err(failed)?;
     }
+    query.scope.respect_gitignore = args.respect_gitignore.unwrap_or(files.options.respect_gitignore);
     query.regex = args.regex;
     query.context = if args.output_mode == OutputMode::Content { args.context } else { 0 };
     query.max_count = Some(args.max_count.map_or(DEFAULT_MATCHES, NonZeroUsize::get));

@@ -1,6 +1,62 @@
-//! Sentences that begin with first, then, finally.
+//! A planner that knows the words of its users: which lists are about what to do, and which sentences are steps.
+//!
+//! Words belong to an application rather than to the library: they are of its users' languages. Here they are English and
+//! Chinese.
 
-use super::lines::Line;
+#![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
+
+// ANCHOR: example
+use deepagents::channels::Todos;
+use deepagents::middleware::todo::{ListPlanner, Planner, TodoPolicy};
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{BoxError, Context, DeepAgent};
+
+/// Words that make a list one of things to know, unless one of the others stands there too.
+const FACTS: [&str; 10] =
+    ["background", "constraints", "notes", "requirements", "rules", "are", "背景", "注意", "要求", "规则"];
+const TASKS: [&str; 6] = ["do", "please", "steps", "tasks", "请", "任务"];
+
+/// Lists that are about what to do, and sentences that begin with first, then, finally.
+struct WordPlanner;
+
+impl Planner for WordPlanner {
+    async fn plan(&self, task: &str, _cx: &Context) -> Result<Vec<String>, BoxError> {
+        let steps = sequence(task);
+        if steps.len() > 1 {
+            return Ok(steps);
+        }
+        Ok(if is_about_facts(task) { Vec::new() } else { ListPlanner::items(task) })
+    }
+}
+
+fn is_about_facts(task: &str) -> bool {
+    let introduction = task.lines().find(|line| line.ends_with([':', '：'])).unwrap_or_default().to_lowercase();
+    let says = |words: &[&str]| {
+        words.iter().any(|word| match word.is_ascii() {
+            true => introduction.split(|c: char| !c.is_ascii_alphanumeric()).any(|part| part == *word),
+            false => introduction.contains(word),
+        })
+    };
+    says(&FACTS) && !says(&TASKS)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    for task in [
+        "First read the log. Then find the error. Finally mend it.",
+        "首先读取文件，然后写一份总结，最后提交。",
+        "Please do this:\n- Read the log\n- Mend the error",
+        "The services are:\n- api\n- web",
+    ] {
+        let model = ScriptedModel::new([Turn::text("I will.")]);
+        let builder = DeepAgent::builder().model(model).todos(TodoPolicy::off());
+        let outcome = builder.planner(WordPlanner).build()?.invoke(task).await?;
+        let steps = outcome.state.get::<Todos>().into_iter().flatten().map(|todo| todo.content.as_str());
+        println!("{task}\n  {:?}", steps.collect::<Vec<_>>());
+    }
+    Ok(())
+}
+// ANCHOR_END: example
 
 /// What the first sentence begins with, one of these between bars.
 const FIRST: &str = "first of all|firstly|first|to begin with|首先|第一步";
@@ -13,10 +69,9 @@ const TIMES: [&str; 5] = ["day", "week", "month", "year", "time"];
 const AHEAD: usize = 24;
 
 /// The sentences, without the words they begin with; none unless one begins and others follow.
-pub(super) fn items(lines: &[Line<'_>]) -> Vec<String> {
+fn sequence(task: &str) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
-    for line in lines {
-        let Line::Text { text, .. } = line else { continue };
+    for text in task.lines() {
         for sentence in sentences(text) {
             if let Some(rest) = after(&sentence, FIRST) {
                 // Two beginnings are not one sequence.

@@ -1,0 +1,34 @@
+//! Tools that a provider runs itself.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::message::Origin;
+
+/// A tool that a provider runs itself, such as its web search, in the provider's own words. It is sent beside the agent's
+/// tools, after them; what comes of it is part of the answer and is kept there verbatim.
+///
+/// ```
+/// use deepagents_core::model::ProviderTool;
+/// use serde_json::json;
+/// let search = ProviderTool::new("anthropic", json!({"type": "web_search_20250305", "name": "web_search", "max_uses": 3}));
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProviderTool {
+    /// Whom it is sent to: a provider, such as `anthropic`, or all that speak a wire format, such as `anthropic-messages`.
+    pub provider: String,
+    /// The entry in the list of tools.
+    pub spec: Value,
+}
+
+impl ProviderTool {
+    /// A tool of a provider.
+    pub fn new(provider: impl Into<String>, spec: Value) -> Self {
+        Self { provider: provider.into(), spec }
+    }
+
+    /// Whether it is sent to where this is.
+    pub fn is_for(&self, origin: &Origin) -> bool {
+        self.provider == origin.provider || self.provider == origin.api
+    }
+}

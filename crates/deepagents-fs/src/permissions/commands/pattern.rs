@@ -1,0 +1,250 @@
+//! What a rule says of a command, and whether it says it of this one.
+
+use super::options::{self, Operands};
+use super::script::Simple;
+use super::word::{Word, is_name};
+
+/// A command as a rule writes it, such as `git push *`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CommandPattern {
+    text: String,
+    assignments: Vec<(String, Glob)>,
+    program: Glob,
+    args: Vec<Glob>,
+    /// Whether any further arguments may follow.
+    open: bool,
+}
+
+/// Whether a rule that takes something away is about a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Match {
+    No,
+    /// That depends on what is computed, or on how the program takes its options.
+    Perhaps,
+    Yes,
+}
+
+impl CommandPattern {
+    pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
+        let mut words = split(text)?.into_iter().peekable();
+        let mut assignments = Vec::new();
+        while let Some((name, value)) = words.peek().and_then(Glob::assignment) {
+            assignments.push((name, value));
+            words.next();
+        }
+        let program = words.next().ok_or("it names no program; write one, such as `git push *`")?;
+        let mut args: Vec<Glob> = words.collect();
+        let open = args.pop_if(|last| last.is_any()).is_some();
+        Ok(Self { text: text.to_owned(), assignments, program, args, open })
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it allows this command: word for word, and nothing that is computed but where it takes anything.
+    pub(super) fn allows(&self, simple: &Simple) -> bool {
+        let Some((program, args)) = simple.words.split_first() else { return false };
+        let known = |glob: &Glob, word: &Word| glob.is_any() || word.known().is_some_and(|text| glob.matches(text));
+        let set = simple.assignments.iter().filter(|(name, _)| !is_private(name));
+        let is_listed = |(name, value): &(String, Word)| {
+            self.assignments.iter().any(|(own, glob)| own == name && known(glob, value))
+        };
+        program.known().is_some_and(|program| self.program.matches(program))
+            && set.into_iter().all(is_listed)
+            && (args.len() == self.args.len() || (self.open && args.len() > self.args.len()))
+            && self.args.iter().zip(args).all(|(glob, word)| known(glob, word))
+    }
+
+    /// Whether it takes this command away: by whatever path the program is called, however its options are ordered and
+    /// written, and whatever further arguments there are.
+    pub(super) fn takes_away(&self, simple: &Simple) -> Match {
+        let Some((program, args)) = simple.words.split_first() else { return Match::No };
+        // A program whose name is computed is a doubt of its own.
+        let Some(program) = program.known() else { return Match::No };
+        let by_program = self.of_program(program);
+        if by_program == Match::No {
+            return Match::No;
+        }
+        let mut all = by_program.min(self.of_arguments(base_name(program), args));
+        for (name, glob) in &self.assignments {
+            let values = simple.assignments.iter().filter(|(own, _)| own == name).map(|(_, value)| value);
+            all = all.min(values.map(|value| glob.of(value)).max().unwrap_or(Match::No));
+        }
+        all
+    }
+
+    fn of_program(&self, program: &str) -> Match {
+        // Some disks do not keep upper and lower case apart.
+        let (own, program) = (self.program.to_lower(), program.to_ascii_lowercase());
+        match () {
+            () if own.matches(&normal(&program)) => Match::Yes,
+            () if !self.program.has_slash() && own.matches(base_name(&program)) => Match::Yes,
+            // The same name elsewhere may be the same program.
+            () if self.program.has_slash() && own.base_name().matches(base_name(&program)) => Match::Perhaps,
+            () => Match::No,
+        }
+    }
+
+    /// Options are looked for anywhere, the rest in order.
+    fn of_arguments(&self, program: &str, args: &[Word]) -> Match {
+        let (options, operands): (Vec<&Glob>, Vec<&Glob>) = self.args.iter().partition(|glob| glob.is_option());
+        let by_options = options.iter().map(|option| options::has(program, args, option)).min();
+        let by_operands = Operands::new(program, args).have(&operands);
+        by_options.unwrap_or(Match::Yes).min(by_operands)
+    }
+}
+
+/// The last part of a path.
+pub(super) fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// A path without the parts that lead nowhere.
+fn normal(path: &str) -> String {
+    let absolute = if path.starts_with('/') { "/" } else { "" };
+    let parts = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect::<Vec<_>>().join("/");
+    // `./x` is no program on the path.
+    let here = if path.contains('/') && absolute.is_empty() { "./" } else { "" };
+    format!("{absolute}{here}{parts}")
+}
+
+/// Whether a variable is of the text's own. By POSIX, variables of small letters change nothing in the standard
+/// utilities; those that programs take notice of all the same end like these.
+pub(super) fn is_private(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+        && !name.ends_with("_proxy")
+        && !name.starts_with("npm_")
+}
+
+/// A word of a rule: text in which `*` and `?` that are not quoted stand for others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Glob(Vec<Piece>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Piece {
+    Char(char),
+    One,
+    Any,
+}
+
+impl Glob {
+    pub(super) fn is_any(&self) -> bool {
+        self.0 == [Piece::Any]
+    }
+
+    pub(super) fn is_option(&self) -> bool {
+        matches!(self.0.as_slice(), [Piece::Char('-'), _, ..])
+    }
+
+    /// The text, if it stands for itself alone.
+    pub(super) fn literal(&self) -> Option<String> {
+        let literal = |piece: &Piece| if let Piece::Char(c) = piece { Some(*c) } else { None };
+        self.0.iter().map(literal).collect()
+    }
+
+    pub(super) fn matches(&self, text: &str) -> bool {
+        let text: Vec<char> = text.chars().collect();
+        let fits = |piece: &Piece, c: char| matches!(piece, Piece::One) || *piece == Piece::Char(c);
+        let (mut at, mut of) = (0, 0);
+        let mut back = None;
+        while let Some(c) = text.get(at) {
+            match self.0.get(of) {
+                Some(Piece::Any) => {
+                    back = Some((at, of));
+                    of += 1;
+                }
+                Some(piece) if fits(piece, *c) => (at, of) = (at + 1, of + 1),
+                // The last star takes one more.
+                _ => match back {
+                    Some((from, star)) => {
+                        back = Some((from + 1, star));
+                        (at, of) = (from + 1, star + 1);
+                    }
+                    None => return false,
+                },
+            }
+        }
+        self.0.iter().skip(of).all(|piece| *piece == Piece::Any)
+    }
+
+    /// Whether it stands for what a word is.
+    pub(super) fn of(&self, word: &Word) -> Match {
+        match word {
+            Word::Known(text) if self.matches(text) => Match::Yes,
+            Word::Known(_) => Match::No,
+            Word::Computed(Some(begins)) if !self.may_begin_with(begins) => Match::No,
+            Word::Computed(_) => Match::Perhaps,
+        }
+    }
+
+    fn may_begin_with(&self, begins: &str) -> bool {
+        let pieces = self.0.iter().take_while(|piece| **piece != Piece::Any);
+        let stars = self.0.contains(&Piece::Any);
+        let length = pieces.clone().count();
+        (stars || begins.chars().count() <= length)
+            && pieces.zip(begins.chars()).all(|(piece, c)| *piece == Piece::One || *piece == Piece::Char(c))
+    }
+
+    fn to_lower(&self) -> Self {
+        let lower =
+            |piece: &Piece| if let Piece::Char(c) = piece { Piece::Char(c.to_ascii_lowercase()) } else { *piece };
+        Self(self.0.iter().map(lower).collect())
+    }
+
+    fn has_slash(&self) -> bool {
+        self.0.contains(&Piece::Char('/'))
+    }
+
+    fn base_name(&self) -> Self {
+        Self(self.0.rsplit(|piece| *piece == Piece::Char('/')).next().unwrap_or_default().to_vec())
+    }
+
+    /// A variable and its value, if it sets one.
+    fn assignment(&self) -> Option<(String, Self)> {
+        let at = self.0.iter().position(|piece| *piece == Piece::Char('='))?;
+        let name = Self(self.0.get(..at)?.to_vec()).literal().filter(|name| is_name(name))?;
+        Some((name, Self(self.0.get(at + 1..)?.to_vec())))
+    }
+}
+
+/// The words of a rule. Quotes and backslashes take the meaning of what they cover away.
+fn split(text: &str) -> Result<Vec<Glob>, &'static str> {
+    let mut words = Vec::new();
+    let mut word: Option<Vec<Piece>> = None;
+    let mut quote = None;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        let piece = match (quote, c) {
+            (Some(open), c) if c == open => {
+                quote = None;
+                continue;
+            }
+            (Some('\''), c) => Piece::Char(c),
+            (_, '\\') => Piece::Char(chars.next().ok_or("a backslash at its end stands for nothing")?),
+            (Some(_), c) => Piece::Char(c),
+            (None, '\'' | '"') => {
+                (quote, word) = (Some(c), Some(word.unwrap_or_default()));
+                continue;
+            }
+            (None, ' ' | '\t') => {
+                words.extend(word.take().map(Glob));
+                continue;
+            }
+            (None, '*') => Piece::Any,
+            (None, '?') => Piece::One,
+            (None, ';' | '&' | '|' | '<' | '>' | '(' | ')' | '$' | '`' | '\n') => {
+                return Err(
+                    "a rule is about one simple command; write one for each, and quote what means something to a shell",
+                );
+            }
+            (None, c) => Piece::Char(c),
+        };
+        word.get_or_insert_default().push(piece);
+    }
+    if quote.is_some() {
+        return Err("a quote is not closed");
+    }
+    words.extend(word.map(Glob));
+    Ok(words)
+}

@@ -1,0 +1,299 @@
+//! Commands as the grammar of the shell sees them: the simple commands they are made of.
+//!
+//! The grammar is that of `rable`, which is tested against bash's own parser. Shells differ, and which one will run the
+//! text is not known here, so what is read differently by `dash`, `bash` and `ash` is not read at all: it is a [`Doubt`].
+
+use rable::{ListOperator, Node, NodeKind, PipeSep};
+
+use super::word::{self, Inner, Word, is_name};
+use super::wrappers;
+
+/// Bytes of a text that is read. A longer one holds data.
+const MOST_BYTES: usize = 64 << 10;
+/// Substitutions in a text. The grammar reads those inside of others once for each level.
+const MOST_SUBSTITUTIONS: usize = 48;
+/// What may stand inside of other things, however deep.
+const MOST_NESTED: usize = 1_000;
+/// Bytes of the stack that reading takes at most; they are reserved, and used where texts are nested.
+const STACK: usize = 128 << 20;
+/// Commands that run commands that run commands.
+pub(super) const MOST_WRAPPERS: usize = 12;
+
+/// Why it cannot be said what a command runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Doubt {
+    #[error("it is no text that all shells read alike")]
+    NotRead,
+    #[error("it is too long or too deeply nested to be judged")]
+    TooMuch,
+    #[error("the name of a program in it is computed")]
+    Program,
+    #[error("it evaluates text that is computed")]
+    Evaluation,
+    #[error("an expansion in it may run commands")]
+    Expansion,
+    #[error("arithmetic on variables in it may run commands")]
+    Arithmetic,
+    #[error("what it runs is read from its input or a list")]
+    Input,
+    #[error("the options of a program in it that runs others are not known")]
+    Options,
+}
+
+/// A text, taken apart.
+#[derive(Debug, Default)]
+pub(super) struct Script {
+    pub(super) commands: Vec<Simple>,
+    /// What could not be judged; the rest may be there all the same.
+    pub(super) doubts: Vec<Doubt>,
+    /// Whether it is more than one simple command.
+    pub(super) compound: bool,
+    /// Whether it changes its directory, so that relative paths lead elsewhere.
+    pub(super) moves: bool,
+}
+
+/// One program with its arguments.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Simple {
+    pub(super) assignments: Vec<(String, Word)>,
+    /// The program first. None where variables are set or files are opened and no more.
+    pub(super) words: Vec<Word>,
+    pub(super) redirections: Vec<Redirection>,
+    /// Whether it only runs another command, which is listed as well.
+    pub(super) transparent: bool,
+}
+
+/// A file that is opened for a command.
+#[derive(Clone, Debug)]
+pub(super) struct Redirection {
+    pub(super) writes: bool,
+    pub(super) to: Word,
+}
+
+impl Simple {
+    /// As it is shown to people.
+    pub(super) fn shown(&self) -> String {
+        let assignments = self.assignments.iter().map(|(name, value)| format!("{name}={}", value.shown()));
+        assignments.chain(self.words.iter().map(Word::shown)).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl Script {
+    /// Takes a text apart. It runs on a thread of its own, since the grammar takes stack for what is nested.
+    pub(super) fn read(text: &str) -> Self {
+        let refused = |doubt| Self { doubts: vec![doubt], ..Self::default() };
+        if !is_bounded(text) {
+            return refused(Doubt::TooMuch);
+        }
+        std::thread::scope(|scope| {
+            let reading = std::thread::Builder::new().name("deepagents-command".to_owned()).stack_size(STACK);
+            let reading = reading.spawn_scoped(scope, || {
+                let mut script = Self::default();
+                script.text(text, 0);
+                script
+            });
+            // A thread that could not be had, or broke off.
+            reading.ok().and_then(|reading| reading.join().ok()).unwrap_or_else(|| refused(Doubt::TooMuch))
+        })
+    }
+
+    pub(super) fn text(&mut self, text: &str, depth: usize) {
+        if depth > MOST_WRAPPERS || !is_bounded(text) {
+            return self.doubts.push(Doubt::TooMuch);
+        }
+        match rable::parse(text, false) {
+            Ok(nodes) => {
+                self.compound |= nodes.len() > 1;
+                for node in &nodes {
+                    if let Err(doubt) = self.node(node, depth) {
+                        self.doubts.push(doubt);
+                    }
+                }
+            }
+            Err(_) => self.doubts.push(Doubt::NotRead),
+        }
+    }
+
+    /// All that a node runs. A doubt does not keep the siblings from being read.
+    fn node(&mut self, node: &Node, depth: usize) -> Result<(), Doubt> {
+        if !matches!(node.kind, NodeKind::Command { .. }) {
+            self.compound = true;
+        }
+        match &node.kind {
+            NodeKind::Command { assignments, words, redirects } => self.simple(assignments, words, redirects, depth),
+            NodeKind::Pipeline { commands, separators } => {
+                // Elsewhere `|&` is no operator.
+                let doubt = separators.contains(&PipeSep::PipeBoth).then_some(Doubt::NotRead);
+                self.nodes(commands, depth);
+                doubt.map_or(Ok(()), Err)
+            }
+            NodeKind::List { items } => {
+                for item in items {
+                    debug_assert!(matches!(
+                        item.operator,
+                        None | Some(
+                            ListOperator::And | ListOperator::Or | ListOperator::Semi | ListOperator::Background
+                        )
+                    ));
+                    self.try_node(&item.command, depth);
+                }
+                Ok(())
+            }
+            NodeKind::If { condition, then_body, else_body, redirects } => {
+                self.nodes([&**condition, then_body].into_iter().chain(else_body.as_deref()), depth);
+                self.redirects(redirects, depth)
+            }
+            NodeKind::While { condition, body, redirects } | NodeKind::Until { condition, body, redirects } => {
+                self.nodes([&**condition, body], depth);
+                self.redirects(redirects, depth)
+            }
+            NodeKind::For { words, body, redirects, .. } => {
+                self.try_node(body, depth);
+                for word in words.iter().flatten() {
+                    self.word(word, depth)?;
+                }
+                self.redirects(redirects, depth)
+            }
+            NodeKind::Case { word, patterns, redirects } => {
+                self.nodes(patterns.iter().filter_map(|pattern| pattern.body.as_ref()), depth);
+                self.word(word, depth)?;
+                for pattern in patterns.iter().flat_map(|pattern| &pattern.patterns) {
+                    self.word(pattern, depth)?;
+                }
+                if patterns.iter().any(|pattern| pattern.terminator.contains('&')) {
+                    return Err(Doubt::NotRead);
+                }
+                self.redirects(redirects, depth)
+            }
+            NodeKind::Function { body, name } if is_name(name) => self.node(body, depth),
+            NodeKind::Subshell { body, redirects } | NodeKind::BraceGroup { body, redirects } => {
+                self.try_node(body, depth);
+                self.redirects(redirects, depth)
+            }
+            NodeKind::Negation { pipeline } | NodeKind::Time { pipeline, .. } => self.node(pipeline, depth),
+            NodeKind::Empty | NodeKind::Comment { .. } => Ok(()),
+            // Bash alone has the rest: `[[`, `((`, `select`, `coproc`, arrays.
+            _ => Err(Doubt::NotRead),
+        }
+    }
+
+    fn nodes<'a>(&mut self, nodes: impl IntoIterator<Item = &'a Node>, depth: usize) {
+        for node in nodes {
+            self.try_node(node, depth);
+        }
+    }
+
+    fn try_node(&mut self, node: &Node, depth: usize) {
+        if let Err(doubt) = self.node(node, depth) {
+            self.doubts.push(doubt);
+        }
+    }
+
+    /// A word, and what its substitutions run.
+    fn word(&mut self, node: &Node, depth: usize) -> Result<Word, Doubt> {
+        word::read(node, &mut |inner| {
+            self.compound = true;
+            match inner {
+                Inner::Node(node) => self.node(node, depth),
+                Inner::Text(text) => {
+                    self.text(text, depth + 1);
+                    Ok(())
+                }
+            }
+        })
+    }
+
+    fn simple(&mut self, assignments: &[Node], words: &[Node], redirects: &[Node], depth: usize) -> Result<(), Doubt> {
+        let mut simple = Simple::default();
+        let mut document = None;
+        let mut doubt = None;
+        for node in assignments {
+            let text = if let NodeKind::Word { value, .. } = &node.kind { value.as_str() } else { "" };
+            match (text.split_once('='), self.word(node, depth)) {
+                (Some((name, _)), Ok(value)) if is_name(name) => {
+                    simple.assignments.push((name.to_owned(), after_equals(name, value)));
+                }
+                // A subscript is evaluated, and other shells know no `+=`.
+                (_, Ok(_)) => doubt = Some(Doubt::NotRead),
+                (_, Err(other)) => doubt = Some(other),
+            }
+        }
+        for node in words {
+            match self.word(node, depth) {
+                Ok(word) => simple.words.push(word),
+                Err(other) => {
+                    doubt = Some(other);
+                    simple.words.push(Word::Computed(None));
+                }
+            }
+        }
+        for node in redirects {
+            if let NodeKind::HereDoc { content, quoted, complete, .. } = &node.kind {
+                // Elsewhere it is like text in double quotes.
+                if !complete || (!quoted && may_run(content)) {
+                    doubt = Some(Doubt::Expansion);
+                }
+                document = Some((*quoted || !content.contains(['$', '`', '\\'])).then(|| content.clone()));
+            } else {
+                match self.redirect(node, depth) {
+                    Ok(redirection) => simple.redirections.extend(redirection),
+                    Err(other) => doubt = Some(other),
+                }
+            }
+        }
+        self.moves |= simple.words.first().is_some_and(|program| {
+            program.known().is_none_or(|name| matches!(name, "cd" | "pushd" | "popd" | "chdir"))
+        });
+        wrappers::list(self, simple, document, depth);
+        doubt.map_or(Ok(()), Err)
+    }
+
+    /// The redirections of something compound, as a command that only opens files.
+    fn redirects(&mut self, redirects: &[Node], depth: usize) -> Result<(), Doubt> {
+        if redirects.is_empty() { Ok(()) } else { self.simple(&[], &[], redirects, depth) }
+    }
+
+    /// A file that is opened; none where it is a stream that is open already.
+    fn redirect(&mut self, node: &Node, depth: usize) -> Result<Option<Redirection>, Doubt> {
+        let NodeKind::Redirect { op, target, varfd: None, .. } = &node.kind else { return Err(Doubt::NotRead) };
+        let to = match &target.kind {
+            NodeKind::Word { .. } => self.word(target, depth)?,
+            _ => return Err(Doubt::NotRead),
+        };
+        match op.as_str() {
+            ">" | ">>" | ">|" | "<>" => Ok(Some(Redirection { writes: true, to })),
+            "<" => Ok(Some(Redirection { writes: false, to })),
+            "<<<" | ">&-" | "<&-" => Ok(None),
+            // Behind `>&` bash takes a name for a file.
+            ">&" | "<&" => match to.known() {
+                Some(stream) if stream == "-" || stream.bytes().all(|byte| byte.is_ascii_digit()) => Ok(None),
+                _ => Err(Doubt::NotRead),
+            },
+            _ => Err(Doubt::NotRead),
+        }
+    }
+}
+
+/// The value of an assignment, whose word is known from its beginning.
+fn after_equals(name: &str, word: Word) -> Word {
+    let value = |text: String| text.get(name.len() + 1..).map(str::to_owned);
+    match word {
+        Word::Known(text) => value(text).map_or(Word::Computed(None), Word::Known),
+        Word::Computed(begins) => Word::Computed(begins.and_then(value)),
+    }
+}
+
+/// Whether text in which variables are put in may run something.
+fn may_run(text: &str) -> bool {
+    text.contains(['`']) || text.contains("$(") || text.contains("${") || text.contains("$[") || text.contains("\\\n")
+}
+
+/// Whether a text is short and flat enough to be read in little time and stack, by what could be nested in it at most.
+fn is_bounded(text: &str) -> bool {
+    let substitutions = ["$(", "<(", ">(", "`", "${"].iter().map(|open| text.matches(open).count()).sum::<usize>();
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric());
+    let keywords =
+        words.filter(|word| matches!(*word, "if" | "while" | "until" | "for" | "case" | "time" | "elif")).count();
+    let nested = text.matches(['(', '{', '!']).count() + keywords;
+    text.len() <= MOST_BYTES && substitutions <= MOST_SUBSTITUTIONS && nested <= MOST_NESTED
+}

@@ -1,0 +1,179 @@
+//! Replacing files as a whole, and deleting.
+
+use std::io::{self, ErrorKind, Write};
+use std::sync::PoisonError;
+use std::time::SystemTime;
+
+use cap_std::fs::{Dir, Metadata, OpenOptions};
+
+use super::Root;
+use super::place::relative;
+use super::read::{to_stat, version_of};
+use crate::{FsError, VPath, Version, WriteMode};
+
+/// Directories that a tree may hold inside of each other and still be deleted.
+const DEEPEST: usize = 1_000;
+
+impl Root {
+    pub(super) fn write(&self, path: &VPath, data: &[u8], mode: &WriteMode) -> Result<Version, FsError> {
+        if path.is_root() {
+            return Err(FsError::IsDirectory(path.clone()));
+        }
+        let place = self.locate(path)?;
+        let real = place.shown();
+        self.check_protected(path, &real)?;
+        let (Some(parent), Some(name)) = (real.parent(), real.name()) else {
+            return Err(FsError::IsDirectory(path.clone()));
+        };
+        // Those above what is to be written, from the top.
+        let mut made = Vec::new();
+        let mut way = place.real.clone();
+        for missing in place.missing.split_last().map(|(_, above)| above).unwrap_or_default() {
+            way = way.child(missing);
+            made.push(way.clone());
+        }
+        let written = self.make(path, &made).and_then(|()| {
+            let directory = self.directory.open_dir(relative(&parent)).map_err(|error| self.failed(path, &error))?;
+            self.replace(path, &directory, name, data, mode)
+        });
+        if written.is_err() {
+            // Only what is still empty goes; what others have put there meanwhile stays.
+            made.iter().rev().for_each(|directory| drop(self.directory.remove_dir(relative(directory))));
+        }
+        written
+    }
+
+    fn make(&self, path: &VPath, directories: &[VPath]) -> Result<(), FsError> {
+        directories.iter().try_for_each(|directory| match self.directory.create_dir(relative(directory)) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(self.failed(path, &error)),
+            _ => Ok(()),
+        })
+    }
+
+    fn replace(
+        &self,
+        path: &VPath,
+        directory: &Dir,
+        name: &str,
+        data: &[u8],
+        mode: &WriteMode,
+    ) -> Result<Version, FsError> {
+        let failed = |error: io::Error| self.failed(path, &error);
+        // Before the work of writing; what counts is the check below.
+        let before = self.there(path, directory, name)?;
+        mode.check(path, before.as_ref().map(version_of).as_ref())?;
+        let temporary = Temporary::write(directory, data, before.as_ref(), self.options.sync).map_err(failed)?;
+        let _commit = self.commit.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = self.there(path, directory, name)?;
+        mode.check(path, there.as_ref().map(version_of).as_ref())?;
+        if there.is_none() && *mode != WriteMode::Overwrite {
+            // A link takes nobody's place.
+            directory.hard_link(&temporary.name, directory, name).map_err(|error| match error.kind() {
+                ErrorKind::AlreadyExists if *mode == WriteMode::Create => FsError::AlreadyExists(path.clone()),
+                ErrorKind::AlreadyExists => FsError::Changed(path.clone()),
+                _ => failed(error),
+            })?;
+        } else {
+            directory.rename(&temporary.name, directory, name).map_err(failed)?;
+        }
+        drop(temporary);
+        Ok(version_of(&directory.symlink_metadata(name).map_err(failed)?))
+    }
+
+    /// The regular file that is there and may be written, if any.
+    fn there(&self, path: &VPath, directory: &Dir, name: &str) -> Result<Option<Metadata>, FsError> {
+        let host = match directory.symlink_metadata(name) {
+            Ok(host) => host,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(self.failed(path, &error)),
+        };
+        to_stat(&host).kind.require_file(path)?;
+        // A rename needs no permission on the file that it replaces; a write does.
+        if host.permissions().readonly() {
+            return Err(FsError::io(path, ErrorKind::PermissionDenied, "permission denied"));
+        }
+        Ok(Some(host))
+    }
+
+    pub(super) fn remove(&self, path: &VPath) -> Result<(), FsError> {
+        let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+            return Err(FsError::Fixed(path.clone()));
+        };
+        Self::check_names(path)?;
+        let above = self.locate(&parent)?;
+        if !above.missing.is_empty() {
+            return Err(FsError::NotFound(path.clone()));
+        }
+        let failed = |error: io::Error| self.failed(path, &error);
+        let directory = self.directory.open_dir(relative(&above.real)).map_err(failed)?;
+        let host = directory.symlink_metadata(name).map_err(failed)?;
+        self.check_protected(path, &above.real.child(name))?;
+        if !host.is_dir() {
+            return directory.remove_file(name).map_err(failed);
+        }
+        self.check_tree(path, &directory, name)?;
+        directory.remove_dir_all(name).map_err(failed)
+    }
+
+    /// Refuses to delete a directory that holds something protected.
+    fn check_tree(&self, path: &VPath, above: &Dir, name: &str) -> Result<(), FsError> {
+        let failed = |error: io::Error| self.failed(path, &error);
+        let mut open = vec![above.open_dir(name).map_err(failed)?];
+        let mut depths = vec![0];
+        while let (Some(directory), Some(depth)) = (open.pop(), depths.pop()) {
+            if depth > DEEPEST {
+                return Err(FsError::io(path, ErrorKind::Other, "it is nested too deep to be deleted at once"));
+            }
+            for found in directory.entries().map_err(failed)? {
+                let found = found.map_err(failed)?;
+                if self.options.protected.denied_name(&found.file_name().to_string_lossy()).is_some() {
+                    return Err(FsError::Protected(path.clone()));
+                }
+                if found.file_type().map_err(failed)?.is_dir() {
+                    open.push(found.open_dir().map_err(failed)?);
+                    depths.push(depth + 1);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A file that is to take another's place; it is gone again unless it has.
+struct Temporary<'a> {
+    directory: &'a Dir,
+    name: String,
+}
+
+impl<'a> Temporary<'a> {
+    fn write(directory: &'a Dir, data: &[u8], before: Option<&Metadata>, sync: bool) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        // What replaces a file may hold its text: nobody else reads it before it has that file's permissions.
+        #[cfg(unix)]
+        if before.is_some() {
+            use cap_std::fs::OpenOptionsExt;
+            options.mode(0o600);
+        }
+        let temporary = Self { directory, name: format!(".{:016x}.tmp", fastrand::u64(..)) };
+        let mut file = directory.open_with(&temporary.name, &options)?;
+        file.write_all(data)?;
+        if let Some(before) = before {
+            file.set_permissions(before.permissions())?;
+        }
+        let file = file.into_std();
+        // To the nanosecond: two versions within one tick of the system's clock would look the same.
+        file.set_modified(SystemTime::from(jiff::Timestamp::now()))?;
+        if sync {
+            file.sync_all()?;
+        }
+        Ok(temporary)
+    }
+}
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        // Renamed, it is not there any more.
+        let _ = self.directory.remove_file(&self.name);
+    }
+}

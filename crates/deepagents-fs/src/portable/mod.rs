@@ -1,0 +1,162 @@
+//! A directory on disk, on any system that the standard library runs on.
+
+mod change;
+mod name;
+mod place;
+mod read;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use deepagents_core::state::{State, Update};
+use futures_core::future::BoxFuture;
+
+use crate::lines::{self, LineRange, LineWindow};
+use crate::locks::PathLocks;
+use crate::permissions::{AccessMode, ProtectedPlaces};
+use crate::search::Control;
+use crate::{
+    Backend, ByteRange, FileRead, FsError, FsFuture, Listing, OpenError, PathGuard, Stat, VPath, WriteMode, Written,
+};
+
+/// A directory on disk as a workspace, on Windows as well as on Unix: `/` is the directory, and nothing outside of it can
+/// be reached. Every file is opened below a handle of the directory, by `cap-std`.
+///
+/// On Linux and macOS [`LocalBackend`](crate::LocalBackend) does more, and is to be preferred. What cannot be had here:
+///
+/// * A write that is based on a version is refused where this process has changed the file meanwhile. Of what other
+///   processes do in the instant before the replacement nothing is known.
+/// * Changes are not recorded, so they cannot be undone.
+/// * Links to absolute paths are refused, also where they lead inside. So is writing through a link that leads to nothing.
+/// * A file that is replaced keeps its permissions, and not its owner.
+/// * Searches go directory by directory, on one thread.
+/// * Commands: the sandbox is for Linux, and there is no shell for these files.
+///
+/// On Windows a name is refused that the system takes for another one: with a colon, with a dot or blank at its end, short
+/// names such as `GIT~1`, and the names of devices.
+///
+/// ```
+/// use deepagents_core::state::State;
+/// use deepagents_fs::{Backend, ByteRange, PortableBackend, VPath, WriteMode};
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # let dir = tempfile::tempdir()?;
+/// # runtime.block_on(async {
+/// let files = PortableBackend::open(dir.path())?;
+/// let (state, path) = (State::default(), VPath::parse("/src/lib.rs")?);
+/// files.write(&state, &path, "//! Hello.\n".into(), WriteMode::Create).await?;
+/// assert_eq!(files.read(&state, &path, ByteRange::ALL).await?.stat.size, 11);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct PortableBackend {
+    root: Arc<Root>,
+    locks: PathLocks,
+}
+
+/// How a directory is used.
+#[derive(Clone, Debug)]
+pub struct PortableOptions {
+    /// Waits until a write has reached the disk. Off by default.
+    pub sync: bool,
+    /// How many bytes one read may hold in memory; 256 MiB by default. Windows of lines are not bound by it.
+    pub max_read: u64,
+    /// What cannot be changed or deleted through these files; see [`ProtectedPlaces`] for what that is by default.
+    pub protected: ProtectedPlaces,
+}
+
+impl Default for PortableOptions {
+    fn default() -> Self {
+        Self { sync: false, max_read: 256 << 20, protected: ProtectedPlaces::default() }
+    }
+}
+
+#[derive(Debug)]
+struct Root {
+    directory: Dir,
+    options: PortableOptions,
+    /// Held from the check of a file's version until its replacement.
+    commit: Mutex<()>,
+}
+
+impl PortableBackend {
+    /// Opens an existing directory.
+    ///
+    /// # Errors
+    /// When it is not a directory or cannot be opened.
+    pub fn open(directory: impl AsRef<Path>) -> Result<Self, OpenError> {
+        Self::open_with(directory, PortableOptions::default())
+    }
+
+    /// Opens an existing directory with options.
+    ///
+    /// # Errors
+    /// When it is not a directory or cannot be opened.
+    pub fn open_with(directory: impl AsRef<Path>, options: PortableOptions) -> Result<Self, OpenError> {
+        let path = directory.as_ref();
+        let directory = Dir::open_ambient_dir(path, ambient_authority())
+            .map_err(|source| OpenError { path: path.to_owned(), source })?;
+        let root = Root { directory, options, commit: Mutex::default() };
+        Ok(Self { root: Arc::new(root), locks: PathLocks::default() })
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        path: &VPath,
+        work: impl FnOnce(&Root, &VPath) -> Result<T, FsError> + Send + 'static,
+    ) -> Result<T, FsError> {
+        let (root, on) = (self.root.clone(), path.clone());
+        let unfinished = |_| FsError::io(path, std::io::ErrorKind::Other, "the operation did not finish");
+        tokio::task::spawn_blocking(move || work(&root, &on)).await.map_err(unfinished)?
+    }
+}
+
+impl Backend for PortableBackend {
+    fn stat<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, Stat> {
+        Box::pin(self.blocking(path, Root::stat))
+    }
+
+    fn read<'a>(&'a self, _: &'a State, path: &'a VPath, range: ByteRange) -> FsFuture<'a, FileRead> {
+        Box::pin(self.blocking(path, move |root, path| root.read(path, range)))
+    }
+
+    fn read_lines<'a>(&'a self, _: &'a State, path: &'a VPath, range: LineRange) -> FsFuture<'a, LineWindow> {
+        Box::pin(async move {
+            let control = Control::new(Some(lines::LONGEST));
+            // Nobody reads on for a caller that is gone.
+            let _stop = control.stop_on_drop();
+            self.blocking(path, move |root, path| root.read_lines(path, range, &control)).await
+        })
+    }
+
+    fn list<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, Listing> {
+        Box::pin(self.blocking(path, Root::list))
+    }
+
+    fn write<'a>(&'a self, _: &'a State, path: &'a VPath, data: Bytes, mode: WriteMode) -> FsFuture<'a, Written> {
+        Box::pin(async move {
+            let version = self.blocking(path, move |root, path| root.write(path, &data, &mode)).await?;
+            Ok(Written { update: Update::none(), version })
+        })
+    }
+
+    fn delete<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, Update> {
+        Box::pin(async move { self.blocking(path, Root::remove).await.map(|()| Update::none()) })
+    }
+
+    fn change_access(&self, path: &VPath) -> AccessMode {
+        self.root.options.protected.decide(path).mode
+    }
+
+    fn resolve<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, VPath> {
+        Box::pin(self.blocking(path, Root::real_path))
+    }
+
+    fn lock<'a>(&'a self, path: &'a VPath) -> BoxFuture<'a, Option<PathGuard>> {
+        Box::pin(async move { Some(self.locks.lock(path).await) })
+    }
+}

@@ -1,0 +1,80 @@
+//! Rules about files, as what a place is for commands: hidden, read-only or free.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::failure::{At, Failure};
+use crate::VPath;
+use crate::permissions::{AccessMode, Operation, Permissions, Rule};
+use crate::sandbox::protocol::Guard;
+
+/// Places that may be bound one by one. Each is a mount or two.
+const MOST: usize = 20_000;
+
+/// Rules that hold all at once.
+pub(super) struct Rules(Vec<Permissions>);
+
+impl Rules {
+    pub(super) fn new(rules: &[Vec<Rule>]) -> Result<Self, Failure> {
+        let compiled = rules.iter().map(|rules| Permissions::new(rules.iter().cloned()));
+        compiled.collect::<Result<_, _>>().map(Self).at("read the rules")
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().all(Permissions::is_empty)
+    }
+
+    /// What a place is: what a person would be asked about is closed, as a command cannot ask.
+    fn at(&self, path: &VPath) -> Guard {
+        let closed = |operation| self.0.iter().any(|rules| rules.decide(operation, path).mode != AccessMode::Allow);
+        match () {
+            () if closed(Operation::Read) => Guard::Hide,
+            () if closed(Operation::Write) => Guard::Protect,
+            () => Guard::Free,
+        }
+    }
+
+    /// All places below a root that are not what the place above them is, those above first. The root itself has the
+    /// empty path.
+    pub(super) fn places(&self, root: &Path) -> Result<Vec<(PathBuf, Guard)>, Failure> {
+        let step = "apply the rules about files";
+        let mut found = Vec::new();
+        if self.is_empty() {
+            return Ok(found);
+        }
+        // A workspace that is closed is shown as far as its directories go.
+        let own = if self.at(&VPath::root()) == Guard::Free { Guard::Free } else { Guard::Protect };
+        if own != Guard::Free {
+            found.push((PathBuf::new(), own));
+        }
+        let mut todo = vec![(PathBuf::new(), VPath::root(), own)];
+        while let Some((directory, above, inherited)) = todo.pop() {
+            // What cannot be looked into, commands cannot look into either.
+            for entry in fs::read_dir(root.join(&directory)).into_iter().flatten().flatten() {
+                let kind = entry.file_type().on(step, entry.path().display())?;
+                if kind.is_symlink() {
+                    // What it leads to is judged where it is.
+                    continue;
+                }
+                let path = above.child(&entry.file_name().to_string_lossy());
+                let place = directory.join(entry.file_name());
+                let mut guard = self.at(&path);
+                if guard == Guard::Hide && kind.is_dir() && self.0.iter().any(|rules| rules.may_allow_below(&path)) {
+                    guard = Guard::Protect;
+                }
+                if guard != inherited {
+                    found.push((place.clone(), guard));
+                }
+                if found.len() > MOST {
+                    let reason =
+                        format!("they are about more than {MOST} files one by one; write them about directories");
+                    return Err(Failure::new(step, reason));
+                }
+                if kind.is_dir() && guard != Guard::Hide {
+                    todo.push((place, path, guard));
+                }
+            }
+        }
+        Ok(found)
+    }
+}

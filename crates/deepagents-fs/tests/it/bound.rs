@@ -1,0 +1,178 @@
+//! Rules about files, as commands in a sandbox meet them.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::sync::Arc;
+
+use deepagents_fs::permissions::{AccessMode, OnAsk, Operation, PermissionedBackend, Permissions, Rule};
+use deepagents_fs::sandbox::{SandboxPolicy, ToolChains};
+use deepagents_fs::shell::{Command, Confinement, LocalShell, Shell, WithShell};
+use deepagents_fs::{Backend, LocalBackend};
+
+use crate::sandbox::{Jail, jail};
+
+fn policy(rules: impl IntoIterator<Item = Rule>) -> SandboxPolicy {
+    SandboxPolicy { rules: vec![Permissions::new(rules).unwrap()], ..SandboxPolicy::default() }
+}
+
+fn deny(paths: &[&str]) -> Rule {
+    Rule::new(AccessMode::Deny, paths.iter().copied())
+}
+
+fn fill(jail: &Jail) {
+    for (name, text) in [
+        ("secrets/key", "s3cret"),
+        ("secrets/public/note", "note"),
+        ("src/main.rs", "code"),
+        ("src/deep/.env", "s3cret"),
+        (".env", "s3cret"),
+        ("docs/a", "doc"),
+        ("certs/x.pem", "s3cret"),
+    ] {
+        fs::create_dir_all(jail.path(name).parent().unwrap()).unwrap();
+        fs::write(jail.path(name), text).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_may_not_be_read_is_hidden_from_commands() {
+    let jail = jail!(policy([deny(&["/secrets/**", "/**/.env", "/**/*.pem"])]));
+    fill(&jail);
+    symlink("secrets/key", jail.path("link")).unwrap();
+    let all = jail
+        .run("cat .env src/deep/.env certs/x.pem link secrets/key secrets/public/note; ls secrets; grep -r s3cret .")
+        .await;
+    assert!(!all.output.contains("s3cret") && !all.output.contains("note\n"), "{}", all.output);
+    for evasion in [
+        "mv secrets other; cat other/key",
+        "mv src other; cat other/deep/.env",
+        "rm -rf secrets; rm -f .env",
+        "ln secrets/key hard; cat hard",
+        "cp -r secrets copy; cat copy/key",
+        "umount secrets; cat secrets/key",
+        "chmod -R 777 secrets .env; cat secrets/key .env",
+        "cat /proc/self/root$PWD/secrets/key",
+        "echo mine > .env; cat .env",
+        "truncate -s0 certs/x.pem",
+    ] {
+        let done = jail.run(evasion).await;
+        assert!(!done.output.contains("s3cret") && !done.output.contains("mine"), "{evasion}: {}", done.output);
+    }
+    assert_eq!(jail.run("cat src/main.rs docs/a; echo new > src/new; cat src/new").await.output, "codedocnew\n");
+    for name in ["secrets/key", "src/deep/.env", ".env", "certs/x.pem"] {
+        assert_eq!(fs::read_to_string(jail.path(name)).unwrap(), "s3cret", "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_may_not_be_written_or_is_asked_about_is_read_only_for_commands() {
+    let write = [Operation::Write];
+    let jail = jail!(policy([
+        Rule::new(AccessMode::Deny, ["/docs/**"]).only(write),
+        Rule::new(AccessMode::Ask, ["/src/**"]).only(write),
+        Rule::new(AccessMode::Ask, ["/secrets/**"]),
+    ]));
+    fill(&jail);
+    for text in [
+        "echo x > docs/a",
+        "rm docs/a",
+        "mv docs d",
+        "touch docs/new",
+        "echo x >> src/main.rs",
+        "ln -f /etc/passwd docs/a",
+        "cat secrets/key",
+        "echo x > secrets/key",
+    ] {
+        assert!(!jail.run(text).await.exit.success(), "{text}");
+    }
+    assert_eq!(jail.run("cat docs/a src/main.rs; echo x > free && cat free").await.output, "doccodex\n");
+    assert_eq!(fs::read_to_string(jail.path("docs/a")).unwrap(), "doc");
+    assert!(!jail.path("docs/new").exists() && !jail.path("d").exists());
+}
+
+#[tokio::test]
+async fn what_an_earlier_rule_allows_stays_open_inside_of_what_is_closed() {
+    let jail = jail!(policy([
+        Rule::new(AccessMode::Allow, ["/src/**", "/secrets/public/**"]),
+        Rule::new(AccessMode::Deny, ["/secrets/**"]),
+        Rule::new(AccessMode::Deny, ["/**"]).only([Operation::Write]),
+    ]));
+    fill(&jail);
+    assert_eq!(jail.run("cat secrets/public/note; echo x > src/new && cat src/new docs/a").await.output, "notex\ndoc");
+    for text in
+        ["cat secrets/key", "echo x > docs/a", "echo x > top", "mkdir new", "mv src s", "echo x > secrets/public/../n"]
+    {
+        assert!(!jail.run(text).await.exit.success(), "{text}");
+    }
+    assert!(jail.run("echo x > secrets/public/more && cat secrets/public/more").await.exit.success());
+}
+
+#[tokio::test]
+async fn what_a_command_makes_where_a_rule_forbids_it_is_bound_from_the_next_on() {
+    let jail = jail!(policy([deny(&["/**/*.pem", "/later/**"])]));
+    assert_eq!(
+        jail.run("echo mine > new.pem; mkdir later; echo mine > later/x; cat new.pem later/x").await.output,
+        "mine\nmine\n"
+    );
+    assert!(!jail.run("cat new.pem || cat later/x").await.exit.success());
+}
+
+#[tokio::test]
+async fn a_backend_under_rules_has_a_shell_that_is_bound_by_them_and_by_those_around_it() {
+    let jail = jail!();
+    fill(&jail);
+    let files = LocalBackend::open(jail.dir.path()).unwrap();
+    let shell = LocalShell::open(jail.dir.path(), Confinement::sandboxed()).unwrap().sandbox(crate::sandbox::sandbox());
+    let under = |inner: Arc<dyn Backend>, path: &str| {
+        Arc::new(PermissionedBackend::new(inner, Permissions::new([deny(&[path])]).unwrap(), OnAsk::Allow))
+    };
+    let inner = under(Arc::new(WithShell::new(files, shell)), "/secrets/**");
+    let outer = under(inner.clone(), "/docs/**");
+    let run = async |backend: &dyn Backend, text: &str| {
+        backend.shell().unwrap().run(Command::new(text), Default::default(), None).await.unwrap().output
+    };
+    assert_eq!(run(&*inner, "cat docs/a; cat secrets/key 2>/dev/null").await, "doc");
+    assert_eq!(run(&*outer, "cat docs/a 2>/dev/null; cat secrets/key 2>/dev/null; cat src/main.rs").await, "code");
+    // Without a sandbox nothing could bind it.
+    let files = LocalBackend::open(jail.dir.path()).unwrap();
+    let free = LocalShell::open(jail.dir.path(), Confinement::Unconfined).unwrap();
+    assert!(free.under(&Permissions::new([deny(&["/x"])]).unwrap()).is_none());
+    assert!(under(Arc::new(WithShell::new(files, free)), "/secrets/**").shell().is_none());
+}
+
+#[tokio::test]
+async fn rules_about_very_many_single_files_are_refused_and_say_so() {
+    let jail = jail!(policy([deny(&["/many/*.x"])]));
+    fs::create_dir(jail.path("many")).unwrap();
+    for number in 0..20_001 {
+        fs::File::create(jail.path(&format!("many/{number}.x"))).unwrap();
+    }
+    let refused = jail.shell.run(Command::new("true"), Default::default(), None).await.unwrap_err().to_string();
+    assert!(refused.contains("write them about directories"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_tool_chain_is_not_followed_through_what_commands_can_write_to() {
+    let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (home, root) = (home.path().canonicalize().unwrap(), root.path().canonicalize().unwrap());
+    fs::create_dir_all(home.join("secret")).unwrap();
+    fs::write(home.join("secret/key"), "s3cret").unwrap();
+    fs::create_dir_all(home.join("real")).unwrap();
+    fs::write(home.join("real/tool"), "#!/bin/sh\necho tool\n").unwrap();
+    // What an earlier command may have left, and what is the user's own.
+    symlink(home.join("secret"), root.join("bin")).unwrap();
+    symlink(root.join("bin"), home.join("evil")).unwrap();
+    symlink("real", home.join("good")).unwrap();
+    let path = format!("{0}/evil:{0}/good:/usr/bin:/bin", home.display());
+    let tools = ToolChains::find(|name| match name {
+        "HOME" => Some(home.display().to_string()),
+        "PATH" => Some(path.clone()),
+        _ => None,
+    });
+    let Some(_) = Jail::new(SandboxPolicy::default()) else { return };
+    let policy = SandboxPolicy { tools, ..SandboxPolicy::default() };
+    let shell = LocalShell::open(&root, Confinement::Sandboxed(policy)).unwrap().sandbox(crate::sandbox::sandbox());
+    let text = format!("cat {0}/good/tool; cat {0}/evil/key {0}/secret/key bin/key", home.display());
+    let done = shell.run(Command::new(text), Default::default(), None).await.unwrap();
+    assert!(done.output.contains("echo tool") && !done.output.contains("s3cret"), "{}", done.output);
+}

@@ -1,0 +1,262 @@
+//! Commands made at random: what rules allow is what shells run.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use deepagents_fs::permissions::AccessMode::{Allow, Ask, Deny};
+use deepagents_fs::permissions::{CommandRule, Permissions};
+use proptest::prelude::*;
+
+/// Text of the shell, with `no` for the program that must not run and `ok` for the one that may.
+const PIECES: [&str; 92] = [
+    "no",
+    "ok",
+    "no",
+    "ok",
+    "n",
+    "o",
+    "k",
+    " ",
+    " ",
+    " ",
+    "\n",
+    ";",
+    "&",
+    "&&",
+    "||",
+    "|",
+    "|&",
+    "&>",
+    ">",
+    ">>",
+    "<",
+    "<<<",
+    "<<E\n",
+    "\nE\n",
+    "(",
+    ")",
+    "{ ",
+    "; }",
+    "$(",
+    "`",
+    "'",
+    "\"",
+    "\\",
+    "\\\n",
+    "#",
+    " # ",
+    "!",
+    "! ",
+    "$",
+    "$x",
+    "${x}",
+    "x=no",
+    "x=",
+    "=",
+    "$'",
+    "$\"",
+    "*",
+    "?",
+    "[",
+    "]",
+    "~",
+    "{no,ok}",
+    "{",
+    "}",
+    ",",
+    "if ",
+    "; then ",
+    "; fi",
+    "else ",
+    "while ",
+    "do ",
+    "; done",
+    "for i in ",
+    "case x in x) ",
+    ";; esac",
+    "f() ",
+    "f",
+    "function f ",
+    "[[ ",
+    " ]]",
+    "((",
+    "))",
+    "$((",
+    "eval ",
+    "sh -c ",
+    "env ",
+    "xargs ",
+    "exec ",
+    "command ",
+    "-",
+    "--",
+    "-c ",
+    "1",
+    "2>&1",
+    ">&2",
+    "time ",
+    "-p ",
+    "time -o x ",
+    "test ",
+    "$#",
+    "nice ",
+    "timeout 5 ",
+];
+
+/// A directory with the two programs, which say that they ran, and some that run others.
+fn programs(dir: &Path) {
+    for name in ["no", "ok"] {
+        let path = dir.join(name);
+        std::fs::write(&path, format!("#!/bin/sh\necho {name} >> {}/log\n", dir.display())).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    for name in ["env", "xargs", "nice", "timeout", "time", "sh"] {
+        let found =
+            ["/usr/bin", "/bin"].map(|place| Path::new(place).join(name)).into_iter().find(|path| path.exists());
+        if let Some(found) = found {
+            symlink(found, dir.join(name)).unwrap();
+        }
+    }
+}
+
+/// Whether the program ran that must not. Nothing else is on the path, and files go to a directory that vanishes.
+fn ran(shell: &str, text: &str) -> bool {
+    let (programs_dir, cwd) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    programs(programs_dir.path());
+    let child = std::process::Command::new(shell)
+        .args(["-c", text])
+        .env_clear()
+        .env("PATH", programs_dir.path())
+        .current_dir(cwd.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut child = child.unwrap();
+    // A loop without an end has shown by then what it runs.
+    let deadline = std::time::Instant::now() + Duration::from_secs(2);
+    while child.try_wait().unwrap().is_none() && std::time::Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let _ = child.kill();
+    child.wait().unwrap();
+    let log = std::fs::read_to_string(programs_dir.path().join("log")).unwrap_or_default();
+    log.lines().any(|line| line == "no")
+}
+
+fn shells() -> impl Iterator<Item = &'static str> {
+    ["/bin/sh", "/bin/bash", "/bin/dash", "/bin/busybox"]
+        .into_iter()
+        .filter(|shell| Path::new(shell).exists() && !shell.ends_with("busybox"))
+}
+
+fn listing() -> Permissions {
+    let allow = CommandRule::new(Allow, ["ok *", "x", "f *", "test *", "i"]);
+    Permissions::default().with_commands([allow], Ask).unwrap()
+}
+
+fn denying() -> Permissions {
+    Permissions::default().with_commands([CommandRule::new(Deny, ["no"])], Allow).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(700))]
+
+    #[test]
+    fn what_is_allowed_runs_nothing_that_is_not(pieces in prop::collection::vec(prop::sample::select(PIECES.to_vec()), 1..9)) {
+        let text = pieces.concat();
+        let allowed = [("a list of what may run", listing()), ("a list of what may not", denying())]
+            .map(|(name, rules)| (name, rules.decide_command(&text).mode == Allow));
+        // Only what could have run it is worth a process.
+        if text.contains(['n', '*', '?', '[', '$']) {
+            for (name, _) in allowed.iter().filter(|(_, allowed)| *allowed) {
+                for shell in shells() {
+                    prop_assert!(!ran(shell, &text), "{shell} ran it, allowed by {name}: {text:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_text_breaks_the_judgement(text in "\\PC{0,60}", pieces in prop::collection::vec(prop::sample::select(PIECES.to_vec()), 0..40)) {
+        let _ = listing().decide_command(&text);
+        let _ = listing().decide_command(&pieces.concat());
+        let _ = CommandRule::narrow_for(&text);
+        let _ = Permissions::default().with_commands([CommandRule::new(Deny, [text])], Allow);
+    }
+
+    #[test]
+    fn a_denied_command_passes_in_no_dress(
+        dressing in prop::collection::vec((0_usize..14, 0_usize..8), 0..5),
+        quoting in prop::collection::vec(0_usize..6, 6),
+    ) {
+        let rules = Permissions::default().with_commands([CommandRule::new(Deny, ["git push"])], Allow).unwrap();
+        let mut quoting = quoting.into_iter();
+        let mut text: String = "gitpush".chars().enumerate().map(|(at, c)| {
+            let c = match quoting.next().unwrap_or(0) {
+                1 => format!("\\{c}"),
+                2 => format!("'{c}'"),
+                3 => format!("\"{c}\""),
+                4 => format!("''{c}"),
+                5 => format!("\\\n{c}"),
+                _ => c.to_string(),
+            };
+            if at == 3 { format!(" {c}") } else { c }
+        }).collect();
+        let mut simple = true;
+        for (dress, count) in dressing {
+            let many = "x ".repeat(count);
+            let dressed = match dress {
+                0 if simple => format!("env {text}"),
+                1 if simple => format!("timeout {count} {text} {many}"),
+                2 if simple => format!("sudo -n {text}"),
+                3 if simple => format!("A{count}=1 {text}"),
+                4 if simple => format!("xargs -n {count} {text}"),
+                5 => format!("echo {many}; {text}"),
+                6 => format!("( {text} )"),
+                7 => format!("{{ {text}\n}}"),
+                8 => format!("echo $( {text} )"),
+                9 => format!("if true; then {text}\nfi"),
+                10 => format!("{text} | cat {many}"),
+                11 => format!("sh -c '{}'", text.replace('\'', "'\\''")),
+                12 => format!("f() {{ {text}\n}}; f"),
+                13 => format!("# comment\n{text} # {many}"),
+                _ => continue,
+            };
+            simple &= dress < 5 && dress != 3;
+            text = dressed;
+        }
+        prop_assert_ne!(rules.decide_command(&text).mode, Allow, "{:?}", text);
+    }
+}
+
+#[test]
+fn what_is_nested_deeply_is_not_judged_and_takes_no_time() {
+    for (open, close) in [
+        ("$(", ")"),
+        ("(", ")"),
+        ("\"$(", ")\""),
+        ("`", "`"),
+        ("${a:-", "}"),
+        ("if ", ";then y;fi"),
+        ("{ ", ";}"),
+        ("$((", "))"),
+        ("<(", ")"),
+        ("! ", ""),
+        ("case x in x) ", ";;esac"),
+        ("f() { ", ";}"),
+        ("time ", ""),
+        ("a && ", ""),
+        ("a | ", ""),
+        ("sh -c ", ""),
+        ("env ", ""),
+        ("[[ ( ", " ) ]]"),
+    ] {
+        for depth in [10, 45, 100, 990, 5_000] {
+            let text = format!("{}no{}", open.repeat(depth), close.repeat(depth));
+            assert_ne!(denying().decide_command(&text).mode, Allow, "{depth} of {open:?}");
+        }
+    }
+}

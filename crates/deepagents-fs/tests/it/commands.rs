@@ -1,0 +1,362 @@
+//! Rules about commands: what they are about, however it is written.
+
+use deepagents_fs::permissions::AccessMode::{Allow, Ask, Deny};
+use deepagents_fs::permissions::{
+    AccessMode, CommandReason, CommandRule, CommandRuleError, OnAsk, Operation, PermissionedBackend, Permissions, Rule,
+};
+use deepagents_fs::shell::{Command, Confinement, LocalShell, ShellError, WithShell};
+use deepagents_fs::{Backend, StateBackend};
+
+fn rules(rules: &[(AccessMode, &[&str])], otherwise: AccessMode) -> Permissions {
+    let rules = rules.iter().map(|(mode, commands)| CommandRule::new(*mode, commands.iter().copied()));
+    Permissions::default().with_commands(rules, otherwise).unwrap()
+}
+
+fn check(rules: &Permissions, cases: &[(&str, AccessMode)]) {
+    for (command, mode) in cases {
+        let decision = rules.decide_command(command);
+        assert_eq!(decision.mode, *mode, "{command:?}: {}", decision.reason);
+    }
+}
+
+#[test]
+fn each_simple_command_must_be_allowed_and_none_denied() {
+    let rules = rules(&[(Deny, &["git push"]), (Allow, &["git *", "cargo *", "ls", "cd *"])], Ask);
+    check(
+        &rules,
+        &[
+            ("git status", Allow),
+            ("git log --oneline | cargo fmt && ls; git diff", Allow),
+            ("git status # git push", Allow),
+            ("cargo test 2>&1 >/dev/null", Allow),
+            ("ls", Allow),
+            ("ls -l", Ask),
+            ("make", Ask),
+            ("git status; make", Ask),
+            ("git push", Deny),
+            ("make; git push origin main", Deny),
+            ("git log push", Allow),
+            ("git commit -m 'git push'", Allow),
+            ("cd sub && cargo test", Allow),
+            ("x=1; git log $x", Allow),
+            ("PATH=/tmp:$PATH git log", Ask),
+            ("/tmp/git log", Ask),
+            ("./git log", Ask),
+            ("for f in a b; do git add $f; done", Allow),
+            ("if git diff; then cargo test; else ls; fi", Allow),
+            ("cat <<EOF\ntext\nEOF", Ask),
+            ("git apply <<'EOF'\n$(make)\nEOF", Allow),
+            ("cargo test > out.txt", Ask),
+            ("cargo test > /dev/null < /dev/null", Allow),
+        ],
+    );
+}
+
+#[test]
+fn a_denied_command_is_found_however_it_is_written() {
+    let rules = rules(&[(Deny, &["git push", "rm -rf *"])], Allow);
+    for command in [
+        "git push",
+        "git push --force origin main",
+        "g\\it pu\"s\"h",
+        "\\g\\i\\t push",
+        "\"gi\"t 'push'",
+        "g\"\"i''t push",
+        "git \\\n  push",
+        "g\\\nit push",
+        "git pu\\\nsh",
+        "git\tpush",
+        "/usr/bin/git push",
+        "./../../usr/bin/git push",
+        "GIT push",
+        "git -C sub push",
+        "git -c user.name=x --git-dir .git push",
+        "git --no-pager push",
+        "A=1 B=2 git push",
+        "! git push",
+        "time git push",
+        "echo a; git push",
+        "echo a | git push",
+        "echo a || git push",
+        "echo a & git push",
+        "(git push)",
+        "{ git push; }",
+        "if true; then git push; fi",
+        "while git push; do :; done",
+        "until git push; do :; done",
+        "for i in 1; do git push; done",
+        "case x in x) git push;; esac",
+        "case $(git push) in x) ;; esac",
+        "f() { git push; }; f",
+        "echo $(git push)",
+        "echo \"$(git push)\"",
+        "echo `git push`",
+        "x=$(git push)",
+        "x=1 y=$(git push) ls",
+        "ls > $(git push)",
+        "cat <(git push)",
+        "env git push",
+        "env -i A=1 git push",
+        "env -u A -- git push",
+        "sudo git push",
+        "sudo -u me -E A=1 git push",
+        "doas git push",
+        "nice -n 5 git push",
+        "nice git push",
+        "timeout 5 git push",
+        "timeout -k 1 --signal=KILL 5s git push",
+        "nohup git push &",
+        "command git push",
+        "builtin command git push",
+        "exec git push",
+        "exec -a x git push",
+        "stdbuf -oL git push",
+        "setsid -w git push",
+        "ionice -c 3 git push",
+        "xargs git push < x",
+        "echo x | xargs -n1 git push",
+        "env nice timeout 5 git push",
+        "busybox env git push",
+        "sh -c 'git push'",
+        "bash -lc 'git push'",
+        "bash -eo pipefail -c 'git push'",
+        "sh -c \"sh -c 'git push'\"",
+        "sudo sh -c 'git push'",
+        "eval git push",
+        "eval 'git push'",
+        "sh <<'EOF'\ngit push\nEOF",
+        "find . -exec git push \\;",
+        "find . -name x -exec sh -c 'git push' ';' -print",
+        "trap 'git push' EXIT",
+        "watch 'git push'",
+        "echo $(echo $(echo `git push`))",
+        "ls # \\\ngit push",
+        "rm -rf x",
+        "rm -fr x",
+        "rm -r -f x",
+        "rm -R x -f",
+        "rm x -rf",
+        "rm --recursive --force x",
+        "rm --rec --for x",
+        "rm -vrf x",
+    ] {
+        let decision = rules.decide_command(command);
+        assert_eq!(decision.mode, Deny, "{command:?}: {}", decision.reason);
+    }
+}
+
+#[test]
+fn what_may_be_a_denied_command_asks() {
+    let rules = rules(&[(Deny, &["git push", "rm -rf *", "terraform apply"])], Allow);
+    for command in [
+        "$x push",
+        "${x} push",
+        "git $x",
+        "git pu$x",
+        "git \"$x\"",
+        "git {push,origin}",
+        "{git,push}",
+        "git pus?",
+        "$(echo git) push",
+        "`echo git` push",
+        "~/git push",
+        "$'git' push",
+        "$'\\x67it' push",
+        "$\"git\" push",
+        "eval \"$x\"",
+        "sh -c \"$x\"",
+        "echo git push | sh",
+        "sh < script",
+        "bash -s",
+        "x='git push'; $x",
+        "alias p='git push'\np",
+        "git -c alias.p=push p",
+        "env -S 'git push'",
+        "xargs -I{} {} push",
+        "rm $x",
+        "rm *",
+        "rm -$x y",
+        "terraform -chdir x apply",
+        "[[ a || b ]]",
+        "((x))",
+        "a &> git push",
+        "echo ${x:-$(git push)}",
+        "echo $((x))",
+        "unset 'a[$(git push)]'",
+        "test -v 'a[$(git push)]'",
+        "printf -v 'a[$(git push)]' x",
+        "let 'a[$(git push)]'",
+        "a[$(git push)]=1",
+        "cat <<EOF\n$(git push)\nEOF",
+        "echo ${x@P}",
+        "git push 'unclosed",
+        "coproc git push",
+        "time -f x git push",
+    ] {
+        let mode = rules.decide_command(command).mode;
+        assert_ne!(mode, Allow, "{command:?}");
+    }
+    check(&rules, &[("rm x", Allow), ("rm -v x", Allow), ("git status", Allow), ("rm -- -rf", Allow)]);
+}
+
+#[test]
+fn wrappers_are_transparent_unless_they_give_rights() {
+    let rules = rules(&[(Allow, &["cargo *", "RUST_LOG=* cargo *", "sudo apt-get *", "apt-get *"])], Ask);
+    check(
+        &rules,
+        &[
+            ("timeout 5 nice cargo test", Allow),
+            ("sh -c 'cargo test'", Allow),
+            ("env cargo test", Allow),
+            ("RUST_LOG=debug cargo test", Allow),
+            ("env RUST_LOG=debug cargo test", Allow),
+            ("env LD_PRELOAD=x cargo test", Ask),
+            ("sudo cargo test", Ask),
+            ("sudo apt-get update", Allow),
+            ("sh -c 'make'", Ask),
+            ("timeout 5 make", Ask),
+            ("xargs cargo test", Allow),
+        ],
+    );
+}
+
+#[test]
+fn files_that_the_shell_opens_are_judged_as_files() {
+    let files = Permissions::new([
+        Rule::new(Deny, ["/secrets/**"]),
+        Rule::new(Ask, ["/docs/**"]).only([Operation::Write]),
+        Rule::new(Allow, ["/out/**"]),
+    ]);
+    let files = files.unwrap();
+    let listed = files.clone().with_commands([CommandRule::new(Allow, ["echo *", "cat *", "cd *"])], Deny).unwrap();
+    check(
+        &listed,
+        &[
+            ("echo x > out/y", Allow),
+            ("echo x > secrets/y", Deny),
+            ("cat < secrets/y", Deny),
+            ("cat < other", Allow),
+            ("echo x > docs/y", Deny),
+            ("cat < docs/y", Allow),
+            ("echo x > other", Deny),
+            ("echo x > $y", Deny),
+            ("cd out; echo x > out/y", Deny),
+            ("echo x >> ./out/../out/y", Deny),
+            ("{ echo x; } > secrets/y", Deny),
+            ("> secrets/y", Deny),
+            ("echo x 2> secrets/y", Deny),
+        ],
+    );
+    // Without rules about commands only what is named counts; the sandbox sees to the rest.
+    check(&files, &[("make > out/y", Allow), ("make > secrets/y", Deny), ("make > docs/y", Deny), ("$x", Allow)]);
+}
+
+#[test]
+fn what_can_say_nothing_is_refused_as_a_rule() {
+    let refused = |rule: CommandRule| Permissions::default().with_commands([rule], Allow).unwrap_err().to_string();
+    for pattern in ["", "  ", "a; b", "a | b", "a > b", "$x", "$(a)", "a\nb", "'a", "a\\", "X=1", "a && b"] {
+        let error = refused(CommandRule::new(Deny, [pattern]));
+        assert!(error.contains(&format!("`{pattern}`")), "{error}");
+    }
+    let none = Permissions::default().with_commands([CommandRule { commands: Vec::new(), mode: Deny }], Allow);
+    assert_eq!(none.unwrap_err(), CommandRuleError::NoCommands);
+}
+
+#[test]
+fn a_rule_is_json() {
+    let rule: CommandRule = serde_json::from_str(r#"{"commands": ["git push *"], "mode": "deny"}"#).unwrap();
+    assert_eq!(rule, CommandRule::new(Deny, ["git push *"]));
+    assert!(serde_json::from_str::<CommandRule>(r#"{"commands": ["x"], "path": "/x"}"#).is_err());
+}
+
+#[test]
+fn the_narrow_rule_of_a_command_is_for_that_command() {
+    for (command, pattern) in [
+        ("cargo test", "cargo test"),
+        ("git  commit -m 'it'\\''s \"x\"'", "git commit -m 'it'\\''s \"x\"'"),
+        ("ls '*'", "ls '*'"),
+        ("./run.sh 2>&1", "./run.sh"),
+        ("echo '' a\\ b", "echo '' 'a b'"),
+    ] {
+        let rule = CommandRule::narrow_for(command).unwrap();
+        assert_eq!(rule.commands, [pattern]);
+        let rules = Permissions::default().with_commands([rule], Ask).unwrap();
+        check(&rules, &[(command, Allow)]);
+        check(&rules, &[(&format!("{command} more"), Ask), ("make", Ask)]);
+    }
+    let others = [
+        "a; b",
+        "a && b",
+        "a | b",
+        "a &\nb",
+        "(a)",
+        "$x",
+        "a $x",
+        "a *",
+        "a $(b)",
+        "sudo a",
+        "sh -c a",
+        "X=1 a",
+        "a > x",
+        "",
+        "eval a",
+        "f() { a; }",
+        "! a",
+        "x=1",
+        "a {b,c}",
+        "a ~",
+    ];
+    for command in others {
+        assert_eq!(CommandRule::narrow_for(command), None, "{command}");
+    }
+}
+
+#[test]
+fn a_decision_says_what_decided() {
+    let rules = rules(&[(Deny, &["git push"]), (Allow, &["git *"])], Ask);
+    let reason = |command| rules.decide_command(command).reason.to_string();
+    insta::assert_snapshot!(
+        [
+            "git log; git -C x push \"a b\"",
+            "make all",
+            "git $x",
+            "$x y",
+            "git log > out",
+            "eval x",
+            "git log",
+        ].map(reason).join("\n"),
+        @"
+    the rule `git push` is about `git -C x push 'a b'`
+    no rule is about `make all`
+    the rule `git push` may be about `git …`, part of which is computed or ambiguous
+    no rule is about `… y`
+    the shell writes to `out`, and no rule is about that
+    no rule is about `x`
+    the rules allow it
+    "
+    );
+    assert!(matches!(rules.decide_command("x").reason, CommandReason::NoRule { .. }));
+}
+
+#[tokio::test]
+async fn a_shell_behind_rules_runs_what_they_allow() {
+    let dir = tempfile::tempdir().unwrap();
+    let shell = LocalShell::open(dir.path(), Confinement::Unconfined).unwrap();
+    let under = |on_ask| {
+        let inner = WithShell::new(StateBackend::new(), shell.clone());
+        let rules = rules(&[(Deny, &["touch"]), (Allow, &["echo *"])], Ask);
+        PermissionedBackend::new(std::sync::Arc::new(inner), rules, on_ask)
+    };
+    let run = async |backend: &PermissionedBackend, text: &str| {
+        backend.shell().unwrap().run(Command::new(text), Default::default(), None).await
+    };
+    let alone = under(OnAsk::Refuse);
+    assert_eq!(run(&alone, "echo hello").await.unwrap().output, "hello\n");
+    let refused = run(&alone, "echo a; touch x").await.unwrap_err();
+    assert_eq!(refused.to_string(), "the command is refused: the rule `touch` is about `touch x`");
+    assert!(matches!(run(&alone, "true").await.unwrap_err(), ShellError::Denied { asks: true, .. }));
+    let asked = under(OnAsk::Allow);
+    assert!(run(&asked, "true").await.unwrap().exit.success());
+    assert!(matches!(run(&asked, "touch x").await.unwrap_err(), ShellError::Denied { asks: false, .. }));
+    assert!(std::fs::read_dir(dir.path()).unwrap().next().is_none());
+}

@@ -1,0 +1,122 @@
+//! How much a model reads, asked of the server that runs it.
+//!
+//! Servers that people run themselves serve models that no table knows, in windows that they were started with. Most of
+//! them say so, each in a place of its own.
+
+use std::time::Duration;
+
+use reqwest::{Client, RequestBuilder, Url};
+use serde_json::{Value, json};
+
+use crate::config::{ConfigError, ModelConfig};
+use crate::http::{AuthHeader, Endpoint};
+use crate::openai::Dialect;
+
+/// How long one question may take: a server that is there answers at once.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Bytes of an answer that are read.
+const MOST_BYTES: usize = 8 << 20;
+/// Fields of an entry in a list of models that hold its window: of vLLM, OpenRouter and Together, Groq, LM Studio (what is
+/// loaded, then what could be), and Mistral.
+const FIELDS: [&str; 5] =
+    ["max_model_len", "context_length", "context_window", "loaded_context_length", "max_context_length"];
+
+/// The window of a model as its server tells it, in tokens; none where the server does not say, cannot be reached, or
+/// speaks no Chat Completions.
+///
+/// The list of models (`GET /models`) is looked at first; then what the servers of llama.cpp (`/props`), Ollama (`/api/ps`,
+/// and the parameter `num_ctx` of `/api/show`) and LM Studio (`/api/v0/models`) tell beside it. Each question may take three
+/// seconds, and a server that leaves one unanswered is not asked another.
+///
+/// # Errors
+/// When the name or the configuration cannot be used.
+pub(crate) async fn ask(provider: &str, model: &str, config: &ModelConfig) -> Result<Option<u64>, ConfigError> {
+    let Some(dialect) = Dialect::named(provider) else { return Ok(None) };
+    let Some(base) = config.base_url.as_deref().or(dialect.base_url) else { return Ok(None) };
+    let auth = dialect.key_header.map_or(AuthHeader::Bearer, AuthHeader::Named);
+    let endpoint = Endpoint::new(base, "/models", auth, &[], config)?;
+    let Ok(client) = endpoint.client().await else { return Ok(None) };
+    let server = Server { client, endpoint: &endpoint };
+    // A server that does not answer once is not asked again.
+    Ok(server.window(base, model, dialect.key_required).await.unwrap_or(None))
+}
+
+struct Server<'a> {
+    client: Client,
+    endpoint: &'a Endpoint,
+}
+
+/// The server did not answer at all.
+struct Silent;
+
+impl Server<'_> {
+    async fn window(&self, base: &str, model: &str, is_service: bool) -> Result<Option<u64>, Silent> {
+        let models = self.get(self.endpoint.url.clone()).await?;
+        let mut window = models.and_then(|models| listed(&models, model));
+        // The services that are reached with a key have no such places.
+        if window.is_some() || is_service {
+            return Ok(window);
+        }
+        let root = base.trim_end_matches('/').trim_end_matches("/v1");
+        let at = |path: &str| Url::parse(&format!("{root}{path}")).map_err(|_| Silent);
+        if let Some(props) = self.get(at("/props")?).await? {
+            let set = props.pointer("/default_generation_settings/n_ctx").or_else(|| props.get("n_ctx"));
+            window = set.and_then(Value::as_u64);
+        }
+        if window.is_none() {
+            window = self.get(at("/api/ps")?).await?.and_then(|running| listed(&running, model));
+        }
+        if window.is_none() {
+            let shown = self.post(at("/api/show")?, &json!({"model": model})).await?;
+            window = shown.and_then(|shown| parameter(&shown));
+        }
+        if window.is_none() {
+            window = self.get(at("/api/v0/models")?).await?.and_then(|models| listed(&models, model));
+        }
+        Ok(window)
+    }
+
+    async fn get(&self, url: Url) -> Result<Option<Value>, Silent> {
+        answer(self.client.get(url).headers(self.endpoint.headers.clone())).await
+    }
+
+    async fn post(&self, url: Url, body: &Value) -> Result<Option<Value>, Silent> {
+        answer(self.client.post(url).headers(self.endpoint.headers.clone()).body(body.to_string())).await
+    }
+}
+
+/// The JSON of a successful answer.
+async fn answer(request: RequestBuilder) -> Result<Option<Value>, Silent> {
+    let mut response = request.timeout(PATIENCE).send().await.map_err(|_| Silent)?;
+    if !response.status().is_success() {
+        return Ok(None);
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|_| Silent)? {
+        if body.len() + chunk.len() > MOST_BYTES {
+            return Ok(None);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(serde_json::from_slice(&body).ok())
+}
+
+/// What a list of models says of one.
+fn listed(models: &Value, model: &str) -> Option<u64> {
+    let entries = ["data", "models"].into_iter().find_map(|key| models.get(key)?.as_array())?;
+    let is_it = |entry: &&Value| {
+        let mut names = ["id", "name", "model"].into_iter().filter_map(|key| entry.get(key)?.as_str());
+        // Ollama adds a tag where the caller leaves it out.
+        names.any(|name| name == model || name.strip_suffix(":latest") == Some(model))
+    };
+    let entry = entries.iter().find(is_it)?;
+    FIELDS.into_iter().find_map(|field| entry.get(field)?.as_u64()).filter(|&window| window > 0)
+}
+
+/// The window that a model of Ollama is configured with. What it was trained for is no answer: it is run with less unless
+/// somebody says so.
+fn parameter(shown: &Value) -> Option<u64> {
+    let lines = shown.get("parameters")?.as_str()?.lines();
+    let mut words = lines.map(str::split_whitespace);
+    words.find_map(|mut words| if words.next() == Some("num_ctx") { words.next()?.parse().ok() } else { None })
+}

@@ -1,0 +1,111 @@
+//! Throws damaged input at what reads the input of strangers, and looks whether its promises hold.
+//!
+//! ```text
+//! fuzz [--seconds N] [--seed SEED] [TARGET]...
+//! ```
+//!
+//! Each target takes N seconds, 10 by default: `paths`, `patterns`, `rules`, `edits`, `commands`, `proxy`, `anthropic`,
+//! `openai`, `journal`. An input is one of the samples of the target, changed in places: bytes exchanged, parts doubled,
+//! cut out, or taken from another sample. A panic, a promise that is broken, or an input that takes more than two
+//! seconds ends the program with 1 and with the input; `--seed` with the seed that is told makes the same inputs again.
+//!
+//! It needs no compiler of its own and no instrumentation, so it finds what a few million inputs find; an hour by hand is
+//! `fuzz --seconds 400`.
+#![allow(clippy::print_stdout, reason = "a program's output")]
+
+mod mutate;
+mod targets;
+
+use std::io::{Write, stderr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use mutate::Mutator;
+use targets::{TARGETS, Target};
+
+const USAGE: &str = "usage: fuzz [--seconds N] [--seed SEED] [TARGET]...";
+
+/// How long one input may take. Texts that take minutes are what this looks for; a machine that is busy takes its part.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+struct Arguments {
+    seconds: u64,
+    seed: u64,
+    targets: Vec<&'static Target>,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            // Nothing is left to report to when even this fails.
+            let _ = writeln!(stderr(), "fuzz: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn arguments() -> Result<Arguments> {
+    let mut out = Arguments { seconds: 10, seed: fastrand::u64(..), targets: Vec::new() };
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let mut number = |name: &str| -> Result<u64> {
+            let text = args.next().with_context(|| format!("{name} needs a number; {USAGE}"))?;
+            text.parse().with_context(|| format!("`{text}` is no whole number"))
+        };
+        match arg.as_str() {
+            "--seconds" => out.seconds = number("--seconds")?,
+            "--seed" => out.seed = number("--seed")?,
+            name => match TARGETS.iter().find(|target| target.name == name) {
+                Some(target) => out.targets.push(target),
+                None => bail!("there is no target {name}; there are {}", TARGETS.map(|target| target.name).join(", ")),
+            },
+        }
+    }
+    if out.targets.is_empty() {
+        out.targets.extend(&TARGETS);
+    }
+    Ok(out)
+}
+
+/// Whether all promises held.
+fn run() -> Result<bool> {
+    let Arguments { seconds, seed, targets } = arguments()?;
+    println!("fuzz: seed {seed}");
+    let mut sound = true;
+    for target in targets {
+        let mut check = (target.start)()?;
+        let mut mutator = Mutator::new(seed, target.samples);
+        let deadline = Instant::now() + Duration::from_secs(seconds);
+        let mut tried = 0_u64;
+        let failure = loop {
+            let input = mutator.next_input();
+            let started = Instant::now();
+            let outcome = catch_unwind(AssertUnwindSafe(|| check(&input)));
+            let took = started.elapsed();
+            tried += 1;
+            match outcome {
+                Ok(Ok(())) if took < PATIENCE => {}
+                Ok(Ok(())) => break Some((input, format!("it took {took:?}"))),
+                Ok(Err(broken)) => break Some((input, broken)),
+                Err(_) => break Some((input, "it panicked".to_owned())),
+            }
+            if Instant::now() >= deadline {
+                break None;
+            }
+        };
+        match failure {
+            None => println!("{:>10}: {tried} inputs", target.name),
+            Some((input, broken)) => {
+                sound = false;
+                println!("{:>10}: FAILED at input {tried}: {broken}", target.name);
+                println!("            b\"{}\"", input.escape_ascii());
+            }
+        }
+    }
+    Ok(sound)
+}

@@ -1,0 +1,135 @@
+//! One run of a process: what it is given, who reads it, and what it came to.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deepagents::{DeepAgent, Error, EventKind, Outcome, RunInput, Subscribe};
+use deepagents_core::journal::{Journal, JournalError, LogPosition};
+use deepagents_core::run::{RunError, RunHandle};
+use futures_util::{FutureExt, StreamExt};
+use tokio::task::JoinHandle;
+
+use super::process::Process;
+use super::world::World;
+
+/// More than any run takes, with all that hangs.
+const HANGS: Duration = Duration::from_secs(3 * 3600);
+
+/// What became of a run.
+pub(crate) enum Ended {
+    Outcome(Box<Outcome>),
+    Failed(Box<RunError>),
+    /// The process has ended.
+    Crashed,
+}
+
+/// Runs, with something else that happens meanwhile, and looks at what is seen of it.
+pub(crate) async fn attempt<F: Future<Output = ()>>(
+    world: &Arc<World>,
+    process: &Arc<Process>,
+    agent: &DeepAgent,
+    input: RunInput,
+    meanwhile: impl FnOnce(RunHandle) -> F,
+) -> Ended {
+    let claims = world.lock().claims;
+    let run = agent.run(input).detach();
+    let thread = run.thread().unwrap_or_default().to_owned();
+    let readers = [Reader::Quick, Reader::Slow].map(|reader| (reader, read(world, &run, reader, thread.clone())));
+    // One who never reads.
+    let _dead = run.subscribe(Subscribe::Start);
+    let ended = async {
+        tokio::select! {
+            biased;
+            () = process.ended() => Ended::Crashed,
+            ended = tokio::time::timeout(HANGS, run.outcome()) => match ended {
+                Ok(Ok(outcome)) => Ended::Outcome(Box::new(outcome)),
+                Ok(Err(error)) => Ended::Failed(error),
+                Err(_) => {
+                    world.broken(&format!("a run of process {} hangs", process.number));
+                    process.end();
+                    Ended::Crashed
+                }
+            },
+        }
+    };
+    let (ended, ()) = tokio::join!(ended, meanwhile(run.clone()));
+    if matches!(ended, Ended::Crashed) {
+        readers.into_iter().for_each(|(_, reader)| reader.abort());
+        return ended;
+    }
+    let mut durable = Vec::new();
+    for (reader, seen) in readers {
+        match tokio::time::timeout(HANGS, seen).await {
+            Ok(Ok(seen)) => durable.push(seen),
+            _ => world.broken(&format!("the {reader:?} reader is never told of the end")),
+        }
+    }
+    let same = durable.windows(2).all(|pair| pair.first() == pair.last());
+    world.check(same, || format!("two readers were not told the same: {durable:?}"));
+    if let Ended::Failed(error) = &ended {
+        world.note(&format!("run of process {} failed: {error}", process.number));
+        // Another process may have answered first.
+        let answered = matches!(*error.error, Error::Answer(_)) && world.lock().claims > claims + 1;
+        world.check(answered || is_expected(&error.error), || format!("a run failed with {:?}", error.error));
+    }
+    ended
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reader {
+    Quick,
+    Slow,
+}
+
+/// Follows a run to its end; gives the numbers of the durable events.
+fn read(world: &Arc<World>, run: &RunHandle, reader: Reader, thread: String) -> JoinHandle<BTreeSet<u64>> {
+    let (mut events, world) = (run.subscribe(Subscribe::Start), world.clone());
+    tokio::spawn(async move {
+        let (mut next, mut durable, mut ended) = (0, BTreeSet::new(), false);
+        while let Some(event) = events.next().await {
+            world.check(!ended, || format!("event {} comes after the end", event.seq));
+            // What was dropped is told in its place, by the number of the last one.
+            let lagged = matches!(event.kind, EventKind::Lagged { .. });
+            world.check(lagged || event.seq == next, || format!("event {} comes where {next} was to", event.seq));
+            next = event.seq + 1;
+            ended = event.kind.is_end();
+            if event.kind.is_durable() {
+                durable.insert(event.seq);
+            }
+            if let Some(position) = event.position {
+                let end = end_of(&world, &thread).await;
+                world
+                    .check(end >= position, || format!("an event stems from record {position}, the log ends at {end}"));
+            }
+            if reader == Reader::Slow {
+                tokio::time::sleep(world.moment(400)).await;
+            }
+        }
+        world.check(ended, || "the events end without the end of the run".to_owned());
+        durable
+    })
+}
+
+pub(crate) async fn end_of(world: &World, thread: &str) -> LogPosition {
+    let info = world.journal.threads().get(thread).now_or_never();
+    info.and_then(Result::ok).flatten().map_or(0, |info| info.end)
+}
+
+/// Whether an error stems from what was injected, or from another process that has the thread.
+fn is_expected(error: &Error) -> bool {
+    match error {
+        Error::Journal(
+            JournalError::Busy { .. }
+            | JournalError::Fenced { .. }
+            | JournalError::Unavailable { .. }
+            | JournalError::Storage(_),
+        ) => true,
+        Error::Hook { source, .. } => is_expected(source),
+        other => {
+            let text = other.to_string();
+            text.contains("injected") || text.contains("no longer ours") || text.contains("an earlier append")
+        }
+    }
+}

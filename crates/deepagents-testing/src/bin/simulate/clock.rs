@@ -1,0 +1,53 @@
+//! Time and ids of a simulated world.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use deepagents_core::env::{Clock, Ids, SequentialIds, Timestamp};
+use tokio::time::Instant;
+
+/// When a world begins, in milliseconds since 1970.
+const BEGIN: i64 = 1_700_000_000_000;
+
+/// The time of day: that of the runtime, which passes as fast as everybody waits, and jumps.
+#[derive(Debug)]
+pub(crate) struct WorldClock {
+    begun: Instant,
+    jumped: AtomicI64,
+}
+
+impl WorldClock {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { begun: Instant::now(), jumped: AtomicI64::new(0) })
+    }
+
+    /// Sets the clock forward or back.
+    pub(crate) fn jump(&self, by_ms: i64) {
+        self.jumped.fetch_add(by_ms, Ordering::Relaxed);
+    }
+
+    pub(crate) fn ms(&self) -> i64 {
+        let passed = i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(i64::MAX / 2);
+        passed + self.jumped.load(Ordering::Relaxed)
+    }
+}
+
+/// The clock as agents and journals have it.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedClock(pub(crate) Arc<WorldClock>);
+
+impl Clock for SharedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millisecond(BEGIN + self.0.ms()).unwrap_or_default()
+    }
+}
+
+/// Ids that no two processes of a world have both.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SharedIds(Arc<SequentialIds>);
+
+impl Ids for SharedIds {
+    fn next(&self, prefix: &str) -> String {
+        self.0.next(prefix)
+    }
+}

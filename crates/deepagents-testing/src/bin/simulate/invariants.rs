@@ -1,0 +1,141 @@
+//! What must hold after every run, and at the end.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use anyhow::Result;
+use deepagents::channels::Files;
+use deepagents::fs::VPath;
+use deepagents::{DeepAgent, FinishReason, Outcome};
+use deepagents_core::journal::{Journal, Record, encode, fold, load};
+use deepagents_core::run::BudgetUsage;
+
+use super::cast::{USAGE, path};
+use super::scenario::Operation;
+use super::script::Tag;
+use super::trial::THREAD;
+use super::world::World;
+
+/// What holds whatever is under way: the log is whole, and amounts to the same from its start and from a snapshot.
+pub(crate) async fn check(world: &Arc<World>, agent: &DeepAgent) -> Result<()> {
+    let Some(info) = world.journal.threads().get(THREAD).await? else { return Ok(()) };
+    let entries = world.journal.read(THREAD, 0..info.end).await?;
+    let whole =
+        entries.iter().enumerate().all(|(at, entry)| entry.position == at as u64) && entries.len() as u64 == info.end;
+    world.check(whole, || format!("the log has {} records and ends at {}", entries.len(), info.end));
+    let records: Vec<Record> = entries.into_iter().map(|entry| entry.record).collect();
+    let schema = agent.schema();
+    let (folded, loaded) =
+        (fold(THREAD, schema.clone(), records), load(&*world.journal, THREAD, schema.clone(), None).await);
+    match (folded, loaded) {
+        (Ok(folded), Ok(loaded)) => {
+            let (folded, loaded) = (folded.state.to_json(true)?, loaded.state.to_json(true)?);
+            world.check(folded == loaded, || "a snapshot is not what the records amount to".to_owned());
+        }
+        (Err(error), _) | (_, Err(error)) => world.broken(&format!("the log cannot be read: {error}")),
+    }
+    Ok(())
+}
+
+/// What holds for the outcome of a run whose thread nobody else has: the log amounts to it.
+pub(crate) async fn check_outcome(world: &Arc<World>, agent: &DeepAgent, outcome: &Outcome) -> Result<()> {
+    // What has finished of a turn that is open is in the log and not yet in the conversation.
+    if matches!(outcome.stop, FinishReason::Interrupted | FinishReason::Suspended) {
+        return Ok(());
+    }
+    // One that was ended before it had loaded its thread has left nothing.
+    if outcome.messages().is_empty() {
+        return Ok(());
+    }
+    let log = load(&*world.journal, THREAD, agent.schema().clone(), None).await?;
+    let (run, stored) = (outcome.state.to_json(true)?, log.state.to_json(true)?);
+    for (channel, value) in &run {
+        let there = stored.get(channel);
+        world.check(there == Some(value), || {
+            format!(
+                "what the run left in {channel} is not in its log: {value} and {}",
+                there.cloned().unwrap_or_default()
+            )
+        });
+    }
+    Ok(())
+}
+
+/// What holds once the thread has come to its end.
+pub(crate) async fn check_end(world: &Arc<World>, agent: &DeepAgent, outcome: &Outcome) -> Result<()> {
+    if let Err(error) = deepagents_models::scripted::check_history(outcome.messages()) {
+        world.broken(&format!("the history is not whole: {error}"));
+    }
+    check_outcome(world, agent, outcome).await?;
+    check_files(world, outcome);
+    check_words(world, outcome);
+    check_spending(world, outcome.spent).await
+}
+
+/// Files that were made by calls that finished are there.
+fn check_files(world: &World, outcome: &Outcome) {
+    let finished = world.lock().finished.clone();
+    let (files, background) = (outcome.state.get::<Files>(), background_agents(world));
+    for (tag, text) in finished {
+        let Some(tag) = Tag::parse(&tag).filter(|tag| !background.contains(&tag.agent)) else { continue };
+        let path = path(&tag);
+        if text.contains(&path) && !text.contains("rror") && !text.contains("not ") && !text.contains("unknown") {
+            let there = files.is_some_and(|files| VPath::parse(&path).is_ok_and(|path| files.get(&path).is_some()));
+            world.check(there, || format!("{path} was made, and is lost: {text:?}"));
+        }
+    }
+}
+
+/// The agents that work in the background, and those below them.
+fn background_agents(world: &World) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for agent in &world.scenario.agents {
+        let mut operations = world.scenario.agents.iter().flat_map(|agent| agent.turns.iter().flatten());
+        let started = operations.any(|operation| *operation == Operation::Start(agent.name.clone()));
+        if started || agent.above.as_ref().is_some_and(|above| found.contains(above)) {
+            found.insert(agent.name.clone());
+        }
+    }
+    found
+}
+
+/// What was said while runs were under way is there at most once.
+fn check_words(world: &World, outcome: &Outcome) {
+    let messages: Vec<String> = outcome.messages().iter().map(|message| message.text()).collect();
+    let said = world.lock().said.clone();
+    for text in said {
+        let times = messages.iter().filter(|message| message.contains(&text)).count();
+        world.check(times <= 1, || format!("{text:?} was said once and is there {times} times"));
+    }
+}
+
+/// What was spent is no more than what was asked for, and no less than what stored answers cost.
+async fn check_spending(world: &Arc<World>, spent: BudgetUsage) -> Result<()> {
+    let requests = world.lock().requests;
+    let answers = stored_answers(world).await?;
+    let calls = spent.model_calls;
+    world.check(calls <= requests, || format!("{requests} requests were made, and {calls} are counted"));
+    let (output, each) = (spent.usage.output, USAGE.output);
+    world
+        .check(output <= requests * each, || format!("{requests} requests were made, and {output} tokens are counted"));
+    world.check(output >= answers * each, || format!("{answers} answers are stored, and {output} tokens are counted"));
+    Ok(())
+}
+
+/// The answers of models that the last run has stored, in all its attempts.
+async fn stored_answers(world: &World) -> Result<u64> {
+    let mut answers = 0;
+    for entry in world.journal.read(THREAD, 0..u64::MAX).await? {
+        let mut record = &entry.record;
+        if matches!(record, Record::RunStarted { .. }) {
+            answers = 0;
+        }
+        while let Record::Child { entry, .. } = record {
+            record = entry;
+        }
+        if matches!(record, Record::Update { .. }) {
+            answers += u64::from(encode(record)?.contains("\"role\":\"assistant\""));
+        }
+    }
+    Ok(answers)
+}

@@ -1,0 +1,140 @@
+//! Simulates whole worlds, each of which follows from a number: processes with agents that delegate, ask, are compacted,
+//! steered, cancelled and suspended, on a storage that fails, hangs and loses answers, while processes crash, freeze and
+//! take over from each other, clocks jump, and readers are slow or dead. After every run the invariants of
+//! ARCHITECTURE.md must hold. Time passes as fast as everybody waits.
+//!
+//! ```text
+//! simulate --seconds N [--seed S]
+//! simulate --seed S [--trace]
+//! ```
+//!
+//! Seeds from S on are simulated for N seconds, by default from a random one. A seed by itself is simulated once, with
+//! `--trace` with all that happens. A seed whose invariants break is printed with what broke, and breaks again when it is
+//! given.
+//!
+//! Exits with 1 when an invariant broke. The last line is `N seeds, M faults injected, K broken`.
+#![allow(clippy::print_stdout, reason = "a program's output")]
+
+mod attempt;
+mod cast;
+mod clock;
+mod invariants;
+mod journal;
+mod process;
+mod scenario;
+mod script;
+mod trial;
+mod world;
+
+use std::io::{Write, stderr};
+use std::panic::AssertUnwindSafe;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use trial::Trial;
+use world::World;
+
+const USAGE: &str = "usage: simulate --seconds N [--seed S] | --seed S [--trace]";
+
+fn main() -> ExitCode {
+    match simulate() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            // Nothing is left to report to when even this fails.
+            let _ = writeln!(stderr(), "simulate: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What came of all seeds.
+#[derive(Default)]
+struct Tally {
+    seeds: AtomicU64,
+    faults: AtomicU64,
+    broken: AtomicU64,
+}
+
+/// Simulates; says whether nothing broke.
+fn simulate() -> Result<bool> {
+    let mut args = std::env::args().skip(1);
+    let (mut seconds, mut seed, mut traces) = (None, None, false);
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().with_context(|| format!("{arg} needs a value"));
+        match arg.as_str() {
+            "--seconds" => seconds = Some(value()?.parse::<u64>()?),
+            "--seed" => seed = Some(value()?.parse::<u64>()?),
+            "--trace" => traces = true,
+            "-h" | "--help" => {
+                println!("{USAGE}");
+                return Ok(true);
+            }
+            other => bail!("there is no `{other}`; {USAGE}"),
+        }
+    }
+    let tally = Tally::default();
+    match (seconds, seed) {
+        (None, None) => bail!(USAGE),
+        (None, Some(seed)) => count(&tally, seed, traces),
+        (Some(seconds), seed) => {
+            let first = seed.unwrap_or_else(|| fastrand::u64(..u64::MAX / 2));
+            let (next, until) = (AtomicU64::new(first), Instant::now() + Duration::from_secs(seconds));
+            let workers = std::thread::available_parallelism().map_or(1, usize::from);
+            std::thread::scope(|scope| {
+                for _ in 0..workers {
+                    scope.spawn(|| {
+                        while Instant::now() < until {
+                            count(&tally, next.fetch_add(1, Ordering::Relaxed), false);
+                        }
+                    });
+                }
+            });
+        }
+    }
+    let [seeds, faults, broken] = [&tally.seeds, &tally.faults, &tally.broken].map(|n| n.load(Ordering::Relaxed));
+    println!("{seeds} seeds, {faults} faults injected, {broken} broken");
+    Ok(broken == 0)
+}
+
+/// Simulates a seed, and prints what broke.
+fn count(tally: &Tally, seed: u64, traces: bool) {
+    let simulated = std::panic::catch_unwind(AssertUnwindSafe(|| one(seed, traces)));
+    let (faults, broken) = match simulated {
+        Ok(Ok(seen)) => (seen.faults, seen.broken),
+        Ok(Err(error)) => (0, vec![format!("the simulation failed: {error:#}")]),
+        Err(_) => (0, vec!["the simulation panicked".to_owned()]),
+    };
+    tally.seeds.fetch_add(1, Ordering::Relaxed);
+    tally.faults.fetch_add(faults, Ordering::Relaxed);
+    if !broken.is_empty() {
+        tally.broken.fetch_add(1, Ordering::Relaxed);
+        println!("broken: --seed {seed}: {}", broken.join("; "));
+    }
+}
+
+/// What came of a seed.
+struct Seen {
+    faults: u64,
+    broken: Vec<String>,
+}
+
+fn one(seed: u64, traces: bool) -> Result<Seen> {
+    // What the library draws by itself, such as the pauses before it tries again.
+    fastrand::seed(seed);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+    let world = runtime.block_on(async {
+        let world = World::new(seed, traces);
+        Trial { world: world.clone() }.run().await?;
+        anyhow::Ok(world)
+    })?;
+    let known = world.lock();
+    if traces {
+        println!("{:#?}", world.scenario);
+        println!("digest {:016x}", known.digest());
+    }
+    Ok(Seen { faults: known.faults, broken: known.broken.clone() })
+}

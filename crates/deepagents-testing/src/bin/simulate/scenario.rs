@@ -1,0 +1,147 @@
+//! What is simulated, drawn from a seed: the agents, what each does turn by turn, and how unreliable the world is.
+
+use fastrand::Rng;
+
+/// The name of the main agent.
+pub(crate) const MAIN: &str = "main";
+
+/// How deep agents may be below the main one.
+const DEPTH: usize = 3;
+
+/// What the agents of a seed do.
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario {
+    /// The main agent first, every other one after the one that delegates to it.
+    pub(crate) agents: Vec<AgentPlan>,
+    /// Whether conversations are compacted after a few messages.
+    pub(crate) compacts: bool,
+    pub(crate) weather: Weather,
+    /// How often the world is disturbed before it is left in peace.
+    pub(crate) rounds: usize,
+}
+
+/// How unreliable the world is: chances in a thousand.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Weather {
+    /// That a call of the journal does not go as it should.
+    pub(crate) journal: u32,
+    /// That the process ends at an append.
+    pub(crate) crash: u32,
+    /// That a model fails.
+    pub(crate) model: u32,
+}
+
+/// One agent. Every agent is given its task once.
+#[derive(Clone, Debug)]
+pub(crate) struct AgentPlan {
+    pub(crate) name: String,
+    /// The agent that delegates to it; none for the main one.
+    pub(crate) above: Option<String>,
+    pub(crate) turns: Vec<Vec<Operation>>,
+}
+
+/// One call of a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    /// Something outside is done that must not be done twice.
+    Send,
+    /// Something outside is done that may be done twice under the same key.
+    Put,
+    /// Something is looked at.
+    Look,
+    /// Something outside that a person approves before, or changes.
+    Pay,
+    /// Something that a person rejects.
+    Steal,
+    /// Something outside about which the call itself asks a person.
+    Ask,
+    /// A file is made.
+    Write,
+    /// Another agent is given its task.
+    Delegate(String),
+    /// Another agent is given its task, and nobody waits for it.
+    Start(String),
+}
+
+impl Operation {
+    pub(crate) fn tool(&self) -> &'static str {
+        match self {
+            Self::Send => "send",
+            Self::Put => "put",
+            Self::Look => "look",
+            Self::Pay => "pay",
+            Self::Steal => "steal",
+            Self::Ask => "ask",
+            Self::Write => "write_file",
+            Self::Delegate(_) => "task",
+            Self::Start(_) => "start_async_task",
+        }
+    }
+}
+
+impl Scenario {
+    pub(crate) fn draw(rng: &mut Rng) -> Self {
+        let mut agents = vec![AgentPlan { name: MAIN.to_owned(), above: None, turns: turns(rng, 2..6) }];
+        let (background, mut depths) = (rng.u32(0..3) == 0, vec![0]);
+        for number in 1..=rng.usize(0..4) {
+            let name = format!("c{number}");
+            let above = rng.usize(0..agents.len());
+            let depth = depths.get(above).copied().unwrap_or(0);
+            if depth >= DEPTH {
+                continue;
+            }
+            let starts = background && above == 0 && rng.bool();
+            let operation = if starts { Operation::Start(name.clone()) } else { Operation::Delegate(name.clone()) };
+            let Some(parent) = agents.get_mut(above) else { continue };
+            let parent_name = parent.name.clone();
+            let at = rng.usize(0..parent.turns.len());
+            if let Some(turn) = parent.turns.get_mut(at) {
+                turn.insert(rng.usize(0..=turn.len()), operation);
+            }
+            depths.push(depth + 1);
+            agents.push(AgentPlan { name, above: Some(parent_name), turns: turns(rng, 1..4) });
+        }
+        let compacts = rng.u32(0..4) == 0;
+        if compacts && let Some(main) = agents.first_mut() {
+            main.turns.extend(turns(rng, 4..7));
+        }
+        let weather = match rng.u32(0..4) {
+            0 => Weather::default(),
+            1 => Weather { journal: 30, ..Weather::default() },
+            2 => Weather { crash: 60, ..Weather::default() },
+            _ => Weather { journal: 60, crash: 40, model: 30 },
+        };
+        Self { agents, compacts, weather, rounds: rng.usize(1..6) }
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<&AgentPlan> {
+        self.agents.iter().find(|agent| agent.name == name)
+    }
+
+    /// The agents to which one delegates.
+    pub(crate) fn below(&self, name: &str) -> impl Iterator<Item = &AgentPlan> {
+        self.agents.iter().filter(move |agent| agent.above.as_deref() == Some(name))
+    }
+
+    /// Whether an agent works in the background.
+    pub(crate) fn has_background(&self) -> bool {
+        let mut operations = self.agents.iter().flat_map(|agent| agent.turns.iter().flatten());
+        operations.any(|operation| matches!(operation, Operation::Start(_)))
+    }
+}
+
+fn turns(rng: &mut Rng, count: std::ops::Range<usize>) -> Vec<Vec<Operation>> {
+    (0..rng.usize(count)).map(|_| (0..rng.usize(1..4)).map(|_| operation(rng)).collect()).collect()
+}
+
+fn operation(rng: &mut Rng) -> Operation {
+    match rng.u32(0..16) {
+        0..6 => Operation::Send,
+        6..8 => Operation::Put,
+        8..10 => Operation::Look,
+        10..12 => Operation::Write,
+        12 => Operation::Pay,
+        13 => Operation::Steal,
+        _ => Operation::Ask,
+    }
+}

@@ -1,0 +1,298 @@
+//! One seed: processes work on a thread while they are disturbed, and one comes to the end in peace.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use deepagents::{Budget, Decision, DeepAgent, FinishReason, Outcome, RunInput};
+use deepagents_core::interrupt::{ActionRequest, EditedAction};
+use deepagents_core::journal::{Journal, JournalError, RunStatus};
+use deepagents_core::run::RunHandle;
+use serde_json::json;
+
+use super::attempt::{Ended, attempt};
+use super::cast::{Cast, LEASE};
+use super::invariants;
+use super::process::Process;
+use super::scenario::{MAIN, Operation};
+use super::script::task;
+use super::world::World;
+
+/// The thread of a world.
+pub(crate) const THREAD: &str = "t";
+/// A budget makes what is spent a part of the log; nobody comes to this one.
+const MODEL_CALLS: u64 = 100_000;
+/// Runs in peace that are more than any scenario needs.
+const MOST_RUNS: usize = 150;
+
+/// One process with its agents.
+struct Works {
+    process: Arc<Process>,
+    agent: DeepAgent,
+}
+
+/// A seed under way.
+pub(crate) struct Trial {
+    pub(crate) world: Arc<World>,
+}
+
+impl Trial {
+    fn begin_process(&self, faults: u64) -> Result<Works> {
+        let process = Process::new(self.world.below(1_000_000), faults);
+        let cast = Cast { world: self.world.clone(), process: process.clone() };
+        Ok(Works { agent: cast.main()?, process })
+    }
+
+    /// Simulates all of it. What is broken is noted in the world.
+    ///
+    /// # Errors
+    /// When the simulation itself cannot go on.
+    pub(crate) async fn run(&self) -> Result<()> {
+        let mut works = self.begin_process(4)?;
+        for _ in 0..self.world.scenario.rounds {
+            if works.process.has_ended() || self.world.below(3) == 0 {
+                // It may have ended in the middle of what others wait for.
+                works.process.end();
+                works = self.begin_process(4)?;
+            }
+            self.round(&works).await?;
+            invariants::check(&self.world, &works.agent).await?;
+            if !self.world.lock().broken.is_empty() {
+                return Ok(());
+            }
+        }
+        works.process.end();
+        self.world.lock().disturbed = false;
+        let works = self.begin_process(0)?;
+        let outcome = self.in_peace(&works).await?;
+        invariants::check(&self.world, &works.agent).await?;
+        if let Some(outcome) = outcome {
+            invariants::check_end(&self.world, &works.agent, &outcome).await?;
+        }
+        Ok(())
+    }
+
+    /// What a process may do with the thread as it is.
+    async fn input(&self, works: &Works) -> Result<RunInput> {
+        let world = &self.world;
+        let info = world.journal.threads().get(THREAD).await?;
+        let status = info.map_or(RunStatus::Empty, |info| info.status);
+        let input = match status {
+            RunStatus::Empty => RunInput::new(task(MAIN)).thread(THREAD),
+            RunStatus::Interrupted => {
+                let state = works.agent.state(THREAD).await;
+                match state {
+                    Ok(state) => self.answers(&state),
+                    // The storage fails just now.
+                    Err(_) => RunInput::resume(THREAD),
+                }
+            }
+            // One that was cancelled or came to a limit goes on, one that was done stays so.
+            RunStatus::Ended if world.happens(500) => RunInput::resume(THREAD),
+            RunStatus::Ended => RunInput::new("Anything else?").thread(THREAD),
+            _ => RunInput::resume(THREAD),
+        };
+        Ok(input.lease(LEASE).budget(Budget::default().model_calls(MODEL_CALLS)))
+    }
+
+    /// Answers to what the thread waits for: mostly to all of it.
+    fn answers(&self, state: &deepagents::State) -> RunInput {
+        let asked = state.get::<deepagents_core::interrupt::ActionRequests>().cloned().unwrap_or_default();
+        let open: Vec<_> =
+            asked.into_values().filter(|asked| asked.answer.is_none()).map(|asked| asked.question).collect();
+        let mut input = RunInput::resume(THREAD);
+        for question in open {
+            if self.world.happens(200) {
+                continue;
+            }
+            input = self.answer(input, &question);
+        }
+        input
+    }
+
+    fn answer(&self, input: RunInput, question: &ActionRequest) -> RunInput {
+        let tag = question.args.get("tag").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+        let asks = question.tool == Operation::Ask.tool();
+        let subject = if asks { question.text.clone() } else { tag.clone() };
+        let about = || format!("About {subject}");
+        let decision = match World::decision(&subject, &question.tool) {
+            deepagents::DecisionKind::Approve => Decision::Approve,
+            deepagents::DecisionKind::Edit => {
+                let args = json!({"tag": tag, "edited": true});
+                Decision::Edit { edited_action: EditedAction { name: question.tool.clone(), args } }
+            }
+            deepagents::DecisionKind::Respond => Decision::Respond { message: about() },
+            _ => Decision::Reject { message: Some(about()) },
+        };
+        self.world.note(&format!("{} is decided: {}", question.id, decision.kind()));
+        self.world.lock().decided.insert(tag);
+        input.answer(question.id.as_str(), decision)
+    }
+
+    /// A run of a process, and what happens meanwhile.
+    async fn round(&self, works: &Works) -> Result<()> {
+        let world = &self.world;
+        let mut input = self.input(works).await?;
+        if world.below(2) == 0 {
+            input = input.take_over();
+        }
+        match world.below(12) {
+            // Some come to their deadline before they have gone on with anything.
+            0 if world.below(2) == 0 => input = input.timeout(Duration::from_nanos(1)),
+            0 => input = input.timeout(world.moment(8_000) + Duration::from_millis(1)),
+            1 => input = input.budget(Budget::default().tool_calls(world.below(6))),
+            2 => input = input.budget(Budget::default().tokens(world.below(2_000))),
+            3 => input = input.max_model_calls(1 + u32::try_from(world.below(8))?),
+            _ => {}
+        }
+        let claims = || self.world.lock().claims;
+        let before = claims();
+        let ended = attempt(world, &works.process, &works.agent, input, |run| self.disturb(works, run)).await;
+        match ended {
+            Ended::Outcome(outcome) => {
+                let questions = outcome.questions().len();
+                // One that is suspended leaves what it finds asked to whoever goes on.
+                let may_wait = matches!(outcome.stop, FinishReason::Interrupted | FinishReason::Suspended);
+                let fits = if questions > 0 { may_wait } else { outcome.stop != FinishReason::Interrupted };
+                world.note(&format!("ended with {:?}, {questions} questions", outcome.stop));
+                world.check(fits, || format!("ended with {:?} and {questions} questions", outcome.stop));
+                // Another process may have gone on meanwhile.
+                if claims() <= before + 1 {
+                    invariants::check_outcome(world, &works.agent, &outcome).await?;
+                }
+            }
+            Ended::Failed(error) => {
+                if let deepagents::Error::Journal(JournalError::Busy { .. }) = &*error.error {
+                    tokio::time::sleep(LEASE).await;
+                }
+            }
+            Ended::Crashed => world.note("crashed"),
+        }
+        Ok(())
+    }
+
+    /// What happens while a run is under way.
+    async fn disturb(&self, works: &Works, run: RunHandle) {
+        let world = &self.world;
+        tokio::time::sleep(world.moment(6_000)).await;
+        if run.is_finished() || works.process.has_ended() {
+            return;
+        }
+        let deed = world.below(14);
+        if deed < 10 {
+            world.fault(DEEDS.get(usize::try_from(deed).unwrap_or(0)).copied().unwrap_or_default());
+        }
+        match deed {
+            0 => run.cancel(),
+            1 => run.suspend(),
+            2 => works.process.end(),
+            3 => {
+                let jump = i64::try_from(world.below(240_000)).unwrap_or(0) - 120_000;
+                world.clock.jump(jump);
+            }
+            4 => self.say(|text| run.steer(text)),
+            5 => self.say(|text| run.enqueue(text)),
+            6 => self.cancel_some_agent(&run).await,
+            7..10 => self.rival(works, deed).await,
+            _ => {}
+        }
+    }
+
+    fn say(&self, say: impl FnOnce(String) -> bool) {
+        let text = format!("said:{};", self.world.lock().said.len());
+        if say(text.clone()) {
+            self.world.lock().said.push(text);
+        }
+    }
+
+    /// Cancels a sub-agent that is at work, if there is one.
+    async fn cancel_some_agent(&self, run: &RunHandle) {
+        let Ok(agents) = deepagents_core::journal::sub_agents(&*self.world.journal, THREAD).await else { return };
+        let at = usize::try_from(self.world.below(agents.len() as u64)).unwrap_or(0);
+        if let Some(agent) = agents.get(at) {
+            run.cancel_agent(&agent.path);
+        }
+    }
+
+    /// Another process takes the thread over, while the first one is frozen or at work.
+    async fn rival(&self, works: &Works, deed: u64) {
+        let world = &self.world;
+        if deed > 7 {
+            works.process.freeze();
+            tokio::time::sleep(world.moment(90_000)).await;
+        }
+        if let Ok(rival) = self.begin_process(2)
+            && let Ok(mut input) = self.input(&rival).await
+        {
+            if deed != 8 {
+                input = input.take_over();
+            }
+            let ended = Box::pin(attempt(world, &rival.process, &rival.agent, input, |_| async {
+                tokio::time::sleep(world.moment(4_000)).await;
+                works.process.thaw();
+            }));
+            if let Ended::Outcome(outcome) = ended.await {
+                world.note(&format!("a rival ended with {:?}", outcome.stop));
+            }
+            rival.process.end();
+        }
+        works.process.thaw();
+    }
+
+    /// Comes to the end of the thread without any more faults.
+    async fn in_peace(&self, works: &Works) -> Result<Option<Outcome>> {
+        let world = &self.world;
+        let mut told = 0;
+        for _ in 0..MOST_RUNS {
+            let tasks = works.agent.background(THREAD).await?;
+            let at_work = tasks
+                .iter()
+                .any(|task| !matches!(task.status, RunStatus::Ended | RunStatus::Failed | RunStatus::Empty));
+            for task in tasks.iter().filter(|task| task.status == RunStatus::Interrupted) {
+                let open = task.report(works.agent.schema().clone(), None).await?.questions;
+                let resume = RunInput::resume(task.thread.as_str()).take_over();
+                let input = open.iter().fold(resume, |input, question| self.answer(input, question));
+                if let Ended::Failed(error) = attempt(world, &works.process, &works.agent, input, |_| async {}).await {
+                    world.broken(&format!("a task in the background cannot be answered: {error}"));
+                    return Ok(None);
+                }
+            }
+            let input = self.input(works).await?.take_over();
+            let outcome = match attempt(world, &works.process, &works.agent, input, |_| async {}).await {
+                Ended::Outcome(outcome) => outcome,
+                Ended::Failed(error) => {
+                    world.broken(&format!("a run in peace failed: {error}"));
+                    return Ok(None);
+                }
+                Ended::Crashed => return Ok(None),
+            };
+            invariants::check_outcome(world, &works.agent, &outcome).await?;
+            world.note(&format!("in peace: {:?}", outcome.stop));
+            if outcome.stop == FinishReason::Done && !at_work {
+                // What has ended meanwhile is told by the next run at the latest.
+                told += 1;
+                if told == 2 || tasks.is_empty() {
+                    return Ok(Some(*outcome));
+                }
+            }
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        }
+        world.broken(&format!("the thread comes to no end in {MOST_RUNS} runs"));
+        ensure!(!world.lock().broken.is_empty(), "it is noted");
+        Ok(None)
+    }
+}
+
+/// What may happen to a run, for the trace.
+const DEEDS: [&str; 10] = [
+    "a cancel",
+    "a suspend",
+    "the end of the process",
+    "a jump of the clock",
+    "a word",
+    "a follow-up",
+    "a cancelled sub-agent",
+    "a rival takes over",
+    "a frozen process, and a rival that waits",
+    "a frozen process, and a rival that takes over",
+];

@@ -1,0 +1,232 @@
+//! What is outside of the processes: chance, the storage, what took effect, and what was seen to be broken.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use deepagents::DecisionKind;
+use deepagents_core::journal::{MemoryJournal, Record};
+use fastrand::Rng;
+
+use super::clock::{SharedClock, SharedIds, WorldClock};
+use super::scenario::{Operation, Scenario};
+use super::script::{Tag, View};
+
+/// What all processes of a seed share.
+pub(crate) struct World {
+    pub(crate) scenario: Scenario,
+    pub(crate) clock: Arc<WorldClock>,
+    pub(crate) ids: SharedIds,
+    /// The storage as it is, without faults.
+    pub(crate) journal: Arc<MemoryJournal>,
+    /// Whether all that happens is printed.
+    traces: bool,
+    known: Mutex<Known>,
+}
+
+/// What is known of a world so far.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) rng: Rng,
+    /// Whether faults happen.
+    pub(crate) disturbed: bool,
+    pub(crate) faults: u64,
+    /// What must not be, in words.
+    pub(crate) broken: Vec<String>,
+    /// Of everything that happened, in order: the same for the same seed.
+    digest: DefaultHasher,
+    /// The epoch of the last claim of each thread.
+    pub(crate) owners: BTreeMap<String, u64>,
+    /// How often the main thread was claimed.
+    pub(crate) claims: u64,
+    /// How often each call began, as the logs have it.
+    pub(crate) started: BTreeMap<String, usize>,
+    /// The results of calls, as the logs have them.
+    pub(crate) finished: BTreeMap<String, String>,
+    /// The keys under which each call took effect.
+    pub(crate) effects: BTreeMap<String, Vec<String>>,
+    /// The results that models were shown.
+    pub(crate) shown: BTreeMap<String, String>,
+    pub(crate) requests: u64,
+    /// How often calls that ask have been made.
+    pub(crate) asking: BTreeMap<String, usize>,
+    /// Calls about which somebody decided.
+    pub(crate) decided: BTreeSet<String>,
+    /// What was said while runs were under way, and whether the run took it.
+    pub(crate) said: Vec<String>,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, traces: bool) -> Arc<Self> {
+        let mut rng = Rng::with_seed(seed);
+        let scenario = Scenario::draw(&mut rng);
+        let clock = WorldClock::new();
+        let journal = Arc::new(MemoryJournal::with_clock(Arc::new(SharedClock(clock.clone()))));
+        let known = Known {
+            rng,
+            disturbed: true,
+            faults: 0,
+            broken: Vec::new(),
+            digest: DefaultHasher::new(),
+            owners: BTreeMap::new(),
+            claims: 0,
+            started: BTreeMap::new(),
+            finished: BTreeMap::new(),
+            effects: BTreeMap::new(),
+            shown: BTreeMap::new(),
+            requests: 0,
+            asking: BTreeMap::new(),
+            decided: BTreeSet::new(),
+            said: Vec::new(),
+        };
+        Arc::new(Self { scenario, clock, ids: SharedIds::default(), journal, traces, known: Mutex::new(known) })
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number below one.
+    pub(crate) fn below(&self, end: u64) -> u64 {
+        self.lock().rng.u64(0..end.max(1))
+    }
+
+    /// Whether something with this chance in a thousand happens.
+    pub(crate) fn happens(&self, chance: u32) -> bool {
+        let mut known = self.lock();
+        known.disturbed && known.rng.u32(0..1000) < chance
+    }
+
+    /// Up to so many milliseconds.
+    pub(crate) fn moment(&self, most_ms: u64) -> Duration {
+        Duration::from_millis(self.below(most_ms + 1))
+    }
+
+    pub(crate) fn fault(&self, what: &str) {
+        self.note(what);
+        self.lock().faults += 1;
+    }
+
+    /// Notes something that must not be.
+    pub(crate) fn broken(&self, what: &str) {
+        self.note(&format!("BROKEN: {what}"));
+        let at = self.clock.ms();
+        self.lock().broken.push(format!("at {at} ms: {what}"));
+    }
+
+    pub(crate) fn check(&self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.broken(&what());
+        }
+    }
+
+    pub(crate) fn note(&self, what: &str) {
+        let at = self.clock.ms();
+        if self.traces {
+            trace(at, what);
+        }
+        let mut known = self.lock();
+        at.hash(&mut known.digest);
+        known.note(what);
+    }
+
+    /// A call takes effect. It may do so in a process that has lost its thread meanwhile: it began before.
+    pub(crate) fn effect(&self, tag: &str, key: &str, repeatable: bool) {
+        self.note(&format!("effect {tag} {key}"));
+        let mut known = self.lock();
+        let started = known.started.get(tag).copied().unwrap_or(0);
+        let elsewhere = known.effects.iter().any(|(other, keys)| other != tag && keys.iter().any(|known| known == key));
+        let undecided = self.gated(tag).into_iter().find(|gated| !known.decided.contains(gated));
+        let keys = known.effects.entry(tag.to_owned()).or_default();
+        keys.push(key.to_owned());
+        let (times, same) = (keys.len(), keys.iter().all(|other| other == key));
+        drop(known);
+        self.check(undecided.is_none(), || format!("call {tag} is made, and nobody has decided about {undecided:?}"));
+        self.check(times <= started, || format!("call {tag} takes effect {times} times and began {started} times"));
+        self.check(times == 1 || repeatable, || format!("call {tag} may not be repeated and is"));
+        self.check(same && !elsewhere, || format!("the key of call {tag} is not its own: {key}"));
+    }
+
+    /// The calls beside one that a person is asked about before any of them is made.
+    fn gated(&self, tag: &str) -> Vec<String> {
+        let Some(tag) = Tag::parse(tag) else { return Vec::new() };
+        let turn = self.scenario.find(&tag.agent).and_then(|agent| agent.turns.get(tag.turn));
+        let gated = |(_, operation): &(usize, &Operation)| matches!(operation, Operation::Pay | Operation::Steal);
+        let beside = turn.into_iter().flatten().enumerate().filter(gated);
+        beside.map(|(at, _)| Tag { at, ..tag.clone() }.to_string()).collect()
+    }
+
+    /// A model is asked.
+    pub(crate) fn asked(&self, view: &View) {
+        self.note(&format!("asked {} after {:?}", view.agent, view.last));
+        let mut broken = Vec::new();
+        let mut known = self.lock();
+        known.requests += 1;
+        for (tag, text) in &view.results {
+            if let Some(logged) = known.finished.get(tag).filter(|logged| *logged != text) {
+                broken.push(format!("the log has {logged:?} for {tag}, and {text:?} is shown"));
+            }
+            let before = known.shown.entry(tag.clone()).or_insert_with(|| text.clone()).clone();
+            if before != *text {
+                broken.push(format!("the result of {tag} was {before:?} and is {text:?}"));
+            }
+        }
+        drop(known);
+        broken.into_iter().for_each(|what| self.broken(&what));
+    }
+
+    /// Records were appended to a log.
+    pub(crate) fn appended(&self, thread: &str, epoch: u64, end: u64, records: &[Record]) {
+        self.note(&format!("appended to {thread} up to {end}"));
+        let owner = self.lock().owners.get(thread).copied();
+        self.check(owner == Some(epoch), || format!("owner {epoch} of {thread} appends, and {owner:?} has claimed it"));
+        for record in records {
+            let mut record = record;
+            while let Record::Child { entry, .. } = record {
+                record = entry;
+            }
+            match record {
+                Record::ToolStarted { provider_call_id, .. } => {
+                    let ended = self.lock().finished.contains_key(provider_call_id);
+                    self.check(!ended, || format!("call {provider_call_id} had finished and begins again"));
+                    *self.lock().started.entry(provider_call_id.clone()).or_default() += 1;
+                }
+                Record::ToolFinished { message, .. } => {
+                    let text = deepagents::Message::Tool((**message).clone()).text();
+                    let before = self.lock().finished.insert(message.call_id.clone(), text);
+                    self.check(before.is_none(), || format!("call {} has two results", message.call_id));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What is decided about a call, or a question of it, the same whenever it is asked.
+    pub(crate) fn decision(about: &str, tool: &str) -> DecisionKind {
+        let mut hasher = DefaultHasher::new();
+        about.hash(&mut hasher);
+        match (tool, hasher.finish() % 3) {
+            ("steal", _) => DecisionKind::Reject,
+            (_, 0) => DecisionKind::Approve,
+            ("pay", _) => DecisionKind::Edit,
+            (_, 1) => DecisionKind::Reject,
+            _ => DecisionKind::Respond,
+        }
+    }
+}
+
+impl Known {
+    pub(crate) fn digest(&self) -> u64 {
+        self.digest.finish()
+    }
+
+    fn note(&mut self, what: &str) {
+        what.hash(&mut self.digest);
+    }
+}
+
+#[allow(clippy::print_stdout, reason = "a program's output")]
+fn trace(at: i64, what: &str) {
+    println!("{at:>9} {what}");
+}

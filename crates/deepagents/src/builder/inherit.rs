@@ -1,0 +1,127 @@
+//! What a sub-agent has: as its description says, else as all sub-agents do, else as the agent above.
+
+use std::sync::Arc;
+
+use deepagents_core::middleware::DynMiddleware;
+use deepagents_core::model::{ChatModel, ModelSettings};
+use deepagents_core::run::Budget;
+use deepagents_core::state::ChannelSpec;
+use deepagents_core::tool::DynTool;
+
+use super::DeepAgentBuilder;
+use crate::middleware::subagents::DelegationLimits;
+use crate::subagents::{ModelSpec, SubAgentSpec};
+use crate::workspace::Workspace;
+
+/// A model and its settings, as far as they are known.
+type ModelChoice = (Option<Arc<dyn ChatModel>>, Option<ModelSettings>);
+/// Tools, and the names of all that it may have where that is limited.
+type ToolChoice = (Vec<Arc<dyn DynTool>>, Option<Vec<String>>);
+
+impl DeepAgentBuilder {
+    /// The model of a sub-agent, and its settings.
+    pub(super) fn model_for(&self, spec: &SubAgentSpec, bound: bool) -> Result<ModelChoice, String> {
+        let defaults = &self.sub_agent_defaults;
+        let usual = defaults.model.as_ref().map(|model| model.0.clone());
+        // What is given in code stands over what is named, and what its own description says over both.
+        let named = defaults.model_spec.as_ref().filter(|_| usual.is_none());
+        let mut model = usual.or_else(|| self.model.clone());
+        let given = spec.model.as_ref();
+        if bound && given.is_some_and(|given| !given.extra.is_empty()) {
+            return Err(
+                "`extra` of a model can be given in code alone, as it reaches beyond this agent's tools".to_owned()
+            );
+        }
+        let name = [given, named].into_iter().flatten().find_map(ModelSpec::full_name);
+        if let Some(name) = name.filter(|name| model.as_ref().is_none_or(|model| model.name() != name)) {
+            model = Some(self.model_named(&name)?);
+        }
+        let settings =
+            [given, named].into_iter().flatten().find_map(|given| given.settings().transpose()).transpose()?;
+        let code = &spec.code;
+        Ok((code.model.as_ref().map(|model| model.0.clone()).or(model), code.settings.clone().or(settings)))
+    }
+
+    #[cfg(feature = "models")]
+    fn model_named(&self, name: &str) -> Result<Arc<dyn ChatModel>, String> {
+        let models = self.models.as_ref().ok_or_else(|| {
+            format!("the model `{name}` is not that of the agent above; say with `.models(...)` where it comes from")
+        })?;
+        models.model(name).map_err(|error| error.to_string())
+    }
+
+    #[cfg(not(feature = "models"))]
+    fn model_named(&self, name: &str) -> Result<Arc<dyn ChatModel>, String> {
+        Err(format!("the model `{name}` is not that of the agent above, and the feature `models` is left out"))
+    }
+
+    /// The tools of a sub-agent. One that describes no choice has that of the agent above.
+    pub(super) fn tools_for(&self, spec: &SubAgentSpec, bound: bool) -> Result<ToolChoice, String> {
+        let given = spec.code.tools.as_ref().or(self.sub_agent_defaults.tools.as_ref());
+        let mut tools = match given {
+            Some(tools) => tools.iter().map(|tool| tool.0.clone()).collect(),
+            None => self.tools.clone(),
+        };
+        if let (true, Some(own), Some(above)) = (bound, &spec.tool_names, &self.only_tools)
+            && let Some(name) = own.iter().find(|name| !above.contains(*name))
+        {
+            return Err(format!("there is no tool `{name}` for it; the agent above has {}", above.join(", ")));
+        }
+        let only = spec.tool_names.clone().or_else(|| self.only_tools.clone());
+        if let Some(names) = &only {
+            tools.retain(|tool| names.contains(&tool.spec().name));
+        }
+        Ok((tools, only))
+    }
+
+    /// Where the files of a sub-agent are.
+    pub(super) fn workspace_for(&self, spec: &SubAgentSpec) -> Result<Workspace, String> {
+        if let Some(backend) = &spec.code.backend {
+            return Ok(Workspace::One(backend.clone()));
+        }
+        let Some(name) = &spec.backend else { return Ok(self.workspace.clone()) };
+        let backend = self.named_backends.get(name).ok_or_else(|| {
+            let known: Vec<&str> = self.named_backends.keys().map(String::as_str).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            format!("no files `{name}` were given with `.named_backend(...)`; there are {known}")
+        })?;
+        Ok(Workspace::One(backend.clone()))
+    }
+
+    /// What a sub-agent may spend beside what it shares.
+    pub(super) fn budget_for(&self, spec: &SubAgentSpec) -> Result<Budget, String> {
+        let from_spec = spec.budget.as_ref().map(crate::subagents::BudgetSpec::budget).transpose()?;
+        Ok(spec.code.budget.clone().or(from_spec).unwrap_or_default())
+    }
+
+    /// The middlewares that a sub-agent has of its own: those of all, then those of its description.
+    pub(super) fn middlewares_for(&self, spec: &SubAgentSpec) -> impl Iterator<Item = Arc<dyn DynMiddleware>> {
+        let own = spec.code.middlewares.iter().map(|middleware| middleware.0.clone());
+        let common = self.sub_agent_defaults.middlewares.iter().filter(|common| !has_own(spec, common.name()));
+        common.map(|middleware| middleware.0.clone()).chain(own).collect::<Vec<_>>().into_iter()
+    }
+
+    /// Whether a sub-agent has a middleware of its own under a name.
+    pub(super) fn replaces(&self, spec: &SubAgentSpec, name: &str) -> bool {
+        has_own(spec, name) || self.sub_agent_defaults.has(name)
+    }
+
+    /// The state of this agent that goes down to its sub-agents and comes back: whatever is declared here, since the
+    /// middlewares and tools that declare it need not be there below.
+    pub(super) fn channels_below(&self) -> Vec<ChannelSpec> {
+        let of_middlewares = self.own.iter().flat_map(|middleware| middleware.channels());
+        let of_tools = self.tools.iter().chain(&self.skill_tools).flat_map(|tool| tool.channels());
+        let all = self.options.channels.iter().copied().chain(of_middlewares).chain(of_tools);
+        all.filter(ChannelSpec::is_inherited).collect()
+    }
+}
+
+fn has_own(spec: &SubAgentSpec, name: &str) -> bool {
+    spec.code.middlewares.iter().any(|own| own.name() == name)
+}
+
+/// How far a sub-agent that has so many agents above it may delegate.
+pub(super) fn limits_for(above: &DelegationLimits, spec: &SubAgentSpec, depth: usize) -> DelegationLimits {
+    let Some(own) = &spec.limits else { return above.clone() };
+    DelegationLimits { depth: above.depth.min(depth.saturating_add(own.depth)), at_once: own.at_once }
+}

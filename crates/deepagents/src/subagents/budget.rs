@@ -1,0 +1,51 @@
+//! What a sub-agent may spend, as data.
+
+use std::time::Duration;
+
+use deepagents_core::run::Budget;
+use serde::{Deserialize, Serialize};
+
+/// What a sub-agent may spend with all below it, beside what it shares with the agents above; what is not said is not
+/// limited further.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct BudgetSpec {
+    /// Seconds that its work may take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// Requests to models.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_calls: Option<u64>,
+    /// Calls of tools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<u64>,
+    /// Tokens of prompts and answers together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Tokens of prompts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_tokens: Option<u64>,
+    /// Tokens of answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u64>,
+    /// What its model calls may cost, in the currency of the models' prices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+}
+
+impl BudgetSpec {
+    pub(crate) fn budget(&self) -> Result<Budget, String> {
+        let mut budget = Budget::default();
+        if let Some(seconds) = self.seconds {
+            let time = Duration::try_from_secs_f64(seconds);
+            budget = budget.time(time.map_err(|_| format!("`seconds` of its budget is no time: {seconds}"))?);
+        }
+        budget = self.model_calls.into_iter().fold(budget, Budget::model_calls);
+        budget = self.tool_calls.into_iter().fold(budget, Budget::tool_calls);
+        budget = self.tokens.into_iter().fold(budget, Budget::tokens);
+        budget = self.input_tokens.into_iter().fold(budget, Budget::input_tokens);
+        budget = self.output_tokens.into_iter().fold(budget, Budget::output_tokens);
+        Ok(self.cost.into_iter().fold(budget, Budget::cost))
+    }
+}

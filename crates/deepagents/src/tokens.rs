@@ -1,0 +1,64 @@
+//! How many tokens a text has, about.
+//!
+//! Four plain characters make one token, a letter beyond them half a one, an ideograph a whole one. Limits in tokens are
+//! compared in quarters of them, so that nothing is rounded on the way.
+
+/// Quarters of a token in one.
+const QUARTERS: usize = 4;
+
+/// What a character weighs, in quarters of a token.
+fn weight(c: char) -> usize {
+    match c {
+        c if c.is_ascii() => 1,
+        c if c < '\u{2E80}' => 2,
+        _ => QUARTERS,
+    }
+}
+
+/// What a text weighs, in quarters of a token.
+pub(crate) fn quarters(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.chars().map(weight).sum() }
+}
+
+/// A limit in tokens, in quarters of them; none for no limit and for zero, which says the same.
+pub(crate) fn limit(tokens: Option<usize>) -> Option<usize> {
+    tokens.filter(|&tokens| tokens > 0).map(|tokens| tokens.saturating_mul(QUARTERS))
+}
+
+/// About how many tokens a text has.
+pub(crate) fn estimate(text: &str) -> u64 {
+    (quarters(text) as u64).div_ceil(QUARTERS as u64)
+}
+
+/// The longest beginning of a text that weighs no more than so many quarters of a token.
+pub(crate) fn head(text: &str, quarters: usize) -> &str {
+    let mut left = quarters;
+    let end = text.char_indices().find(|&(_, c)| match left.checked_sub(weight(c)) {
+        Some(rest) => {
+            left = rest;
+            false
+        }
+        None => true,
+    });
+    end.map_or(text, |(at, _)| text.get(..at).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_in_any_script_are_counted_about_right() {
+        assert_eq!(estimate("abcdefgh"), 2);
+        assert_eq!(estimate("\u{4f60}\u{597d}\u{4e16}\u{754c}"), 4);
+        assert_eq!(estimate("приветик"), 4);
+        assert_eq!(estimate(""), 0);
+        assert_eq!((limit(Some(0)), limit(None), limit(Some(2))), (None, None, Some(8)));
+    }
+
+    #[test]
+    fn a_beginning_weighs_no_more_than_it_may() {
+        assert_eq!((head("abcdef", 4), head("ab", 4), head("", 4)), ("abcd", "ab", ""));
+        assert_eq!((head("a你好", 5), head("你好", 3)), ("a你", ""));
+    }
+}
