@@ -154,5 +154,5 @@ impl Printer {
 fn has_gap(before: Option<&Item>, item: &Item) -> bool {
     let is_work = |item: &Item| matches!(item, Item::Call(_) | Item::Agent(_) | Item::Thinking(_));
     let is_note = |item: &Item| matches!(item, Item::Note { .. });
-    before.is_some_and(|before| !(is_work(before) && is_work(item)) && !(is_note(before) && is_note(item)))
+    before.is_some_and(|before| !(is_work(before) && is_work(item) || is_note(before) && is_note(item)))
 }
