@@ -19,7 +19,7 @@ use crate::subagents::ModelSpec;
 /// ```
 /// use deepagents::models::scripted::ScriptedModel;
 /// use deepagents::subagents::SubAgentDefaults;
-/// use deepagents::{DeepAgent, middleware::before_model, HookOutput};
+/// use deepagents::{DeepAgent, HookOutput, before_model};
 /// let counted = before_model(|_cx| async { Ok(HookOutput::next()) }).named("Counted");
 /// let agent = DeepAgent::builder()
 ///     .model(ScriptedModel::new([]))
