@@ -211,9 +211,8 @@ impl Talk {
     fn during(&mut self, line: Option<String>, run: &Run) {
         match self.read(line) {
             Some(Said::User(text)) => {
-                if !run.steer(text.as_str()) {
-                    self.next.push_back(text);
-                }
+                let taken = run.steer(text.as_str());
+                self.next.extend((!taken).then_some(text));
             }
             Some(Said::Answer(id, decision)) => self.answer(&id, decision),
             Some(Said::Interrupt) => {
