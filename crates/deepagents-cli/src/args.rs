@@ -3,6 +3,7 @@
 mod acp;
 mod commands;
 mod hooks;
+mod interactive;
 mod mcp;
 mod permissions;
 mod threads;
@@ -19,6 +20,7 @@ use crate::{duration, money};
 pub(crate) use acp::AcpArgs;
 pub(crate) use commands::{CommandArgs, SandboxMode};
 pub(crate) use hooks::{HooksArgs, HooksCommand};
+pub(crate) use interactive::InteractiveArgs;
 pub(crate) use mcp::{McpAddArgs, McpArgs, McpCommand, McpServeArgs, McpSources, Scope};
 pub(crate) use permissions::{PermissionsArgs, PermissionsCommand};
 pub(crate) use threads::{Conflicts, RewindFiles, ThreadsArgs, ThreadsCommand};
@@ -26,6 +28,8 @@ pub(crate) use trust::{TrustArgs, TrustCommand};
 
 const EXAMPLES: &str = "\
 Examples:
+  deepagents                                        talk with an agent that works in this directory
+  deepagents --continue                             go on with the last talk here
   deepagents demo                                   see an agent work, without a key
   deepagents run \"Summarise the notes in this directory in summary.md\"
   git diff | deepagents run --system \"Review this change\" -q
@@ -49,10 +53,14 @@ Exit codes: 0 done, 1 failed or unfinished, 2 wrong usage, 124 out of time, 130 
 
 /// Agents that plan, work with files, and say what they do.
 #[derive(Debug, Parser)]
-#[command(name = "deepagents", version, after_help = EXAMPLES, arg_required_else_help = true)]
+#[command(name = "deepagents", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
+    /// What is done; without it the screens are shown
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
+
+    #[command(flatten)]
+    pub(crate) interactive: InteractiveArgs,
 }
 
 impl Cli {
@@ -60,9 +68,9 @@ impl Cli {
     pub(crate) fn read() -> Self {
         let cli = Self::parse();
         let idle = match &cli.command {
-            Command::Run(args) => args.agent.commands.idle_option(args.agent.commands.are_run()),
-            Command::Explain(args) => args.agent.commands.idle_option(args.agent.commands.are_run()),
-            Command::Tools(args) => args.commands.idle_option(args.backend == BackendKind::Local),
+            Some(Command::Run(args)) => args.agent.commands.idle_option(args.agent.commands.are_run()),
+            Some(Command::Explain(args)) => args.agent.commands.idle_option(args.agent.commands.are_run()),
+            Some(Command::Tools(args)) => args.commands.idle_option(args.backend == BackendKind::Local),
             _ => None,
         };
         if let Some(problem) = idle {
@@ -178,6 +186,20 @@ pub(crate) struct RunArgs {
     /// Print every event as a line of JSON, and nothing else: for programs, texts are as the model and files have them
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,
+
+    /// What stdin holds: the task, or messages, answers and interrupts as lines of JSON, turn after turn
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, requires_if("stream-json", "json"))]
+    pub(crate) input_format: InputFormat,
+}
+
+/// What stdin holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InputFormat {
+    /// The task
+    #[default]
+    Text,
+    /// Lines of JSON
+    StreamJson,
 }
 
 impl RunArgs {

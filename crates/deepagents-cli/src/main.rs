@@ -11,6 +11,7 @@ mod duration;
 mod exit;
 mod explain;
 mod hooks;
+mod interactive;
 mod mcp;
 mod model_choice;
 mod models;
@@ -35,7 +36,9 @@ use args::{Cli, Command};
 fn main() -> ExitCode {
     // This program is its own sandbox helper, which takes it before anything else happens.
     deepagents::fs::sandbox::init();
-    let result = match Cli::read().command {
+    let cli = Cli::read();
+    let Some(command) = cli.command else { return interactive::interactive(&cli.interactive) };
+    let result = match command {
         Command::Run(args) => run::run(&args),
         Command::Acp(args) => acp::acp(&args),
         Command::Demo(args) => demo::demo(&args),

@@ -53,6 +53,12 @@ impl CommandArgs {
         self.execute || self.sandbox.is_some()
     }
 
+    /// The same with commands that are run, without a sandbox where there is none.
+    pub(crate) fn run_in(&self, has_sandbox: bool) -> Self {
+        let sandbox = if has_sandbox { self.sandbox } else { Some(SandboxMode::Unconfined) };
+        Self { execute: true, sandbox, ..self.clone() }
+    }
+
     pub(crate) fn mode(&self) -> SandboxMode {
         self.sandbox.unwrap_or_default()
     }

@@ -167,22 +167,35 @@ fn so_far(tally: &Tally) -> String {
 
 fn failure(error: &RunError, limits: &Limits) -> String {
     let Some(model) = error.error.as_model() else { return error.to_string() };
+    let words = model_failure(model, limits.key_variable);
+    let passes = matches!(
+        model,
+        ModelError::Transport(_)
+            | ModelError::Auth(_)
+            | ModelError::RateLimited(_)
+            | ModelError::Overloaded(_)
+            | ModelError::Truncated(_)
+    );
+    let mistaken = matches!(model, ModelError::Invalid(info) if matches!(info.status, Some(404 | 405 | 501)));
+    // Anything else would be the same again.
+    if passes || mistaken { then(words, REST, limits) } else { words }
+}
+
+/// What a model's failure says to a person, with the variable that its key came from.
+pub(crate) fn model_failure(model: &ModelError, key_variable: Option<&'static str>) -> String {
     let said = one_line(&model.to_string());
-    let words = match model {
+    match model {
         // These say themselves what could not be reached.
         ModelError::Transport(info) => one_line(&info.to_string()),
-        ModelError::Auth(info) => match limits.key_variable {
+        ModelError::Auth(info) => match key_variable {
             Some(variable) => format!("{said}; {}", about_key(variable, info.status)),
             None => said,
         },
         ModelError::Invalid(info) if matches!(info.status, Some(404 | 405 | 501)) => {
             format!("{said}; check the model's name and the address")
         }
-        ModelError::RateLimited(_) | ModelError::Overloaded(_) | ModelError::Truncated(_) => said,
-        // It would be the same again.
-        _ => return said,
-    };
-    then(words, REST, limits)
+        _ => said,
+    }
 }
 
 /// What to do about a key that was not accepted.

@@ -20,7 +20,7 @@ pub(super) fn catch() -> io::Result<Signals> {
 
 impl Signals {
     /// Waits for the next of them.
-    async fn recv(&mut self) -> Option<()> {
+    pub(super) async fn recv(&mut self) -> Option<()> {
         tokio::select! {
             got = self.interrupt.recv() => got,
             got = self.terminate.recv() => got,

@@ -10,6 +10,7 @@ mod question;
 mod recording;
 mod session;
 mod stdin;
+mod stream;
 
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -22,7 +23,7 @@ use deepagents::remembered::RuleScope;
 use deepagents::{DeepAgent, RunInput};
 use tokio::runtime::Runtime;
 
-use crate::args::{AgentArgs, Approve, RunArgs};
+use crate::args::{AgentArgs, Approve, InputFormat, RunArgs};
 use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey};
 use crate::own_files::{self, OwnFiles};
@@ -34,11 +35,13 @@ use crate::{agent, hooks, mcp, output, permissions, runtime, sources};
 pub(crate) use approvals::Decisions;
 use approvals::{Approver, Policy, Reviewer, Rules};
 pub(crate) use exit_status::Limits;
+pub(crate) use exit_status::model_failure;
 use prompt::Person;
 use recording::{Played, Recording};
 use session::{Found, Session};
-pub(crate) use session::{is_gone, process};
+pub(crate) use session::{is_gone, process, root};
 use stdin::{Lines, Task};
+use stream::Stream;
 
 /// Gives an agent a task and shows what it does.
 pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
@@ -133,6 +136,14 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         recording,
         hooks,
     };
+    if args.input_format == InputFormat::StreamJson {
+        let (Some(journal), Some(thread)) = (session.journal.clone(), session.thread()) else {
+            bail!("turns of one conversation are kept in a thread: leave --no-save out");
+        };
+        let take_over = session.takes_over;
+        let turns = Stream { agent: &agent, journal, thread, take_over, limits: &limits, approve: mode };
+        return stream_turns(runtime, &turns);
+    }
     let reviewer = match mode {
         Approve::Ask if args.json => Reviewer::Program(Lines::read()),
         Approve::Ask => Reviewer::Person(Person::new(Lines::read())),
@@ -154,8 +165,27 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     }
 }
 
+/// Takes turns as lines on stdin ask for them.
+fn stream_turns(runtime: Runtime, turns: &Stream<'_>) -> Result<Exit> {
+    let exit = runtime.block_on(async {
+        let signals = interrupt::catch().map_err(|error| anyhow!("Ctrl-C cannot be caught: {error}"))?;
+        let exit = turns.serve(signals, &mut JsonLines).await;
+        background::leave(turns.agent, turns.limits).await;
+        Ok::<_, anyhow::Error>(exit?)
+    });
+    runtime.shutdown_background();
+    exit
+}
+
 /// What is to be done, as the command line says it.
 fn task(args: &RunArgs) -> Result<Task> {
+    if args.input_format == InputFormat::StreamJson {
+        if args.task.is_some() {
+            bail!("with --input-format stream-json messages are lines on stdin: give no task on the command line");
+        }
+        // The thread is begun, or gone on with, by the first message.
+        return Ok(Task::Given(String::new()));
+    }
     match args.task.as_deref() {
         None if args.resumes() => Ok(Task::Rest),
         None | Some("-") if args.approve == Some(Approve::Ask) => {

@@ -78,6 +78,8 @@ pub(super) struct Session {
     pub(super) has_tasks: bool,
     /// Whether there is nothing to do but to go on with those.
     pub(super) waits: bool,
+    /// Whether the thread is taken from a process that is gone.
+    pub(super) takes_over: bool,
     /// What the thread is to say of itself.
     metadata: Map<String, Value>,
 }
@@ -96,8 +98,8 @@ impl Session {
             let input = RunInput::new(task.unwrap_or_default()).thread("run");
             // Questions and tasks are kept in a thread, if only for as long as the program runs.
             let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
-            let (has_tasks, waits, metadata) = (false, false, Map::new());
-            return Ok(Self { journal: Some(journal), kept: None, input, has_tasks, waits, metadata });
+            let (has_tasks, waits, takes_over, metadata) = (false, false, false, Map::new());
+            return Ok(Self { journal: Some(journal), kept: None, input, has_tasks, waits, takes_over, metadata });
         }
         let root = root(args.agent.directory());
         let (journal, found) = match found {
@@ -108,6 +110,7 @@ impl Session {
             Some(info) => journal.threads().list(&ThreadQuery::default().parent(info.id.as_str())).await?,
             None => Vec::new(),
         };
+        let takes_over = found.as_ref().is_some_and(|info| info.owner.is_some() && is_gone(&info.metadata));
         let is_task = found.as_ref().is_some_and(|info| info.parent.is_some());
         let mut waits = false;
         let (id, input) = match found {
@@ -136,8 +139,14 @@ impl Session {
             input,
             has_tasks: is_task || !tasks.is_empty(),
             waits,
+            takes_over,
             metadata,
         })
+    }
+
+    /// The thread, where it can be gone on with turn after turn.
+    pub(super) fn thread(&self) -> Option<String> {
+        self.kept.clone()
     }
 
     /// Notes in the database what the thread is about.
@@ -177,7 +186,7 @@ fn is_left(task: &ThreadInfo, thread: &ThreadInfo) -> bool {
 }
 
 /// The directory as threads note it.
-fn root(given: &Path) -> String {
+pub(crate) fn root(given: &Path) -> String {
     given.canonicalize().unwrap_or_else(|_| given.to_owned()).display().to_string()
 }
 

@@ -57,6 +57,8 @@ fn read() -> Result<String> {
 pub(super) struct Lines {
     wanted: std::sync::mpsc::Sender<()>,
     lines: mpsc::UnboundedReceiver<io::Result<String>>,
+    /// Whether a line is wanted that has not come.
+    asked: bool,
 }
 
 impl Lines {
@@ -76,13 +78,18 @@ impl Lines {
                 }
             }
         });
-        Self { wanted, lines }
+        Self { wanted, lines, asked: false }
     }
 
-    /// The next line; nothing at the end.
+    /// The next line; nothing at the end. A future that is dropped loses no line.
     pub(super) async fn next(&mut self) -> io::Result<Option<String>> {
-        // A thread that has come to the end wants no more.
-        let _ = self.wanted.send(());
-        self.lines.recv().await.transpose()
+        if !self.asked {
+            // A thread that has come to the end wants no more.
+            let _ = self.wanted.send(());
+            self.asked = true;
+        }
+        let line = self.lines.recv().await;
+        self.asked = false;
+        line.transpose()
     }
 }

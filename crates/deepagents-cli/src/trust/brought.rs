@@ -42,7 +42,7 @@ impl Brought {
 }
 
 /// What the root brings, as far as it is wanted.
-pub(super) async fn look(args: &AgentArgs, files: &dyn Backend) -> Result<Survey> {
+pub(crate) async fn look(args: &AgentArgs, files: &dyn Backend) -> Result<Survey> {
     let at = |path: String| VPath::parse(&path).map_err(|error| anyhow!("{error}"));
     let mut places = TrustPlaces::default();
     if !args.no_memory {
@@ -65,7 +65,7 @@ pub(super) async fn look(args: &AgentArgs, files: &dyn Backend) -> Result<Survey
 }
 
 /// Whether it lies in the user's own directory, which the root happens to hold under the same name.
-fn is_users_own(root: &Path, found: &FoundItem) -> bool {
+pub(crate) fn is_users_own(root: &Path, found: &FoundItem) -> bool {
     let own = format!("/{OWN}/");
     let Some(home) = env("HOME") else { return false };
     let same = |a: &Path, b: &Path| a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b));

@@ -15,7 +15,7 @@ use crate::args::AgentArgs;
 use crate::model_choice::env;
 
 pub(crate) use admit::admit;
-pub(crate) use brought::Brought;
+pub(crate) use brought::{Brought, is_users_own, look};
 pub(crate) use command::trust;
 
 /// What happens to what nobody has agreed to yet.

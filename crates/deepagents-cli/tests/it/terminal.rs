@@ -13,7 +13,7 @@ use crate::server::{Reply, Server};
 
 /// The program and the other end of its terminal.
 pub(crate) struct Terminal {
-    child: Child,
+    pub(crate) child: Child,
     end: File,
     pub(crate) seen: String,
 }

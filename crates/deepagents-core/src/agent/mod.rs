@@ -6,6 +6,7 @@ mod call_tool;
 mod child;
 mod child_events;
 mod child_scope;
+mod load_state;
 mod log_replay;
 mod thread_access;
 mod threads;

@@ -106,8 +106,8 @@ impl ContextBuilder {
         Self::default()
     }
 
-    /// A context of an agent that is there.
-    pub(crate) fn for_agent(agent: &AgentDefinition) -> Self {
+    /// A context of an agent that is there, with its model, tools and middlewares.
+    pub fn for_agent(agent: &AgentDefinition) -> Self {
         let budget = agent.budget.clone();
         Self { agent: agent.clone(), budget, ..Self::default() }
     }

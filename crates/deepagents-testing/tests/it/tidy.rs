@@ -11,7 +11,7 @@ const LAYERS: [&[&str]; 6] = [
     &["deepagents-core"],
     &["deepagents-fs", "deepagents-mcp", "deepagents-models", "deepagents-persist"],
     &["deepagents"],
-    &["deepagents-acp"],
+    &["deepagents-acp", "deepagents-server", "deepagents-tui"],
     &["deepagents-cli"],
     &["deepagents-testing"],
 ];

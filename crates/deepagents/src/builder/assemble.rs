@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use deepagents_core::agent::{Agent, BuildError, ThreadAccess};
+use deepagents_core::middleware::Middleware;
 use deepagents_core::model::NoModel;
 
 use super::stack::Stack;
@@ -191,7 +192,9 @@ impl DeepAgentBuilder {
         if let Some(hooks) = self.hooks.clone().filter(|hooks| !hooks.hooks().is_empty()) {
             summarization = summarization.before(move |cx, manual| hooks.before_compaction(cx, manual));
         }
-        stack.push(Summarization::on(workspace, model.clone(), summarization)?);
+        let summarization = Summarization::on(workspace, model.clone(), summarization)?;
+        stack.push(summarization.clone());
+        let is_standard = !self.has_own(summarization.name()) && !self.leaves_out(summarization.name(), &profile);
         stack.push(self.caching);
         stack.push(PatchToolCalls::default());
         if !approvals.is_empty() {
@@ -219,6 +222,7 @@ impl DeepAgentBuilder {
         builder = profile.prompts(base).fold(builder, |b, text| b.system_prompt(text));
         builder = middlewares.into_iter().fold(builder, |b, m| b.middleware(m));
         builder = tools.into_iter().fold(builder, |b, t| b.tool(t));
-        Ok(DeepAgent { agent: builder.build()?, withheld: Arc::new(withheld) })
+        let summarization = is_standard.then_some(summarization);
+        Ok(DeepAgent { agent: builder.build()?, withheld: Arc::new(withheld), summarization })
     }
 }

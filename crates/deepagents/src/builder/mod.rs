@@ -1,6 +1,7 @@
 //! Putting a deep agent together.
 
 mod assemble;
+mod compact;
 mod inherit;
 mod options;
 mod stack;
@@ -23,13 +24,13 @@ use deepagents_models::Registry;
 
 use crate::approvals::InterruptPolicy;
 use crate::explain::Explanation;
-use crate::middleware::PromptCaching;
 use crate::middleware::filesystem::FilesystemOptions;
 use crate::middleware::hooks::HookRunner;
 use crate::middleware::skills::SkillSource;
 use crate::middleware::subagents::{AgentSource, DelegationLimits};
 use crate::middleware::summarization::SummarizationOptions;
 use crate::middleware::todo::{DynPlanner, TodoPolicy};
+use crate::middleware::{PromptCaching, Summarization};
 use crate::profile::{HarnessProfile, Profiles};
 use crate::shared::Shared;
 use crate::subagents::{SubAgentDefaults, SubAgentSpec};
@@ -53,6 +54,8 @@ pub struct DeepAgent {
     agent: Agent,
     /// Names of tools that it has but does not offer at first.
     withheld: Arc<BTreeSet<String>>,
+    /// What compacts its conversations; nothing where the caller has taken it out or replaced it.
+    summarization: Option<Summarization>,
 }
 
 /// Which standard stack to begin with.

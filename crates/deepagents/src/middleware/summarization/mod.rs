@@ -21,6 +21,7 @@ mod count;
 mod cut;
 mod event;
 mod notice;
+mod now;
 mod options;
 mod render;
 mod sections;

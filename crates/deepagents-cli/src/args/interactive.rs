@@ -1,0 +1,57 @@
+//! What the screens are told on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::{AgentArgs, Database};
+
+#[derive(Debug, Args)]
+pub(crate) struct InteractiveArgs {
+    #[command(flatten)]
+    pub(crate) agent: AgentArgs,
+
+    /// What happens before something is changed; Shift+Tab changes it later
+    #[arg(long, value_name = "HOW", value_enum, help_heading = "Agent")]
+    pub(crate) approve: Option<ScreenMode>,
+
+    /// Go on with the thread that changed last in this directory
+    #[arg(long = "continue", conflicts_with = "resume", help_heading = "Threads")]
+    pub(crate) go_on: bool,
+
+    /// Go on with this thread, named by its id or the beginning of it
+    #[arg(long, value_name = "ID", help_heading = "Threads")]
+    pub(crate) resume: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) database: Database,
+
+    /// The colours: dark, light, contrast, ansi or plain
+    #[arg(long, value_name = "NAME")]
+    pub(crate) theme: Option<String>,
+
+    /// A file that earlier messages are kept in [default: ~/.deepagents/history.jsonl]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) history: Option<PathBuf>,
+}
+
+/// What happens before a call that changes something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ScreenMode {
+    /// You are asked
+    Ask,
+    /// It is done; commands only in a sandbox
+    Auto,
+    /// It is refused: the agent reads and plans
+    Plan,
+}
+
+impl From<ScreenMode> for deepagents_tui::Mode {
+    fn from(mode: ScreenMode) -> Self {
+        match mode {
+            ScreenMode::Ask => Self::Ask,
+            ScreenMode::Auto => Self::Auto,
+            ScreenMode::Plan => Self::Plan,
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! What the screens need of the program.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Result, anyhow};
+use deepagents::RunError;
+use deepagents::core::journal::{Journal, ThreadInfo};
+use deepagents::fs::sandbox::{Level, Sandbox};
+use deepagents::fs::{Backend, LocalBackend, UndoStore};
+use deepagents::middleware::filesystem::{BackgroundCommands, FilesystemOptions};
+use deepagents::models::Catalogue;
+use deepagents::trust::TrustItem;
+use deepagents_persist::Sqlite;
+use deepagents_tui::{Connection, Host, Policy, Servers};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value, json};
+use tokio::sync::OnceCell;
+
+use super::trust::{self, Definitions};
+use crate::args::{AgentArgs, Database, InteractiveArgs, SandboxMode};
+use crate::model_choice::{self, WithoutKey, env};
+use crate::own_files::OwnFiles;
+use crate::threads::{database, fresh, undo};
+use crate::{agent, run, sources};
+
+/// The program as the screens see it.
+pub(super) struct ProgramHost {
+    args: AgentArgs,
+    database: Database,
+    threads: OnceCell<Arc<Sqlite>>,
+    chosen: Mutex<Chosen>,
+}
+
+/// What changes while the screens are shown.
+#[derive(Default)]
+struct Chosen {
+    /// The model, where another one than the first was chosen.
+    model: Option<String>,
+    key_variable: Option<&'static str>,
+    /// What was agreed to for this session alone.
+    agreed: Vec<TrustItem>,
+}
+
+impl ProgramHost {
+    pub(super) fn new(args: &InteractiveArgs) -> Self {
+        let database = Database { db: args.database.db.clone() };
+        // Commands are a part of every conversation; what they may do is up to the mode.
+        let agent = AgentArgs { commands: args.agent.commands.run_in(true), ..args.agent.clone() };
+        Self { args: agent, database, threads: OnceCell::new(), chosen: Mutex::default() }
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut Chosen) -> T) -> T {
+        change(&mut self.chosen.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    async fn make(&self, model: Option<&str>, policy: &Policy) -> Result<Connection> {
+        let named = match model {
+            Some(model) => {
+                self.with(|chosen| chosen.model = Some(model.to_owned()));
+                Some(model.to_owned())
+            }
+            None => self.with(|chosen| chosen.model.clone()).or_else(|| self.args.model.clone()),
+        };
+        let args = &self.args;
+        let threads = self.threads.get_or_try_init(|| async { database::open(&self.database).await.map(Arc::new) });
+        let journal: Arc<dyn Journal> = threads.await?.clone();
+        let undo_file = undo::file(&self.database)?;
+        let inside = undo_file.as_ref().is_some_and(|file| undo::is_inside(file, args.directory()));
+        let store = undo_file.filter(|_| !inside).map(UndoStore::at);
+        let files = agent::open_recorded(args.directory(), store)?;
+        let choice = model_choice::choose(named.as_deref(), args.base_url.as_deref(), &env)?;
+        let model = model_choice::make(&choice, args, &env, WithoutKey::Refuse)?;
+        let profile = model.profile();
+        self.with(|chosen| chosen.key_variable = choice.key_variable());
+        let agreed = self.with(|chosen| chosen.agreed.clone());
+        let Definitions { brought, offered, problems } = trust::definitions(args, &files, &agreed).await?;
+        let (sources, outside) = sources::find(args, &brought)?;
+        let mut shape = agent::Shape::from_args(args)?;
+        shape.sources = sources;
+        let own = OwnFiles::inside(args.directory(), self.database.db.as_deref(), None)?;
+        let (workspace, sandbox) = self.workspace(files.clone(), &own).await?;
+        policy.set_confined(sandbox.is_some());
+        let definitions = outside.beside(brought.files.clone());
+        let builder = shape.builder(model).backend(outside.beside(workspace)).definitions_from(definitions);
+        let builder = agent::with_agents(builder, args)?.journal(journal.clone());
+        // An edit names the text that it replaces, the person sees what changes, and /rewind takes it back.
+        let background_commands = BackgroundCommands::EndWithRun;
+        let builder = builder.files(FilesystemOptions {
+            read_before_edit: false,
+            background_commands,
+            ..FilesystemOptions::default()
+        });
+        let builder = builder.interrupt_on(policy.interrupts(&[])).middleware(policy.clone());
+        let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
+        let mut notes = problems;
+        if inside {
+            notes.push(
+                "files cannot be put back later: the database is inside of the directory; name one with --db"
+                    .to_owned(),
+            );
+        }
+        if sandbox.is_none() {
+            notes.push("commands are not in a sandbox: every one is asked about".to_owned());
+        }
+        Ok(Connection {
+            agent,
+            journal,
+            files,
+            model: named.unwrap_or(choice.name),
+            window: profile.context_window,
+            price: profile.price,
+            sandbox: sandbox.unwrap_or_else(|| "not in a sandbox".to_owned()),
+            offered,
+            notes,
+        })
+    }
+
+    /// The directory with commands in it: in a sandbox where there is one, which is said then.
+    async fn workspace(&self, files: LocalBackend, own: &OwnFiles) -> Result<(Arc<dyn Backend>, Option<String>)> {
+        let report = tokio::task::spawn_blocking(|| Sandbox::new().probe()).await?;
+        let args = self.args.commands.run_in(report.level != Level::None);
+        let confined = match args.mode() {
+            SandboxMode::Unconfined => None,
+            SandboxMode::ReadOnly => Some("in a sandbox that changes nothing"),
+            SandboxMode::Workspace if args.allow_hosts.is_empty() => Some("in a sandbox, no network"),
+            SandboxMode::Workspace => Some("in a sandbox, listed hosts alone"),
+        };
+        Ok((agent::with_commands(files, &args, own)?, confined.map(str::to_owned)))
+    }
+}
+
+/// An error as a sentence.
+fn told<T>(result: Result<T>) -> Result<T, String> {
+    result.map_err(|error| error.to_string())
+}
+
+impl Host for ProgramHost {
+    fn connect<'a>(&'a self, model: Option<&'a str>, policy: &'a Policy) -> BoxFuture<'a, Result<Connection, String>> {
+        async move { told(self.make(model, policy).await) }.boxed()
+    }
+
+    fn models(&self) -> Vec<(String, String)> {
+        let mut known: Vec<(String, String)> = Vec::new();
+        for provider in model_choice::ordered_providers() {
+            let has_key = provider.key_variable.is_some_and(|variable| env(variable).is_some());
+            let named = model_choice::default_model(provider.name).filter(|_| has_key);
+            known.extend(named.map(|model| (format!("{}:{model}", provider.name), priced(model))));
+        }
+        known
+    }
+
+    fn new_thread<'a>(&'a self, journal: &'a dyn Journal) -> BoxFuture<'a, Result<String, String>> {
+        async move { told(fresh(journal).await) }.boxed()
+    }
+
+    fn find_thread<'a>(
+        &'a self,
+        journal: &'a dyn Journal,
+        given: &'a str,
+    ) -> BoxFuture<'a, Result<ThreadInfo, String>> {
+        async move { told(database::find(journal, given).await) }.boxed()
+    }
+
+    fn metadata(&self) -> Map<String, Value> {
+        let mut metadata = run::process();
+        metadata.insert("root".to_owned(), json!(run::root(self.args.directory())));
+        metadata
+    }
+
+    fn is_gone(&self, thread: &ThreadInfo) -> bool {
+        run::is_gone(&thread.metadata)
+    }
+
+    fn explain_failure(&self, error: &RunError) -> String {
+        match error.error.as_model() {
+            Some(model) => run::model_failure(model, self.with(|chosen| chosen.key_variable)),
+            None => error.to_string(),
+        }
+    }
+
+    fn editor(&self) -> String {
+        env("VISUAL").or_else(|| env("EDITOR")).unwrap_or_else(|| "vi".to_owned())
+    }
+
+    fn agree<'a>(&'a self, names: Option<&'a [String]>) -> BoxFuture<'a, Result<(), String>> {
+        async move { told(self.agree_to(names).await) }.boxed()
+    }
+
+    fn servers(&self) -> BoxFuture<'_, Servers> {
+        let file: PathBuf = self.args.directory().join(".mcp.json");
+        let text = if file.exists() {
+            ".mcp.json names servers; this version of the program starts none"
+        } else {
+            "there are no servers of tools"
+        };
+        async move { Servers::Listed(text.to_owned()) }.boxed()
+    }
+
+    fn trust_servers(&self, _trusted: bool) -> BoxFuture<'_, Result<(), String>> {
+        async { Ok(()) }.boxed()
+    }
+}
+
+impl ProgramHost {
+    async fn agree_to(&self, names: Option<&[String]>) -> Result<()> {
+        let files = agent::open(self.args.directory())?;
+        let open = trust::undecided(&self.args, &files).await?;
+        match names {
+            // For this session: what was asked for by its name.
+            Some(names) => {
+                let items = open.into_iter().map(|found| found.item).filter(|item| names.contains(&item.name));
+                self.with(|chosen| chosen.agreed.extend(items));
+            }
+            None => trust::remember(self.args.directory(), open)?,
+        }
+        Ok(())
+    }
+}
+
+fn priced(model: &str) -> String {
+    // The user's own prices are shown where they can be read; what is wrong with them `deepagents models` says.
+    let known = sources::catalogue(&env).unwrap_or_else(|_| Catalogue::built_in().clone());
+    let price = known.lookup(model).and_then(|entry| entry.price.clone());
+    price.map_or_else(String::new, |price| format!("${} in, ${} out for a million tokens", price.input, price.output))
+}

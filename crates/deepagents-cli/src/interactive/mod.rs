@@ -1,0 +1,118 @@
+//! The program without a subcommand: the screens on a terminal, a single task where stdin is none.
+
+mod host;
+mod trust;
+
+use std::env;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow, bail};
+use clap::Parser;
+use deepagents_tui::{Begin, End, Ended, Mode, Options, Policy};
+
+use crate::args::{Cli, Command, InteractiveArgs};
+use crate::render::style;
+use crate::{exit, model_choice, output, own_files, run, runtime};
+use host::ProgramHost;
+
+/// The exit code of a mistake of the program.
+const PANICKED: u8 = 101;
+
+/// Shows the screens until the person leaves.
+pub(crate) fn interactive(args: &InteractiveArgs) -> ExitCode {
+    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        return one_task();
+    }
+    match show(args) {
+        Ok(ended) => end(&ended),
+        Err(error) => exit::code(Err(error)),
+    }
+}
+
+/// The same options as those of `run`: the text on stdin is the task.
+fn one_task() -> ExitCode {
+    let mut words = env::args_os();
+    let program = words.next().unwrap_or_default();
+    let cli = Cli::parse_from([program, "run".into()].into_iter().chain(words));
+    match cli.command {
+        Some(Command::Run(args)) => exit::code(run::run(&args)),
+        _ => exit::code(Err(anyhow!(
+            "there is no terminal here: give a task, as in `deepagents run \"Summarise README.md\"`"
+        ))),
+    }
+}
+
+fn show(args: &InteractiveArgs) -> Result<Ended> {
+    if style::is_dumb() {
+        bail!(
+            "this terminal (TERM=dumb) can show no screens: give a task, as in `deepagents run \"Summarise README.md\"`"
+        );
+    }
+    own_files::check_root(&args.agent)?;
+    let directory = args.agent.directory();
+    let root = directory.canonicalize().map_err(|error| {
+        anyhow!("the directory `{}` cannot be used: {error}; give --root another", directory.display())
+    })?;
+    let home = model_choice::env("HOME").map(|home| Path::new(&home).to_owned());
+    let choice = model_choice::choose(args.agent.model.as_deref(), args.agent.base_url.as_deref(), &model_choice::env);
+    let named = args.agent.model.clone();
+    let model = match (&choice, named) {
+        // As the command line says it: a server's own name needs no provider before it.
+        (_, Some(named)) => named,
+        (Ok(choice), None) => choice.name.clone(),
+        (Err(_), None) => "no model".to_owned(),
+    };
+    let mode = args.approve.map_or(Mode::Ask, Mode::from);
+    let policy = Policy::new(mode);
+    let history = args.history.clone().or_else(|| Some(home.as_ref()?.join(".deepagents").join("history.jsonl")));
+    let options = Options {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        model,
+        root,
+        home,
+        mode,
+        begin: match (&args.resume, args.go_on) {
+            (Some(id), _) => Begin::Resume(id.clone()),
+            (None, true) => Begin::Continue,
+            (None, false) => Begin::New,
+        },
+        colour: model_choice::env("NO_COLOR").is_none(),
+        theme: args.theme.clone(),
+        history,
+        debug: model_choice::env("DEEPAGENTS_DEBUG").as_deref() == Some("1"),
+        shell: model_choice::env("SHELL").unwrap_or_else(|| "/bin/sh".to_owned()),
+    };
+    let runtime = runtime::start()?;
+    let host = Arc::new(ProgramHost::new(args));
+    let ended = runtime.block_on(deepagents_tui::run(host, policy, options));
+    // A tool that ignores its end must not hold the program.
+    runtime.shutdown_background();
+    ended.map_err(|error| anyhow!("{error}"))
+}
+
+/// What is said at the end: how to go on.
+fn end(ended: &Ended) -> ExitCode {
+    let how = ended.thread.as_ref().map(|thread| format!("go on with `deepagents --resume {thread}`"));
+    match &ended.end {
+        End::Panic(problem) => {
+            output::print_error(&format!("internal error, a bug of this program: {problem}"));
+            output::say(&how.unwrap_or_else(|| "nothing had been said; start anew with `deepagents`".to_owned()));
+            ExitCode::from(PANICKED)
+        }
+        End::Quit => {
+            if let Some(how) = how {
+                output::remark(&how);
+            }
+            ExitCode::SUCCESS
+        }
+        End::Signal(number) => {
+            if let Some(how) = how {
+                output::remark(&how);
+            }
+            ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX))
+        }
+    }
+}

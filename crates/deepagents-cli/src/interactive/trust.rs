@@ -1,0 +1,90 @@
+//! What the directory brings, in screens that nobody is asked before.
+
+use std::path::Path;
+
+use anyhow::{Result, anyhow};
+use deepagents::fs::Backend;
+use deepagents::trust::{Consent, FoundItem, TrustItem};
+use deepagents_tui::Offered;
+
+use crate::args::AgentArgs;
+use crate::render::{escaped, escaped_lines};
+use crate::trust::{Brought, is_users_own, look, store};
+
+/// What of it may be used, and what nobody has agreed to yet.
+pub(super) struct Definitions {
+    pub(super) brought: Brought,
+    pub(super) offered: Vec<Offered>,
+    pub(super) problems: Vec<String>,
+}
+
+/// What the directory brings: what the user has agreed to before, for this session, or with the command line, may be used.
+pub(super) async fn definitions(args: &AgentArgs, files: &dyn Backend, agreed: &[TrustItem]) -> Result<Definitions> {
+    let found = look(args, files).await?;
+    let root = args.directory().to_owned();
+    let known = standing(&root)?;
+    let is_agreed = |found: &FoundItem| {
+        args.trust
+            || is_users_own(&root, found)
+            || agreed.contains(&found.item)
+            || known.iter().any(|(item, consent)| *item == found.item && *consent == Consent::Trusted)
+    };
+    let (admitted, rest): (Vec<FoundItem>, Vec<FoundItem>) = found.items.into_iter().partition(is_agreed);
+    if args.trust {
+        remember(&root, admitted.iter().filter(|found| !is_users_own(&root, found)).cloned().collect())?;
+    }
+    let refused =
+        |found: &FoundItem| known.iter().any(|(item, consent)| *item == found.item && *consent == Consent::Refused);
+    let offered = rest.iter().filter(|found| !refused(found)).map(offer).collect();
+    Ok(Definitions {
+        brought: Brought { files: std::sync::Arc::new(admitted.iter().collect()) },
+        offered,
+        problems: found.problems,
+    })
+}
+
+/// What nobody has decided about yet.
+pub(super) async fn undecided(args: &AgentArgs, files: &dyn Backend) -> Result<Vec<FoundItem>> {
+    let known = standing(args.directory())?;
+    let found = look(args, files).await?.items;
+    let is_open = |found: &FoundItem| {
+        !is_users_own(args.directory(), found) && !known.iter().any(|(item, _)| *item == found.item)
+    };
+    Ok(found.into_iter().filter(is_open).collect())
+}
+
+/// Agrees from now on.
+pub(super) fn remember(root: &Path, open: Vec<FoundItem>) -> Result<()> {
+    let items: Vec<TrustItem> = open.into_iter().map(|found| found.item).collect();
+    match store() {
+        Some(store) if !items.is_empty() => {
+            store.decide(root, &items, Consent::Trusted).map_err(|error| anyhow!("{error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn standing(root: &Path) -> Result<Vec<(TrustItem, Consent)>> {
+    let Some(store) = store() else { return Ok(Vec::new()) };
+    let records = store.of_root(root).map_err(|error| anyhow!("{error}"))?;
+    Ok(records.into_iter().map(|record| (record.item, record.consent)).collect())
+}
+
+/// An item as it is offered: what it is, what its file says of it, and all that it says.
+fn offer(found: &FoundItem) -> Offered {
+    let mut text = Vec::new();
+    for (path, bytes) in found.files() {
+        text.push(format!("── {}", escaped(path.as_str())));
+        text.extend(escaped_lines(&String::from_utf8_lossy(bytes)));
+    }
+    let about = found.files().find_map(|(_, bytes)| {
+        let text = String::from_utf8_lossy(bytes);
+        text.lines().find_map(|line| line.strip_prefix("description:").map(|about| escaped(about.trim())))
+    });
+    Offered {
+        kind: found.item.kind.as_str().to_owned(),
+        name: found.item.name.clone(),
+        about: about.unwrap_or_default(),
+        text: text.join("\n"),
+    }
+}

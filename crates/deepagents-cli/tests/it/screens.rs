@@ -1,0 +1,155 @@
+//! The program without a subcommand, on a terminal.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::program::{deepagents, finish_with};
+use crate::server::{Reply, Server};
+use crate::terminal::Terminal;
+
+/// What switches off everything that may have been switched on.
+const RESTORED: &str = "\x1b[?2004l\x1b[0m\x1b[?25h";
+
+/// The screens in a home directory of their own.
+fn screens(root: &Path, home: &Path, server: &Server) -> Command {
+    let mut command = deepagents();
+    command.env("HOME", home).env("TERM", "xterm-256color").env("NO_COLOR", "1");
+    command.args(["--base-url", &server.address, "--model", "test-model", "--root"]).arg(root);
+    command
+}
+
+struct Place {
+    root: tempfile::TempDir,
+    home: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { root: tempfile::tempdir().unwrap(), home: tempfile::tempdir().unwrap() }
+    }
+
+    /// The screens with their prompt: keys count from then on.
+    fn start(&self, server: &Server, args: &[&str]) -> Terminal {
+        let mut command = screens(self.root.path(), self.home.path(), server);
+        let mut terminal = Terminal::start(command.env("DEEPAGENTS_DEBUG", "1").args(args));
+        terminal.wait_for("test-model");
+        terminal
+    }
+}
+
+#[test]
+fn a_message_is_answered_and_quitting_leaves_a_whole_terminal_and_says_how_to_go_on() {
+    let server = Server::start([Reply::Text(vec!["Four", "."])]);
+    let place = Place::new();
+    let mut terminal = place.start(&server, &[]);
+    terminal.type_in("two and two\r");
+    terminal.wait_for("Four.");
+    terminal.type_in("/quit\r");
+    let (code, seen) = terminal.end();
+    assert_eq!(code, Some(0), "{seen:?}");
+    assert!(seen.contains(RESTORED) && seen.contains("deepagents --resume "), "{seen:?}");
+}
+
+#[test]
+fn nothing_that_a_model_says_reaches_the_terminal_as_a_sequence() {
+    let evil = "Be\u{1b}]0;OWNED\u{7}fore \u{1b}[2J\u{1b}]52;c;T1dORUQ=\u{7}\u{9b}31m after";
+    let server = Server::start([Reply::Text(vec![evil])]);
+    let place = Place::new();
+    let mut terminal = place.start(&server, &[]);
+    terminal.type_in("be evil\r");
+    terminal.wait_for("after");
+    terminal.type_in("/quit\r");
+    let (_, seen) = terminal.end();
+    for sequence in ["\u{1b}]0;OWNED", "\u{1b}]52;", "\u{1b}[2J", "\u{9b}"] {
+        assert!(!seen.contains(sequence), "{sequence:?} in {seen:?}");
+    }
+    assert!(seen.contains("OWNED"), "{seen:?}");
+}
+
+#[test]
+fn a_mistake_of_the_program_leaves_a_whole_terminal_and_says_how_to_go_on() {
+    let server = Server::start([Reply::Text(vec!["Before", "."])]);
+    let place = Place::new();
+    let mut terminal = place.start(&server, &[]);
+    terminal.type_in("hello\r");
+    terminal.wait_for("Before.");
+    terminal.type_in("/debug-panic\r");
+    let (code, seen) = terminal.end();
+    assert_eq!(code, Some(101), "{seen:?}");
+    let (_, end) = seen.split_once(RESTORED).unwrap_or_else(|| panic!("{seen:?}"));
+    assert!(end.contains("internal error") && end.contains("deepagents --resume "), "{end:?}");
+}
+
+#[test]
+fn a_signal_ends_the_answer_and_leaves_a_whole_terminal() {
+    for (signal, expected) in [("-TERM", 143), ("-INT", 130)] {
+        let server = Server::start([Reply::Hang]);
+        let place = Place::new();
+        let mut terminal = place.start(&server, &[]);
+        terminal.type_in("hello\r");
+        server.wait();
+        let sent = Command::new("kill").args([signal, &terminal.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+        let (code, seen) = terminal.end();
+        assert_eq!(code, Some(expected), "{seen:?}");
+        assert!(seen.contains(RESTORED), "{seen:?}");
+    }
+}
+
+#[test]
+fn what_was_said_before_a_kill_is_there_and_goes_on() {
+    let call = Reply::Call("execute", json!({"command": "touch asked.txt"}));
+    let server = Server::start([Reply::Text(vec!["First", "."]), call, Reply::Text(vec!["Second", "."])]);
+    let place = Place::new();
+    let mut terminal = place.start(&server, &[]);
+    terminal.type_in("one\r");
+    terminal.wait_for("First.");
+    terminal.type_in("two\r");
+    terminal.wait_for("touch asked.txt");
+    terminal.child.kill().unwrap();
+    terminal.end();
+    let mut terminal = place.start(&server, &["--continue"]);
+    terminal.wait_for("First.");
+    terminal.wait_for("touch asked.txt");
+    terminal.wait_for("yes");
+    assert!(!place.root.path().join("asked.txt").exists());
+    terminal.type_in("n");
+    terminal.wait_for("Second.");
+    terminal.type_in("\x04");
+    assert_eq!(terminal.end().0, Some(0));
+    assert!(!place.root.path().join("asked.txt").exists());
+}
+
+#[test]
+fn a_terminal_that_shows_no_screens_is_told_of_run_without_a_sequence() {
+    let server = Server::start([]);
+    let place = Place::new();
+    let mut command = screens(place.root.path(), place.home.path(), &server);
+    let (code, seen) = Terminal::start(command.env("TERM", "dumb")).end();
+    assert!(code == Some(1) && seen.contains("deepagents run") && !seen.contains('\u{1b}'), "{seen:?}");
+}
+
+#[test]
+fn text_from_a_pipe_is_the_task() {
+    let server = Server::start([Reply::Text(vec!["Piped", "."])]);
+    let place = Place::new();
+    let finished = finish_with(&mut screens(place.root.path(), place.home.path(), &server), "the task\n");
+    assert!(finished.code == Some(0) && finished.out.contains("Piped."), "{finished:?}");
+    assert!(!finished.out.contains('\u{1b}'), "{finished:?}");
+    assert!(server.requests()[0].body.to_string().contains("the task"));
+}
+
+#[test]
+fn a_terminal_that_nobody_reads_keeps_nobody_from_ending_the_program() {
+    let long: &'static str = Box::leak("many words ".repeat(40_000).into_boxed_str());
+    let server = Server::start([Reply::Text(vec![long])]);
+    let place = Place::new();
+    let mut terminal = place.start(&server, &[]);
+    terminal.type_in("hello\r");
+    server.wait();
+    let sent = Command::new("kill").args(["-TERM", &terminal.child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    assert_eq!(terminal.child.wait().unwrap().code(), Some(143));
+}

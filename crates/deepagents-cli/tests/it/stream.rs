@@ -1,0 +1,159 @@
+//! Turn after turn, as lines of JSON ask for them.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::program::run;
+use crate::server::{Reply, Server};
+
+struct Talk {
+    child: Child,
+    to: Option<ChildStdin>,
+    from: BufReader<std::process::ChildStdout>,
+    seen: Vec<Value>,
+}
+
+impl Talk {
+    fn start(root: &Path, home: &Path, server: &Server, args: &[&str]) -> Self {
+        let mut command: Command = run(root, &server.address);
+        command.env("HOME", home).args(["--json", "--input-format", "stream-json"]).args(args);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (to, from) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        Self { child, to, from, seen: Vec::new() }
+    }
+
+    fn say(&mut self, line: &str) {
+        let to = self.to.as_mut().unwrap();
+        writeln!(to, "{line}").unwrap();
+    }
+
+    fn user(&mut self, text: &str) {
+        self.say(&json!({"type": "user", "text": text}).to_string());
+    }
+
+    /// The next event of a kind.
+    fn until(&mut self, kind: &str) -> Value {
+        loop {
+            let mut line = String::new();
+            assert!(self.from.read_line(&mut line).unwrap() > 0, "no {kind} in {:?}", self.seen);
+            let event: Value = serde_json::from_str(&line).unwrap();
+            self.seen.push(event.clone());
+            if event["type"] == kind {
+                return event;
+            }
+        }
+    }
+
+    fn end(mut self) -> (Option<i32>, String) {
+        drop(self.to.take());
+        let mut rest = String::new();
+        std::io::Read::read_to_string(&mut self.from, &mut rest).unwrap();
+        let output = self.child.wait_with_output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+struct Place {
+    root: tempfile::TempDir,
+    home: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { root: tempfile::tempdir().unwrap(), home: tempfile::tempdir().unwrap() }
+    }
+
+    fn start(&self, server: &Server, args: &[&str]) -> Talk {
+        Talk::start(self.root.path(), self.home.path(), server, args)
+    }
+}
+
+fn text(events: &[Value]) -> String {
+    events.iter().filter(|event| event["type"] == "text_delta").filter_map(|event| event["text"].as_str()).collect()
+}
+
+#[test]
+fn two_messages_are_two_turns_of_one_thread() {
+    let server = Server::start([Reply::Text(vec!["First", "."]), Reply::Text(vec!["Second", "."])]);
+    let place = Place::new();
+    let mut talk = place.start(&server, &[]);
+    talk.user("one");
+    assert_eq!(talk.until("run_finished")["stop"], "done");
+    assert_eq!(text(&talk.seen), "First.");
+    talk.user("two");
+    talk.until("run_finished");
+    let threads: Vec<Value> =
+        talk.seen.iter().filter(|event| event["type"] == "run_started").map(|event| event["thread"].clone()).collect();
+    assert!(threads.len() == 2 && threads[0] == threads[1], "{threads:?}");
+    assert_eq!(talk.end(), (Some(0), String::new()));
+    let last = server.requests()[1].body.to_string();
+    assert!(last.contains("one") && last.contains("First.") && last.contains("two"), "{last}");
+}
+
+#[test]
+fn answers_come_in_any_order_and_a_wrong_line_changes_nothing() {
+    let write = |name: &str| json!({"file_path": format!("/{name}.txt"), "content": "x\n"});
+    let server = Server::start([Reply::Call("write_file", write("a")), Reply::Text(vec!["Decided."])]);
+    let place = Place::new();
+    let mut talk = place.start(&server, &["--approve", "ask"]);
+    talk.user("go");
+    let question = talk.until("asked")["question"].clone();
+    talk.say("no JSON");
+    talk.say(r#"{"type":"dance"}"#);
+    talk.say(r#"{"answer":"99.99","decision":{"type":"approve"}}"#);
+    talk.say(&json!({"answer": question["id"], "decision": {"type": "perhaps"}}).to_string());
+    let edit = json!({"type": "edit", "args": {"file_path": "/b.txt", "content": "y\n"}});
+    talk.say(&json!({"answer": question["id"], "decision": edit}).to_string());
+    while talk.until("run_finished")["stop"] != "done" {}
+    let (code, problems) = talk.end();
+    assert_eq!((code, problems.lines().count()), (Some(0), 4), "{problems}");
+    assert!(!place.root.path().join("a.txt").exists() && place.root.path().join("b.txt").exists());
+}
+
+#[test]
+fn an_interrupt_ends_the_turn_and_the_next_message_goes_on() {
+    let (gate, rest) = std::sync::mpsc::channel();
+    let server = Server::start([Reply::Gated("Slow", rest, String::new()), Reply::Text(vec!["Next", "."])]);
+    let place = Place::new();
+    let mut talk = place.start(&server, &[]);
+    talk.say(r#"{"type":"interrupt"}"#);
+    talk.user("slowly");
+    talk.until("text_delta");
+    talk.say(r#"{"type":"interrupt"}"#);
+    assert_eq!(talk.until("run_finished")["stop"], "cancelled");
+    drop(gate);
+    talk.user("next");
+    assert_eq!(talk.until("run_finished")["stop"], "done");
+    assert_eq!(talk.end().0, Some(0));
+}
+
+#[test]
+fn the_end_of_the_input_finishes_the_turn_and_open_questions_stay() {
+    let server = Server::start([Reply::Text(vec!["Done", "."])]);
+    let place = Place::new();
+    let mut talk = place.start(&server, &[]);
+    talk.user("one");
+    assert_eq!(talk.end().0, Some(0));
+    assert_eq!(server.requests().len(), 1);
+
+    let server = Server::start([Reply::Call("delete", json!({"file_path": "/a"})), Reply::Text(vec!["Then not."])]);
+    let mut talk = place.start(&server, &["--approve", "ask"]);
+    talk.user("delete it");
+    talk.until("asked");
+    let (code, problems) = talk.end();
+    assert!(
+        code == Some(1) && problems.contains("1 call had been decided on") && problems.contains("--resume"),
+        "{problems}"
+    );
+}
+
+#[test]
+fn a_task_on_the_command_line_or_no_json_is_wrong_usage() {
+    let server = Server::start([]);
+    let place = Place::new();
+    let (code, problems) = place.start(&server, &["a task"]).end();
+    assert!(code == Some(1) && problems.contains("messages are lines on stdin"), "{problems}");
+}

@@ -1,0 +1,117 @@
+//! The commands that begin with a slash.
+
+/// A command: its name, its argument, what it does.
+#[derive(Debug)]
+pub(crate) struct CommandInfo {
+    pub(crate) name: &'static str,
+    pub(crate) args: &'static str,
+    pub(crate) about: &'static str,
+}
+
+const fn command(name: &'static str, args: &'static str, about: &'static str) -> CommandInfo {
+    CommandInfo { name, args, about }
+}
+
+/// All of them, in the order of the menu.
+pub(crate) const COMMANDS: [CommandInfo; 30] = [
+    command("help", "", "commands and keys"),
+    command("model", "[NAME]", "the model in use, or another one"),
+    command("clear", "", "begin a new thread"),
+    command("threads", "", "earlier conversations of this directory"),
+    command("rewind", "", "go back to before a message, with the files"),
+    command("compact", "", "put a summary in the place of what was said"),
+    command("context", "", "how full the model's window is"),
+    command("tokens", "", "tokens of this conversation"),
+    command("cost", "", "tokens in and out, and what they cost"),
+    command("todos", "", "what is planned and done"),
+    command("tools", "", "what the model may call"),
+    command("agents", "", "the sub-agents there are"),
+    command("skills", "", "the skills there are; /skill:NAME uses one"),
+    command("mcp", "", "servers of tools and how they are"),
+    command("trust", "", "what this directory brings and you have not agreed to"),
+    command("memory", "", "the notes that every conversation begins with"),
+    command("diff", "", "what has changed in the directory since the last commit"),
+    command("mode", "[ask|auto|plan]", "what happens before something is changed"),
+    command("sandbox", "", "how commands are confined"),
+    command("status", "", "model, thread, directory, mode"),
+    command("resume", "[ID]", "go on with what was left unfinished, or with a thread"),
+    command("copy", "", "the last answer, to the clipboard"),
+    command("export", "[FILE]", "the conversation, to a Markdown file"),
+    command("editor", "", "write the message in your editor"),
+    command("theme", "[NAME]", "colours"),
+    command("keys", "", "the keys"),
+    command("new", "", "begin a new thread"),
+    command("init", "", "have notes on this directory written to AGENTS.md"),
+    command("review", "[WHAT]", "have changes reviewed"),
+    command("quit", "", "end; the thread stays"),
+];
+
+/// The keys, and what they do.
+pub(crate) const KEYS: [(&str, &str); 20] = [
+    ("Enter", "send; while the agent works: tell it before its next step"),
+    ("Ctrl+J, Alt+Enter", "begin a new line"),
+    ("Esc", "stop what is under way; close a menu"),
+    ("Ctrl+C", "clear the input, or stop; twice: quit"),
+    ("Ctrl+D", "quit, where the input is empty"),
+    ("Shift+Tab", "another mode of asking"),
+    ("Ctrl+O", "everything whole: output, calls, sub-agents; again: back"),
+    ("Up, Down", "earlier messages"),
+    ("Ctrl+R", "search earlier messages"),
+    ("@", "files below the directory; Tab takes one"),
+    ("!COMMAND", "run a command; the model sees it with your next message"),
+    ("!!COMMAND", "run a command for yourself alone"),
+    ("Ctrl+G", "write the message in your editor"),
+    ("Ctrl+A, Ctrl+E", "begin and end of the line"),
+    ("Alt+B, Alt+F", "a word back, a word on"),
+    ("Ctrl+W, Ctrl+U, Ctrl+K", "delete the word, to the begin, to the end"),
+    ("Ctrl+Y", "put back what was deleted"),
+    ("Ctrl+L", "draw the screen anew"),
+    ("Ctrl+Z", "suspend"),
+    ("y n a f e", "at a question: yes, no, always, no with a reason, edit"),
+];
+
+/// A line that begins with a slash, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parsed<'a> {
+    /// A command and its argument.
+    Command(&'a str, &'a str),
+    /// A skill and the words for it.
+    Skill(&'a str, &'a str),
+    /// No command.
+    Unknown(&'a str),
+}
+
+/// Takes a line apart that begins with a slash. What is no line, or a path, is nothing of the kind.
+pub(crate) fn parse(text: &str) -> Option<Parsed<'_>> {
+    let rest = text.strip_prefix('/')?;
+    if text.contains('\n') {
+        return None;
+    }
+    let (name, args) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    let args = args.trim();
+    if let Some(skill) = name.strip_prefix("skill:") {
+        return Some(Parsed::Skill(skill, args));
+    }
+    // `/usr/bin` is the beginning of a message.
+    if name.contains('/') {
+        return None;
+    }
+    let known = COMMANDS.iter().any(|command| command.name == name) || name == "debug-panic" || name == "exit";
+    Some(if known { Parsed::Command(name, args) } else { Parsed::Unknown(name) })
+}
+
+/// The known name that a mistyped one is nearest to.
+pub(crate) fn nearest(name: &str) -> Option<&'static str> {
+    let distance = |known: &str| {
+        let mut letters: Vec<char> = known.chars().collect();
+        let extra = name.chars().filter(|c| match letters.iter().position(|l| l == c) {
+            Some(at) => {
+                letters.swap_remove(at);
+                false
+            }
+            None => true,
+        });
+        extra.count() + letters.len()
+    };
+    COMMANDS.iter().map(|command| command.name).min_by_key(|known| distance(known)).filter(|known| distance(known) <= 2)
+}

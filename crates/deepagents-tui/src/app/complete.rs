@@ -1,0 +1,46 @@
+//! The menu that belongs to what is typed.
+
+use super::App;
+use super::event::Effect;
+use super::menu::{Menu, MenuKind};
+
+impl App {
+    /// Brings the menu up to date with the input.
+    pub(super) fn complete(&mut self) -> Vec<Effect> {
+        if self.editor.text() == self.closed && !self.closed.is_empty() {
+            return Vec::new();
+        }
+        self.closed.clear();
+        let (start, word) = self.editor.word_before();
+        if let Some(query) = word.strip_prefix('@') {
+            let query = query.to_owned();
+            self.menu = self.menu.take().filter(|menu| menu.kind == MenuKind::File && menu.start == start);
+            return vec![Effect::FindFiles(query)];
+        }
+        let skills = self.session.connected.as_ref().map_or(&[][..], |connected| &connected.skills);
+        self.menu = Menu::commands(self.editor.text(), skills);
+        Vec::new()
+    }
+
+    /// Files were found for a word of the input; it may be another one by now.
+    pub(super) fn files_found(&mut self, query: &str, found: Vec<String>) {
+        let (start, word) = self.editor.word_before();
+        if word.strip_prefix('@') == Some(query) && self.editor.text() != self.closed {
+            self.menu = Menu::files(found, start);
+        }
+    }
+
+    /// Takes the selected completion over.
+    pub(super) fn take_completion(&mut self) {
+        let Some(menu) = self.menu.take() else { return };
+        let Some(row) = menu.current() else { return };
+        self.editor.replace_from(menu.start, &row.text);
+        self.close_menu();
+    }
+
+    /// Closes the menu until the input changes.
+    pub(super) fn close_menu(&mut self) {
+        self.menu = None;
+        self.editor.text().clone_into(&mut self.closed);
+    }
+}

@@ -1,0 +1,425 @@
+//! What keys mean.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use deepagents::Decision;
+
+use super::event::{Effect, ListOf, Trusted};
+use super::menu::MenuKind;
+use super::pager::{Pager, Source};
+use super::picker::{Picker, Stage};
+use super::questions::Asking;
+use super::{App, Overlay, TWICE, Work};
+use crate::input::Editor;
+
+/// A key with Control.
+fn control(key: KeyEvent) -> Option<char> {
+    match key.code {
+        KeyCode::Char(c) if key.modifiers.contains(KeyModifiers::CONTROL) => Some(c),
+        _ => None,
+    }
+}
+
+impl App {
+    pub(super) fn key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        if key.kind == KeyEventKind::Release {
+            return Vec::new();
+        }
+        self.hint = None;
+        let again = self.last_interrupt.take().is_some_and(|last| self.now.saturating_duration_since(last) < TWICE);
+        if control(key) == Some('c') {
+            return self.control_c(again);
+        }
+        if control(key) == Some('z') {
+            return vec![Effect::Suspend];
+        }
+        match std::mem::take(&mut self.overlay) {
+            Overlay::None => {}
+            Overlay::Pager(pager) => return self.pager_key(key, pager),
+            Overlay::Picker(picker) => return self.picker_key(key, picker),
+            Overlay::Search { words, skip } => return self.search_key(key, words, skip),
+            Overlay::Trust { of, title, body } => return self.trust_key(key, of, title, body),
+        }
+        if control(key) == Some('o') {
+            return self.open_pager();
+        }
+        if key.code == KeyCode::BackTab {
+            return self.set_mode(self.mode.next());
+        }
+        if self.questions.current().is_some()
+            && let Some(effects) = self.question_key(key)
+        {
+            return effects;
+        }
+        if self.menu.is_some()
+            && let Some(effects) = self.menu_key(key)
+        {
+            return effects;
+        }
+        self.input_key(key)
+    }
+
+    pub(super) fn set_mode(&mut self, mode: crate::policy::Mode) -> Vec<Effect> {
+        self.mode = mode;
+        vec![Effect::SetMode(mode)]
+    }
+
+    /// Clears, stops, or ends the program.
+    fn control_c(&mut self, again: bool) -> Vec<Effect> {
+        match std::mem::take(&mut self.overlay) {
+            Overlay::None => {}
+            Overlay::Search { .. } => {
+                let before = std::mem::take(&mut self.before_search);
+                self.editor.set(before);
+                return Vec::new();
+            }
+            _ => return Vec::new(),
+        }
+        if !matches!(self.questions.asking, Asking::Decide) {
+            self.questions.asking = Asking::Decide;
+            return Vec::new();
+        }
+        if !self.editor.is_empty() {
+            self.history.add(&self.editor.expanded());
+            self.editor.clear();
+            self.menu = None;
+            return Vec::new();
+        }
+        if self.is_busy() {
+            return self.stop();
+        }
+        if again {
+            return vec![Effect::Quit];
+        }
+        self.last_interrupt = Some(self.now);
+        self.hint = Some("press Ctrl+C again to quit".to_owned());
+        Vec::new()
+    }
+
+    fn open_pager(&mut self) -> Vec<Effect> {
+        let pager = match self.questions.current() {
+            Some(question) => Pager::of(Source::Approval(Box::new(question.clone()))),
+            None => Pager::conversation(),
+        };
+        self.overlay = Overlay::Pager(pager);
+        Vec::new()
+    }
+
+    fn pager_key(&mut self, key: KeyEvent, mut pager: Pager) -> Vec<Effect> {
+        let page = isize::from(i16::try_from(self.size.1).unwrap_or(24)).saturating_sub(3).max(1);
+        let is_question = matches!(pager.source, Source::Approval(_));
+        let mut by = |app: &Self, lines: isize| app.scroll(&mut pager, lines);
+        match (key.code, control(key)) {
+            (KeyCode::Esc | KeyCode::Char('q'), None) | (_, Some('o')) => return Vec::new(),
+            // What decides about a question decides here too.
+            (KeyCode::Char('y' | 'n' | 'a' | 'e' | 'f') | KeyCode::Tab, None) if is_question => {
+                return self.question_key(key).unwrap_or_default();
+            }
+            (KeyCode::PageUp, _) | (_, Some('b')) => by(self, -page),
+            (KeyCode::PageDown | KeyCode::Char(' '), _) | (_, Some('f')) => by(self, page),
+            (KeyCode::Up | KeyCode::Char('k'), _) => by(self, -1),
+            (KeyCode::Down | KeyCode::Char('j') | KeyCode::Enter, _) => by(self, 1),
+            (KeyCode::Home | KeyCode::Char('g'), _) => (pager.top, pager.at_end) = ((0, 0), false),
+            (KeyCode::End | KeyCode::Char('G'), _) => pager.at_end = true,
+            _ => {}
+        }
+        self.overlay = Overlay::Pager(pager);
+        Vec::new()
+    }
+
+    fn picker_key(&mut self, key: KeyEvent, mut picker: Picker) -> Vec<Effect> {
+        match (key.code, control(key)) {
+            (KeyCode::Esc, _) => {
+                if picker.stage != Stage::Choose {
+                    picker.stage = Stage::Choose;
+                    self.overlay = Overlay::Picker(picker);
+                }
+                return Vec::new();
+            }
+            (KeyCode::Up, _) | (_, Some('p')) => match &mut picker.stage {
+                Stage::Confirm { files } => *files = true,
+                Stage::Choose => picker.step(-1),
+            },
+            (KeyCode::Down, _) | (_, Some('n')) => match &mut picker.stage {
+                Stage::Confirm { files } => *files = false,
+                Stage::Choose => picker.step(1),
+            },
+            (KeyCode::PageUp, _) => picker.step(-10),
+            (KeyCode::PageDown, _) => picker.step(10),
+            (KeyCode::Enter, _) => return self.picked(picker),
+            (KeyCode::Backspace, _) => picker
+                .narrow(|filter| filter.truncate(filter.len() - filter.chars().next_back().map_or(0, char::len_utf8))),
+            (_, Some('u')) => picker.narrow(String::clear),
+            (KeyCode::Char(c), None) if picker.stage == Stage::Choose => picker.narrow(|filter| filter.push(c)),
+            _ => {}
+        }
+        self.overlay = Overlay::Picker(picker);
+        Vec::new()
+    }
+
+    fn picked(&mut self, mut picker: Picker) -> Vec<Effect> {
+        let Some(choice) = picker.current() else {
+            self.overlay = Overlay::Picker(picker);
+            return Vec::new();
+        };
+        match (picker.of, picker.stage) {
+            (ListOf::Threads, _) => {
+                self.begin(Work::Other("opening"));
+                vec![Effect::Open(choice.key)]
+            }
+            (ListOf::Models, _) => self.use_model(&choice.key),
+            (ListOf::Checkpoints, Stage::Choose) => {
+                picker.stage = Stage::Confirm { files: true };
+                self.overlay = Overlay::Picker(picker);
+                Vec::new()
+            }
+            (ListOf::Checkpoints, Stage::Confirm { files }) => {
+                let Ok(position) = choice.key.parse() else { return Vec::new() };
+                self.begin(Work::Other("going back"));
+                vec![Effect::Rewind { position, text: choice.detail, files }]
+            }
+        }
+    }
+
+    fn search_key(&mut self, key: KeyEvent, mut words: String, mut skip: usize) -> Vec<Effect> {
+        match (key.code, control(key)) {
+            (KeyCode::Esc, _) => {
+                let before = std::mem::take(&mut self.before_search);
+                self.editor.set(before);
+                return Vec::new();
+            }
+            (KeyCode::Enter | KeyCode::Tab | KeyCode::Right | KeyCode::End, _) => {
+                self.before_search.clear();
+                return Vec::new();
+            }
+            (_, Some('r')) | (KeyCode::Up, _) => {
+                skip += usize::from(self.history.search(&words, skip + 1).is_some());
+            }
+            (_, Some('s')) | (KeyCode::Down, _) => skip = skip.saturating_sub(1),
+            (KeyCode::Backspace, _) => {
+                words.pop();
+                skip = 0;
+            }
+            (KeyCode::Char(c), None) => {
+                words.push(c);
+                skip = 0;
+            }
+            _ => {}
+        }
+        if let Some(found) = self.history.search(&words, skip).filter(|_| !words.is_empty()) {
+            let found = found.to_owned();
+            self.editor.set(found);
+        }
+        self.overlay = Overlay::Search { words, skip };
+        Vec::new()
+    }
+
+    fn trust_key(&mut self, key: KeyEvent, of: Trusted, title: String, body: String) -> Vec<Effect> {
+        match key.code {
+            KeyCode::Char('y') => vec![Effect::Trust { of, agreed: true }],
+            KeyCode::Char('n') | KeyCode::Esc => vec![Effect::Trust { of, agreed: false }],
+            _ => {
+                self.overlay = Overlay::Trust { of, title, body };
+                Vec::new()
+            }
+        }
+    }
+
+    /// A key at a question; nothing where it belongs to the input.
+    fn question_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
+        let effects = match &mut self.questions.asking {
+            Asking::Decide => return self.decision_key(key),
+            Asking::Reason(editor) => match key.code {
+                KeyCode::Esc => {
+                    self.questions.asking = Asking::Decide;
+                    Vec::new()
+                }
+                KeyCode::Enter if key.modifiers.is_empty() => {
+                    let reason = editor.take();
+                    let message = (!reason.trim().is_empty()).then_some(reason);
+                    self.decide(Decision::Reject { message })
+                }
+                _ => {
+                    editor.key(key);
+                    Vec::new()
+                }
+            },
+            Asking::Change(editor) => match key.code {
+                KeyCode::Esc => {
+                    (self.questions.asking, self.questions.problem) = (Asking::Decide, None);
+                    Vec::new()
+                }
+                KeyCode::Enter if key.modifiers.is_empty() => {
+                    let text = editor.expanded();
+                    let edited = self.questions.edited(&text);
+                    match edited {
+                        Ok(decision) => self.decide(decision),
+                        Err(problem) => {
+                            self.questions.problem = Some(problem);
+                            Vec::new()
+                        }
+                    }
+                }
+                _ => {
+                    editor.key(key);
+                    Vec::new()
+                }
+            },
+        };
+        Some(effects)
+    }
+
+    fn decision_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
+        if !key.modifiers.difference(KeyModifiers::SHIFT).is_empty() || !self.questions.takes_keys(self.now) {
+            return None;
+        }
+        let effects = match key.code {
+            KeyCode::Char('y' | 'Y') => self.decide(Decision::Approve),
+            // What stands in the input is sent by Enter, and nothing else is decided by that.
+            KeyCode::Enter if self.editor.is_empty() => self.decide(Decision::Approve),
+            KeyCode::Char('n' | 'N') => self.decide(Decision::Reject { message: None }),
+            KeyCode::Char('a' | 'A') => {
+                let rule = self.questions.rule()?;
+                self.questions.allow(&rule);
+                self.hint = Some(format!("{rule}: not asked about any more in this session"));
+                let mut effects = vec![Effect::Allow(rule)];
+                effects.extend(self.answer_if_decided());
+                effects
+            }
+            KeyCode::Char('f' | 'F') | KeyCode::Tab => {
+                self.questions.asking = Asking::Reason(Editor::default());
+                Vec::new()
+            }
+            KeyCode::Char('e' | 'E') => {
+                let mut editor = Editor::default();
+                editor.set(self.questions.editable()?);
+                self.questions.asking = Asking::Change(editor);
+                Vec::new()
+            }
+            KeyCode::Esc => self.stop(),
+            _ => return None,
+        };
+        Some(effects)
+    }
+
+    fn decide(&mut self, decision: Decision) -> Vec<Effect> {
+        self.questions.decide(decision);
+        self.answer_if_decided()
+    }
+
+    fn menu_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
+        let menu = self.menu.as_mut()?;
+        match (key.code, control(key)) {
+            (KeyCode::Esc, _) => self.close_menu(),
+            (KeyCode::Up, _) | (_, Some('p')) => menu.step(false),
+            (KeyCode::Down, _) | (_, Some('n')) => menu.step(true),
+            (KeyCode::Tab, _) => self.take_completion(),
+            (KeyCode::Enter, _) if key.modifiers.is_empty() => {
+                let text = menu.current().map(|row| row.text.clone()).unwrap_or_default();
+                let (_, word) = self.editor.word_before();
+                let (kind, complete) = (menu.kind, word == text);
+                if menu.kind == MenuKind::Command && menu.rows.iter().any(|row| row.text == word) {
+                    self.menu = None;
+                    return None;
+                }
+                self.take_completion();
+                // A command that is whole now is meant; a file is a part of a message.
+                return if complete || kind == MenuKind::Command { None } else { Some(Vec::new()) };
+            }
+            _ => return None,
+        }
+        Some(Vec::new())
+    }
+
+    fn input_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        match (key.code, control(key)) {
+            (KeyCode::Enter, _) if key.modifiers.is_empty() => return self.enter(),
+            (KeyCode::Esc, _) => {
+                if self.is_busy() {
+                    return self.stop();
+                }
+                return Vec::new();
+            }
+            (_, Some('d')) if self.editor.is_empty() => return vec![Effect::Quit],
+            (_, Some('l')) => {
+                self.repaint = true;
+                return Vec::new();
+            }
+            (_, Some('g')) => return vec![Effect::Edit(self.editor.expanded())],
+            (_, Some('r')) => {
+                self.before_search = self.editor.text().to_owned();
+                self.overlay = Overlay::Search { words: String::new(), skip: 0 };
+                return Vec::new();
+            }
+            (KeyCode::Tab, _) if self.work == Work::Run && !self.editor.is_empty() => return self.queue(),
+            (KeyCode::Up, _) => {
+                self.go_back();
+                return Vec::new();
+            }
+            (KeyCode::Down, _) => {
+                if !self.editor.down()
+                    && let Some(text) = self.history.newer().map(str::to_owned)
+                {
+                    self.editor.set(text);
+                }
+                return Vec::new();
+            }
+            _ => {}
+        }
+        if self.editor.key(key) {
+            self.typed = Some(self.now);
+            if self.history.is_open() {
+                self.history.leave();
+            }
+            return self.complete();
+        }
+        Vec::new()
+    }
+
+    /// A message that is not sent yet comes back to be changed, or an earlier input.
+    fn go_back(&mut self) {
+        if self.editor.up() {
+            return;
+        }
+        let present = self.editor.text().to_owned();
+        if let Some(text) = self.history.older(&present).map(str::to_owned) {
+            self.editor.set(text);
+            self.close_menu();
+        }
+    }
+
+    /// Keeps a message for after the run.
+    fn queue(&mut self) -> Vec<Effect> {
+        let text = self.editor.take();
+        self.history.add(&text);
+        self.waiting.push(text);
+        Vec::new()
+    }
+
+    pub(super) fn pasted(&mut self, text: &str) -> Vec<Effect> {
+        self.hint = None;
+        let asked = self.questions.current().is_some();
+        match (&mut self.overlay, &mut self.questions.asking) {
+            (Overlay::Picker(picker), _) => {
+                let text: String = text.chars().filter(|c| !c.is_control()).collect();
+                picker.narrow(|filter| filter.push_str(&text));
+            }
+            (Overlay::None, Asking::Reason(editor) | Asking::Change(editor)) if asked => {
+                editor.paste(text);
+            }
+            (Overlay::None, _) => {
+                self.typed = Some(self.now);
+                self.editor.paste(text);
+                self.menu = None;
+            }
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    fn scroll(&self, pager: &mut Pager, by: isize) {
+        let columns = usize::from(self.size.0);
+        let source = pager.source.clone();
+        let (parts, part) = crate::view::parts(self, &source, columns);
+        pager.scroll(by, parts, part);
+    }
+}

@@ -1,0 +1,250 @@
+//! What is under way.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use deepagents::core::tool::CallId;
+use deepagents::{Event, EventKind};
+
+use super::transcript::{AgentWork, Call, Item, text_arg};
+
+/// Bytes of a command's output that are kept while it runs.
+const OUTPUT: usize = 16 * 1024;
+/// The tool that delegates.
+const TASK: &str = "task";
+
+/// A call that has begun.
+#[derive(Clone, Debug)]
+pub(crate) struct RunningCall {
+    pub(crate) call: Call,
+    pub(crate) since: Instant,
+}
+
+/// A sub-agent at work.
+#[derive(Clone, Debug)]
+pub(crate) struct LiveAgent {
+    pub(crate) work: AgentWork,
+    pub(crate) since: Instant,
+    /// What it says now.
+    answer: String,
+}
+
+/// What a run does now.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Live {
+    /// The answer that comes.
+    pub(crate) answer: String,
+    /// The thought that comes.
+    pub(crate) thinking: String,
+    /// Calls that have begun.
+    pub(crate) calls: BTreeMap<CallId, RunningCall>,
+    /// Sub-agents by their paths.
+    pub(crate) agents: BTreeMap<Vec<String>, LiveAgent>,
+    /// What is waited for, in words.
+    pub(crate) activity: String,
+    /// When the next try of a failed request is made, and why the last one failed.
+    pub(crate) retry: Option<(Instant, String)>,
+    /// The last reason that was told.
+    told: String,
+    /// Whether pieces of answers were missed.
+    pub(crate) lagged: bool,
+}
+
+/// What an event adds to the conversation.
+#[derive(Debug, Default)]
+pub(crate) struct Added {
+    pub(crate) items: Vec<Item>,
+    /// Whether what was shown of the present answer is void.
+    pub(crate) discarded: bool,
+}
+
+impl Added {
+    fn items(items: Vec<Item>) -> Self {
+        Self { items, discarded: false }
+    }
+}
+
+impl Live {
+    /// Takes an event in.
+    pub(crate) fn event(&mut self, event: &Event, now: Instant) -> Added {
+        if event.path.is_empty() { self.main(event, now) } else { self.below(event, now) }
+    }
+
+    fn main(&mut self, event: &Event, now: Instant) -> Added {
+        match &event.kind {
+            EventKind::ModelStarted { .. } => {
+                self.retry = None;
+                "waiting for the model".clone_into(&mut self.activity);
+            }
+            EventKind::TextDelta { text, .. } => {
+                self.retry = None;
+                "answering".clone_into(&mut self.activity);
+                self.answer.push_str(text);
+                // The thought is finished once the answer begins.
+                let thinking = std::mem::take(&mut self.thinking);
+                if !thinking.trim().is_empty() {
+                    return Added::items(vec![Item::Thinking(thinking)]);
+                }
+            }
+            EventKind::ReasoningDelta { text, .. } => {
+                "thinking".clone_into(&mut self.activity);
+                self.thinking.push_str(text);
+            }
+            EventKind::ToolCallDelta { name: Some(name), .. } => self.activity = format!("preparing {name}"),
+            EventKind::ModelFinished { .. } => {
+                self.retry = None;
+                self.told.clear();
+                self.activity.clear();
+                return Added::items(self.finish_answer());
+            }
+            EventKind::AttemptDiscarded { reason, retry_after_ms, .. } => {
+                let discarded = !self.answer.is_empty();
+                (self.answer, self.thinking) = (String::new(), String::new());
+                self.retry = Some((now + Duration::from_millis(*retry_after_ms), reason.clone()));
+                let mut items = Vec::new();
+                if self.told != *reason {
+                    self.told.clone_from(reason);
+                    items.push(Item::Note { text: format!("{reason}; trying again"), bad: true });
+                }
+                return Added { items, discarded };
+            }
+            EventKind::ToolStarted { call, name, args, .. } => {
+                let started = Call { name: name.clone(), args: args.clone(), ..Call::default() };
+                self.calls.insert(call.clone(), RunningCall { call: started, since: now });
+            }
+            EventKind::ToolProgress { call, text } => self.progress(call, text),
+            EventKind::ToolFinished { call, name, error, text, .. } => {
+                let file = self.calls.get(call).and_then(|running| running.call.file.clone());
+                let args = self.calls.remove(call).map(|running| running.call.args).unwrap_or_default();
+                let call_item = Call { name: name.clone(), args, result: text.clone(), failed: *error, file };
+                return Added::items(vec![self.finished(call, call_item, now)]);
+            }
+            EventKind::Lagged { .. } => self.lagged = true,
+            _ => {}
+        }
+        Added::default()
+    }
+
+    /// What a sub-agent does.
+    fn below(&mut self, event: &Event, now: Instant) -> Added {
+        let path = event.path.to_vec();
+        if !self.agents.contains_key(&path) {
+            let task = self.task_of(&path);
+            let work = AgentWork { task, ..AgentWork::default() };
+            self.agents.insert(path.clone(), LiveAgent { work, since: now, answer: String::new() });
+        }
+        match &event.kind {
+            EventKind::ToolStarted { call, name, args, .. } => {
+                let started = Call { name: name.clone(), args: args.clone(), ..Call::default() };
+                self.calls.insert(call.clone(), RunningCall { call: started, since: now });
+            }
+            EventKind::ToolProgress { call, text } => self.progress(call, text),
+            EventKind::ToolFinished { call, name, error, text, .. } => {
+                let args = self.calls.remove(call).map(|running| running.call.args).unwrap_or_default();
+                let done = Call { name: name.clone(), args, result: text.clone(), failed: *error, file: None };
+                let item = self.finished(call, done, now);
+                if let Some(agent) = self.agents.get_mut(&path) {
+                    agent.work.calls += 1;
+                    agent.work.items.push(item);
+                }
+            }
+            kind => {
+                if let Some(agent) = self.agents.get_mut(&path) {
+                    agent.event(kind);
+                }
+            }
+        }
+        Added::default()
+    }
+
+    fn progress(&mut self, call: &CallId, text: &str) {
+        if let Some(running) = self.calls.get_mut(call) {
+            let output = &mut running.call.result;
+            output.push_str(text);
+            if output.len() > OUTPUT {
+                let from = (output.len() - OUTPUT / 2..output.len()).find(|at| output.is_char_boundary(*at));
+                output.drain(..from.unwrap_or(0));
+            }
+        }
+    }
+
+    /// A call that has ended, with the work of the sub-agents that it ran.
+    fn finished(&mut self, id: &CallId, call: Call, now: Instant) -> Item {
+        if call.name != TASK {
+            return Item::Call(call);
+        }
+        let own = format!("task:{}.{}", id.turn, id.index);
+        let is_below = |path: &[String]| path.strip_prefix(id.path.as_slice()).and_then(<[_]>::first) == Some(&own);
+        let path = self.agents.keys().find(|path| path.len() == id.path.len() + 1 && is_below(path)).cloned();
+        let agent = path.and_then(|path| self.agents.remove(&path));
+        self.agents.retain(|path, _| !is_below(path));
+        let elapsed = agent.as_ref().map(|agent| now.saturating_duration_since(agent.since));
+        let mut work = agent.map(|agent| agent.work).unwrap_or_default();
+        if work.name.is_empty() {
+            text_arg(&call.args, "subagent_type").clone_into(&mut work.name);
+        }
+        text_arg(&call.args, "description").clone_into(&mut work.task);
+        (work.answer, work.failed, work.elapsed) = (call.result, call.failed, elapsed);
+        Item::Agent(work)
+    }
+
+    /// What a sub-agent was given to do, as the call that runs it says.
+    fn task_of(&self, path: &[String]) -> String {
+        let Some((own, above)) = path.split_last() else { return String::new() };
+        let is_it = |call: &CallId| call.path == above && *own == format!("task:{}.{}", call.turn, call.index);
+        let call = self.calls.iter().find(|(call, _)| is_it(call));
+        call.map(|(_, running)| text_arg(&running.call.args, "description").to_owned()).unwrap_or_default()
+    }
+
+    /// The present thought and answer, finished.
+    pub(crate) fn finish_answer(&mut self) -> Vec<Item> {
+        let (thinking, answer) = (std::mem::take(&mut self.thinking), std::mem::take(&mut self.answer));
+        let mut items = Vec::new();
+        if !thinking.trim().is_empty() {
+            items.push(Item::Thinking(thinking));
+        }
+        if !answer.trim().is_empty() {
+            items.push(Item::Answer(answer));
+        }
+        items
+    }
+
+    /// Everything that is left when a run has ended: what was begun and came to nothing.
+    pub(crate) fn finish(&mut self) -> Vec<Item> {
+        let mut items = self.finish_answer();
+        let calls = std::mem::take(&mut self.calls);
+        items.extend(calls.into_iter().filter(|(id, _)| id.path.is_empty()).map(|(_, running)| {
+            let mut call = running.call;
+            call.failed = true;
+            Item::Call(call)
+        }));
+        *self = Self::default();
+        items
+    }
+}
+
+impl LiveAgent {
+    fn event(&mut self, kind: &EventKind) {
+        match kind {
+            EventKind::AgentStarted { name } => self.work.name.clone_from(name),
+            EventKind::TextDelta { text, .. } => self.answer.push_str(text),
+            EventKind::AttemptDiscarded { .. } => self.answer.clear(),
+            EventKind::ModelFinished { usage, .. } => {
+                self.work.tokens = self.work.tokens.saturating_add(usage.total());
+                let answer = std::mem::take(&mut self.answer);
+                if !answer.trim().is_empty() {
+                    self.work.items.push(Item::Answer(answer));
+                }
+            }
+            EventKind::AgentFailed { error, .. } => {
+                self.work.items.push(Item::Note { text: error.clone(), bad: true });
+            }
+            _ => {}
+        }
+    }
+
+    /// The words that it has said last, as far as they are there.
+    pub(crate) fn words(&self) -> &str {
+        self.answer.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,75 @@
+//! Completions below the input.
+
+use super::commands::COMMANDS;
+
+/// Rows of it that are shown.
+pub(crate) const ROWS: usize = 8;
+
+/// What can be taken over, and which of it would be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Menu {
+    pub(crate) kind: MenuKind,
+    pub(crate) rows: Vec<MenuRow>,
+    pub(crate) selected: usize,
+    /// Where in the input the word begins that it completes.
+    pub(crate) start: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum MenuKind {
+    #[default]
+    Command,
+    File,
+}
+
+/// A completion and what it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MenuRow {
+    pub(crate) text: String,
+    pub(crate) detail: String,
+}
+
+impl Menu {
+    /// The commands that a text may become; nothing where it is none or no command fits.
+    pub(crate) fn commands(text: &str, skills: &[(String, String)]) -> Option<Self> {
+        let typed = text.strip_prefix('/')?;
+        if typed.contains(char::is_whitespace) {
+            return None;
+        }
+        let own = COMMANDS.iter().map(|command| (command.name.to_owned(), command.about.to_owned()));
+        let skills = skills.iter().map(|(name, about)| (format!("skill:{name}"), about.clone()));
+        let all: Vec<MenuRow> =
+            own.chain(skills).map(|(name, detail)| MenuRow { text: format!("/{name}"), detail }).collect();
+        let begins = |row: &&MenuRow| row.text.get(1..).is_some_and(|name| name.starts_with(typed));
+        let has = |row: &&MenuRow| !begins(row) && typed.len() > 1 && row.text.contains(typed);
+        let rows: Vec<MenuRow> = all.iter().filter(begins).chain(all.iter().filter(has)).cloned().collect();
+        (!rows.is_empty()).then_some(Self { kind: MenuKind::Command, rows, selected: 0, start: 0 })
+    }
+
+    /// Files for the word that begins at a place of the input.
+    pub(crate) fn files(found: Vec<String>, start: usize) -> Option<Self> {
+        let rows: Vec<MenuRow> =
+            found.into_iter().map(|file| MenuRow { text: format!("@{file}"), detail: String::new() }).collect();
+        (!rows.is_empty()).then_some(Self { kind: MenuKind::File, rows, selected: 0, start })
+    }
+
+    pub(crate) fn current(&self) -> Option<&MenuRow> {
+        self.rows.get(self.selected)
+    }
+
+    pub(crate) fn step(&mut self, down: bool) {
+        let last = self.rows.len().saturating_sub(1);
+        self.selected = match (down, self.selected) {
+            (true, at) if at >= last => 0,
+            (true, at) => at + 1,
+            (false, 0) => last,
+            (false, at) => at - 1,
+        };
+    }
+
+    /// The rows that are shown, the selected one among them, and the number of the first.
+    pub(crate) fn visible(&self, rows: usize) -> (usize, &[MenuRow]) {
+        let first = self.selected.saturating_sub(rows.saturating_sub(1));
+        (first, self.rows.get(first..(first + rows).min(self.rows.len())).unwrap_or_default())
+    }
+}

@@ -1,0 +1,166 @@
+//! Calls that wait for the person.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use deepagents::Decision;
+use deepagents::core::interrupt::EditedAction;
+use serde_json::Value;
+
+use super::event::PendingApproval;
+use super::transcript::text_arg;
+use crate::input::Editor;
+use crate::policy::Rule;
+
+/// Who types when a question comes up has to pause so long before a key is an answer.
+const PAUSE: Duration = Duration::from_millis(700);
+
+/// What the keys at a question do.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Asking {
+    /// They decide.
+    #[default]
+    Decide,
+    /// They write why not.
+    Reason(Editor),
+    /// They change the call.
+    Change(Editor),
+}
+
+/// Questions in their order, and what was decided about those before.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Questions {
+    open: VecDeque<PendingApproval>,
+    decided: Vec<(String, Decision)>,
+    pub(crate) asking: Asking,
+    /// Whether the first one has been on the screen.
+    shown: bool,
+    /// When the person typed last as the question came up.
+    typing: Option<Instant>,
+    /// What was wrong with the last answer.
+    pub(crate) problem: Option<String>,
+}
+
+impl Questions {
+    /// The question that is to be answered now.
+    pub(crate) fn current(&self) -> Option<&PendingApproval> {
+        self.open.front()
+    }
+
+    /// The number of the current one, and of all.
+    pub(crate) fn position(&self) -> (usize, usize) {
+        (self.decided.len() + 1, self.decided.len() + self.open.len())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// One more; nothing where it is known.
+    pub(crate) fn ask(&mut self, question: PendingApproval, typing: Option<Instant>) -> bool {
+        let id = &question.request.id;
+        let known =
+            self.open.iter().any(|open| open.request.id == *id) || self.decided.iter().any(|(other, _)| other == id);
+        if known {
+            return false;
+        }
+        if self.open.is_empty() {
+            self.begin(typing);
+        }
+        self.open.push_back(question);
+        true
+    }
+
+    fn begin(&mut self, typing: Option<Instant>) {
+        (self.asking, self.shown, self.typing, self.problem) = (Asking::Decide, false, typing, None);
+    }
+
+    /// What is open has been on the screen.
+    pub(crate) fn drawn(&mut self) {
+        self.shown |= !self.open.is_empty();
+    }
+
+    /// Whether a key is an answer now, and not the rest of what the person was typing.
+    pub(crate) fn takes_keys(&mut self, now: Instant) -> bool {
+        if !self.shown {
+            return false;
+        }
+        match self.typing {
+            Some(last) if now.saturating_duration_since(last) < PAUSE => {
+                self.typing = Some(now);
+                false
+            }
+            _ => {
+                self.typing = None;
+                true
+            }
+        }
+    }
+
+    /// Decides about the current one.
+    pub(crate) fn decide(&mut self, decision: Decision) {
+        if let Some(question) = self.open.pop_front() {
+            self.decided.push((question.request.id, decision));
+        }
+        // The next one has to be seen first, too.
+        self.begin(None);
+    }
+
+    /// Decides about the current one and all others that a rule covers.
+    pub(crate) fn allow(&mut self, rule: &Rule) {
+        self.decide(Decision::Approve);
+        let (covered, open): (VecDeque<PendingApproval>, VecDeque<PendingApproval>) =
+            std::mem::take(&mut self.open).into_iter().partition(|q| rule.covers(&q.request.tool, &q.request.args));
+        self.open = open;
+        self.decided.extend(covered.into_iter().map(|question| (question.request.id, Decision::Approve)));
+    }
+
+    /// What was decided, once nothing is open; all is forgotten then.
+    pub(crate) fn answers(&mut self) -> Option<Vec<(String, Decision)>> {
+        (self.open.is_empty() && !self.decided.is_empty()).then(|| std::mem::take(&mut self.decided))
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The rule that an `always` at the current question makes.
+    pub(crate) fn rule(&self) -> Option<Rule> {
+        self.current().map(|question| Rule::for_call(&question.request.tool, &question.request.args))
+    }
+
+    /// The text that is edited in place of the current call: the command, or the arguments.
+    pub(crate) fn editable(&self) -> Option<String> {
+        let request = &self.current()?.request;
+        Some(if is_command(&request.tool) {
+            text_arg(&request.args, "command").to_owned()
+        } else {
+            serde_json::to_string_pretty(&request.args).unwrap_or_default()
+        })
+    }
+
+    /// The decision that an edited text makes.
+    pub(crate) fn edited(&self, text: &str) -> Result<Decision, String> {
+        let request = &self.current().ok_or("nothing waits any more")?.request;
+        let args = if is_command(&request.tool) {
+            if text.trim().is_empty() {
+                return Err("the command is empty; Esc goes back".to_owned());
+            }
+            let mut args = request.args.clone();
+            if let Some(args) = args.as_object_mut() {
+                args.insert("command".to_owned(), Value::String(text.to_owned()));
+            }
+            args
+        } else {
+            serde_json::from_str(text).map_err(|error| format!("the arguments are no JSON: {error}"))?
+        };
+        let decision = Decision::Edit { edited_action: EditedAction { name: request.tool.clone(), args } };
+        let now = deepagents::core::env::Timestamp::now();
+        request.check(&decision, now).map_err(|error| error.to_string())?;
+        Ok(decision)
+    }
+}
+
+fn is_command(tool: &str) -> bool {
+    tool == "execute"
+}

@@ -1,0 +1,185 @@
+//! What the run does, and how it ends.
+
+use deepagents::channels::Todos;
+use deepagents::core::state::Channel;
+use deepagents::{Event as RunEvent, EventKind, FinishReason};
+use serde::Deserialize;
+
+use super::event::{Effect, PendingApproval, RunEnd};
+use super::transcript::Item;
+use super::{App, Work};
+use crate::text::shorten;
+
+impl App {
+    pub(super) fn run_event(&mut self, event: &RunEvent) {
+        let added = self.live.event(event, self.now);
+        self.repaint |= added.discarded;
+        self.items.extend(added.items);
+        match &event.kind {
+            EventKind::RunStarted { thread: Some(thread) } if event.path.is_empty() => {
+                self.session.thread = Some(thread.clone());
+            }
+            EventKind::ModelFinished { usage, .. } => {
+                self.session.usage += *usage;
+                if event.path.is_empty() {
+                    self.session.context = usage.total();
+                }
+            }
+            EventKind::Steered { text } if event.path.is_empty() => {
+                if let Some(at) = self.waiting.iter().position(|waiting| waiting == text) {
+                    self.waiting.remove(at);
+                }
+                self.items.push(Item::User(text.clone()));
+            }
+            EventKind::StateChanged { channel, update } if channel == "todos" && event.path.is_empty() => {
+                let mut now = self.todos.clone();
+                let update = <Todos as Channel>::Update::deserialize(update);
+                if update.is_ok_and(|update| Todos::reduce(&mut now, update).is_ok()) && now != self.todos {
+                    self.todos = now;
+                }
+            }
+            EventKind::Middleware(event) => self.middleware_event(event),
+            _ => {}
+        }
+    }
+
+    fn middleware_event(&mut self, event: &deepagents::MiddlewareEvent) {
+        use deepagents::MiddlewareEvent as Event;
+        match event {
+            Event::ConversationCompacted { evicted, tokens_before, .. } => self.note(
+                format!("the context was full ({tokens_before} tokens): {evicted} messages were put into a summary"),
+                false,
+            ),
+            Event::CompactionFailed { error } => {
+                self.note(format!("the conversation was not compacted: {error}"), true)
+            }
+            _ => {}
+        }
+    }
+
+    /// A call waits for a decision.
+    pub(super) fn asked(&mut self, question: PendingApproval) -> Vec<Effect> {
+        // What was typed and is still in the input may go on.
+        let typing = self.typed.filter(|_| !self.editor.is_empty());
+        let text = format!("{} waits for your decision", question.request.tool);
+        if self.questions.ask(question, typing) {
+            self.menu = None;
+            return vec![Effect::Notify(text)];
+        }
+        Vec::new()
+    }
+
+    pub(super) fn run_ended(&mut self, end: RunEnd) -> Vec<Effect> {
+        if self.live.lagged && !end.text.is_empty() {
+            self.live.answer = end.text;
+        }
+        match end.stop {
+            Ok(FinishReason::Interrupted) if !self.stopping => {
+                let items = self.live.finish_answer();
+                self.items.extend(items);
+                self.live.activity.clear();
+                let mut effects = Vec::new();
+                for question in end.questions {
+                    effects.extend(self.asked(question));
+                }
+                self.work = Work::Run;
+                self.waits = true;
+                effects.extend(self.answer_if_decided());
+                return effects;
+            }
+            _ => {}
+        }
+        let items = self.live.finish();
+        self.items.extend(items);
+        let long = self.now.saturating_duration_since(self.since).as_secs() >= 10;
+        self.idle();
+        self.waits = false;
+        self.questions.clear();
+        let mut effects = Vec::new();
+        if let Some(text) = end.unsent {
+            // What did not begin can be tried again.
+            self.waiting.insert(0, text);
+        }
+        match &end.stop {
+            Ok(FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended) => {
+                effects.extend(self.next_waiting());
+            }
+            Ok(FinishReason::Cancelled | FinishReason::Interrupted) => {
+                self.note("interrupted; say what to do instead", false);
+                self.give_back();
+            }
+            Ok(stop) => {
+                self.note(format!("stopped: {}", stop.reason()), true);
+                self.give_back();
+            }
+            Err(problem) => {
+                self.note(problem.clone(), true);
+                self.give_back();
+            }
+        }
+        effects.append(&mut self.after);
+        if long && !self.is_busy() {
+            effects.push(Effect::Notify("done".to_owned()));
+        }
+        effects
+    }
+
+    /// Messages that nobody has taken go back into the input.
+    fn give_back(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let mut texts = std::mem::take(&mut self.waiting);
+        let typed = self.editor.take();
+        if !typed.is_empty() {
+            texts.push(typed);
+        }
+        self.editor.set(texts.join("\n"));
+    }
+
+    /// Goes on with the run once it waits and everything is decided.
+    pub(super) fn answer_if_decided(&mut self) -> Vec<Effect> {
+        if !self.waits || !self.questions.is_empty() {
+            return Vec::new();
+        }
+        match self.questions.answers() {
+            Some(answers) => {
+                self.waits = false;
+                vec![Effect::Answer(answers)]
+            }
+            None => Vec::new(),
+        }
+    }
+
+    /// Ends what is under way.
+    pub(super) fn stop(&mut self) -> Vec<Effect> {
+        match &self.work {
+            Work::Run if self.waits => {
+                // Nothing runs: the questions stay with the thread, unanswered.
+                let items = self.live.finish();
+                self.items.extend(items);
+                let what = self.questions.current().map(|question| shorten(&question.request.tool, 40));
+                self.questions.clear();
+                self.idle();
+                self.waits = false;
+                let what = what.unwrap_or_else(|| "a call".to_owned());
+                self.note(
+                    format!("interrupted: {what} was not decided on and not done; say what to do instead"),
+                    false,
+                );
+                self.give_back();
+                std::mem::take(&mut self.after)
+            }
+            Work::Run => {
+                self.stopping = true;
+                vec![Effect::Cancel]
+            }
+            Work::Shell { .. } => vec![Effect::StopShell],
+            Work::Other(_) => {
+                self.stopping = true;
+                vec![Effect::Cancel]
+            }
+            Work::Nothing => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! What has been said and done, as it is shown.
+
+use std::time::Duration;
+
+use deepagents::channels::Todo;
+use deepagents::core::message::{Author, Block, Message};
+use serde_json::Value;
+
+/// One finished part of the conversation.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Item {
+    /// The program's own head.
+    Head { lines: Vec<String> },
+    /// A person's words.
+    User(String),
+    /// An answer, Markdown.
+    Answer(String),
+    /// What the model thought.
+    Thinking(String),
+    /// A tool call and its result.
+    Call(Call),
+    /// The work of a sub-agent.
+    Agent(AgentWork),
+    /// A command of the person.
+    Shell { command: String, output: String, code: Option<i32>, shared: bool },
+    /// The plan.
+    Todos(Vec<Todo>),
+    /// The program says something.
+    Note { text: String, bad: bool },
+    /// What a command of the person came to: a title and lines.
+    Card { title: String, body: String },
+}
+
+impl Item {
+    /// Whether it is one of the messages of the thread, and not the program's own.
+    pub(crate) fn is_of_thread(&self) -> bool {
+        matches!(self, Self::User(_) | Self::Answer(_) | Self::Thinking(_) | Self::Call(_) | Self::Agent(_))
+    }
+}
+
+/// A tool call and its result.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Call {
+    pub(crate) name: String,
+    pub(crate) args: Value,
+    pub(crate) result: String,
+    pub(crate) failed: bool,
+    /// The text of the file before, where it was read.
+    pub(crate) file: Option<String>,
+}
+
+/// What a sub-agent did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct AgentWork {
+    pub(crate) name: String,
+    pub(crate) task: String,
+    pub(crate) items: Vec<Item>,
+    pub(crate) answer: String,
+    pub(crate) failed: bool,
+    pub(crate) calls: usize,
+    pub(crate) tokens: u64,
+    pub(crate) elapsed: Option<Duration>,
+}
+
+/// The parts that the messages of a thread are shown as.
+pub(crate) fn items_of<'a>(messages: impl Iterator<Item = &'a Message>) -> Vec<Item> {
+    let mut items: Vec<Item> = Vec::new();
+    // Calls by their ids that wait for their results.
+    let mut open: Vec<(String, usize)> = Vec::new();
+    for message in messages {
+        match message {
+            Message::User(user) if user.author == Author::Human => items.push(Item::User(message.text())),
+            Message::User(_) => {}
+            Message::Assistant(answer) => {
+                for block in &answer.content {
+                    match block {
+                        Block::Text(text) if !text.text.trim().is_empty() => {
+                            items.push(Item::Answer(text.text.clone()));
+                        }
+                        Block::Reasoning(thought) if !thought.text.trim().is_empty() => {
+                            items.push(Item::Thinking(thought.text.clone()));
+                        }
+                        Block::ToolCall(call) => {
+                            open.push((call.id.clone(), items.len()));
+                            items.push(Item::Call(Call {
+                                name: call.name.clone(),
+                                args: call.args.clone(),
+                                ..Call::default()
+                            }));
+                        }
+                        Block::InvalidToolCall(call) => {
+                            open.push((call.id.clone(), items.len()));
+                            items.push(Item::Call(Call {
+                                name: call.name.clone(),
+                                args: Value::String(call.raw.clone()),
+                                ..Call::default()
+                            }));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            Message::Tool(result) => {
+                let at = open.iter().position(|(id, _)| *id == result.call_id).map(|at| open.swap_remove(at).1);
+                if let Some(Item::Call(call)) = at.and_then(|at| items.get_mut(at)) {
+                    call.result = message.text();
+                    call.failed = result.is_error;
+                }
+            }
+            _ => {}
+        }
+    }
+    for item in &mut items {
+        if let Item::Call(call) = item
+            && call.name == "task"
+        {
+            *item = Item::Agent(AgentWork {
+                name: text_arg(&call.args, "subagent_type").to_owned(),
+                task: text_arg(&call.args, "description").to_owned(),
+                answer: std::mem::take(&mut call.result),
+                failed: call.failed,
+                ..AgentWork::default()
+            });
+        }
+    }
+    items
+}
+
+/// A text among the arguments of a call; empty where there is none.
+pub(crate) fn text_arg<'a>(args: &'a Value, name: &str) -> &'a str {
+    args.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The conversation as Markdown.
+pub(crate) fn to_markdown(items: &[Item]) -> String {
+    let mut out = String::new();
+    for item in items {
+        match item {
+            Item::User(text) => out += &format!("## You\n\n{text}\n\n"),
+            Item::Answer(text) => out += &format!("{}\n\n", text.trim_end()),
+            Item::Call(call) => {
+                out += &format!("**{}** `{}`\n\n", call.name, call.args);
+                out += &fenced(&call.result);
+            }
+            Item::Agent(work) => {
+                out += &format!("**{}**: {}\n\n", work.name, work.task);
+                out += &fenced(&work.answer);
+            }
+            Item::Shell { command, output, .. } => out += &format!("**$ {command}**\n\n{}", fenced(output)),
+            Item::Thinking(_) | Item::Head { .. } | Item::Todos(_) | Item::Note { .. } | Item::Card { .. } => {}
+        }
+    }
+    out
+}
+
+/// A text between fences that are longer than any in it.
+fn fenced(text: &str) -> String {
+    if text.trim().is_empty() {
+        return String::new();
+    }
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}\n{}\n{fence}\n\n", text.trim_end())
+}

@@ -1,0 +1,227 @@
+//! The screens without a terminal: for tests, and for pictures of them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossterm::event::{Event as TerminalEvent, KeyCode, KeyEvent, KeyModifiers};
+use ratatui::buffer::Buffer;
+use tokio::sync::mpsc;
+
+use crate::app::event::{Effect, Event};
+use crate::app::{App, Overlay};
+use crate::host::{Host, Options};
+use crate::policy::Policy;
+use crate::screens::begin;
+use crate::session::Session;
+use crate::view::{self, Printer};
+
+/// The screens as a person would see them, driven by keys that a program presses. What is under way is real: runs, threads,
+/// files. Time is that of the machine.
+///
+/// ```no_run
+/// # async fn f(host: std::sync::Arc<dyn deepagents_tui::Host>, options: deepagents_tui::Options) {
+/// use deepagents_tui::{Headless, Mode, Policy};
+/// let mut screens = Headless::new(&host, Policy::new(Mode::Ask), options, 80, 24);
+/// screens.type_text("What is here?").await;
+/// screens.press("enter").await;
+/// screens.wait_for("A README").await;
+/// println!("{}", screens.text());
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Headless {
+    app: App,
+    session: Session,
+    printer: Printer,
+    events: mpsc::UnboundedReceiver<Event>,
+    scrollback: Vec<String>,
+    picture: Buffer,
+    cursor: Option<(u16, u16)>,
+    sent: Vec<String>,
+    quit: bool,
+}
+
+/// How long something is waited for.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl Headless {
+    /// Begins on a screen of this size.
+    pub fn new(host: &Arc<dyn Host>, policy: Policy, options: Options, columns: u16, rows: u16) -> Self {
+        let (app, session, events) = begin(host, policy, options, (columns.max(1), rows.max(1)));
+        let picture = Buffer::default();
+        let (scrollback, sent) = (Vec::new(), Vec::new());
+        let printer = Printer::default();
+        let mut screens = Self { app, session, printer, events, scrollback, picture, cursor: None, sent, quit: false };
+        screens.draw();
+        screens
+    }
+
+    /// Takes an event of the terminal.
+    pub async fn event(&mut self, event: TerminalEvent) {
+        self.take(Event::Terminal(event));
+        self.catch_up().await;
+    }
+
+    /// Presses keys by their names: `enter`, `esc`, `tab`, `shift-tab`, `up`, `ctrl-o`, `alt-b`, `y`, …
+    pub async fn press(&mut self, keys: &str) {
+        for key in keys.split_whitespace() {
+            self.event(TerminalEvent::Key(key_named(key))).await;
+        }
+    }
+
+    /// Types a text, key by key.
+    pub async fn type_text(&mut self, text: &str) {
+        for c in text.chars() {
+            self.event(TerminalEvent::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE))).await;
+        }
+    }
+
+    /// Changes the size of the screen.
+    pub async fn resize(&mut self, columns: u16, rows: u16) {
+        self.event(TerminalEvent::Resize(columns, rows)).await;
+    }
+
+    /// Waits until these words are there; returns whether they came.
+    pub async fn wait_for(&mut self, words: &str) -> bool {
+        self.wait_until(|screens| screens.text().contains(words)).await
+    }
+
+    /// Waits until nothing is under way; returns whether it came to that.
+    pub async fn wait_idle(&mut self) -> bool {
+        self.wait_until(|screens| !screens.app.is_busy()).await
+    }
+
+    async fn wait_until(&mut self, met: impl Fn(&Self) -> bool) -> bool {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if met(self) {
+                return true;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            match tokio::time::timeout(left, self.events.recv()).await {
+                Ok(Some(event)) => {
+                    self.take(event);
+                    self.catch_up().await;
+                }
+                Ok(None) | Err(_) => return met(self),
+            }
+        }
+    }
+
+    /// Everything that can be read: what has scrolled by, and the live area or what covers it.
+    pub fn text(&self) -> String {
+        let mut lines = self.scrollback.clone();
+        lines.extend(self.live());
+        lines.join("\n")
+    }
+
+    /// The rows of the live area, or of what covers the screen.
+    pub fn live(&self) -> Vec<String> {
+        let area = self.picture.area;
+        (0..area.height)
+            .map(|y| {
+                let row: String =
+                    (0..area.width).filter_map(|x| self.picture.cell((x, y))).map(|cell| cell.symbol()).collect();
+                row.trim_end().to_owned()
+            })
+            .collect()
+    }
+
+    /// Where the cursor is in the live area.
+    pub fn cursor(&self) -> Option<(u16, u16)> {
+        self.cursor
+    }
+
+    /// What was put on the clipboard, and what notifications said.
+    pub fn sent(&self) -> &[String] {
+        &self.sent
+    }
+
+    /// Whether the person has left.
+    pub fn has_ended(&self) -> bool {
+        self.quit
+    }
+
+    /// The thread that is open.
+    pub fn thread(&self) -> Option<String> {
+        self.session.thread()
+    }
+
+    fn take(&mut self, event: Event) {
+        self.app.now = Instant::now();
+        let effects = self.app.update(event);
+        self.carry_out(effects);
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Quit => self.quit = true,
+                Effect::Copy(text) | Effect::Notify(text) => self.sent.push(text),
+                Effect::Suspend => {}
+                // There is no terminal for an editor.
+                Effect::Edit(text) => self.take(Event::EditorClosed(Ok(text))),
+                other => self.session.effect(other),
+            }
+        }
+    }
+
+    /// Takes what is there and draws.
+    async fn catch_up(&mut self) {
+        tokio::task::yield_now().await;
+        while let Ok(event) = self.events.try_recv() {
+            self.take(event);
+        }
+        self.draw();
+    }
+
+    fn draw(&mut self) {
+        if matches!(self.app.overlay, Overlay::Pager(_)) {
+            self.picture = view::pager(&mut self.app).unwrap_or_default();
+            self.cursor = None;
+        } else {
+            let rows = usize::from(self.app.size.1);
+            let lines = if std::mem::take(&mut self.app.repaint) {
+                self.printer.restart(&self.app, rows)
+            } else {
+                self.printer.next(&self.app, rows / 2)
+            };
+            self.app.reopened = false;
+            self.scrollback.extend(lines.iter().map(ToString::to_string));
+            (self.picture, self.cursor) = view::live(&self.app, &self.printer);
+        }
+        let effects = self.app.update(Event::Drawn);
+        self.carry_out(effects);
+    }
+}
+
+/// The key of a name.
+fn key_named(name: &str) -> KeyEvent {
+    let (mut modifiers, mut rest) = (KeyModifiers::NONE, name);
+    for (prefix, modifier) in
+        [("ctrl-", KeyModifiers::CONTROL), ("alt-", KeyModifiers::ALT), ("shift-", KeyModifiers::SHIFT)]
+    {
+        if let Some(after) = rest.strip_prefix(prefix) {
+            (modifiers, rest) = (modifiers | modifier, after);
+        }
+    }
+    let code = match rest {
+        "tab" if modifiers.contains(KeyModifiers::SHIFT) => KeyCode::BackTab,
+        "enter" => KeyCode::Enter,
+        "esc" => KeyCode::Esc,
+        "tab" => KeyCode::Tab,
+        "up" => KeyCode::Up,
+        "down" => KeyCode::Down,
+        "left" => KeyCode::Left,
+        "right" => KeyCode::Right,
+        "home" => KeyCode::Home,
+        "end" => KeyCode::End,
+        "pgup" => KeyCode::PageUp,
+        "pgdn" => KeyCode::PageDown,
+        "backspace" => KeyCode::Backspace,
+        "delete" => KeyCode::Delete,
+        "space" => KeyCode::Char(' '),
+        other => KeyCode::Char(other.chars().next().unwrap_or(' ')),
+    };
+    KeyEvent::new(code, modifiers)
+}

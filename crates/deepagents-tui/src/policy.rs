@@ -1,0 +1,253 @@
+//! What a person is asked about: the mode, and what was allowed for the rest of the session.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use deepagents::core::message::ToolCall;
+use deepagents::core::tool::DynTool;
+use deepagents::{
+    Context, Effect, InterruptOn, InterruptPolicy, Middleware, ModelRequest, Result, ToolNext, ToolRequest,
+    ToolResponse,
+};
+use serde_json::Value;
+
+/// What happens before a call that changes something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// The person is asked.
+    #[default]
+    Ask,
+    /// It is made; a command only where it is confined.
+    Auto,
+    /// It is refused: the agent reads and plans.
+    Plan,
+}
+
+impl Mode {
+    /// The word on the screen and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ask => "ask",
+            Self::Auto => "auto",
+            Self::Plan => "plan",
+        }
+    }
+
+    /// The one after it.
+    #[must_use]
+    pub fn next(self) -> Self {
+        match self {
+            Self::Ask => Self::Auto,
+            Self::Auto => Self::Plan,
+            Self::Plan => Self::Ask,
+        }
+    }
+}
+
+/// Calls that are made without a question for the rest of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// All calls of a tool.
+    Tool(String),
+    /// Simple calls of a program: no other program, redirection or substitution in the command.
+    Program(String),
+    /// This command.
+    Command(String),
+}
+
+impl std::fmt::Display for Rule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tool(name) => write!(f, "every {name}"),
+            Self::Program(name) => write!(f, "simple `{name} …` commands"),
+            Self::Command(_) => f.write_str("this very command"),
+        }
+    }
+}
+
+/// The tool that runs commands.
+const EXECUTE: &str = "execute";
+/// Tools that change something outside of the conversation.
+const CHANGES: [&str; 4] = ["write_file", "edit_file", "delete", EXECUTE];
+/// Tools that change the conversation alone, or delegate to agents that are bound alike.
+const HARMLESS: [&str; 6] =
+    ["write_todos", "read_todos", "task", "compact_conversation", "check_async_task", "list_async_tasks"];
+/// Programs that run whatever their arguments say, so that a rule for one would be a rule for all.
+const RUNNERS: [&str; 30] = [
+    "sh", "bash", "zsh", "dash", "fish", "ksh", "env", "sudo", "doas", "su", "xargs", "find", "parallel", "nohup",
+    "time", "timeout", "nice", "eval", "exec", "source", ".", "python", "python3", "perl", "ruby", "node", "awk",
+    "ssh", "command", "watch",
+];
+/// Characters that make more of a command than one call with plain arguments.
+const SPECIAL: [char; 13] = [';', '&', '|', '<', '>', '$', '`', '\n', '\r', '(', ')', '{', '}'];
+
+/// The program of a command that is one plain call; nothing for any other.
+fn simple_program(command: &str) -> Option<&str> {
+    if command.contains(SPECIAL) || command.contains('\\') || command.chars().any(char::is_control) {
+        return None;
+    }
+    let program = command.split_whitespace().next()?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '+');
+    let name = program.rsplit('/').next().unwrap_or(program);
+    (program.chars().all(plain) && !RUNNERS.contains(&name)).then_some(program)
+}
+
+impl Rule {
+    /// The narrow rule that a call is an example of.
+    pub fn for_call(tool: &str, args: &Value) -> Self {
+        if tool != EXECUTE {
+            return Self::Tool(tool.to_owned());
+        }
+        let command = args.get("command").and_then(Value::as_str).unwrap_or_default();
+        match simple_program(command) {
+            Some(program) => Self::Program(program.to_owned()),
+            None => Self::Command(command.to_owned()),
+        }
+    }
+
+    /// Whether a call may be made by it.
+    pub fn covers(&self, tool: &str, args: &Value) -> bool {
+        let command = || args.get("command").and_then(Value::as_str).unwrap_or_default();
+        match self {
+            Self::Tool(name) => tool == name && tool != EXECUTE,
+            Self::Program(name) => tool == EXECUTE && simple_program(command()) == Some(name),
+            Self::Command(text) => tool == EXECUTE && command() == text,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    mode: Mode,
+    rules: Vec<Rule>,
+    /// Whether commands are confined.
+    confined: bool,
+}
+
+/// The mode and the rules, shared by the screens, which change them, and the agent, which is bound by them from its next
+/// call on.
+///
+/// ```
+/// use deepagents::DeepAgent;
+/// use deepagents::models::scripted::ScriptedModel;
+/// use deepagents::MemoryJournal;
+/// use deepagents_tui::{Mode, Policy};
+/// let policy = Policy::new(Mode::Ask);
+/// let agent = DeepAgent::builder()
+///     .model(ScriptedModel::new([]))
+///     .journal(MemoryJournal::new())
+///     .interrupt_on(policy.interrupts(&[]))
+///     .middleware(policy.clone())
+///     .build()?;
+/// policy.set_mode(Mode::Plan);
+/// # Ok::<(), deepagents::BuildError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    inner: Arc<RwLock<Inner>>,
+}
+
+impl Policy {
+    /// A policy that begins in a mode.
+    pub fn new(mode: Mode) -> Self {
+        let policy = Self::default();
+        policy.set_mode(mode);
+        policy
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
+        change(&mut self.inner.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&Inner) -> T) -> T {
+        look(&self.inner.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The present mode.
+    pub fn mode(&self) -> Mode {
+        self.read(|inner| inner.mode)
+    }
+
+    /// Changes the mode, for the calls that follow.
+    pub fn set_mode(&self, mode: Mode) {
+        self.with(|inner| inner.mode = mode);
+    }
+
+    /// Says whether commands are confined: those that are not are asked about in every mode.
+    pub fn set_confined(&self, confined: bool) {
+        self.with(|inner| inner.confined = confined);
+    }
+
+    /// Asks no more about some calls.
+    pub fn allow(&self, rule: Rule) {
+        self.with(|inner| {
+            if !inner.rules.contains(&rule) {
+                inner.rules.push(rule);
+            }
+        });
+    }
+
+    /// Whether a call waits for the person.
+    pub fn asks(&self, tool: &str, args: &Value) -> bool {
+        self.read(|inner| match inner.mode {
+            // What plans is refused what changes something, without a question.
+            Mode::Plan => false,
+            Mode::Auto if tool != EXECUTE || inner.confined => false,
+            Mode::Ask | Mode::Auto => !inner.rules.iter().any(|rule| rule.covers(tool, args)),
+        })
+    }
+
+    /// What an agent asks about: calls of the standard tools that change something, and calls of these others that do more
+    /// than read. To be given together with the policy itself as a middleware, which refuses calls in the mode
+    /// [`Mode::Plan`].
+    pub fn interrupts(&self, others: &[String]) -> InterruptPolicy {
+        let standard = CHANGES.iter().fold(InterruptPolicy::new(), |all, tool| {
+            let policy = self.clone();
+            let asks = move |call: &ToolCall, _: &Context| policy.asks(&call.name, &call.args);
+            all.before(*tool, InterruptOn::any().when(asks))
+        });
+        others.iter().fold(standard, |all, tool| {
+            let policy = self.clone();
+            let asks = move |call: &ToolCall, cx: &Context| {
+                let reads = cx.tool(&call.name).is_some_and(|tool| tool.effect(&call.args) == Effect::Read);
+                !reads && policy.asks(&call.name, &call.args)
+            };
+            all.before(tool.as_str(), InterruptOn::any().when(asks))
+        })
+    }
+
+    /// Whether a tool may be called while the agent plans.
+    fn may_plan(name: &str, tool: Option<&Arc<dyn DynTool>>, args: &Value) -> bool {
+        if CHANGES.contains(&name) {
+            return false;
+        }
+        HARMLESS.contains(&name) || tool.is_some_and(|tool| tool.effect(args) == Effect::Read)
+    }
+}
+
+/// What the model is told while it plans.
+const PLANNING: &str = "You are in plan mode: change nothing and run nothing. Read what you need, then lay out a plan of \
+                        what you would do, and stop; the person approves it by leaving plan mode.";
+
+impl Middleware for Policy {
+    fn name(&self) -> &str {
+        "Modes"
+    }
+
+    async fn modify_request(&self, mut request: ModelRequest, _cx: &Context) -> Result<ModelRequest> {
+        if self.mode() == Mode::Plan {
+            request.tools.retain(|tool| !CHANGES.contains(&&*tool.name));
+            request.system.push(deepagents::core::model::SystemBlock::new(PLANNING));
+        }
+        Ok(request)
+    }
+
+    async fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
+        let name = &request.call.name;
+        if self.mode() == Mode::Plan && !Self::may_plan(name, request.tool.as_ref(), &request.call.args) {
+            return Ok(ToolResponse::error(format!(
+                "Error: {name} was not called: in plan mode nothing is changed. Lay out what you would do instead."
+            )));
+        }
+        next.run(request).await
+    }
+}

@@ -1,0 +1,211 @@
+//! What is shown on request: tools, sub-agents, skills, servers, notes.
+
+use std::process::Stdio;
+
+use deepagents::channels::{AgentsMetadata, MemoryContents, SkillsMetadata};
+use deepagents::core::model::ToolSpec;
+use deepagents::middleware::subagents::GENERAL_PURPOSE;
+use tokio::process::Command;
+
+use super::Session;
+use crate::app::event::{Event, Subject, Trusted};
+use crate::host::{Connection, Servers};
+use crate::text::shorten;
+
+/// The middlewares that load skills and sub-agents from files; the latter looks at the skills.
+const SKILLS: &str = "Skills";
+const AGENTS: &str = "SubAgents";
+/// Bytes of a change that is shown.
+const DIFF: usize = 256 * 1024;
+
+impl Session {
+    pub(super) fn show(&self, subject: Subject) {
+        let this = self.clone();
+        self.spawn(async move {
+            Some(match this.page(subject).await {
+                Ok(event) => event,
+                Err(problem) => Event::Notice { text: problem, bad: true },
+            })
+        });
+    }
+
+    async fn page(&self, subject: Subject) -> Result<Event, String> {
+        let (title, body) = match subject {
+            Subject::Tools => ("Tools", self.tools().await?),
+            Subject::Agents => ("Sub-agents", self.agents().await?),
+            Subject::Skills => ("Skills", self.skills().await?),
+            Subject::Servers => match self.host.servers().await {
+                Servers::Listed(text) => ("Servers of tools", text),
+                Servers::Untrusted(text) => return Ok(trust(text)),
+            },
+            Subject::Offers => return self.offers().await,
+            Subject::Memory => ("Memory", self.memory().await?),
+            Subject::Sandbox => ("Commands", self.connection().await?.sandbox),
+            Subject::Status => ("Status", self.status().await),
+            Subject::Diff => ("Changes since the last commit", self.diff().await?),
+        };
+        Ok(Event::Card { title: title.to_owned(), body })
+    }
+
+    async fn tools(&self) -> Result<String, String> {
+        let connection = self.connection().await?;
+        let line = |tool: &std::sync::Arc<ToolSpec>| format!("{:<20} {}", tool.name, first_sentence(&tool.description));
+        Ok(connection.agent.tools().iter().map(line).collect::<Vec<_>>().join("\n"))
+    }
+
+    async fn agents(&self) -> Result<String, String> {
+        let connection = self.connection().await?;
+        let state = connection.agent.load_state(&[SKILLS, AGENTS]).await.map_err(|error| error.to_string())?;
+        let mut lines = Vec::new();
+        let catalogue = state.get::<AgentsMetadata>().cloned().flatten();
+        let named =
+            |name: &str| catalogue.iter().flat_map(|all| &all.agents).any(|agent| agent.definition.name == name);
+        if connection.agent.tools().iter().any(|tool| tool.name == "task") && !named(GENERAL_PURPOSE) {
+            lines.push(format!("{GENERAL_PURPOSE:<20} the same tools, for work that would take many calls"));
+        }
+        for agent in catalogue.iter().flat_map(|all| &all.agents) {
+            lines.push(format!("{:<20} {}", agent.definition.name, shorten(&agent.definition.description, 300)));
+        }
+        lines.extend(not_agreed(&connection, "sub-agent"));
+        lines.extend(catalogue.iter().flat_map(|all| &all.warnings).map(|warning| format!("! {warning}")));
+        Ok(if lines.is_empty() { "there are no sub-agents".to_owned() } else { lines.join("\n") })
+    }
+
+    async fn skills(&self) -> Result<String, String> {
+        let connection = self.connection().await?;
+        let state = connection.agent.load_state(&[SKILLS]).await.map_err(|error| error.to_string())?;
+        let catalogue = state.get::<SkillsMetadata>().cloned().flatten().unwrap_or_default();
+        let offered = not_agreed(&connection, "skill");
+        if catalogue.skills.is_empty() && offered.is_empty() {
+            return Ok("there are no skills: a directory below .deepagents/skills with a SKILL.md is one".to_owned());
+        }
+        let skill =
+            |skill: &deepagents::channels::Skill| format!("{:<20} {}", skill.name, shorten(&skill.description, 300));
+        let mut lines: Vec<String> = catalogue.skills.iter().map(skill).collect();
+        lines.extend(offered);
+        lines.extend(catalogue.warnings.iter().map(|warning| format!("! {warning}")));
+        lines.push("\n/skill:NAME uses one".to_owned());
+        Ok(lines.join("\n"))
+    }
+
+    async fn memory(&self) -> Result<String, String> {
+        let connection = self.connection().await?;
+        let state = connection.agent.load_state(&["Memory"]).await.map_err(|error| error.to_string())?;
+        let files = state.get::<MemoryContents>().cloned().unwrap_or_default();
+        let mut parts: Vec<String> = files
+            .iter()
+            .map(|(path, file)| format!("── {path}\n{}", file.problem.as_deref().unwrap_or(&file.text)))
+            .collect();
+        parts.extend(not_agreed(&connection, "memory"));
+        if parts.is_empty() {
+            return Ok("there are no notes: AGENTS.md in this directory is one".to_owned());
+        }
+        Ok(parts.join("\n\n"))
+    }
+
+    async fn status(&self) -> String {
+        let mut lines = vec![format!("directory  {}", self.root.display())];
+        if let Some(thread) = self.thread() {
+            lines.push(format!("thread     {thread}"));
+        }
+        lines.push(format!("mode       {}", self.policy.mode().as_str()));
+        match self.connection().await {
+            Ok(Connection { model, sandbox, .. }) => {
+                lines.push(format!("model      {model}"));
+                lines.push(format!("commands   {sandbox}"));
+            }
+            Err(problem) => lines.push(format!("model      {problem}")),
+        }
+        lines.join("\n")
+    }
+
+    async fn diff(&self) -> Result<String, String> {
+        let mut command = Command::new("git");
+        command.args(["--no-pager", "diff", "--no-color", "--no-ext-diff", "HEAD"]).current_dir(&self.root);
+        let output =
+            command.stdin(Stdio::null()).output().await.map_err(|error| format!("git cannot be run: {error}"))?;
+        if !output.status.success() {
+            let problem = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("git says: {}", shorten(&problem, 300)));
+        }
+        let shown = output.stdout.get(..DIFF.min(output.stdout.len())).unwrap_or_default();
+        let text = String::from_utf8_lossy(shown).into_owned();
+        Ok(if text.trim().is_empty() { "nothing has changed".to_owned() } else { text })
+    }
+
+    /// Agrees to what the directory brings, or leaves it out.
+    pub(super) fn trust(&self, of: Trusted, agreed: bool) {
+        let this = self.clone();
+        self.spawn(async move {
+            let done = match of {
+                Trusted::Servers => this.host.trust_servers(agreed).await,
+                Trusted::Definitions if agreed => this.host.agree(None).await,
+                Trusted::Definitions => Ok(()),
+            };
+            match done {
+                Ok(()) if agreed => {
+                    // The agent is made anew, with what was agreed to.
+                    this.connect(None);
+                    match of {
+                        Trusted::Servers => this.page(Subject::Servers).await.ok(),
+                        Trusted::Definitions => {
+                            Some(Event::Notice { text: "in use from now on".to_owned(), bad: false })
+                        }
+                    }
+                }
+                Ok(()) => None,
+                Err(problem) => Some(Event::Notice { text: problem, bad: true }),
+            }
+        });
+    }
+
+    /// What the directory brings and nobody has agreed to yet.
+    async fn offers(&self) -> Result<Event, String> {
+        let connection = self.connection().await?;
+        if connection.offered.is_empty() {
+            return Ok(Event::Notice {
+                text: "there is nothing that you have not decided about".to_owned(),
+                bad: false,
+            });
+        }
+        let parts: Vec<String> = connection
+            .offered
+            .iter()
+            .map(|offered| format!("{} {}: {}\n{}", offered.kind, offered.name, offered.about, offered.text))
+            .collect();
+        let title = "Use what this directory brings? It steers the agent:".to_owned();
+        Ok(Event::Trust { of: Trusted::Definitions, title, body: parts.join("\n\n") })
+    }
+}
+
+/// The skills of an agent, by name, with what they are for.
+pub(super) async fn skills(connection: &Connection) -> Vec<(String, String)> {
+    // What is wrong with skills is said by /skills.
+    let Ok(state) = connection.agent.load_state(&[SKILLS]).await else { return Vec::new() };
+    let catalogue = state.get::<SkillsMetadata>().cloned().flatten();
+    let skills = catalogue.into_iter().flat_map(|catalogue| catalogue.skills);
+    skills.map(|skill| (skill.name, skill.description)).collect()
+}
+
+/// Lines about what of a kind the directory brings and is not in use.
+fn not_agreed(connection: &Connection, kind: &str) -> Vec<String> {
+    let of_kind = connection.offered.iter().filter(|offered| offered.kind == kind);
+    let line = |offered: &crate::host::Offered| {
+        format!("{:<20} {} (not in use before you agree: /trust)", offered.name, shorten(&offered.about, 300))
+    };
+    of_kind.map(line).collect()
+}
+
+/// The question whether servers that the directory defines may be started.
+fn trust(body: String) -> Event {
+    let title = "Trust this directory's servers? They run these commands, outside of a sandbox:".to_owned();
+    Event::Trust { of: Trusted::Servers, title, body }
+}
+
+fn first_sentence(text: &str) -> String {
+    let line = shorten(text, 120);
+    match line.split_once(". ") {
+        Some((first, _)) => format!("{first}."),
+        None => line,
+    }
+}

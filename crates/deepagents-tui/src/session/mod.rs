@@ -1,0 +1,187 @@
+//! Carrying out what the screens want done: runs, threads, commands.
+//!
+//! Each effect is a task that says with an [`Event`] what came of it; nothing here is waited for by the screens.
+
+mod browse;
+mod files;
+mod run;
+mod shell;
+mod threads;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deepagents::RunHandle;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::app::event::{Connected, Effect, Event, ListOf};
+use crate::host::{Connection, Host};
+use crate::policy::Policy;
+use files::FileIndex;
+
+/// The agent, once it is there.
+type Slot = watch::Sender<Option<Result<Connection, String>>>;
+
+/// What several tasks share.
+#[derive(Clone)]
+pub(crate) struct Session {
+    host: Arc<dyn Host>,
+    policy: Policy,
+    events: mpsc::UnboundedSender<Event>,
+    slot: Arc<Slot>,
+    root: PathBuf,
+    shell: String,
+    state: Arc<Mutex<Shared>>,
+    files: Arc<FileIndex>,
+}
+
+/// What changes.
+#[derive(Default)]
+struct Shared {
+    thread: Option<String>,
+    run: Option<RunHandle>,
+    /// What the run is to be told once it is there.
+    early: Vec<String>,
+    /// Ends what is under way.
+    job: CancellationToken,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("root", &self.root).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    pub(crate) fn new(
+        host: Arc<dyn Host>,
+        policy: Policy,
+        events: mpsc::UnboundedSender<Event>,
+        root: PathBuf,
+        shell: String,
+    ) -> Self {
+        let files = Arc::new(FileIndex::new(root.clone()));
+        let (slot, state) = (Arc::new(watch::Sender::new(None)), Arc::default());
+        Self { host, policy, events, slot, root, shell, state, files }
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut Shared) -> T) -> T {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn tell(&self, event: Event) {
+        // Screens that are gone need not be told.
+        let _ = self.events.send(event);
+    }
+
+    fn notice(&self, result: Result<String, String>) {
+        let (text, bad) = match result {
+            Ok(text) => (text, false),
+            Err(text) => (text, true),
+        };
+        self.tell(Event::Notice { text, bad });
+    }
+
+    /// Does something that ends with an event.
+    fn spawn(&self, work: impl Future<Output = Option<Event>> + Send + 'static) {
+        let events = self.events.clone();
+        tokio::spawn(async move {
+            if let Some(event) = work.await {
+                let _ = events.send(event);
+            }
+        });
+    }
+
+    /// The agent, as soon as it is there.
+    async fn connection(&self) -> Result<Connection, String> {
+        let mut slot = self.slot.subscribe();
+        let connected = slot.wait_for(Option::is_some).await.map_err(|_| "the program ends".to_owned())?;
+        connected.clone().unwrap_or_else(|| Err("the agent is not there".to_owned()))
+    }
+
+    /// Makes the agent, with another model if one is named.
+    pub(crate) fn connect(&self, model: Option<String>) {
+        self.slot.send_replace(None);
+        let this = self.clone();
+        self.spawn(async move {
+            let made = this.host.connect(model.as_deref(), &this.policy).await;
+            let connected = match &made {
+                Ok(connection) => Ok(Connected {
+                    model: connection.model.clone(),
+                    window: connection.window,
+                    price: connection.price,
+                    sandbox: connection.sandbox.clone(),
+                    skills: browse::skills(connection).await,
+                    offered: connection.offered.clone(),
+                    notes: connection.notes.clone(),
+                }),
+                Err(problem) => Err(problem.clone()),
+            };
+            this.slot.send_replace(Some(made));
+            Some(Event::Connected(connected))
+        });
+    }
+
+    /// What is under way ends; what begins next has a token of its own.
+    fn new_job(&self) -> CancellationToken {
+        self.with(|state| {
+            state.job = CancellationToken::new();
+            state.early.clear();
+            state.job.clone()
+        })
+    }
+
+    /// The thread that is open.
+    pub(crate) fn thread(&self) -> Option<String> {
+        self.with(|state| state.thread.clone())
+    }
+
+    /// Whether a run is under way.
+    pub(crate) fn is_running(&self) -> bool {
+        self.with(|state| state.run.is_some())
+    }
+
+    /// Ends what is under way.
+    pub(crate) fn cancel(&self) {
+        self.with(|state| state.job.cancel());
+    }
+
+    fn steer(&self, text: String) {
+        self.with(|state| match &state.run {
+            // A run that does not take it any more leaves it to the next one.
+            Some(run) => drop(run.steer(text)),
+            None => state.early.push(text),
+        });
+    }
+
+    /// Carries out what does not need the terminal.
+    pub(crate) fn effect(&self, effect: Effect) {
+        match effect {
+            Effect::Submit { text, context, skills } => self.submit(text, context, skills),
+            Effect::Steer(text) => self.steer(text),
+            Effect::Cancel | Effect::StopShell => self.cancel(),
+            Effect::Answer(answers) => self.resume(answers),
+            Effect::Resume => self.resume(Vec::new()),
+            Effect::Shell(command) => self.shell(command),
+            Effect::List(ListOf::Threads) => self.list_threads(),
+            Effect::List(ListOf::Checkpoints) => self.list_checkpoints(),
+            Effect::List(ListOf::Models) => self.list_models(),
+            Effect::Open(id) => self.open(id),
+            Effect::NewThread => {
+                self.with(|state| state.thread = None);
+                self.tell(Event::Opened(Ok(Box::default())));
+            }
+            Effect::Rewind { position, text, files } => self.rewind(position, text, files),
+            Effect::Compact => self.compact(),
+            Effect::Connect(model) => self.connect(Some(model)),
+            Effect::Show(subject) => self.show(subject),
+            Effect::Export { file, text } => self.export(file, text),
+            Effect::FindFiles(query) => self.find_files(query),
+            Effect::SetMode(mode) => self.policy.set_mode(mode),
+            Effect::Allow(rule) => self.policy.allow(rule),
+            Effect::Trust { of, agreed } => self.trust(of, agreed),
+            Effect::Copy(_) | Effect::Edit(_) | Effect::Notify(_) | Effect::Suspend | Effect::Quit => {}
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Runs: from a message to the end, with the questions between.
+
+use std::sync::Arc;
+
+use deepagents::channels::{PinnedSkills, SkillPin};
+use deepagents::core::journal::ThreadInfo;
+use deepagents::fs::{Backend, ByteRange, VPath};
+use deepagents::{ActionRequest, Decision, EventKind, FinishReason, Message, RunInput, State, Update};
+use futures_util::StreamExt;
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::Session;
+use crate::app::event::{Event, PendingApproval, RunEnd};
+use crate::host::Connection;
+use crate::text::shorten;
+
+/// Bytes of a file that a question shows the change of.
+const PREVIEW: u64 = 1 << 20;
+/// Characters of the first message that a thread is called by.
+const TITLE: usize = 80;
+
+impl Session {
+    /// Begins a run with a message.
+    pub(super) fn submit(&self, text: String, context: Vec<String>, skills: Vec<String>) {
+        let (this, job) = (self.clone(), self.new_job());
+        let unsent = text.clone();
+        self.spawn(async move {
+            let begun = async {
+                let mut connection = this.connection().await?;
+                let is_offered = |skill: &String| connection.offered.iter().any(|offered| offered.name == *skill);
+                if skills.iter().any(is_offered) {
+                    // Who uses a skill by its name agrees to it, for this session.
+                    this.host.agree(Some(&skills)).await?;
+                    this.connect(None);
+                    connection = this.connection().await?;
+                }
+                let abandoned = this.is_abandoned(&connection).await?;
+                let thread = this.begin_thread(&connection, &text).await?;
+                let messages = context.into_iter().map(Message::harness).chain([Message::user(text)]);
+                let mut input = RunInput::messages(messages).thread(&thread);
+                if !skills.is_empty() {
+                    input = input.update(Update::new::<PinnedSkills>(SkillPin::Pin(skills)));
+                }
+                Ok::<_, String>((if abandoned { input.take_over() } else { input }, connection))
+            };
+            this.drive_when(begun, job, Some(unsent)).await
+        });
+    }
+
+    /// Goes on with a run that waits for these answers, or was left unfinished.
+    pub(super) fn resume(&self, answers: Vec<(String, Decision)>) {
+        let (this, job) = (self.clone(), self.new_job());
+        self.spawn(async move {
+            let begun = async {
+                let connection = this.connection().await?;
+                let thread = this.thread().ok_or("there is no thread to go on with")?;
+                let abandoned = this.is_abandoned(&connection).await?;
+                this.claim(&connection, &thread, this.host.metadata()).await?;
+                let input = answers
+                    .into_iter()
+                    .fold(RunInput::resume(&thread), |input, (id, decision)| input.answer(id, decision));
+                Ok::<_, String>((if abandoned { input.take_over() } else { input }, connection))
+            };
+            this.drive_when(begun, job, None).await
+        });
+    }
+
+    /// Runs what comes of a beginning, unless it is cancelled before.
+    async fn drive_when(
+        &self,
+        begun: impl Future<Output = Result<(RunInput, Connection), String>> + Send,
+        job: CancellationToken,
+        unsent: Option<String>,
+    ) -> Option<Event> {
+        let begun = tokio::select! {
+            begun = begun => begun,
+            () = job.cancelled() => return Some(not_begun(Ok(FinishReason::Cancelled), unsent)),
+        };
+        match begun {
+            Ok((input, connection)) => Some(self.drive(&connection, input, job).await),
+            Err(problem) => Some(not_begun(Err(problem), unsent)),
+        }
+    }
+
+    /// Whether the open thread belongs to a process that is gone; an error where it belongs to one that lives. To be asked
+    /// before this process says that the thread is its own.
+    async fn is_abandoned(&self, connection: &Connection) -> Result<bool, String> {
+        let Some(thread) = self.thread() else { return Ok(false) };
+        let info = connection.journal.threads().get(&thread).await.map_err(|error| error.to_string())?;
+        let Some(info) = info.filter(|info| info.owner.is_some()) else { return Ok(false) };
+        if self.host.is_gone(&info) {
+            return Ok(true);
+        }
+        Err(format!(
+            "another program works on the thread {thread}; wait until it is done there, or begin a thread of your own with /new"
+        ))
+    }
+
+    /// The thread of a message; a new one is given its name.
+    async fn begin_thread(&self, connection: &Connection, text: &str) -> Result<String, String> {
+        let mut metadata = self.host.metadata();
+        metadata.insert("model".to_owned(), json!(connection.model));
+        let thread = match self.thread() {
+            Some(thread) => thread,
+            None => {
+                let id = self.host.new_thread(&*connection.journal).await?;
+                metadata.insert("title".to_owned(), json!(shorten(text, TITLE)));
+                self.with(|state| state.thread = Some(id.clone()));
+                id
+            }
+        };
+        self.claim(connection, &thread, metadata).await?;
+        Ok(thread)
+    }
+
+    /// Notes that this process works on a thread from now on.
+    async fn claim(&self, connection: &Connection, thread: &str, metadata: Map<String, Value>) -> Result<(), String> {
+        let threads = connection.journal.threads();
+        // A thread stays that of the directory where it was begun.
+        let known = threads.get(thread).await.map_err(|error| error.to_string())?;
+        let has_root = known.is_some_and(|info| info.metadata.contains_key("root"));
+        let metadata = metadata.into_iter().filter(|(key, _)| !has_root || key != "root").collect();
+        threads.set_metadata(thread, metadata).await.map_err(|error| error.to_string())
+    }
+
+    /// Runs to the end, and says what happens on the way.
+    async fn drive(&self, connection: &Connection, input: RunInput, job: CancellationToken) -> Event {
+        let mut run = connection.agent.run(input);
+        let handle = run.handle();
+        self.with(|state| {
+            for text in std::mem::take(&mut state.early) {
+                handle.steer(text);
+            }
+            state.run = Some(handle);
+        });
+        let mut cancelled = false;
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = job.cancelled(), if !cancelled => {
+                    cancelled = true;
+                    run.cancel();
+                    continue;
+                }
+                event = run.next() => event,
+            };
+            let Some(event) = event else { break };
+            if let EventKind::ActionRequested { question } = &event.kind {
+                self.tell(Event::ApprovalRequested(Box::new(preview(connection, (**question).clone()).await)));
+            }
+            self.tell(Event::Run(Box::new(event)));
+        }
+        let result = run.outcome().await;
+        self.with(|state| state.run = None);
+        let mut end = match result {
+            Ok(outcome) => {
+                let mut questions = Vec::new();
+                for request in outcome.questions() {
+                    questions.push(preview(connection, request).await);
+                }
+                RunEnd { questions, text: outcome.text(), stop: Ok(outcome.stop), unsent: None }
+            }
+            Err(error) => RunEnd {
+                stop: Err(self.host.explain_failure(&error)),
+                questions: Vec::new(),
+                text: String::new(),
+                unsent: None,
+            },
+        };
+        // What fails because it is ended was ended.
+        if cancelled && end.stop.is_err() {
+            end.stop = Ok(FinishReason::Cancelled);
+        }
+        Event::RunEnded(Box::new(end))
+    }
+}
+
+/// The end of a run that did not begin.
+fn not_begun(stop: Result<FinishReason, String>, unsent: Option<String>) -> Event {
+    Event::RunEnded(Box::new(RunEnd { stop, questions: Vec::new(), text: String::new(), unsent }))
+}
+
+/// A question with the text of the file that it is about.
+pub(super) async fn preview(connection: &Connection, request: ActionRequest) -> PendingApproval {
+    let path = matches!(request.tool.as_str(), "write_file" | "edit_file")
+        .then(|| request.args.get("file_path").and_then(Value::as_str))
+        .flatten();
+    let file = match path.map(VPath::parse) {
+        Some(Ok(path)) => {
+            let read = connection.files.read(&State::default(), &path, ByteRange::first(PREVIEW)).await;
+            read.ok().map(|read| String::from_utf8_lossy(&read.bytes).into_owned())
+        }
+        _ => None,
+    };
+    PendingApproval { request, file }
+}
+
+/// Whether another program works on a thread.
+pub(super) fn is_owned(this: &Session, info: &ThreadInfo) -> bool {
+    info.owner.is_some() && !this.host.is_gone(info)
+}
+
+const _: fn() = || {
+    fn assert_send<T: Send>() {}
+    assert_send::<Arc<Session>>();
+};

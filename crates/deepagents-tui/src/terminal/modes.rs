@@ -1,0 +1,101 @@
+//! Raw mode and its end, whatever ends it.
+
+use std::io::{self, Write};
+use std::panic;
+use std::sync::{Mutex, Once, PoisonError};
+
+use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
+
+/// Everything that may have been switched on, off: synchronised output, paste marks, colours; the cursor on.
+const RESTORE: &[u8] = b"\x1b[?2026l\x1b[?2004l\x1b[0m\x1b[?25h";
+/// Marks around pasted text.
+const BEGIN: &[u8] = b"\x1b[?2004h";
+/// The other screen, and back.
+const ALTERNATE: (&[u8], &[u8]) = (b"\x1b[?1049h", b"\x1b[?1049l");
+
+/// What the last panic said, and where.
+static PANIC: Mutex<Option<String>> = Mutex::new(None);
+static HOOK: Once = Once::new();
+
+/// What the last panic said, if there was one.
+pub(crate) fn last_panic() -> Option<String> {
+    PANIC.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// Columns and rows of the terminal.
+pub(crate) fn size() -> (u16, u16) {
+    match crossterm::terminal::size() {
+        Ok((columns, rows)) if columns > 0 && rows > 0 => (columns, rows),
+        _ => (80, 24),
+    }
+}
+
+/// The terminal in raw mode. It is whole again when this is dropped, a panic included.
+#[derive(Debug)]
+pub(crate) struct Modes {
+    raw: bool,
+}
+
+impl Modes {
+    /// Switches raw mode on. From then on panics are noted instead of printed: those of tools are caught, and what they
+    /// say would stand in the middle of the screen.
+    pub(crate) fn enter() -> io::Result<Self> {
+        HOOK.call_once(|| {
+            panic::set_hook(Box::new(|info| {
+                *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = Some(info.to_string());
+            }));
+        });
+        let mut modes = Self { raw: false };
+        modes.resume()?;
+        Ok(modes)
+    }
+
+    /// Switches raw mode on again, also where somebody else switched it off.
+    pub(crate) fn resume(&mut self) -> io::Result<()> {
+        if self.raw {
+            // What a signal from elsewhere has changed is not known to the switch.
+            disable_raw_mode()?;
+        }
+        enable_raw_mode()?;
+        self.raw = true;
+        write(BEGIN)
+    }
+
+    /// Gives the terminal back.
+    pub(crate) fn suspend(&mut self, alternate: bool) -> io::Result<()> {
+        if std::mem::take(&mut self.raw) {
+            if alternate {
+                write(ALTERNATE.1)?;
+            }
+            write(RESTORE)?;
+            disable_raw_mode()?;
+        }
+        Ok(())
+    }
+}
+
+impl Modes {
+    /// Switches raw mode off without writing anything.
+    pub(crate) fn abandon(&mut self) {
+        if std::mem::take(&mut self.raw) {
+            // A terminal that is gone need not be whole.
+            let _ = disable_raw_mode();
+        }
+    }
+}
+
+impl Drop for Modes {
+    fn drop(&mut self) {
+        if self.raw {
+            // A terminal that is gone need not be whole.
+            let _ = write(RESTORE);
+            let _ = disable_raw_mode();
+        }
+    }
+}
+
+fn write(bytes: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()
+}

@@ -1,0 +1,265 @@
+//! Drawing at the end of the terminal's own scrollback.
+//!
+//! Finished lines are written above a live area and are the terminal's from then on. The live area is the last rows of
+//! what was written; it is redrawn by moving relative to its own first row, so nothing depends on where on the screen it
+//! stands, and by writing the cells alone that have changed.
+
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::Line;
+
+use super::sgr::sgr;
+
+/// What the terminal shows, and what has to be written to make it show something else.
+#[derive(Debug)]
+pub(crate) struct Surface {
+    columns: u16,
+    rows: u16,
+    colour: bool,
+    /// The live area as it is shown.
+    shown: Buffer,
+    /// Where the cursor is, relative to the first row of the live area.
+    at: (u16, u16),
+    cursor: bool,
+    style: Option<Style>,
+    alternate: bool,
+    out: Vec<u8>,
+}
+
+impl Surface {
+    /// A terminal of this size whose cursor stands in an empty line.
+    pub(crate) fn new(columns: u16, rows: u16, colour: bool) -> Self {
+        Self {
+            columns,
+            rows,
+            colour,
+            shown: Buffer::empty(Rect::new(0, 0, columns, 1)),
+            at: (0, 0),
+            cursor: true,
+            style: None,
+            alternate: false,
+            out: b"\r\x1b[K".to_vec(),
+        }
+    }
+
+    pub(crate) fn size(&self) -> (u16, u16) {
+        (self.columns, self.rows)
+    }
+
+    pub(crate) fn is_alternate(&self) -> bool {
+        self.alternate
+    }
+
+    /// What is to be written since it was taken last, as one picture.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        if self.out.is_empty() {
+            return Vec::new();
+        }
+        self.reset_style();
+        let mut frame = Vec::with_capacity(self.out.len() + 16);
+        // A short change needs no mark of its beginning and end.
+        let whole = self.out.len() > 256;
+        if whole {
+            frame.extend_from_slice(b"\x1b[?2026h");
+        }
+        frame.append(&mut self.out);
+        if whole {
+            frame.extend_from_slice(b"\x1b[?2026l");
+        }
+        frame
+    }
+
+    /// Writes lines above the live area; they are never touched again.
+    pub(crate) fn commit(&mut self, lines: &[Line<'_>]) {
+        let height = self.shown.area.height;
+        let room = usize::from(self.rows.saturating_sub(height));
+        if room == 0 {
+            // No row is free: the lines take the place of the live area, which is drawn below them anew.
+            self.move_to(0, 0);
+            self.reset_style();
+            self.out.extend_from_slice(b"\x1b[J");
+            for line in lines {
+                self.line(line);
+                self.out.extend_from_slice(b"\r\n");
+            }
+            self.shown = Buffer::empty(Rect::new(0, 0, self.columns, 1));
+            return;
+        }
+        for part in lines.chunks(room) {
+            let count = u16::try_from(part.len()).unwrap_or(u16::MAX);
+            // Room is made by scrolling all, and the live area is moved down again into it.
+            self.move_to(0, height.saturating_sub(1));
+            self.reset_style();
+            for _ in 0..count {
+                self.out.push(b'\n');
+            }
+            self.up(height.saturating_sub(1) + count);
+            self.csi(count, b'L');
+            for line in part {
+                self.line(line);
+                self.out.extend_from_slice(b"\r\n");
+            }
+            self.at = (0, 0);
+        }
+    }
+
+    /// Shows the live area, with the cursor where it is wanted.
+    pub(crate) fn draw(&mut self, next: &Buffer, cursor: Option<(u16, u16)>) {
+        let (before, after) = (self.shown.area.height, next.area.height);
+        if after > before {
+            self.move_to(0, before.saturating_sub(1));
+            self.reset_style();
+            for _ in before..after {
+                self.out.extend_from_slice(b"\r\n");
+            }
+            self.at = (0, after.saturating_sub(1));
+        } else if after < before {
+            self.move_to(0, after);
+            self.reset_style();
+            self.out.extend_from_slice(b"\x1b[J");
+        }
+        let mut shown = std::mem::take(&mut self.shown);
+        shown.resize(next.area);
+        let changes: Vec<(u16, u16, Cell)> =
+            shown.diff(next).into_iter().map(|(x, y, cell)| (x, y, cell.clone())).collect();
+        let mut changes = changes.into_iter().peekable();
+        while let Some((x, y, cell)) = changes.next() {
+            // The rest of a row that becomes blank is erased at once.
+            if cell == Cell::EMPTY && is_blank(next, x, y) {
+                while changes.peek().is_some_and(|(_, row, _)| *row == y) {
+                    changes.next();
+                }
+                self.move_to(x, y);
+                self.reset_style();
+                self.out.extend_from_slice(b"\x1b[K");
+                continue;
+            }
+            self.move_to(x, y);
+            self.set_style(cell.style());
+            self.out.extend_from_slice(cell.symbol().as_bytes());
+            let width = u16::try_from(crate::text::width(cell.symbol())).unwrap_or(1);
+            self.at.0 = x.saturating_add(width.max(1));
+        }
+        self.shown = next.clone();
+        match cursor {
+            Some((x, y)) => {
+                self.move_to(x.min(self.columns.saturating_sub(1)), y);
+                self.show_cursor(true);
+            }
+            None => self.show_cursor(false),
+        }
+    }
+
+    fn show_cursor(&mut self, on: bool) {
+        if self.cursor != on {
+            self.cursor = on;
+            self.out.extend_from_slice(if on { b"\x1b[?25h" } else { b"\x1b[?25l" });
+        }
+    }
+
+    /// Begins with an empty screen; what is in the scrollback stays there.
+    pub(crate) fn clear(&mut self, columns: u16, rows: u16) {
+        (self.columns, self.rows) = (columns, rows);
+        self.reset_style();
+        self.out.extend_from_slice(b"\x1b[H\x1b[J");
+        self.shown = Buffer::empty(Rect::new(0, 0, columns, 1));
+        self.at = (0, 0);
+    }
+
+    /// Goes to the alternate screen, or comes back to what was shown before. What is drawn then is drawn anew.
+    pub(crate) fn switch(&mut self, alternate: bool) {
+        if self.alternate == alternate {
+            return;
+        }
+        self.alternate = alternate;
+        self.reset_style();
+        if alternate {
+            // Where the live area ends is where the cursor waits.
+            self.move_to(0, 0);
+            self.out.extend_from_slice(b"\x1b[?1049h\x1b[H\x1b[J");
+        } else {
+            self.out.extend_from_slice(b"\x1b[?1049l\x1b[J");
+        }
+        self.shown = Buffer::empty(Rect::new(0, 0, self.columns, 1));
+        self.at = (0, 0);
+    }
+
+    /// Takes the live area away and leaves the cursor in its first row, for whatever writes next.
+    pub(crate) fn leave(&mut self) {
+        if self.alternate {
+            self.switch(false);
+        }
+        self.move_to(0, 0);
+        self.reset_style();
+        self.out.extend_from_slice(b"\x1b[J");
+        self.show_cursor(true);
+        self.shown = Buffer::empty(Rect::new(0, 0, self.columns, 1));
+    }
+
+    /// Sends something that shows nothing: a title, the clipboard.
+    pub(crate) fn send(&mut self, sequence: &[u8]) {
+        self.out.extend_from_slice(sequence);
+    }
+
+    fn line(&mut self, line: &Line<'_>) {
+        for span in &line.spans {
+            self.set_style(line.style.patch(span.style));
+            let mut bytes = [0; 4];
+            for c in span.content.chars().filter(|c| !c.is_control()) {
+                self.out.extend_from_slice(c.encode_utf8(&mut bytes).as_bytes());
+            }
+        }
+        self.reset_style();
+    }
+
+    fn set_style(&mut self, style: Style) {
+        if self.style != Some(style) && !(self.style.is_none() && is_plain(style)) {
+            sgr(style, self.colour, &mut self.out);
+            self.style = (!is_plain(style)).then_some(style);
+        }
+    }
+
+    fn reset_style(&mut self) {
+        if self.style.take().is_some() {
+            self.out.extend_from_slice(b"\x1b[0m");
+        }
+    }
+
+    fn move_to(&mut self, x: u16, y: u16) {
+        let (from_x, from_y) = self.at;
+        if y < from_y {
+            self.up(from_y - y);
+        } else if y > from_y {
+            self.csi(y - from_y, b'B');
+        }
+        if x == 0 && (from_x != 0 || from_x >= self.columns) {
+            self.out.push(b'\r');
+        } else if x != from_x {
+            // The column is told whole: in the last one terminals differ on where the cursor is.
+            self.csi(x + 1, b'G');
+        }
+        self.at = (x, y);
+    }
+
+    fn up(&mut self, rows: u16) {
+        if rows > 0 {
+            self.csi(rows, b'A');
+        }
+    }
+
+    fn csi(&mut self, number: u16, end: u8) {
+        self.out.extend_from_slice(format!("\x1b[{number}").as_bytes());
+        self.out.push(end);
+    }
+}
+
+fn is_plain(style: Style) -> bool {
+    let no = |color: Option<ratatui::style::Color>| matches!(color, None | Some(ratatui::style::Color::Reset));
+    no(style.fg) && no(style.bg) && style.add_modifier.is_empty()
+}
+
+/// Whether nothing stands in a row from a column on.
+fn is_blank(buffer: &Buffer, x: u16, y: u16) -> bool {
+    (x..buffer.area.width).all(|x| buffer.cell((x, y)).is_none_or(|cell| *cell == Cell::EMPTY))
+}

@@ -1,0 +1,98 @@
+//! Nothing that a model, a tool, a file or a server says reaches the terminal as a control sequence.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Text with control characters as pictures of themselves, and what orders or hides text written out. Ends of lines
+/// and tabs stay; what joins letters and emoji stays.
+///
+/// ```
+/// use deepagents_tui::text::visible;
+/// assert_eq!(visible("plain\ttext\n"), "plain\ttext\n");
+/// assert_eq!(visible("a\u{1b}[2Jb\rc\r\n"), "a␛[2Jb␍c\n");
+/// assert_eq!(visible("rm \u{202e}txt"), "rm <U+202E>txt");
+/// ```
+pub fn visible(text: &str) -> Cow<'_, str> {
+    rewrite(text, |c| is_control(c) || reorders(c))
+}
+
+/// As [`visible`], but every character that is not what it looks like is written out: joiners, selectors and blanks
+/// that are no plain blank. For text that a person decides about.
+///
+/// ```
+/// use deepagents_tui::text::exact;
+/// assert_eq!(exact("rm\u{200d} -r\u{a0}a"), "rm<U+200D> -r<U+00A0>a");
+/// ```
+pub fn exact(text: &str) -> Cow<'_, str> {
+    rewrite(text, |c| is_control(c) || reorders(c) || is_deceptive(c))
+}
+
+fn rewrite(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.chars().any(&bad) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        if !bad(c) {
+            out.push(c);
+        } else if c == '\r' && chars.peek() == Some(&'\n') {
+            // The end of a line as some systems write it.
+        } else if let Some(picture) = picture(c) {
+            out.push(picture);
+        } else {
+            // Writing to a string does not fail.
+            let _ = write!(out, "<U+{:04X}>", u32::from(c));
+        }
+    }
+    Cow::Owned(out)
+}
+
+fn is_control(c: char) -> bool {
+    c.is_control() && c != '\n' && c != '\t'
+}
+
+/// Characters that change the order of others, take no room, or end a line in some terminals.
+fn reorders(c: char) -> bool {
+    matches!(
+        c,
+        '\u{061c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+            | '\u{00ad}' | '\u{180e}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
+fn is_deceptive(c: char) -> bool {
+    matches!(
+        c,
+        '\u{200c}' | '\u{200d}' | '\u{034f}' | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' | '\u{fe00}'
+            ..='\u{fe0f}'
+    ) || (c.is_whitespace() && !matches!(c, ' ' | '\n' | '\t'))
+}
+
+/// The picture of a control character of ASCII.
+fn picture(c: char) -> Option<char> {
+    match u32::from(c) {
+        code @ 0..0x20 => char::from_u32(0x2400 + code),
+        0x7f => Some('␡'),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_control_character_is_left() {
+        let evil = "\u{1b}]0;T\u{7}\u{9b}31m\u{1b}P$q\"p\u{1b}\\x\u{0}\u{7f}\u{85}";
+        assert_eq!(visible(evil), "␛]0;T␇<U+009B>31m␛P$q\"p␛\\x␀␡<U+0085>");
+        assert!(!exact(evil).chars().any(char::is_control));
+    }
+
+    #[test]
+    fn emoji_and_letters_of_all_scripts_stay_as_they_are() {
+        let text = "漢字 👩\u{200d}🚀 e\u{301} שלום";
+        assert!(matches!(visible(text), Cow::Borrowed(_)));
+        assert!(exact(text).contains("<U+200D>"));
+    }
+}

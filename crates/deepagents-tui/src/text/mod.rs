@@ -1,0 +1,41 @@
+//! Text that is safe and pleasant to show: cleaned, wrapped, Markdown, code, diffs.
+
+mod clean;
+mod diff;
+mod highlight;
+mod markdown;
+mod table;
+mod wrap;
+
+pub use clean::{exact, visible};
+pub(crate) use diff::{diff_lines, edit_diff, new_file};
+pub(crate) use markdown::{last_block, markdown};
+pub(crate) use wrap::{clip, hard_wrap, width, wrap};
+
+use unicode_segmentation::UnicodeSegmentation;
+
+/// The beginning of a text up to so many graphemes, with an ellipsis where something is left out.
+pub(crate) fn shorten(text: &str, most: usize) -> String {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let mut graphemes = line.graphemes(true);
+    let head: String = graphemes.by_ref().take(most).collect();
+    if graphemes.next().is_some() { format!("{head}…") } else { head }
+}
+
+/// A number with its thousands apart.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `1 line`, `2 lines`.
+pub(crate) fn count(number: usize, one: &str) -> String {
+    format!("{} {one}{}", grouped(number as u64), if number == 1 { "" } else { "s" })
+}

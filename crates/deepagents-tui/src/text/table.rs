@@ -1,0 +1,97 @@
+//! Tables whose columns stand below each other.
+
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use super::{width, wrap};
+use crate::theme::Theme;
+
+/// Columns that a column of a table has at least, where there is room.
+const LEAST: usize = 4;
+
+/// A table that is being read.
+#[derive(Default)]
+pub(super) struct Table {
+    rows: Vec<Vec<Vec<Span<'static>>>>,
+}
+
+impl Table {
+    pub(super) fn row(&mut self) {
+        self.rows.push(Vec::new());
+    }
+
+    pub(super) fn cell(&mut self) {
+        if let Some(row) = self.rows.last_mut() {
+            row.push(Vec::new());
+        }
+    }
+
+    pub(super) fn text(&mut self, text: &str, style: Style) {
+        if let Some(cell) = self.rows.last_mut().and_then(|row| row.last_mut()) {
+            cell.push(Span::styled(text.to_owned(), style));
+        }
+    }
+
+    /// The lines, in so many columns. Cells are wrapped where they do not fit.
+    pub(super) fn lines(&self, room: usize, theme: Theme) -> Vec<Line<'static>> {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        if columns == 0 {
+            return Vec::new();
+        }
+        let widths = self.widths(columns, room.saturating_sub((columns - 1) * 3));
+        let mut out = Vec::new();
+        for (at, row) in self.rows.iter().enumerate() {
+            let empty = Vec::new();
+            let cells: Vec<Vec<Line<'static>>> = widths
+                .iter()
+                .enumerate()
+                .map(|(column, room)| {
+                    let spans = row.get(column).unwrap_or(&empty).clone();
+                    wrap(&Line::from(spans), *room, "")
+                })
+                .collect();
+            let height = cells.iter().map(Vec::len).max().unwrap_or(1);
+            for line in 0..height {
+                let mut spans = Vec::new();
+                for (column, room) in widths.iter().enumerate() {
+                    if column > 0 {
+                        spans.push(Span::styled(" │ ", theme.dim));
+                    }
+                    let part = cells.get(column).and_then(|lines| lines.get(line)).cloned().unwrap_or_default();
+                    let used: usize = part.spans.iter().map(|span| width(&span.content)).sum();
+                    spans.extend(part.spans);
+                    if column + 1 < widths.len() {
+                        spans.push(Span::raw(" ".repeat(room.saturating_sub(used))));
+                    }
+                }
+                out.push(Line::from(spans));
+            }
+            if at == 0 {
+                let rule: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
+                out.push(Line::from(Span::styled(rule.join("─┼─"), theme.dim)));
+            }
+        }
+        out
+    }
+
+    /// How wide the columns are: as wide as their content, or less of the widest ones.
+    fn widths(&self, columns: usize, room: usize) -> Vec<usize> {
+        let mut widths = vec![1; columns];
+        for row in &self.rows {
+            for (column, cell) in row.iter().enumerate() {
+                let needed = cell.iter().map(|span| width(&span.content)).sum::<usize>();
+                if let Some(width) = widths.get_mut(column) {
+                    *width = (*width).max(needed);
+                }
+            }
+        }
+        while widths.iter().sum::<usize>() > room {
+            let Some(widest) = widths.iter_mut().max() else { break };
+            if *widest <= LEAST {
+                break;
+            }
+            *widest -= 1;
+        }
+        widths
+    }
+}

@@ -1,0 +1,132 @@
+//! Lines that fit.
+
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+/// Columns that a tab takes at most.
+const TAB: usize = 4;
+
+/// Columns of a text.
+pub(crate) fn width(text: &str) -> usize {
+    text.graphemes(true).map(|grapheme| grapheme_width(grapheme, 0)).sum()
+}
+
+fn grapheme_width(grapheme: &str, column: usize) -> usize {
+    if grapheme == "\t" { TAB - column % TAB } else { grapheme.width().min(2) }
+}
+
+/// Something with a style and a width that is not divided.
+#[derive(Clone)]
+struct Cell<'a> {
+    text: &'a str,
+    width: usize,
+    style: Style,
+}
+
+/// Breaks a line at blanks, and within words that are longer than a line. `indent` stands before every line but the
+/// first.
+pub(crate) fn wrap(line: &Line<'_>, columns: usize, indent: &str) -> Vec<Line<'static>> {
+    layout(line, columns, indent, true)
+}
+
+/// Breaks a line where its columns end, as code is shown.
+pub(crate) fn hard_wrap(line: &Line<'_>, columns: usize, indent: &str) -> Vec<Line<'static>> {
+    layout(line, columns, indent, false)
+}
+
+fn layout(line: &Line<'_>, columns: usize, indent: &str, words: bool) -> Vec<Line<'static>> {
+    let columns = columns.max(2);
+    // An indent that leaves no room for words is no help.
+    let indent = if width(indent) * 2 > columns { "" } else { indent };
+    let indent_width = width(indent);
+    let mut cells: Vec<Cell<'_>> = Vec::new();
+    for span in &line.spans {
+        let style = line.style.patch(span.style);
+        cells.extend(span.content.graphemes(true).map(|text| Cell { text, width: 0, style }));
+    }
+    let (mut out, mut from, mut used, mut blank) = (Vec::new(), 0, 0, None::<usize>);
+    let mut at = 0;
+    while let Some(cell) = cells.get_mut(at) {
+        cell.width = grapheme_width(cell.text, used);
+        if used + cell.width > columns && at > from {
+            let end = match blank.filter(|blank| words && *blank > from) {
+                Some(blank) => blank,
+                None => at,
+            };
+            out.push(build(cells.get(from..end).unwrap_or_default(), if out.is_empty() { "" } else { indent }));
+            from = end;
+            if words {
+                // The blank that a line is broken at is not shown.
+                while cells.get(from).is_some_and(|cell| cell.text == " ") {
+                    from += 1;
+                }
+            }
+            (at, used, blank) = (from, indent_width, None);
+            continue;
+        }
+        used += cell.width;
+        at += 1;
+        if cell.text == " " {
+            blank = Some(at);
+        }
+    }
+    if from < cells.len() || out.is_empty() {
+        out.push(build(cells.get(from..).unwrap_or_default(), if out.is_empty() { "" } else { indent }));
+    }
+    out
+}
+
+fn build(cells: &[Cell<'_>], indent: &str) -> Line<'static> {
+    let mut spans: Vec<Span<'static>> = Vec::new();
+    if !indent.is_empty() {
+        spans.push(Span::raw(indent.to_owned()));
+    }
+    let mut open: Option<(String, Style)> = None;
+    for cell in cells {
+        let text = if cell.text == "\t" { "    ".get(..cell.width).unwrap_or("    ") } else { cell.text };
+        match &mut open {
+            Some((words, style)) if *style == cell.style => words.push_str(text),
+            _ => {
+                spans.extend(open.take().map(|(words, style)| Span::styled(words, style)));
+                open = Some((text.to_owned(), cell.style));
+            }
+        }
+    }
+    spans.extend(open.map(|(words, style)| Span::styled(words, style)));
+    Line::from(spans)
+}
+
+/// The beginning of a line, with an ellipsis where something is left out.
+pub(crate) fn clip(line: &Line<'_>, columns: usize) -> Line<'static> {
+    let total: usize = line.spans.iter().map(|span| width(&span.content)).sum();
+    if total <= columns {
+        return Line::from(line.spans.iter().map(|s| Span::styled(s.content.to_string(), s.style)).collect::<Vec<_>>());
+    }
+    let mut first = hard_wrap(line, columns.saturating_sub(1).max(1), "").into_iter().next().unwrap_or_default();
+    first.spans.push(Span::raw("…"));
+    first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str, columns: usize) -> Vec<String> {
+        wrap(&Line::from(text.to_owned()), columns, "").iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn lines_break_at_blanks_and_long_words_where_the_line_ends() {
+        assert_eq!(lines("one two three", 8), ["one two ", "three"]);
+        assert_eq!(lines("abcdefghij kl", 4), ["abcd", "efgh", "ij ", "kl"]);
+        assert_eq!(lines("", 4), [""]);
+        assert_eq!(lines("漢字テスト", 5), ["漢字", "テス", "ト"]);
+    }
+
+    #[test]
+    fn a_line_of_two_columns_holds_a_wide_character() {
+        assert_eq!(lines("漢字", 1), ["漢", "字"]);
+    }
+}

@@ -1,0 +1,278 @@
+//! Finished parts of the conversation, folded or whole.
+
+use deepagents::channels::{Todo, TodoStatus};
+use ratatui::text::{Line, Span};
+use serde_json::Value;
+
+use crate::app::transcript::{AgentWork, Call, Item, text_arg};
+use crate::duration;
+use crate::text::{count, edit_diff, grouped, hard_wrap, markdown, new_file, shorten, visible, wrap};
+use crate::theme::Theme;
+
+/// Whether long parts are shown whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// A part of them, and how much is left out.
+    Brief,
+    /// All of it.
+    Full,
+}
+
+/// Lines of a result that are shown folded: of its begin and of its end.
+const HEAD: usize = 3;
+const TAIL: usize = 3;
+/// Lines of a change that are shown folded.
+const CHANGE: usize = 16;
+/// Lines of a sub-agent's answer that are shown folded.
+const ANSWER: usize = 3;
+
+/// Arguments that say best what a call is about.
+const TELLING: [&str; 9] =
+    ["command", "file_path", "path", "pattern", "query", "url", "description", "name", "content"];
+
+/// A call in a line.
+pub(crate) fn call_title(name: &str, args: &Value) -> String {
+    if name == "write_todos" {
+        let items = args.get("todos").and_then(Value::as_array).map_or(0, Vec::len);
+        return format!("{name} ({})", count(items, "item"));
+    }
+    let arg = TELLING
+        .iter()
+        .find_map(|key| args.get(key)?.as_str())
+        .or_else(|| args.as_object()?.values().find_map(Value::as_str))
+        .map(|text| shorten(&visible(text), 200))
+        .unwrap_or_default();
+    format!("{} {arg}", visible(name)).trim_end().to_owned()
+}
+
+/// The lines of a part.
+pub(crate) fn item_lines(item: &Item, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'static>> {
+    let columns = columns.max(2);
+    match item {
+        Item::Head { lines } => {
+            let styled = |(at, line): (usize, &String)| {
+                Line::from(Span::styled(visible(line).into_owned(), if at == 0 { theme.heading } else { theme.dim }))
+            };
+            lines.iter().enumerate().map(styled).flat_map(|line| hard_wrap(&line, columns, "")).collect()
+        }
+        Item::User(text) => user(text, columns, theme, fold),
+        Item::Answer(text) => markdown(text.trim(), columns, theme),
+        Item::Thinking(text) => thinking(text, columns, theme, fold),
+        Item::Call(call) => call_lines(call, columns, theme, fold),
+        Item::Agent(work) => agent(work, columns, theme, fold),
+        Item::Shell { command, output, code, shared } => {
+            let mut lines = titled("$", command, *code == Some(0), columns, theme);
+            lines.extend(indented(&folded(output, columns, theme, fold, HEAD, 20)));
+            let private = if *shared { "" } else { " · not shown to the model" };
+            match code {
+                Some(0) if private.is_empty() => {}
+                Some(code) => lines.push(dim(&format!("  exit code {code}{private}"), theme)),
+                None => lines.push(dim(&format!("  stopped{private}"), theme)),
+            }
+            lines
+        }
+        Item::Todos(todos) => todo_lines(todos, usize::MAX, columns, theme),
+        Item::Note { text, bad } => {
+            let style = if *bad { theme.bad } else { theme.dim };
+            let mark = if *bad { "! " } else { "· " };
+            prefixed(text, mark, style, style, columns)
+        }
+        Item::Card { title, body } => {
+            let mut lines = vec![Line::from(Span::styled(visible(title).into_owned(), theme.heading))];
+            let text = visible(body.trim_end());
+            lines.extend(text.lines().flat_map(|line| wrap(&Line::from(format!("  {line}")), columns, "    ")));
+            lines
+        }
+    }
+}
+
+fn dim(text: &str, theme: Theme) -> Line<'static> {
+    Line::from(Span::styled(text.to_owned(), theme.dim))
+}
+
+/// Lines of text behind a mark.
+fn prefixed(
+    text: &str,
+    mark: &'static str,
+    mark_style: ratatui::style::Style,
+    style: ratatui::style::Style,
+    columns: usize,
+) -> Vec<Line<'static>> {
+    let text = visible(text.trim_end());
+    let room = columns.saturating_sub(2).max(2);
+    let mut out = Vec::new();
+    for line in text.lines() {
+        for part in wrap(&Line::from(Span::styled(line.to_owned(), style)), room, "") {
+            let lead = if out.is_empty() { Span::styled(mark, mark_style) } else { Span::raw("  ") };
+            let mut spans = vec![lead];
+            spans.extend(part.spans);
+            out.push(Line::from(spans));
+        }
+    }
+    out
+}
+
+fn user(text: &str, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'static>> {
+    let mut lines = prefixed(text, "› ", theme.user, theme.bold, columns);
+    let most = 40;
+    if fold == Detail::Brief && lines.len() > most {
+        let more = lines.len() - most;
+        lines.truncate(most);
+        lines.push(dim(&format!("  … {} (ctrl+o)", count(more, "more line")), theme));
+    }
+    lines
+}
+
+fn thinking(text: &str, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'static>> {
+    if fold == Detail::Full {
+        return prefixed(text, "✻ ", theme.dim, theme.dim, columns);
+    }
+    let lines = count(text.lines().count(), "line");
+    vec![crate::text::clip(
+        &dim(&format!("✻ thought: {} ({lines}, ctrl+o)", shorten(&visible(text), 60)), theme),
+        columns,
+    )]
+}
+
+/// Lines that are laid out, with what is left out told in the middle.
+fn folded(text: &str, columns: usize, theme: Theme, fold: Detail, head: usize, tail: usize) -> Vec<Line<'static>> {
+    let text = visible(text.trim_end_matches('\n'));
+    let room = columns.saturating_sub(4).max(2);
+    let lay_out = |line: &str| hard_wrap(&dim(line, theme), room, "");
+    let total = text.lines().count();
+    if fold == Detail::Full || total <= head + tail + 1 {
+        let mut lines: Vec<Line<'static>> = text.lines().flat_map(lay_out).collect();
+        let most = (head + tail) * 4;
+        if fold == Detail::Brief && lines.len() > most {
+            lines.truncate(most);
+            lines.push(dim("… more of it (ctrl+o)", theme));
+        }
+        return lines;
+    }
+    let short = |line: &str| crate::text::clip(&dim(line, theme), room);
+    let mut lines: Vec<Line<'static>> = text.lines().take(head).map(short).collect();
+    lines.push(dim(&format!("… {} (ctrl+o)", count(total - head - tail, "more line")), theme));
+    lines.extend(text.lines().skip(total - tail).map(short));
+    lines
+}
+
+fn indented(lines: &[Line<'static>]) -> Vec<Line<'static>> {
+    let indent = |line: &Line<'static>| {
+        let mut spans = vec![Span::raw("  ")];
+        spans.extend(line.spans.iter().cloned());
+        Line::from(spans)
+    };
+    lines.iter().map(indent).collect()
+}
+
+/// The head of a call: a mark and its title.
+fn titled(name: &str, rest: &str, good: bool, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+    let (mark, style) = if good { ("● ", theme.good) } else { ("✗ ", theme.bad) };
+    let mut spans = vec![Span::styled(mark, style), Span::styled(visible(name).into_owned(), theme.bold)];
+    if !rest.is_empty() {
+        spans.push(Span::raw(format!(" {}", visible(&rest.replace('\n', " ⏎ ")))));
+    }
+    let mut lines = wrap(&Line::from(spans), columns, "    ");
+    lines.truncate(4);
+    lines
+}
+
+fn call_lines(call: &Call, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'static>> {
+    let title = call_title(&call.name, &call.args);
+    let (name, rest) = title.split_once(' ').unwrap_or((&title, ""));
+    let mut lines = titled(name, rest, !call.failed && !exited_badly(call), columns, theme);
+    if call.failed {
+        let text = if call.result.is_empty() { "it did not come to an end" } else { &call.result };
+        lines.extend(indented(&folded(text, columns, theme, fold, 1, 6)));
+        return lines;
+    }
+    match call.name.as_str() {
+        "edit_file" | "write_file" => lines.extend(change(call, columns, theme, fold)),
+        "write_todos" | "read_todos" if fold == Detail::Brief => {}
+        "read_file" | "ls" | "glob" | "grep" if fold == Detail::Brief => {
+            let found = count(call.result.lines().count(), "line");
+            lines.push(dim(&format!("  {found}"), theme));
+        }
+        _ => lines.extend(indented(&folded(&call.result, columns, theme, fold, HEAD, TAIL))),
+    }
+    lines
+}
+
+/// Whether a command ended with another exit code than 0, which is a result like any other for the model.
+fn exited_badly(call: &Call) -> bool {
+    let end = call.result.lines().next_back().unwrap_or_default();
+    call.name == "execute" && end.starts_with("[exit code ") && end != "[exit code 0]"
+}
+
+/// What a call changed in a file.
+fn change(call: &Call, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'static>> {
+    let lines = change_lines(call, theme);
+    let room = columns.saturating_sub(2).max(2);
+    let lines: Vec<Line<'static>> = lines.iter().flat_map(|line| hard_wrap(line, room, "        ")).collect();
+    if fold == Detail::Full || lines.len() <= CHANGE {
+        return indented(&lines);
+    }
+    let more = lines.len() - CHANGE;
+    let mut shown = indented(lines.get(..CHANGE).unwrap_or_default());
+    shown.push(dim(&format!("  … {} (ctrl+o)", count(more, "more line")), theme));
+    shown
+}
+
+/// The change that a call of a file tool makes.
+pub(crate) fn change_lines(call: &Call, theme: Theme) -> Vec<Line<'static>> {
+    match call.name.as_str() {
+        "edit_file" => {
+            let (old, new) = (text_arg(&call.args, "old_string"), text_arg(&call.args, "new_string"));
+            let all = call.args.get("replace_all").and_then(Value::as_bool).unwrap_or(false);
+            edit_diff(call.file.as_deref(), old, new, all, theme)
+        }
+        _ => {
+            let text = text_arg(&call.args, "content");
+            match call.file.as_deref() {
+                Some(file) => crate::text::diff_lines(file, text, true, theme),
+                None => new_file(text, theme),
+            }
+        }
+    }
+}
+
+fn agent(work: &AgentWork, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'static>> {
+    let name = if work.name.is_empty() { "task" } else { &work.name };
+    let mut lines = titled(name, &shorten(&visible(&work.task), 300), !work.failed, columns, theme);
+    let mut facts = Vec::new();
+    if work.calls > 0 {
+        facts.push(count(work.calls, "call"));
+    }
+    if work.tokens > 0 {
+        facts.push(format!("{} tokens", grouped(work.tokens)));
+    }
+    facts.extend(work.elapsed.map(duration::show));
+    if !facts.is_empty() {
+        lines.push(dim(&format!("  {} (ctrl+o)", facts.join(" · ")), theme));
+    }
+    if fold == Detail::Full {
+        for item in &work.items {
+            lines.extend(indented(&item_lines(item, columns.saturating_sub(2), theme, Detail::Full)));
+        }
+        lines.extend(indented(&markdown(&work.answer, columns.saturating_sub(2), theme)));
+        return lines;
+    }
+    lines.extend(indented(&folded(&work.answer, columns, theme, fold, ANSWER, 0)));
+    lines
+}
+
+/// The plan, at most so many lines of it: what is done gives way first.
+pub(crate) fn todo_lines(todos: &[Todo], most: usize, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+    let first = todos.iter().position(|todo| todo.status != TodoStatus::Completed).unwrap_or(0);
+    let from = if todos.len() <= most { 0 } else { first.min(todos.len() - most) };
+    let shown = todos.iter().skip(from).take(most).map(|todo| {
+        let (mark, mark_style, style) = match todo.status {
+            TodoStatus::Completed => ("☑ ", theme.good, theme.dim),
+            TodoStatus::InProgress => ("◐ ", theme.warn, theme.bold),
+            TodoStatus::Pending => ("☐ ", theme.dim, ratatui::style::Style::new()),
+        };
+        let text = shorten(&visible(&todo.content), 300);
+        crate::text::clip(&Line::from(vec![Span::styled(mark, mark_style), Span::styled(text, style)]), columns)
+    });
+    shown.collect()
+}

@@ -1,0 +1,45 @@
+//! What the state looks like.
+
+mod items;
+mod live;
+mod panels;
+mod printer;
+mod screen;
+
+use ratatui::text::Line;
+
+pub(crate) use items::{Detail, call_title, item_lines};
+pub(crate) use live::live;
+pub(crate) use printer::Printer;
+pub(crate) use screen::pager;
+
+use crate::app::App;
+use crate::app::pager::Source;
+
+/// How many parts something has that is read whole, and how one of them is laid out.
+pub(crate) fn parts<'a>(
+    app: &'a App,
+    source: &'a Source,
+    columns: usize,
+) -> (usize, impl Fn(usize) -> Vec<Line<'static>> + use<'a>) {
+    let count = match source {
+        Source::Conversation => app.items.len() + 1,
+        Source::Approval(_) => 1,
+    };
+    let lay_out = move |at: usize| -> Vec<Line<'static>> {
+        match source {
+            Source::Conversation => {
+                let mut lines = match app.items.get(at) {
+                    Some(item) => item_lines(item, columns, app.theme, Detail::Full),
+                    None => live::answer(app, columns),
+                };
+                if !lines.is_empty() {
+                    lines.push(Line::default());
+                }
+                lines
+            }
+            Source::Approval(question) => panels::question_body(question, columns, app.theme),
+        }
+    };
+    (count, lay_out)
+}

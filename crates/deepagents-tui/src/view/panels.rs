@@ -1,0 +1,266 @@
+//! Questions, lists and menus.
+
+use ratatui::text::{Line, Span};
+use serde_json::Value;
+
+use crate::app::App;
+use crate::app::event::{ListOf, PendingApproval};
+use crate::app::menu::Menu;
+use crate::app::picker::{Picker, Stage};
+use crate::app::questions::Asking;
+use crate::app::transcript::{Call, text_arg};
+use crate::input::Editor;
+use crate::text::{clip, count, exact, hard_wrap, shorten, visible, wrap};
+use crate::theme::Theme;
+
+use super::items::change_lines;
+
+/// Lines, and where the cursor stands among them, if it does.
+#[derive(Debug, Default)]
+pub(crate) struct Panel {
+    pub(crate) lines: Vec<Line<'static>>,
+    pub(crate) cursor: Option<(usize, usize)>,
+}
+
+/// Everything that a call would do.
+pub(crate) fn question_body(question: &PendingApproval, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+    let request = &question.request;
+    let room = columns.saturating_sub(2).max(2);
+    let raw: Vec<Line<'static>> = match request.tool.as_str() {
+        "execute" => {
+            let command = exact(text_arg(&request.args, "command")).into_owned();
+            let mut lines: Vec<Line<'static>> =
+                command.split('\n').map(|line| Line::from(Span::styled(line.to_owned(), theme.bold))).collect();
+            if let Some(first) = lines.first_mut() {
+                first.spans.insert(0, Span::styled("$ ", theme.dim));
+            }
+            if let Some(timeout) = request.args.get("timeout").filter(|timeout| !timeout.is_null()) {
+                lines.push(Line::from(Span::styled(format!("for {timeout} seconds at most"), theme.dim)));
+            }
+            lines
+        }
+        "write_file" | "edit_file" => {
+            let call = Call {
+                name: request.tool.clone(),
+                args: request.args.clone(),
+                file: question.file.clone(),
+                ..Call::default()
+            };
+            change_lines(&call, theme)
+        }
+        _ => {
+            let mut lines = Vec::new();
+            for (name, value) in request.args.as_object().into_iter().flatten() {
+                let text = value.as_str().map_or_else(|| pretty(value), str::to_owned);
+                let text = exact(&text).into_owned();
+                for (at, line) in text.split('\n').enumerate() {
+                    let lead = if at == 0 { format!("{}: ", exact(name)) } else { "  ".to_owned() };
+                    lines.push(Line::from(vec![Span::styled(lead, theme.dim), Span::raw(line.to_owned())]));
+                }
+            }
+            lines
+        }
+    };
+    let wrapped = raw.iter().flat_map(|line| hard_wrap(line, room, ""));
+    wrapped
+        .map(|line| {
+            let mut spans = vec![Span::raw("  ")];
+            spans.extend(line.spans);
+            Line::from(spans)
+        })
+        .collect()
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}
+
+/// What is asked, in a line or two.
+fn question_title(app: &App, question: &PendingApproval, columns: usize) -> Vec<Line<'static>> {
+    let request = &question.request;
+    let what = match request.tool.as_str() {
+        "execute" => "Run this command?".to_owned(),
+        "write_file" if question.file.is_some() => {
+            format!("Overwrite {}?", exact(text_arg(&request.args, "file_path")))
+        }
+        "write_file" => format!("Write the new file {}?", exact(text_arg(&request.args, "file_path"))),
+        "edit_file" => format!("Change {}?", exact(text_arg(&request.args, "file_path"))),
+        "delete" => format!("Delete {}?", exact(text_arg(&request.args, "file_path"))),
+        tool => format!("Call {}?", exact(tool)),
+    };
+    let mut spans = vec![Span::styled("? ", app.theme.warn), Span::styled(what, app.theme.bold)];
+    let (at, of) = app.questions.position();
+    if of > 1 {
+        spans.push(Span::styled(format!("  ({at} of {of})"), app.theme.accent));
+    }
+    if !request.call.path.is_empty() {
+        let agent = app.live.agents.get(&request.call.path).map(|agent| agent.work.name.clone());
+        let agent = agent.filter(|name| !name.is_empty()).unwrap_or_else(|| "a sub-agent".to_owned());
+        spans.push(Span::styled(format!("  asked by {}", visible(&agent)), app.theme.dim));
+    }
+    if request.tool == "execute"
+        && let Some(connected) = &app.session.connected
+        && !connected.sandbox.is_empty()
+    {
+        spans.push(Span::styled(format!("  {}", connected.sandbox), app.theme.dim));
+    }
+    wrap(&Line::from(spans), columns, "  ")
+}
+
+/// A call that waits, in at most so many rows: the keys are always there.
+pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
+    let Some(question) = app.questions.current() else { return Panel::default() };
+    let theme = app.theme;
+    let mut panel = Panel::default();
+    let title = question_title(app, question, columns);
+    let (foot, cursor) = match &app.questions.asking {
+        Asking::Decide => (wrap(&keys(app), columns, "  "), None),
+        Asking::Reason(editor) => input_line(editor, "no, because: ", "Enter refuses · Esc back", columns, theme),
+        Asking::Change(editor) => input_line(editor, "instead: ", "Enter runs it · Esc back", columns, theme),
+    };
+    let mut foot = foot;
+    if let Some(problem) = &app.questions.problem {
+        foot.extend(wrap(&Line::from(Span::styled(visible(problem).into_owned(), theme.bad)), columns, ""));
+    }
+    let room = rows.saturating_sub(title.len() + foot.len());
+    let body = question_body(question, columns, theme);
+    panel.lines = title;
+    panel.lines.truncate(rows.saturating_sub(foot.len()).max(1));
+    if body.len() <= room {
+        panel.lines.extend(body);
+    } else if room > 0 {
+        let shown = room - 1;
+        let more = body.len() - shown;
+        let total = body.len();
+        panel.lines.extend(body.into_iter().take(shown));
+        let text = format!("  … {} of {total} (ctrl+o shows all)", count(more, "more line"));
+        panel.lines.push(clip(&Line::from(Span::styled(text, theme.warn)), columns));
+    }
+    panel.cursor = cursor.map(|(x, y)| (x, panel.lines.len() + y));
+    panel.lines.extend(foot);
+    panel
+}
+
+/// The keys of a question.
+pub(crate) fn keys(app: &App) -> Line<'static> {
+    let theme = app.theme;
+    let always =
+        app.questions.rule().map_or_else(|| "always".to_owned(), |rule| format!("always {}", exact(&rule.to_string())));
+    let mut spans = Vec::new();
+    for (key, what) in
+        [("y", "yes"), ("n", "no"), ("a", always.as_str()), ("f", "no, because…"), ("e", "edit"), ("Esc", "stop")]
+    {
+        if !spans.is_empty() {
+            spans.push(Span::styled(" · ", theme.dim));
+        }
+        spans.push(Span::styled(key, theme.selected));
+        spans.push(Span::raw(format!(" {what}")));
+    }
+    Line::from(spans)
+}
+
+/// An input with words before it and a hint below.
+fn input_line(
+    editor: &Editor,
+    lead: &'static str,
+    hint: &'static str,
+    columns: usize,
+    theme: Theme,
+) -> (Vec<Line<'static>>, Option<(usize, usize)>) {
+    let room = columns.saturating_sub(lead.len()).max(4);
+    let (rows, (x, y)) = editor.rows(room);
+    let indent = lead.len().min(columns.saturating_sub(4));
+    let mut lines: Vec<Line<'static>> = rows
+        .into_iter()
+        .enumerate()
+        .map(|(at, row)| {
+            let lead = if at == 0 { Span::styled(lead, theme.accent) } else { Span::raw(" ".repeat(indent)) };
+            Line::from(vec![lead, Span::raw(row.text)])
+        })
+        .collect();
+    // The end is what is being written.
+    let most = 8;
+    let cut = lines.len().saturating_sub(most).min(y);
+    lines.drain(..cut);
+    lines.truncate(most);
+    lines.push(Line::from(Span::styled(hint, theme.dim)));
+    (lines, Some((indent + x, y - cut)))
+}
+
+/// A list to choose from.
+pub(crate) fn picker(app: &App, picker: &Picker, columns: usize, rows: usize) -> Panel {
+    let theme = app.theme;
+    let mut lines = vec![Line::from(Span::styled(picker.title(), theme.heading))];
+    let mut cursor = None;
+    if let Stage::Confirm { files } = picker.stage {
+        let message = picker.current().map(|choice| choice.label).unwrap_or_default();
+        lines.push(clip(&Line::from(format!("  before “{}”", visible(&message))), columns));
+        for (on, text) in [(files, "files and conversation"), (!files, "the conversation alone")] {
+            lines.push(row(on, text, "", columns, theme));
+        }
+        lines.push(clip(&Line::from(Span::styled("Enter goes back · Esc", theme.dim)), columns));
+        return Panel { lines, cursor: None };
+    }
+    if !picker.filter.is_empty() {
+        lines.push(Line::from(format!("  / {}", picker.filter)));
+        cursor = Some((4 + crate::text::width(&picker.filter), 1));
+    }
+    let all = picker.rows();
+    let room = rows.saturating_sub(lines.len() + 1).max(1);
+    let first = picker.selected.saturating_sub(room.saturating_sub(1));
+    for (at, choice) in all.iter().enumerate().skip(first).take(room) {
+        let detail = if picker.of == ListOf::Checkpoints { "" } else { &choice.detail };
+        lines.push(row(at == picker.selected, &choice.label, detail, columns, theme));
+    }
+    if all.is_empty() {
+        lines.push(Line::from(Span::styled("  nothing fits", theme.dim)));
+    }
+    let hint = "Enter chooses · letters narrow · Esc leaves";
+    lines.push(clip(&Line::from(Span::styled(hint, theme.dim)), columns));
+    Panel { lines, cursor }
+}
+
+fn row(selected: bool, label: &str, detail: &str, columns: usize, theme: Theme) -> Line<'static> {
+    let (mark, style) = if selected { ("❯ ", theme.selected) } else { ("  ", ratatui::style::Style::new()) };
+    let label = shorten(&visible(label), columns.saturating_sub(2));
+    let mut spans = vec![Span::styled(mark, theme.selected), Span::styled(label, style)];
+    if !detail.is_empty() {
+        spans.push(Span::styled(format!("  {}", visible(detail)), theme.dim));
+    }
+    clip(&Line::from(spans), columns)
+}
+
+/// Completions.
+pub(crate) fn menu(menu: &Menu, columns: usize, rows: usize, theme: Theme) -> Vec<Line<'static>> {
+    let (first, shown) = menu.visible(rows);
+    let widest = shown.iter().map(|row| crate::text::width(&row.text)).max().unwrap_or(0);
+    let lines = shown.iter().enumerate().map(|(at, entry)| {
+        let gap = " ".repeat(widest.saturating_sub(crate::text::width(&entry.text)));
+        let text = if entry.detail.is_empty() { entry.text.clone() } else { format!("{}{gap}", entry.text) };
+        row(first + at == menu.selected, &text, &entry.detail, columns, theme)
+    });
+    lines.collect()
+}
+
+/// A question of the program itself.
+pub(crate) fn trust(title: &str, body: &str, columns: usize, rows: usize, theme: Theme) -> Panel {
+    let mut lines = wrap(&Line::from(Span::styled(visible(title).into_owned(), theme.bold)), columns, "");
+    let room = rows.saturating_sub(lines.len() + 1);
+    let body = exact(body).into_owned();
+    let body: Vec<Line<'static>> =
+        body.lines().flat_map(|line| hard_wrap(&Line::from(format!("  {line}")), columns, "")).collect();
+    let more = body.len().saturating_sub(room);
+    lines.extend(body.into_iter().take(room));
+    let text = if more > 0 { format!("{more} more lines · ") } else { String::new() };
+    lines.push(clip(
+        &Line::from(vec![
+            Span::styled(text, theme.warn),
+            Span::styled("y", theme.selected),
+            Span::raw(" allow them · "),
+            Span::styled("n", theme.selected),
+            Span::raw(" not now"),
+        ]),
+        columns,
+    ));
+    Panel { lines, cursor: None }
+}

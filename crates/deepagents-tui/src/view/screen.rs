@@ -1,0 +1,44 @@
+//! The view that covers the screen.
+
+use ratatui::buffer::Buffer;
+use ratatui::text::{Line, Span};
+
+use super::live::paint;
+use super::panels;
+use crate::app::pager::{Pager, Source};
+use crate::app::{App, Overlay};
+use crate::text::{clip, exact, wrap};
+
+/// The picture of everything read whole, with its keys in the last rows.
+pub(crate) fn pager(app: &mut App) -> Option<Buffer> {
+    let Overlay::Pager(mut pager) = std::mem::take(&mut app.overlay) else { return None };
+    let (columns, rows) = (usize::from(app.size.0), usize::from(app.size.1));
+    let foot = foot(app, &pager, columns);
+    let room = rows.saturating_sub(foot.len()).max(1);
+    let source = pager.source.clone();
+    let (parts, part) = super::parts(app, &source, columns);
+    let mut lines = pager.view(room, parts, part);
+    lines.resize(room, Line::default());
+    lines.extend(foot);
+    lines.truncate(rows.max(1));
+    app.overlay = Overlay::Pager(pager);
+    Some(paint(&lines, None, columns).0)
+}
+
+fn foot(app: &App, pager: &Pager, columns: usize) -> Vec<Line<'static>> {
+    let scroll = Line::from(Span::styled("PgUp PgDn ↑ ↓ scroll · Ctrl+O back", app.theme.dim));
+    match &pager.source {
+        Source::Approval(question) => {
+            let file = question.request.args.get("file_path").and_then(serde_json::Value::as_str).unwrap_or_default();
+            let title = Line::from(Span::styled(
+                format!("? {} {}", exact(&question.request.tool), exact(file)),
+                app.theme.warn,
+            ));
+            let mut lines = vec![clip(&title, columns)];
+            lines.extend(wrap(&panels::keys(app), columns, "  "));
+            lines.push(clip(&scroll, columns));
+            lines
+        }
+        Source::Conversation => vec![clip(&scroll, columns)],
+    }
+}

@@ -1,0 +1,17 @@
+//! The screens, as a person at a terminal meets them: real agents on real files, a scripted model, no terminal.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "in a test a failed expectation is the point"
+)]
+
+mod approvals;
+mod commands;
+mod fuzz;
+mod pictures;
+mod policy;
+mod talk;
+mod world;

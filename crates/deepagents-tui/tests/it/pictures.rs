@@ -1,0 +1,103 @@
+//! What a person sees, as pictures of letters.
+
+use deepagents::models::scripted::Turn;
+use deepagents_tui::{Headless, Mode};
+use serde_json::{Value, json};
+
+use crate::world::{World, say};
+
+const MARKDOWN: &str = "# Report\n\nSome **bold** text with `code` and a [link](https://example.org/x), then a rather long \
+                        sentence that has to be wrapped.\n\n- an item that is long enough to wrap around the end of a line of \
+                        eighty columns\n  - nested *one*\n\n1. one\n2. two\n\n> quoted words\n\n```rust\nfn main() {}\n```\n\n\
+                        | name | what it is |\n|---|---|\n| 漢字 | the first |\n| beta | b |\n";
+
+/// Without the head, whose directory is another one each time.
+fn picture(screens: &Headless) -> String {
+    screens.text().lines().skip(3).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn markdown_is_laid_out() {
+    let world = World::new([Turn::text(MARKDOWN)]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "report").await;
+    assert!(screens.wait_idle().await);
+    insta::assert_snapshot!(picture(&screens));
+}
+
+#[tokio::test]
+async fn markdown_is_laid_out_on_a_narrow_screen() {
+    let world = World::new([Turn::text(MARKDOWN)]);
+    let mut screens = world.screens(Mode::Ask);
+    screens.resize(32, 60).await;
+    say(&mut screens, "report").await;
+    assert!(screens.wait_idle().await);
+    let text = screens.text();
+    let (_, answer) = text.split_once("› report").unwrap();
+    assert!(answer.lines().all(|line| line.chars().count() <= 32), "{answer}");
+    insta::assert_snapshot!(answer);
+}
+
+#[tokio::test]
+async fn calls_and_their_results_are_folded_with_counts() {
+    let world = World::new([
+        Turn::call("execute", json!({"command": "for n in $(seq 1 41); do echo line $n; done; exit 3"})),
+        Turn::call("read_file", json!({"file_path": "/notes.txt"})),
+        Turn::call("edit_file", json!({"file_path": "/notes.txt", "old_string": "beta", "new_string": "beta two"})),
+        Turn::call("read_file", json!({"file_path": "/missing.txt"})),
+        Turn::text("All tried."),
+    ]);
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "try").await;
+    assert!(screens.wait_for("All tried.").await && screens.wait_idle().await);
+    let text = screens.text();
+    assert!(text.contains("… 36 more lines (ctrl+o)") && text.contains("[exit code 3]"), "{text}");
+    assert!(text.contains("- beta") && text.contains("+ beta two"), "{text}");
+    screens.press("ctrl-o pgup").await;
+    assert!(screens.live().join("\n").contains("line 20"), "{:?}", screens.live());
+    screens.press("ctrl-o").await;
+    assert!(screens.live().join("\n").contains("auto ·"), "{:?}", screens.live());
+}
+
+#[tokio::test]
+async fn a_question_says_what_will_happen_and_has_its_keys_on_every_screen() {
+    let calls: Vec<(&str, Value)> = vec![
+        ("execute", json!({"command": "echo \u{202e}ok && rm -rf x\u{1b}[2J"})),
+        ("write_file", json!({"file_path": "/notes.txt", "content": "alpha\nBETA\ngamma\n"})),
+    ];
+    let world = World::new([Turn::calls(calls), Turn::text("Decided.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "go").await;
+    assert!(screens.wait_for("Run this command?").await);
+    assert!(screens.wait_for("(1 of 2)").await);
+    let without_footer = |screens: &Headless| {
+        let live = screens.live();
+        let from = live.iter().position(|line| line.starts_with("? ")).unwrap();
+        live[from..live.len() - 1].join("\n")
+    };
+    insta::assert_snapshot!("a_command", without_footer(&screens));
+    screens.press("y").await;
+    assert!(screens.wait_for("(2 of 2)").await, "{}", screens.text());
+    insta::assert_snapshot!("an_overwritten_file", without_footer(&screens));
+    screens.resize(24, 12).await;
+    assert!(screens.live().join("\n").contains("y yes"), "{:?}", screens.live());
+    assert!(screens.live().len() <= 12);
+}
+
+#[tokio::test]
+async fn sub_agents_show_what_they_do_and_can_be_opened() {
+    let world = World::new([
+        Turn::call("task", json!({"description": "count the lines", "subagent_type": "general-purpose"})),
+        Turn::call("read_file", json!({"file_path": "/notes.txt"})),
+        Turn::text("CHILD-ANSWER: three"),
+        Turn::text("The child is done."),
+    ]);
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "delegate").await;
+    assert!(screens.wait_for("The child is done.").await && screens.wait_idle().await, "{}", screens.text());
+    let text = screens.text();
+    assert!(text.contains("general-purpose count the lines") && text.contains("1 call"), "{text}");
+    screens.press("ctrl-o").await;
+    let open = screens.live().join("\n");
+    assert!(open.contains("read_file /notes.txt") && open.contains("CHILD-ANSWER"), "{open}");
+}

@@ -1,0 +1,72 @@
+//! What is asked about.
+
+use deepagents_tui::{Mode, Policy, Rule};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn command(text: &str) -> Value {
+    json!({"command": text})
+}
+
+#[test]
+fn a_rule_for_a_program_covers_its_simple_calls_alone() {
+    let rule = Rule::for_call("execute", &command("git status -s"));
+    assert_eq!(rule, Rule::Program("git".to_owned()));
+    for covered in ["git log", "git", "  git diff --stat src"] {
+        assert!(rule.covers("execute", &command(covered)), "{covered}");
+    }
+    let others = [
+        "git log; rm x",
+        "git log && rm x",
+        "git log | sh",
+        "git log > x",
+        "git log $(rm x)",
+        "git log `rm x`",
+        "gitk",
+        "git\nrm x",
+        "X=1 git log",
+        "rm x",
+        "git log &",
+        "git\u{1b}log",
+        "",
+    ];
+    for other in others {
+        assert!(!rule.covers("execute", &command(other)), "{other:?}");
+    }
+    assert!(!rule.covers("write_file", &command("git log")));
+}
+
+#[test]
+fn what_runs_other_programs_is_allowed_by_the_very_command_alone() {
+    for runner in
+        ["sh -c x", "sudo rm x", "env rm x", "xargs rm", "python3 x.py", "/bin/bash x", "find . -delete", "a; b"]
+    {
+        let rule = Rule::for_call("execute", &command(runner));
+        assert_eq!(rule, Rule::Command(runner.to_owned()));
+        assert!(rule.covers("execute", &command(runner)) && !rule.covers("execute", &command("sh -c y")));
+    }
+}
+
+#[test]
+fn commands_that_are_not_confined_are_asked_about_in_every_mode() {
+    let policy = Policy::new(Mode::Auto);
+    assert!(policy.asks("execute", &command("ls")) && !policy.asks("write_file", &json!({})));
+    policy.set_confined(true);
+    assert!(!policy.asks("execute", &command("ls")));
+    policy.set_mode(Mode::Ask);
+    assert!(policy.asks("execute", &command("ls")) && policy.asks("delete", &json!({})));
+    policy.allow(Rule::for_call("delete", &json!({})));
+    assert!(!policy.asks("delete", &json!({})) && policy.asks("edit_file", &json!({})));
+}
+
+proptest! {
+    /// Whatever is said after the program, a rule never lets a command through that is more than one plain call.
+    #[test]
+    fn no_rule_lets_a_second_command_through(program in "[a-z]{2,8}", rest in ".{0,40}") {
+        let rule = Rule::Program(program.clone());
+        let text = format!("{program} {rest}");
+        if rule.covers("execute", &command(&text)) {
+            prop_assert!(!text.contains([';', '&', '|', '<', '>', '$', '`', '\n', '\r', '(', ')', '\\']), "{}", text);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Saying something and reading the answer.
+
+use std::time::Duration;
+
+use deepagents::ModelError;
+use deepagents::models::scripted::Turn;
+use deepagents_tui::{Begin, Mode};
+use serde_json::json;
+
+use crate::world::{World, say};
+
+#[tokio::test]
+async fn a_message_reaches_the_model_and_its_answer_the_screen() {
+    let world = World::new([Turn::text("The sea is **calm** today.")]);
+    let mut screens = world.screens(Mode::Ask);
+    assert!(screens.text().contains("/help") && screens.text().contains("scripted"), "{}", screens.text());
+    assert_eq!(world.model.requests().len(), 0);
+    say(&mut screens, "How is the sea?").await;
+    assert!(screens.wait_idle().await);
+    let text = screens.text();
+    assert!(text.contains("› How is the sea?") && text.contains("The sea is calm today."), "{text}");
+    assert!(world.told().contains("How is the sea?"));
+}
+
+#[tokio::test]
+async fn nothing_that_a_model_says_is_a_control_character() {
+    let evil = "Before \u{1b}]0;OWNED\u{7}\u{1b}[2J\u{9b}31m after.\n\n```\ncode \u{1b}[31m end\rhidden\n```";
+    let world = World::new([Turn::text(evil)]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "be evil").await;
+    assert!(screens.wait_idle().await);
+    let text = screens.text();
+    assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+    assert!(text.contains("Before") && text.contains("after.") && text.contains("hidden"), "{text}");
+}
+
+#[tokio::test]
+async fn a_long_answer_is_printed_whole_and_once() {
+    let words: Vec<String> = (0..2_000).map(|n| format!("w{n}")).collect();
+    let long = format!("# Head\n\n{}\n\n- one\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nEnd.", words.join(" "));
+    let world = World::new([Turn::text(long)]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "long").await;
+    assert!(screens.wait_idle().await);
+    let text = screens.text();
+    for word in ["w0 ", "w999 ", "w1999"] {
+        assert_eq!(text.matches(word).count(), 1, "{word}");
+    }
+    assert_eq!(text.matches("Head").count(), 1);
+    assert!(text.contains("1 │ 2") && text.contains("End."), "{text}");
+}
+
+#[tokio::test]
+async fn esc_stops_the_answer_and_keeps_what_came() {
+    let turn = Turn::text("Half of it.").delay(Duration::from_secs(600));
+    let world = World::new([turn, Turn::text("Still here.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "go slowly").await;
+    screens.press("esc").await;
+    assert!(screens.wait_for("interrupted").await, "{}", screens.text());
+    assert!(screens.wait_idle().await);
+}
+
+#[tokio::test]
+async fn a_failure_is_told_and_the_screens_stay() {
+    let world = World::new([Turn::error(ModelError::Auth("the key was refused (401)".into())), Turn::text("Now.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "hello").await;
+    assert!(screens.wait_for("401").await, "{}", screens.text());
+    assert!(screens.wait_idle().await);
+    screens.press("up enter").await;
+    assert!(screens.wait_for("Now.").await, "{}", screens.text());
+}
+
+#[tokio::test]
+async fn a_thread_is_opened_again_with_all_that_was_said() {
+    let call = Turn::call("read_file", json!({"file_path": "/notes.txt"}));
+    let world = World::new([call, Turn::text("Three words."), Turn::text("Still three.")]);
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "how many words").await;
+    assert!(screens.wait_for("Three words.").await);
+    assert!(screens.wait_idle().await);
+    drop(screens);
+    let mut screens = world.begin(Mode::Auto, Begin::Continue);
+    assert!(screens.wait_for("Three words.").await, "{}", screens.text());
+    assert!(screens.text().contains("read_file /notes.txt"), "{}", screens.text());
+    say(&mut screens, "and now").await;
+    assert!(screens.wait_for("Still three.").await);
+    assert!(world.told().contains("how many words"));
+}
+
+#[tokio::test]
+async fn a_message_sent_while_tools_run_reaches_the_next_request() {
+    let call = Turn::call("execute", json!({"command": "sleep 0.5; echo done"}));
+    let world = World::new([call, Turn::text("Steered.")]);
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "work").await;
+    assert!(screens.wait_for("◌ execute").await, "{}", screens.text());
+    say(&mut screens, "change of plan").await;
+    assert!(screens.text().contains("waiting: change of plan"), "{}", screens.text());
+    assert!(screens.wait_for("Steered.").await);
+    assert!(screens.wait_idle().await);
+    assert_eq!(world.model.requests().len(), 2);
+    assert!(world.told().contains("change of plan"));
+    assert!(!screens.text().contains("waiting:"), "{}", screens.text());
+}
+
+#[tokio::test]
+async fn resizing_shows_the_same_words_again() {
+    let world = World::new([Turn::text("A sentence that wraps more than once on a narrow screen.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "hi").await;
+    assert!(screens.wait_idle().await);
+    for (columns, rows) in [(20, 5), (2, 1), (1, 1), (200, 60), (20, 5)] {
+        screens.resize(columns, rows).await;
+        assert!(screens.live().len() <= usize::from(rows), "{columns}x{rows}: {:?}", screens.live());
+    }
+    assert!(screens.text().contains("narrow screen."), "{}", screens.text());
+}

@@ -1,0 +1,181 @@
+//! A directory, a model that plays a script, and the screens over them.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use deepagents::core::journal::{Journal, ThreadInfo};
+use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
+use deepagents::fs::{LocalBackend, LocalOptions, UndoStore};
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{DeepAgent, MemoryJournal, RunError};
+use deepagents_tui::{Begin, Connection, Headless, Host, Mode, Options, Policy, Servers};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value, json};
+
+/// Everything that is there before the screens begin.
+pub(crate) struct World {
+    pub(crate) dir: tempfile::TempDir,
+    beside: tempfile::TempDir,
+    pub(crate) model: ScriptedModel,
+    journal: Arc<MemoryJournal>,
+}
+
+struct TestHost {
+    root: PathBuf,
+    undo: PathBuf,
+    model: ScriptedModel,
+    journal: Arc<MemoryJournal>,
+    threads: Mutex<u32>,
+}
+
+impl World {
+    pub(crate) fn new(turns: impl IntoIterator<Item = Turn>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("notes.txt"), "alpha\nbeta\ngamma\n").unwrap();
+        std::fs::create_dir(dir.path().join("src")).unwrap();
+        std::fs::write(dir.path().join("src/main.py"), "print('hello')\n").unwrap();
+        let journal = Arc::new(MemoryJournal::new());
+        Self { dir, beside: tempfile::tempdir().unwrap(), model: ScriptedModel::new(turns), journal }
+    }
+
+    pub(crate) fn screens(&self, mode: Mode) -> Headless {
+        self.begin(mode, Begin::New)
+    }
+
+    pub(crate) fn begin(&self, mode: Mode, begin: Begin) -> Headless {
+        let host = TestHost {
+            root: self.dir.path().to_owned(),
+            undo: self.beside.path().join("undo.db"),
+            model: self.model.clone(),
+            journal: self.journal.clone(),
+            threads: Mutex::default(),
+        };
+        let options = Options {
+            version: "0".to_owned(),
+            model: "scripted".to_owned(),
+            root: self.dir.path().to_owned(),
+            home: Some(self.dir.path().to_owned()),
+            mode,
+            begin,
+            colour: true,
+            theme: None,
+            history: Some(self.beside.path().join("history.jsonl")),
+            debug: false,
+            shell: "/bin/sh".to_owned(),
+        };
+        let host: Arc<dyn Host> = Arc::new(host);
+        Headless::new(&host, Policy::new(mode), options, 80, 24)
+    }
+
+    pub(crate) fn read(&self, file: &str) -> String {
+        std::fs::read_to_string(self.dir.path().join(file)).unwrap()
+    }
+
+    pub(crate) fn has(&self, file: &str) -> bool {
+        self.dir.path().join(file).exists()
+    }
+
+    /// What the last request to the model said, all messages joined.
+    pub(crate) fn told(&self) -> String {
+        let requests = self.model.requests();
+        let last = requests.last().expect("the model was asked");
+        last.messages.iter().map(|message| message.text() + "\n").collect()
+    }
+}
+
+/// Types a message and sends it.
+pub(crate) async fn say(screens: &mut Headless, text: &str) {
+    screens.type_text(text).await;
+    screens.press("enter").await;
+}
+
+impl Host for TestHost {
+    fn connect<'a>(&'a self, _model: Option<&'a str>, policy: &'a Policy) -> BoxFuture<'a, Result<Connection, String>> {
+        async move {
+            let options = LocalOptions { undo: Some(UndoStore::at(&self.undo)), ..LocalOptions::default() };
+            let files = LocalBackend::open_with(&self.root, options).map_err(|error| error.to_string())?;
+            let shell = LocalShell::open(&self.root, Confinement::Unconfined).map_err(|error| error.to_string())?;
+            // What commands may do is tested with the sandbox itself.
+            policy.set_confined(true);
+            let agent = DeepAgent::builder()
+                .model(self.model.clone())
+                .journal(self.journal.clone())
+                .backend(WithShell::new(files.clone(), shell))
+                .interrupt_on(policy.interrupts(&[]))
+                .middleware(policy.clone())
+                .build()
+                .map_err(|error| error.to_string())?;
+            Ok(Connection {
+                agent,
+                journal: self.journal.clone(),
+                files,
+                model: "scripted".to_owned(),
+                window: Some(100_000),
+                price: None,
+                sandbox: "unconfined".to_owned(),
+                offered: Vec::new(),
+                notes: Vec::new(),
+            })
+        }
+        .boxed()
+    }
+
+    fn models(&self) -> Vec<(String, String)> {
+        vec![("other".to_owned(), "another one".to_owned())]
+    }
+
+    fn new_thread<'a>(&'a self, _journal: &'a dyn Journal) -> BoxFuture<'a, Result<String, String>> {
+        let mut threads = self.threads.lock().unwrap();
+        *threads += 1;
+        let id = format!("thread-{}-{threads}", fresh_number());
+        async move { Ok(id) }.boxed()
+    }
+
+    fn find_thread<'a>(
+        &'a self,
+        journal: &'a dyn Journal,
+        given: &'a str,
+    ) -> BoxFuture<'a, Result<ThreadInfo, String>> {
+        async move {
+            let found = journal.threads().get(given).await.map_err(|error| error.to_string())?;
+            found.ok_or_else(|| format!("there is no thread `{given}`"))
+        }
+        .boxed()
+    }
+
+    fn metadata(&self) -> Map<String, Value> {
+        Map::from_iter([("root".to_owned(), json!(self.root))])
+    }
+
+    fn is_gone(&self, _thread: &ThreadInfo) -> bool {
+        true
+    }
+
+    fn explain_failure(&self, error: &RunError) -> String {
+        error.to_string()
+    }
+
+    fn editor(&self) -> String {
+        "true".to_owned()
+    }
+
+    fn agree<'a>(&'a self, _names: Option<&'a [String]>) -> BoxFuture<'a, Result<(), String>> {
+        async { Ok(()) }.boxed()
+    }
+
+    fn servers(&self) -> BoxFuture<'_, Servers> {
+        async { Servers::Listed("there are no servers".to_owned()) }.boxed()
+    }
+
+    fn trust_servers(&self, _trusted: bool) -> BoxFuture<'_, Result<(), String>> {
+        async { Ok(()) }.boxed()
+    }
+}
+
+/// A number that no other host of this test process has given out.
+fn fresh_number() -> usize {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
