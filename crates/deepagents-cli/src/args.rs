@@ -6,6 +6,7 @@ mod hooks;
 mod interactive;
 mod mcp;
 mod permissions;
+mod serve;
 mod threads;
 mod trust;
 
@@ -23,6 +24,7 @@ pub(crate) use hooks::{HooksArgs, HooksCommand};
 pub(crate) use interactive::InteractiveArgs;
 pub(crate) use mcp::{McpAddArgs, McpArgs, McpCommand, McpServeArgs, McpSources, Scope};
 pub(crate) use permissions::{PermissionsArgs, PermissionsCommand};
+pub(crate) use serve::ServeArgs;
 pub(crate) use threads::{Conflicts, RewindFiles, ThreadsArgs, ThreadsCommand};
 pub(crate) use trust::{TrustArgs, TrustCommand};
 
@@ -96,6 +98,8 @@ pub(crate) enum Command {
     Models(ModelsArgs),
     /// Look at, copy, rewind and delete the threads of earlier runs
     Threads(Box<ThreadsArgs>),
+    /// Serve the agent over HTTP, for clients of the LangGraph server
+    Serve(Box<ServeArgs>),
     /// Look at, add, remove, try and log in to MCP servers, and be one
     Mcp(Box<McpArgs>),
     /// Show what directories bring that steers the agent, and what you have agreed to

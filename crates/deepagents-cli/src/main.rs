@@ -24,6 +24,7 @@ mod render;
 mod replay;
 mod run;
 mod runtime;
+mod serve;
 mod sources;
 mod threads;
 mod tools;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::Permissions(args) => permissions::permissions(&args),
         Command::Trust(args) => trust::trust(&args),
         Command::Threads(args) => threads::threads(&args),
+        Command::Serve(args) => serve::serve(&args),
         Command::Mcp(args) => mcp::mcp(&args),
         Command::Replay(args) => replay::replay(&args),
         Command::Doctor(args) => doctor::doctor(&args),

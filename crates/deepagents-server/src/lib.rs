@@ -25,6 +25,7 @@ mod app;
 mod assistants;
 mod body;
 mod error;
+mod guard;
 mod ids;
 mod items;
 mod meta;

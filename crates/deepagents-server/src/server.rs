@@ -10,6 +10,7 @@ use deepagents_core::store::Store;
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use crate::app::{App, ServedAgent};
+use crate::guard::{Guard, guard};
 use crate::{assistants, items, meta, runs, threads};
 
 /// Why a server cannot be made.
@@ -44,12 +45,13 @@ pub struct Server {
     journal: Arc<dyn Journal>,
     store: Arc<dyn Store>,
     agents: Vec<ServedAgent>,
+    guard: Guard,
 }
 
 impl Server {
     /// A server without agents.
     pub fn new(journal: Arc<dyn Journal>, store: Arc<dyn Store>) -> Self {
-        Self { journal, store, agents: Vec::new() }
+        Self { journal, store, agents: Vec::new(), guard: Guard::default() }
     }
 
     /// Serves an agent under a name.
@@ -77,6 +79,13 @@ impl Server {
         self
     }
 
+    /// Lets the server be called under a host's name, and by pages from there. Without it only this machine's names are
+    /// taken. There is no authentication: put the server behind something that has one.
+    pub fn host(mut self, host: impl Into<String>) -> Self {
+        self.guard.hosts.push(host.into());
+        self
+    }
+
     /// The routes, with the runs below them: what an earlier process had accepted and not finished is gone on with.
     ///
     /// # Errors
@@ -92,7 +101,9 @@ impl Server {
             .merge(threads::routes())
             .merge(runs::routes())
             .merge(items::routes());
-        Ok(routes.fallback(meta::unknown).layer(cors()).with_state(app))
+        let shared = Arc::new(self.guard);
+        let routes = routes.fallback(meta::unknown).with_state(app);
+        Ok(routes.layer(cors(shared.clone())).layer(axum::middleware::from_fn_with_state(shared, guard)))
     }
 }
 
@@ -102,11 +113,13 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// Pages of any origin may call; the server is reached on loopback alone unless its owner says otherwise.
-fn cors() -> CorsLayer {
+/// What pages may send and read.
+fn cors(guard: Arc<Guard>) -> CorsLayer {
     let exposed = ["content-location", "location", "x-pagination-total", "x-pagination-next"];
     CorsLayer::new()
-        .allow_origin(AllowOrigin::predicate(|_: &HeaderValue, _| true))
+        .allow_origin(AllowOrigin::predicate(move |origin: &HeaderValue, _| {
+            origin.to_str().is_ok_and(|origin| guard.takes_origin(origin))
+        }))
         .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS])
         .allow_headers(AllowHeaders::mirror_request())
         .expose_headers(exposed.map(HeaderName::from_static))

@@ -68,7 +68,7 @@ async fn begin(app: &Arc<App>, run: &Arc<LiveRun>) -> Result<Ending> {
         projector.only(&state)?;
         return Ok(Ending::Stopped);
     }
-    let input = input(app, &info, create).await?;
+    let input = input(app, run, &info, create).await?;
     let stops = Breakpoints::new(create.interrupt_before.as_ref(), create.interrupt_after.as_ref());
     let input = match &stops {
         Some(stops) => input.observer(stops.clone()),
@@ -124,7 +124,7 @@ async fn outcome(app: &App, run: &LiveRun, handle: &RunHandle) -> Ending {
 }
 
 /// What the run is given.
-async fn input(app: &App, info: &ThreadInfo, create: &RunCreate) -> Result<RunInput> {
+async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate) -> Result<RunInput> {
     let threads = app.threads_of(info)?;
     let mut update = Update::none();
     for value in [create.input.as_ref(), create.command.as_ref().and_then(|command| command.update.as_ref())]
@@ -142,6 +142,10 @@ async fn input(app: &App, info: &ThreadInfo, create: &RunCreate) -> Result<RunIn
         None => input,
     };
     if let Some(resume) = create.resume() {
+        // The answers are in the log where an earlier process has begun with them.
+        if run.recovered {
+            return Ok(limited(RunInput::resume(&info.id)));
+        }
         let mut input = RunInput::resume(&info.id);
         for (question, decision) in answers(app, &info.id, resume).await? {
             input = input.answer(question, decision);
@@ -166,7 +170,7 @@ async fn input(app: &App, info: &ThreadInfo, create: &RunCreate) -> Result<RunIn
     if !removed.is_empty() {
         threads.update_state(&info.id, Update::new::<MessagesChannel>(removed)).await?;
     }
-    let input = RunInput::messages(messages).thread(&info.id).update(rest);
+    let input = RunInput::messages(messages).id(run.id.clone()).thread(&info.id).update(rest);
     Ok(limited(match at {
         Some(at) => input.at(at),
         None => input,

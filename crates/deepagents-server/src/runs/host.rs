@@ -8,7 +8,7 @@ use deepagents_core::store::{NamespaceQuery, StoreError};
 use super::create::Strategy;
 use super::execute::execute;
 use super::live::{LiveRun, Stop};
-use super::record::{RunRecord, of_thread};
+use super::record::{RunRecord, Status, of_thread};
 use crate::app::App;
 use crate::error::{ApiError, Result};
 
@@ -100,12 +100,12 @@ pub(crate) async fn accept(app: &Arc<App>, record: RunRecord) -> Result<Arc<Live
         }
     }
     record.save(app).await?;
-    Ok(enqueue(app, record))
+    Ok(enqueue(app, record, false))
 }
 
-fn enqueue(app: &Arc<App>, record: RunRecord) -> Arc<LiveRun> {
+fn enqueue(app: &Arc<App>, record: RunRecord, recovered: bool) -> Arc<LiveRun> {
     let thread = record.thread_id.clone();
-    let run = Arc::new(LiveRun::new(record));
+    let run = Arc::new(LiveRun::new(record, recovered));
     let is_new = {
         let mut inner = app.runs.lock();
         inner.live.insert(run.id.clone(), run.clone());
@@ -142,7 +142,8 @@ pub(crate) async fn recover(app: &Arc<App>) -> Result<(), StoreError> {
             .collect();
         open.sort_by(|a, b| a.run_id.cmp(&b.run_id));
         for record in open {
-            enqueue(app, record);
+            let begun = record.status == Status::Running;
+            enqueue(app, record, begun);
         }
     }
     Ok(())

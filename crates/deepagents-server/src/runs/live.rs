@@ -22,6 +22,8 @@ pub(crate) enum Stop {
 pub(crate) struct LiveRun {
     pub(crate) id: String,
     pub(crate) thread: String,
+    /// Whether an earlier process may have begun it.
+    pub(super) recovered: bool,
     record: Mutex<RunRecord>,
     /// What is streamed of it.
     pub(crate) log: PartLog,
@@ -32,10 +34,11 @@ pub(crate) struct LiveRun {
 }
 
 impl LiveRun {
-    pub(super) fn new(record: RunRecord) -> Self {
+    pub(super) fn new(record: RunRecord, recovered: bool) -> Self {
         Self {
             id: record.run_id.clone(),
             thread: record.thread_id.clone(),
+            recovered,
             record: Mutex::new(record),
             log: PartLog::default(),
             stop: watch::Sender::new(None),

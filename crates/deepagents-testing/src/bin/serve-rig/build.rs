@@ -80,7 +80,11 @@ pub(crate) fn expand(text: &str) -> Result<String> {
 
 pub(crate) fn agent(rig: &Rig, spec: &AgentSpec, journal: Arc<MemoryJournal>) -> Result<DeepAgent> {
     let base_url = format!("{}/v1", rig.model.base_url);
-    let config = ModelConfig { api_key: rig.model.api_key.clone(), base_url: Some(base_url), ..ModelConfig::default() };
+    let config = ModelConfig {
+        api_key: rig.model.api_key.clone().map(Into::into),
+        base_url: Some(base_url),
+        ..ModelConfig::default()
+    };
     let model = Registry::new().model_with(&format!("{}:{}", rig.model.provider, spec.model), config)?;
     let files = FilesystemOptions { read_before_edit: false, ..FilesystemOptions::default() };
     let mut builder = DeepAgent::builder()

@@ -1,0 +1,36 @@
+//! Pauses, and the answers to them.
+
+use deepagents::models::scripted::Turn;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::support::{roles, say, serve};
+
+#[tokio::test]
+async fn a_wrong_number_of_decisions_is_refused_and_the_right_one_works_then() {
+    let client = serve(vec![Turn::call("book", json!({"city": "Oslo"})), Turn::text("Booked.")]).await;
+    let id = client.thread().await;
+    let path = format!("/threads/{id}/runs/wait");
+    let values = client.post(&path, say("book")).await;
+    assert_eq!(values["__interrupt__"][0]["value"]["action_requests"][0]["name"], "book");
+    assert_eq!(client.get(&format!("/threads/{id}")).await["status"], "interrupted");
+    let answer = |decisions: Value| json!({"assistant_id": "agent", "command": {"resume": {"decisions": decisions}}});
+    let two = answer(json!([{"type": "approve"}, {"type": "approve"}]));
+    assert_eq!(client.send(Method::POST, &path, &two).await.0, StatusCode::UNPROCESSABLE_ENTITY);
+    assert_eq!(client.get(&format!("/threads/{id}")).await["status"], "interrupted");
+    let values = client.post(&path, answer(json!([{"type": "approve"}]))).await;
+    assert_eq!(values["messages"][2]["content"], "booked Oslo");
+}
+
+#[tokio::test]
+async fn a_conversation_that_is_marked_as_resolved_waits_no_more_and_the_call_is_not_made() {
+    let client = serve(vec![Turn::call("book", json!({"city": "Oslo"}))]).await;
+    let id = client.thread().await;
+    let path = format!("/threads/{id}/runs/wait");
+    client.post(&path, say("book")).await;
+    client.post(&path, json!({"assistant_id": "agent", "command": {"goto": "__end__"}})).await;
+    let thread = client.get(&format!("/threads/{id}")).await;
+    assert_eq!((&thread["status"], &thread["interrupts"]), (&json!("idle"), &json!({})));
+    assert_eq!(roles(&thread["values"]), ["human", "ai", "tool"]);
+    assert_eq!(thread["values"]["messages"][2]["status"], "error");
+}

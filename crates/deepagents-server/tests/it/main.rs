@@ -1,0 +1,8 @@
+//! The server over HTTP, with a client that knows nothing of it but its wire.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail where something is missing")]
+
+mod approvals;
+mod restart;
+mod runs;
+mod support;
+mod threads;

@@ -1,0 +1,34 @@
+//! What an earlier process had accepted.
+
+use std::sync::Arc;
+
+use deepagents::Journal;
+use deepagents::models::scripted::Turn;
+use deepagents_core::store::Store;
+use deepagents_persist::Sqlite;
+use serde_json::json;
+
+use crate::support::{agent, roles, say, serve_on};
+
+#[tokio::test]
+async fn a_run_that_was_accepted_before_a_restart_is_made_after_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || async { Arc::new(Sqlite::open(folder.path().join("server.db")).await.unwrap()) };
+    let database = open().await;
+    let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database.clone());
+    let client = serve_on(agent(vec![], journal.clone()), journal, store).await;
+    let id = client.thread().await;
+    let mut later = say("hi");
+    later["after_seconds"] = json!(3600);
+    let run = client.post(&format!("/threads/{id}/runs"), later).await["run_id"].as_str().unwrap().to_owned();
+    // The first server is left where it is: its run waits for an hour, and a second one stands for the restart.
+    let place = ["deepagents-server".to_owned(), "runs".to_owned(), id.clone()];
+    let mut record = Store::get(&*database, &place, &run).await.unwrap().unwrap().value;
+    record["kwargs"]["after_seconds"] = json!(0);
+    database.put(&place, &run, record).await.unwrap();
+    let second = open().await;
+    let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (second.clone(), second.clone());
+    let client = serve_on(agent(vec![Turn::text("Hello.")], journal.clone()), journal, store).await;
+    let values = client.get(&format!("/threads/{id}/runs/{run}/join")).await;
+    assert_eq!(roles(&values), ["human", "ai"]);
+}

@@ -1,0 +1,58 @@
+//! Runs: streamed, failed, refused.
+
+use std::collections::BTreeSet;
+
+use deepagents::ModelError;
+use deepagents::models::scripted::Turn;
+use reqwest::{Method, StatusCode};
+use serde_json::json;
+
+use crate::support::{say, serve};
+
+#[tokio::test]
+async fn a_resumable_stream_goes_on_after_any_event_without_gap_or_repeat() {
+    let client = serve(vec![Turn::call("ls", json!({"path": "/"})), Turn::text("Done.")]).await;
+    let id = client.thread().await;
+    let mut body = say("look");
+    body["stream_mode"] = json!(["values", "updates", "messages-tuple"]);
+    body["stream_resumable"] = json!(true);
+    let all = client.events(Method::POST, &format!("/threads/{id}/runs/stream"), None, &body).await;
+    let ids: BTreeSet<&String> = all.iter().map(|(_, id)| id).collect();
+    assert_eq!(ids.len(), all.len(), "each event has an id of its own: {all:?}");
+    let run = client.get(&format!("/threads/{id}/runs")).await[0]["run_id"].as_str().unwrap().to_owned();
+    let path = format!("/threads/{id}/runs/{run}/stream");
+    for (at, (_, last)) in all.iter().enumerate() {
+        let rest = client.events(Method::GET, &path, Some(last), &json!({})).await;
+        assert_eq!(rest, all[at + 1..]);
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_fails_says_why_and_the_next_one_works() {
+    let fails = Turn::error(ModelError::Invalid("no such model".into()));
+    let client = serve(vec![fails, Turn::text("Back.")]).await;
+    let id = client.thread().await;
+    let values = client.post(&format!("/threads/{id}/runs/wait"), say("hi")).await;
+    assert!(values["__error__"]["message"].as_str().unwrap().contains("no such model"), "{values}");
+    assert_eq!(client.get(&format!("/threads/{id}")).await["status"], "error");
+    client.post(&format!("/threads/{id}/runs/wait"), say("again")).await;
+    assert_eq!(client.get(&format!("/threads/{id}")).await["status"], "idle");
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_refused_before_anything_runs() {
+    let client = serve(vec![]).await;
+    let id = client.thread().await;
+    let path = format!("/threads/{id}/runs");
+    for body in [
+        json!({"input": {}}),
+        json!({"assistant_id": "nobody", "input": {}}),
+        json!({"assistant_id": "agent", "input": [1]}),
+        json!({"assistant_id": "agent", "stream_mode": "telepathy"}),
+        json!({"assistant_id": "agent", "input": {}, "webhook": "https://x.example"}),
+    ] {
+        let (status, answer) = client.send(Method::POST, &path, &body).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{body}: {answer}");
+    }
+    assert_eq!(client.get(&path).await, json!([]));
+}

@@ -1,0 +1,110 @@
+//! A server on a free port, and its client.
+
+use std::sync::Arc;
+
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{DeepAgent, InterruptPolicy, Journal, MemoryJournal, tool_fn};
+use deepagents_core::store::{MemoryStore, Store};
+use deepagents_server::Server;
+use reqwest::{Method, StatusCode};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+#[derive(Deserialize, JsonSchema)]
+struct City {
+    city: String,
+}
+
+/// An agent that may book, once it was asked about.
+pub(crate) fn agent(turns: Vec<Turn>, journal: Arc<dyn Journal>) -> DeepAgent {
+    let book = tool_fn("book", "Books a trip.", |args: City, _cx| async move { Ok(format!("booked {}", args.city)) });
+    let asks: InterruptPolicy = serde_json::from_value(json!({"book": true})).unwrap();
+    let builder = DeepAgent::builder().model(ScriptedModel::new(turns)).journal(journal);
+    builder.tool(book).interrupt_on(asks).build().unwrap()
+}
+
+pub(crate) struct Client {
+    url: String,
+    http: reqwest::Client,
+}
+
+/// Serves an agent whose model says this.
+pub(crate) async fn serve(turns: Vec<Turn>) -> Client {
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    serve_on(agent(turns, journal.clone()), journal, Arc::new(MemoryStore::default())).await
+}
+
+pub(crate) async fn serve_on(agent: DeepAgent, journal: Arc<dyn Journal>, store: Arc<dyn Store>) -> Client {
+    let router = Server::new(journal, store).agent("agent", agent).unwrap().router().await.unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    Client { url, http: http() }
+}
+
+fn http() -> reqwest::Client {
+    // The first of several tests in a process chooses; all choose the same.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::new()
+}
+
+impl Client {
+    pub(crate) async fn send(&self, method: Method, path: &str, body: &Value) -> (StatusCode, Value) {
+        let response = self.http.request(method, format!("{}{path}", self.url)).json(body).send().await.unwrap();
+        let status = response.status();
+        let text = response.text().await.unwrap();
+        (status, serde_json::from_str(&text).unwrap_or(Value::Null))
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Value {
+        let (status, answer) = self.send(Method::POST, path, &body).await;
+        assert!(status.is_success(), "{path}: {status} {answer}");
+        answer
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        let (status, answer) = self.send(Method::GET, path, &json!({})).await;
+        assert!(status.is_success(), "{path}: {status} {answer}");
+        answer
+    }
+
+    /// The status of a request with a header that a browser would send.
+    pub(crate) async fn status_with(&self, name: &str, value: &str) -> StatusCode {
+        self.http.get(format!("{}/ok", self.url)).header(name, value).send().await.unwrap().status()
+    }
+
+    /// The names and ids of the events of a stream.
+    pub(crate) async fn events(
+        &self,
+        method: Method,
+        path: &str,
+        last: Option<&str>,
+        body: &Value,
+    ) -> Vec<(String, String)> {
+        let mut request = self.http.request(method, format!("{}{path}", self.url)).json(body);
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
+        }
+        let text = request.send().await.unwrap().text().await.unwrap();
+        let field = |frame: &str, name: &str| {
+            frame.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim().to_owned()
+        };
+        let frames = text.split("\n\n").filter(|frame| frame.contains("event:"));
+        frames.map(|frame| (field(frame, "event:"), field(frame, "id:"))).collect()
+    }
+
+    pub(crate) async fn thread(&self) -> String {
+        self.post("/threads", json!({})).await["thread_id"].as_str().unwrap().to_owned()
+    }
+}
+
+/// An input of one message.
+pub(crate) fn say(text: &str) -> Value {
+    json!({"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": text}]}})
+}
+
+/// Who spoke, in order.
+pub(crate) fn roles(values: &Value) -> Vec<String> {
+    values["messages"].as_array().unwrap().iter().map(|m| m["type"].as_str().unwrap().to_owned()).collect()
+}

@@ -1,0 +1,58 @@
+//! Threads and their states.
+
+use deepagents::models::scripted::Turn;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::support::{roles, say, serve};
+
+#[tokio::test]
+async fn a_thread_shows_its_metadata_and_the_values_of_its_last_run() {
+    let client = serve(vec![Turn::text("Hello.")]).await;
+    let made = client.post("/threads", json!({"metadata": {"user": "ada"}})).await;
+    let id = made["thread_id"].as_str().unwrap();
+    assert_eq!((&made["status"], &made["metadata"]), (&json!("idle"), &json!({"user": "ada"})));
+    client.post(&format!("/threads/{id}/runs/wait"), say("hi")).await;
+    let thread = client.get(&format!("/threads/{id}")).await;
+    assert_eq!(roles(&thread["values"]), ["human", "ai"]);
+    assert_eq!(thread["metadata"]["graph_id"], "agent");
+    let found = client.post("/threads/search", json!({"metadata": {"user": "ada"}})).await;
+    assert_eq!(found[0]["thread_id"], id);
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_404_and_what_is_no_id_is_422() {
+    let client = serve(vec![]).await;
+    let nowhere = "/threads/00000000-0000-4000-8000-000000000000";
+    assert_eq!(client.send(Method::GET, nowhere, &json!({})).await.0, StatusCode::NOT_FOUND);
+    let (status, body) = client.send(Method::GET, "/threads/x", &json!({})).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(body["detail"].is_string());
+    let id = client.thread().await;
+    let (status, _) = client.send(Method::GET, &format!("/threads/{id}/state/x"), &json!({})).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_run_from_an_earlier_checkpoint_is_a_branch_and_the_old_one_stays() {
+    let client = serve(vec![Turn::text("One."), Turn::text("Two."), Turn::text("Other.")]).await;
+    let id = client.thread().await;
+    client.post(&format!("/threads/{id}/runs/wait"), say("first")).await;
+    let first = client.get(&format!("/threads/{id}/state")).await;
+    client.post(&format!("/threads/{id}/runs/wait"), say("second")).await;
+    let mut other = say("another second");
+    other["checkpoint"] = json!({"checkpoint_id": first["checkpoint_id"]});
+    let values = client.post(&format!("/threads/{id}/runs/wait"), other).await;
+    assert_eq!(values["messages"][3]["content"], "Other.");
+    let history = client.post(&format!("/threads/{id}/history"), json!({"limit": 100})).await;
+    let last = |state: &Value| state["values"]["messages"].as_array().and_then(|m| m.last().cloned());
+    assert!(history.as_array().unwrap().iter().any(|state| last(state).is_some_and(|m| m["content"] == "Two.")));
+}
+
+#[tokio::test]
+async fn pages_of_strangers_and_strange_names_are_refused() {
+    let client = serve(vec![]).await;
+    assert_eq!(client.status_with("origin", "https://evil.example").await, StatusCode::FORBIDDEN);
+    assert_eq!(client.status_with("host", "evil.example").await, StatusCode::FORBIDDEN);
+    assert_eq!(client.status_with("origin", "http://localhost:3000").await, StatusCode::OK);
+}
