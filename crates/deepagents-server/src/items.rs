@@ -28,7 +28,7 @@ fn below(namespace: &[String]) -> Vec<String> {
     std::iter::once(ROOT.to_owned()).chain(namespace.iter().cloned()).collect()
 }
 
-fn shown(item: Item) -> Value {
+fn shown(item: &Item) -> Value {
     let namespace = item.namespace.get(1..).unwrap_or_default();
     json!({
         "namespace": namespace, "key": item.key, "value": item.value,
@@ -62,7 +62,7 @@ async fn get_item(State(app): State<Arc<App>>, Params(place): Params<Place>) -> 
     let namespace: Vec<String> =
         place.namespace.split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect();
     let found = app.store.get(&below(&namespace), &place.key).await?;
-    Ok(Json(found.map_or(Value::Null, shown)))
+    Ok(Json(found.as_ref().map_or(Value::Null, shown)))
 }
 
 #[derive(Deserialize)]
@@ -103,7 +103,7 @@ async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result
     }
     let found = app.store.search(&below(&body.namespace_prefix.unwrap_or_default()), &query).await?;
     let scored = found.into_iter().map(|item| {
-        let mut item = shown(item);
+        let mut item = shown(&item);
         item.as_object_mut().map(|item| item.insert("score".to_owned(), Value::Null));
         item
     });

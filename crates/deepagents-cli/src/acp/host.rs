@@ -1,15 +1,19 @@
 //! The agents of an editor's sessions.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anyhow::Result;
 use deepagents::core::journal::{Journal, ThreadInfo};
 use deepagents::fs::sandbox::{Level, Sandbox};
 use deepagents::fs::{LocalBackend, UndoStore};
+use deepagents::mcp::{McpServers, ServerConfig};
 use deepagents::middleware::hooks::HookRunner;
 use deepagents::{DeepAgentBuilder, ModelSettings};
-use deepagents_acp::{AgentHost, HostError, Mode, ModelOption, OwnShell, SessionAgent, SessionSetup};
+use deepagents_acp::{
+    AgentHost, HostError, McpServer, McpSupport, McpTransport, Mode, ModelOption, OwnShell, SessionAgent, SessionSetup,
+};
 use deepagents_persist::Sqlite;
 use serde_json::{Map, Value, json};
 
@@ -20,7 +24,7 @@ use crate::own_files::OwnFiles;
 use crate::run::{is_gone, process};
 use crate::threads::{database, fresh, undo};
 use crate::trust::{Brought, Undecided};
-use crate::{agent, hooks, sources};
+use crate::{agent, hooks, mcp, sources};
 
 /// What sessions are made of: the options of the command line, and the common database of threads.
 pub(super) struct Host(Arc<Parts>);
@@ -32,6 +36,8 @@ struct Parts {
     models: Vec<ModelOption>,
     /// Whether commands run in a sandbox here, once it was tried.
     sandboxed: OnceLock<bool>,
+    /// The servers of each session, by its thread.
+    servers: Mutex<HashMap<String, McpServers>>,
 }
 
 impl Host {
@@ -39,7 +45,14 @@ impl Host {
         let journal = Arc::new(database::open(&args.database).await?);
         let undo = undo::file(&args.database)?;
         let models = models::to_choose_from(model, args.agent.base_url.is_some(), &env);
-        Ok(Self(Arc::new(Parts { options: args.agent.clone(), journal, undo, models, sandboxed: OnceLock::new() })))
+        Ok(Self(Arc::new(Parts {
+            options: args.agent.clone(),
+            journal,
+            undo,
+            models,
+            sandboxed: OnceLock::new(),
+            servers: Mutex::default(),
+        })))
     }
 }
 
@@ -64,6 +77,17 @@ impl AgentHost for Host {
         let mut metadata = process();
         metadata.insert("model".to_owned(), json!(setup.model()));
         metadata
+    }
+
+    fn mcp(&self) -> McpSupport {
+        McpSupport { stdio: true, http: true, ..McpSupport::default() }
+    }
+
+    async fn closed(&self, thread: &str) {
+        let servers = self.0.servers.lock().unwrap_or_else(PoisonError::into_inner).remove(thread);
+        if let Some(servers) = servers {
+            servers.close().await;
+        }
     }
 
     fn is_abandoned(&self, thread: &ThreadInfo) -> bool {
@@ -126,10 +150,24 @@ impl Parts {
         }
         let builder = shape.builder(model).settings(settings).backend(workspace.clone()).definitions_from(definitions);
         let builder = hooks.iter().cloned().fold(builder, DeepAgentBuilder::hooks);
-        let builder = setup.equip(agent::with_agents(builder, options)?, self.journal.clone());
+        let servers = self.servers(options, setup)?;
+        let builder = agent::with_agents(builder, options)?.mcp(&servers);
+        let builder = setup.equip_with(builder, self.journal.clone(), ["mcp__*"]);
         let agent = builder.build()?;
         let commands = skills::commands(options, brought);
         Ok(SessionAgent::new(agent, workspace).commands(commands).context_window(window).hooks(hooks))
+    }
+
+    /// The servers of a session. They stay when the session chooses another model.
+    fn servers(&self, options: &AgentArgs, setup: &SessionSetup) -> Result<McpServers> {
+        let mut known = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(servers) = known.get(setup.thread()) {
+            return Ok(servers.clone());
+        }
+        let brought = setup.mcp_servers().iter().filter_map(|server| Some((server.name.clone(), config(server)?)));
+        let servers = mcp::session_servers(options, brought.collect())?;
+        known.insert(setup.thread().to_owned(), servers.clone());
+        Ok(servers)
     }
 
     /// Commands in the directory, in a sandbox; where there is none they are refused.
@@ -138,6 +176,21 @@ impl Parts {
         let sandboxed = options.commands.mode() != SandboxMode::Unconfined
             && *self.sandboxed.get_or_init(|| Sandbox::new().probe().level > Level::None);
         Ok(OwnShell { shell: Arc::new(shell), sandboxed })
+    }
+}
+
+/// A server that an editor brings; none where it is of a kind that was not offered.
+fn config(server: &McpServer) -> Option<ServerConfig> {
+    match &server.transport {
+        McpTransport::Stdio { command, args, env } => {
+            let config = ServerConfig::stdio(command.to_string_lossy(), args.iter().cloned());
+            Some(env.iter().fold(config, |config, (name, value)| config.env(name, value)))
+        }
+        McpTransport::Http { url, headers } => {
+            let config = ServerConfig::http(url);
+            Some(headers.iter().fold(config, |config, (name, value)| config.header(name, value)))
+        }
+        _ => None,
     }
 }
 

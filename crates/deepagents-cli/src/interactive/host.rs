@@ -222,6 +222,6 @@ impl ProgramHost {
 fn priced(model: &str) -> String {
     // The user's own prices are shown where they can be read; what is wrong with them `deepagents models` says.
     let known = sources::catalogue(&env).unwrap_or_else(|_| Catalogue::built_in().clone());
-    let price = known.lookup(model).and_then(|entry| entry.price.clone());
+    let price = known.lookup(model).and_then(|entry| entry.price);
     price.map_or_else(String::new, |price| format!("${} in, ${} out for a million tokens", price.input, price.output))
 }

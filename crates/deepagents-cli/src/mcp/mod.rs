@@ -65,6 +65,19 @@ pub(crate) fn servers(args: &AgentArgs, undecided: Undecided, can_ask: bool, rec
     Ok(Some(Servers { all: McpServers::new(configs, options), pins }))
 }
 
+/// The servers of an editor's session: those that the editor brings, and the user's own. The tools of the editor's count as
+/// those of strangers.
+pub(crate) fn session_servers(args: &AgentArgs, brought: Vec<(String, ServerConfig)>) -> Result<McpServers> {
+    let own = if args.no_mcp {
+        Vec::new()
+    } else {
+        usable(&discover::find(&args.mcp, args.directory(), Undecided::LeaveOut)?)
+    };
+    let taken: Vec<String> = brought.iter().map(|(name, _)| name.clone()).collect();
+    let all = own.into_iter().filter(|(name, _)| !taken.contains(name)).chain(brought);
+    Ok(McpServers::new(all.collect::<Vec<_>>(), options(args.directory())))
+}
+
 /// The servers that can be used; of the others it is said why they cannot.
 fn usable(found: &discover::Found) -> Vec<(String, ServerConfig)> {
     let mut configs = Vec::new();

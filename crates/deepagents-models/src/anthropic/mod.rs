@@ -36,7 +36,7 @@ const USUAL_MAX_TOKENS: u64 = 32_000;
 ///
 /// ```
 /// use deepagents_models::{Anthropic, ModelConfig};
-/// let config = ModelConfig { api_key: Some("sk-ant-…".replace('…', "x")), ..ModelConfig::default() };
+/// let config = ModelConfig { api_key: Some("sk-ant-…".replace('…', "x").into()), ..ModelConfig::default() };
 /// let model = Anthropic::new("claude-sonnet-4-5", config)?;
 /// # Ok::<(), deepagents_models::ConfigError>(())
 /// ```

@@ -133,7 +133,8 @@ pub(crate) enum OnDisconnect {
 pub(crate) enum OnCompletion {
     #[default]
     Delete,
-    Keep,
+    #[serde(rename = "keep")]
+    Retain,
 }
 
 impl RunCreate {

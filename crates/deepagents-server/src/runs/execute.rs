@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use super::breakpoints::Breakpoints;
 use super::create::{RunCreate, answers};
-use super::live::{LiveRun, Stop};
+use super::live::{CancelAction, LiveRun};
 use super::record::Status;
 use crate::app::App;
 use crate::error::{ApiError, Result};
@@ -26,7 +26,7 @@ use crate::wire::{next_nodes, read_update};
 enum Ending {
     Ended(Outcome),
     Failed { kind: String, message: String },
-    Stopped,
+    Cancelled,
 }
 
 /// Works on a run to its end, and keeps how it ended.
@@ -45,7 +45,7 @@ pub(super) async fn execute(app: &Arc<App>, run: &Arc<LiveRun>) {
     }
     let stop = *run.stop.borrow();
     let ending = match stop {
-        Some(_) => Ending::Stopped,
+        Some(_) => Ending::Cancelled,
         None => match begin(app, run).await {
             Ok(ending) => ending,
             Err(error) => Ending::Failed { kind: "InvalidInput".to_owned(), message: error.to_string() },
@@ -66,7 +66,7 @@ async fn begin(app: &Arc<App>, run: &Arc<LiveRun>) -> Result<Ending> {
         let state = served.threads.state(&run.thread).await?;
         let projector = Projector::new(app, run, &record, info.end).await?;
         projector.only(&state)?;
-        return Ok(Ending::Stopped);
+        return Ok(Ending::Cancelled);
     }
     let input = input(app, run, &info, create).await?;
     let stops = Breakpoints::new(create.interrupt_before.as_ref(), create.interrupt_after.as_ref());
@@ -89,13 +89,13 @@ async fn begin(app: &Arc<App>, run: &Arc<LiveRun>) -> Result<Ending> {
     match &ending {
         Ending::Failed { kind, message } => projector.failed(kind, message),
         Ending::Ended(outcome) => projector.paused(outcome)?,
-        Ending::Stopped => {}
+        Ending::Cancelled => {}
     }
     Ok(ending)
 }
 
 /// Waits until the run is to be ended from outside.
-async fn stopped(stop: &mut watch::Receiver<Option<Stop>>) {
+async fn stopped(stop: &mut watch::Receiver<Option<CancelAction>>) {
     // The sender lives as long as the run does.
     let _ = stop.wait_for(Option::is_some).await;
 }
@@ -114,7 +114,7 @@ async fn outcome(app: &App, run: &LiveRun, handle: &RunHandle) -> Ending {
         }
     };
     match outcome {
-        Ok(outcome) if outcome.stop == FinishReason::Cancelled => Ending::Stopped,
+        Ok(outcome) if outcome.stop == FinishReason::Cancelled => Ending::Cancelled,
         Ok(outcome) => Ending::Ended(outcome),
         Err(error) => {
             let RunError { error, .. } = &*error;
@@ -134,7 +134,7 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate) 
         let read = read_update(threads.schema(), value).map_err(|error| ApiError::invalid(error.to_string()))?;
         update = update.and(read);
     }
-    let at = create.checkpoint().map(|id| place(id)).transpose()?;
+    let at = create.checkpoint().map(place).transpose()?;
     let limit = create.config.as_ref().and_then(|config| config.get("recursion_limit")).and_then(Value::as_u64);
     let limited = |input: RunInput| match limit {
         // A turn is two steps of a graph: the model's, and that of the tools.
@@ -226,9 +226,9 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: Ending, before: LogPos
             held.error = Some(json!({"error": kind, "message": message}));
             Status::Error
         }
-        Ending::Stopped => Status::Success,
+        Ending::Cancelled => Status::Success,
     };
-    if stop == Some(Stop::Rollback) {
+    if stop == Some(CancelAction::Rollback) {
         let end = app.journal.threads().get(&run.thread).await?.map_or(0, |info| info.end);
         if end > before && before > 0 {
             app.threads_of(&app.thread(&run.thread).await?)?.rewind(&run.thread, before).await?;

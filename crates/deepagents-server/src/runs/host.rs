@@ -7,7 +7,7 @@ use deepagents_core::store::{NamespaceQuery, StoreError};
 
 use super::create::Strategy;
 use super::execute::execute;
-use super::live::{LiveRun, Stop};
+use super::live::{CancelAction, LiveRun};
 use super::record::{RunRecord, Status, of_thread};
 use crate::app::App;
 use crate::error::{ApiError, Result};
@@ -95,8 +95,8 @@ pub(crate) async fn accept(app: &Arc<App>, record: RunRecord) -> Result<Arc<Live
                 ));
             }
             Strategy::Enqueue => {}
-            Strategy::Interrupt => open.iter().for_each(|run| run.end(Stop::Interrupt)),
-            Strategy::Rollback => open.iter().for_each(|run| run.end(Stop::Rollback)),
+            Strategy::Interrupt => open.iter().for_each(|run| run.end(CancelAction::Interrupt)),
+            Strategy::Rollback => open.iter().for_each(|run| run.end(CancelAction::Rollback)),
         }
     }
     record.save(app).await?;
@@ -152,7 +152,7 @@ pub(crate) async fn recover(app: &Arc<App>) -> Result<(), StoreError> {
 /// Ends and forgets the runs of a thread that is about to go.
 pub(crate) async fn forget_thread(app: &Arc<App>, thread: &str) -> Result<()> {
     for run in app.runs.open(thread) {
-        run.end(Stop::Interrupt);
+        run.end(CancelAction::Interrupt);
         run.ended().await;
     }
     for record in of_thread(app, thread).await? {

@@ -10,7 +10,7 @@ use crate::stream::PartLog;
 
 /// How a run is ended from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum CancelAction {
     /// What it has done stays.
     Interrupt,
     /// What it has done goes, and the run with it.
@@ -27,7 +27,7 @@ pub(crate) struct LiveRun {
     record: Mutex<RunRecord>,
     /// What is streamed of it.
     pub(crate) log: PartLog,
-    pub(super) stop: watch::Sender<Option<Stop>>,
+    pub(super) stop: watch::Sender<Option<CancelAction>>,
     done: watch::Sender<bool>,
     /// Where the log ended when the run was cancelled.
     cancelled_from: OnceLock<LogPosition>,
@@ -59,7 +59,7 @@ impl LiveRun {
     }
 
     /// Ends the run.
-    pub(crate) fn end(&self, how: Stop) {
+    pub(crate) fn end(&self, how: CancelAction) {
         self.stop.send_if_modified(|stop| {
             let first = stop.is_none();
             stop.get_or_insert(how);
@@ -78,7 +78,7 @@ impl LiveRun {
 
     /// Ends the run as a client does that leaves.
     pub(crate) fn interrupt(&self) {
-        self.end(Stop::Interrupt);
+        self.end(CancelAction::Interrupt);
     }
 
     pub(super) fn finish(&self) {

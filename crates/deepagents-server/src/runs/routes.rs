@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::create::{IfNotExists, OnDisconnect, RunCreate, StreamMode};
 use super::execute::final_values;
 use super::host::accept;
-use super::live::{LiveRun, Stop};
+use super::live::{CancelAction, LiveRun};
 use super::record::{RunRecord, Status, find, of_thread};
 use crate::app::App;
 use crate::assistants;
@@ -312,8 +312,8 @@ async fn cancel(
     let live = app.runs.get(&run).filter(|_| record.status.is_open());
     let live = live.ok_or_else(|| ApiError::not_found("Open run", &run))?;
     live.end(match query.action.unwrap_or_default() {
-        Action::Interrupt => Stop::Interrupt,
-        Action::Rollback => Stop::Rollback,
+        Action::Interrupt => CancelAction::Interrupt,
+        Action::Rollback => CancelAction::Rollback,
     });
     if matches!(query.wait.as_deref(), Some("1" | "true" | "True")) {
         live.ended().await;

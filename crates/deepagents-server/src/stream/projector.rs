@@ -157,7 +157,7 @@ impl Projector {
         match record {
             Record::AgentStarted { agent, .. } => self.view(path).name = Some(agent),
             Record::Update { update } | Record::StateUpdated { update } => {
-                for answer in answers(self.resolve(update)?) {
+                for answer in answers(&self.resolve(update)?) {
                     self.answered(path, &answer);
                 }
             }
@@ -215,7 +215,7 @@ impl Projector {
         Ok(())
     }
 
-    fn update(&mut self, path: &[String], node: &str, delta: Value) {
+    fn update(&mut self, path: &[String], node: &str, delta: &Value) {
         if self.wants(StreamMode::Updates) && self.shows(path) {
             let name = self.name("updates", path);
             self.push(name, Some(StreamMode::Updates), &json!({node: delta}));
@@ -247,7 +247,7 @@ impl Projector {
         }
         let turn = self.view(path).step;
         self.task(path, "model", u32::try_from(turn).unwrap_or(u32::MAX), Some(json!({"messages": [shown]})));
-        self.update(path, "model", json!({"messages": [shown]}));
+        self.update(path, "model", &json!({"messages": [shown]}));
     }
 
     fn tool_finished(
@@ -273,7 +273,7 @@ impl Projector {
                 delta.extend(all.get(name).map(|value| (name.to_owned(), value.clone())));
             }
         }
-        self.update(path, "tools", delta);
+        self.update(path, "tools", &delta);
         Ok(())
     }
 
@@ -302,10 +302,10 @@ impl Projector {
             let name = self.name("tasks", path);
             self.push(name, Some(StreamMode::Tasks), &payload);
         }
-        self.debug(path, kind, payload);
+        self.debug(path, kind, &payload);
     }
 
-    fn debug(&mut self, path: &[String], kind: &str, payload: Value) {
+    fn debug(&mut self, path: &[String], kind: &str, payload: &Value) {
         if self.wants(StreamMode::Debug) {
             let step = self.view(path).step;
             let name = self.name("debug", path);
@@ -338,7 +338,7 @@ impl Projector {
             let name = self.name("checkpoints", path);
             self.push(name, Some(StreamMode::Checkpoints), &payload);
         }
-        self.debug(path, "checkpoint", payload);
+        self.debug(path, "checkpoint", &payload);
         Ok(())
     }
 
@@ -416,12 +416,12 @@ impl Projector {
         });
         if self.subgraphs {
             for (path, asked) in by_agent.iter().filter(|(path, _)| !path.is_empty()) {
-                self.update(path, "__interrupt__", json!(asked));
+                self.update(path, "__interrupt__", &json!(asked));
             }
         }
         let asked: Vec<Value> = open.iter().map(|open| open.to_json()).collect();
         if !asked.is_empty() || outcome.stop == FinishReason::Suspended {
-            self.update(&[], "__interrupt__", json!(asked));
+            self.update(&[], "__interrupt__", &json!(asked));
         }
         if !asked.is_empty() {
             last.insert("__interrupt__".to_owned(), json!(asked));
@@ -451,7 +451,7 @@ fn named(message: &mut Value, name: &str) {
     }
 }
 
-fn answers(update: Update) -> Vec<AssistantMessage> {
+fn answers(update: &Update) -> Vec<AssistantMessage> {
     let put = update.get::<MessagesChannel>().flatten().filter_map(|op| match op {
         MessageOp::Put(message) => message.as_assistant().cloned(),
         _ => None,

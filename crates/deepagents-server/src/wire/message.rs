@@ -56,12 +56,12 @@ pub(crate) fn usage(usage: &Usage) -> Value {
 
 /// A piece of an answer's text.
 pub(crate) fn chunk_text(id: &str, text: &str) -> Value {
-    chunk(id, json!(text))
+    chunk(id, text)
 }
 
 /// A piece of a call.
 pub(crate) fn tool_call_chunk(id: &str, call: Option<&str>, name: Option<&str>, args: &str, index: usize) -> Value {
-    let mut chunk = chunk(id, json!(""));
+    let mut chunk = chunk(id, "");
     if let Some(chunk) = chunk.as_object_mut() {
         let piece = json!({"type": "tool_call_chunk", "id": call, "name": name, "args": args, "index": index});
         chunk.insert("tool_call_chunks".to_owned(), json!([piece]));
@@ -69,7 +69,7 @@ pub(crate) fn tool_call_chunk(id: &str, call: Option<&str>, name: Option<&str>, 
     chunk
 }
 
-fn chunk(id: &str, content: Value) -> Value {
+fn chunk(id: &str, content: &str) -> Value {
     json!({
         "type": "AIMessageChunk", "id": id, "content": content, "name": null, "additional_kwargs": {},
         "response_metadata": {}, "tool_calls": [], "invalid_tool_calls": [], "tool_call_chunks": [],
