@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, HeaderValue, Method};
 use deepagents::DeepAgent;
 use deepagents_core::journal::Journal;
@@ -12,6 +13,9 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 use crate::app::{App, ServedAgent};
 use crate::guard::{Guard, guard};
 use crate::{assistants, items, meta, runs, threads};
+
+/// Bytes that a request may have: a message with pictures.
+const MAX_BODY: usize = 64 << 20;
 
 /// Why a server cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -103,6 +107,7 @@ impl Server {
             .merge(items::routes());
         let shared = Arc::new(self.guard);
         let routes = routes.fallback(meta::unknown).with_state(app);
+        let routes = routes.layer(DefaultBodyLimit::max(MAX_BODY));
         Ok(routes.layer(cors(shared.clone())).layer(axum::middleware::from_fn_with_state(shared, guard)))
     }
 }

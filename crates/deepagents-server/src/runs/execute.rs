@@ -230,7 +230,7 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: Ending, before: LogPos
     };
     if stop == Some(CancelAction::Rollback) {
         let end = app.journal.threads().get(&run.thread).await?.map_or(0, |info| info.end);
-        if end > before && before > 0 {
+        if end > before {
             app.threads_of(&app.thread(&run.thread).await?)?.rewind(&run.thread, before).await?;
         }
         record.delete(app).await?;

@@ -15,8 +15,20 @@ pub(crate) struct Part {
     pub(crate) event: String,
     /// The mode it belongs to; none for what every stream has.
     pub(crate) mode: Option<StreamMode>,
+    /// As JSON; empty where it was given up.
     pub(crate) data: String,
 }
+
+impl Part {
+    /// Whether it is a whole state, which the next one of its kind replaces.
+    fn is_state(&self) -> bool {
+        matches!(self.mode, Some(StreamMode::Values | StreamMode::Checkpoints | StreamMode::Debug))
+    }
+}
+
+/// Bytes that a run keeps for clients that are behind or come again. Beyond it whole states are given up, oldest first:
+/// each is replaced by the next one.
+const KEPT: usize = 16 << 20;
 
 /// The events of a run so far. Any number of clients read it, each at its own pace.
 #[derive(Debug)]
@@ -36,6 +48,29 @@ struct Inner {
     parts: Vec<Arc<Part>>,
     last_values: Option<Value>,
     closed: bool,
+    /// Bytes of all parts.
+    bytes: usize,
+    /// The parts before this have been looked at for states to give up.
+    looked_at: usize,
+}
+
+impl Inner {
+    fn push(&mut self, part: Part) {
+        self.bytes += part.data.len();
+        self.parts.push(Arc::new(part));
+        while self.bytes > KEPT && self.looked_at + 1 < self.parts.len() {
+            if let Some(part) = self.parts.get_mut(self.looked_at).filter(|part| part.is_state()) {
+                self.bytes -= part.data.len();
+                *part = Arc::new(Part {
+                    data: String::new(),
+                    id: part.id.clone(),
+                    event: part.event.clone(),
+                    mode: part.mode,
+                });
+            }
+            self.looked_at += 1;
+        }
+    }
 }
 
 /// What a reader finds.
@@ -51,7 +86,7 @@ impl PartLog {
     }
 
     pub(crate) fn push(&self, part: Part) {
-        self.lock().parts.push(Arc::new(part));
+        self.lock().push(part);
         self.changed.send_modify(|count| *count += 1);
     }
 
@@ -90,5 +125,24 @@ impl PartLog {
 
     pub(crate) fn watch(&self) -> watch::Receiver<usize> {
         self.changed.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_says_much_gives_up_old_states_and_keeps_the_rest() {
+        let log = PartLog::default();
+        let part = |mode, data: String| Part { id: String::new(), event: String::new(), mode: Some(mode), data };
+        log.push(part(StreamMode::Updates, "{}".to_owned()));
+        for _ in 0..20 {
+            log.push(part(StreamMode::Values, "x".repeat(1 << 20)));
+        }
+        let sizes: Vec<usize> = log.lock().parts.iter().map(|part| part.data.len()).collect();
+        assert_eq!(sizes.iter().sum::<usize>(), log.lock().bytes);
+        assert!(log.lock().bytes <= KEPT);
+        assert_eq!((sizes.first(), sizes.last()), (Some(&2), Some(&(1 << 20))));
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn body(
                         at += 1;
                         let wanted =
                             modes.as_ref().is_none_or(|modes| part.mode.is_none_or(|mode| modes.contains(&mode)));
-                        if wanted {
+                        if wanted && !part.data.is_empty() {
                             let bytes = frame(&part, with_ids);
                             return Some((Ok(bytes), (run, at, changed, leaving)));
                         }
