@@ -85,7 +85,12 @@ pub(crate) fn agent(rig: &Rig, spec: &AgentSpec, journal: Arc<MemoryJournal>) ->
         base_url: Some(base_url),
         ..ModelConfig::default()
     };
-    let model = Registry::new().model_with(&format!("{}:{}", rig.model.provider, spec.model), config)?;
+    // The file means the older of the two wires.
+    let provider = match rig.model.provider.as_str() {
+        "openai" => "openai-chat",
+        other => other,
+    };
+    let model = Registry::new().model_with(&format!("{provider}:{}", spec.model), config)?;
     let files = FilesystemOptions { read_before_edit: false, ..FilesystemOptions::default() };
     let mut builder = DeepAgent::builder()
         .journal(journal)
