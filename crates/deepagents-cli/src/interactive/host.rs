@@ -1,16 +1,17 @@
 //! What the screens need of the program.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use deepagents::RunError;
 use deepagents::core::journal::{Journal, ThreadInfo};
 use deepagents::fs::sandbox::{Level, Sandbox};
 use deepagents::fs::{Backend, LocalBackend, UndoStore};
+use deepagents::mcp::{ServerState, ServerStatus};
 use deepagents::middleware::filesystem::{BackgroundCommands, FilesystemOptions};
 use deepagents::models::Catalogue;
-use deepagents::trust::TrustItem;
+use deepagents::trust::{Consent, FoundItem, TrustItem};
 use deepagents_persist::Sqlite;
 use deepagents_tui::{Connection, Host, Policy, Servers};
 use futures_util::FutureExt;
@@ -23,7 +24,10 @@ use crate::args::{AgentArgs, Database, InteractiveArgs, SandboxMode};
 use crate::model_choice::{self, WithoutKey, env};
 use crate::own_files::OwnFiles;
 use crate::threads::{database, fresh, undo};
-use crate::{agent, run, sources};
+use crate::{agent, mcp, run, sources};
+
+/// So long servers are waited for before their state is shown.
+const CONNECT: Duration = Duration::from_secs(3);
 
 /// The program as the screens see it.
 pub(super) struct ProgramHost {
@@ -41,6 +45,10 @@ struct Chosen {
     key_variable: Option<&'static str>,
     /// What was agreed to for this session alone.
     agreed: Vec<TrustItem>,
+    /// The servers of tools that the agent has.
+    servers: Option<mcp::Servers>,
+    /// What is wrong with others.
+    server_problems: Vec<String>,
 }
 
 impl ProgramHost {
@@ -92,7 +100,9 @@ impl ProgramHost {
             background_commands,
             ..FilesystemOptions::default()
         });
-        let builder = builder.interrupt_on(policy.interrupts(&[])).middleware(policy.clone());
+        let servers = self.use_servers().await?;
+        let builder = servers.iter().fold(builder, |builder, servers| builder.mcp(&servers.all));
+        let builder = builder.interrupt_on(policy.interrupts(&["mcp__*".to_owned()])).middleware(policy.clone());
         let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
         let mut notes = problems;
         if inside {
@@ -189,18 +199,94 @@ impl Host for ProgramHost {
     }
 
     fn servers(&self) -> BoxFuture<'_, Servers> {
-        let file: PathBuf = self.args.directory().join(".mcp.json");
-        let text = if file.exists() {
-            ".mcp.json names servers; this version of the program starts none"
-        } else {
-            "there are no servers of tools"
-        };
-        async move { Servers::Listed(text.to_owned()) }.boxed()
+        async move {
+            match self.show_servers().await {
+                Ok(servers) => servers,
+                Err(error) => Servers::Listed(error.to_string()),
+            }
+        }
+        .boxed()
     }
 
-    fn trust_servers(&self, _trusted: bool) -> BoxFuture<'_, Result<(), String>> {
-        async { Ok(()) }.boxed()
+    fn trust_servers(&self, trusted: bool) -> BoxFuture<'_, Result<(), String>> {
+        async move {
+            if !trusted {
+                return Ok(());
+            }
+            let untrusted = told(self.find_servers())?.untrusted;
+            told(trust::remember(self.args.directory(), untrusted))
+        }
+        .boxed()
     }
+}
+
+impl ProgramHost {
+    fn find_servers(&self) -> Result<mcp::ScreenServers> {
+        let known = trust::standing(self.args.directory())?;
+        let trusted = |item: &TrustItem| {
+            self.args.trust || known.iter().any(|(known, consent)| known == item && *consent == Consent::Trusted)
+        };
+        mcp::for_screens(&self.args, trusted)
+    }
+
+    /// The servers that may be used now: those that there are already, where they are the same.
+    async fn use_servers(&self) -> Result<Option<mcp::Servers>> {
+        let mcp::ScreenServers { usable, problems, .. } = self.find_servers()?;
+        let names = |servers: &Option<mcp::Servers>| -> Vec<String> {
+            servers.iter().flat_map(|servers| servers.all.names()).map(str::to_owned).collect()
+        };
+        let (used, before) = self.with(|chosen| {
+            chosen.server_problems = problems;
+            let before = if names(&chosen.servers) == names(&usable) {
+                None
+            } else {
+                std::mem::replace(&mut chosen.servers, usable)
+            };
+            (chosen.servers.clone(), before)
+        });
+        if let Some(before) = before {
+            before.close().await;
+        }
+        Ok(used)
+    }
+
+    /// The servers with how they are; of those that nobody has agreed to, what they would start.
+    async fn show_servers(&self) -> Result<Servers> {
+        let untrusted = self.find_servers()?.untrusted;
+        if !untrusted.is_empty() {
+            let line = |found: &FoundItem| format!("{}: {}", found.item.name, found.asks_for.join(", "));
+            return Ok(Servers::Untrusted(untrusted.iter().map(line).collect::<Vec<_>>().join("\n")));
+        }
+        let servers = self.use_servers().await?;
+        let mut lines = self.with(|chosen| chosen.server_problems.clone());
+        if let Some(servers) = servers {
+            // One that does not answer soon is shown as it is.
+            let _ = tokio::time::timeout(CONNECT, servers.all.connect()).await;
+            lines.extend(servers.all.status().iter().map(server_line));
+        }
+        if lines.is_empty() {
+            lines.push("there are no servers of tools; see `deepagents mcp add --help`".to_owned());
+        }
+        Ok(Servers::Listed(lines.join("\n")))
+    }
+}
+
+/// A server with how it is.
+fn server_line(status: &ServerStatus) -> String {
+    let state = match &status.state {
+        ServerState::Connected => "connected".to_owned(),
+        ServerState::Idle => "not started yet".to_owned(),
+        ServerState::Starting => "starting".to_owned(),
+        ServerState::Ended => "ended, started again by the next call".to_owned(),
+        ServerState::Failed { problem } => format!("failed: {problem}"),
+        _ => "unknown".to_owned(),
+    };
+    let tools = match status.tools.len() {
+        0 => String::new(),
+        1 => ", 1 tool".to_owned(),
+        many => format!(", {many} tools"),
+    };
+    format!("{}: {state}{tools}", status.name)
 }
 
 impl ProgramHost {

@@ -64,7 +64,7 @@ pub(super) fn remember(root: &Path, open: Vec<FoundItem>) -> Result<()> {
     }
 }
 
-fn standing(root: &Path) -> Result<Vec<(TrustItem, Consent)>> {
+pub(super) fn standing(root: &Path) -> Result<Vec<(TrustItem, Consent)>> {
     let Some(store) = store() else { return Ok(Vec::new()) };
     let records = store.of_root(root).map_err(|error| anyhow!("{error}"))?;
     Ok(records.into_iter().map(|record| (record.item, record.consent)).collect())

@@ -54,14 +54,37 @@ pub(super) fn of_user() -> Option<PathBuf> {
 /// Reads all files. One that was named by hand and cannot be used is an error; the others are told of and passed over. Of
 /// those of the project nothing counts before somebody agrees to it.
 pub(super) fn find(sources: &McpSources, root: &Path, undecided: Undecided) -> Result<Found> {
-    let mut found = Found::default();
+    let (mut found, problems) = collect(sources, root)?;
+    problems.iter().for_each(|problem| output::remark(&format!("warning: {problem}")));
+    if !sources.trust_project_mcp {
+        found.admit(root, undecided)?;
+    }
+    Ok(found.by_importance())
+}
+
+/// The same without a word: what is wrong with files is given, and of the servers of the project those count that were
+/// agreed to.
+pub(super) fn find_quietly(
+    sources: &McpSources,
+    root: &Path,
+    is_agreed: impl Fn(&TrustItem) -> bool,
+) -> Result<(Found, Vec<String>)> {
+    let (mut found, problems) = collect(sources, root)?;
+    if !sources.trust_project_mcp {
+        let counts = |server: &Described| server.source != Source::Project || is_agreed(&server.item(root).item);
+        (found.servers, found.untrusted) = std::mem::take(&mut found.servers).into_iter().partition(counts);
+    }
+    Ok((found.by_importance(), problems))
+}
+
+/// Reads all files, and says what is wrong with them.
+fn collect(sources: &McpSources, root: &Path) -> Result<(Found, Vec<String>)> {
+    let (mut found, mut problems) = (Found::default(), Vec::new());
     for (file, source) in files(root) {
         match read(&file) {
             Ok(Some(servers)) => found.take(servers, source, &file),
             Ok(None) => {}
-            Err(problem) => {
-                output::remark(&format!("warning: {}: {problem}; its MCP servers are left out", file.display()))
-            }
+            Err(problem) => problems.push(format!("{}: {problem}; its MCP servers are left out", file.display())),
         }
     }
     if let Some(file) = &sources.mcp_config {
@@ -71,10 +94,7 @@ pub(super) fn find(sources: &McpSources, root: &Path, undecided: Undecided) -> R
             Err(problem) => bail!("the file `{}` given with --mcp-config cannot be used: {problem}", file.display()),
         }
     }
-    if !sources.trust_project_mcp {
-        found.admit(root, undecided)?;
-    }
-    Ok(found.by_importance())
+    Ok((found, problems))
 }
 
 /// The files, from the least to the most important one.
@@ -177,7 +197,7 @@ impl Described {
     }
 
     /// What is agreed to: the entry as it is written, by the name of its file in the project.
-    fn item(&self, root: &Path) -> FoundItem {
+    pub(super) fn item(&self, root: &Path) -> FoundItem {
         let source = format!("/{}", self.file.strip_prefix(root).unwrap_or(&self.file).display());
         let text = match &self.entry {
             Ok(entry) => serde_json::to_string_pretty(entry).unwrap_or_default(),

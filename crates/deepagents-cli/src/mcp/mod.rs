@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use deepagents::mcp::{McpOptions, McpServers, SAFE_VARIABLES, ServerConfig, ToolReview};
+use deepagents::trust::{FoundItem, TrustItem};
 
 use crate::args::{AgentArgs, McpArgs, McpCommand};
 use crate::exit::Exit;
@@ -65,6 +66,38 @@ pub(crate) fn servers(args: &AgentArgs, undecided: Undecided, can_ask: bool, rec
     Ok(Some(Servers { all: McpServers::new(configs, options), pins }))
 }
 
+/// The servers of the screens, where nothing may be printed.
+#[derive(Debug)]
+pub(crate) struct ScreenServers {
+    /// Those that may be used, if there are any.
+    pub(crate) usable: Option<Servers>,
+    /// Those of the project that nobody has agreed to.
+    pub(crate) untrusted: Vec<FoundItem>,
+    /// What is wrong with others.
+    pub(crate) problems: Vec<String>,
+}
+
+/// The servers of the screens. Of those of the project these count that were agreed to.
+pub(crate) fn for_screens(args: &AgentArgs, is_agreed: impl Fn(&TrustItem) -> bool) -> Result<ScreenServers> {
+    let root = args.directory();
+    let mut out = ScreenServers { usable: None, untrusted: Vec::new(), problems: Vec::new() };
+    if args.no_mcp {
+        return Ok(out);
+    }
+    let (found, problems) = discover::find_quietly(&args.mcp, root, is_agreed)?;
+    let (configs, unusable) = configs(&found);
+    out.problems = problems.into_iter().chain(unusable).collect();
+    out.untrusted = found.untrusted.iter().map(|server| server.item(root)).collect();
+    if !configs.is_empty() {
+        let pins = Arc::new(Pins::open(root, &found, Undecided::LeaveOut, args.mcp.trust_project_mcp)?);
+        let reviewed = pins.clone();
+        let review = ToolReview::new(move |server, tool| reviewed.check(server, tool));
+        let options = McpOptions { elicitation: true, review: Some(review), ..options(root) };
+        out.usable = Some(Servers { all: McpServers::new(configs, options), pins });
+    }
+    Ok(out)
+}
+
 /// The servers of an editor's session: those that the editor brings, and the user's own. The tools of the editor's count as
 /// those of strangers.
 pub(crate) fn session_servers(args: &AgentArgs, brought: Vec<(String, ServerConfig)>) -> Result<McpServers> {
@@ -80,17 +113,24 @@ pub(crate) fn session_servers(args: &AgentArgs, brought: Vec<(String, ServerConf
 
 /// The servers that can be used; of the others it is said why they cannot.
 fn usable(found: &discover::Found) -> Vec<(String, ServerConfig)> {
-    let mut configs = Vec::new();
+    let (configs, problems) = configs(found);
+    problems.iter().for_each(|problem| output::remark(&format!("warning: {problem}")));
+    configs
+}
+
+/// The servers that can be used, and why the others cannot.
+fn configs(found: &discover::Found) -> (Vec<(String, ServerConfig)>, Vec<String>) {
+    let (mut configs, mut problems) = (Vec::new(), Vec::new());
     for server in found.servers.iter().filter(|server| !server.is_disabled()) {
         match server.config() {
             Ok(config) => configs.push((server.name.clone(), config)),
             Err(error) => {
                 let (name, file) = (&server.name, server.file.display());
-                output::remark(&format!("warning: MCP server {name} of {file} was left out: {error}"));
+                problems.push(format!("MCP server {name} of {file} was left out: {error}"));
             }
         }
     }
-    configs
+    (configs, problems)
 }
 
 /// What servers are told, and where traces of them go.

@@ -115,8 +115,7 @@ fn what_was_said_before_a_kill_is_there_and_goes_on() {
     terminal.wait_for("touch asked.txt");
     terminal.wait_for("yes");
     assert!(!place.root.path().join("asked.txt").exists());
-    terminal.type_in("n");
-    terminal.wait_for("Second.");
+    terminal.press_until("n", "Second.");
     terminal.type_in("\x04");
     assert_eq!(terminal.end().0, Some(0));
     assert!(!place.root.path().join("asked.txt").exists());

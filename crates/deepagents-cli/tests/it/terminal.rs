@@ -3,6 +3,9 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -11,10 +14,16 @@ use serde_json::json;
 use crate::program::{deepagents, run};
 use crate::server::{Reply, Server};
 
+/// A program that says nothing for so long says nothing any more.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long an answer may take before its key is pressed again.
+const AGAIN: Duration = Duration::from_secs(3);
+
 /// The program and the other end of its terminal.
 pub(crate) struct Terminal {
     pub(crate) child: Child,
     end: File,
+    pieces: Receiver<Vec<u8>>,
     pub(crate) seen: String,
 }
 
@@ -30,19 +39,41 @@ impl Terminal {
         let child = command.stdin(copy()).stdout(copy()).stderr(copy()).spawn().unwrap();
         // No copy of the terminal is left here, so that it ends with the program.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Self { child, end: end.into(), seen: String::new() }
+        let end: File = end.into();
+        let (give, pieces) = channel();
+        let mut from = end.try_clone().unwrap();
+        thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(read @ 1..) = from.read(&mut piece) {
+                if give.send(piece[..read].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { child, end, pieces, seen: String::new() }
     }
 
-    /// Reads on; false when the program has gone.
+    /// Reads on; false when the program has gone, or says nothing any more.
     pub(crate) fn read(&mut self) -> bool {
-        let mut piece = [0; 4096];
-        match self.end.read(&mut piece) {
-            Ok(read) if read > 0 => {
-                self.seen += &String::from_utf8_lossy(&piece[..read]);
-                true
+        self.read_for(PATIENCE)
+    }
+
+    fn read_for(&mut self, patience: Duration) -> bool {
+        let Ok(piece) = self.pieces.recv_timeout(patience) else { return false };
+        self.seen += &String::from_utf8_lossy(&piece);
+        true
+    }
+
+    /// Presses a key until the program answers it: one that comes in the moment in which a question is drawn is no answer.
+    pub(crate) fn press_until(&mut self, key: &str, words: &str) {
+        for _ in 0..10 {
+            self.type_in(key);
+            while !self.seen.contains(words) && self.read_for(AGAIN) {}
+            if self.seen.contains(words) {
+                return;
             }
-            _ => false,
         }
+        panic!("`{words}` was never said: {:?}", self.seen);
     }
 
     pub(crate) fn wait_for(&mut self, words: &str) {
@@ -55,8 +86,14 @@ impl Terminal {
         self.end.write_all(text.as_bytes()).unwrap();
     }
 
+    fn has_gone(&mut self) -> bool {
+        // Without a reader the terminal has ended.
+        matches!(self.pieces.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected))
+    }
+
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         while self.read() {}
+        assert!(self.has_gone(), "it goes on and says nothing: {:?}", self.seen);
         (self.child.wait().unwrap().code(), self.seen)
     }
 }
