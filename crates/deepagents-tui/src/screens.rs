@@ -22,6 +22,8 @@ use crate::terminal::{Input, Modes, Output, Surface, last_panic, size};
 use crate::theme::Theme;
 use crate::view::{self, Printer};
 
+/// So long the word is waited for that a question was written, before a key is taken for something else.
+const WRITTEN: Duration = Duration::from_millis(50);
 /// The shortest time between two frames that no key asked for.
 const FRAME: Duration = Duration::from_millis(16);
 /// How often a clock moves.
@@ -173,6 +175,14 @@ impl Screens {
                 }
                 Woken::Terminal(Some(Ok(event))) => {
                     self.urgent = true;
+                    // Whoever answers what was just written may be quicker than the word that it was.
+                    if self.app.questions.is_unseen()
+                        && self.output.is_busy()
+                        && let Ok(written) = tokio::time::timeout(WRITTEN, self.output.written()).await
+                    {
+                        written?;
+                        drop(self.app.update(Event::Drawn));
+                    }
                     self.take(Event::Terminal(event), modes, surface).await?;
                 }
                 // The terminal is gone.

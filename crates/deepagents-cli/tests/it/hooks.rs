@@ -144,7 +144,7 @@ fn a_hook_may_be_a_service_whose_requests_are_signed() {
     let server = writing();
     let done = finish(place.run(&server).env("HOOK_SECRET", "s3cret").arg("Write."));
     assert_eq!(done.code, Some(0), "{done:?}");
-    assert!(server.requests()[1].body["messages"].to_string().contains("the service says no"));
+    assert!(server.requests()[1].body["messages"].to_string().contains("the service says no"), "{done:?}");
     let asked = &service.requests()[0];
     assert_eq!(asked.body["tool_name"], "Write");
     let signed = asked.head.iter().find_map(|line| line.strip_prefix("x-deepagents-signature: t=")).unwrap();

@@ -35,7 +35,9 @@ pub(crate) struct Request {
 
 impl Request {
     fn asks_for_models(&self) -> bool {
-        self.head.first().is_some_and(|line| !line.contains("/chat/completions") && !line.starts_with("POST /v1 "))
+        self.head
+            .first()
+            .is_some_and(|line| !line.contains("/chat/completions") && !line.to_lowercase().starts_with("post /v1 "))
     }
 }
 

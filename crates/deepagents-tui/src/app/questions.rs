@@ -75,6 +75,11 @@ impl Questions {
         (self.asking, self.shown, self.typing, self.problem) = (Asking::Decide, false, typing, None);
     }
 
+    /// Whether something is asked that has not been on the screen yet.
+    pub(crate) fn is_unseen(&self) -> bool {
+        !self.open.is_empty() && !self.shown
+    }
+
     /// What is open has been on the screen.
     pub(crate) fn drawn(&mut self) {
         self.shown |= !self.open.is_empty();
