@@ -58,7 +58,7 @@ impl Mode {
 
 /// What is done about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum PolicyDecision {
     Allow,
     Ask,
     /// It is not made.
@@ -167,13 +167,13 @@ impl Policy {
     }
 
     /// What is done about a call of a tool that changes something.
-    pub(crate) fn verdict(&self, tool: &str, args: &Value) -> Verdict {
+    pub(crate) fn decide(&self, tool: &str, args: &Value) -> PolicyDecision {
         self.with(|inner| match inner.mode {
-            Mode::Plan => Verdict::Refuse,
-            Mode::Auto if matches!(tool, "write_file" | "edit_file" | "delete") => Verdict::Allow,
-            Mode::Auto if tool == "execute" && inner.sandboxed => Verdict::Allow,
-            Mode::Ask | Mode::Auto if inner.always.contains(&Rule::for_call(tool, args)) => Verdict::Allow,
-            Mode::Ask | Mode::Auto => Verdict::Ask,
+            Mode::Plan => PolicyDecision::Refuse,
+            Mode::Auto if matches!(tool, "write_file" | "edit_file" | "delete") => PolicyDecision::Allow,
+            Mode::Auto if tool == "execute" && inner.sandboxed => PolicyDecision::Allow,
+            Mode::Ask | Mode::Auto if inner.always.contains(&Rule::for_call(tool, args)) => PolicyDecision::Allow,
+            Mode::Ask | Mode::Auto => PolicyDecision::Ask,
         })
     }
 }
@@ -201,17 +201,17 @@ mod tests {
     fn modes_decide_and_what_was_allowed_stays_so() {
         let policy = Policy::default();
         let args = json!({"command": "ls"});
-        assert_eq!(policy.verdict("execute", &args), Verdict::Ask);
+        assert_eq!(policy.decide("execute", &args), PolicyDecision::Ask);
         policy.allow_always(command("ls -l"));
-        assert_eq!(policy.verdict("execute", &args), Verdict::Allow);
-        assert_eq!(policy.verdict("execute", &json!({"command": "ls > x"})), Verdict::Ask);
+        assert_eq!(policy.decide("execute", &args), PolicyDecision::Allow);
+        assert_eq!(policy.decide("execute", &json!({"command": "ls > x"})), PolicyDecision::Ask);
         policy.set_mode(Mode::Plan);
-        assert_eq!(policy.verdict("execute", &args), Verdict::Refuse);
+        assert_eq!(policy.decide("execute", &args), PolicyDecision::Refuse);
         policy.set_mode(Mode::Auto);
-        assert_eq!(policy.verdict("edit_file", &json!({})), Verdict::Allow);
-        assert_eq!(policy.verdict("execute", &json!({"command": "make all"})), Verdict::Ask);
+        assert_eq!(policy.decide("edit_file", &json!({})), PolicyDecision::Allow);
+        assert_eq!(policy.decide("execute", &json!({"command": "make all"})), PolicyDecision::Ask);
         policy.set_sandboxed(true);
-        assert_eq!(policy.verdict("execute", &json!({"command": "make all"})), Verdict::Allow);
-        assert_eq!(policy.verdict("pay", &json!({})), Verdict::Ask);
+        assert_eq!(policy.decide("execute", &json!({"command": "make all"})), PolicyDecision::Allow);
+        assert_eq!(policy.decide("pay", &json!({})), PolicyDecision::Ask);
     }
 }

@@ -122,9 +122,9 @@ mod tests {
 
     #[test]
     fn files_of_the_session_are_named_as_its_tools_name_them() {
-        let root = Path::new("/home/ada/work");
-        assert_eq!(place("file:///home/ada/work/src/a%20b.rs#L3-5", root), "/src/a b.rs#L3-5");
-        assert_eq!(place("/home/ada/work/x", root), "/x");
+        let root = Path::new("/srv/ada/project");
+        assert_eq!(place("file:///srv/ada/project/src/a%20b.rs#L3-5", root), "/src/a b.rs#L3-5");
+        assert_eq!(place("/srv/ada/project/x", root), "/x");
         assert_eq!(place("file:///etc/passwd", root), "file:///etc/passwd");
         assert_eq!(place("https://example.com/%zz", root), "https://example.com/%zz");
     }

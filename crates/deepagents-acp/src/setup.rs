@@ -14,7 +14,7 @@ use deepagents::{Context, DeepAgentBuilder, Effect, InterruptOn, InterruptPolicy
 
 use crate::editor::{Editor, EditorCalls, EditorFiles, SessionShell};
 use crate::host::McpServer;
-use crate::policy::{Mode, Policy, Verdict};
+use crate::policy::{Mode, Policy, PolicyDecision};
 
 /// Tools that change something outside of the conversation.
 const GATED: [&str; 4] = ["write_file", "edit_file", "delete", "execute"];
@@ -136,7 +136,7 @@ impl SessionSetup {
         let approvals = gated.0.iter().fold(InterruptPolicy::new(), |all, tool| {
             let (policy, gated) = (self.policy.clone(), gated.clone());
             let when = move |call: &ToolCall, cx: &Context| {
-                gated.has(call, cx.tool(&call.name)) && policy.verdict(&call.name, &call.args) == Verdict::Ask
+                gated.has(call, cx.tool(&call.name)) && policy.decide(&call.name, &call.args) == PolicyDecision::Ask
             };
             all.before(tool.as_str(), InterruptOn::only(allowed).when(when))
         });

@@ -13,7 +13,7 @@ use deepagents_core::tool::ToolSpec;
 /// ```
 /// use deepagents_mcp::{McpOptions, SAFE_VARIABLES};
 /// let variables = SAFE_VARIABLES.into_iter().filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)));
-/// let options = McpOptions { env: variables.collect(), root: Some("/work/project".into()), ..McpOptions::default() };
+/// let options = McpOptions { env: variables.collect(), root: Some("/srv/project".into()), ..McpOptions::default() };
 /// assert!(!options.env.contains_key("ANTHROPIC_API_KEY"));
 /// ```
 #[derive(Clone, Debug)]

@@ -114,7 +114,7 @@ struct Screens {
 /// The signals that end the program or send it to sleep.
 struct Signals {
     terminate: Signal,
-    hang_up: Signal,
+    hangup: Signal,
     interrupt: Signal,
     stop: Signal,
     go_on: Signal,
@@ -124,7 +124,7 @@ impl Signals {
     fn new() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
-            hang_up: signal(SignalKind::hangup())?,
+            hangup: signal(SignalKind::hangup())?,
             interrupt: signal(SignalKind::interrupt())?,
             stop: signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?,
             go_on: signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?,
@@ -225,7 +225,7 @@ impl Screens {
             biased;
             written = self.output.written() => Woken::Written(written),
             _ = signals.terminate.recv() => Woken::Signal(SignalKind::terminate().as_raw_value()),
-            _ = signals.hang_up.recv() => Woken::Signal(SignalKind::hangup().as_raw_value()),
+            _ = signals.hangup.recv() => Woken::Signal(SignalKind::hangup().as_raw_value()),
             _ = signals.interrupt.recv() => Woken::Signal(SignalKind::interrupt().as_raw_value()),
             _ = signals.stop.recv() => Woken::Suspend,
             _ = signals.go_on.recv() => Woken::GoOn,

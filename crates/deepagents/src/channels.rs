@@ -9,7 +9,7 @@ mod todos;
 pub use agents::{AgentCatalogue, AgentFingerprint, AgentOrigin, AgentsMetadata, ListedAgent};
 pub use deepagents_core::state::{MessagesChannel, StructuredResponse};
 pub use deepagents_fs::Files;
-pub use hooks::{CallReview, CallReviews, CallVerdict, HookReviews, HookReviewsChange};
+pub use hooks::{CallReview, CallReviews, HookDecision, HookReviews, HookReviewsChange};
 pub use memory::{MemoryContents, MemoryFile};
 pub use skills::{PinnedSkills, Skill, SkillCatalogue, SkillFingerprint, SkillPin, SkillsMetadata};
 pub use todos::{Todo, TodoChange, TodoStatus, TodoUpdate, Todos};

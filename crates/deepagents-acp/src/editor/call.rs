@@ -9,7 +9,7 @@ use deepagents::core::tool::ToolContext;
 use deepagents::fs::Backend;
 use serde_json::json;
 
-use crate::policy::{Policy, Verdict};
+use crate::policy::{Policy, PolicyDecision};
 use crate::setup::Gated;
 use crate::show::old_text;
 
@@ -64,7 +64,8 @@ impl Middleware for EditorCalls {
 
     async fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
         let call = &request.call;
-        if self.gated.has(call, request.tool.as_ref()) && self.policy.verdict(&call.name, &call.args) == Verdict::Refuse
+        if self.gated.has(call, request.tool.as_ref())
+            && self.policy.decide(&call.name, &call.args) == PolicyDecision::Refuse
         {
             return Ok(ToolResponse::error(PLANNING));
         }

@@ -6,7 +6,7 @@ use deepagents::{ActionRequest, DecisionKind, State};
 use super::Session;
 use crate::editor::FormAnswer;
 use crate::host::AgentHost;
-use crate::policy::{Rule, Verdict};
+use crate::policy::{PolicyDecision, Rule};
 use crate::show::{Presenter, old_text};
 use crate::wire;
 
@@ -47,7 +47,7 @@ impl<H: AgentHost> Session<H> {
         let is_gate = question.id == question.call.to_string();
         if is_gate
             && allows(DecisionKind::Approve)
-            && self.policy.verdict(&question.tool, &question.args) == Verdict::Allow
+            && self.policy.decide(&question.tool, &question.args) == PolicyDecision::Allow
         {
             return Some(Decision::Approve);
         }

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::program::{Finished, deepagents, finish, run};
 use crate::server::{Reply, Server};
 
-/// A server that answers a call of its only tool with `heard it`, and writes its process to a file beside it.
+/// A server that answers a call of its only tool with `echoed it`, and writes its process to a file beside it.
 const SERVER: &str = r#"echo $$ >> "$(dirname "$0")/pids"
 while IFS= read -r line; do
     id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9][0-9]*\).*/\1/p')
@@ -17,7 +17,7 @@ while IFS= read -r line; do
     *'"method":"server/discover"'*) echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"error\":{\"code\":-32601,\"message\":\"unknown\"}}" ;;
     *'"method":"initialize"'*) echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{\"tools\":{}},\"serverInfo\":{\"name\":\"s\",\"version\":\"1\"}}}" ;;
     *'"method":"tools/list"'*) echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"tools\":[{\"name\":\"echo\",\"description\":\"$(cat "$(dirname "$0")/says")\",\"inputSchema\":{\"type\":\"object\"}}]}}" ;;
-    *'"method":"tools/call"'*) echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"heard it\"}]}}" ;;
+    *'"method":"tools/call"'*) echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"echoed it\"}]}}" ;;
     esac
 done
 "#;
@@ -95,7 +95,7 @@ fn a_server_is_described_tried_used_and_removed() {
 
     let (finished, server) = place.call(&[]);
     assert_eq!((finished.code, finished.out.contains("Done.")), (Some(0), true), "{finished:?}");
-    assert!(last_result(&server).contains("heard it"));
+    assert!(last_result(&server).contains("echoed it"));
 
     assert_eq!(place.mcp(&["remove", "alpha"]).code, Some(0));
     assert_eq!(place.mcp(&["remove", "alpha"]).code, Some(1));
@@ -111,7 +111,7 @@ fn a_server_of_a_project_starts_once_somebody_has_agreed_to_it_and_not_when_it_h
 
     let (once, server) = place.call(&["--trust-project-mcp"]);
     assert_eq!(once.code, Some(0), "{once:?}");
-    assert!(last_result(&server).contains("heard it"));
+    assert!(last_result(&server).contains("echoed it"));
     let starts = place.starts();
     place.call(&[]);
     assert_eq!(place.starts(), starts);
@@ -119,13 +119,13 @@ fn a_server_of_a_project_starts_once_somebody_has_agreed_to_it_and_not_when_it_h
     // What is agreed to is remembered.
     place.call(&["--trust"]);
     let (again, server) = place.call(&[]);
-    assert!(last_result(&server).contains("heard it"), "{again:?}");
+    assert!(last_result(&server).contains("echoed it"), "{again:?}");
 
     // The tool says something else now.
     fs::write(place.at("server/says"), "Sends it to somebody else.").unwrap();
     fs::remove_dir_all(place.at("home/.deepagents/cache")).unwrap();
     let (changed, server) = place.call(&[]);
-    assert!(!last_result(&server).contains("heard it"));
+    assert!(!last_result(&server).contains("echoed it"));
     assert!(
         changed.err.contains("not what you have agreed to") || changed.out.contains("not what you have agreed to"),
         "{changed:?}"
@@ -143,7 +143,7 @@ fn calls_of_servers_are_refused_where_nothing_may_be_changed() {
     let place = Place::new().in_project();
     let (denied, server) = place.call(&["--trust-project-mcp", "--approve", "deny"]);
     assert_eq!(denied.code, Some(0), "{denied:?}");
-    assert!(!last_result(&server).contains("heard it"));
+    assert!(!last_result(&server).contains("echoed it"));
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn entries_that_cannot_be_used_are_named_and_the_others_work() {
     fs::create_dir_all(place.at("home/.deepagents")).unwrap();
     fs::write(place.at("home/.deepagents/.mcp.json"), config.to_string()).unwrap();
     let (finished, server) = place.call(&[]);
-    assert!(last_result(&server).contains("heard it"));
+    assert!(last_result(&server).contains("echoed it"));
     for word in ["nothing", "needy", "NOT_SET_ANYWHERE"] {
         assert!(finished.err.contains(word), "{finished:?}");
     }

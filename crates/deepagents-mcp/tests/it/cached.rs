@@ -9,7 +9,7 @@ use crate::script::{Script, agent, echo, offered, one_call, options, results, ru
 #[tokio::test]
 async fn a_server_whose_tools_are_known_starts_when_it_is_called() {
     let folder = tempfile::tempdir().unwrap();
-    let script = Script::new(&[echo()], text("heard"));
+    let script = Script::new(&[echo()], text("echoed"));
     let with_cache = || McpOptions { cache_dir: Some(folder.path().to_owned()), ..options() };
     let first = McpServers::new([("alpha", script.config())], with_cache());
     first.ready().await;
@@ -24,14 +24,14 @@ async fn a_server_whose_tools_are_known_starts_when_it_is_called() {
     let (calling, _) = agent(&second, one_call("echo", json!({})));
     let (outcome, _) = run(&calling, "Go.").await;
     second.close().await;
-    assert_eq!(results(&outcome), [("heard".to_owned(), false)]);
+    assert_eq!(results(&outcome), [("echoed".to_owned(), false)]);
     assert_eq!(script.pids().len(), 2);
 }
 
 #[tokio::test]
 async fn what_a_server_has_now_takes_the_place_of_what_it_had() {
     let folder = tempfile::tempdir().unwrap();
-    let script = Script::new(&[echo()], text("heard"));
+    let script = Script::new(&[echo()], text("echoed"));
     let with_cache = || McpOptions { cache_dir: Some(folder.path().to_owned()), ..options() };
     let first = McpServers::new([("alpha", script.config())], with_cache());
     first.ready().await;
@@ -49,7 +49,7 @@ async fn what_a_server_has_now_takes_the_place_of_what_it_had() {
 #[tokio::test]
 async fn a_damaged_cache_is_as_if_there_were_none() {
     let folder = tempfile::tempdir().unwrap();
-    let script = Script::new(&[echo()], text("heard"));
+    let script = Script::new(&[echo()], text("echoed"));
     let with_cache = || McpOptions { cache_dir: Some(folder.path().to_owned()), ..options() };
     let first = McpServers::new([("alpha", script.config())], with_cache());
     first.ready().await;

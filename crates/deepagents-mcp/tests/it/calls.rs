@@ -11,12 +11,12 @@ use crate::script::{Script, agent, alone, echo, eventually, lives, offered, one_
 
 #[tokio::test]
 async fn tools_of_a_server_are_offered_under_its_name_and_their_results_are_marked_as_foreign() {
-    let script = Script::new(&[echo()], text("heard it"));
+    let script = Script::new(&[echo()], text("echoed it"));
     let servers = alone(script.config());
     let (agent, model) = agent(&servers, one_call("echo", json!({"text": "hi"})));
     let (outcome, told) = run(&agent, "Go.").await;
     servers.close().await;
-    assert_eq!(results(&outcome), [("heard it".to_owned(), false)]);
+    assert_eq!(results(&outcome), [("echoed it".to_owned(), false)]);
     assert_eq!(offered(&model, 0), ["mcp__alpha__echo"]);
     assert_eq!(model.requests()[0].tools, model.requests()[1].tools);
     let foreign = told

@@ -13,7 +13,7 @@ use crate::script::{Script, agent, alone, echo, offered, one_call, options, resu
 
 #[tokio::test]
 async fn a_server_that_cannot_be_started_takes_nothing_away_from_the_others() {
-    let script = Script::new(&[echo()], text("heard"));
+    let script = Script::new(&[echo()], text("echoed"));
     let broken = Script::new(&[echo()], "").at_start("echo 'no token' >&2; exit 4");
     let servers = McpServers::new(
         [
@@ -26,7 +26,7 @@ async fn a_server_that_cannot_be_started_takes_nothing_away_from_the_others() {
     let (agent, model) = agent(&servers, one_call("echo", json!({})));
     let (outcome, told) = run(&agent, "Go.").await;
     servers.close().await;
-    assert_eq!(results(&outcome), [("heard".to_owned(), false)]);
+    assert_eq!(results(&outcome), [("echoed".to_owned(), false)]);
     assert_eq!(offered(&model, 0), ["mcp__alpha__echo"]);
     let problems: Vec<&String> = told
         .iter()
@@ -56,18 +56,18 @@ async fn a_server_that_never_answers_is_given_up_at_its_limit() {
 #[tokio::test]
 async fn noise_on_stdout_and_much_of_it_on_stderr_are_passed_over() {
     let noise = "echo 'Welcome!'; echo '{not json'; i=0; while [ $i -lt 3000 ]; do echo noise noise noise noise noise >&2; i=$((i+1)); done";
-    let script = Script::new(&[echo()], format!("echo DEBUG\n{}", text("heard"))).at_start(noise);
+    let script = Script::new(&[echo()], format!("echo DEBUG\n{}", text("echoed"))).at_start(noise);
     let servers = alone(script.config());
     let (agent, _) = agent(&servers, one_call("echo", json!({})));
     let (outcome, _) = run(&agent, "Go.").await;
     servers.close().await;
-    assert_eq!(results(&outcome), [("heard".to_owned(), false)]);
+    assert_eq!(results(&outcome), [("echoed".to_owned(), false)]);
 }
 
 #[tokio::test]
 async fn what_a_server_prints_to_stderr_is_in_its_log() {
     let folder = tempfile::tempdir().unwrap();
-    let script = Script::new(&[echo()], text("heard")).at_start("echo 'starting up' >&2");
+    let script = Script::new(&[echo()], text("echoed")).at_start("echo 'starting up' >&2");
     let options = deepagents_mcp::McpOptions { log_dir: Some(folder.path().join("logs")), ..options() };
     let servers = McpServers::new([("my/server", script.config())], options);
     servers.ready().await;
@@ -117,7 +117,7 @@ async fn an_address_that_wants_authorization_says_so_once_and_shows_no_secret() 
 
 #[tokio::test]
 async fn a_server_that_is_closed_is_not_started_again() {
-    let script = Script::new(&[echo()], text("heard"));
+    let script = Script::new(&[echo()], text("echoed"));
     let servers = alone(script.config());
     servers.ready().await;
     servers.close().await;

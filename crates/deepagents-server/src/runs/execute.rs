@@ -22,6 +22,15 @@ use crate::stream::Projector;
 use crate::threads::{Held, Place, set_own};
 use crate::wire::{next_nodes, read_update};
 
+/// Between one try to keep how a run ended and the next.
+const PAUSES: [Duration; 5] = [
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+];
+
 /// How a run ended.
 enum Ending {
     Ended(Outcome),
@@ -48,11 +57,10 @@ pub(super) async fn execute(app: &Arc<App>, run: &Arc<LiveRun>) {
         Some(_) => Ending::Cancelled,
         None => match begin(app, run).await {
             Ok(ending) => ending,
-            Err(error) => Ending::Failed { kind: "InvalidInput".to_owned(), message: error.to_string() },
+            Err(error) => Ending::Failed { kind: "not_begun".to_owned(), message: error.to_string() },
         },
     };
-    // What cannot be kept is told in the log of the process alone: the run itself has its records.
-    let _ = keep(app, run, ending, before).await;
+    keep_at_last(app, run, &ending, before).await;
 }
 
 async fn begin(app: &Arc<App>, run: &Arc<LiveRun>) -> Result<Ending> {
@@ -205,14 +213,31 @@ async fn resolve(app: &App, info: &ThreadInfo) -> Result<()> {
     Ok(())
 }
 
+/// Keeps how a run ended, though the storage may be away for a moment. Where it stays away, those who ask this process are
+/// told why; the next one finds a run that is under way, and goes on with it.
+async fn keep_at_last(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending, before: LogPosition) {
+    let mut pauses = PAUSES.into_iter();
+    loop {
+        let Err(error) = keep(app, run, ending, before).await else { return };
+        let Some(pause) = pauses.next() else {
+            run.change(|record| {
+                record.status = Status::Error;
+                record.error = Some(json!({"error": "storage", "message": error.to_string()}));
+            });
+            return;
+        };
+        tokio::time::sleep(pause).await;
+    }
+}
+
 /// Keeps how a run ended.
-async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: Ending, before: LogPosition) -> Result<()> {
+async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending, before: LogPosition) -> Result<()> {
     let cancelled_from = run.cancelled_from().unwrap_or(LogPosition::MAX - 1);
     let stop = *run.stop.borrow();
     let mut held = Held::default();
     let record = run.record();
     held.config = record.kwargs.config.clone().unwrap_or_default();
-    let status = match &ending {
+    let status = match ending {
         _ if stop.is_some() => Status::Interrupted,
         Ending::Ended(outcome) => match outcome.stop {
             FinishReason::Deadline => Status::Timeout,
@@ -238,7 +263,7 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: Ending, before: LogPos
         return set_own(app, &run.thread, &held).await;
     }
     let info = app.thread(&run.thread).await?;
-    let suspended = matches!(&ending, Ending::Ended(outcome) if outcome.stop == FinishReason::Suspended);
+    let suspended = matches!(ending, Ending::Ended(outcome) if outcome.stop == FinishReason::Suspended);
     if suspended || stop.is_some() {
         held.stopped_at = stopped_at(app, &info, before, cancelled_from).await?;
     }

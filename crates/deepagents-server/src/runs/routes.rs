@@ -232,7 +232,9 @@ async fn known(app: &App, thread: &str, run: &str) -> Result<RunRecord> {
 }
 
 async fn one(State(app): State<Arc<App>>, Path((thread, run)): Path<(String, String)>) -> Result<Json<Value>> {
-    Ok(Json(known(&app, &thread, &run).await?.shown()))
+    // What this process knows may not have been kept yet.
+    let kept = known(&app, &thread, &run).await?;
+    Ok(Json(app.runs.get(&run).map_or(kept, |live| live.record()).shown()))
 }
 
 async fn delete(State(app): State<Arc<App>>, Path((thread, run)): Path<(String, String)>) -> Result<StatusCode> {

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::log::Part;
 use crate::app::App;
-use crate::error::Result;
+use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::runs::{LiveRun, RunRecord, StreamMode};
 use crate::wire::{chunk_text, message, next_nodes, open_interrupts, tool_call_chunk, usage, values};
@@ -131,13 +131,21 @@ impl Projector {
                 (EventKind::ModelStarted { .. }, None) => LogPosition::MAX,
                 _ => 0,
             };
-            if self.catch_up(position).await.is_err() {
-                break;
+            if let Err(error) = self.catch_up(position).await {
+                self.broken(&error);
+                return self;
             }
             self.live(&event);
         }
-        let _ = self.catch_up(LogPosition::MAX).await;
+        if let Err(error) = self.catch_up(LogPosition::MAX).await {
+            self.broken(&error);
+        }
         self
+    }
+
+    /// The log cannot be read on: what follows is not shown, and that is.
+    fn broken(&mut self, error: &ApiError) {
+        self.push("error".to_owned(), None, &json!({"error": "stream", "message": error.to_string()}));
     }
 
     /// Takes in the records before a position.

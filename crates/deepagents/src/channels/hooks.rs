@@ -27,7 +27,7 @@ pub struct HookReviews {
 pub struct CallReview {
     /// Whether it is made; left to others if they do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub verdict: Option<CallVerdict>,
+    pub decision: Option<HookDecision>,
     /// Arguments in place of the model's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<Value>,
@@ -39,7 +39,7 @@ pub struct CallReview {
 /// Whether a call is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum CallVerdict {
+pub enum HookDecision {
     /// It is, and nobody is asked.
     Allow,
     /// A person is asked, for this reason.

@@ -9,7 +9,7 @@ use deepagents_core::state::ChannelSpec;
 use deepagents_core::tool::{CallId, SchemaCheck, closed};
 
 use crate::approvals::{InterruptOn, InterruptPolicy};
-use crate::channels::{CallReviews, CallVerdict};
+use crate::channels::{CallReviews, HookDecision};
 use crate::permission_interrupts;
 use crate::workspace::Workspace;
 
@@ -157,6 +157,6 @@ impl Middleware for HumanInTheLoop {
 /// Whether hooks have said that a call is made, or is not: nobody is asked about it then.
 fn is_settled(id: &CallId, cx: &Context) -> bool {
     let reviews = cx.get::<CallReviews>();
-    let verdict = reviews.calls.get(&id.to_string()).and_then(|review| review.verdict.as_ref());
-    matches!(verdict, Some(CallVerdict::Allow | CallVerdict::Deny(_)))
+    let decision = reviews.calls.get(&id.to_string()).and_then(|review| review.decision.as_ref());
+    matches!(decision, Some(HookDecision::Allow | HookDecision::Deny(_)))
 }

@@ -102,14 +102,14 @@ mod tests {
 
     #[test]
     fn arguments_come_back_as_they_went() {
-        let root = Some(Path::new("/work"));
+        let root = Some(Path::new("/srv"));
         for (tool, args, wire) in [
             ("execute", json!({"command": "ls", "timeout": 5}), json!({"command": "ls", "timeout": 5_000})),
-            ("read_file", json!({"file_path": "/a", "offset": 0}), json!({"file_path": "/work/a", "offset": 1})),
+            ("read_file", json!({"file_path": "/a", "offset": 0}), json!({"file_path": "/srv/a", "offset": 1})),
             (
                 "edit_file",
                 json!({"file_path": "/a/b", "old_string": "x"}),
-                json!({"file_path": "/work/a/b", "old_string": "x"}),
+                json!({"file_path": "/srv/a/b", "old_string": "x"}),
             ),
             ("task", json!({"description": "do"}), json!({"description": "do", "prompt": "do"})),
             ("other", json!({"x": 1}), json!({"x": 1})),

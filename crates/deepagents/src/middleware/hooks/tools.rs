@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::{HookAnswer, HookEvent, HookPermission, HookRunner, names, with_fields};
-use crate::channels::{CallReview, CallReviews, CallVerdict, HookReviewsChange};
+use crate::channels::{CallReview, CallReviews, HookDecision, HookReviewsChange};
 
 impl HookRunner {
     fn fields(&self, call: &ToolCall) -> Value {
@@ -52,26 +52,26 @@ impl HookRunner {
     }
 
     fn reviewed(&self, call: &ToolCall, answer: HookAnswer) -> CallReview {
-        let verdict = match (answer.block, answer.permission) {
-            (Some(why), _) | (None, Some((HookPermission::Deny, why))) => Some(CallVerdict::Deny(why)),
-            (None, Some((HookPermission::Ask, why))) => Some(CallVerdict::Ask(why)),
-            (None, Some((HookPermission::Allow, _))) => Some(CallVerdict::Allow),
+        let decision = match (answer.block, answer.permission) {
+            (Some(why), _) | (None, Some((HookPermission::Deny, why))) => Some(HookDecision::Deny(why)),
+            (None, Some((HookPermission::Ask, why))) => Some(HookDecision::Ask(why)),
+            (None, Some((HookPermission::Allow, _))) => Some(HookDecision::Allow),
             (None, None) => None,
         };
         let root = self.inner.root.as_deref();
         let args = answer.updated_input.map(|args| names::args_from_wire(&call.name, args, root));
-        CallReview { verdict, args, context: answer.context }
+        CallReview { decision, args, context: answer.context }
     }
 
     /// Makes a call as its review says, and has its result reviewed.
     pub(super) async fn call(&self, mut request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
         let id = request.id().to_string();
         let review = request.cx.get::<CallReviews>().calls.remove(&id).unwrap_or_default();
-        match review.verdict {
-            Some(CallVerdict::Deny(why)) => {
+        match review.decision {
+            Some(HookDecision::Deny(why)) => {
                 return Ok(ToolResponse::error(format!("A hook does not allow this call: {why}")));
             }
-            Some(CallVerdict::Ask(why)) if !request.cx.get::<ActionRequests>().contains_key(&id) => {
+            Some(HookDecision::Ask(why)) if !request.cx.get::<ActionRequests>().contains_key(&id) => {
                 if request.cx.thread().is_none() {
                     return Ok(ToolResponse::error(format!(
                         "A hook wants a person to be asked, and nobody can be: {why}"
