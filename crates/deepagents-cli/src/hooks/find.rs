@@ -30,8 +30,17 @@ const MOST: u64 = 1 << 20;
 /// # Errors
 /// When a file cannot be used: a guard that is not there must not go unnoticed.
 pub(crate) async fn find(options: &AgentArgs, brought: &Brought) -> Result<Option<HookRunner>> {
+    let (hooks, problems) = find_quietly(options, brought).await?;
+    for problem in problems {
+        output::remark(&problem);
+    }
+    Ok(hooks)
+}
+
+/// As [`find`], with what is wrong with some of them to be told by the caller.
+pub(crate) async fn find_quietly(options: &AgentArgs, brought: &Brought) -> Result<(Option<HookRunner>, Vec<String>)> {
     if options.no_hooks {
-        return Ok(None);
+        return Ok((None, Vec::new()));
     }
     let root = options.directory().canonicalize()?;
     let mut hooks = Hooks::default();
@@ -53,10 +62,8 @@ pub(crate) async fn find(options: &AgentArgs, brought: &Brought) -> Result<Optio
         let read = Hooks::parse_with_services(&text, file.display().to_string(), shell, Sender::shared());
         hooks = hooks.and(read.map_err(unusable)?);
     }
-    for problem in hooks.problems() {
-        output::remark(problem);
-    }
-    Ok((!hooks.is_empty()).then(|| HookRunner::new(hooks).root(root)))
+    let problems = hooks.problems().iter().map(ToString::to_string).collect();
+    Ok(((!hooks.is_empty()).then(|| HookRunner::new(hooks).root(root)), problems))
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]

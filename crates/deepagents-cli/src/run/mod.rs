@@ -30,7 +30,7 @@ use crate::own_files::{self, OwnFiles};
 use crate::render::{AnswerOnly, JsonLines, Live, Renderer};
 use crate::threads::undo;
 use crate::trust::{Brought, Undecided};
-use crate::{agent, hooks, mcp, output, permissions, runtime, sources};
+use crate::{agent, config, hooks, mcp, output, permissions, runtime, sources};
 
 pub(crate) use approvals::Decisions;
 use approvals::{Approver, Policy, Reviewer, Rules};
@@ -45,7 +45,11 @@ use stream::Stream;
 
 /// Gives an agent a task and shows what it does.
 pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
-    let options = &args.agent;
+    let (options, problems) = config::for_agent(&args.agent)?;
+    for problem in problems {
+        output::remark(&problem);
+    }
+    let options = &options;
     // What the command line itself says wrong is told before anything that it takes to find out.
     let task = task(args)?;
     own_files::check_root(options)?;

@@ -12,6 +12,7 @@ mod acp;
 mod approve;
 mod budgets;
 mod choice;
+mod config;
 mod delegation;
 mod demo;
 mod doctor;
@@ -19,6 +20,7 @@ mod endings;
 #[cfg(target_os = "linux")]
 mod execute;
 mod hooks;
+mod import;
 mod json;
 mod mcp;
 mod own_files;

@@ -24,7 +24,12 @@ impl Session {
     /// Begins a run with a message.
     pub(super) fn submit(&self, text: String, context: Vec<String>, skills: Vec<String>) {
         let (this, job) = (self.clone(), self.new_job());
+        // What was undone is gone for good once something else is said.
+        self.with(|state| state.undone.clear());
         let unsent = text.clone();
+        if self.tell_background(&text) {
+            return;
+        }
         self.spawn(async move {
             let begun = async {
                 let mut connection = this.connection().await?;
@@ -49,13 +54,13 @@ impl Session {
     }
 
     /// Goes on with a run that waits for these answers, or was left unfinished.
-    pub(super) fn resume(&self, answers: Vec<(String, Decision)>) {
+    pub(super) fn resume(&self, answers: Vec<(String, Decision)>, by_force: bool) {
         let (this, job) = (self.clone(), self.new_job());
         self.spawn(async move {
             let begun = async {
                 let connection = this.connection().await?;
                 let thread = this.thread().ok_or("there is no thread to go on with")?;
-                let abandoned = this.is_abandoned(&connection).await?;
+                let abandoned = by_force || this.is_abandoned(&connection).await?;
                 this.claim(&connection, &thread, this.host.metadata()).await?;
                 let input = answers
                     .into_iter()
@@ -93,7 +98,8 @@ impl Session {
             return Ok(true);
         }
         Err(format!(
-            "another program works on the thread {thread}; wait until it is done there, or begin a thread of your own with /new"
+            "another program works on the thread {thread}; wait until it is done there, take it over with /takeover, or \
+             begin a thread of your own with /new"
         ))
     }
 
@@ -128,11 +134,13 @@ impl Session {
     async fn drive(&self, connection: &Connection, input: RunInput, job: CancellationToken) -> Event {
         let mut run = connection.agent.run(input);
         let handle = run.handle();
-        self.with(|state| {
+        let thread = self.thread();
+        let number = self.with(|state| {
             for text in std::mem::take(&mut state.early) {
                 handle.steer(text);
             }
             state.run = Some(handle);
+            state.present
         });
         let mut cancelled = false;
         loop {
@@ -146,13 +154,22 @@ impl Session {
                 event = run.next() => event,
             };
             let Some(event) = event else { break };
+            if !self.with(|state| state.present == number) {
+                continue;
+            }
             if let EventKind::ActionRequested { question } = &event.kind {
                 self.tell(Event::ApprovalRequested(Box::new(preview(connection, (**question).clone()).await)));
             }
             self.tell(Event::Run(Box::new(event)));
         }
         let result = run.outcome().await;
+        if let Some(thread) = thread.filter(|_| !self.with(|state| state.present == number)) {
+            return self.background_ended(thread, result);
+        }
         self.with(|state| state.run = None);
+        if let Some(thread) = self.thread() {
+            self.follow(connection, thread);
+        }
         let mut end = match result {
             Ok(outcome) => {
                 let mut questions = Vec::new();

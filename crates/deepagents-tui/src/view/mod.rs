@@ -1,8 +1,10 @@
 //! What the state looks like.
 
+mod form;
 mod items;
 mod live;
 mod panels;
+mod picker;
 mod printer;
 mod screen;
 

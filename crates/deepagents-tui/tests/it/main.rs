@@ -13,5 +13,7 @@ mod commands;
 mod fuzz;
 mod pictures;
 mod policy;
+mod preferences;
 mod talk;
+mod windows;
 mod world;
