@@ -324,6 +324,43 @@ async fn a_task_whose_process_ended_is_resumed_by_the_next_run_of_its_conversati
     assert!(task.refresh().await.unwrap().status == RunStatus::Ended);
 }
 
+/// Goes on with what a process has left that ended after so many appends; says whether it came to the end of its run.
+async fn go_on_after(appends: usize) -> bool {
+    let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
+    let first = agent(&world, Process::ending_after(&journal, appends)).build().unwrap();
+    let task = start(&json!([["gate", {}], ["work", {"n": 1}]]));
+    let ended = first.invoke(input(task)).await.is_ok();
+    drop(first);
+    tokio::task::yield_now().await;
+    let next = agent(&world, journal.clone()).build().unwrap();
+    let status = journal.threads().get("t").await.unwrap().map(|info| info.status);
+    if status == Some(RunStatus::Open) {
+        next.invoke(RunInput::resume("t").take_over()).await.unwrap();
+        world.gate.go.add_permits(2);
+        let tasks = next.background("t").await.unwrap();
+        assert!(tasks.len() == 1 || !has_known_tasks(&next).await, "after {appends} appends");
+        for task in tasks {
+            let outcome = task.outcome().await;
+            let outcome = outcome.unwrap_or_else(|error| panic!("after {appends} appends: {error}"));
+            assert_eq!(outcome.text(), "Found after: worked", "after {appends} appends");
+        }
+    }
+    ended
+}
+
+async fn has_known_tasks(agent: &DeepAgent) -> bool {
+    agent.state("t").await.unwrap().get::<KnownTasks>().is_some_and(|known| !known.is_empty())
+}
+
+#[tokio::test]
+async fn a_run_that_goes_on_anywhere_also_behind_its_last_answer_goes_on_with_its_tasks() {
+    let mut appends = 0;
+    while !go_on_after(appends).await {
+        appends += 1;
+    }
+    assert!(appends > 3, "the first process has left nothing");
+}
+
 #[tokio::test]
 async fn a_task_that_is_cancelled_while_nobody_runs_it_is_told_as_cancelled() {
     let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));

@@ -18,6 +18,7 @@ use deepagents_core::state::{ChannelSpec, State};
 use deepagents_core::tool::DynTool;
 
 use crate::subagents::{DynSubAgent, ListingTool, Registry};
+use task::TaskState;
 use tasks::Tasks;
 
 pub use channel::{KnownTask, KnownTaskChange, KnownTasks};
@@ -116,12 +117,12 @@ impl Middleware for BackgroundAgents {
         if !has_tasks(cx) {
             return Ok(HookOutput::next());
         }
-        // What was spent while no run of the conversation was under way is counted before this one may spend more.
-        let counted = self.tasks.count_all(cx).await?;
         let home = cx.background();
         let mut tasks = self.tasks.survey(&home, cx.state()).await?;
+        // What was spent while no run of the conversation was under way is counted before this one may spend more.
+        let counted = self.tasks.count(&home, cx.state(), &mut tasks).await?;
         self.tasks.attend(&home, cx.state(), &mut tasks).await?;
-        Ok(if counted.is_empty() { HookOutput::next() } else { HookOutput::set::<KnownTasks>(counted) })
+        Ok(counted_as(counted))
     }
 
     async fn before_model(&self, cx: &Context) -> Result<HookOutput> {
@@ -132,14 +133,26 @@ impl Middleware for BackgroundAgents {
         if !has_tasks(cx) {
             return Ok(HookOutput::next());
         }
+        let home = cx.background();
+        let mut tasks = self.tasks.survey(&home, cx.state()).await?;
+        let stop = cx.stop();
+        // A run that goes on behind its last answer comes here first: what an earlier process left is taken up now. One
+        // that was stopped leaves it to the next.
+        if stop.is_none_or(|stop| !stop.is_from_outside()) {
+            self.tasks.attend(&home, cx.state(), &mut tasks).await?;
+        }
         // What has ended meanwhile is told before the run ends; what still runs is not waited for.
-        let by_itself = matches!(cx.stop(), Some(FinishReason::Done | FinishReason::Empty));
-        if by_itself && self.tasks.has_news(cx).await? {
+        let by_itself = matches!(stop, Some(FinishReason::Done | FinishReason::Empty));
+        if by_itself && tasks.iter().any(TaskState::is_news) {
             return Ok(HookOutput::go(JumpTo::Model));
         }
-        let counted = self.tasks.count_all(cx).await?;
-        Ok(if counted.is_empty() { HookOutput::next() } else { HookOutput::set::<KnownTasks>(counted) })
+        Ok(counted_as(self.tasks.count(&home, cx.state(), &mut tasks).await?))
     }
+}
+
+/// Keeps what was counted, if it is anything.
+fn counted_as(counted: Vec<KnownTaskChange>) -> HookOutput {
+    if counted.is_empty() { HookOutput::next() } else { HookOutput::set::<KnownTasks>(counted) }
 }
 
 fn has_tasks(cx: &Context) -> bool {
