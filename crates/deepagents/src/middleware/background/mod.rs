@@ -29,6 +29,12 @@ const START: &str = "start_async_task";
 const DEPTH: usize = 4;
 
 /// How much may go on in the background.
+///
+/// ```
+/// use deepagents::middleware::background::BackgroundLimits;
+/// let few = BackgroundLimits { at_once: 4, ..BackgroundLimits::default() };
+/// assert_eq!(few.remembered, 256);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackgroundLimits {
     /// Tasks of one conversation that run at once; more are refused.
@@ -59,6 +65,20 @@ impl Default for BackgroundLimits {
 ///
 /// A task whose agent waits for a person's decision is [`Waiting`](TaskStatus::Interrupted), and told so. When it is checked,
 /// the run that checks waits in its place: its questions are those of the task, and the answers go to the task.
+///
+/// ```
+/// use deepagents::DeepAgent;
+/// use deepagents::core::journal::MemoryJournal;
+/// use deepagents::models::scripted::{ScriptedModel, Turn};
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = ScriptedModel::new([Turn::text("Hello.")]);
+/// let agent = DeepAgent::builder().model(model).journal(MemoryJournal::new()).background_agents(true).build()?;
+/// // What the conversation has started, whichever process works on it.
+/// for task in agent.background("t1").await? {
+///     println!("{}: {:?}", task.id, task.status);
+/// }
+/// # Ok(()) }
+/// ```
 pub struct BackgroundAgents {
     tasks: Arc<Tasks>,
     listing: ListingTool,

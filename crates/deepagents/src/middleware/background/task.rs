@@ -17,6 +17,12 @@ const TOLD: usize = 80_000;
 const UNLOGGED: LogPosition = 1;
 
 /// How far a task is.
+///
+/// ```
+/// use deepagents::middleware::background::TaskStatus;
+/// assert!(TaskStatus::Cancelled.is_ended() && !TaskStatus::Interrupted.is_ended());
+/// assert_eq!(TaskStatus::Interrupted.as_str(), "waiting");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
