@@ -262,7 +262,7 @@ fn sender(made: &Arc<Mutex<Vec<String>>>) -> AgentBuilder {
 async fn to_the_end(agent: &Agent) -> Outcome {
     let mut input = RunInput::new("Send it all.").thread("t");
     for _ in 0..60 {
-        match in_time(agent.invoke(input.lease(LEASE).take_over())).await {
+        match in_time(Box::pin(agent.invoke(input.lease(LEASE).take_over()))).await {
             Ok(outcome) => return outcome,
             Err(error) => {
                 assert!(matches!(&*error.error, Error::Journal(error) if error.is_transient()), "{error:?}");
@@ -310,7 +310,7 @@ async fn an_agent_comes_to_its_end_on_connections_that_break_again_and_again() {
         line.set(Breaks::After(seed));
         // Those that are there already last, so that the first to break is a new one.
         database.threads().list(&Default::default()).await.unwrap();
-        let outcome = to_the_end(&agent).await;
+        let outcome = Box::pin(to_the_end(&agent)).await;
         line.set(Breaks::Never);
         let made = made.lock().unwrap().clone();
         check_sent(&*database, &outcome, &made).await;
@@ -358,7 +358,7 @@ async fn an_agent_waits_for_a_file_that_another_process_locks_in_the_middle_of_i
     let model = ScriptedModel::new([Turn::call("send", json!({"what": "it"})), Turn::text("Done.")]);
     let journal = Arc::new(Watched::new(database.clone(), lock.clone()));
     let agent = Agent::builder(model).tool(send).journal(journal).build().unwrap();
-    let outcome = in_time(agent.invoke(RunInput::new("Go.").thread("t"))).await.unwrap();
+    let outcome = in_time(Box::pin(agent.invoke(RunInput::new("Go.").thread("t")))).await.unwrap();
     assert_eq!((outcome.stop, made.lock().unwrap().len()), (FinishReason::Done, 1));
     assert!(lock.tries.load(Ordering::SeqCst) > 2, "the file was never locked");
     let log = database.read("t", 0..1_000).await.unwrap();

@@ -115,7 +115,7 @@ impl Middleware for HumanInTheLoop {
         let asked = request.cx.get::<ActionRequests>().remove(&request.id().to_string());
         let about = self.approvals.about(&request.call, &request.cx).filter(|_| !is_settled(request.id(), &request.cx));
         let decision = match (asked, about) {
-            (Some(ActionReview { question, answer: Some(answer) }), _) => {
+            (Some(ActionReview { request: question, decision: Some(answer) }), _) => {
                 let place = self.leads_to(&request.call, &request.cx).await;
                 if answer.decision == Decision::Approve && place != question.leads_to {
                     let place = place.as_deref().unwrap_or("where it says");

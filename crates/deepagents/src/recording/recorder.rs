@@ -148,7 +148,7 @@ impl RunObserver for RunRecorder {
                     update: RecordUpdate::Live(response.update.clone()),
                     artifact: response.artifact.clone(),
                 }),
-                Ok(Err(Error::Interrupted(pause))) => CallOutcome::Interrupted(pause.questions().to_vec()),
+                Ok(Err(Error::Interrupted(pause))) => CallOutcome::Interrupted(pause.action_requests().to_vec()),
                 Ok(Err(error)) => CallOutcome::Failed { error: failed(error) },
                 Err(panic) => {
                     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

@@ -400,7 +400,7 @@ async fn a_task_waits_for_a_decision_across_processes_and_takes_it_through_its_c
             let waits = task.outcome().await.unwrap();
             assert_eq!(waits.stop, FinishReason::Interrupted);
             let resume = RunInput::resume(format!("t/{id}"));
-            let run = next.run(resume.answer(&waits.questions()[0].id, Decision::Approve));
+            let run = next.run(resume.decide(&waits.action_requests()[0].id, Decision::Approve));
             let mut events = run.handle().subscribe(Subscribe::Start);
             while let Some(event) = events.next().await {
                 assert!(event.path.is_empty() || event.path[0] == id, "{event:?}");
@@ -410,7 +410,7 @@ async fn a_task_waits_for_a_decision_across_processes_and_takes_it_through_its_c
             let check = json!(["check_async_task", {"task_id": id}]).to_string();
             let asked = say(&next, check).await;
             assert_eq!(asked.stop, FinishReason::Interrupted);
-            let answer = RunInput::resume("t").answer(&asked.questions()[0].id, Decision::Approve);
+            let answer = RunInput::resume("t").decide(&asked.action_requests()[0].id, Decision::Approve);
             let third = careful(&world, &journal);
             third.invoke(answer).await.unwrap();
             third.background("t").await.unwrap().pop().unwrap().outcome().await.unwrap();
@@ -513,9 +513,9 @@ async fn decide_through(agent: &DeepAgent, journal: &MemoryJournal, task: &str) 
     while told(&outcome).is_empty() {
         if outcome.stop == FinishReason::Interrupted {
             let answered = outcome
-                .questions()
+                .action_requests()
                 .into_iter()
-                .fold(RunInput::resume("t"), |input, question| input.answer(question.id, Decision::Approve));
+                .fold(RunInput::resume("t"), |input, question| input.decide(question.id, Decision::Approve));
             outcome = agent.invoke(answered).await.ok()?;
             continue;
         }

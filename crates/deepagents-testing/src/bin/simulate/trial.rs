@@ -113,7 +113,7 @@ impl Trial {
     fn answers(&self, thread: String, state: &deepagents::State) -> RunInput {
         let asked = state.get::<deepagents_core::interrupt::ActionRequests>().cloned().unwrap_or_default();
         let open: Vec<_> =
-            asked.into_values().filter(|asked| asked.answer.is_none()).map(|asked| asked.question).collect();
+            asked.into_values().filter(|asked| asked.decision.is_none()).map(|asked| asked.request).collect();
         let mut input = RunInput::resume(thread);
         for question in open {
             if self.world.happens(200) {
@@ -140,7 +140,7 @@ impl Trial {
         };
         self.world.note(&format!("{} is decided: {}", question.id, decision.kind()));
         self.world.lock().decided.insert(tag);
-        input.answer(question.id.as_str(), decision)
+        input.decide(question.id.as_str(), decision)
     }
 
     /// A run of a process, and what happens meanwhile.
@@ -166,7 +166,7 @@ impl Trial {
                 .await;
         match ended {
             Ended::Outcome(outcome) => {
-                let questions = outcome.questions().len();
+                let questions = outcome.action_requests().len();
                 // One that is suspended leaves what it finds asked to whoever goes on.
                 let may_wait = matches!(outcome.stop, FinishReason::Interrupted | FinishReason::Suspended);
                 let fits = if questions > 0 { may_wait } else { outcome.stop != FinishReason::Interrupted };
@@ -269,7 +269,7 @@ impl Trial {
                 .iter()
                 .any(|task| !matches!(task.status, RunStatus::Ended | RunStatus::Failed | RunStatus::Empty));
             for task in tasks.iter().filter(|task| task.status == RunStatus::Interrupted) {
-                let open = task.report(works.agent.schema().clone(), None).await?.questions;
+                let open = task.report(works.agent.schema().clone(), None).await?.action_requests;
                 let resume = RunInput::resume(task.thread.as_str()).take_over();
                 let input = open.iter().fold(resume, |input, question| self.answer(input, question));
                 let input = (task.thread.as_str(), input);
