@@ -85,8 +85,8 @@ impl Session {
     pub(super) async fn open_questions(&self, connection: &Connection, state: &State) -> Vec<PendingApproval> {
         let mut questions = Vec::new();
         let asked = state.get::<ActionRequests>().into_iter().flat_map(|asked| asked.values());
-        for review in asked.filter(|review| review.answer.is_none()) {
-            questions.push(preview(connection, review.question.clone()).await);
+        for review in asked.filter(|review| review.decision.is_none()) {
+            questions.push(preview(connection, review.request.clone()).await);
         }
         questions
     }
