@@ -203,6 +203,12 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,
 
+    /// Have the answer in the shape of this JSON Schema, and print it alone, as JSON
+    ///
+    /// With --json it is the value of the channel `structured_response` in an event `state_changed`.
+    #[arg(long, value_name = "FILE", conflicts_with = "record")]
+    pub(crate) json_schema: Option<PathBuf>,
+
     /// What stdin holds: the task, or messages, answers and interrupts as lines of JSON, turn after turn
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, requires_if("stream-json", "json"))]
     pub(crate) input_format: InputFormat,

@@ -67,7 +67,10 @@ fn with(args: &AgentArgs, config: &Config) -> AgentArgs {
     if !from_env("model") {
         args.model = config.text("model").map(str::to_owned);
     }
-    args.base_url = config.text("base_url").map(str::to_owned);
+    // An address is that of the model it was given with: whoever names another model does not send its key there.
+    let strength = |name| config.entry(name).map_or(0, |(.., source)| source.strength());
+    let is_of_model = strength("base_url") >= strength("model");
+    args.base_url = config.text("base_url").filter(|_| is_of_model).map(str::to_owned);
     args.effort = match config.text("effort") {
         Some("low") => Some(Effort::Low),
         Some("medium") => Some(Effort::Medium),

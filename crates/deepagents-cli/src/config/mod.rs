@@ -38,6 +38,19 @@ pub(crate) enum Source {
     Default,
 }
 
+impl Source {
+    /// Which of two counts. What this start of the program was told is one, however it was told.
+    fn strength(&self) -> u8 {
+        match self {
+            Self::Managed(_) => 4,
+            Self::Flag | Self::Environment(_) => 3,
+            Self::Project(_) => 2,
+            Self::User(_) => 1,
+            Self::Default => 0,
+        }
+    }
+}
+
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -107,6 +107,21 @@ fn the_command_line_wins_over_the_environment_that_over_the_project_and_that_ove
 }
 
 #[test]
+fn an_address_of_the_settings_gets_no_key_of_a_model_that_is_named_elsewhere() {
+    let place = Place::new();
+    let server = Server::start([Reply::Text(vec!["Hello."])]);
+    place.out(&["config", "set", "base_url", &server.address]);
+    let root = place.root.path().to_str().unwrap();
+    let mut command = place.command(&["run", "--root", root, "--model", "openai:gpt-5.2", "--timeout", "3", "Go"]);
+    // Nothing is reached that way.
+    let finished = finish(command.env("OPENAI_API_KEY", "sk-1").env("HTTPS_PROXY", "http://127.0.0.1:1"));
+    assert!(finished.code != Some(0) && server.requests().is_empty(), "{finished:?}");
+    place.out(&["config", "set", "model", "local-model"]);
+    let finished = finish(&mut place.command(&["run", "--root", root, "Go"]));
+    assert_eq!((finished.code, server.requests().len()), (Some(0), 1), "{finished:?}");
+}
+
+#[test]
 fn the_published_schema_is_that_of_the_program() {
     let place = Place::new();
     let schema: Value = serde_json::from_str(&place.out(&["config", "schema"])).unwrap();

@@ -28,6 +28,7 @@ mod program;
 mod replay;
 mod rewind;
 mod runs;
+mod schema;
 mod screens;
 mod server;
 mod sources;

@@ -30,6 +30,7 @@ pub(crate) const COMMANDS: &[CommandInfo] = &[
     command("plan", "[TASK]", "have it planned before anything is changed"),
     command("tools", "", "what the model may call"),
     command("agents", "", "the sub-agents there are"),
+    command("tree", "", "the sub-agents of this conversation, each with its own"),
     command("skills", "", "the skills there are; /skill:NAME uses one"),
     command("mcp", "", "servers of tools and how they are"),
     command("trust", "", "what this directory brings and you have not agreed to"),

@@ -51,6 +51,8 @@ pub(crate) enum Event {
     ShellEnded { code: Option<i32> },
     /// The conversation was compacted, or could not be.
     Compacted(Result<String, String>),
+    /// What a sub-agent has said and done.
+    Transcript { title: String, items: Vec<Item> },
     /// What a command of the person came to.
     Card { title: String, body: String },
     /// A note, and whether it is about something that went wrong.
@@ -98,6 +100,8 @@ pub(crate) enum Effect {
     Preview { of: ListOf, key: String },
     /// Deletes a thread.
     DeleteThread(String),
+    /// Reads what a sub-agent has said and done.
+    OpenSubAgent { key: String, title: String },
     /// Gives a thread another title.
     RenameThread { id: String, title: String },
     /// Copies a thread and opens the copy.
@@ -159,6 +163,7 @@ pub(crate) enum ListOf {
     Themes,
     /// Those whose key may be given.
     Providers,
+    SubAgents,
 }
 
 /// A text that is not printed by accident.

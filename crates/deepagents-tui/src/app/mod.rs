@@ -21,6 +21,7 @@ mod run;
 mod slash;
 pub(crate) mod transcript;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossterm::event::Event as TerminalEvent;
@@ -36,7 +37,7 @@ use crate::theme::{Theme, Themes};
 use event::{Choices, Connected, Effect, Event, ListOf, Opened, PendingApproval, Trusted};
 use live::Live;
 use menu::Menu;
-use pager::Pager;
+use pager::{Pager, Source};
 use picker::Picker;
 use questions::Questions;
 use transcript::Item;
@@ -327,6 +328,9 @@ impl App {
                 }
                 return self.next_waiting();
             }
+            Event::Transcript { title, items } => {
+                self.overlay = Overlay::Pager(Pager::of(Source::Items { title, items: Arc::new(items) }));
+            }
             Event::Card { title, body } => self.items.push(Item::Card { title, body }),
             Event::Notice { text, bad } => self.note(text, bad),
             Event::EditorClosed(Ok(text)) => self.editor.set(text.trim_end_matches('\n')),
@@ -470,6 +474,7 @@ impl App {
                 ListOf::Threads => "there are no earlier threads of this directory",
                 ListOf::Checkpoints => "there is no message to go back to",
                 ListOf::Models => "no model is known by name; give one: /model NAME",
+                ListOf::SubAgents => "there were no sub-agents in this conversation",
                 ListOf::Efforts | ListOf::Themes | ListOf::Providers => "there is nothing to choose from",
             };
             self.note(text, false);

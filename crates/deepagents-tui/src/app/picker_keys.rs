@@ -84,6 +84,9 @@ impl App {
             }
             ListOf::Models => self.use_model(&choice.key),
             ListOf::Providers => self.provider_chosen(choice.key),
+            ListOf::SubAgents => {
+                vec![Effect::OpenSubAgent { key: choice.key, title: choice.label.trim().to_owned() }]
+            }
             ListOf::Efforts => self.use_effort(&choice.key),
             ListOf::Themes => {
                 self.theme(&choice.key);

@@ -146,6 +146,7 @@ impl App {
             "todos" => self.items.push(Item::Todos(self.todos.clone())),
             "tools" => return show(Subject::Tools),
             "agents" => return show(Subject::Agents),
+            "tree" => return vec![Effect::List(ListOf::SubAgents)],
             "skills" => return show(Subject::Skills),
             "mcp" => return show(Subject::Servers),
             "trust" => return show(Subject::Offers),

@@ -69,7 +69,13 @@ pub(crate) fn items_of<'a>(messages: impl Iterator<Item = &'a Message>) -> Vec<I
     let mut open: Vec<(String, usize)> = Vec::new();
     for message in messages {
         match message {
-            Message::User(user) if user.author == Author::Human => items.push(Item::User(message.text())),
+            Message::User(user) if user.author == Author::Human => {
+                let images = user.content.iter().filter_map(|block| match block {
+                    Block::Media(media) => Some(format!("\n[{}]", crate::session::images::described(media))),
+                    _ => None,
+                });
+                items.push(Item::User(message.text() + &images.collect::<String>()));
+            }
             Message::User(_) => {}
             Message::Assistant(answer) => {
                 for block in &answer.content {

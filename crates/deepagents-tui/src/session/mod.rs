@@ -7,11 +7,13 @@ mod browse;
 mod commands;
 mod context;
 mod files;
+pub(crate) mod images;
 mod picking;
 mod rewind;
 mod run;
 mod shell;
 mod threads;
+mod tree;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -195,6 +197,8 @@ impl Session {
             Effect::List(ListOf::Threads) => self.list_threads(),
             Effect::List(ListOf::Checkpoints) => self.list_checkpoints(),
             Effect::List(ListOf::Models) => self.list_models(),
+            Effect::List(ListOf::SubAgents) => self.list_sub_agents(),
+            Effect::OpenSubAgent { key, title } => self.open_sub_agent(key, title),
             // These are known without asking.
             Effect::List(ListOf::Efforts | ListOf::Themes | ListOf::Providers) => {}
             Effect::SaveKey { provider, key } => self.save_key(provider, key),

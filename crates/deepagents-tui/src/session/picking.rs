@@ -46,7 +46,9 @@ impl Session {
             let items = match of {
                 ListOf::Threads => this.thread_preview(&key).await,
                 ListOf::Checkpoints => this.rewind_preview(key.parse().ok()?).await,
-                ListOf::Models | ListOf::Efforts | ListOf::Themes | ListOf::Providers => return None,
+                ListOf::Models | ListOf::Efforts | ListOf::Themes | ListOf::Providers | ListOf::SubAgents => {
+                    return None;
+                }
             };
             let items = items.unwrap_or_else(|problem| vec![Item::Note { text: problem, bad: true }]);
             Some(Event::Previewed { of, key, items })

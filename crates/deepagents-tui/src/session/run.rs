@@ -42,7 +42,8 @@ impl Session {
                 }
                 let abandoned = this.is_abandoned(&connection).await?;
                 let thread = this.begin_thread(&connection, &text).await?;
-                let messages = context.into_iter().map(Message::harness).chain([Message::user(text)]);
+                let message = this.message(&connection, text).await;
+                let messages = context.into_iter().map(Message::harness).chain([message]);
                 let mut input = RunInput::messages(messages).thread(&thread);
                 if !skills.is_empty() {
                     input = input.update(Update::new::<PinnedSkills>(SkillPin::Pin(skills)));
