@@ -23,13 +23,13 @@ const TITLE: usize = 80;
 impl Session {
     /// Begins a run with a message.
     pub(super) fn submit(&self, text: String, context: Vec<String>, skills: Vec<String>) {
+        if self.tell_background(&text) {
+            return;
+        }
         let (this, job) = (self.clone(), self.new_job());
         // What was undone is gone for good once something else is said.
         self.with(|state| state.undone.clear());
         let unsent = text.clone();
-        if self.tell_background(&text) {
-            return;
-        }
         self.spawn(async move {
             let begun = async {
                 let mut connection = this.connection().await?;
