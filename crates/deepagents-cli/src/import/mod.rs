@@ -46,7 +46,7 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Exit> {
     let servers = if args.user { env("HOME").map(|home| Path::new(&home).join(".claude.json")) } else { None };
     servers.map(|file| hooks::servers(&file, &to.join(".mcp.json"), &mut report)).transpose()?;
     if !args.user && from.join(".mcp.json").exists() {
-        report.stays(&from.join(".mcp.json"), "is read as it is; `deepagents mcp list` shows its servers");
+        report.unchanged(&from.join(".mcp.json"), "is read as it is; `deepagents mcp list` shows its servers");
     }
     if report.is_empty() {
         let place = escaped(&from.display().to_string());

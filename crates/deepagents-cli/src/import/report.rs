@@ -23,7 +23,7 @@ pub(super) enum Became {
     /// It was taken over.
     Taken,
     /// It is there already, or needs not be.
-    Stays,
+    Unchanged,
     /// It could not be taken over.
     Left,
 }
@@ -60,8 +60,8 @@ impl Report {
         self.add(Became::Taken, what, format!("as {}", to.display()));
     }
 
-    pub(super) fn stays(&mut self, what: &Path, why: impl Into<String>) {
-        self.add(Became::Stays, what, why);
+    pub(super) fn unchanged(&mut self, what: &Path, why: impl Into<String>) {
+        self.add(Became::Unchanged, what, why);
     }
 
     pub(super) fn left(&mut self, what: &Path, why: impl Into<String>) {
@@ -100,7 +100,7 @@ impl Report {
     pub(super) fn write(&mut self, from: &Path, to: &Path, bytes: &[u8]) -> Result<()> {
         match fs::read(to) {
             Ok(there) if there == bytes => {
-                self.stays(from, format!("is there already, as {}", to.display()));
+                self.unchanged(from, format!("is there already, as {}", to.display()));
                 return Ok(());
             }
             Ok(_) => {
@@ -164,7 +164,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [
             (Became::Taken, if self.dry_run { "would be taken over" } else { "taken over" }),
-            (Became::Stays, "nothing to do"),
+            (Became::Unchanged, "nothing to do"),
             (Became::Left, "not taken over"),
         ];
         let mut first = true;
