@@ -7,7 +7,7 @@ use super::event::{Effect, Trusted};
 use super::form::{Filled, Form};
 use super::menu::MenuKind;
 use super::pager::{Pager, Source};
-use super::questions::Asking;
+use super::pending::Asking;
 use super::{App, Overlay, TWICE, Work};
 use crate::input::Editor;
 

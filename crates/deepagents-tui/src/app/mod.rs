@@ -14,9 +14,9 @@ pub(crate) mod live;
 pub(crate) mod menu;
 mod onboarding;
 pub(crate) mod pager;
+pub(crate) mod pending;
 pub(crate) mod picker;
 mod picker_keys;
-pub(crate) mod questions;
 mod run;
 mod slash;
 pub(crate) mod transcript;
@@ -38,8 +38,8 @@ use event::{Choices, Connected, Effect, Event, ListOf, Opened, PendingApproval, 
 use live::Live;
 use menu::Menu;
 use pager::{Pager, Source};
+use pending::Questions;
 use picker::Picker;
-use questions::Questions;
 use transcript::Item;
 
 /// How long a second Ctrl+C counts as one.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::app::App;
 use crate::app::event::PendingApproval;
 use crate::app::menu::Menu;
-use crate::app::questions::Asking;
+use crate::app::pending::Asking;
 use crate::app::transcript::{Call, text_arg};
 use crate::input::Editor;
 use crate::text::{clip, count, exact, hard_wrap, shorten, visible, wrap};
