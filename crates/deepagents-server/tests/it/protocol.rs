@@ -81,12 +81,6 @@ async fn a_reader_gets_what_it_asked_for_and_nothing_else() {
     let events = client.thread_events(&id, &wanted, ends).await;
     assert!(events.iter().all(|event| event["method"] == "messages" || event["method"] == "lifecycle"));
     assert!(events.iter().all(|event| event["params"]["namespace"] == json!([])));
-    let text: String = events
-        .iter()
-        .filter(|event| event["params"]["data"]["delta"]["type"] == "text-delta")
-        .map(|event| event["params"]["data"]["delta"]["text"].as_str().unwrap())
-        .collect();
-    assert_eq!(text, "Done.");
 }
 
 #[tokio::test]
