@@ -119,6 +119,23 @@ mod tests {
         let open = Part::Waiting { millis: None, tools: vec!["delete".to_owned()] };
         let timeline = Timeline { parts: vec![Part::Run(first), waited, Part::Run(second), open] };
         let info = ThreadInfo::new("t1", Timestamp::UNIX_EPOCH);
-        insta::assert_snapshot!(text(&info, &timeline));
+        let expected = [
+            "thread t1 · empty",
+            "",
+            "agent main                           12.4 s  ██████████████████████████████  12,000 in (50% cached), 340 out, $0.051  ! waiting",
+            "  chat sonnet                         2.1 s  █████                           4,000 in, 100 out, $0.020",
+            "  tool task                          10.0 s       ████████████████████████",
+            "    agent researcher                  9.8 s       ████████████████████████   8,000 in (75% cached), 240 out, $0.031",
+            "      tool a name that goes on an…     3 ms                               ▏    ! tool_error",
+            "",
+            "⏸ waited 1h02m for a decision about execute",
+            "",
+            "agent main                             0 ms  ▏",
+            "",
+            "⏸ still waiting for a decision about delete",
+            "",
+            "in all 12,000 in (50% cached), 340 out, $0.051 · 1h02m of waiting",
+        ];
+        assert_eq!(text(&info, &timeline).lines().collect::<Vec<_>>(), expected);
     }
 }
