@@ -16,6 +16,7 @@ use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey};
 use crate::own_files::{self, OwnFiles};
 use crate::threads::database;
+use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
 use crate::{agent, output, runtime, sources};
 
@@ -48,7 +49,9 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
         let database = Arc::new(database::open(&args.database).await?);
         let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
         let builder = shape.builder(model).backend(workspace).definitions_from(definitions).journal(journal.clone());
-        let agent = agent::with_agents(builder, options)?.build().map_err(|error| anyhow!("{error}"))?;
+        let tracing = Tracing::open(None, None).await?;
+        let builder = tracing.watch_runs(agent::with_agents(builder, options)?);
+        let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
         let mut server = Server::new(journal, store).agent(&args.name, agent)?;
         for host in &args.hosts {
             server = server.host(host);
@@ -69,6 +72,9 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
             }
         };
         running.serve(listener, end).await?;
+        if let Some(lost) = tracing.finish().await {
+            output::remark(&format!("tracing: {lost}"));
+        }
         Ok::<_, anyhow::Error>(())
     });
     // What is under way is in the log, and is gone on with by the next server.
