@@ -13,7 +13,6 @@ export function Chat() {
   const session = useSession();
   const { state } = session;
   const busy = () => state.run !== null || state.queue.length > 0;
-  const assistant = () => page.assistant()?.assistant_id;
   const activity = createMemo(() => {
     if (!state.run) return null;
     if (state.offline) return "The connection is lost; trying again";
@@ -67,8 +66,8 @@ export function Chat() {
           busy={busy()}
           onStop={() => void session.stop()}
           onSend={async (message, _text, strategy) => {
-            const id = assistant();
-            return !!id && !!(await session.send(id, message, strategy));
+            const assistant = page.assistant();
+            return !!assistant && !!(await session.send(assistant, message, strategy));
           }}
         />
       </div>
