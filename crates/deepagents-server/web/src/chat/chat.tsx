@@ -49,6 +49,16 @@ export function Chat() {
         <Show when={state.interrupts.length && !state.run}>
           <Approvals interrupts={state.interrupts} />
         </Show>
+        <Show when={state.stopped && !busy() && page.assistant()}>
+          {(assistant) => (
+            <div class="stopped">
+              <span>The run was ended before it was done.</span>
+              <button type="button" onClick={() => void session.proceed(assistant())}>
+                Go on
+              </button>
+            </div>
+          )}
+        </Show>
         <Show when={state.queue.length}>
           <ul class="queue" aria-label="Messages that wait">
             <For each={state.queue}>

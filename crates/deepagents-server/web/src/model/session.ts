@@ -22,6 +22,8 @@ export interface SessionState {
   todos: Todo[];
   files: Record<string, StoredFile>;
   interrupts: Interrupt[];
+  /** Whether a run was ended with work left that nobody waits to decide about. */
+  stopped: boolean;
   /** The run under way. */
   run: Run | null;
   /** Runs that wait for it. */
@@ -63,6 +65,7 @@ export function openSession(thread: string) {
     todos: [],
     files: {},
     interrupts: [],
+    stopped: false,
     run: null,
     queue: [],
     progress: null,
@@ -108,6 +111,7 @@ export function openSession(thread: string) {
   async function load() {
     const checkpoint = await threads.state(thread, signal);
     show(checkpoint.values, checkpoint.interrupts);
+    set("stopped", checkpoint.next.length > 0 && checkpoint.interrupts.length === 0);
   }
 
   async function openRuns() {
@@ -255,6 +259,8 @@ export function openSession(thread: string) {
         if (state.run) change((draft) => void draft.queue.push(run));
         return run;
       }),
+    /** Goes on with what a run left. */
+    proceed: (assistant: Assistant) => attempt(() => runs.create(thread, { ...to(assistant), input: null })),
     stop: () => attempt(async () => state.run && (await runs.cancel(thread, state.run.run_id, true))),
     cancel: (run: string) =>
       attempt(async () => {
