@@ -22,6 +22,7 @@ use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey, env};
 use crate::sources::OWN;
 use crate::threads::{database, fresh};
+use crate::tracing::Tracing;
 use crate::{config, exit, output, own_files, run, runtime};
 
 /// How long a process waits until nobody else works on its thread.
@@ -148,8 +149,9 @@ fn worked(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
     std::io::stdin().read_to_string(&mut task)?;
     let config::Screens { agent, mode, preferences, config } = config::for_screens(args)?;
     let policy = Policy::new(mode.into());
-    let host = Arc::new(ProgramHost::new(&agent, &args.database, &config));
     let runtime = runtime::start()?;
+    let tracing = runtime.block_on(Tracing::open(None, None))?;
+    let host = Arc::new(ProgramHost::new(&agent, &args.database, &config, tracing.clone()));
     let stop = runtime.block_on(async {
         let connection = host.connect(None, &policy).await.map_err(|problem| anyhow!("{problem}"))?;
         let take_over = until_free(&connection, host.as_ref(), thread).await?;
@@ -175,6 +177,9 @@ fn worked(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
         watch.abort();
         Ok::<_, anyhow::Error>(outcome?.stop)
     });
+    if let Some(lost) = runtime.block_on(tracing.finish()) {
+        output::remark(&format!("tracing: {lost}"));
+    }
     runtime.shutdown_background();
     let short: String = thread.chars().take(8).collect();
     let (words, exit) = match &stop {

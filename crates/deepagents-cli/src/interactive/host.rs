@@ -26,6 +26,7 @@ use crate::config::Config;
 use crate::model_choice::{self, WithoutKey, env};
 use crate::own_files::OwnFiles;
 use crate::threads::{database, fresh, undo};
+use crate::tracing::Tracing;
 use crate::{agent, auth, effort, hooks, mcp, run, sources};
 
 /// So long servers are waited for before their state is shown.
@@ -39,6 +40,7 @@ pub(super) struct ProgramHost {
     /// The settings as lines.
     settings: String,
     editor: Option<String>,
+    tracing: Tracing,
     chosen: Mutex<Chosen>,
 }
 
@@ -63,12 +65,12 @@ struct Chosen {
 }
 
 impl ProgramHost {
-    pub(super) fn new(options: &AgentArgs, database: &Database, config: &Config) -> Self {
+    pub(super) fn new(options: &AgentArgs, database: &Database, config: &Config, tracing: Tracing) -> Self {
         let database = Database { db: database.db.clone() };
         // Commands are a part of every conversation; what they may do is up to the mode.
         let args = AgentArgs { commands: options.commands.run_in(true), ..options.clone() };
         let (settings, editor) = (config.listed(), config.text("editor").map(str::to_owned));
-        Self { args, database, threads: OnceCell::new(), settings, editor, chosen: Mutex::default() }
+        Self { args, database, threads: OnceCell::new(), settings, editor, tracing, chosen: Mutex::default() }
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut Chosen) -> T) -> T {
@@ -136,7 +138,7 @@ impl ProgramHost {
             }
             None => builder,
         };
-        let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
+        let agent = self.tracing.watch_runs(builder).build().map_err(|error| anyhow!("{error}"))?;
         let mut notes = problems;
         notes.extend(wrong_hooks);
         if inside {

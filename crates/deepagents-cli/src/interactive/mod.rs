@@ -19,6 +19,7 @@ use deepagents_tui::{Begin, End, Ended, Mode, Options, Policy};
 
 use crate::args::{AttachArgs, Cli, Command, DemoArgs, InteractiveArgs};
 use crate::render::style;
+use crate::tracing::Tracing;
 use crate::{config, demo, exit, model_choice, output, own_files, run, runtime};
 use host::ProgramHost;
 
@@ -112,7 +113,8 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
     for problem in &config.problems {
         output::remark(problem);
     }
-    let host = Arc::new(ProgramHost::new(&agent, &args.database, &config));
+    let tracing = runtime.block_on(Tracing::open(None, None))?;
+    let host = Arc::new(ProgramHost::new(&agent, &args.database, &config, tracing.clone()));
     let ended = runtime.block_on(async {
         let ended = deepagents_tui::run(host.clone(), policy, options).await;
         if let Ok(Ended { thread: Some(thread), end: End::Quit, .. }) = &ended {
@@ -121,6 +123,9 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
         }
         ended
     });
+    if let Some(lost) = runtime.block_on(tracing.finish()) {
+        output::remark(&format!("tracing: {lost}"));
+    }
     // A tool that ignores its end must not hold the program.
     runtime.shutdown_background();
     ended.map_err(|error| anyhow!("{error}"))

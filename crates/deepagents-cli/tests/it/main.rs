@@ -36,4 +36,5 @@ mod stream;
 mod terminal;
 mod threads;
 mod tools;
+mod tracing;
 mod trust;
