@@ -26,8 +26,8 @@ mod text;
 mod tool;
 
 pub use config::{
-    ConfigFile, Entry, EntryError, FileError, FilterError, HttpConfig, OAuthConfig, OAuthEntry, ServerConfig,
-    StdioConfig, ToolFilter, TransportConfig,
+    ClientProof, ConfigFile, Entry, EntryError, FileError, FilterError, GrantKind, HttpConfig, IdentityProvider,
+    OAuthConfig, OAuthEntry, OAuthGrant, SecretSource, ServerConfig, StdioConfig, ToolFilter, TransportConfig,
 };
 pub use error::McpError;
 pub use names::{PREFIX, tool_name};

@@ -3,14 +3,16 @@
 mod expand;
 mod file;
 mod filter;
+mod oauth;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use file::{ConfigFile, Entry, EntryError, FileError, OAuthEntry};
+pub use file::{ConfigFile, Entry, EntryError, FileError};
 pub use filter::{FilterError, ToolFilter};
+pub use oauth::{ClientProof, GrantKind, IdentityProvider, OAuthConfig, OAuthEntry, OAuthGrant, SecretSource};
 
 /// How long a server may take to answer when it is started.
 const START: Duration = Duration::from_secs(20);
@@ -77,20 +79,8 @@ pub struct HttpConfig {
     pub url: String,
     /// Headers of every request.
     pub headers: BTreeMap<String, String>,
-    /// What a login is made with, where the server takes no client that registers itself.
+    /// How tokens are got, where a client that registers itself and a browser will not do.
     pub oauth: Option<OAuthConfig>,
-}
-
-/// A client that is known to whoever issues the tokens of a server.
-#[derive(Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct OAuthConfig {
-    /// Its id.
-    pub client_id: String,
-    /// Its secret, if it has one.
-    pub client_secret: Option<String>,
-    /// What a token is to cover; what the server asks for where there are none.
-    pub scopes: Vec<String>,
 }
 
 impl ServerConfig {
@@ -159,7 +149,9 @@ impl ServerConfig {
     pub(crate) fn secrets(&self) -> Vec<String> {
         let values: Vec<&String> = match &self.transport {
             TransportConfig::Stdio(stdio) => stdio.env.values().collect(),
-            TransportConfig::Http(http) => http.headers.values().collect(),
+            TransportConfig::Http(http) => {
+                http.headers.values().chain(http.oauth.iter().flat_map(OAuthConfig::secrets)).collect()
+            }
         };
         // Of `Bearer TOKEN` the token alone is a secret too; short words are none, and would be found everywhere.
         let parts =
@@ -187,15 +179,6 @@ impl fmt::Debug for StdioConfig {
             .field("env", &names)
             .field("cwd", &self.cwd)
             .finish()
-    }
-}
-
-impl fmt::Debug for OAuthConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OAuthConfig")
-            .field("client_id", &self.client_id)
-            .field("scopes", &self.scopes)
-            .finish_non_exhaustive()
     }
 }
 

@@ -155,6 +155,9 @@ impl Making<'_> {
     }
 
     fn failure(&self, error: &ClientInitializeError) -> McpError {
+        if let Some(wanted) = http::authorization(self.target.name, error) {
+            return wanted;
+        }
         if error.is_authorization_required() {
             return McpError::Unauthorized { server: self.target.name.to_owned() };
         }

@@ -277,11 +277,10 @@ impl Connection {
                 let message = text::line(&format!("{}{hint}", data.message), 2_000);
                 McpError::Refused { server, code: data.code.0, message }
             }
-            ServiceError::TransportSend(error) if http::is_unauthorized(error.error.as_ref()) => {
-                McpError::Unauthorized { server }
-            }
             ServiceError::TransportSend(error) => {
-                McpError::Request { server, reason: http::reason(error.error.as_ref()) }
+                let error = error.error.as_ref();
+                let wanted = http::authorization(&server, error);
+                wanted.unwrap_or_else(|| McpError::Request { server, reason: http::reason(error) })
             }
             ServiceError::TransportClosed | ServiceError::Cancelled { .. } => {
                 McpError::Ended { server, reason: self.ended().await }

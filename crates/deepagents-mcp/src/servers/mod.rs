@@ -124,6 +124,12 @@ impl McpServers {
         offered.tools.clone()
     }
 
+    /// Has the tools looked at again, by [`McpOptions::review`](crate::McpOptions::review): whoever looks has changed its mind.
+    pub fn review_again(&self) {
+        self.0.shared.notices.forget_withheld();
+        self.0.offered.lock().unwrap_or_else(PoisonError::into_inner).versions.clear();
+    }
+
     fn made(&self) -> ToolSet {
         let mut tools: BTreeMap<String, Arc<dyn DynTool>> = BTreeMap::new();
         let mut resources = false;

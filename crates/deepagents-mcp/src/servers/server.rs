@@ -77,7 +77,7 @@ impl Failure {
     /// Whether it is too early to try again. A server that wants a login is asked again by another process.
     fn is_recent(&self) -> bool {
         let pause = PAUSE * 2u32.pow((self.times - 1).min(DOUBLED));
-        matches!(self.error, McpError::Unauthorized { .. }) || self.at.elapsed() < pause
+        matches!(self.error, McpError::Unauthorized { .. } | McpError::Scope { .. }) || self.at.elapsed() < pause
     }
 }
 

@@ -38,6 +38,12 @@ impl Notices {
         self.push(MiddlewareEvent::McpServer { server: server.to_owned(), tools, problem: Some(why) });
     }
 
+    /// Forgets what was not offered.
+    pub(super) fn forget_withheld(&self) {
+        let is_withheld = |notice: &MiddlewareEvent| matches!(notice, MiddlewareEvent::McpServer { tools, problem: Some(_), .. } if *tools > 0);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|notice| !is_withheld(notice));
+    }
+
     fn push(&self, notice: MiddlewareEvent) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
     }

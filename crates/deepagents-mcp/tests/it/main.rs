@@ -10,6 +10,8 @@
 
 mod cached;
 mod calls;
+mod grants;
+mod issuer;
 mod logins;
 mod questions;
 mod script;
