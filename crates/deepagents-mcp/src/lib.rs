@@ -27,11 +27,12 @@ mod tool;
 
 pub use config::{
     ClientProof, ConfigFile, Entry, EntryError, FileError, FilterError, GrantKind, HttpConfig, IdentityProvider,
-    OAuthConfig, OAuthEntry, OAuthGrant, SecretSource, ServerConfig, StdioConfig, ToolFilter, TransportConfig,
+    OAuthConfig, OAuthEntry, OAuthGrant, Sampling, SecretSource, ServerConfig, StdioConfig, ToolFilter,
+    TransportConfig,
 };
 pub use error::McpError;
 pub use names::{PREFIX, tool_name};
-pub use options::{McpOptions, ToolReview};
+pub use options::{McpOptions, SamplingModel, ToolReview};
 pub use resources::McpPrompt;
 pub use servers::{McpServers, ServerState, ServerStatus};
 pub use stdio::SAFE_VARIABLES;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::expand::expand;
-use super::{FilterError, HttpConfig, OAuthEntry, ServerConfig, StdioConfig, ToolFilter, TransportConfig};
+use super::{FilterError, HttpConfig, OAuthEntry, Sampling, ServerConfig, StdioConfig, ToolFilter, TransportConfig};
 
 /// The entries of a file of the form `{"mcpServers": {NAME: {...}}}`, in its order. An entry that cannot be used takes
 /// nothing away from the others.
@@ -69,6 +69,9 @@ pub struct Entry {
     /// Milliseconds that a call may go without an answer or progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
+    /// Whether it may use the model; not if it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampling: Option<Sampling>,
     /// Whether it is left out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
@@ -192,7 +195,7 @@ impl Entry {
             (_, _, None) => return Err(missing("url")),
         };
         let tools = ToolFilter::new(self.allowed_tools.as_deref(), &self.disabled_tools)?;
-        let config = ServerConfig::over(transport).tools(tools);
+        let config = ServerConfig::over(transport).tools(tools).sampling(self.sampling.unwrap_or_default());
         Ok(match self.timeout {
             Some(milliseconds) => config.call_timeout(Duration::from_millis(milliseconds)),
             None => config,

@@ -10,6 +10,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 pub use file::{ConfigFile, Entry, EntryError, FileError};
 pub use filter::{FilterError, ToolFilter};
 pub use oauth::{ClientProof, GrantKind, IdentityProvider, OAuthConfig, OAuthEntry, OAuthGrant, SecretSource};
@@ -40,10 +42,26 @@ pub struct ServerConfig {
     /// Whether what its annotations say is believed: that a tool only reads, or may be called again. Otherwise every
     /// call counts as one that changes something. Off unless switched on.
     pub trusted: bool,
+    /// Whether it may use the model of [`McpOptions::sampling`](crate::McpOptions::sampling).
+    pub sampling: Sampling,
     /// How long it may take to answer when it is started; 20 seconds.
     pub start_timeout: Duration,
     /// How long a call may go without an answer or progress; 5 minutes.
     pub call_timeout: Duration,
+}
+
+/// Whether a server may use the model during its calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Sampling {
+    /// It may not, and is told so.
+    #[default]
+    Off,
+    /// A person is asked each time; where nobody can be, it may not.
+    Ask,
+    /// It may.
+    Allow,
 }
 
 /// How a server is reached.
@@ -85,7 +103,14 @@ pub struct HttpConfig {
 
 impl ServerConfig {
     fn over(transport: TransportConfig) -> Self {
-        Self { transport, tools: ToolFilter::default(), trusted: false, start_timeout: START, call_timeout: CALL }
+        Self {
+            transport,
+            tools: ToolFilter::default(),
+            trusted: false,
+            sampling: Sampling::Off,
+            start_timeout: START,
+            call_timeout: CALL,
+        }
     }
 
     /// A program that is started.
@@ -128,6 +153,13 @@ impl ServerConfig {
     #[must_use]
     pub fn trusted(mut self, trusted: bool) -> Self {
         self.trusted = trusted;
+        self
+    }
+
+    /// Lets it use the model of [`McpOptions::sampling`](crate::McpOptions::sampling), within the budget of the run.
+    #[must_use]
+    pub fn sampling(mut self, sampling: Sampling) -> Self {
+        self.sampling = sampling;
         self
     }
 

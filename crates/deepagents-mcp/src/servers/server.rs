@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use super::shared::Shared;
 use crate::cache::{self, CacheFile, Cached};
-use crate::config::ServerConfig;
+use crate::config::{Sampling, ServerConfig};
 use crate::connection::{CallFailure, Connection, PendingCalls, Protocol, Target, connect};
 use crate::error::McpError;
 
@@ -83,7 +83,9 @@ impl Failure {
 
 impl Server {
     pub(super) fn new(name: String, config: ServerConfig, shared: Arc<Shared>) -> Self {
-        let turns = if shared.options.elicitation { 1 } else { Semaphore::MAX_PERMITS };
+        // It may ask a person, or a model.
+        let asks = shared.options.elicitation || config.sampling != Sampling::Off;
+        let turns = if asks { 1 } else { Semaphore::MAX_PERMITS };
         Self {
             name,
             config,

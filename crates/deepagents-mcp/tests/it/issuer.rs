@@ -223,7 +223,7 @@ fn has_nonce(proof: &str, nonce: &str) -> bool {
     decoded(proof).1["nonce"] == nonce
 }
 
-async fn read(stream: &mut TcpStream) -> Option<Request> {
+pub(crate) async fn read(stream: &mut TcpStream) -> Option<Request> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     loop {

@@ -10,6 +10,7 @@
 
 mod cached;
 mod calls;
+mod cost;
 mod grants;
 mod issuer;
 mod logins;
