@@ -79,7 +79,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let own = OwnFiles::inside(options.directory(), args.database.db.as_deref(), args.record.as_deref())?;
     shape.sources = sources;
     let workspace = agent::workspace(options, files, &own, &outside)?;
-    let servers = mcp::servers(options, undecided, mode == Approve::Ask, args.record.is_some())?;
+    let servers = mcp::servers(options, undecided, mode == Approve::Ask, args.record.is_some(), &model)?;
+    if let Some(servers) = &servers {
+        runtime.block_on(servers.ask_again(options.directory(), undecided))?;
+    }
     let definitions = outside.beside(brought.files.clone());
     let mut builder = shape.builder(model).backend(workspace).definitions_from(definitions.clone());
     if let Some(servers) = &servers {
