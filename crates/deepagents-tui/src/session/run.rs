@@ -63,7 +63,7 @@ impl Session {
                 this.claim(&connection, &thread, this.host.metadata()).await?;
                 let input = answers
                     .into_iter()
-                    .fold(RunInput::resume(&thread), |input, (id, decision)| input.answer(id, decision));
+                    .fold(RunInput::resume(&thread), |input, (id, decision)| input.decide(id, decision));
                 Ok::<_, String>((if abandoned { input.take_over() } else { input }, connection))
             };
             this.drive_when(begun, job, None).await
@@ -135,7 +135,7 @@ impl Session {
         loop {
             let (result, cancelled) = self.drive_once(connection, input, &job).await;
             if let (Ok(outcome), false) = (&result, cancelled) {
-                let questions = outcome.questions();
+                let questions = outcome.action_requests();
                 let decided = self.decided_by_hooks(connection, &questions, &mut seen);
                 let decided = tokio::select! {
                     decided = decided => decided,
@@ -144,7 +144,7 @@ impl Session {
                 if let (Some(thread), false) = (&outcome.thread, decided.is_empty()) {
                     input = decided
                         .into_iter()
-                        .fold(RunInput::resume(thread), |input, (id, decision)| input.answer(id, decision));
+                        .fold(RunInput::resume(thread), |input, (id, decision)| input.decide(id, decision));
                     continue;
                 }
             }
@@ -197,7 +197,7 @@ impl Session {
         let mut end = match result {
             Ok(outcome) => {
                 let mut questions = Vec::new();
-                for request in outcome.questions() {
+                for request in outcome.action_requests() {
                     self.asked(connection, &request);
                     questions.push(preview(connection, request).await);
                 }
