@@ -15,6 +15,7 @@ use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey};
 use crate::own_files::{self, OwnFiles};
 use crate::threads::database;
+use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
 use crate::{agent, hooks, output, runtime, sources};
 
@@ -47,7 +48,9 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
         let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
         let builder = shape.builder(model).backend(workspace).definitions_from(definitions).journal(journal.clone());
         let builder = hooks.into_iter().fold(builder, DeepAgentBuilder::hooks);
-        let agent = agent::with_agents(builder, options)?.build().map_err(|error| anyhow!("{error}"))?;
+        let tracing = Tracing::open(None, None).await?;
+        let builder = tracing.watch_runs(agent::with_agents(builder, options)?);
+        let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
         let mut server = Server::new(journal, store).agent(&args.name, agent)?;
         for host in &args.hosts {
             server = server.host(host);
@@ -60,6 +63,9 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
             served = async { axum::serve(listener, router).await } => served?,
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
+        }
+        if let Some(lost) = tracing.finish().await {
+            output::remark(&format!("tracing: {lost}"));
         }
         Ok::<_, anyhow::Error>(())
     });
