@@ -85,14 +85,12 @@ impl Watched {
             let told_by_log = match &event.kind {
                 // The log does not name the main agent.
                 EventKind::AgentStarted { .. } => !event.path.is_empty(),
-                // A call that is made again began in an earlier process.
-                EventKind::ToolStarted { .. } => event.attempt == 0,
+                // A call that is made again began earlier, and a run that fails for want of its log cannot write that it does.
+                EventKind::ToolStarted { .. } | EventKind::AgentFailed { .. } | EventKind::RunFailed { .. } => false,
                 // Nothing is written where a run leaves its thread to others.
                 EventKind::AgentFinished { stop, .. } | EventKind::RunFinished { stop, .. } => {
                     *stop != FinishReason::Suspended
                 }
-                // A run that fails for want of its log cannot write that it does.
-                EventKind::AgentFailed { .. } | EventKind::RunFailed { .. } => false,
                 _ => true,
             };
             if told_by_log {
