@@ -11,6 +11,7 @@ import { openSession, type Session } from "./model/session";
 import { nextTheme, theme } from "./model/theme";
 import { createThreads, title } from "./model/threads";
 import { Panels } from "./panels/panels";
+import { Assistants } from "./sidebar/assistants";
 import { Sidebar } from "./sidebar/sidebar";
 import { IconButton } from "./ui/button";
 import type { IconName } from "./ui/icon";
@@ -30,6 +31,7 @@ export function App() {
   const threads = createThreads();
   const [session, setSession] = createSignal<Session>();
   const [sidebar, setSidebar] = createSignal(false);
+  const [managing, setManaging] = createSignal(false);
   const [help, setHelp] = createSignal(false);
   const [notice, setNotice] = createSignal("");
   let forget = 0;
@@ -39,14 +41,12 @@ export function App() {
     forget = setTimeout(() => setNotice(""), 5000) as unknown as number;
   };
 
+  const thread = createMemo(() => route().thread);
   createEffect(
-    on(
-      () => route().thread,
-      (thread) => {
-        session()?.close();
-        setSession(thread ? openSession(thread) : undefined);
-      },
-    ),
+    on(thread, (thread) => {
+      session()?.close();
+      setSession(thread ? openSession(thread) : undefined);
+    }),
   );
   onCleanup(() => session()?.close());
 
@@ -64,7 +64,7 @@ export function App() {
   createEffect(() => (document.title = route().thread ? `${heading()} · Deep Agents` : "Deep Agents"));
   listen({
     search: () => {
-      setSidebar(true);
+      setSidebar(matchMedia("(width <= 720px)").matches);
       document.getElementById("search")?.focus();
     },
     create: () => go({ thread: null, panel: null, file: null, agent: null }),
@@ -115,7 +115,7 @@ export function App() {
                 </For>
               </select>
             </Show>
-            <div class="bar-actions" role="toolbar" aria-label="Panels">
+            <div class="bar-actions" role="toolbar" aria-label="Panels and more">
               <Show when={session()}>
                 <For each={PANELS}>
                   {(panel) => (
@@ -128,6 +128,7 @@ export function App() {
                   )}
                 </For>
               </Show>
+              <IconButton icon="agents" label="Assistants" onClick={() => setManaging(true)} />
               <IconButton icon="theme" label={`Colours: ${theme()}`} onClick={nextTheme} />
               <IconButton icon="help" label="Keys" onClick={() => setHelp(true)} />
             </div>
@@ -150,6 +151,9 @@ export function App() {
           <Panels panels={PANEL} />
         </Show>
       </div>
+      </Show>
+      <Show when={managing()}>
+        <Assistants onClose={() => setManaging(false)} />
       </Show>
       <Show when={help()}>
         <Keys onClose={() => setHelp(false)} />

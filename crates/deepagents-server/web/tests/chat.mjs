@@ -110,6 +110,19 @@ scene("a run is stopped, and the thread goes on", async (it) => {
   await it.ask("say hello", "Hello from the model.");
 });
 
+scene("a run that was stopped is gone on with", async (it) => {
+  const page = await it.open();
+  await it.say("hold on");
+  await it.sees("First half");
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.getByRole("button", { name: "Go on" }).click();
+  await model.isHeld();
+  model.release();
+  await it.sees("First half, second half.");
+  await it.isIdle();
+  await page.getByRole("button", { name: "Go on" }).waitFor({ state: "detached" });
+});
+
 scene("what is said during a run waits in a queue, and can be taken back", async (it) => {
   const page = await it.open();
   await it.say("hold on");
@@ -140,7 +153,7 @@ scene("a message can take the place of the run", async (it) => {
 scene("a page that is loaded again in the middle of a run joins it", async (it) => {
   const page = await it.open();
   await it.say("hold on");
-  await model.isHeld();
+  await it.sees("First half");
   await page.reload();
   await it.sees("First half");
   await page.getByRole("button", { name: "Stop" }).waitFor();
@@ -206,7 +219,7 @@ scene("a message is said again in other words, from before it", async (it) => {
   await first.hover();
   await first.getByRole("button", { name: "Edit and send again" }).click();
   await it.page.getByRole("textbox", { name: "Your message" }).fill("something else");
-  await it.page.getByRole("button", { name: "Send again" }).click();
+  await it.page.getByRole("button", { name: "Send again", exact: true }).click();
   await it.sees("You said: something else");
   await it.isIdle();
   const text = await it.log.innerText();

@@ -125,7 +125,7 @@ export class Scene {
 /** A test with a scene. What the browser complains of fails it, and leaves a picture. */
 export function scene(name, play) {
   if (!name.includes(process.argv[2] ?? "")) return;
-  test(name, { timeout: 30_000 }, async () => {
+  test(name, { timeout: 90_000 }, async () => {
     const it = new Scene();
     try {
       await play(it);
@@ -135,6 +135,7 @@ export function scene(name, play) {
       if (it.problems.length) error.message += `\nthe browser said: ${it.problems.join("\n")}`;
       throw error;
     } finally {
+      model.release();
       await it.context?.close();
     }
   });

@@ -1,9 +1,10 @@
 /** The sub-agents as a tree, and the transcript of the one that is chosen. */
 
-import { createEffect, createMemo, createSignal, For, Show } from "solid-js";
+import { createEffect, createMemo, For, Show } from "solid-js";
 import { Transcript } from "../chat/transcript";
 import { Markdown } from "../markdown/markdown";
 import { useSession } from "../model/context";
+import { Icon } from "../ui/icon";
 import { go, route } from "../model/route";
 import { subAgents, type SubAgent } from "../model/transcripts";
 
@@ -14,15 +15,9 @@ const all = (agents: SubAgent[]): SubAgent[] => agents.flatMap((agent) => [agent
 export function Agents() {
   const session = useSession();
   const { state } = session;
-  const tree = createMemo(() => subAgents(session.thread, state, state.conversation));
-  const [asked, setAsked] = createSignal(false);
-  // What earlier runs said is read when somebody wants to see it, once.
-  createEffect(() => {
-    if (!asked() && state.loaded && !state.run && all(tree()).some((agent) => !agent.transcript)) {
-      setAsked(true);
-      void session.transcripts();
-    }
-  });
+  const tree = createMemo(() => subAgents(session.thread, state));
+  // What was said before is read when somebody wants to see it.
+  createEffect(() => void session.readTranscripts());
   const chosen = createMemo(() => all(tree()).find((agent) => agent.call.id === route().agent));
   return (
     <Show when={tree().length} fallback={<p class="hint">The agent has started no sub-agents.</p>}>
@@ -61,7 +56,9 @@ function OneAgent(props: { agent: SubAgent }) {
     <section class="one-agent" aria-label={`Transcript of ${props.agent.name}`}>
       <h3>{props.agent.name}</h3>
       <details open>
-        <summary>Task</summary>
+        <summary>
+          <Icon name="chevron" /> Task
+        </summary>
         <Markdown text={props.agent.task} />
       </details>
       <Show
