@@ -106,7 +106,7 @@ impl Evaluation {
     }
 
     /// The same where criteria were left out: what is not judged is not met.
-    pub(super) fn as_unverified(mut self) -> Self {
+    pub(super) fn marked_unverified(mut self) -> Self {
         self.unverified = true;
         if self.result == RubricResult::Satisfied {
             self.result = RubricResult::NeedsRevision;

@@ -41,8 +41,8 @@ impl Grader<'_> {
         };
         match (first, second) {
             (_, Ok(second)) if second.covers(self.criteria.len()) => Ok(second),
-            (Ok(first), _) => Ok(first.as_unverified()),
-            (Err(_), Ok(second)) => Ok(second.as_unverified()),
+            (Ok(first), _) => Ok(first.marked_unverified()),
+            (Err(_), Ok(second)) => Ok(second.marked_unverified()),
             (Err(_), Err(problem)) => Err(problem),
         }
     }
