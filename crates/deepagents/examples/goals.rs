@@ -32,11 +32,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let rubric = Update::new::<RubricText>(Some("The poem has two verses.".into()));
     let waiting = agent.invoke(RunInput::new("Write a poem.").thread("poem").update(rubric)).await?;
-    let question = waiting.questions().remove(0);
+    let question = waiting.action_requests().remove(0);
     println!("{}", question.text);
     // Days later, in any process.
     let answer = Decision::Respond { message: "2".into() };
-    let outcome = agent.invoke(RunInput::resume("poem").answer(question.id, answer)).await?;
+    let outcome = agent.invoke(RunInput::resume("poem").decide(question.id, answer)).await?;
     println!("{}", outcome.text());
     if let Some(progress) = outcome.state.get::<RubricState>() {
         println!("{:?} after {} judgements", progress.status, progress.iterations);

@@ -25,11 +25,11 @@ async fn asked(args: Value, answers: Vec<Decision>) -> (Vec<String>, Outcome) {
     let mut read = Vec::new();
     for answer in answers {
         assert_eq!(outcome.stop, FinishReason::Interrupted);
-        let question = outcome.questions().remove(0);
+        let question = outcome.action_requests().remove(0);
         assert_eq!(question.allowed, [DecisionKind::Respond, DecisionKind::Reject]);
         read.push(question.text.clone());
         // Another process goes on.
-        outcome = built().invoke(RunInput::resume("t").answer(question.id, answer)).await.unwrap();
+        outcome = built().invoke(RunInput::resume("t").decide(question.id, answer)).await.unwrap();
     }
     (read, outcome)
 }

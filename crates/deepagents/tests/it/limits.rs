@@ -116,8 +116,8 @@ async fn a_run_that_waits_for_a_person_goes_on_with_its_count_in_another_process
     let mut outcome = built().invoke(on("t")).await.unwrap();
     let mut resumed = 0;
     while outcome.stop == FinishReason::Interrupted {
-        let question = outcome.questions().remove(0);
-        outcome = built().invoke(RunInput::resume("t").answer(question.id, Decision::Approve)).await.unwrap();
+        let question = outcome.action_requests().remove(0);
+        outcome = built().invoke(RunInput::resume("t").decide(question.id, Decision::Approve)).await.unwrap();
         resumed += 1;
     }
     assert_eq!((outcome.stop.clone(), resumed, model.requests().len()), (FinishReason::StepLimit, 3, 3));

@@ -31,9 +31,9 @@ use question::{Answer, QuestionArgs};
 /// let model = ScriptedModel::new([Turn::call("ask_user", colours), Turn::text("Blue it is.")]);
 /// let agent = DeepAgent::builder().model(model).middleware(AskUser).journal(MemoryJournal::new()).build()?;
 /// let waiting = agent.invoke(RunInput::new("Paint the door.").thread("door")).await?;
-/// let question = waiting.questions().remove(0);
+/// let question = waiting.action_requests().remove(0);
 /// let answer = Decision::Respond { message: "2".into() };
-/// let outcome = agent.invoke(RunInput::resume("door").answer(question.id, answer)).await?;
+/// let outcome = agent.invoke(RunInput::resume("door").decide(question.id, answer)).await?;
 /// assert_eq!(outcome.text(), "Blue it is.");
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
