@@ -14,6 +14,7 @@ use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey};
 use crate::own_files::{self, OwnFiles};
 use crate::threads::database;
+use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
 use crate::{agent, output, runtime, sources};
 
@@ -44,7 +45,9 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
         let database = Arc::new(database::open(&args.database).await?);
         let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
         let builder = shape.builder(model).backend(workspace).definitions_from(definitions).journal(journal.clone());
-        let agent = agent::with_agents(builder, options)?.build().map_err(|error| anyhow!("{error}"))?;
+        let tracing = Tracing::open(None, None).await?;
+        let builder = tracing.watch_runs(agent::with_agents(builder, options)?);
+        let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
         let mut server = Server::new(journal, store).agent(&args.name, agent)?;
         for host in &args.hosts {
             server = server.host(host);
@@ -57,6 +60,9 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
             served = async { axum::serve(listener, router).await } => served?,
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
+        }
+        if let Some(lost) = tracing.finish().await {
+            output::remark(&format!("tracing: {lost}"));
         }
         Ok::<_, anyhow::Error>(())
     });

@@ -31,6 +31,7 @@ use crate::model_choice::{self, WithoutKey};
 use crate::own_files::{self, OwnFiles};
 use crate::render::{AnswerOnly, JsonLines, Live, Renderer};
 use crate::threads::undo;
+use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
 use crate::{agent, hooks, mcp, output, permissions, runtime, sources};
 
@@ -105,6 +106,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     if let Some(goal) = &args.goal {
         session.input = session.input.update(Update::new::<RubricText>(Some(goal.clone())));
     }
+    let tracing = runtime.block_on(Tracing::open(args.trace.as_deref(), session.caller.as_deref()))?;
+    session.note_caller(&tracing);
+    builder = tracing.watch_task(builder);
     if let Some(journal) = &session.journal {
         builder = builder.journal(journal.clone());
     }
@@ -147,6 +151,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         waits: args.wait_background || session.waits,
         servers,
         recording,
+        tracing,
         hooks,
     };
     if args.input_format == InputFormat::StreamJson {
@@ -184,6 +189,9 @@ fn stream_turns(runtime: Runtime, turns: &Stream<'_>) -> Result<Exit> {
         let signals = interrupt::catch().map_err(|error| anyhow!("Ctrl-C cannot be caught: {error}"))?;
         let exit = turns.serve(signals, &mut JsonLines).await;
         background::leave(turns.agent, turns.limits).await;
+        if let Some(lost) = turns.limits.tracing.finish().await {
+            output::remark(&format!("tracing: {lost}"));
+        }
         Ok::<_, anyhow::Error>(exit?)
     });
     runtime.shutdown_background();
@@ -247,6 +255,9 @@ fn drive(
         }
         if let (Some(hooks), Some(thread)) = (&limits.hooks, &limits.thread) {
             hooks.session_end(thread, "exit").await;
+        }
+        if let Some(lost) = limits.tracing.finish().await {
+            output::remark(&format!("tracing: {lost}"));
         }
         Ok::<_, anyhow::Error>((ending?, limits.recording.finish().await))
     });

@@ -34,4 +34,5 @@ mod stream;
 mod terminal;
 mod threads;
 mod tools;
+mod tracing;
 mod trust;

@@ -36,12 +36,12 @@ pub(super) const ASSETS: &[Asset] = &[
         brotli: include_bytes!("../../page/page/highlight-D3yTlHTu.js.br"),
     },
     Asset {
-        path: "/page/index-BUlx64cj.js",
+        path: "/page/index-DHAkLcQ3.js",
         media_type: "text/javascript; charset=utf-8",
         is_hashed: true,
-        identity: include_bytes!("../../page/page/index-BUlx64cj.js"),
-        gzip: include_bytes!("../../page/page/index-BUlx64cj.js.gz"),
-        brotli: include_bytes!("../../page/page/index-BUlx64cj.js.br"),
+        identity: include_bytes!("../../page/page/index-DHAkLcQ3.js"),
+        gzip: include_bytes!("../../page/page/index-DHAkLcQ3.js.gz"),
+        brotli: include_bytes!("../../page/page/index-DHAkLcQ3.js.br"),
     },
     Asset {
         path: "/page/index-uRCzOJLb.css",

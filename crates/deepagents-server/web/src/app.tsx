@@ -39,14 +39,12 @@ export function App() {
     forget = setTimeout(() => setNotice(""), 5000) as unknown as number;
   };
 
+  const thread = createMemo(() => route().thread);
   createEffect(
-    on(
-      () => route().thread,
-      (thread) => {
-        session()?.close();
-        setSession(thread ? openSession(thread) : undefined);
-      },
-    ),
+    on(thread, (thread) => {
+      session()?.close();
+      setSession(thread ? openSession(thread) : undefined);
+    }),
   );
   onCleanup(() => session()?.close());
 
@@ -64,7 +62,7 @@ export function App() {
   createEffect(() => (document.title = route().thread ? `${heading()} · Deep Agents` : "Deep Agents"));
   listen({
     search: () => {
-      setSidebar(true);
+      setSidebar(matchMedia("(width <= 720px)").matches);
       document.getElementById("search")?.focus();
     },
     create: () => go({ thread: null, panel: null, file: null, agent: null }),

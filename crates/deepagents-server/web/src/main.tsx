@@ -7,4 +7,7 @@ import "./styles/chat.css";
 import "./styles/panels.css";
 
 const root = document.getElementById("root");
-if (root) render(() => <App />, root);
+if (root) {
+  root.replaceChildren();
+  render(() => <App />, root);
+}

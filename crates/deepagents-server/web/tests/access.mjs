@@ -68,6 +68,7 @@ scene("the page is used with keys alone", async (it) => {
   await page.keyboard.type("hold on");
   await page.keyboard.press("Enter");
   await model.isHeld();
+  await page.getByRole("button", { name: "Stop" }).waitFor();
   await page.keyboard.press("Control+.");
   await it.isIdle();
   model.release();

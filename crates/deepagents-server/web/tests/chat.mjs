@@ -140,7 +140,7 @@ scene("a message can take the place of the run", async (it) => {
 scene("a page that is loaded again in the middle of a run joins it", async (it) => {
   const page = await it.open();
   await it.say("hold on");
-  await model.isHeld();
+  await it.sees("First half");
   await page.reload();
   await it.sees("First half");
   await page.getByRole("button", { name: "Stop" }).waitFor();
@@ -206,7 +206,7 @@ scene("a message is said again in other words, from before it", async (it) => {
   await first.hover();
   await first.getByRole("button", { name: "Edit and send again" }).click();
   await it.page.getByRole("textbox", { name: "Your message" }).fill("something else");
-  await it.page.getByRole("button", { name: "Send again" }).click();
+  await it.page.getByRole("button", { name: "Send again", exact: true }).click();
   await it.sees("You said: something else");
   await it.isIdle();
   const text = await it.log.innerText();

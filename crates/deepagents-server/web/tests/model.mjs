@@ -39,8 +39,8 @@ const RULES = [
   ["edit the file", { calls: [call("c_edit", "edit_file", { file_path: "/notes.md", old_string: "beta", new_string: "gamma" })] }],
   ["book one", { calls: [call("c_book", "book", { place: "Oslo", seats: 1 })] }],
   ["book two", { calls: [call("c_b1", "book", { place: "Oslo", seats: 1 }), call("c_b2", "book", { place: "Rome", seats: 2 })] }],
-  ["delegate", { calls: [call("c_task", "task", { description: "research whales", subagent_type: "researcher" })] }],
-  ["research whales", { text: "Looking it up.", calls: [call("c_look", "lookup", { topic: "whales" }), call("c_sub", "task", { description: "count the ants", subagent_type: "general-purpose" })] }],
+  ["delegate", { calls: [call("c_echo", "echo", { text: "hi" }), call("c_task", "task", { description: "research whales", subagent_type: "researcher" }), call("c_other", "task", { description: "count the ants", subagent_type: "general-purpose" })] }],
+  ["research whales", { text: "Looking it up.", calls: [call("c_look", "lookup", { topic: "whales" })] }],
   ["count the ants", { text: "There are many ants." }],
   ["42 facts", { text: "Whales have 42 facts." }],
   ["break the model", { status: 400 }],
@@ -55,7 +55,7 @@ function answerTo(messages) {
     results.unshift(text(message.content));
   }
   if (results.length) {
-    const rule = results.map((result) => RULES.find(([words]) => words === "42 facts" && result.includes(words))).find(Boolean);
+    const rule = results.map((result) => RULES.find(([words]) => words === "42 facts" && result.endsWith(`: ${words}`))).find(Boolean);
     return rule?.[1] ?? { text: `The tools said: ${results.join(" | ").slice(0, 200)}` };
   }
   const last = messages.findLast((message) => message.role === "user");
@@ -87,7 +87,10 @@ export async function startModel() {
       if (answer.hold && at === 1) {
         await new Promise((release) => {
           held.push(release);
-          response.on("close", release);
+          response.on("close", () => {
+            held = held.filter((one) => one !== release);
+            release();
+          });
           waiters.splice(0).forEach((tell) => tell());
         });
       }

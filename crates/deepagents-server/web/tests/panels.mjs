@@ -45,17 +45,18 @@ scene("files are read, compared, changed, made and deleted", async (it) => {
   await panel.getByRole("button", { name: /notes\.md/ }).waitFor();
 });
 
-scene("sub-agents are a tree, each with its transcript, also after loading again", async (it) => {
+scene("sub-agents are listed, each with its own transcript, also after loading again", async (it) => {
   const page = await it.open();
   await it.ask("delegate", "The tools said");
   await it.log.getByRole("button", { name: /researcher.*Transcript/ }).click();
   const panel = await it.panel("Sub-agents");
   const check = async () => {
+    const tree = panel.getByRole("list").first();
     await it.sees("Looking it up.", panel);
     await it.sees("Whales have 42 facts.", panel);
-    const tree = panel.getByRole("list").first();
     await tree.getByRole("button", { name: /general-purpose.*count the ants/ }).click();
     await it.sees("There are many ants.", panel);
+    assert.ok(!(await panel.innerText()).includes("Looking it up."));
     await tree.getByRole("button", { name: /researcher.*research whales/ }).click();
   };
   await check();

@@ -135,6 +135,7 @@ export function scene(name, play) {
       if (it.problems.length) error.message += `\nthe browser said: ${it.problems.join("\n")}`;
       throw error;
     } finally {
+      model.release();
       await it.context?.close();
     }
   });

@@ -44,7 +44,7 @@ scene("threads are searched, renamed, forked and deleted", async (it) => {
 
 scene("a thread is with the assistant that was chosen", async (it) => {
   const page = await it.open();
-  await page.getByText("Model: gpt-4.1").waitFor();
+  await page.getByText(/Model: .*gpt-4\.1/).waitFor();
   await page.getByRole("radio", { name: /plain/ }).click();
   await it.ask("say hello", "Hello from the model.");
   const [run] = await it.api("GET", `/threads/${it.thread}/runs`);
@@ -56,4 +56,20 @@ scene("a thread is with the assistant that was chosen", async (it) => {
     const shown = await page.getByRole("combobox", { name: "Assistant" }).inputValue();
     return shown === plain.assistant_id;
   });
+});
+
+scene("a server that wants a key is given the one that a person types in", async (it) => {
+  const page = await it.open();
+  it.expects = /401/;
+  // As something that stands before the server does it.
+  await it.context.route(/:\d+\/(threads|assistants|runs|page\/agents)/, async (route) => {
+    const key = await route.request().headerValue("x-api-key");
+    if (key === "open sesame") await route.fallback();
+    else await route.fulfill({ status: 401, json: { detail: "a key is needed" } });
+  });
+  await page.reload();
+  await page.getByRole("heading", { name: "This server wants a key" }).waitFor();
+  await page.getByLabel("Key").fill("open sesame");
+  await page.getByRole("button", { name: "Go on" }).click();
+  await it.ask("say hello", "Hello from the model.");
 });

@@ -92,7 +92,9 @@ export const runs = {
     if (options.status) query.set("status", options.status);
     return json<Run[]>("GET", `/threads/${thread}/runs?${query}`, undefined, signal);
   },
-  cancel: (thread: string, run: string) => send("POST", `/threads/${thread}/runs/${run}/cancel?wait=1`),
+  /** Ends a run. One that has not begun ends when its turn comes, so it is not waited for. */
+  cancel: (thread: string, run: string, wait: boolean) =>
+    send("POST", `/threads/${thread}/runs/${run}/cancel?wait=${wait ? 1 : 0}`),
   /** The events of a run after one of them; `-1` stands before the first. */
   stream: (thread: string, run: string, after: string, signal: AbortSignal) =>
     send("GET", `/threads/${thread}/runs/${run}/stream`, undefined, { signal, headers: { "last-event-id": after } }),

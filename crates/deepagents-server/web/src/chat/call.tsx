@@ -37,7 +37,7 @@ export function CallView(props: { call: Call; result: Result | undefined }) {
           <Show when={props.result}>
             {(result) => (
               <>
-                <h4>{result().failed ? "Error" : "Result"}</h4>
+                <h3>{result().failed ? "Error" : "Result"}</h3>
                 <pre tabindex="0">{result().text}</pre>
                 <For each={result().media}>{(media) => <MediaView media={media} />}</For>
               </>
@@ -70,11 +70,11 @@ export function Arguments(props: { call: Call }) {
         <pre tabindex="0">{props.call.writing}</pre>
       </Match>
       <Match when={props.call.writing !== null}>
-        <h4>Arguments</h4>
+        <h3>Arguments</h3>
         <pre tabindex="0">{props.call.writing}</pre>
       </Match>
       <Match when={true}>
-        <h4>Arguments</h4>
+        <h3>Arguments</h3>
         <pre tabindex="0">
           <Code text={JSON.stringify(rest(), null, 2)} language="json" />
         </pre>

@@ -45,7 +45,7 @@ export function Composer(props: ComposerProps) {
     area.style.height = `${Math.min(area.scrollHeight, innerHeight * 0.4)}px`;
   });
 
-  async function attach(files: Iterable<File>) {
+  async function attach(files: File[]) {
     for (const file of files) {
       try {
         const read = await readAttachment(file);
@@ -89,7 +89,7 @@ export function Composer(props: ComposerProps) {
       onDrop={(event) => {
         event.preventDefault();
         setOver(false);
-        void attach(event.dataTransfer?.files ?? []);
+        void attach([...(event.dataTransfer?.files ?? [])]);
       }}
     >
       <Show when={attached().length}>
@@ -136,7 +136,7 @@ export function Composer(props: ComposerProps) {
           hidden
           aria-label="Files to attach"
           onChange={(event) => {
-            void attach(event.currentTarget.files ?? []);
+            void attach([...(event.currentTarget.files ?? [])]);
             event.currentTarget.value = "";
           }}
         />

@@ -2,6 +2,7 @@
 
 import { createSignal, onMount } from "solid-js";
 import { threads } from "../api/client";
+import type { Checkpoint } from "../api/types";
 import { usePage, useSession } from "../model/context";
 import type { Entry } from "../model/entries";
 import { outgoing } from "../model/outgoing";
@@ -9,12 +10,12 @@ import { outgoing } from "../model/outgoing";
 const PAGE = 5;
 
 /** The checkpoint before a message: the newest input whose state does not have it yet. */
-async function before(thread: string, message: string): Promise<string | undefined> {
+async function before(thread: string, message: string): Promise<Checkpoint | undefined> {
   for (let last: string | undefined; ; ) {
     const page = await threads.history(thread, { limit: PAGE, before: last, metadata: { source: "input" } });
     for (const checkpoint of page) {
       const has = (checkpoint.values.messages ?? []).some(({ id }) => id === message);
-      if (!has) return checkpoint.checkpoint_id ?? undefined;
+      if (!has) return checkpoint;
     }
     last = page.at(-1)?.checkpoint_id ?? undefined;
     if (!last || page.length < PAGE) return undefined;

@@ -16,7 +16,7 @@ export function EntryView(props: { entry: Entry; conversation: Conversation; can
   const [editing, setEditing] = createSignal(false);
   return (
     <article class={`entry ${props.entry.kind}`} data-id={props.entry.id}>
-      <h3 class="hidden">{props.entry.kind === "human" ? "You said" : `${props.entry.agent ?? "The agent"} said`}</h3>
+      <h2 class="hidden">{props.entry.kind === "human" ? "You said" : `${props.entry.agent ?? "The agent"} said`}</h2>
       <Show when={props.entry.thinking}>
         <details class="thinking">
           <summary>

@@ -32,9 +32,9 @@ function block(token: Token): JSX.Element {
   switch (token.type) {
     case "heading": {
       const { depth, tokens } = token as Tokens.Heading;
-      // The page has the first levels.
+      // The page has the levels above; which one the model chose is seen, not heard, so that none is left out.
       return (
-        <div class={`heading h${depth}`} role="heading" aria-level={Math.min(depth + 2, 6)}>
+        <div class={`heading h${depth}`} role="heading" aria-level="3">
           <Inlines tokens={tokens} />
         </div>
       );

@@ -16,6 +16,8 @@ export interface Call {
   args: JsonObject;
   /** The arguments so far, while they are being written. */
   writing: string | null;
+  /** Which block of the answer it is, while it is being written. */
+  index: number | null;
   /** Why the arguments could not be read. */
   invalid: string | null;
 }
@@ -67,10 +69,10 @@ export function readContent(content: string | Block[]): { text: string; thinking
 
 /** A whole message of a person or an agent. */
 export function readEntry(message: Message): Entry {
-  const calls: Call[] = (message.tool_calls ?? []).map(({ id, name, args }) => ({ id, name, args, writing: null, invalid: null }));
+  const calls: Call[] = (message.tool_calls ?? []).map(({ id, name, args }) => ({ id, name, args, writing: null, index: null, invalid: null }));
   for (const call of message.invalid_tool_calls ?? []) {
     const invalid = call.error ?? "the arguments are no JSON";
-    calls.push({ id: call.id ?? "", name: call.name ?? "?", args: {}, writing: call.args ?? "", invalid });
+    calls.push({ id: call.id ?? "", name: call.name ?? "?", args: {}, writing: call.args ?? "", index: null, invalid });
   }
   return {
     id: message.id,
@@ -119,9 +121,9 @@ export function append(conversation: Conversation, chunk: Message): void {
   if (text) entry.text += text;
   if (thinking) entry.thinking += thinking;
   for (const piece of chunk.tool_call_chunks ?? []) {
-    const known = entry.calls.find((call) => (piece.id ? call.id === piece.id : call.writing !== null && call === entry.calls.at(-1)));
+    const known = entry.calls.find((call) => (piece.id && call.id === piece.id) || (call.index !== null && call.index === piece.index));
     if (known) known.writing = (known.writing ?? "") + piece.args;
-    else entry.calls.push({ id: piece.id ?? "", name: piece.name ?? "", args: {}, writing: piece.args, invalid: null });
+    else entry.calls.push({ id: piece.id ?? "", name: piece.name ?? "", args: {}, writing: piece.args, index: piece.index, invalid: null });
   }
   if (chunk.usage_metadata) entry.usage = chunk.usage_metadata;
 }

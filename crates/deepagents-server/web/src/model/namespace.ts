@@ -1,13 +1,40 @@
 /**
- * The namespaces of sub-agents in streams. A sub-agent below the calls `c1`, `c2` of a thread has the segment
- * `tools:UUID`, where the UUID is version 5 of the thread and the calls, so each `task` call finds its own transcript.
+ * The namespaces of sub-agents in streams. Where a sub-agent is, is known by steps such as `task:3.0`: the first call of the
+ * fourth turn that its parent ever took. Its namespace has one segment for each step on the way down, `tools:UUID`, where
+ * the UUID is version 5 of the thread and the steps so far. A client knows the call and not the turn, so it tries turns until
+ * one gives a namespace that was streamed: a transcript never lands at another call.
  */
 
 const OID = "6ba7b812-9dad-11d1-80b4-00c04fd430c8";
 
-/** The segment of the sub-agent that the last of these calls, from the outermost one down, started. */
-export function segment(thread: string, calls: string[]): string {
-  return `tools:${uuid5([thread, ...calls].join("\u001f"))}`;
+/** So many turns of a parent are tried. Turns that were left behind by going back count too. */
+const MOST_TURNS = 5000;
+
+export interface Place {
+  /** The steps from the outermost sub-agent down. */
+  steps: string[];
+  /** The namespace, as events name it. */
+  namespace: string;
+}
+
+export const ROOT: Place = { steps: [], namespace: "" };
+
+function below(thread: string, parent: Place, step: string): Place {
+  const steps = [...parent.steps, step];
+  const segment = `tools:${uuid5([thread, ...steps].join("\u001f"))}`;
+  return { steps, namespace: parent.namespace ? `${parent.namespace}|${segment}` : segment };
+}
+
+/**
+ * Finds the sub-agent that a call started among the namespaces that were streamed. The call is that with an index among the
+ * calls of its turn, which was not before turn `from`.
+ */
+export function locate(thread: string, parent: Place, index: number, from: number, streamed: ReadonlySet<string>): Place | undefined {
+  for (let turn = from; turn < from + MOST_TURNS; turn++) {
+    const place = below(thread, parent, `task:${turn}.${index}`);
+    if (streamed.has(place.namespace)) return place;
+  }
+  return undefined;
 }
 
 function uuid5(name: string): string {

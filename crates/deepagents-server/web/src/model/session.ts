@@ -9,8 +9,9 @@
 import { createStore, produce, reconcile } from "solid-js/store";
 import { ApiError, runs, threads } from "../api/client";
 import { events, type ServerEvent } from "../api/sse";
-import type { Decision, Interrupt, Message, OutgoingMessage, Run, StoredFile, Todo, Values } from "../api/types";
+import type { Checkpoint, Decision, Interrupt, Message, OutgoingMessage, Run, StoredFile, Todo, Values } from "../api/types";
 import { append, empty, put, readConversation, type Conversation } from "./entries";
+import { rewind } from "./rewind";
 import { fillTranscripts } from "./transcripts";
 
 export interface SessionState {
@@ -67,6 +68,8 @@ export function openSession(thread: string) {
   });
   const closing = new AbortController();
   const { signal } = closing;
+  /** Runs that were taken back before they began; they end when their turn comes. */
+  const takenBack = new Set<string>();
   let seen = "";
   let wake = () => {};
   let awake = false;
@@ -107,7 +110,8 @@ export function openSession(thread: string) {
       runs.list(thread, { status: "running" }, signal),
       runs.list(thread, { status: "pending" }, signal),
     ]);
-    return [...running, ...pending].sort((a, b) => a.created_at.localeCompare(b.created_at));
+    const waiting = pending.filter((run) => !takenBack.has(run.run_id));
+    return [...running, ...waiting].sort((a, b) => a.created_at.localeCompare(b.created_at));
   }
 
   // Pieces of answers come many to a frame; all of one frame are one change.
@@ -248,10 +252,11 @@ export function openSession(thread: string) {
       }),
     /** Goes on from where the thread stands. */
     proceed: (assistant: string) => attempt(() => runs.create(thread, { assistant_id: assistant, input: null })),
-    stop: () => attempt(async () => state.run && (await runs.cancel(thread, state.run.run_id))),
+    stop: () => attempt(async () => state.run && (await runs.cancel(thread, state.run.run_id, true))),
     cancel: (run: string) =>
       attempt(async () => {
-        await runs.cancel(thread, run);
+        await runs.cancel(thread, run, false);
+        takenBack.add(run);
         change((draft) => void (draft.queue = draft.queue.filter((queued) => queued.run_id !== run)));
       }),
     /** Answers all that waits, by the ids of the interrupts. */
@@ -270,9 +275,9 @@ export function openSession(thread: string) {
         return true;
       }),
     /** Goes back to a checkpoint: what came after it is left behind. */
-    rewind: (checkpoint: string) =>
+    rewind: (to: Checkpoint) =>
       attempt(async () => {
-        await threads.update(thread, {}, checkpoint);
+        await rewind(thread, to, state);
         await load();
         return true;
       }),

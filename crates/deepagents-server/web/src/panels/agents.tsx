@@ -4,6 +4,7 @@ import { createEffect, createMemo, createSignal, For, Show } from "solid-js";
 import { Transcript } from "../chat/transcript";
 import { Markdown } from "../markdown/markdown";
 import { useSession } from "../model/context";
+import { Icon } from "../ui/icon";
 import { go, route } from "../model/route";
 import { subAgents, type SubAgent } from "../model/transcripts";
 
@@ -14,7 +15,7 @@ const all = (agents: SubAgent[]): SubAgent[] => agents.flatMap((agent) => [agent
 export function Agents() {
   const session = useSession();
   const { state } = session;
-  const tree = createMemo(() => subAgents(session.thread, state, state.conversation));
+  const tree = createMemo(() => subAgents(session.thread, state));
   const [asked, setAsked] = createSignal(false);
   // What earlier runs said is read when somebody wants to see it, once.
   createEffect(() => {
@@ -61,7 +62,9 @@ function OneAgent(props: { agent: SubAgent }) {
     <section class="one-agent" aria-label={`Transcript of ${props.agent.name}`}>
       <h3>{props.agent.name}</h3>
       <details open>
-        <summary>Task</summary>
+        <summary>
+          <Icon name="chevron" /> Task
+        </summary>
         <Markdown text={props.agent.task} />
       </details>
       <Show

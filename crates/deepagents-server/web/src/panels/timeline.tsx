@@ -6,6 +6,7 @@ import type { Checkpoint } from "../api/types";
 import { usePage, useSession } from "../model/context";
 import { readContent } from "../model/entries";
 import { go } from "../model/route";
+import { rewind } from "../model/rewind";
 import { title } from "../model/threads";
 import { Confirm } from "../ui/dialog";
 import { Icon } from "../ui/icon";
@@ -30,7 +31,7 @@ export function Timeline() {
   const [list, setList] = createSignal<Checkpoint[]>([]);
   const [more, setMore] = createSignal(false);
   const [busy, setBusy] = createSignal(false);
-  const [rewinding, setRewinding] = createSignal<string | null>(null);
+  const [rewinding, setRewinding] = createSignal<Checkpoint | null>(null);
 
   async function read(before?: string) {
     setBusy(true);
@@ -45,10 +46,10 @@ export function Timeline() {
   }
   createEffect(on([() => session.state.run, () => session.state.conversation.entries.length], () => void read()));
 
-  async function fork(checkpoint: string) {
+  async function fork(checkpoint: Checkpoint) {
     try {
       const copy = await threads.copy(session.thread);
-      await threads.update(copy.thread_id, {}, checkpoint);
+      await rewind(copy.thread_id, checkpoint, session.state);
       const own = page.threads.list.find((thread) => thread.thread_id === session.thread);
       await threads.rename(copy.thread_id, `${own ? title(own) : "Thread"} (fork)`);
       await page.threads.refresh();
@@ -72,20 +73,16 @@ export function Timeline() {
                 </time>
               </div>
               <p class="gist">{gist(checkpoint)}</p>
-              <Show when={checkpoint.checkpoint_id}>
-                {(id) => (
-                  <div class="actions">
-                    <Show when={at() > 0} fallback={<span class="hint">Now</span>}>
-                      <button type="button" disabled={session.state.run !== null} onClick={() => setRewinding(id())}>
-                        <Icon name="back" /> Rewind
-                      </button>
-                    </Show>
-                    <button type="button" disabled={session.state.run !== null} onClick={() => void fork(id())}>
-                      <Icon name="fork" /> Fork
-                    </button>
-                  </div>
-                )}
-              </Show>
+              <div class="actions">
+                <Show when={at() > 0} fallback={<span class="hint">Now</span>}>
+                  <button type="button" disabled={session.state.run !== null} onClick={() => setRewinding(checkpoint)}>
+                    <Icon name="back" /> Rewind
+                  </button>
+                </Show>
+                <button type="button" disabled={session.state.run !== null} onClick={() => void fork(checkpoint)}>
+                  <Icon name="fork" /> Fork
+                </button>
+              </div>
             </li>
           )}
         </For>

@@ -26,7 +26,7 @@ export function UsagePanel() {
   };
   const [asked, setAsked] = createSignal(false);
   createEffect(() => {
-    const missing = () => subAgents(session.thread, state, state.conversation).some((agent) => !agent.transcript);
+    const missing = () => subAgents(session.thread, state).some((agent) => !agent.transcript);
     if (!asked() && state.loaded && !state.run && missing()) {
       setAsked(true);
       void session.transcripts();
