@@ -33,7 +33,7 @@ fn edits() -> ContextEdits {
 fn built(
     turns: impl IntoIterator<Item = Turn>,
     edits: ContextEdits,
-    configure: impl Fn(DeepAgentBuilder) -> DeepAgentBuilder,
+    configure: impl FnOnce(DeepAgentBuilder) -> DeepAgentBuilder,
 ) -> (DeepAgent, ScriptedModel) {
     let model = ScriptedModel::new(turns);
     let builder =

@@ -257,8 +257,7 @@ async fn a_sub_agent_in_a_loop_is_stopped_and_the_agent_above_is_told() {
 #[tokio::test]
 async fn thresholds_are_options_and_each_pattern_and_the_whole_can_be_switched_off() {
     let bounded = |b: DeepAgentBuilder| b.budget(Budget::default().model_calls(30));
-    let mut early = LoopPolicy::default();
-    early.same_calls = Some(LoopThreshold::new(2, 3).unwrap());
+    let early = LoopPolicy { same_calls: Some(LoopThreshold::new(2, 3).unwrap()), ..LoopPolicy::default() };
     let (quick, _) = agent(vec![ls()], |b| b.loop_detection(early));
     assert_eq!(watch(&quick, "Go.").await.0.model_calls, 3);
 
