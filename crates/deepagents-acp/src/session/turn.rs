@@ -185,7 +185,9 @@ fn answered(thread: &str, decisions: Vec<(String, Decision)>) -> RunInput {
 fn stop_reason(stop: &FinishReason) -> wire::StopReason {
     match stop {
         FinishReason::TokenLimit => wire::StopReason::MaxTokens,
-        FinishReason::StepLimit | FinishReason::Budget(_) | FinishReason::Deadline => wire::StopReason::MaxTurnRequests,
+        FinishReason::StepLimit | FinishReason::NoProgress | FinishReason::Budget(_) | FinishReason::Deadline => {
+            wire::StopReason::MaxTurnRequests
+        }
         FinishReason::Refused => wire::StopReason::Refusal,
         FinishReason::Cancelled | FinishReason::Suspended => wire::StopReason::Cancelled,
         _ => wire::StopReason::EndTurn,
