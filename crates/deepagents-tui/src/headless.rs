@@ -172,7 +172,7 @@ impl Headless {
                 }
                 Effect::Copy(text) => self.sent.push(text),
                 Effect::Notify(text) => {
-                    self.session.notify(&text, !self.app.questions.is_empty());
+                    self.session.notify(&text);
                     self.sent.push(text);
                 }
                 Effect::Suspend => {}

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use deepagents::core::journal::{Journal, ThreadInfo};
 use deepagents::core::model::Price;
 use deepagents::fs::LocalBackend;
+use deepagents::middleware::hooks::HookRunner;
 use deepagents::{DeepAgent, RunError};
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
@@ -50,9 +51,6 @@ pub trait Host: Send + Sync + 'static {
 
     /// Gives a copy of a thread what was recorded of the files of the other.
     fn adopt<'a>(&'a self, connection: &'a Connection, thread: &'a str) -> BoxFuture<'a, Result<(), String>>;
-
-    /// The person is told that the agent waits or is done; whatever else is to be told so is told here.
-    fn notified<'a>(&'a self, thread: Option<&'a str>, message: &'a str, waits: bool) -> BoxFuture<'a, ()>;
 
     /// Has a process of its own go on with a thread, once nobody else works on it.
     ///
@@ -177,6 +175,8 @@ pub enum Servers {
     Listed(String),
     /// The directory defines some that nobody has allowed yet: their commands.
     Untrusted(String),
+    /// Tools say something else than when somebody allowed them, and are left out: what they say now.
+    Changed(String),
 }
 
 /// An agent and what belongs to it.
@@ -188,6 +188,8 @@ pub struct Connection {
     pub journal: Arc<dyn Journal>,
     /// Its files.
     pub files: LocalBackend,
+    /// What runs before the person is asked, and when a thread is left; those of runs are the agent's own.
+    pub hooks: Option<HookRunner>,
     /// Its model, as people name it.
     pub model: String,
     /// Tokens that a request may hold, where that is known.

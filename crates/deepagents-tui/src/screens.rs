@@ -104,6 +104,7 @@ pub async fn run(host: Arc<dyn Host>, policy: Policy, options: Options) -> Resul
         let _ = out.write_all(&frame).and_then(|()| out.flush());
     }
     let _ = modes.suspend(alternate && hung_up);
+    screens.session.end().await;
     let thread = screens.session.thread();
     let handed_over = if end == End::Quit { screens.session.hand_over() } else { Ok(0) };
     Ok(Ended { end, handed_over, thread })
@@ -346,7 +347,7 @@ impl Screens {
             let text: String = text.chars().filter(|c| !c.is_control()).take(100).collect();
             surface.send(format!("\x1b]9;deepagents: {text}\x07").as_bytes());
         }
-        self.session.notify(text, !self.app.questions.is_empty());
+        self.session.notify(text);
     }
 
     /// Says in the title what goes on, where that has changed.

@@ -4,14 +4,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use deepagents::RunError;
 use deepagents::core::journal::{Journal, ThreadInfo};
+use deepagents::core::model::ChatModel;
 use deepagents::fs::sandbox::{Level, Sandbox};
 use deepagents::fs::{Backend, LocalBackend, UndoStore};
 use deepagents::mcp::{ServerState, ServerStatus};
 use deepagents::middleware::filesystem::{BackgroundCommands, FilesystemOptions};
 use deepagents::middleware::hooks::HookRunner;
 use deepagents::trust::{Consent, FoundItem, TrustItem};
+use deepagents::{DeepAgentBuilder, RunError};
 use deepagents_persist::Sqlite;
 use deepagents_tui::{Connection, Effort, Host, Mode, Page, Policy, Servers};
 use futures_util::FutureExt;
@@ -23,11 +24,12 @@ use super::trust::{self, Definitions};
 use super::{choices, detached, pages};
 use crate::args::{AgentArgs, Database, SandboxMode};
 use crate::config::Config;
+use crate::hooks::{self, FoundHooks};
 use crate::model_choice::{self, WithoutKey, env};
 use crate::own_files::OwnFiles;
 use crate::threads::{database, fresh, undo};
 use crate::tracing::Tracing;
-use crate::{agent, auth, effort, hooks, mcp, run, sources};
+use crate::{agent, auth, effort, mcp, run, sources};
 
 /// So long servers are waited for before their state is shown.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -54,14 +56,16 @@ struct Chosen {
     effort: Option<crate::args::Effort>,
     /// The provider of the model.
     provider: String,
-    /// The hooks of the agent.
-    hooks: Option<HookRunner>,
     /// What was agreed to for this session alone.
     agreed: Vec<TrustItem>,
+    /// The model that servers may use which are allowed to.
+    sampling: Option<Arc<dyn ChatModel>>,
     /// The servers of tools that the agent has.
     servers: Option<mcp::Servers>,
     /// What is wrong with others.
     server_problems: Vec<String>,
+    /// The hooks that the agent has.
+    hooks: Option<HookRunner>,
 }
 
 impl ProgramHost {
@@ -75,14 +79,6 @@ impl ProgramHost {
 
     fn with<T>(&self, change: impl FnOnce(&mut Chosen) -> T) -> T {
         change(&mut self.chosen.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Tells the hooks that the person has left a thread.
-    pub(super) async fn session_end(&self, thread: &str) {
-        let hooks = self.with(|chosen| chosen.hooks.clone());
-        if let Some(hooks) = hooks {
-            hooks.session_end(thread, "exit").await;
-        }
     }
 
     async fn make(&self, model: Option<&str>, policy: &Policy) -> Result<Connection> {
@@ -106,6 +102,7 @@ impl ProgramHost {
         self.with(|chosen| {
             chosen.key_variable = choice.key_variable();
             choice.provider().clone_into(&mut chosen.provider);
+            chosen.sampling = Some(model.clone());
         });
         let agreed = self.with(|chosen| chosen.agreed.clone());
         let Definitions { brought, commands, offered, problems } = trust::definitions(args, &files, &agreed).await?;
@@ -125,22 +122,15 @@ impl ProgramHost {
             background_commands,
             ..FilesystemOptions::default()
         });
+        let FoundHooks { runner, problems: hook_problems } = hooks::find_quietly(args, &brought).await?;
+        let hooks = runner.map(|hooks| self.going_on(hooks, policy));
+        let builder = hooks.iter().cloned().fold(builder, DeepAgentBuilder::hooks);
         let servers = self.use_servers().await?;
         let builder = servers.iter().fold(builder, |builder, servers| builder.mcp(&servers.all));
         let builder = builder.interrupt_on(policy.interrupts(&["mcp__*".to_owned()])).middleware(policy.clone());
-        let (hooks, wrong_hooks) = hooks::find_quietly(args, &brought).await?;
-        let builder = match hooks {
-            Some(hooks) => {
-                let policy = policy.clone();
-                let hooks = hooks.permission_mode(move || permission_mode(policy.mode()).to_owned());
-                self.with(|chosen| chosen.hooks = Some(hooks.clone()));
-                builder.hooks(hooks)
-            }
-            None => builder,
-        };
         let agent = self.tracing.watch_runs(builder).build().map_err(|error| anyhow!("{error}"))?;
         let mut notes = problems;
-        notes.extend(wrong_hooks);
+        notes.extend(hook_problems);
         if inside {
             notes.push(
                 "files cannot be put back later: the database is inside of the directory; name one with --db"
@@ -154,6 +144,7 @@ impl ProgramHost {
             agent,
             journal,
             files,
+            hooks,
             model: named.unwrap_or(choice.name),
             window: profile.context_window,
             price: profile.price,
@@ -161,6 +152,25 @@ impl ProgramHost {
             commands,
             offered,
             notes,
+        })
+    }
+
+    /// Hooks that know what those of the agent before did.
+    fn going_on(&self, hooks: HookRunner, policy: &Policy) -> HookRunner {
+        let policy = policy.clone();
+        let mode = move || match policy.mode() {
+            Mode::Ask => "default",
+            Mode::Auto => "auto",
+            Mode::Plan => "plan",
+        };
+        let hooks = hooks.permission_mode(move || mode().to_owned());
+        self.with(|chosen| {
+            let hooks = match &chosen.hooks {
+                Some(earlier) => hooks.succeeding(earlier),
+                None => hooks,
+            };
+            chosen.hooks = Some(hooks.clone());
+            hooks
         })
     }
 
@@ -175,15 +185,6 @@ impl ProgramHost {
             SandboxMode::Workspace => Some("in a sandbox, listed hosts alone"),
         };
         Ok((agent::with_commands(files, &args, own)?, confined.map(str::to_owned)))
-    }
-}
-
-/// The mode in the words of hooks.
-fn permission_mode(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Ask => "default",
-        Mode::Auto => "bypassPermissions",
-        Mode::Plan => "plan",
     }
 }
 
@@ -276,17 +277,6 @@ impl Host for ProgramHost {
         metadata
     }
 
-    fn notified<'a>(&'a self, thread: Option<&'a str>, message: &'a str, waits: bool) -> BoxFuture<'a, ()> {
-        async move {
-            let hooks = self.with(|chosen| chosen.hooks.clone());
-            if let (Some(hooks), Some(thread)) = (hooks, thread) {
-                let kind = if waits { "permission_prompt" } else { "idle_prompt" };
-                hooks.notification(thread, message, kind).await;
-            }
-        }
-        .boxed()
-    }
-
     fn detach(&self, thread: &str, mode: Mode) -> Result<(), String> {
         let model = self.with(|chosen| chosen.model.clone());
         told(detached::start(thread, "", mode, model.as_deref()))
@@ -327,7 +317,13 @@ impl Host for ProgramHost {
                 return Ok(());
             }
             let untrusted = told(self.find_servers())?.untrusted;
-            told(trust::remember(self.args.directory(), untrusted))
+            let servers = self.with(|chosen| chosen.servers.clone());
+            let changed = servers.as_ref().map(mcp::Servers::changed).unwrap_or_default();
+            told(trust::remember(self.args.directory(), untrusted.into_iter().chain(changed.clone()).collect()))?;
+            if let Some(servers) = servers {
+                servers.accept(&changed);
+            }
+            Ok(())
         }
         .boxed()
     }
@@ -339,7 +335,8 @@ impl ProgramHost {
         let trusted = |item: &TrustItem| {
             self.args.trust || known.iter().any(|(known, consent)| known == item && *consent == Consent::Trusted)
         };
-        mcp::for_screens(&self.args, trusted)
+        let model = self.with(|chosen| chosen.sampling.clone());
+        mcp::for_screens(&self.args, trusted, model.as_ref())
     }
 
     /// The servers that may be used now: those that there are already, where they are the same.
@@ -371,6 +368,11 @@ impl ProgramHost {
             return Ok(Servers::Untrusted(untrusted.iter().map(line).collect::<Vec<_>>().join("\n")));
         }
         let servers = self.use_servers().await?;
+        let changed = servers.as_ref().map(mcp::Servers::changed).unwrap_or_default();
+        if !changed.is_empty() {
+            let line = |found: &FoundItem| format!("the tool {}, {}", found.item.name, found.asks_for.join(", "));
+            return Ok(Servers::Changed(changed.iter().map(line).collect::<Vec<_>>().join("\n")));
+        }
         let mut lines = self.with(|chosen| chosen.server_problems.clone());
         if let Some(servers) = servers {
             // One that does not answer soon is shown as it is.

@@ -11,7 +11,6 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use clap::Parser;
@@ -23,8 +22,6 @@ use crate::tracing::Tracing;
 use crate::{config, demo, exit, model_choice, output, own_files, run, runtime};
 use host::ProgramHost;
 
-/// How long hooks may take when the program ends.
-const HOOKS: Duration = Duration::from_secs(5);
 /// The exit code of a mistake of the program.
 const PANICKED: u8 = 101;
 
@@ -115,14 +112,7 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
     }
     let tracing = runtime.block_on(Tracing::open(None, None))?;
     let host = Arc::new(ProgramHost::new(&agent, &args.database, &config, tracing.clone()));
-    let ended = runtime.block_on(async {
-        let ended = deepagents_tui::run(host.clone(), policy, options).await;
-        if let Ok(Ended { thread: Some(thread), end: End::Quit, .. }) = &ended {
-            // A hook must not hold the program for long.
-            let _ = tokio::time::timeout(HOOKS, host.session_end(thread)).await;
-        }
-        ended
-    });
+    let ended = runtime.block_on(deepagents_tui::run(host, policy, options));
     if let Some(lost) = runtime.block_on(tracing.finish()) {
         output::remark(&format!("tracing: {lost}"));
     }

@@ -19,6 +19,7 @@ mod doctor;
 mod endings;
 #[cfg(target_os = "linux")]
 mod execute;
+mod goal;
 mod hooks;
 mod import;
 mod json;

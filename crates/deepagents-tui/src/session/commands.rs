@@ -35,13 +35,8 @@ impl Session {
         });
     }
 
-    /// Tells the hooks and the person's command that the agent waits or is done.
-    pub(crate) fn notify(&self, message: &str, waits: bool) {
-        let (this, text) = (self.clone(), message.to_owned());
-        self.spawn(async move {
-            this.host.notified(this.thread().as_deref(), &text, waits).await;
-            None
-        });
+    /// Tells the person's command that the agent waits or is done.
+    pub(crate) fn notify(&self, message: &str) {
         let Some(command) = self.notify_command.clone() else { return };
         let told = json!({
             "event": "notification",

@@ -7,6 +7,7 @@ mod browse;
 mod commands;
 mod context;
 mod files;
+mod hooks;
 pub(crate) mod images;
 mod picking;
 mod rewind;
@@ -205,6 +206,7 @@ impl Session {
             Effect::StatusLine(status) => self.status_line(status),
             Effect::Open(id) => self.open(id),
             Effect::NewThread => {
+                self.leave("clear");
                 self.with(|state| (state.thread, state.undone) = (None, Vec::new()));
                 self.tell(Event::Opened(Ok(Box::default())));
             }
@@ -225,6 +227,7 @@ impl Session {
             Effect::SetMode(mode) => self.policy.set_mode(mode),
             Effect::Allow(rule) => self.policy.allow(rule),
             Effect::Trust { of, agreed } => self.trust(of, agreed),
+            Effect::Idle => self.idle(),
             Effect::Copy(_) | Effect::Edit(_) | Effect::Notify(_) | Effect::Suspend | Effect::Demo | Effect::Quit => {}
         }
     }

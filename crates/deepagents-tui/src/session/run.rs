@@ -1,16 +1,20 @@
 //! Runs: from a message to the end, with the questions between.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deepagents::channels::{PinnedSkills, SkillPin};
 use deepagents::core::journal::ThreadInfo;
 use deepagents::fs::{Backend, ByteRange, VPath};
-use deepagents::{ActionRequest, Decision, EventKind, FinishReason, Message, RunInput, State, Update};
+use deepagents::{
+    ActionRequest, Decision, EventKind, FinishReason, Message, Outcome, RunError, RunInput, State, Update,
+};
 use futures_util::StreamExt;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::Session;
+use super::hooks::decides;
 use crate::app::event::{Event, PendingApproval, RunEnd};
 use crate::host::Connection;
 use crate::text::shorten;
@@ -133,15 +137,52 @@ impl Session {
 
     /// Runs to the end, and says what happens on the way.
     async fn drive(&self, connection: &Connection, input: RunInput, job: CancellationToken) -> Event {
+        let mut input = input;
+        let mut seen = BTreeSet::new();
+        let (thread, number) = (self.thread(), self.with(|state| state.present));
+        loop {
+            let (result, cancelled) = self.drive_once(connection, input, &job, number).await;
+            if let Some(thread) = thread.as_ref().filter(|_| !self.is_present(number)) {
+                return self.background_ended(thread.clone(), result);
+            }
+            if let (Ok(outcome), false) = (&result, cancelled) {
+                let questions = outcome.action_requests();
+                let decided = self.decided_by_hooks(connection, &questions, &mut seen);
+                let decided = tokio::select! {
+                    decided = decided => decided,
+                    () = job.cancelled() => Vec::new(),
+                };
+                if let (Some(thread), false) = (&outcome.thread, decided.is_empty()) {
+                    input = decided
+                        .into_iter()
+                        .fold(RunInput::resume(thread), |input, (id, decision)| input.decide(id, decision));
+                    continue;
+                }
+            }
+            return self.ended(connection, result, cancelled).await;
+        }
+    }
+
+    /// Whether a run is the one in front.
+    fn is_present(&self, number: u64) -> bool {
+        self.with(|state| state.present == number)
+    }
+
+    /// One run to its end, and whether it was cancelled.
+    async fn drive_once(
+        &self,
+        connection: &Connection,
+        input: RunInput,
+        job: &CancellationToken,
+        number: u64,
+    ) -> (Result<Outcome, Box<RunError>>, bool) {
         let mut run = connection.agent.run(input);
         let handle = run.handle();
-        let thread = self.thread();
-        let number = self.with(|state| {
+        self.with(|state| {
             for text in std::mem::take(&mut state.early) {
                 handle.steer(text);
             }
             state.run = Some(handle);
-            state.present
         });
         let mut cancelled = false;
         loop {
@@ -155,19 +196,29 @@ impl Session {
                 event = run.next() => event,
             };
             let Some(event) = event else { break };
-            if !self.with(|state| state.present == number) {
+            if !self.is_present(number) {
                 continue;
             }
-            if let EventKind::ActionRequested { question } = &event.kind {
+            // Where hooks may decide in the person's place, they are asked first.
+            if let EventKind::ActionRequested { question } = &event.kind
+                && !decides(connection)
+            {
                 self.tell(Event::ApprovalRequested(Box::new(preview(connection, (**question).clone()).await)));
             }
             self.tell(Event::Run(Box::new(event)));
         }
         let result = run.outcome().await;
-        if let Some(thread) = thread.filter(|_| !self.with(|state| state.present == number)) {
-            return self.background_ended(thread, result);
-        }
-        self.with(|state| state.run = None);
+        self.with(|state| {
+            // One that was sent to the background is not the one in front any more.
+            if state.present == number {
+                state.run = None;
+            }
+        });
+        (result, cancelled)
+    }
+
+    /// How a run ended, with the questions that are the person's.
+    async fn ended(&self, connection: &Connection, result: Result<Outcome, Box<RunError>>, cancelled: bool) -> Event {
         if let Some(thread) = self.thread() {
             self.follow(connection, thread);
         }
@@ -175,6 +226,7 @@ impl Session {
             Ok(outcome) => {
                 let mut questions = Vec::new();
                 for request in outcome.action_requests() {
+                    self.asked(connection, &request);
                     questions.push(preview(connection, request).await);
                 }
                 RunEnd { questions, text: outcome.text(), stop: Ok(outcome.stop), unsent: None }

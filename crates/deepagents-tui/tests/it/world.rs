@@ -7,8 +7,9 @@ use deepagents::core::journal::{Journal, ThreadInfo};
 use deepagents::core::tool::DynTool;
 use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents::fs::{LocalBackend, LocalOptions, UndoStore};
+use deepagents::middleware::hooks::{HookRunner, Hooks};
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{DeepAgent, MemoryJournal, RunError};
+use deepagents::{DeepAgent, DeepAgentBuilder, MemoryJournal, RunError};
 use deepagents_tui::{
     Begin, CommandFile, Connection, Effort, Headless, Host, Mode, Options, Page, Policy, Preferences, Servers,
 };
@@ -30,6 +31,7 @@ pub(crate) struct World {
     pub(crate) detached: Arc<Mutex<Vec<String>>>,
     /// A tool that the agent has beside the usual ones.
     pub(crate) tool: Option<Arc<dyn DynTool>>,
+    hooks: Option<HookRunner>,
 }
 
 struct TestHost {
@@ -40,6 +42,7 @@ struct TestHost {
     threads: Mutex<u32>,
     detached: Arc<Mutex<Vec<String>>>,
     tool: Option<Arc<dyn DynTool>>,
+    hooks: Option<HookRunner>,
 }
 
 impl World {
@@ -51,7 +54,21 @@ impl World {
         let journal = Arc::new(MemoryJournal::new());
         let (beside, model) = (tempfile::tempdir().unwrap(), ScriptedModel::new(turns));
         let (preferences, detached) = (Preferences::default(), Arc::default());
-        Self { dir, beside, model, journal, preferences, onboarding: false, detached, tool: None }
+        Self { dir, beside, model, journal, preferences, onboarding: false, detached, tool: None, hooks: None }
+    }
+
+    /// With a hook for each of these events, which are shell commands in the directory.
+    pub(crate) fn hooks(mut self, hooks: &[(&str, &str)]) -> Self {
+        let shell = Arc::new(LocalShell::open(self.dir.path(), Confinement::Unconfined).unwrap());
+        let hooks: Map<String, Value> = hooks
+            .iter()
+            .map(|(event, command)| {
+                ((*event).to_owned(), json!([{"hooks": [{"type": "command", "command": command}]}]))
+            })
+            .collect();
+        let file = json!({"hooks": hooks}).to_string();
+        self.hooks = Some(HookRunner::new(Hooks::parse(&file, "hooks.json", shell).unwrap()));
+        self
     }
 
     pub(crate) fn screens(&self, mode: Mode) -> Headless {
@@ -67,6 +84,7 @@ impl World {
             threads: Mutex::default(),
             detached: self.detached.clone(),
             tool: self.tool.clone(),
+            hooks: self.hooks.clone(),
         };
         let options = Options {
             version: "0".to_owned(),
@@ -123,13 +141,14 @@ impl Host for TestHost {
                 .journal(self.journal.clone())
                 .backend(WithShell::new(files.clone(), shell))
                 .interrupt_on(policy.interrupts(&[]))
-                .middleware(policy.clone())
-                .build()
-                .map_err(|error| error.to_string())?;
+                .middleware(policy.clone());
+            let agent = self.hooks.iter().cloned().fold(agent, DeepAgentBuilder::hooks);
+            let agent = agent.build().map_err(|error| error.to_string())?;
             Ok(Connection {
                 agent,
                 journal: self.journal.clone(),
                 files,
+                hooks: self.hooks.clone(),
                 model: "scripted".to_owned(),
                 window: Some(100_000),
                 price: None,
@@ -205,10 +224,6 @@ impl Host for TestHost {
 
     fn metadata(&self) -> Map<String, Value> {
         Map::from_iter([("root".to_owned(), json!(self.root))])
-    }
-
-    fn notified<'a>(&'a self, _thread: Option<&'a str>, _message: &'a str, _waits: bool) -> BoxFuture<'a, ()> {
-        async {}.boxed()
     }
 
     fn detach(&self, thread: &str, _mode: Mode) -> Result<(), String> {
