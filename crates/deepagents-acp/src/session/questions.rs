@@ -57,7 +57,11 @@ impl<H: AgentHost> Session<H> {
             None
         };
         let call = presenter.question(run, question, old);
+        let hooks = self.agent().hooks;
         if !is_gate && allows(DecisionKind::Respond) && self.editor.has_forms() {
+            if let Some(hooks) = &hooks {
+                tokio::spawn(hooks.question(&self.thread, question));
+            }
             return match self.editor.ask_for_text(&call.tool_call_id.0, &question.text).await {
                 FormAnswer::Text(message) => Some(Decision::Respond { message }),
                 FormAnswer::Declined if allows(DecisionKind::Reject) => Some(Decision::Reject { message: None }),
@@ -67,12 +71,12 @@ impl<H: AgentHost> Session<H> {
                 FormAnswer::None => None,
             };
         }
-        if let Some(hooks) = self.agent().hooks {
+        if let Some(hooks) = hooks {
             if let Some(decision) = hooks.permission_request(&self.thread, question).await {
                 return Some(decision);
             }
-            let message = format!("{} waits for a decision", question.tool);
-            hooks.notification(&self.thread, &message, "permission_prompt").await;
+            // The question does not wait for whoever is told of it.
+            tokio::spawn(hooks.question(&self.thread, question));
         }
         let rule = is_gate.then(|| Rule::for_call(&question.tool, &question.args));
         let options = options(question, rule.as_ref());

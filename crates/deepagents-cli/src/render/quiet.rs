@@ -4,7 +4,7 @@ use std::io;
 
 use deepagents::{Event, EventKind, FinishReason, MiddlewareEvent};
 
-use super::{Ending, Renderer};
+use super::{Ending, Renderer, json_text};
 use crate::output::Screen;
 
 /// The final answer alone on stdout.
@@ -39,9 +39,16 @@ impl Renderer for AnswerOnly {
         // A run that was stopped in the middle has no answer: its last message may be a tool's.
         if !matches!(
             outcome.stop,
-            FinishReason::StepLimit | FinishReason::Cancelled | FinishReason::Deadline | FinishReason::Budget(_)
+            FinishReason::StepLimit
+                | FinishReason::NoProgress
+                | FinishReason::Cancelled
+                | FinishReason::Deadline
+                | FinishReason::Budget(_)
         ) {
-            self.screen.text(outcome.text().trim_end())?;
+            match outcome.structured_json() {
+                Some(answer) => self.screen.text(&json_text(answer).map_err(io::Error::other)?)?,
+                None => self.screen.text(outcome.text().trim_end())?,
+            }
         }
         self.screen.break_line()
     }

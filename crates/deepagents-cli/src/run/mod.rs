@@ -14,13 +14,18 @@ mod stream;
 
 use std::fs;
 use std::io::{self, IsTerminal};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
+use deepagents::core::structured::ResponseFormat;
 use deepagents::fs::UndoStore;
+use deepagents::middleware::rubric::RubricText;
+use deepagents::middleware::{AskUser, Rubric};
 use deepagents::recording::Replay;
 use deepagents::remembered::RuleScope;
-use deepagents::{DeepAgent, RunInput};
+use deepagents::{DeepAgent, RunInput, Update};
+use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::args::{AgentArgs, Approve, InputFormat, RunArgs};
@@ -31,7 +36,7 @@ use crate::render::{AnswerOnly, JsonLines, Live, Renderer};
 use crate::threads::undo;
 use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
-use crate::{agent, hooks, mcp, output, permissions, runtime, sources};
+use crate::{agent, config, hooks, mcp, output, permissions, runtime, sources};
 
 pub(crate) use approvals::Decisions;
 use approvals::{Approver, Policy, Reviewer, Rules};
@@ -46,7 +51,11 @@ use stream::Stream;
 
 /// Gives an agent a task and shows what it does.
 pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
-    let options = &args.agent;
+    let (options, problems) = config::for_agent(&args.agent)?;
+    for problem in problems {
+        output::remark(&problem);
+    }
+    let options = &options;
     // What the command line itself says wrong is told before anything that it takes to find out.
     let task = task(args)?;
     own_files::check_root(options)?;
@@ -80,7 +89,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let own = OwnFiles::inside(options.directory(), args.database.db.as_deref(), args.record.as_deref())?;
     shape.sources = sources;
     let workspace = agent::workspace(options, files, &own, &outside)?;
-    let servers = mcp::servers(options, undecided, mode == Approve::Ask, args.record.is_some())?;
+    let servers = mcp::servers(options, undecided, mode == Approve::Ask, args.record.is_some(), &model)?;
+    if let Some(servers) = &servers {
+        runtime.block_on(servers.ask_again(options.directory(), undecided))?;
+    }
     let definitions = outside.beside(brought.files.clone());
     let mut builder = shape.builder(model).backend(workspace).definitions_from(definitions.clone());
     if let Some(servers) = &servers {
@@ -89,6 +101,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     // A recording is played where those files and models are not.
     if args.record.is_none() {
         builder = agent::with_agents(builder, options)?;
+    }
+    if let Some(file) = &args.json_schema {
+        builder = builder.response_format(answer_format(file)?);
     }
     let hooks = runtime.block_on(hooks::find(options, &brought))?;
     if hooks.is_some() && args.record.is_some() {
@@ -101,6 +116,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     }
     let task = task.read()?;
     let mut session = runtime.block_on(Session::open(args, found, mode, task, &choice.name))?;
+    if let Some(goal) = &args.goal {
+        session.input = session.input.update(Update::new::<RubricText>(Some(goal.clone())));
+    }
     let tracing = runtime.block_on(Tracing::open(args.trace.as_deref(), session.caller.as_deref()))?;
     session.note_caller(&tracing);
     builder = tracing.watch_task(builder);
@@ -109,6 +127,14 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     }
     if args.background || session.has_tasks {
         builder = builder.background_agents(true);
+    }
+    // A recording is played where nobody is asked and nothing is judged.
+    if args.record.is_none() {
+        // A thread that is gone on with may wait for an answer, or have a goal.
+        if (is_person_there && matches!(mode, Approve::Auto | Approve::Ask)) || args.resumes() {
+            builder = builder.middleware(AskUser);
+        }
+        builder = builder.middleware(Rubric::default());
     }
     let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
     let recording = runtime.block_on(async {
@@ -159,7 +185,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let mut approver = Approver::Policy(Policy { mode, reviewer, rules, resumes: args.resumes() });
     if args.json {
         drive(runtime, &agent, session.input, &limits, &mut approver, &mut JsonLines)
-    } else if args.quiet {
+    } else if args.quiet || args.json_schema.is_some() {
         drive(runtime, &agent, session.input, &limits, &mut approver, &mut AnswerOnly::new())
     } else {
         let mut live = Live::new(session.kept.clone());
@@ -183,6 +209,17 @@ fn stream_turns(runtime: Runtime, turns: &Stream<'_>) -> Result<Exit> {
     });
     runtime.shutdown_background();
     exit
+}
+
+/// The shape of the answer, of a file with a JSON Schema.
+fn answer_format(file: &Path) -> Result<ResponseFormat> {
+    let text = fs::read_to_string(file).map_err(|error| anyhow!("`{}` cannot be read: {error}", file.display()))?;
+    let schema: Value = serde_json::from_str(&text)
+        .map_err(|error| anyhow!("`{}` given with --json-schema is no JSON: {error}", file.display()))?;
+    if schema.get("type").and_then(Value::as_str) != Some("object") {
+        bail!("`{}` given with --json-schema is no schema of an object: it lacks \"type\": \"object\"", file.display());
+    }
+    Ok(ResponseFormat::json("answer", schema))
 }
 
 /// What is to be done, as the command line says it.

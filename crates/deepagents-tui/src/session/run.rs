@@ -1,16 +1,20 @@
 //! Runs: from a message to the end, with the questions between.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deepagents::channels::{PinnedSkills, SkillPin};
 use deepagents::core::journal::ThreadInfo;
 use deepagents::fs::{Backend, ByteRange, VPath};
-use deepagents::{ActionRequest, Decision, EventKind, FinishReason, Message, RunInput, State, Update};
+use deepagents::{
+    ActionRequest, Decision, EventKind, FinishReason, Message, Outcome, RunError, RunInput, State, Update,
+};
 use futures_util::StreamExt;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::Session;
+use super::hooks::decides;
 use crate::app::event::{Event, PendingApproval, RunEnd};
 use crate::host::Connection;
 use crate::text::shorten;
@@ -23,7 +27,12 @@ const TITLE: usize = 80;
 impl Session {
     /// Begins a run with a message.
     pub(super) fn submit(&self, text: String, context: Vec<String>, skills: Vec<String>) {
+        if self.tell_background(&text) {
+            return;
+        }
         let (this, job) = (self.clone(), self.new_job());
+        // What was undone is gone for good once something else is said.
+        self.with(|state| state.undone.clear());
         let unsent = text.clone();
         self.spawn(async move {
             let begun = async {
@@ -37,7 +46,8 @@ impl Session {
                 }
                 let abandoned = this.is_abandoned(&connection).await?;
                 let thread = this.begin_thread(&connection, &text).await?;
-                let messages = context.into_iter().map(Message::harness).chain([Message::user(text)]);
+                let message = this.message(&connection, text).await;
+                let messages = context.into_iter().map(Message::harness).chain([message]);
                 let mut input = RunInput::messages(messages).thread(&thread);
                 if !skills.is_empty() {
                     input = input.update(Update::new::<PinnedSkills>(SkillPin::Pin(skills)));
@@ -49,13 +59,13 @@ impl Session {
     }
 
     /// Goes on with a run that waits for these answers, or was left unfinished.
-    pub(super) fn resume(&self, answers: Vec<(String, Decision)>) {
+    pub(super) fn resume(&self, answers: Vec<(String, Decision)>, by_force: bool) {
         let (this, job) = (self.clone(), self.new_job());
         self.spawn(async move {
             let begun = async {
                 let connection = this.connection().await?;
                 let thread = this.thread().ok_or("there is no thread to go on with")?;
-                let abandoned = this.is_abandoned(&connection).await?;
+                let abandoned = by_force || this.is_abandoned(&connection).await?;
                 this.claim(&connection, &thread, this.host.metadata()).await?;
                 let input = answers
                     .into_iter()
@@ -93,7 +103,8 @@ impl Session {
             return Ok(true);
         }
         Err(format!(
-            "another program works on the thread {thread}; wait until it is done there, or begin a thread of your own with /new"
+            "another program works on the thread {thread}; wait until it is done there, take it over with /takeover, or \
+             begin a thread of your own with /new"
         ))
     }
 
@@ -126,6 +137,45 @@ impl Session {
 
     /// Runs to the end, and says what happens on the way.
     async fn drive(&self, connection: &Connection, input: RunInput, job: CancellationToken) -> Event {
+        let mut input = input;
+        let mut seen = BTreeSet::new();
+        let (thread, number) = (self.thread(), self.with(|state| state.present));
+        loop {
+            let (result, cancelled) = self.drive_once(connection, input, &job, number).await;
+            if let Some(thread) = thread.as_ref().filter(|_| !self.is_present(number)) {
+                return self.background_ended(thread.clone(), result);
+            }
+            if let (Ok(outcome), false) = (&result, cancelled) {
+                let questions = outcome.action_requests();
+                let decided = self.decided_by_hooks(connection, &questions, &mut seen);
+                let decided = tokio::select! {
+                    decided = decided => decided,
+                    () = job.cancelled() => Vec::new(),
+                };
+                if let (Some(thread), false) = (&outcome.thread, decided.is_empty()) {
+                    input = decided
+                        .into_iter()
+                        .fold(RunInput::resume(thread), |input, (id, decision)| input.decide(id, decision));
+                    continue;
+                }
+            }
+            return self.ended(connection, result, cancelled).await;
+        }
+    }
+
+    /// Whether a run is the one in front.
+    fn is_present(&self, number: u64) -> bool {
+        self.with(|state| state.present == number)
+    }
+
+    /// One run to its end, and whether it was cancelled.
+    async fn drive_once(
+        &self,
+        connection: &Connection,
+        input: RunInput,
+        job: &CancellationToken,
+        number: u64,
+    ) -> (Result<Outcome, Box<RunError>>, bool) {
         let mut run = connection.agent.run(input);
         let handle = run.handle();
         self.with(|state| {
@@ -146,17 +196,37 @@ impl Session {
                 event = run.next() => event,
             };
             let Some(event) = event else { break };
-            if let EventKind::ActionRequested { question } = &event.kind {
+            if !self.is_present(number) {
+                continue;
+            }
+            // Where hooks may decide in the person's place, they are asked first.
+            if let EventKind::ActionRequested { question } = &event.kind
+                && !decides(connection)
+            {
                 self.tell(Event::ApprovalRequested(Box::new(preview(connection, (**question).clone()).await)));
             }
             self.tell(Event::Run(Box::new(event)));
         }
         let result = run.outcome().await;
-        self.with(|state| state.run = None);
+        self.with(|state| {
+            // One that was sent to the background is not the one in front any more.
+            if state.present == number {
+                state.run = None;
+            }
+        });
+        (result, cancelled)
+    }
+
+    /// How a run ended, with the questions that are the person's.
+    async fn ended(&self, connection: &Connection, result: Result<Outcome, Box<RunError>>, cancelled: bool) -> Event {
+        if let Some(thread) = self.thread() {
+            self.follow(connection, thread);
+        }
         let mut end = match result {
             Ok(outcome) => {
                 let mut questions = Vec::new();
                 for request in outcome.action_requests() {
+                    self.asked(connection, &request);
                     questions.push(preview(connection, request).await);
                 }
                 RunEnd { questions, text: outcome.text(), stop: Ok(outcome.stop), unsent: None }

@@ -11,7 +11,10 @@
 mod approvals;
 mod commands;
 mod fuzz;
+mod hooks;
 mod pictures;
 mod policy;
+mod preferences;
 mod talk;
+mod windows;
 mod world;
