@@ -292,8 +292,7 @@ async fn join(State(app): State<Arc<App>>, Path((thread, run)): Path<(String, St
 #[derive(Deserialize)]
 struct JoinStream {
     stream_mode: Option<String>,
-    #[serde(default)]
-    cancel_on_disconnect: bool,
+    cancel_on_disconnect: Option<String>,
 }
 
 async fn join_stream(
@@ -325,8 +324,14 @@ async fn join_stream(
         Some(last) if resumable => EventId::read(last).map_or(From::Now, |(id, part)| From::After(id, part)),
         _ => From::Now,
     };
-    let leaving = if query.cancel_on_disconnect { OnDisconnect::Cancel } else { OnDisconnect::Continue };
+    let leaving =
+        if is_true(query.cancel_on_disconnect.as_deref()) { OnDisconnect::Cancel } else { OnDisconnect::Continue };
     Ok(events(&live, from, modes, resumable, leaving))
+}
+
+/// A switch of a query, in the spellings that clients have for it.
+fn is_true(switch: Option<&str>) -> bool {
+    matches!(switch, Some("1" | "true" | "True"))
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -352,7 +357,7 @@ async fn cancel(
     let live = app.runs.get(&run).filter(|_| record.status.is_open());
     let live = live.ok_or_else(|| ApiError::not_found("Open run", &run))?;
     live.end(query.action.unwrap_or_default().into());
-    if matches!(query.wait.as_deref(), Some("1" | "true" | "True")) {
+    if is_true(query.wait.as_deref()) {
         live.ended().await;
         return Ok(Json(Value::Object(Map::new())).into_response());
     }

@@ -12,6 +12,8 @@ use super::event::{Delta, Kind, OpenBlock};
 pub(super) struct OpenAnswer {
     id: Arc<str>,
     begun: bool,
+    /// Whether its pieces say nothing new.
+    complete: bool,
     blocks: Vec<Streamed>,
 }
 
@@ -37,9 +39,17 @@ impl OpenAnswer {
         Self { id: id.into(), ..Self::default() }
     }
 
+    /// One whose pieces come after it was shown as a whole.
+    pub(super) fn complete() -> Self {
+        Self { complete: true, ..Self::default() }
+    }
+
     /// Takes in a piece; other events say nothing.
     pub(super) fn piece(&mut self, event: &EventKind) -> Vec<Kind> {
         let mut out = Vec::new();
+        if self.complete {
+            return out;
+        }
         match event {
             EventKind::TextDelta { text, .. } => {
                 let index = self.open(Sort::Text, OpenBlock::Text, &mut out);

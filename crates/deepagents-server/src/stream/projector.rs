@@ -50,6 +50,10 @@ struct AgentView {
     call: Option<CallId>,
     step: u64,
     answer: OpenAnswer,
+    /// The id of the last answer that is complete.
+    answered: String,
+    /// Whether the model was asked for the next one.
+    asked: bool,
     tools_begun: bool,
 }
 
@@ -203,7 +207,18 @@ impl Projector {
 
     /// An answer is part of the conversation.
     fn answered(&mut self, path: &[String], answer: &AssistantMessage) {
-        let mut open = std::mem::take(&mut self.view(path).answer);
+        let view = self.view(path);
+        let mut open = std::mem::take(&mut view.answer);
+        view.answered.clone_from(&answer.id);
+        if let Some(origin) = answer.origin.as_ref().filter(|_| view.info.model.is_empty()) {
+            Arc::make_mut(&mut view.info).model = format!("{}:{}", origin.provider, origin.model);
+        }
+        let turn = u32::try_from(view.step).unwrap_or(u32::MAX);
+        if std::mem::take(&mut view.asked) {
+            self.numbers.record += 1;
+        } else {
+            self.push(path, Kind::TaskStarted { node: "model", turn });
+        }
         for kind in open.finish(answer) {
             match kind {
                 Some(kind) => self.push(path, kind),
@@ -211,7 +226,6 @@ impl Projector {
             }
         }
         let message = Message::Assistant(answer.clone());
-        let turn = u32::try_from(self.view(path).step).unwrap_or(u32::MAX);
         self.push(path, Kind::TaskFinished { node: "model", turn, message: Some(message.clone()) });
         self.push(path, Kind::Updated { node: "model", message, channels: None });
     }
@@ -274,9 +288,14 @@ impl Projector {
                 if view.info.model != *model {
                     Arc::make_mut(&mut view.info).model.clone_from(model);
                 }
+                // The log may be ahead of the events: then the answer has been shown as a whole.
+                if view.answered == *message {
+                    view.answer = OpenAnswer::complete();
+                    return;
+                }
                 view.answer = OpenAnswer::new(message);
                 let turn = u32::try_from(view.step).unwrap_or(u32::MAX);
-                if *attempt == 0 {
+                if !std::mem::replace(&mut view.asked, true) && *attempt == 0 {
                     self.push_live(path, at, Kind::TaskStarted { node: "model", turn });
                 }
             }

@@ -2,6 +2,8 @@
 
 use deepagents::models::scripted::Turn;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::support::{run, say, serve, server};
 
@@ -81,6 +83,12 @@ async fn a_reader_gets_what_it_asked_for_and_nothing_else() {
     let events = client.thread_events(&id, &wanted, ends).await;
     assert!(events.iter().all(|event| event["method"] == "messages" || event["method"] == "lifecycle"));
     assert!(events.iter().all(|event| event["params"]["namespace"] == json!([])));
+    let text: String = events
+        .iter()
+        .filter(|event| event["params"]["data"]["delta"]["type"] == "text-delta")
+        .map(|event| event["params"]["data"]["delta"]["text"].as_str().unwrap())
+        .collect();
+    assert_eq!(text, "Done.");
 }
 
 #[tokio::test]
@@ -96,4 +104,57 @@ async fn streams_end_when_the_server_does_so_that_clients_reconnect() {
     end.send(()).unwrap();
     serving.await.unwrap();
     assert!(ends(reading.await.unwrap().last().unwrap()));
+}
+
+/// A text as the frame of a client, whose mask changes nothing.
+fn frame(text: &Value) -> Vec<u8> {
+    let text = text.to_string().into_bytes();
+    let length = u16::try_from(text.len()).unwrap().to_be_bytes();
+    let head = [0x81, 0xfe, length[0], length[1], 0, 0, 0, 0];
+    head.into_iter().chain(text).collect()
+}
+
+/// The text of the next frame of a server.
+async fn read_frame(socket: &mut TcpStream) -> Value {
+    let mut head = [0; 2];
+    socket.read_exact(&mut head).await.unwrap();
+    let length = match head[1] {
+        126 => usize::from(socket.read_u16().await.unwrap()),
+        127 => usize::try_from(socket.read_u64().await.unwrap()).unwrap(),
+        short => usize::from(short),
+    };
+    let mut text = vec![0; length];
+    socket.read_exact(&mut text).await.unwrap();
+    serde_json::from_slice(&text).unwrap()
+}
+
+#[tokio::test]
+async fn commands_and_events_share_a_websocket() {
+    let client = serve(vec![Turn::text("Hello.")]).await;
+    let id = client.thread().await;
+    let mut socket = TcpStream::connect(client.url.strip_prefix("http://").unwrap()).await.unwrap();
+    let upgrade = format!(
+        "GET /threads/{id}/stream/events HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+         sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    );
+    socket.write_all(upgrade.as_bytes()).await.unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(socket.read_u8().await.unwrap());
+    }
+    assert!(head.starts_with(b"HTTP/1.1 101"));
+    socket.write_all(&frame(&start(1, "too early"))).await.unwrap();
+    assert_eq!(read_frame(&mut socket).await["error"], "invalid_argument");
+    let subscribe = json!({"id": 2, "method": "subscription.subscribe", "params": {"channels": ["lifecycle"]}});
+    socket.write_all(&frame(&subscribe)).await.unwrap();
+    assert_eq!(read_frame(&mut socket).await["result"], json!({"subscription_id": "sub-1"}));
+    socket.write_all(&frame(&start(3, "hi"))).await.unwrap();
+    let mut words = Vec::new();
+    while words.last() != Some(&json!("completed")) {
+        let read = read_frame(&mut socket).await;
+        if read["type"] == "event" {
+            words.push(read["params"]["data"]["event"].clone());
+        }
+    }
+    assert_eq!(words, ["running", "completed"]);
 }
