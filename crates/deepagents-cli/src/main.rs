@@ -3,6 +3,7 @@
 mod acp;
 mod agent;
 mod args;
+mod browser;
 mod cloud;
 mod completions;
 mod demo;
