@@ -382,6 +382,14 @@ pub(crate) struct DemoArgs {
     /// Without the pauses that let a person follow
     #[arg(long)]
     pub(crate) fast: bool,
+
+    /// Show it in a browser, with files that are kept in memory
+    #[arg(long, conflicts_with = "dir")]
+    pub(crate) web: bool,
+
+    /// The address to listen on for the browser, of this machine alone
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", requires = "web")]
+    pub(crate) listen: std::net::SocketAddr,
 }
 
 #[derive(Debug, Args)]

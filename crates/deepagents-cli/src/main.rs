@@ -4,6 +4,7 @@ mod acp;
 mod agent;
 mod args;
 mod auth;
+mod browser;
 mod cloud;
 mod completions;
 mod config;

@@ -19,7 +19,7 @@ use crate::own_files::{self, OwnFiles};
 use crate::threads::database;
 use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
-use crate::{agent, hooks, output, runtime, sources};
+use crate::{agent, browser, hooks, output, runtime, sources};
 
 /// Serves the agent until a signal ends it.
 pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
@@ -65,8 +65,11 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
             None => (running, "http"),
         };
         let listener = TcpListener::bind(args.listen).await.with_context(|| format!("listening on {}", args.listen))?;
-        let address = listener.local_addr()?;
-        output::remark(&format!("serving {} at {scheme}://{address}; Ctrl-C ends it", choice.name));
+        let address = format!("{scheme}://{}", listener.local_addr()?);
+        output::remark(&format!("serving {} at {address}; Ctrl-C ends it", choice.name));
+        if args.open {
+            browser::open(&address);
+        }
         let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         let end = async {
             tokio::select! {

@@ -23,6 +23,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8123")]
     pub(crate) listen: SocketAddr,
 
+    /// Open the page in a browser
+    #[arg(long)]
+    pub(crate) open: bool,
+
     /// The name that clients know the agent by
     #[arg(long, value_name = "NAME", default_value = "agent")]
     pub(crate) name: String,

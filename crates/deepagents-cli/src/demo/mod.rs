@@ -3,6 +3,7 @@
 mod files;
 mod pace;
 mod script;
+mod web;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,9 +26,12 @@ const TYPING: Duration = Duration::from_millis(18);
 
 /// Sets up a small project, and shows an agent at work on it.
 pub(crate) fn demo(args: &DemoArgs) -> Result<Exit> {
+    let (thinking, typing) = if args.fast { (Duration::ZERO, Duration::ZERO) } else { (THINKING, TYPING) };
+    if args.web {
+        return web::serve(args.listen, thinking, typing);
+    }
     let directory = directory(args.dir.as_deref())?;
     files::write(&directory).map_err(|error| cannot_use(&directory, &error))?;
-    let (thinking, typing) = if args.fast { (Duration::ZERO, Duration::ZERO) } else { (THINKING, TYPING) };
     let model = ScriptedModel::new(script::turns(thinking)).with_name("scripted:demo");
     let agent =
         DeepAgent::builder().model(pace::Paced::new(model, typing)).backend(agent::open(&directory)?).build()?;

@@ -1,7 +1,6 @@
 //! `deepagents mcp login` and `logout`.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use anyhow::{Result, anyhow, bail};
 use deepagents::mcp::{HttpConfig, TransportConfig, auth};
@@ -9,16 +8,15 @@ use deepagents::mcp::{HttpConfig, TransportConfig, auth};
 use super::discover;
 use crate::args::McpSources;
 use crate::exit::Exit;
-use crate::model_choice::env;
 use crate::trust::Undecided;
-use crate::{output, runtime};
+use crate::{browser, output, runtime};
 
 /// Logs in to a server in a browser.
 pub(super) fn login(sources: &McpSources, root: &Path, name: &str) -> Result<Exit> {
     let (config, folder) = (address(sources, root, name)?, folder()?);
     let show = |address: &str| {
         output::say(&format!("open this address in a browser to log in to {name}:\n{address}"));
-        open(address);
+        browser::open(address);
     };
     let logged_in = runtime::start()?.block_on(auth::login(name, &config, &folder, show));
     logged_in.map_err(|error| anyhow!("the login to {name} failed: {error}"))?;
@@ -47,15 +45,4 @@ fn address(sources: &McpSources, root: &Path, name: &str) -> Result<HttpConfig> 
 
 fn folder() -> Result<std::path::PathBuf> {
     super::token_folder().ok_or_else(|| anyhow!("there is no home directory to keep the login in; set HOME"))
-}
-
-/// Opens an address where there is a desktop to open it on. The address has been shown, so it is no matter if not.
-fn open(address: &str) {
-    let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-    let has_desktop = cfg!(target_os = "macos") || env("DISPLAY").is_some() || env("WAYLAND_DISPLAY").is_some();
-    if has_desktop {
-        let quiet =
-            Command::new(opener).arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        drop(quiet);
-    }
 }

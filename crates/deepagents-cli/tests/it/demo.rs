@@ -1,6 +1,9 @@
 //! The demo.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::Stdio;
 
 use crate::program::{deepagents, finish};
 
@@ -40,4 +43,48 @@ fn the_demo_never_mixes_its_files_with_others() {
     let demo = finish(deepagents().args(["demo", "--dir"]).arg(dir.path()));
     assert!(demo.one_message().contains("is not empty"), "{demo:?}");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+/// What a server answers, with its head.
+fn request(host: &str, head: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(host).unwrap();
+    let length = body.len();
+    write!(
+        stream,
+        "{head} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn the_demo_in_a_browser_has_files_tells_its_story_and_asks_before_it_edits() {
+    let mut demo = deepagents().args(["demo", "--web", "--fast"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(demo.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let address = lines.find(|line| line.starts_with("http://")).unwrap();
+    let (host, path) = address.trim_start_matches("http://").split_once('/').unwrap();
+    let page = request(host, &format!("GET /{path}"), "");
+    assert!(page.starts_with("HTTP/1.1 200") && page.contains("<div id=\"root\">"), "{page}");
+    let thread = path.rsplit('=').next().unwrap();
+    let run = |body: &str| request(host, &format!("POST /threads/{thread}/runs/wait"), body);
+    let asked = run(
+        r#"{"assistant_id": "demo", "input": {"messages": [{"role": "user", "content": "Settle our expenses."}]}}"#,
+    );
+    for shown in ["/expenses.csv", "Tom pays Mia 57.46", "__interrupt__", "edit_file"] {
+        assert!(asked.contains(shown), "{shown} is missing:\n{asked}");
+    }
+    let ended = run(r#"{"assistant_id": "demo", "command": {"resume": {"decisions": [{"type": "approve"}]}}}"#);
+    for shown in ["- [x] settle March", "they add up to zero", "March is settled"] {
+        assert!(ended.contains(shown), "{shown} is missing:\n{ended}");
+    }
+    demo.kill().unwrap();
+    demo.wait().unwrap();
+}
+
+#[test]
+fn the_demo_in_a_browser_is_for_this_machine_alone() {
+    let demo = finish(deepagents().args(["demo", "--web", "--listen", "0.0.0.0:0"]));
+    assert!(demo.one_message().contains("this machine alone"), "{demo:?}");
 }

@@ -1,9 +1,10 @@
 //! The page and how it is served.
 
+use deepagents_server::{Identity, StaticTokens};
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 
-use crate::support::{Client, serve};
+use crate::support::{Client, run, serve, server};
 
 async fn page() -> Client {
     serve(Vec::new()).await
@@ -111,4 +112,16 @@ async fn the_page_can_make_a_form_of_a_tools_arguments() {
     assert_eq!(book["parameters"]["properties"]["city"]["type"], "string");
     let (status, ..) = client.fetch("/page/agents/nobody", &[]).await;
     assert_eq!(status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn who_has_no_token_gets_the_page_that_asks_for_one_and_nothing_else() {
+    let tokens = StaticTokens::new().token("ada's", Identity::new("ada"));
+    let (stranger, _end, _serving) = run(server(Vec::new()).authenticate(tokens)).await;
+    let (status, ..) = stranger.fetch("/", &[]).await;
+    assert_eq!(status, StatusCode::OK);
+    for path in ["/page/agents/agent", "/page/models?name=gpt-4.1"] {
+        assert_eq!(stranger.fetch(path, &[]).await.0, StatusCode::UNAUTHORIZED, "{path}");
+        assert_eq!(stranger.fetch(path, &[("x-api-key", "ada's")]).await.0, StatusCode::OK, "{path}");
+    }
 }
