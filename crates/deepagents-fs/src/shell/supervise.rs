@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use tokio::sync::mpsc;
 
 use super::capture::{Capture, Decoder};
+use super::watchdog::Watchdog;
 use crate::sandbox::HostPattern;
 use crate::sandbox::control::Control;
 use crate::sandbox::disk_guard::Spare;
@@ -95,6 +96,10 @@ pub(crate) fn supervise(
     drop(command);
 
     let mut watched = Watched::new(child)?;
+    // Dropped after the process group was killed and before its number is anybody else's.
+    if control.is_none() {
+        watched.watchdog = Some(Watchdog::over(Pid::from_child(&watched.child))?);
+    }
     if let Some(control) = &control {
         control.plan(&plan, GRACE)?;
     }
@@ -112,13 +117,15 @@ struct Watched {
     child: Child,
     ended: PipeReader,
     waiter: Option<std::thread::JoinHandle<()>>,
+    /// What ends it if this program is killed.
+    watchdog: Option<Watchdog>,
 }
 
 impl Watched {
     fn new(child: Child) -> std::io::Result<Self> {
         let (ended, end) = std::io::pipe()?;
         let pid = Pid::from_child(&child);
-        let mut watched = Self { child, ended, waiter: None };
+        let mut watched = Self { child, ended, waiter: None, watchdog: None };
         let waiter =
             std::thread::Builder::new().name("deepagents-wait".to_owned()).stack_size(64 << 10).spawn(move || {
                 // The process is left unreaped, so that its number and group stay its own until they are not needed.
@@ -219,6 +226,7 @@ impl Watched {
         if let Some(waiter) = self.waiter.take() {
             let _ = waiter.join();
         }
+        drop(self.watchdog.take());
         self.child.wait()
     }
 }
