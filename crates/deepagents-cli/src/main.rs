@@ -22,6 +22,7 @@ mod permissions;
 mod proxy;
 mod render;
 mod replay;
+mod rules;
 mod run;
 mod runtime;
 mod serve;

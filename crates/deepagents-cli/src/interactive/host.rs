@@ -9,7 +9,7 @@ use deepagents::core::journal::{Journal, ThreadInfo};
 use deepagents::fs::sandbox::{Level, Sandbox};
 use deepagents::fs::{Backend, LocalBackend, UndoStore};
 use deepagents::mcp::{ServerState, ServerStatus};
-use deepagents::middleware::filesystem::{BackgroundCommands, FilesystemOptions};
+use deepagents::middleware::filesystem::FilesystemOptions;
 use deepagents::models::Catalogue;
 use deepagents::trust::{Consent, FoundItem, TrustItem};
 use deepagents_persist::Sqlite;
@@ -94,7 +94,7 @@ impl ProgramHost {
         let builder = shape.builder(model).backend(outside.beside(workspace)).definitions_from(definitions);
         let builder = agent::with_agents(builder, args)?.journal(journal.clone());
         // An edit names the text that it replaces, the person sees what changes, and /rewind takes it back.
-        let background_commands = BackgroundCommands::EndWithRun;
+        let background_commands = args.commands.background();
         let builder = builder.files(FilesystemOptions {
             read_before_edit: false,
             background_commands,
@@ -102,8 +102,7 @@ impl ProgramHost {
         });
         let servers = self.use_servers().await?;
         let builder = servers.iter().fold(builder, |builder, servers| builder.mcp(&servers.all));
-        let builder = builder.interrupt_on(policy.interrupts(&["mcp__*".to_owned()])).middleware(policy.clone());
-        let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
+        let agent = policy.bind(builder, &["mcp__*".to_owned()]).build().map_err(|error| anyhow!("{error}"))?;
         let mut notes = problems;
         if inside {
             notes.push(

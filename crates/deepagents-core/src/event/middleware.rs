@@ -151,6 +151,20 @@ pub enum MiddlewareEvent {
         /// Where it comes from, such as `mcp:github`.
         source: String,
     },
+    /// A command that goes on in the background has printed something.
+    CommandOutput {
+        /// Its id, as the tool that started it gives it.
+        command: String,
+        /// The new part.
+        text: String,
+    },
+    /// A command in the background has ended.
+    CommandEnded {
+        /// Its id.
+        command: String,
+        /// How, in words.
+        end: String,
+    },
     /// Large results of earlier calls are shown shortened from now on.
     ResultsClipped {
         /// How many.

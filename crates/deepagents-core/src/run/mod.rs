@@ -48,7 +48,9 @@ pub use input::RunInput;
 pub use outcome::{Outcome, RunError};
 pub use record::{OUTCOME_VERSION, OutcomeRecord, RunErrorRecord};
 
-pub use crate::context::{Context, ContextBuilder, INPUT_VERSION, InputRecord, ModelCall, RunObserver, RunStart};
+pub use crate::context::{
+    Context, ContextBuilder, INPUT_VERSION, InputRecord, ModelCall, Reporter, RunObserver, RunStart,
+};
 pub use crate::machine::{Budget, BudgetRemaining, BudgetUsage, Machine, NextStep, Node, StepInput};
 pub use crate::status::{BudgetKind, FinishReason};
 

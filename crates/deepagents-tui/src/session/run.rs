@@ -5,7 +5,7 @@ use std::sync::Arc;
 use deepagents::channels::{PinnedSkills, SkillPin};
 use deepagents::core::journal::ThreadInfo;
 use deepagents::fs::{Backend, ByteRange, VPath};
-use deepagents::{ActionRequest, Decision, EventKind, FinishReason, Message, RunInput, State, Update};
+use deepagents::{ActionRequest, DecisionRecord, EventKind, FinishReason, Message, RunInput, State, Update};
 use futures_util::StreamExt;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -49,7 +49,7 @@ impl Session {
     }
 
     /// Goes on with a run that waits for these answers, or was left unfinished.
-    pub(super) fn resume(&self, answers: Vec<(String, Decision)>) {
+    pub(super) fn resume(&self, answers: Vec<(String, DecisionRecord)>) {
         let (this, job) = (self.clone(), self.new_job());
         self.spawn(async move {
             let begun = async {

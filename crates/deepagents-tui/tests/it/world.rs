@@ -98,14 +98,11 @@ impl Host for TestHost {
             let shell = LocalShell::open(&self.root, Confinement::Unconfined).map_err(|error| error.to_string())?;
             // What commands may do is tested with the sandbox itself.
             policy.set_confined(true);
-            let agent = DeepAgent::builder()
+            let builder = DeepAgent::builder()
                 .model(self.model.clone())
                 .journal(self.journal.clone())
-                .backend(WithShell::new(files.clone(), shell))
-                .interrupt_on(policy.interrupts(&[]))
-                .middleware(policy.clone())
-                .build()
-                .map_err(|error| error.to_string())?;
+                .backend(WithShell::new(files.clone(), shell));
+            let agent = policy.bind(builder, &[]).build().map_err(|error| error.to_string())?;
             Ok(Connection {
                 agent,
                 journal: self.journal.clone(),

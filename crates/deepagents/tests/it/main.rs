@@ -14,6 +14,7 @@ mod background;
 mod budget;
 mod builder;
 mod commands;
+mod decisions;
 mod durable_background;
 mod files;
 mod hooks;
