@@ -117,6 +117,11 @@ impl Context {
         &self.shared.agent.name
     }
 
+    /// The agent's name where it is a sub-agent.
+    pub fn sub_agent_name(&self) -> Option<&str> {
+        (!self.path().is_empty()).then(|| self.agent_name())
+    }
+
     /// The agent's model; a wrap around model calls may ask another.
     pub fn model(&self) -> &Arc<dyn ChatModel> {
         &self.shared.agent.model

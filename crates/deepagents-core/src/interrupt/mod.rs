@@ -101,10 +101,10 @@ impl ActionRequest {
         self
     }
 
-    /// Says whose call it is, unless that is known: the agent's whose context this is, if that is a sub-agent.
+    /// Says whose call it is: a sub-agent's, by its name, or the main agent's.
     #[must_use]
-    pub fn asked_in(mut self, cx: &crate::context::Context) -> Self {
-        self.agent = self.agent.or_else(|| (!cx.path().is_empty()).then(|| cx.agent_name().to_owned()));
+    pub fn agent(mut self, sub_agent: Option<&str>) -> Self {
+        self.agent = sub_agent.map(str::to_owned);
         self
     }
 

@@ -156,7 +156,8 @@ impl ToolContext {
         count: &AtomicU32,
         question: ActionRequest,
     ) -> (ActionRequest, Option<Decision>) {
-        let question = ActionRequest { call: call.clone(), ..question }.asked_in(self);
+        let agent = question.agent.clone().or_else(|| self.sub_agent_name().map(str::to_owned));
+        let question = ActionRequest { call: call.clone(), agent, ..question };
         let state = self.state().get::<ActionRequests>();
         loop {
             let id = format!("{call}?{}", count.fetch_add(1, Ordering::Relaxed));

@@ -111,7 +111,7 @@ async fn a_long_new_file_can_be_read_before_it_is_decided_on() {
         World::new([Turn::call("write_file", json!({"file_path": "/long.txt", "content": text})), Turn::text("Ok.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "write").await;
-    assert!(screens.wait_for("more lines of 120").await, "{}", screens.text());
+    assert!(screens.wait_for("more lines of 121").await, "{}", screens.text());
     assert!(screens.text().contains("y yes"), "{}", screens.text());
     screens.press("ctrl-o").await;
     let mut seen = screens.live().join("\n");

@@ -52,7 +52,7 @@ impl HumanInTheLoop {
             .rule(self.approvals.rules_about(call, cx))
             .allowed(ask.allowed.clone())
             .tools(cx.tool_names())
-            .asked_in(cx);
+            .agent(cx.sub_agent_name());
         question.leads_to = self.leads_to(call, cx).await;
         // A time that is out of range never comes.
         match ask.expires_after.and_then(|after| now.checked_add(after).ok()) {

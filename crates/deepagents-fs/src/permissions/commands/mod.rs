@@ -68,7 +68,7 @@ impl CommandRule {
     /// The rule that allows this command and nothing else: the same program with the same arguments.
     ///
     /// None where one rule cannot say that: for pipelines, lists and other compound commands, for commands that run
-    /// others, and where a word is computed, a variable is set or a file is opened.
+    /// others, and where a word is computed, a variable is set, a file is opened or a text is given to read.
     ///
     /// ```
     /// use deepagents_fs::permissions::{AccessMode, CommandRule};
@@ -79,7 +79,7 @@ impl CommandRule {
     pub fn narrow_for(command: &str) -> Option<Self> {
         let script = Script::read(command);
         let [simple] = script.commands.as_slice() else { return None };
-        let plain = !script.compound && script.doubts.is_empty() && simple.assignments.is_empty();
+        let plain = !script.compound && script.doubts.is_empty() && simple.assignments.is_empty() && !simple.reads_text;
         let opens = simple.redirections.iter().any(|redirection| !is_stream(&redirection.to));
         let words = simple.words.iter().map(|word| word.known().map(quoted)).collect::<Option<Vec<_>>>()?;
         let rule = Self::new(AccessMode::Allow, [words.join(" ")]);
