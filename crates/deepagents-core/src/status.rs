@@ -29,7 +29,7 @@ pub enum FinishReason {
     Empty,
     /// The model or its provider declined.
     Refused,
-    /// A call waits for a decision of a person; see [`Outcome::questions`](crate::run::Outcome::questions).
+    /// A call waits for a decision of a person; see [`Outcome::action_requests`](crate::run::Outcome::action_requests).
     #[serde(rename = "waiting")]
     Interrupted,
     /// The caller cancelled it.

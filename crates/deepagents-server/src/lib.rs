@@ -29,6 +29,7 @@ mod guard;
 mod ids;
 mod items;
 mod meta;
+mod page;
 mod runs;
 mod server;
 mod stream;

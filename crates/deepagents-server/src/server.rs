@@ -12,7 +12,7 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use crate::app::{App, ServedAgent};
 use crate::guard::{Guard, guard};
-use crate::{assistants, items, meta, runs, threads};
+use crate::{assistants, items, meta, page, runs, threads};
 
 /// Bytes that a request may have: a message with pictures.
 const MAX_BODY: usize = 64 << 20;
@@ -104,7 +104,8 @@ impl Server {
             .merge(assistants::routes())
             .merge(threads::routes())
             .merge(runs::routes())
-            .merge(items::routes());
+            .merge(items::routes())
+            .merge(page::routes());
         let shared = Arc::new(self.guard);
         let routes = routes.fallback(meta::unknown).with_state(app);
         let routes = routes.layer(DefaultBodyLimit::max(MAX_BODY));

@@ -40,14 +40,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(outcome.stop, FinishReason::Interrupted);
     // Nothing runs now. The questions are kept with the thread: another process can answer them, days later.
     let mut input = RunInput::resume("dinner");
-    for question in outcome.questions() {
+    for question in outcome.action_requests() {
         println!("? {}", question.text);
         let decision = if question.args.get("to").is_some_and(|to| to == "ada@example.org") {
             Decision::Approve
         } else {
             Decision::Reject { message: Some("Ada alone was meant.".into()) }
         };
-        input = input.answer(question.id, decision);
+        input = input.decide(question.id, decision);
     }
     let outcome = agent.invoke(input).await?;
     for result in outcome.messages().iter().filter_map(|m| m.as_tool()) {

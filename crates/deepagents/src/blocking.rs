@@ -26,6 +26,16 @@ use tokio::runtime::{Handle, Runtime};
 use crate::DeepAgent;
 
 /// A deep agent with a runtime of its own. It blocks the thread that calls it, also one of another runtime.
+///
+/// ```
+/// use deepagents::DeepAgent;
+/// use deepagents::blocking::BlockingAgent;
+/// use deepagents::models::scripted::{ScriptedModel, Turn};
+///
+/// let agent = DeepAgent::builder().model(ScriptedModel::new([Turn::text("Four.")])).build()?;
+/// assert_eq!(BlockingAgent::new(agent)?.invoke("2 + 2?")?.text(), "Four.");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct BlockingAgent {
     agent: DeepAgent,
@@ -95,6 +105,20 @@ impl BlockingAgent {
 }
 
 /// A run under way: an iterator of its events.
+///
+/// ```
+/// use deepagents::blocking::BlockingAgent;
+/// use deepagents::{EventKind, Outcome, RunError};
+/// fn run(agent: &BlockingAgent) -> Result<Outcome, Box<RunError>> {
+///     let mut run = agent.run("Tidy up.");
+///     for event in run.by_ref() {
+///         if let EventKind::ToolStarted { name, .. } = event.kind {
+///             println!("{name} …");
+///         }
+///     }
+///     run.outcome()
+/// }
+/// ```
 #[derive(Debug)]
 pub struct BlockingRun<'a> {
     run: Run,

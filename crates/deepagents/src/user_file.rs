@@ -22,6 +22,16 @@ pub(crate) struct UserFile {
 }
 
 /// Why records of the user's cannot be read or changed. Nothing was changed.
+///
+/// ```
+/// use deepagents::UserFileError;
+/// fn hint(error: &UserFileError) -> String {
+///     match error {
+///         UserFileError::Damaged { file, .. } => format!("move {} away and begin anew", file.display()),
+///         other => other.to_string(),
+///     }
+/// }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UserFileError {

@@ -128,7 +128,7 @@ impl<H: AgentHost> Session<H> {
                 presenter.close(outcome.stop.reason());
                 return Ok(stop_reason(&outcome.stop));
             }
-            let questions = outcome.questions();
+            let questions = outcome.action_requests();
             let decisions = tokio::select! {
                 biased;
                 () = cancel.cancelled() => None,
@@ -176,7 +176,7 @@ impl<H: AgentHost> Session<H> {
 }
 
 fn answered(thread: &str, decisions: Vec<(String, DecisionRecord)>) -> RunInput {
-    decisions.into_iter().fold(RunInput::resume(thread), |input, (id, decision)| input.answer(id, decision))
+    decisions.into_iter().fold(RunInput::resume(thread), |input, (id, decision)| input.decide(id, decision))
 }
 
 /// Why a turn ended, in the words of the protocol.

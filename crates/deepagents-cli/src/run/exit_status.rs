@@ -87,7 +87,7 @@ pub(super) fn from_ending(ending: &Ending, limits: &Limits) -> (Exit, Option<Str
         ),
         FinishReason::Empty => (Exit::Failed, "the model ended without an answer".to_owned()),
         FinishReason::Refused => (Exit::Failed, "the model or its provider declined the task".to_owned()),
-        FinishReason::Interrupted => waiting(ending, outcome.questions().len(), limits),
+        FinishReason::Interrupted => waiting(ending, outcome.action_requests().len(), limits),
         FinishReason::Cancelled => (Exit::Interrupted, then(format!("interrupted {so_far}"), NEXT, limits)),
         FinishReason::Deadline => {
             let limit = limits.time.map(|time| format!(" of {}", duration::show(time))).unwrap_or_default();

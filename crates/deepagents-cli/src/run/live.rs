@@ -87,7 +87,7 @@ pub(super) async fn follow(
         let (FinishReason::Interrupted, Some(thread), false) = (&outcome.stop, &outcome.thread, stopped) else {
             break result;
         };
-        let questions = outcome.questions();
+        let questions = outcome.action_requests();
         let answers = tokio::select! {
             biased;
             Some(()) = interrupted.recv() => {
@@ -100,7 +100,7 @@ pub(super) async fn follow(
         if answers.is_empty() {
             break result;
         }
-        input = answers.into_iter().fold(RunInput::resume(thread), |input, (id, answer)| input.answer(id, answer));
+        input = answers.into_iter().fold(RunInput::resume(thread), |input, (id, answer)| input.decide(id, answer));
         run = agent.run(limits.apply(input, elapsed));
         *current.lock().unwrap_or_else(PoisonError::into_inner) = run.canceller();
     };

@@ -154,7 +154,7 @@ impl Stream<'_> {
             if stopped || talk.interrupted || outcome.stop != FinishReason::Interrupted {
                 break;
             }
-            let questions = outcome.questions();
+            let questions = outcome.action_requests();
             if !self.decide(talk, &questions, signals).await? {
                 return Ok(talk.left(questions.len(), &self.thread));
             }
@@ -165,7 +165,7 @@ impl Stream<'_> {
             talk.asked.clear();
             input = answers
                 .into_iter()
-                .fold(RunInput::resume(&self.thread), |input, (id, decision)| input.answer(id, decision));
+                .fold(RunInput::resume(&self.thread), |input, (id, decision)| input.decide(id, decision));
         }
         Ok(stopped.then_some(Exit::Interrupted))
     }

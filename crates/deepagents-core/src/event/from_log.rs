@@ -54,8 +54,10 @@ impl LogEvents {
             main.read_calls(answer);
         }
         let asked = replay.state.get::<ActionRequests>().into_iter().flatten();
-        main.asked =
-            asked.filter(|(_, asked)| asked.answer.is_none()).map(|(id, a)| (id.clone(), a.question.clone())).collect();
+        main.asked = asked
+            .filter(|(_, asked)| asked.decision.is_none())
+            .map(|(id, a)| (id.clone(), a.request.clone()))
+            .collect();
         let (run, attempt) = replay.run.map_or_else(Default::default, |run| (run.run, run.attempt));
         let mut events = Self {
             thread: thread.to_owned(),

@@ -54,6 +54,16 @@ pub struct OpenCall {
 }
 
 /// Where a run is: what [`RunHandle::snapshot`](crate::run::RunHandle::snapshot) gives.
+///
+/// ```
+/// use deepagents_core::run::RunHandle;
+/// async fn describe(run: &RunHandle) -> String {
+///     let now = run.snapshot().await;
+///     let calls: Vec<&str> = now.open_calls.iter().map(|call| call.name.as_str()).collect();
+///     let said = now.answer().map(|answer| answer.text.as_str()).unwrap_or_default();
+///     format!("runs {}; says {said:?}", calls.join(", "))
+/// }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunSnapshot {

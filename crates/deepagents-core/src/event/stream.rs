@@ -10,6 +10,15 @@ use super::hub::{Delivery, EventHub};
 use super::{EVENT_VERSION, Event, EventKind};
 
 /// Where a subscriber begins.
+///
+/// ```
+/// use deepagents_core::event::{Event, Subscribe};
+/// /// Where a client goes on that comes back, with what it has seen.
+/// fn again(seen: Option<&Event>) -> Subscribe {
+///     seen.map_or(Subscribe::Start, |last| Subscribe::After(last.seq))
+/// }
+/// assert_eq!(again(None), Subscribe::Start);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Subscribe {
@@ -25,6 +34,20 @@ pub enum Subscribe {
 ///
 /// The last 1,024 events are kept for all subscribers together. One that is further behind is given the
 /// [durable](EventKind::is_durable) events it has missed, in order, and an [`EventKind::Lagged`] where others were.
+///
+/// ```
+/// use deepagents_core::event::{EventKind, Subscribe};
+/// use deepagents_core::run::RunHandle;
+/// use futures_util::StreamExt;
+/// async fn print_answer(run: &RunHandle) {
+///     let mut events = run.subscribe(Subscribe::Now);
+///     while let Some(event) = events.next().await {
+///         if let EventKind::TextDelta { text, .. } = event.kind {
+///             print!("{text}");
+///         }
+///     }
+/// }
+/// ```
 #[derive(Debug)]
 #[must_use = "streams do nothing unless polled"]
 pub struct EventStream {

@@ -48,6 +48,14 @@ impl fmt::Display for DecisionAuthor {
 }
 
 /// A decision and who made it. As JSON the decision with a field `author`.
+///
+/// ```
+/// use deepagents_core::interrupt::{Decision, DecisionAuthor, DecisionRecord};
+/// let rule = DecisionAuthor::RememberedRule { text: "reads of /docs are approved".into() };
+/// let record = DecisionRecord::new(Decision::Approve, rule);
+/// assert_eq!(record.decision, Decision::Approve);
+/// assert_eq!(DecisionRecord::from(Decision::Approve).author, Some(DecisionAuthor::Person));
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DecisionRecord {

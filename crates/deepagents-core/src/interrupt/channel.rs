@@ -15,14 +15,15 @@ use crate::state::{Channel, ChannelError, Sharing};
 #[derive(Debug)]
 pub struct ActionRequests;
 
-/// A question and its answer.
+/// A call that waits, and what was decided about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ActionReview {
-    /// The question.
-    pub question: ActionRequest,
-    /// The answer, once there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answer: Option<DecisionRecord>,
+    /// What waits.
+    #[serde(rename = "question")]
+    pub request: ActionRequest,
+    /// The decision, once there is one.
+    #[serde(rename = "answer", default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<DecisionRecord>,
 }
 
 /// A change to the questions.
@@ -53,11 +54,11 @@ impl Channel for ActionRequests {
         for change in update {
             match change {
                 ActionRequestChange::Request(question) => {
-                    value.entry(question.id.clone()).or_insert(ActionReview { question: *question, answer: None });
+                    value.entry(question.id.clone()).or_insert(ActionReview { request: *question, decision: None });
                 }
                 ActionRequestChange::Decide(id, answer) => {
                     if let Some(asked) = value.get_mut(&id) {
-                        asked.answer = Some(answer);
+                        asked.decision = Some(answer);
                     }
                 }
                 ActionRequestChange::Decided(..) => {}

@@ -9,7 +9,7 @@ use super::{ActionRequest, Decision, DecisionError};
 /// ```
 /// use deepagents_core::interrupt::Interrupt;
 /// # fn f(outcome: deepagents_core::run::Outcome) {
-/// for interrupt in Interrupt::group(outcome.questions()) {
+/// for interrupt in Interrupt::group(outcome.action_requests()) {
 ///     println!("{}", interrupt.to_json());
 /// }
 /// # }
@@ -17,7 +17,7 @@ use super::{ActionRequest, Decision, DecisionError};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interrupt {
     /// The questions, in order of their calls.
-    pub questions: Vec<ActionRequest>,
+    pub action_requests: Vec<ActionRequest>,
 }
 
 impl Interrupt {
@@ -27,13 +27,13 @@ impl Interrupt {
         let mut out: Vec<Self> = Vec::new();
         for question in questions {
             let same = |last: &Self| {
-                last.questions
+                last.action_requests
                     .last()
                     .is_some_and(|q| q.call.path == question.call.path && q.call.turn == question.call.turn)
             };
             match out.last_mut() {
-                Some(last) if same(last) => last.questions.push(question),
-                _ => out.push(Self { questions: vec![question] }),
+                Some(last) if same(last) => last.action_requests.push(question),
+                _ => out.push(Self { action_requests: vec![question] }),
             }
         }
         out
@@ -46,8 +46,9 @@ impl Interrupt {
             None => q.text.clone(),
         };
         let requests =
-            self.questions.iter().map(|q| json!({"name": q.tool, "args": q.args, "description": described(q)}));
-        let configs = self.questions.iter().map(|q| json!({"action_name": q.tool, "allowed_decisions": q.allowed}));
+            self.action_requests.iter().map(|q| json!({"name": q.tool, "args": q.args, "description": described(q)}));
+        let configs =
+            self.action_requests.iter().map(|q| json!({"action_name": q.tool, "allowed_decisions": q.allowed}));
         json!({"action_requests": requests.collect::<Vec<_>>(), "review_configs": configs.collect::<Vec<_>>()})
     }
 
@@ -56,10 +57,10 @@ impl Interrupt {
     /// # Errors
     /// When there are more or fewer than questions, or one is no decision.
     pub fn decisions(&self, given: Vec<Value>) -> Result<Vec<(String, Decision)>, DecisionError> {
-        if given.len() != self.questions.len() {
-            return Err(DecisionError::Count { given: given.len(), open: self.questions.len() });
+        if given.len() != self.action_requests.len() {
+            return Err(DecisionError::Count { given: given.len(), open: self.action_requests.len() });
         }
-        let pairs = self.questions.iter().zip(given);
+        let pairs = self.action_requests.iter().zip(given);
         pairs.map(|(question, value)| Ok((question.id.clone(), Decision::from_json(value, &question.tool)?))).collect()
     }
 }

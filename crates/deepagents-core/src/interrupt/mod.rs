@@ -2,7 +2,7 @@
 //!
 //! A call that needs a decision is kept as a [`ActionRequest`] under our own identity of the call. The run ends with
 //! [`FinishReason::Interrupted`](crate::run::FinishReason::Interrupted); nothing stays running. [`RunInput::resume`](crate::run::RunInput::resume)
-//! with [`answer`](crate::run::RunInput::answer) goes on: calls that have finished are not made again.
+//! with [`decide`](crate::run::RunInput::decide) goes on: calls that have finished are not made again.
 
 mod author;
 mod channel;
@@ -30,7 +30,7 @@ pub(crate) use pending::{answers_below, answers_to, forget_asked, open_questions
 /// use deepagents_core::run::RunInput;
 /// /// Approves every call that waits.
 /// fn approve_all(thread: &str, requests: Vec<ActionRequest>) -> RunInput {
-///     requests.into_iter().fold(RunInput::resume(thread), |input, request| input.answer(request.id, Decision::Approve))
+///     requests.into_iter().fold(RunInput::resume(thread), |input, request| input.decide(request.id, Decision::Approve))
 /// }
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

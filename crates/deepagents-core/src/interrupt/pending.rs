@@ -17,7 +17,7 @@ pub struct PendingInterrupt {
 
 impl PendingInterrupt {
     /// What the call asks, itself or below it.
-    pub fn questions(&self) -> &[ActionRequest] {
+    pub fn action_requests(&self) -> &[ActionRequest] {
         &self.questions
     }
 
@@ -35,7 +35,7 @@ pub(crate) fn renumber(state: &mut State, path: &[String], turn: u32) -> Result<
     let mut update = Update::none();
     if !asked.is_empty() {
         let mut changes = vec![ActionRequestChange::Clear];
-        for ActionReview { mut question, answer } in asked.into_values() {
+        for ActionReview { request: mut question, decision: answer } in asked.into_values() {
             // Where a sub-agent is in the tree does not change.
             if question.call.path == path {
                 let rest = question.id.strip_prefix(&question.call.to_string()).unwrap_or_default().to_owned();
@@ -61,15 +61,15 @@ pub(crate) fn renumber(state: &mut State, path: &[String], turn: u32) -> Result<
 /// The questions of a state that have no answer.
 pub(crate) fn open_questions(state: &State) -> impl Iterator<Item = &ActionRequest> {
     let asked = state.get::<ActionRequests>().into_iter().flat_map(|asked| asked.values());
-    asked.filter(|asked| asked.answer.is_none()).map(|asked| &asked.question)
+    asked.filter(|asked| asked.decision.is_none()).map(|asked| &asked.request)
 }
 
 /// The answers that a state holds for a part of the tree, as changes for the sub-agent there.
 pub(crate) fn answers_below(state: &State, path: &[String]) -> Vec<ActionRequestChange> {
     let asked = state.get::<ActionRequests>().into_iter().flat_map(|asked| asked.values());
     asked
-        .filter(|asked| asked.question.call.path.starts_with(path))
-        .filter_map(|ActionReview { question, answer }| {
+        .filter(|asked| asked.request.call.path.starts_with(path))
+        .filter_map(|ActionReview { request: question, decision: answer }| {
             Some(ActionRequestChange::Decide(question.id.clone(), answer.clone()?))
         })
         .collect()
@@ -84,7 +84,7 @@ pub(crate) fn answers_to(
     let asked = state.get::<ActionRequests>().cloned().unwrap_or_default();
     let mut changes = Vec::new();
     for (id, decision) in answers {
-        let Some(ActionReview { question, answer }) = asked.get(&id) else {
+        let Some(ActionReview { request: question, decision: answer }) = asked.get(&id) else {
             let open = open_questions(state).map(|q| q.id.clone()).collect();
             return Err(DecisionError::Unknown { id, open });
         };

@@ -5,7 +5,7 @@ use super::driver::Driver;
 use super::model_step::says_nothing;
 use crate::context::Context;
 use crate::error::Error;
-use crate::machine::{JumpTo, StepInput};
+use crate::machine::{JumpTo, NextStep, StepInput};
 use crate::message;
 use crate::state::StructuredResponse;
 
@@ -75,9 +75,14 @@ impl Driver {
         }
         let facts = self.facts(phase, go);
         self.machine.hooks_done(go, &facts)?;
+        let is_over = matches!(self.machine.next(), NextStep::Finish(_));
         if phase != Phase::BeforeModel {
             self.log_step();
-            self.flush().await?;
+            // What comes last is appended together with the end of the run: a resumed run would find nothing left to do,
+            // and what the hooks see to in this process would not be seen to in the next.
+            if !is_over {
+                self.flush().await?;
+            }
         }
         Ok(())
     }

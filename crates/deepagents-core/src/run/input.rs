@@ -115,14 +115,15 @@ impl RunInput {
         self
     }
 
-    /// Answers a question that the thread waits for; goes with [`resume`](Self::resume). Several may be answered at once
-    /// or one after the other. An answer that cannot be taken is an error, and none of the answers is stored then.
+    /// Decides about a call that the thread waits with, by the id of its [`ActionRequest`](crate::interrupt::ActionRequest);
+    /// goes with [`resume`](Self::resume). Several may be decided at once or one after the other. A decision that cannot be
+    /// taken is an error, and none of them is stored then.
     ///
     /// A [`Decision`](crate::interrupt::Decision) counts as a person's; a [`DecisionRecord`] says who made it, for the log,
     /// the events and whoever looks at the thread later.
     #[must_use]
-    pub fn answer(mut self, question: impl Into<String>, decision: impl Into<DecisionRecord>) -> Self {
-        self.answers.push((question.into(), decision.into()));
+    pub fn decide(mut self, request: impl Into<String>, decision: impl Into<DecisionRecord>) -> Self {
+        self.answers.push((request.into(), decision.into()));
         self
     }
 

@@ -35,7 +35,7 @@ impl Driver {
 
     /// What a person put in the place of a call.
     pub(super) fn edited(&self, call: &CallId) -> Option<&EditedAction> {
-        match &self.state.get::<ActionRequests>()?.get(&call.to_string())?.answer.as_ref()?.decision {
+        match &self.state.get::<ActionRequests>()?.get(&call.to_string())?.decision.as_ref()?.decision {
             Decision::Edit { edited_action } => Some(edited_action),
             _ => None,
         }
@@ -145,7 +145,7 @@ impl Driver {
     pub(super) fn forget_answered(&mut self) -> Result<()> {
         let Some(asked) = self.state.get::<ActionRequests>().filter(|asked| !asked.is_empty()) else { return Ok(()) };
         let open: Vec<u32> = message::pending(self.state.messages()).iter().map(|open| open.index).collect();
-        let idle = asked.values().map(|asked| &asked.question).filter(|q| !open.contains(&q.call.index));
+        let idle = asked.values().map(|asked| &asked.request).filter(|q| !open.contains(&q.call.index));
         let drop: Vec<_> = idle.map(|question| ActionRequestChange::Drop(question.id.clone())).collect();
         if drop.is_empty() { Ok(()) } else { self.update(Update::new::<ActionRequests>(drop)) }
     }

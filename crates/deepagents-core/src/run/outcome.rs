@@ -59,8 +59,8 @@ impl Outcome {
         }
     }
 
-    /// The questions that wait for an answer, in order of their calls.
-    pub fn questions(&self) -> Vec<ActionRequest> {
+    /// The calls that wait for a decision, in order.
+    pub fn action_requests(&self) -> Vec<ActionRequest> {
         let mut open: Vec<ActionRequest> = crate::interrupt::open_questions(&self.state).cloned().collect();
         open.sort_by(|a, b| (&a.call, &a.id).cmp(&(&b.call, &b.id)));
         open

@@ -166,8 +166,8 @@ impl ToolContext {
                 (&known.tool, &known.args, &known.text, &known.allowed)
                     == (&question.tool, &question.args, &question.text, &question.allowed)
             };
-            if known.is_none_or(|known| same(&known.question)) {
-                let answer = known.and_then(|known| known.answer.as_ref()).map(|answer| answer.decision.clone());
+            if known.is_none_or(|known| same(&known.request)) {
+                let answer = known.and_then(|known| known.decision.as_ref()).map(|answer| answer.decision.clone());
                 return (ActionRequest { id, ..question }, answer);
             }
         }

@@ -42,11 +42,11 @@ fn works(notes: &Notes) -> impl DynTool + use<> {
 }
 
 fn ids(outcome: &Outcome) -> Vec<String> {
-    outcome.questions().into_iter().map(|q| q.id).collect()
+    outcome.action_requests().into_iter().map(|q| q.id).collect()
 }
 
 async fn answer(agent: &Agent, id: &str) -> Outcome {
-    agent.invoke(RunInput::resume("t").answer(id, YES)).await.unwrap()
+    agent.invoke(RunInput::resume("t").decide(id, YES)).await.unwrap()
 }
 
 #[tokio::test]
@@ -58,14 +58,14 @@ async fn a_call_that_asks_pauses_alone_and_is_made_again_until_it_has_no_more_qu
     let outcome = outcome.unwrap();
     assert_eq!((outcome.stop.clone(), ids(&outcome)), (FinishReason::Interrupted, vec!["0.0?0".to_owned()]));
     assert_eq!(events.iter().filter(|e| matches!(e.kind, EventKind::ActionRequested { .. })).count(), 1);
-    assert_eq!(outcome.questions()[0].text, "First?");
+    assert_eq!(outcome.action_requests()[0].text, "First?");
     let mut made = notes.list();
     made.sort();
     assert_eq!(made, ["asks", "works"], "the sibling has finished");
     let outcome = answer(&agent, "0.0?0").await;
     assert_eq!(ids(&outcome), ["0.0?1"]);
     let respond = Decision::Respond { message: "well".to_owned() };
-    let outcome = agent.invoke(RunInput::resume("t").answer("0.0?1", respond)).await.unwrap();
+    let outcome = agent.invoke(RunInput::resume("t").decide("0.0?1", respond)).await.unwrap();
     assert_eq!(lines(outcome.messages())[2..], ["result: approve respond", "result: worked", "assistant: done"]);
     assert_eq!(notes.list().iter().filter(|n| *n == "works").count(), 1, "what has finished is not made again");
     assert_eq!(notes.list().iter().filter(|n| *n == "asks").count(), 3);
@@ -196,11 +196,11 @@ async fn sub_agents_that_wait_are_answered_one_by_one_through_agents_made_anew()
         let (journal, notes) = (Arc::new(MemoryJournal::new()), Notes::default());
         let build = || above(&journal, &notes, depth);
         let mut outcome = build().invoke(RunInput::new("go").thread("t")).await.unwrap();
-        assert_eq!(outcome.questions().len(), 2, "depth {depth}");
+        assert_eq!(outcome.action_requests().len(), 2, "depth {depth}");
         let mut rounds = 0;
-        while let Some(question) = outcome.questions().pop() {
+        while let Some(question) = outcome.action_requests().pop() {
             assert_eq!(question.call.path.len(), depth + 1);
-            outcome = build().invoke(RunInput::resume("t").answer(question.id, YES)).await.unwrap();
+            outcome = build().invoke(RunInput::resume("t").decide(question.id, YES)).await.unwrap();
             rounds += 1;
         }
         assert_eq!((rounds, outcome.text()), (4, "done".to_owned()), "depth {depth}");
@@ -219,11 +219,11 @@ async fn sub_agents_go_on_where_the_thread_is_taken_up_at_an_earlier_position() 
     for (rewound, ids) in [(true, 2), (false, 2), (false, 1), (false, 1)] {
         let question = if rewound {
             outcome = agent.invoke(RunInput::resume("t").at(at)).await.unwrap();
-            outcome.questions().remove(0)
+            outcome.action_requests().remove(0)
         } else {
-            outcome.questions().remove(0)
+            outcome.action_requests().remove(0)
         };
-        assert_eq!(outcome.questions().len(), ids);
+        assert_eq!(outcome.action_requests().len(), ids);
         outcome = answer(&agent, &question.id).await;
     }
     assert_eq!(outcome.text(), "done");
@@ -239,10 +239,10 @@ async fn answers_without_resuming_and_messages_with_it_are_refused_and_leave_wha
     let agent = agent(model).tool(asks(&notes)).journal(journal.clone()).build().unwrap();
     let waits = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
     let end = journal.threads().get("t").await.unwrap().unwrap().end;
-    let wrong = RunInput::new("go on").thread("t").answer(&ids(&waits)[0], YES);
+    let wrong = RunInput::new("go on").thread("t").decide(&ids(&waits)[0], YES);
     let refused = agent.invoke(wrong).await.unwrap_err();
     assert!(refused.to_string().contains("answers go with `RunInput::resume`"), "{refused}");
-    let wrong = RunInput::resume("t").answer(&ids(&waits)[0], YES).message("and hurry");
+    let wrong = RunInput::resume("t").decide(&ids(&waits)[0], YES).message("and hurry");
     let refused = agent.invoke(wrong).await.unwrap_err();
     assert!(refused.to_string().contains("takes no messages: steer it"), "{refused}");
     assert_eq!(journal.threads().get("t").await.unwrap().unwrap().end, end, "nothing is written");
@@ -267,10 +267,10 @@ async fn an_answer_goes_with_what_was_asked_and_not_with_its_place() {
     let model = ScriptedModel::new([Turn::call("delete", json!({})), Turn::text("done")]);
     let agent = agent(model).tool(delete).journal(MemoryJournal::new()).build().unwrap();
     let waits = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
-    assert_eq!(waits.questions()[0].text, "Delete file-0?");
+    assert_eq!(waits.action_requests()[0].text, "Delete file-0?");
     let again = answer(&agent, &ids(&waits)[0]).await;
-    assert_eq!(again.questions().len(), 1);
-    assert_eq!(again.questions()[0].text, "Delete file-1?", "it is asked about what it is about now");
+    assert_eq!(again.action_requests().len(), 1);
+    assert_eq!(again.action_requests()[0].text, "Delete file-1?", "it is asked about what it is about now");
     assert!(notes.list().is_empty());
     assert_eq!(answer(&agent, &ids(&again)[0]).await.text(), "done");
     assert_eq!(notes.list(), ["file-1 Approve"]);
@@ -294,10 +294,10 @@ async fn a_wrong_answer_that_takes_the_thread_over_leaves_the_run_that_works_on_
     let agent =
         agent(model).ids(RandomIds).tool(asks(&notes)).tool(waits).journal(MemoryJournal::new()).build().unwrap();
     let first = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
-    let second = agent.invoke(RunInput::resume("t").answer(&ids(&first)[0], YES)).await.unwrap();
-    let live = agent.run(RunInput::resume("t").answer(&ids(&second)[0], YES));
+    let second = agent.invoke(RunInput::resume("t").decide(&ids(&first)[0], YES)).await.unwrap();
+    let live = agent.run(RunInput::resume("t").decide(&ids(&second)[0], YES));
     entered.notified().await;
-    let wrong = agent.invoke(RunInput::resume("t").take_over().answer(&ids(&second)[0], YES)).await.unwrap_err();
+    let wrong = agent.invoke(RunInput::resume("t").take_over().decide(&ids(&second)[0], YES)).await.unwrap_err();
     assert_eq!(wrong.kind(), "answer", "{wrong}");
     gate.add_permits(1);
     assert_eq!(live.outcome().await.unwrap().text(), "done");

@@ -95,18 +95,18 @@ async fn an_agent_in_the_background_waits_on_a_thread_of_its_own_and_is_answered
     let agent = starting(&sends(&notes), &journal, nothing());
     let (task, waits) = waiting(&agent).await;
     assert_eq!((task.id.as_str(), task.agent.as_str(), task.status), ("errand", "errands", RunStatus::Interrupted));
-    let ids: Vec<String> = waits.questions().into_iter().map(|question| question.id).collect();
+    let ids: Vec<String> = waits.action_requests().into_iter().map(|question| question.id).collect();
     assert_eq!(ids, ["errand/0.0?0", "errand/0.1?0"]);
     // Another process, which knows nothing but the definition and the journal.
     let agent = starting(&sends(&notes), &journal, nothing());
     let resume = || RunInput::resume("t/errand");
-    let wrong = resume().answer(&ids[0], Decision::Respond { message: "x".to_owned() });
+    let wrong = resume().decide(&ids[0], Decision::Respond { message: "x".to_owned() });
     let wrong = agent.invoke(wrong).await.unwrap_err();
     assert!(wrong.to_string().contains("cannot be answered with respond"), "{wrong}");
     // One answer of two: it waits for the other.
-    let waits = agent.invoke(resume().answer(&ids[1], Decision::Approve)).await.unwrap();
-    assert_eq!(waits.questions().len(), 1);
-    let run = agent.run(resume().answer(&ids[0], Decision::Reject { message: None })).detach();
+    let waits = agent.invoke(resume().decide(&ids[1], Decision::Approve)).await.unwrap();
+    assert_eq!(waits.action_requests().len(), 1);
+    let run = agent.run(resume().decide(&ids[0], Decision::Reject { message: None })).detach();
     let task = agent.background("t").await.unwrap().pop().unwrap();
     task.steer("And thanks.").unwrap();
     let (mut events, mut paths) = (task.subscribe(Subscribe::Start).unwrap(), Vec::new());
@@ -130,7 +130,7 @@ async fn what_others_ask_is_asked_at_once_under_their_calls_and_answered_in_orde
         let (noted, schema) = (noted.clone(), schema.clone());
         async move {
             let task = cx.background().get("errand").await?.unwrap();
-            let open = task.report(schema, None).await?.questions;
+            let open = task.report(schema, None).await?.action_requests;
             let decisions = cx.interrupt_for(&open)?;
             noted.add(decisions.iter().map(|d| d.kind().as_str()).collect::<Vec<_>>().join(" "));
             Ok("passed on")
@@ -139,11 +139,11 @@ async fn what_others_ask_is_asked_at_once_under_their_calls_and_answered_in_orde
     let agent = starting(&below, &journal, check);
     waiting(&agent).await;
     let waits = agent.invoke(RunInput::new("Check.").thread("t")).await.unwrap();
-    let asked: Vec<ActionRequest> = waits.questions();
+    let asked: Vec<ActionRequest> = waits.action_requests();
     let told: Vec<_> = asked.iter().map(|q| (q.tool.as_str(), q.args["n"].clone(), q.text.as_str())).collect();
     assert_eq!(told, [("send", json!(1), "Send?"), ("send", json!(2), "Send?")]);
     let reject = Decision::Reject { message: None };
-    let input = RunInput::resume("t").answer(&asked[1].id, reject).answer(&asked[0].id, Decision::Approve);
+    let input = RunInput::resume("t").decide(&asked[1].id, reject).decide(&asked[0].id, Decision::Approve);
     assert_eq!(agent.invoke(input).await.unwrap().text(), "Done.");
     assert_eq!(notes.list(), ["approve reject"]);
 }
@@ -177,7 +177,7 @@ async fn what_is_said_while_a_run_comes_to_wait_is_delivered_when_any_process_go
     let waits = run.outcome().await.unwrap();
     assert!(!run.steer("Too late."));
     go.notify_one();
-    let input = RunInput::resume("t").answer(&waits.questions()[0].id, Decision::Approve);
+    let input = RunInput::resume("t").decide(&waits.action_requests()[0].id, Decision::Approve);
     let outcome = build(&journal).invoke(input).await.unwrap();
     assert_eq!(outcome.text(), "Heard: To Ada.");
     assert_eq!(outcome.messages().iter().filter(|message| message.text() == "To Ada.").count(), 1);

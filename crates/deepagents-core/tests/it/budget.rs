@@ -292,8 +292,8 @@ async fn a_resumed_run_goes_on_with_what_its_budget_had_left() {
         (FinishReason::Interrupted, 1),
         "what waits is not made yet"
     );
-    let question = outcome.questions()[0].id.clone();
-    let failed = main.invoke(RunInput::resume("t").answer(question, Decision::Approve)).await.unwrap_err();
+    let question = outcome.action_requests()[0].id.clone();
+    let failed = main.invoke(RunInput::resume("t").decide(question, Decision::Approve)).await.unwrap_err();
     assert_eq!(failed.kind(), "transport");
     let outcome = main.resume("t").outcome().await.unwrap();
     assert_eq!(outcome.stop, FinishReason::Budget(BudgetKind::Tokens));
@@ -316,8 +316,8 @@ async fn a_child_that_waited_goes_on_with_what_it_had_left() {
     let main = agent(model).journal(MemoryJournal::new()).tool(task(child, Budget::default().tokens(80)));
     let main = main.build().unwrap();
     let mut outcome = main.invoke(RunInput::new("go").thread("t")).await.unwrap();
-    while let Some(question) = outcome.questions().first() {
-        let answer = RunInput::resume("t").answer(question.id.clone(), Decision::Approve);
+    while let Some(question) = outcome.action_requests().first() {
+        let answer = RunInput::resume("t").decide(question.id.clone(), Decision::Approve);
         outcome = main.invoke(answer).await.unwrap();
     }
     assert_eq!(lines(outcome.messages())[2..], ["result: Budget(Tokens)", "assistant: all done"]);
@@ -355,7 +355,7 @@ async fn a_resumed_run_keeps_the_limits_it_was_given_although_its_agent_has_othe
     let waiting = async |thread: &str| {
         let input = RunInput::new("go").thread(thread).budget(Budget::default().tokens(100));
         let outcome = main.invoke(input).await.unwrap();
-        RunInput::resume(thread).answer(&outcome.questions()[0].id, Decision::Approve)
+        RunInput::resume(thread).decide(&outcome.action_requests()[0].id, Decision::Approve)
     };
     let outcome = main.invoke(waiting("kept").await).await.unwrap();
     assert_eq!((outcome.stop, outcome.spent.usage.input), (FinishReason::Budget(BudgetKind::Tokens), 120));

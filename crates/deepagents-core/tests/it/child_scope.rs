@@ -195,11 +195,11 @@ async fn what_a_foreign_agent_asks_is_under_its_path_and_its_call_goes_on_with_t
     let asking = parent(&service, Some(journal.clone()), json!({"ask": true}));
     let outcome = asking.invoke(RunInput::new("go").thread("t")).await.unwrap();
     assert_eq!(outcome.stop, FinishReason::Interrupted);
-    let [question] = &outcome.questions()[..] else { panic!("{:?}", outcome.questions()) };
+    let [question] = &outcome.action_requests()[..] else { panic!("{:?}", outcome.action_requests()) };
     assert_eq!(question.call.path, ["remote:0.0"]);
     assert_eq!((question.tool.as_str(), question.text.as_str()), ("deploy", "Deploy?"));
     assert_eq!(asking.sub_agents("t").await.unwrap()[0].status, RunStatus::Interrupted);
-    let input = RunInput::resume("t").answer(question.id.clone(), Decision::Approve);
+    let input = RunInput::resume("t").decide(question.id.clone(), Decision::Approve);
     let again = parent(&service, Some(journal.clone()), json!({"ask": true}));
     let outcome = again.invoke(input).await.unwrap();
     assert_eq!(lines(outcome.messages())[2], "result: session_1 answers");
@@ -223,9 +223,9 @@ async fn a_question_of_a_foreign_agent_below_a_sub_agent_reaches_the_main_agent(
         Agent::builder(turns).tool(tool("task", task.clone())).journal(journal.clone()).build().unwrap()
     };
     let outcome = build(model()).invoke(RunInput::new("go").thread("t")).await.unwrap();
-    let question = outcome.questions().pop().unwrap();
+    let question = outcome.action_requests().pop().unwrap();
     assert_eq!(question.call.path, ["task:0.0", "remote:0.0"]);
-    let input = RunInput::resume("t").answer(question.id, Decision::Approve);
+    let input = RunInput::resume("t").decide(question.id, Decision::Approve);
     let outcome = build(ScriptedModel::new([Turn::text("all done")])).invoke(input).await.unwrap();
     assert_eq!(outcome.text(), "all done");
     assert_eq!(service.sessions.lock().unwrap().len(), 1);

@@ -316,8 +316,8 @@ fn asking(notes: &Notes, journal: &Arc<Appends>) -> Agent {
 async fn answered(agent: &Agent, thread: &str) -> Outcome {
     let mut outcome = agent.invoke(RunInput::resume(thread)).await.unwrap();
     for _ in 0..20 {
-        let Some(question) = outcome.questions().pop() else { return outcome };
-        outcome = agent.invoke(RunInput::resume(thread).answer(question.id, Decision::Approve)).await.unwrap();
+        let Some(question) = outcome.action_requests().pop() else { return outcome };
+        outcome = agent.invoke(RunInput::resume(thread).decide(question.id, Decision::Approve)).await.unwrap();
     }
     panic!("the questions do not end");
 }
@@ -387,8 +387,8 @@ async fn what_stored_answers_cost_is_never_lost_however_often_the_process_ends_w
             let agent = asking(&Notes::default(), &journal);
             outcome = agent.invoke(RunInput::resume(thread.as_str())).await.unwrap();
             for _ in 0..random.usize(0..3) {
-                let Some(question) = outcome.questions().pop() else { break };
-                let answer = RunInput::resume(thread.as_str()).answer(question.id, Decision::Approve);
+                let Some(question) = outcome.action_requests().pop() else { break };
+                let answer = RunInput::resume(thread.as_str()).decide(question.id, Decision::Approve);
                 outcome = agent.invoke(answer).await.unwrap();
             }
             processes += 1;
@@ -445,7 +445,7 @@ async fn what_a_sub_agent_had_left_when_it_waited_survives_a_process_that_ends_a
     let agent = asking_in_between(&notes, &journal);
     let waits = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
     let waited = records(&*journal, "t").await.len();
-    let answer = RunInput::resume("t").answer(waits.questions().remove(0).id, Decision::Approve);
+    let answer = RunInput::resume("t").decide(waits.action_requests().remove(0).id, Decision::Approve);
     let whole = agent.invoke(answer).await.unwrap();
     let (all, left) = (notes.list(), done(&whole));
     assert_eq!((all.len(), left.len()), (3, 2), "{all:?}");
@@ -457,7 +457,7 @@ async fn what_a_sub_agent_had_left_when_it_waited_survives_a_process_that_ends_a
         let notes = Notes::default();
         let outcome = asking_in_between(&notes, &journal).invoke(RunInput::resume(thread.as_str())).await.unwrap();
         assert_sound(outcome.messages());
-        assert!(outcome.questions().is_empty(), "it was answered, cut at {cut}");
+        assert!(outcome.action_requests().is_empty(), "it was answered, cut at {cut}");
         let in_doubt = calls(&started.difference(&finished).cloned().collect());
         assert_eq!(done(&outcome), left.difference(&in_doubt).cloned().collect(), "cut at {cut}");
         let again: BTreeSet<String> = notes.list().into_iter().collect();

@@ -314,8 +314,8 @@ async fn a_run_keeps_its_id_over_the_processes_that_go_on_with_it_and_calls_keep
     let agent = agent(model).ids(RandomIds).tool(asks).journal(journal).build().unwrap();
     let first = agent.invoke(RunInput::new("go").thread("t").id("order-7")).await.unwrap();
     assert_eq!((first.run.as_str(), &first.stop), ("order-7", &FinishReason::Interrupted));
-    let question = first.questions().remove(0).id;
-    let mut run = agent.run(RunInput::resume("t").answer(question, Decision::Approve));
+    let question = first.action_requests().remove(0).id;
+    let mut run = agent.run(RunInput::resume("t").decide(question, Decision::Approve));
     let mut seen = Vec::new();
     while let Some(event) = run.next().await {
         seen.push(event);

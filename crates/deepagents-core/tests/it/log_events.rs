@@ -77,8 +77,8 @@ async fn whoever_follows_the_log_sees_the_durable_events_that_holders_of_the_run
     let journal = Arc::new(MemoryJournal::new());
     let agent = asking(&journal);
     let (mut events, first) = watch(agent.run(RunInput::new("go").thread("t"))).await;
-    let question = first.unwrap().questions().remove(0).id;
-    let (more, last) = watch(agent.run(RunInput::resume("t").answer(question, Decision::Approve))).await;
+    let question = first.unwrap().action_requests().remove(0).id;
+    let (more, last) = watch(agent.run(RunInput::resume("t").decide(question, Decision::Approve))).await;
     assert_eq!(last.unwrap().stop, FinishReason::Done);
     events.extend(more);
     let log = followed(&journal, 0, 2).await;
@@ -94,7 +94,7 @@ async fn a_thread_is_followed_from_the_position_of_any_event_as_from_its_beginni
     let journal = Arc::new(MemoryJournal::new());
     let agent = asking(&journal);
     let first = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
-    let answer = RunInput::resume("t").answer(first.questions().remove(0).id, Decision::Approve);
+    let answer = RunInput::resume("t").decide(first.action_requests().remove(0).id, Decision::Approve);
     agent.invoke(answer).await.unwrap();
     let whole = followed(&journal, 0, 2).await;
     let positions: BTreeSet<u64> = whole.iter().map(|event| event.position.unwrap()).collect();

@@ -255,7 +255,7 @@ async fn an_offered_tool_is_asked_about_and_called_by_the_process_that_has_the_a
     };
     let outcome = build(vec![Turn::call("deploy", json!({}))]).invoke(RunInput::new("go").thread("t")).await.unwrap();
     assert_eq!(outcome.stop, FinishReason::Interrupted);
-    let input = RunInput::resume("t").answer(outcome.questions()[0].id.clone(), Decision::Approve);
+    let input = RunInput::resume("t").decide(outcome.action_requests()[0].id.clone(), Decision::Approve);
     let outcome = build(vec![Turn::text("done")]).invoke(input).await.unwrap();
     assert_eq!(lines(outcome.messages())[2..], ["result: deploy ran", "assistant: done"]);
 }

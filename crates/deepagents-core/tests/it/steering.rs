@@ -166,10 +166,10 @@ async fn what_is_said_to_a_run_that_goes_on_to_wait_is_delivered_once_by_the_run
     // Resumed without an answer, it waits as before and has forgotten nothing.
     go.notify_one();
     for _ in 0..2 {
-        assert_eq!((waits.stop.clone(), waits.questions().len()), (FinishReason::Interrupted, 1));
+        assert_eq!((waits.stop.clone(), waits.action_requests().len()), (FinishReason::Interrupted, 1));
         waits = agent.invoke(RunInput::resume("t")).await.unwrap();
     }
-    let answer = RunInput::resume("t").answer(waits.questions().remove(0).id, Decision::Approve);
+    let answer = RunInput::resume("t").decide(waits.action_requests().remove(0).id, Decision::Approve);
     let outcome = agent.invoke(answer).await.unwrap();
     assert_sound(outcome.messages());
     assert_eq!(lines(outcome.messages())[2..], ["result: asked", "user: in French, please", "assistant: done"]);

@@ -117,7 +117,7 @@ async fn a_tool_called_by_hand_that_asks_gives_its_question_to_the_caller() {
     });
     let agent = Agent::builder(NoModel).tool(asks).build().unwrap();
     let Error::Interrupted(waiting) = agent.call_tool("pay", json!({}), None).await.unwrap_err() else { panic!() };
-    assert_eq!(waiting.questions()[0].text, "Pay?");
+    assert_eq!(waiting.action_requests()[0].text, "Pay?");
 }
 
 #[tokio::test]

@@ -93,8 +93,8 @@ impl AgentServer {
         let state =
             self.agent.state(thread).await.map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
         let asked = state.get::<deepagents_core::interrupt::ActionRequests>();
-        let open = asked.into_iter().flat_map(|asked| asked.values()).filter(|asked| asked.answer.is_none());
-        Ok(open.map(|asked| asked.question.clone()).collect())
+        let open = asked.into_iter().flat_map(|asked| asked.values()).filter(|asked| asked.decision.is_none());
+        Ok(open.map(|asked| asked.request.clone()).collect())
     }
 
     /// Runs until the run ends; a call that is cancelled cancels it.
@@ -128,7 +128,7 @@ impl AgentServer {
             }
         }
         match run.outcome().await {
-            Ok(outcome) if outcome.stop == FinishReason::Interrupted => Ok(Ended::Waits(outcome.questions())),
+            Ok(outcome) if outcome.stop == FinishReason::Interrupted => Ok(Ended::Waits(outcome.action_requests())),
             Ok(outcome) => Ok(Ended::Done(answer(&outcome, self.keeps().then_some(thread)))),
             Err(error) => Ok(Ended::Done(CallToolResult::error(vec![ContentBlock::text(error.to_string())]))),
         }
@@ -137,7 +137,7 @@ impl AgentServer {
 
 /// A run that goes on with what was decided.
 fn answered(thread: &str, decisions: Vec<(String, Decision)>) -> RunInput {
-    decisions.into_iter().fold(RunInput::resume(thread), |input, (id, decision)| input.answer(id, decision))
+    decisions.into_iter().fold(RunInput::resume(thread), |input, (id, decision)| input.decide(id, decision))
 }
 
 /// Asks one question after the other.

@@ -30,17 +30,17 @@ async fn a_question_of_a_server_is_an_interrupt_of_the_call_and_its_answer_reach
     let agent = Agent::builder(model).middleware(servers.clone()).journal(journal).build().unwrap();
     let (waiting, _) = run(&agent, RunInput::new("Go.").thread("t")).await;
     assert_eq!(waiting.stop, FinishReason::Interrupted);
-    let question = waiting.questions().remove(0);
+    let question = waiting.action_requests().remove(0);
     assert!(question.text.contains("alpha") && question.text.contains("How many?"), "{question:?}");
     assert_eq!(question.allowed, [DecisionKind::Respond, DecisionKind::Reject]);
 
     // Words that are no number are asked for again.
     let answer = Decision::Respond { message: "several".to_owned() };
-    let (again, _) = run(&agent, RunInput::resume("t").answer(question.id, answer)).await;
-    let question = again.questions().remove(0);
+    let (again, _) = run(&agent, RunInput::resume("t").decide(question.id, answer)).await;
+    let question = again.action_requests().remove(0);
     assert!(question.text.contains("does not fit"), "{question:?}");
     let answer = Decision::Respond { message: "{\"n\": 3}".to_owned() };
-    let (done, _) = run(&agent, RunInput::resume("t").answer(question.id, answer)).await;
+    let (done, _) = run(&agent, RunInput::resume("t").decide(question.id, answer)).await;
     servers.close().await;
     let results = results(&done);
     assert!(results[0].0.contains("action:accept") && results[0].0.contains("n:3"), "{results:?}");

@@ -81,10 +81,10 @@ async fn what_a_served_agent_asks_is_asked_of_whoever_uses_the_client() {
         let outer = Agent::builder(model).middleware(servers.clone()).journal(MemoryJournal::new()).build().unwrap();
         let (waiting, _) = run(&outer, RunInput::new("Go.").thread("t")).await;
         assert_eq!(waiting.stop, FinishReason::Interrupted);
-        let question = waiting.questions().remove(0);
+        let question = waiting.action_requests().remove(0);
         assert!(question.text.contains("Pay 3 euros?"), "{question:?}");
         let answer = Decision::Respond { message: json!({"decision": answer}).to_string() };
-        let (done, _) = run(&outer, RunInput::resume("t").answer(question.id, answer)).await;
+        let (done, _) = run(&outer, RunInput::resume("t").decide(question.id, answer)).await;
         servers.close().await;
         assert!(results(&done)[0].0.starts_with("It is over."), "{:?}", results(&done));
         let threads = inner.threads().unwrap();

@@ -68,6 +68,8 @@ pub(crate) fn write<T: Serialize>(
     known.extend(&request.messages, out.get(start..).unwrap_or_default(), cuts.into_iter());
     written.keep(known);
     out.extend_from_slice(b"]}");
+    // It is there for as long as the model takes, for every agent that waits.
+    out.shrink_to_fit();
     Ok(out)
 }
 

@@ -118,13 +118,13 @@ async fn play() -> bool {
     if role == "ask" {
         let outcome = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
         assert_eq!(outcome.stop, FinishReason::Interrupted);
-        println!("> {}", outcome.questions()[0].id);
+        println!("> {}", outcome.action_requests()[0].id);
     } else {
         // All that answer begin together, as soon as there is a file.
         while !folder.join("go").exists() {
             std::thread::yield_now();
         }
-        match agent.invoke(RunInput::resume("t").answer(role, Decision::Approve)).await {
+        match agent.invoke(RunInput::resume("t").decide(role, Decision::Approve)).await {
             Ok(outcome) => println!("> {:?}", outcome.stop),
             Err(error) => println!("> refused: {}", error.error),
         }
@@ -142,7 +142,7 @@ async fn check(test: &str, place: String) {
 
     let later = FixedClock(SystemClock.now() + WEEK);
     let wrong = Decision::Respond { message: "x".to_owned() };
-    let error = agent(journal.clone(), folder.path(), later).invoke(RunInput::resume("t").answer(&*id, wrong)).await;
+    let error = agent(journal.clone(), folder.path(), later).invoke(RunInput::resume("t").decide(&*id, wrong)).await;
     assert!(matches!(&*error.unwrap_err().error, Error::Answer(DecisionError::NotAllowed { .. })));
 
     let answering: Vec<Child> = (0..4).map(|_| process(test, &id, &place, folder.path())).collect();
@@ -153,7 +153,7 @@ async fn check(test: &str, place: String) {
     assert_eq!(lines(folder.path().join("sent")), ["0.1"], "one effect: {answers:?}");
     assert_eq!(lines(folder.path().join("noted")), ["0.0"], "what had finished is not made again");
 
-    let late = RunInput::resume("t").answer(&*id, Decision::Approve);
+    let late = RunInput::resume("t").decide(&*id, Decision::Approve);
     let late = agent(journal.clone(), folder.path(), later).invoke(late).await.unwrap_err();
     assert!(matches!(&*late.error, Error::Answer(DecisionError::Unknown { .. })));
     assert_eq!(lines(folder.path().join("sent")).len(), 1);
@@ -205,7 +205,7 @@ async fn a_question_of_an_older_program_is_answered_by_a_newer_one() {
                 .journal(journal)
                 .build()
                 .unwrap();
-            let outcome = agent.invoke(RunInput::resume("t").answer("0.1?0", Decision::Approve)).await.unwrap();
+            let outcome = agent.invoke(RunInput::resume("t").decide("0.1?0", Decision::Approve)).await.unwrap();
             assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::Done, "It is sent.".to_owned()));
         }
         assert_eq!(lines(folder.path().join("sent")), ["0.1", "0.1"], "once on each journal");
@@ -267,6 +267,6 @@ async fn ten_thousand_threads_that_wait_take_no_task_and_next_to_no_memory() {
     assert_eq!(waiting.len(), 10_000);
     assert!(waiting.iter().all(|thread| thread.owner.is_none()), "nobody owns what waits");
     let agent = agent(journal, folder.path(), SystemClock);
-    let answered = agent.invoke(RunInput::resume("t77").answer("0.1?0", Decision::Approve)).await.unwrap();
+    let answered = agent.invoke(RunInput::resume("t77").decide("0.1?0", Decision::Approve)).await.unwrap();
     assert_eq!(answered.stop, FinishReason::Done);
 }

@@ -22,3 +22,4 @@ mod postgres_faults;
 mod resume;
 mod sqlite;
 mod sqlite_faults;
+mod unreliable;

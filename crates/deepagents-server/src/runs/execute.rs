@@ -156,7 +156,7 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate) 
         }
         let mut input = RunInput::resume(&info.id);
         for (question, decision) in answers(app, &info.id, resume).await? {
-            input = input.answer(question, decision);
+            input = input.decide(question, decision);
         }
         return Ok(limited(input.update(update)));
     }

@@ -28,9 +28,9 @@ impl OpenInterrupt {
 /// The pauses of a thread.
 pub(crate) fn open_interrupts(thread: &str, state: &State) -> Vec<OpenInterrupt> {
     let asked = state.get::<ActionRequests>().into_iter().flat_map(BTreeMap::values);
-    let open = asked.filter(|review| review.answer.is_none()).map(|review| review.question.clone()).collect();
+    let open = asked.filter(|review| review.decision.is_none()).map(|review| review.request.clone()).collect();
     let one = |inner: Interrupt| {
-        let first = inner.questions.first();
+        let first = inner.action_requests.first();
         let name = first.map(|question| format!("{}{}", question.id, question.asked_at)).unwrap_or_default();
         OpenInterrupt {
             id: ids::derived(&[thread, &name]).simple().to_string(),
@@ -63,13 +63,13 @@ pub(crate) fn read_resume(open: &[OpenInterrupt], resume: &Value) -> Result<Vec<
         return Ok(answers);
     }
     let mut given = decisions(resume)?.into_iter();
-    let wanted: usize = open.iter().map(|interrupt| interrupt.inner.questions.len()).sum();
+    let wanted: usize = open.iter().map(|interrupt| interrupt.inner.action_requests.len()).sum();
     if given.len() != wanted {
         return Err(format!("{} decisions were given, and {wanted} calls wait", given.len()));
     }
     let mut answers = Vec::new();
     for interrupt in open {
-        let own = given.by_ref().take(interrupt.inner.questions.len()).collect();
+        let own = given.by_ref().take(interrupt.inner.action_requests.len()).collect();
         answers.extend(interrupt.inner.decisions(own).map_err(|error| error.to_string())?);
     }
     Ok(answers)

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail where something is missing")]
 
 mod approvals;
+mod page;
 mod restart;
 mod runs;
 mod support;

@@ -6,6 +6,7 @@ use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{DeepAgent, InterruptPolicy, Journal, MemoryJournal, tool_fn};
 use deepagents_core::store::{MemoryStore, Store};
 use deepagents_server::Server;
+use reqwest::header::HeaderMap;
 use reqwest::{Method, StatusCode};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -72,6 +73,15 @@ impl Client {
     /// The status of a request with a header that a browser would send.
     pub(crate) async fn status_with(&self, name: &str, value: &str) -> StatusCode {
         self.http.get(format!("{}/ok", self.url)).header(name, value).send().await.unwrap().status()
+    }
+
+    /// What a path is answered: its status, headers, and bytes as they were sent.
+    pub(crate) async fn fetch(&self, path: &str, headers: &[(&str, &str)]) -> (StatusCode, HeaderMap, Vec<u8>) {
+        let request = self.http.get(format!("{}{path}", self.url));
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let response = request.send().await.unwrap();
+        let (status, headers) = (response.status(), response.headers().clone());
+        (status, headers, response.bytes().await.unwrap().to_vec())
     }
 
     /// The names and ids of the events of a stream.

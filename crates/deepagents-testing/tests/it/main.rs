@@ -9,6 +9,7 @@
 
 mod checkpoint_list;
 mod crash;
+mod examples;
 mod layers;
 mod source;
 mod tidy;

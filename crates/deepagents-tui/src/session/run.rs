@@ -59,7 +59,7 @@ impl Session {
                 this.claim(&connection, &thread, this.host.metadata()).await?;
                 let input = answers
                     .into_iter()
-                    .fold(RunInput::resume(&thread), |input, (id, decision)| input.answer(id, decision));
+                    .fold(RunInput::resume(&thread), |input, (id, decision)| input.decide(id, decision));
                 Ok::<_, String>((if abandoned { input.take_over() } else { input }, connection))
             };
             this.drive_when(begun, job, None).await
@@ -156,7 +156,7 @@ impl Session {
         let mut end = match result {
             Ok(outcome) => {
                 let mut questions = Vec::new();
-                for request in outcome.questions() {
+                for request in outcome.action_requests() {
                     questions.push(preview(connection, request).await);
                 }
                 RunEnd { questions, text: outcome.text(), stop: Ok(outcome.stop), unsent: None }

@@ -92,8 +92,8 @@ impl Session {
         if is_owned(self, &info) {
             self.watch(&connection, &info);
         }
-        for review in asked.into_iter().flat_map(|asked| asked.values()).filter(|review| review.answer.is_none()) {
-            opened.questions.push(preview(&connection, review.question.clone()).await);
+        for review in asked.into_iter().flat_map(|asked| asked.values()).filter(|review| review.decision.is_none()) {
+            opened.questions.push(preview(&connection, review.request.clone()).await);
         }
         Ok(opened)
     }

@@ -7,6 +7,15 @@ use deepagents_fs::{VPath, Version};
 use serde::{Deserialize, Serialize};
 
 /// The memory files as the last run found them; a file that is missing has no entry. Sub-agents have none.
+///
+/// ```
+/// use deepagents::State;
+/// use deepagents::channels::MemoryContents;
+/// fn unread(state: &State) -> Vec<String> {
+///     let files = state.get::<MemoryContents>().into_iter().flatten();
+///     files.filter(|(_, file)| file.problem.is_some()).map(|(path, _)| path.to_string()).collect()
+/// }
+/// ```
 #[derive(Debug)]
 pub struct MemoryContents;
 

@@ -12,6 +12,17 @@ use crate::subagents::SubAgentSpec;
 ///
 /// A caller may give a catalogue of its own with [`RunInput::update`](deepagents_core::run::RunInput::update); one
 /// without a [`fingerprint`](SkillCatalogue::fingerprint) is used as it is.
+///
+/// ```
+/// use deepagents::RunInput;
+/// use deepagents::channels::{Skill, SkillCatalogue, SkillsMetadata};
+/// // Skills that no file defines.
+/// let mut skill = Skill::default();
+/// skill.name = "triage".into();
+/// skill.description = "Sorts reports of faults.".into();
+/// let catalogue = SkillCatalogue { skills: vec![skill], ..SkillCatalogue::default() };
+/// let input = RunInput::new("What came in?").update(deepagents::Update::new::<SkillsMetadata>(Some(catalogue)));
+/// ```
 #[derive(Debug)]
 pub struct SkillsMetadata;
 

@@ -5,6 +5,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The todo list. A sub-agent starts with an empty one and keeps its own.
+///
+/// ```
+/// use deepagents::Outcome;
+/// use deepagents::channels::Todos;
+/// fn remaining(outcome: &Outcome) -> usize {
+///     let todos = outcome.state.get::<Todos>().map(Vec::as_slice).unwrap_or_default();
+///     todos.iter().filter(|todo| todo.status.as_str() != "completed").count()
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Todos;
 

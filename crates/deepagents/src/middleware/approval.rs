@@ -21,6 +21,15 @@ use crate::workspace::Workspace;
 ///
 /// Given to a builder beside `interrupt_on`, both hold. Approved calls run; an edited one runs in the place of the model's, which stays in the conversation with a note; a
 /// rejected or answered one does not run.
+///
+/// ```
+/// use deepagents::middleware::HumanInTheLoop;
+/// use deepagents::subagents::SubAgentSpec;
+/// use deepagents::{InterruptOn, InterruptPolicy};
+/// // A sub-agent that is asked about more than the agent above.
+/// let asks = HumanInTheLoop::new(InterruptPolicy::new().before("send_mail", InterruptOn::any()));
+/// let clerk = SubAgentSpec::new("clerk", "Answers letters.").middleware(asks);
+/// ```
 #[derive(Clone, Debug)]
 pub struct HumanInTheLoop {
     approvals: InterruptPolicy,
@@ -108,7 +117,7 @@ impl Middleware for HumanInTheLoop {
         let asked = request.cx.get::<ActionRequests>().remove(&request.id().to_string());
         let about = self.approvals.about(&request.call, &request.cx).filter(|_| !is_settled(request.id(), &request.cx));
         let decision = match (asked, about) {
-            (Some(ActionReview { question, answer: Some(answer) }), _) => {
+            (Some(ActionReview { request: question, decision: Some(answer) }), _) => {
                 let place = self.leads_to(&request.call, &request.cx).await;
                 if answer.decision == Decision::Approve && place != question.leads_to {
                     let place = place.as_deref().unwrap_or("where it says");

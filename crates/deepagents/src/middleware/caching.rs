@@ -12,6 +12,17 @@ use deepagents_core::run::Context;
 /// them.
 ///
 /// Sections of the system prompt that change, such as memory, come after the static part and so after its mark.
+///
+/// ```
+/// use deepagents::DeepAgent;
+/// use deepagents::core::model::CacheTtl;
+/// use deepagents::middleware::caching::{PromptCaching, UnsupportedModel};
+/// use deepagents::models::scripted::{ScriptedModel, Turn};
+/// // In the place of the standard one.
+/// let caching = PromptCaching::new(CacheTtl::OneHour).unsupported_model_behavior(UnsupportedModel::Warn);
+/// let agent = DeepAgent::builder().model(ScriptedModel::new([Turn::text("Hello.")])).middleware(caching).build()?;
+/// # Ok::<(), deepagents::BuildError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PromptCaching {
     ttl: CacheTtl,

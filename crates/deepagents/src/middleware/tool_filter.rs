@@ -8,6 +8,15 @@ use deepagents_core::model::ModelRequest;
 use deepagents_core::run::Context;
 
 /// Takes tools out of every request, and answers a call of one with an error.
+///
+/// ```
+/// use deepagents::DeepAgent;
+/// use deepagents::middleware::ToolFilter;
+/// use deepagents::models::scripted::{ScriptedModel, Turn};
+/// let model = ScriptedModel::new([Turn::text("Hello.")]);
+/// let reader = DeepAgent::builder().model(model).middleware(ToolFilter::exclude(["write_file", "edit_file"])).build()?;
+/// # Ok::<(), deepagents::BuildError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ToolFilter {
     names: BTreeSet<String>,

@@ -15,6 +15,16 @@ const PDF: &str = "application/pdf";
 /// What the model's [`profile`](deepagents_core::model::ChatModel::profile) leaves open counts as supported. Documents
 /// that are not PDF are sent to no model inline. It belongs at the inner end of the stack, where the model of the call is
 /// settled.
+///
+/// ```
+/// use deepagents::core::agent::Agent;
+/// use deepagents::middleware::UnsupportedContent;
+/// use deepagents::models::scripted::{ScriptedModel, Turn};
+/// // A deep agent has it anyway.
+/// let model = ScriptedModel::new([Turn::text("I cannot see it.")]);
+/// let agent = Agent::builder(model).middleware(UnsupportedContent::default()).build()?;
+/// # Ok::<(), deepagents::BuildError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UnsupportedContent {
     _private: (),

@@ -44,6 +44,14 @@ pub struct ProfileConfig {
 }
 
 /// What the sub-agent that is always there is like; what is not set stays as it is.
+///
+/// ```
+/// use deepagents::profile::{GeneralPurpose, ProfileConfig};
+/// let without = ProfileConfig {
+///     general_purpose_subagent: Some(GeneralPurpose { enabled: Some(false), ..GeneralPurpose::default() }),
+///     ..ProfileConfig::default()
+/// };
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GeneralPurpose {

@@ -18,6 +18,16 @@ use super::line::{Line, ToolLine};
 use super::{Replay, Tools};
 
 /// A recorded run.
+///
+/// ```
+/// use deepagents::recording::{Completeness, RunRecording};
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let recording = RunRecording::open("run.jsonl").await?;
+/// if recording.completeness() != Completeness::Finished {
+///     println!("it ends before its run did");
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct RunRecording {
     pub(super) models: Recording,

@@ -22,6 +22,16 @@ use super::line::{CallError, CallOutcome, CallResult, Line, ToolLine};
 /// Writes down a run and whatever it goes on with; a [`RunObserver`] to be given to each input of it. All that was before is
 /// written when a model is asked. What cannot be written does not end the run; [`finish`](Self::finish) tells of it. See the
 /// [module](super) for an example.
+///
+/// ```
+/// use deepagents::recording::RunRecorder;
+/// use deepagents::{DeepAgent, RunInput};
+/// # async fn example(agent: DeepAgent) -> Result<(), Box<dyn std::error::Error>> {
+/// let recorder = RunRecorder::create("run.jsonl").await?;
+/// agent.invoke(RunInput::new("Go.").observer(recorder.clone())).await?;
+/// recorder.finish().await?;
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 pub struct RunRecorder {
     writer: LineWriter,
@@ -139,7 +149,7 @@ impl RunObserver for RunRecorder {
                     artifact: response.artifact.clone(),
                     decision: response.decision.clone(),
                 }),
-                Ok(Err(Error::Interrupted(pause))) => CallOutcome::Interrupted(pause.questions().to_vec()),
+                Ok(Err(Error::Interrupted(pause))) => CallOutcome::Interrupted(pause.action_requests().to_vec()),
                 Ok(Err(error)) => CallOutcome::Failed { error: failed(error) },
                 Err(panic) => {
                     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

@@ -36,6 +36,17 @@ pub enum Tools {
 
 /// Plays a recording: a [`RunObserver`](deepagents_core::run::RunObserver) that stands in the place of models and tools and compares what
 /// happens. One plays once. See the [module](super) for an example.
+///
+/// ```
+/// use deepagents::DeepAgent;
+/// use deepagents::recording::{RunRecording, Tools};
+/// # async fn example(recording: RunRecording) -> Result<(), Box<dyn std::error::Error>> {
+/// let agent = DeepAgent::builder().model(recording.model()).build()?;
+/// // The tools are run, and have to do what they did.
+/// let replayed = recording.replay(Tools::Live).run(&agent).await?;
+/// println!("{}", replayed.text().unwrap_or_default());
+/// # Ok(()) }
+/// ```
 pub struct Replay {
     pub(super) recording: RunRecording,
     pub(super) tools: Tools,

@@ -81,6 +81,14 @@ impl<S: SubAgent> DynSubAgent for S {
 pub(crate) struct Depth(pub(crate) usize);
 
 /// A piece of work.
+///
+/// ```
+/// use deepagents::subagents::{SubAgentResult, SubAgentSpec, sub_agent_fn};
+/// let echo = sub_agent_fn("echo", "Says its task again.", |task, _cx| async move {
+///     Ok(SubAgentResult::text(task.description))
+/// });
+/// assert_eq!(SubAgentSpec::from(echo).name, "echo");
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SubAgentTask {
@@ -97,6 +105,13 @@ impl SubAgentTask {
 }
 
 /// What comes back.
+///
+/// ```
+/// use deepagents::ToolOutput;
+/// use deepagents::subagents::SubAgentResult;
+/// let words = SubAgentResult::text("The report is in /report.md.");
+/// let failed = SubAgentResult::from(ToolOutput::text("The service does not answer.").as_error());
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SubAgentResult {
@@ -128,6 +143,18 @@ pub(crate) fn listed_description(description: &str, mode: Mode) -> String {
 }
 
 /// A built agent to delegate to.
+///
+/// ```
+/// use deepagents::DeepAgent;
+/// use deepagents::models::scripted::{ScriptedModel, Turn};
+/// use deepagents::subagents::AgentSubAgent;
+///
+/// let critic = DeepAgent::builder().model(ScriptedModel::new([Turn::text("Too long.")])).build()?;
+/// let critic = AgentSubAgent::new("critic", "Says what is wrong with a text.", &critic);
+/// let editor = DeepAgent::builder().model(ScriptedModel::new([Turn::text("Done.")])).sub_agent(critic).build()?;
+/// assert!(editor.tools().iter().any(|tool| tool.name == "task"));
+/// # Ok::<(), deepagents::BuildError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct AgentSubAgent {
     name: String,

@@ -7,6 +7,13 @@ use serde::{Deserialize, Serialize};
 
 /// What a sub-agent may spend with all below it, beside what it shares with the agents above; what is not said is not
 /// limited further.
+///
+/// ```
+/// use deepagents::subagents::BudgetSpec;
+/// let budget: BudgetSpec = serde_json::from_value(serde_json::json!({"seconds": 90, "tool_calls": 20}))?;
+/// assert_eq!((budget.seconds, budget.tool_calls, budget.tokens), (Some(90.0), Some(20), None));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]

@@ -8,6 +8,15 @@ use serde_json::{Map, Value};
 
 /// A model's name and settings; as JSON a map of them, or the name alone. Keys and addresses are no part of it: they belong
 /// to the registry that models come from.
+///
+/// ```
+/// use deepagents::subagents::ModelSpec;
+/// let small: ModelSpec = serde_json::from_value(serde_json::json!("anthropic:claude-haiku-4-5"))?;
+/// assert_eq!(small.model.as_deref(), Some("anthropic:claude-haiku-4-5"));
+/// let colder: ModelSpec = serde_json::from_value(serde_json::json!({"temperature": 0.0}))?;
+/// assert_eq!((colder.model, colder.temperature), (None, Some(0.0)));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", deny_unknown_fields)]
 #[non_exhaustive]

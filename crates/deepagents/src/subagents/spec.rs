@@ -132,6 +132,14 @@ impl CodeParts {
 }
 
 /// What a sub-agent sees of the conversation.
+///
+/// ```
+/// use deepagents::subagents::{Mode, SubAgentSpec};
+/// let spec: SubAgentSpec =
+///     serde_json::from_value(serde_json::json!({"name": "aside", "description": "Thinks aloud.", "mode": "fork"}))?;
+/// assert_eq!(spec.mode, Mode::Fork);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

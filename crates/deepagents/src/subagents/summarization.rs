@@ -10,6 +10,15 @@ use crate::middleware::summarization::{Size, SummarizationOptions, Trigger};
 ///
 /// A size is `["tokens", 60000]`, `["messages", 40]` or `["fraction", 0.8]`, or the same as `{"tokens": 60000}`. A trigger
 /// is a size, an object of several that must all be reached, or a list of which one must be.
+///
+/// ```
+/// use deepagents::middleware::summarization::SummarizationOptions;
+/// use deepagents::subagents::SummarizationSpec;
+/// let early: SummarizationSpec =
+///     serde_json::from_value(serde_json::json!({"trigger": ["tokens", 60_000], "keep": {"messages": 12}}))?;
+/// let options = early.over(SummarizationOptions::default())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]

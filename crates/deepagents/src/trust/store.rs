@@ -14,6 +14,17 @@ use crate::user_file::{UserFile, UserFileError, root_name};
 ///
 /// Changes are made under a lock across processes and are there whole or not at all. Every method blocks for as long as
 /// the file takes. A file that cannot be understood is an error, never no consent or all of it.
+///
+/// ```
+/// use deepagents::trust::{Consent, TrustItem, TrustKind, TrustStore};
+/// # let dir = tempfile::tempdir()?;
+/// # let root = dir.path();
+/// let store = TrustStore::at(dir.path().join("trust.json"));
+/// let notes = TrustItem::new(TrustKind::Memory, "/AGENTS.md", "/AGENTS.md", "Run the tests.");
+/// store.decide(root, &[notes.clone()], Consent::Refused)?;
+/// assert_eq!(store.standing(root, &notes)?, Some(Consent::Refused));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct TrustStore {
     file: UserFile,

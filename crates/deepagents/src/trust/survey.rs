@@ -69,6 +69,14 @@ impl FoundItem {
 }
 
 /// What a directory brings.
+///
+/// ```
+/// use deepagents::trust::Survey;
+/// fn describe(survey: &Survey) -> Vec<String> {
+///     let item = |found: &deepagents::trust::FoundItem| format!("{} {}", found.item.kind, found.item.name);
+///     survey.items.iter().map(item).chain(survey.problems.iter().cloned()).collect()
+/// }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
     /// Everything that was found, by kind, in order of the sources.

@@ -281,9 +281,9 @@ async fn a_file_may_ask_about_more_shape_its_report_and_share_the_conversation()
         DeepAgent::builder().model(model).agents_from(["/agents"]).journal(MemoryJournal::new()).build().unwrap();
     let input = RunInput::new("Main.").thread("t").update(files([("/agents/x.md", file)]));
     let waiting = agent.invoke(input).await.unwrap();
-    let question = waiting.questions().remove(0);
+    let question = waiting.action_requests().remove(0);
     assert_eq!((question.text.as_str(), question.allowed.len()), ("Look?", 2));
-    let done = agent.invoke(RunInput::resume("t").answer(&question.id, Decision::Approve)).await.unwrap();
+    let done = agent.invoke(RunInput::resume("t").decide(&question.id, Decision::Approve)).await.unwrap();
     assert_eq!(results(&done)[0].0, "Looked.");
 
     let file = "---\ndescription: d\nresponse_format:\n  title: Count\n  type: object\n  properties: {n: {type: integer}}\n  \

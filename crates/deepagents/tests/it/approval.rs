@@ -75,7 +75,7 @@ impl Office {
 
     async fn answer(&self, answers: &[(&str, Decision)]) -> Result<Outcome, Box<RunError>> {
         let input = RunInput::resume("t");
-        let input = answers.iter().fold(input, |input, (id, decision)| input.answer(*id, decision.clone()));
+        let input = answers.iter().fold(input, |input, (id, decision)| input.decide(*id, decision.clone()));
         self.agent().invoke(input).await
     }
 
@@ -111,7 +111,7 @@ fn respond(message: &str) -> Decision {
 }
 
 fn ids(outcome: &Outcome) -> Vec<String> {
-    outcome.questions().into_iter().map(|q| q.id).collect()
+    outcome.action_requests().into_iter().map(|q| q.id).collect()
 }
 
 fn refused(ended: Result<Outcome, Box<RunError>>) -> DecisionError {
@@ -127,7 +127,7 @@ async fn all_gated_calls_of_a_turn_are_asked_about_before_any_call_of_it_runs() 
     let waiting = office.go().await;
     assert_eq!(office.made(), [""; 0], "not even the call that nobody is asked about");
     assert_eq!(ids(&waiting), ["0.1", "0.2"]);
-    let question = &waiting.questions()[0];
+    let question = &waiting.action_requests()[0];
     assert_eq!((question.tool.as_str(), &question.args), ("send", &json!({"n": 2})));
     assert!(question.text.contains("send") && question.text.contains(r#"{"n":2}"#), "{}", question.text);
     let done = office.answer(&[("0.2", Decision::Approve), ("0.1", reject("too early"))]).await.unwrap();
@@ -137,7 +137,7 @@ async fn all_gated_calls_of_a_turn_are_asked_about_before_any_call_of_it_runs() 
     assert!(results[1].1 && results[1].0.contains("rejected the call of send: too early"), "{results:?}");
     assert_eq!(results[2], ("send 3".to_owned(), false));
     check_history(done.messages()).unwrap();
-    assert!(done.questions().is_empty());
+    assert!(done.action_requests().is_empty());
 }
 
 #[tokio::test]
@@ -230,19 +230,19 @@ async fn wrong_answers_are_refused_before_anything_is_stored_and_leave_the_quest
     ];
     for (id, decision, words) in wrong {
         // One right answer beside a wrong one is not stored either.
-        let input = RunInput::resume("t").answer("0.1", Decision::Approve).answer(id, decision);
+        let input = RunInput::resume("t").decide("0.1", Decision::Approve).decide(id, decision);
         assert_eq!(refused(agent().invoke(input).await).to_string(), words);
     }
-    let unknown = RunInput::resume("t").answer("0.0", edit("nope", json!({})));
+    let unknown = RunInput::resume("t").decide("0.0", edit("nope", json!({})));
     let DecisionError::UnknownTool { tool, known, .. } = refused(agent().invoke(unknown).await) else { panic!() };
     assert!(tool == "nope" && known.contains(&"send".to_owned()), "{known:?}");
-    let twice = RunInput::resume("t").answer("0.0", Decision::Approve).answer("0.0", Decision::Approve);
+    let twice = RunInput::resume("t").decide("0.0", Decision::Approve).decide("0.0", Decision::Approve);
     assert_eq!(refused(agent().invoke(twice).await), DecisionError::Answered { id: "0.0".to_owned() });
     assert_eq!(office.records().await.len(), before, "nothing was stored");
-    agent().invoke(RunInput::resume("t").answer("0.0", Decision::Approve)).await.unwrap();
-    let again = RunInput::resume("t").answer("0.0", Decision::Approve);
+    agent().invoke(RunInput::resume("t").decide("0.0", Decision::Approve)).await.unwrap();
+    let again = RunInput::resume("t").decide("0.0", Decision::Approve);
     assert_eq!(refused(agent().invoke(again).await), DecisionError::Answered { id: "0.0".to_owned() });
-    let done = agent().invoke(RunInput::resume("t").answer("0.1", Decision::Approve)).await.unwrap();
+    let done = agent().invoke(RunInput::resume("t").decide("0.1", Decision::Approve)).await.unwrap();
     assert_eq!(done.text(), "Done.");
 }
 
@@ -261,7 +261,7 @@ async fn an_answer_given_twice_has_one_effect_and_the_second_is_an_error() {
 async fn answers_beside_a_new_message_are_refused() {
     let office = Office::new([Turn::calls([send(1)]), Turn::text("Done.")]);
     office.go().await;
-    let input = RunInput::new("And?").thread("t").answer("0.0", Decision::Approve);
+    let input = RunInput::new("And?").thread("t").decide("0.0", Decision::Approve);
     let error = office.agent().invoke(input).await.unwrap_err().to_string();
     assert!(error.contains("RunInput::resume"), "{error}");
     assert_eq!(office.answer(&[("0.0", Decision::Approve)]).await.unwrap().text(), "Done.");
@@ -273,12 +273,12 @@ async fn a_question_that_has_expired_counts_as_rejected_and_takes_no_answer() {
     let ask = InterruptOn::only([DecisionKind::Approve]).expires_after(Duration::from_secs(600));
     let agent = || office.builder().interrupt_on(InterruptPolicy::new().before("send", ask.clone())).build().unwrap();
     let waiting = agent().invoke(RunInput::new("Go.").thread("t")).await.unwrap();
-    assert_eq!(waiting.questions()[0].expires_at.as_deref(), Some("1970-01-01T00:10:00Z"));
+    assert_eq!(waiting.action_requests()[0].expires_at.as_deref(), Some("1970-01-01T00:10:00Z"));
     office.now.store(9, Ordering::SeqCst);
-    let still = agent().invoke(RunInput::resume("t").answer("0.0", Decision::Approve)).await.unwrap();
+    let still = agent().invoke(RunInput::resume("t").decide("0.0", Decision::Approve)).await.unwrap();
     assert_eq!(still.stop, FinishReason::Interrupted);
     office.now.store(10, Ordering::SeqCst);
-    let late = RunInput::resume("t").answer("0.1", Decision::Approve);
+    let late = RunInput::resume("t").decide("0.1", Decision::Approve);
     assert_eq!(refused(agent().invoke(late).await), DecisionError::Expired { id: "0.1".to_owned() });
     let done = agent().invoke(RunInput::resume("t")).await.unwrap();
     let results = results(&done);
@@ -292,7 +292,7 @@ async fn a_new_message_goes_on_without_the_answers_and_forgets_the_questions() {
     office.go().await;
     let next = office.agent().invoke(RunInput::new("Never mind.").thread("t")).await.unwrap();
     assert_eq!(next.text(), "Understood.");
-    assert!(next.questions().is_empty());
+    assert!(next.action_requests().is_empty());
     check_history(next.messages()).unwrap();
     for (text, error) in results(&next) {
         assert!(error && text.contains("was never made: the conversation went on before it was decided on"), "{text}");
@@ -372,14 +372,14 @@ async fn only_calls_that_the_condition_names_are_asked_about_in_the_words_given(
         office.builder().name("clerk").interrupt_on(InterruptPolicy::new().before("send", large)).build().unwrap();
     let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
     assert_eq!(ids(&waiting), ["0.1"]);
-    assert_eq!(waiting.questions()[0].text, "clerk sends 50");
+    assert_eq!(waiting.action_requests()[0].text, "clerk sends 50");
 }
 
 #[tokio::test]
 async fn the_shapes_of_other_implementations_are_written_and_read() {
     let office = Office::new([Turn::calls([send(1), send(2), send(3), send(4)]), Turn::text("Done.")]);
     let waiting = office.go().await;
-    let [pause] = Interrupt::group(waiting.questions()).try_into().unwrap();
+    let [pause] = Interrupt::group(waiting.action_requests()).try_into().unwrap();
     let json = pause.to_json();
     assert_eq!(json["action_requests"][1]["name"], "send");
     assert_eq!(json["action_requests"][1]["args"], json!({"n": 2}));
@@ -396,7 +396,7 @@ async fn the_shapes_of_other_implementations_are_written_and_read() {
         json!({"type": "response", "message": "no need"}),
     ];
     let answers = pause.decisions(given).unwrap();
-    let input = answers.into_iter().fold(RunInput::resume("t"), |input, (id, decision)| input.answer(id, decision));
+    let input = answers.into_iter().fold(RunInput::resume("t"), |input, (id, decision)| input.decide(id, decision));
     let done = office.agent().invoke(input).await.unwrap();
     let results = results(&done);
     assert_eq!(results[0].0, "send 1");
@@ -452,7 +452,7 @@ async fn a_gated_call_that_no_answer_of_the_model_led_to_is_asked_about_when_it_
     let waiting = build().invoke(given.thread("t")).await.unwrap();
     assert_eq!((waiting.stop.clone(), office.made().len()), (FinishReason::Interrupted, 0));
     let id = ids(&waiting).remove(0);
-    let done = build().invoke(RunInput::resume("t").answer(id, Decision::Approve)).await.unwrap();
+    let done = build().invoke(RunInput::resume("t").decide(id, Decision::Approve)).await.unwrap();
     assert_eq!((done.text(), office.made()), ("Done.".to_owned(), vec!["send 1".to_owned()]));
 }
 
@@ -471,7 +471,7 @@ async fn a_wrap_of_the_user_sees_gated_calls_only_once_they_are_decided() {
     };
     agent().invoke(RunInput::new("Go.").thread("t")).await.unwrap();
     assert_eq!(seen.load(Ordering::SeqCst), 0);
-    agent().invoke(RunInput::resume("t").answer("0.0", Decision::Approve)).await.unwrap();
+    agent().invoke(RunInput::resume("t").decide("0.0", Decision::Approve)).await.unwrap();
     assert_eq!(seen.load(Ordering::SeqCst), 1);
 }
 
@@ -496,7 +496,7 @@ async fn an_answer_holds_where_the_thread_is_taken_up_at_an_earlier_position() {
 async fn cancelling_a_run_that_goes_on_after_an_answer_leaves_a_whole_history() {
     let office = Office::new([Turn::calls([send(1)]), Turn::text("Never.").delay(Duration::from_secs(3600))]);
     office.go().await;
-    let mut run = office.agent().run(RunInput::resume("t").answer("0.0", Decision::Approve));
+    let mut run = office.agent().run(RunInput::resume("t").decide("0.0", Decision::Approve));
     while let Some(event) = run.next().await {
         if matches!(event.kind, EventKind::ToolFinished { .. }) {
             run.cancel();
@@ -505,7 +505,7 @@ async fn cancelling_a_run_that_goes_on_after_an_answer_leaves_a_whole_history() 
     let outcome = run.outcome().await.unwrap();
     assert_eq!(outcome.stop, FinishReason::Cancelled);
     check_history(outcome.messages()).unwrap();
-    assert!(outcome.questions().is_empty());
+    assert!(outcome.action_requests().is_empty());
 }
 
 fn asking_to(operation: Operation, path: &str) -> Permissions {
@@ -552,7 +552,7 @@ async fn what_a_rule_wants_asked_about_waits_and_is_done_or_not_as_decided() {
     let agent = || office.builder().permissions(asking_to(Operation::Write, "/secret/**")).build().unwrap();
     let waiting = agent().invoke(RunInput::new("Go.").thread("t")).await.unwrap();
     assert_eq!(ids(&waiting), ["0.1", "0.2"]);
-    let input = RunInput::resume("t").answer("0.1", Decision::Approve).answer("0.2", reject("keep out"));
+    let input = RunInput::resume("t").decide("0.1", Decision::Approve).decide("0.2", reject("keep out"));
     let done = agent().invoke(input).await.unwrap();
     let results = results(&done);
     assert_eq!(results[0], ("Wrote /safe.txt".to_owned(), false));
@@ -601,7 +601,7 @@ async fn of_calls_that_look_those_that_may_reach_what_a_rule_is_about_are_asked_
     let expected: Vec<String> =
         calls.iter().enumerate().filter(|(_, call)| call.2).map(|(at, _)| format!("0.{}", at + 1)).collect();
     assert_eq!(ids(&waiting), expected);
-    let answers = ids(&waiting).into_iter().fold(RunInput::resume("t"), |input, id| input.answer(id, reject("no")));
+    let answers = ids(&waiting).into_iter().fold(RunInput::resume("t"), |input, id| input.decide(id, reject("no")));
     let done = agent.invoke(answers).await.unwrap();
     for ((text, _), (name, args, asked)) in results(&done).iter().skip(1).zip(&calls) {
         assert!(*asked || !text.contains("KEY") && !text.contains("/sec/a\n"), "{name} {args}: {text}");
@@ -625,9 +625,9 @@ async fn a_middleware_of_the_user_asks_through_the_context_of_the_call() {
     };
     let waiting = agent().invoke(RunInput::new("Go.").thread("t")).await.unwrap();
     assert_eq!((waiting.stop.clone(), office.made()), (FinishReason::Interrupted, vec!["read 2".to_owned()]));
-    assert_eq!(waiting.questions()[0].text, "Really?");
+    assert_eq!(waiting.action_requests()[0].text, "Really?");
     let id = ids(&waiting).remove(0);
-    let done = agent().invoke(RunInput::resume("t").answer(id, Decision::Approve)).await.unwrap();
+    let done = agent().invoke(RunInput::resume("t").decide(id, Decision::Approve)).await.unwrap();
     assert_eq!((done.text(), office.made()), ("Done.".to_owned(), vec!["read 2".to_owned(), "send 1".to_owned()]));
 }
 
@@ -660,7 +660,7 @@ async fn an_expired_question_of_one_sub_agent_leaves_the_other_its_question() {
     let waiting = agent().invoke(RunInput::new("Go.").thread("t")).await.unwrap();
     assert_eq!(ids(&waiting), ["task:0.0/0.0", "task:0.1/0.0"]);
     office.now.store(2, Ordering::SeqCst);
-    let done = agent().invoke(RunInput::resume("t").answer("task:0.1/0.0", Decision::Approve)).await.unwrap();
+    let done = agent().invoke(RunInput::resume("t").decide("task:0.1/0.0", Decision::Approve)).await.unwrap();
     assert_eq!((done.text(), office.made()), ("Done.".to_owned(), vec!["read 2".to_owned()]));
     assert_eq!(results(&done), [("A done.".to_owned(), false), ("B done.".to_owned(), false)]);
 }
@@ -669,7 +669,7 @@ async fn an_expired_question_of_one_sub_agent_leaves_the_other_its_question() {
 async fn the_events_of_a_run_that_goes_on_tell_what_was_decided() {
     let office = Office::new([Turn::calls([send(1), send(2)]), Turn::text("Done.")]);
     office.go().await;
-    let input = RunInput::resume("t").answer("0.1", Decision::Approve).answer("0.0", reject("no"));
+    let input = RunInput::resume("t").decide("0.1", Decision::Approve).decide("0.0", reject("no"));
     let kinds: Vec<EventKind> = office.agent().run(input).map(|event| event.kind).collect().await;
     assert!(matches!(kinds[0], EventKind::RunStarted { .. }), "{:?}", kinds[0]);
     let told: Vec<_> = kinds
@@ -714,7 +714,7 @@ async fn arguments_that_a_tool_does_not_take_are_refused_before_anybody_is_asked
         office.builder().interrupt_on(InterruptPolicy::new().before("write_file", InterruptOn::any())).build().unwrap();
     let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
     assert_eq!(ids(&waiting), ["0.1"]);
-    let done = agent.invoke(RunInput::resume("t").answer("0.1", Decision::Approve)).await.unwrap();
+    let done = agent.invoke(RunInput::resume("t").decide("0.1", Decision::Approve)).await.unwrap();
     let results = results(&done);
     assert!(results[0].1 && results[0].0.contains("write_file does not take these arguments"), "{results:?}");
     assert!(!results[1].1, "{results:?}");
@@ -735,10 +735,10 @@ async fn a_call_whose_path_leads_elsewhere_once_it_is_approved_is_not_made() {
         .build()
         .unwrap();
     let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
-    assert_eq!(waiting.questions()[0].leads_to.as_deref(), Some("/one/a.txt"));
+    assert_eq!(waiting.action_requests()[0].leads_to.as_deref(), Some("/one/a.txt"));
     std::fs::remove_file(dir.path().join("link")).unwrap();
     std::os::unix::fs::symlink("two", dir.path().join("link")).unwrap();
-    let done = agent.invoke(RunInput::resume("t").answer("0.0", Decision::Approve)).await.unwrap();
+    let done = agent.invoke(RunInput::resume("t").decide("0.0", Decision::Approve)).await.unwrap();
     assert!(results(&done)[0].0.contains("leads elsewhere"), "{:?}", results(&done));
     assert!(!dir.path().join("two/a.txt").exists() && !dir.path().join("one/a.txt").exists());
 }

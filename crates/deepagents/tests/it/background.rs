@@ -336,11 +336,11 @@ async fn a_task_that_waits_is_told_and_checking_it_asks_the_person_about_its_own
     ]);
     let agent = gated(&model, InterruptOn::any());
     let waiting = until_asked(&agent).await;
-    let asked: Vec<_> = waiting.questions().into_iter().map(|q| (q.tool, q.args)).collect();
+    let asked: Vec<_> = waiting.action_requests().into_iter().map(|q| (q.tool, q.args)).collect();
     assert_eq!(asked, [("send".to_owned(), json!({"n": 1})), ("send".to_owned(), json!({"n": 2}))]);
-    let ids: Vec<String> = waiting.questions().into_iter().map(|q| q.id).collect();
+    let ids: Vec<String> = waiting.action_requests().into_iter().map(|q| q.id).collect();
     let edit = Decision::from_json(json!({"type": "edit", "args": {"n": 3}}), "send").unwrap();
-    let input = RunInput::resume("t").answer(&ids[0], edit).answer(&ids[1], Decision::Reject { message: None });
+    let input = RunInput::resume("t").decide(&ids[0], edit).decide(&ids[1], Decision::Reject { message: None });
     let answered = agent.invoke(input).await.unwrap();
     assert!(results(&answered).last().unwrap().0.contains(r#""status":"running""#), "{:?}", results(&answered));
     let outcome = until_told(&agent, 1).await;
@@ -359,7 +359,7 @@ async fn a_task_that_waits_is_listed_as_waiting_and_its_result_is_not_told_befor
     assert!(results(&listed).last().unwrap().0.ends_with("status: waiting"), "{:?}", results(&listed));
     let again = say(&agent, &json!(["check_async_task", {"task_id": id_of(&listed, 0)}]).to_string()).await;
     assert_eq!(again.stop, FinishReason::Interrupted);
-    let input = RunInput::resume("t").answer(&again.questions()[0].id, Decision::Approve);
+    let input = RunInput::resume("t").decide(&again.action_requests()[0].id, Decision::Approve);
     agent.invoke(input).await.unwrap();
     assert!(told(&until_told(&agent, 1).await)[0].contains("Sent."));
 }

@@ -137,10 +137,10 @@ async fn commands_that_a_rule_asks_about_wait_for_a_person_and_denied_ones_are_r
         .build()
         .unwrap();
     let outcome = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
-    let question = outcome.questions().into_iter().next().expect("a question");
+    let question = outcome.action_requests().into_iter().next().expect("a question");
     assert_eq!(question.tool, "execute");
     assert!(!folder.path().join("asked").exists() && !folder.path().join("denied").exists());
-    let outcome = agent.invoke(RunInput::resume("t").answer(question.id, Decision::Approve)).await.unwrap();
+    let outcome = agent.invoke(RunInput::resume("t").decide(question.id, Decision::Approve)).await.unwrap();
     let answers = results(&outcome);
     assert!(answers[0].1 && answers[0].0.contains("the rule `touch denied`"), "{answers:?}");
     assert!(!answers[1].1 && folder.path().join("asked").exists(), "{answers:?}");

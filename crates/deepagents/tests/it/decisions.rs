@@ -113,8 +113,8 @@ async fn what_a_person_decided_stays_theirs_beside_what_a_rule_says_later() {
     let agent = DeepAgent::builder().model(model).journal(MemoryJournal::new()).permissions(rules).interrupt_on(asks);
     let agent = agent.build().unwrap();
     let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
-    let id = waiting.questions()[0].id.clone();
-    let run = agent.run(RunInput::resume("t").answer(id, Decision::Approve));
+    let id = waiting.action_requests()[0].id.clone();
+    let run = agent.run(RunInput::resume("t").decide(id, Decision::Approve));
     let told = decided(run.map(|event| event.kind).collect::<Vec<_>>().await);
     let authors: Vec<&DecisionAuthor> = told.iter().map(|(_, _, author)| author).collect();
     assert_eq!(authors, [&DecisionAuthor::Person, &rule("write /closed/**")]);
@@ -135,11 +135,11 @@ async fn a_question_names_the_rules_that_ask_and_the_sub_agent_whose_call_it_is(
         .build()
         .unwrap();
     let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
-    let question = waiting.questions().remove(0);
+    let question = waiting.action_requests().remove(0);
     assert_eq!(question.rule.as_deref(), Some("everything is asked about; write /secret/**"));
     assert_eq!(question.agent, None);
-    let waiting = agent.invoke(RunInput::resume("t").answer(question.id, Decision::Approve)).await.unwrap();
-    let question = waiting.questions().remove(0);
+    let waiting = agent.invoke(RunInput::resume("t").decide(question.id, Decision::Approve)).await.unwrap();
+    let question = waiting.action_requests().remove(0);
     assert_eq!(question.agent.as_deref(), Some("writer"));
     assert!(question.rule.unwrap().contains("write /secret/**"));
 }
@@ -151,7 +151,7 @@ async fn what_steers_the_agent_is_asked_about_by_its_place() {
     let files = LocalBackend::open(folder.path()).unwrap();
     let agent = DeepAgent::builder().model(model).journal(MemoryJournal::new()).backend(files).build().unwrap();
     let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
-    assert_eq!(waiting.questions()[0].rule.as_deref(), Some("protected place: /AGENTS.md"));
+    assert_eq!(waiting.action_requests()[0].rule.as_deref(), Some("protected place: /AGENTS.md"));
 }
 
 fn about(tool: &str, args: Value) -> ActionRequest {

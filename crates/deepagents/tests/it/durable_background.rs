@@ -324,6 +324,43 @@ async fn a_task_whose_process_ended_is_resumed_by_the_next_run_of_its_conversati
     assert!(task.refresh().await.unwrap().status == RunStatus::Ended);
 }
 
+/// Goes on with what a process has left that ended after so many appends; says whether it came to the end of its run.
+async fn go_on_after(appends: usize) -> bool {
+    let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
+    let first = agent(&world, Process::ending_after(&journal, appends)).build().unwrap();
+    let task = start(&json!([["gate", {}], ["work", {"n": 1}]]));
+    let ended = first.invoke(input(task)).await.is_ok();
+    drop(first);
+    tokio::task::yield_now().await;
+    let next = agent(&world, journal.clone()).build().unwrap();
+    let status = journal.threads().get("t").await.unwrap().map(|info| info.status);
+    if status == Some(RunStatus::Open) {
+        next.invoke(RunInput::resume("t").take_over()).await.unwrap();
+        world.gate.go.add_permits(2);
+        let tasks = next.background("t").await.unwrap();
+        assert!(tasks.len() == 1 || !has_known_tasks(&next).await, "after {appends} appends");
+        for task in tasks {
+            let outcome = task.outcome().await;
+            let outcome = outcome.unwrap_or_else(|error| panic!("after {appends} appends: {error}"));
+            assert_eq!(outcome.text(), "Found after: worked", "after {appends} appends");
+        }
+    }
+    ended
+}
+
+async fn has_known_tasks(agent: &DeepAgent) -> bool {
+    agent.state("t").await.unwrap().get::<KnownTasks>().is_some_and(|known| !known.is_empty())
+}
+
+#[tokio::test]
+async fn a_run_that_goes_on_anywhere_also_behind_its_last_answer_goes_on_with_its_tasks() {
+    let mut appends = 0;
+    while !go_on_after(appends).await {
+        appends += 1;
+    }
+    assert!(appends > 3, "the first process has left nothing");
+}
+
 #[tokio::test]
 async fn a_task_that_is_cancelled_while_nobody_runs_it_is_told_as_cancelled() {
     let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
@@ -363,7 +400,7 @@ async fn a_task_waits_for_a_decision_across_processes_and_takes_it_through_its_c
             let waits = task.outcome().await.unwrap();
             assert_eq!(waits.stop, FinishReason::Interrupted);
             let resume = RunInput::resume(format!("t/{id}"));
-            let run = next.run(resume.answer(&waits.questions()[0].id, Decision::Approve));
+            let run = next.run(resume.decide(&waits.action_requests()[0].id, Decision::Approve));
             let mut events = run.handle().subscribe(Subscribe::Start);
             while let Some(event) = events.next().await {
                 assert!(event.path.is_empty() || event.path[0] == id, "{event:?}");
@@ -373,7 +410,7 @@ async fn a_task_waits_for_a_decision_across_processes_and_takes_it_through_its_c
             let check = json!(["check_async_task", {"task_id": id}]).to_string();
             let asked = say(&next, check).await;
             assert_eq!(asked.stop, FinishReason::Interrupted);
-            let answer = RunInput::resume("t").answer(&asked.questions()[0].id, Decision::Approve);
+            let answer = RunInput::resume("t").decide(&asked.action_requests()[0].id, Decision::Approve);
             let third = careful(&world, &journal);
             third.invoke(answer).await.unwrap();
             third.background("t").await.unwrap().pop().unwrap().outcome().await.unwrap();
@@ -476,9 +513,9 @@ async fn decide_through(agent: &DeepAgent, journal: &MemoryJournal, task: &str) 
     while told(&outcome).is_empty() {
         if outcome.stop == FinishReason::Interrupted {
             let answered = outcome
-                .questions()
+                .action_requests()
                 .into_iter()
-                .fold(RunInput::resume("t"), |input, question| input.answer(question.id, Decision::Approve));
+                .fold(RunInput::resume("t"), |input, question| input.decide(question.id, Decision::Approve));
             outcome = agent.invoke(answered).await.ok()?;
             continue;
         }

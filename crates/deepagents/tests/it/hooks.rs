@@ -186,9 +186,9 @@ async fn a_call_that_a_hook_wants_asked_about_waits_for_a_person() {
         let model = ScriptedModel::new([write(), Turn::text("Done.")]);
         let agent = place.agent(&model, &at("PreToolUse", &[&ask])).build().unwrap();
         let (outcome, _) = run(&agent, RunInput::new("Write.").thread("t")).await;
-        let questions = outcome.questions();
+        let questions = outcome.action_requests();
         assert_eq!(questions.iter().map(|q| q.text.as_str()).collect::<Vec<_>>(), ["Sure?"]);
-        let answer = RunInput::resume("t").answer(&questions[0].id, decision);
+        let answer = RunInput::resume("t").decide(&questions[0].id, decision);
         assert_eq!(run(&agent, answer).await.0.stop, FinishReason::Done);
         assert_eq!(place.read("a.txt"), content);
     }

@@ -67,9 +67,9 @@ async fn record(agent: &Agent, input: RunInput) -> (String, Vec<Event>) {
         if outcome.stop != FinishReason::Interrupted {
             break;
         }
-        let answers = outcome.questions();
+        let answers = outcome.action_requests();
         let resumed = RunInput::resume(outcome.thread.unwrap());
-        input = answers.into_iter().fold(resumed, |input, question| input.answer(question.id, Decision::Approve));
+        input = answers.into_iter().fold(resumed, |input, question| input.decide(question.id, Decision::Approve));
     }
     recorder.finish().await.unwrap();
     (sink.text(), events)

@@ -83,16 +83,16 @@ fn gated() -> (ScriptedModel, impl Fn() -> DeepAgent) {
 async fn parallel_sub_agents_that_wait_are_answered_one_by_one_and_keep_their_files() {
     let (model, build) = gated();
     let waiting = build().invoke(RunInput::new("Main job.").thread("t")).await.unwrap();
-    let ids: Vec<String> = waiting.questions().into_iter().map(|q| q.id).collect();
+    let ids: Vec<String> = waiting.action_requests().into_iter().map(|q| q.id).collect();
     assert_eq!(ids, ["task:0.0/1.0", "task:0.1/1.0"]);
-    assert!(waiting.questions()[0].text.starts_with("general-purpose wants to call send"));
+    assert!(waiting.action_requests()[0].text.starts_with("general-purpose wants to call send"));
     let asked = model.requests().len();
-    let second = build().invoke(RunInput::resume("t").answer(&ids[1], Decision::Approve)).await.unwrap();
+    let second = build().invoke(RunInput::resume("t").decide(&ids[1], Decision::Approve)).await.unwrap();
     assert_eq!(second.stop, FinishReason::Interrupted);
     assert_eq!(model.requests().len(), asked + 1, "the one that was answered went on, the other did not");
     assert_eq!(content(&second, "/second.txt").as_deref(), Some("before"));
     let no = Decision::Reject { message: None };
-    let done = build().invoke(RunInput::resume("t").answer(&ids[0], no)).await.unwrap();
+    let done = build().invoke(RunInput::resume("t").decide(&ids[0], no)).await.unwrap();
     assert_eq!(results(&done), [("Sent 1.".to_owned(), false), ("Sent 2.".to_owned(), false)]);
     assert_eq!(content(&done, "/first.txt").as_deref(), Some("before"));
     assert_eq!((done.text(), model.remaining()), ("Done.".to_owned(), 0));
@@ -104,7 +104,7 @@ async fn what_waiting_sub_agents_had_written_is_kept_when_the_conversation_goes_
     build().invoke(RunInput::new("Main job.").thread("t")).await.unwrap();
     let next = build().invoke(RunInput::new("Never mind.").thread("t")).await.unwrap();
     check_history(next.messages()).unwrap();
-    assert!(next.questions().is_empty());
+    assert!(next.action_requests().is_empty());
     assert!(results(&next).iter().all(|(text, error)| *error && text.contains("conversation went on")));
     for path in ["/first.txt", "/second.txt"] {
         assert_eq!(content(&next, path).as_deref(), Some("before"));
@@ -128,9 +128,9 @@ async fn a_fork_that_was_approved_itself_does_not_wait_for_the_questions_above()
         .unwrap();
     let mut outcome = agent.invoke(RunInput::new("Main job.").thread("t")).await.unwrap();
     for (id, path) in [("0.0", 0), ("task:0.0/0.0", 1)] {
-        let question = outcome.questions().remove(0);
+        let question = outcome.action_requests().remove(0);
         assert_eq!((question.id.as_str(), question.call.path.len()), (id, path));
-        outcome = agent.invoke(RunInput::resume("t").answer(id, Decision::Approve)).await.unwrap();
+        outcome = agent.invoke(RunInput::resume("t").decide(id, Decision::Approve)).await.unwrap();
     }
     assert_eq!((outcome.text(), results(&outcome)[0].0.as_str()), ("Done.".to_owned(), "Looked."));
 }
@@ -155,7 +155,7 @@ async fn a_sub_agent_may_be_asked_about_less_or_more_than_the_agent_above() {
         .build()
         .unwrap();
     let waiting = agent.invoke(RunInput::new("Main job.").thread("t")).await.unwrap();
-    let asked: Vec<String> = waiting.questions().into_iter().map(|q| q.tool).collect();
+    let asked: Vec<String> = waiting.action_requests().into_iter().map(|q| q.tool).collect();
     assert_eq!(asked, ["other"]);
 }
 
@@ -550,7 +550,7 @@ async fn what_a_sub_agent_asks_about_in_its_own_way_is_asked_beside_what_is_aske
         .build()
         .unwrap();
     let waiting = agent.invoke(RunInput::new("Main job.").thread("t")).await.unwrap();
-    let asked: Vec<String> = waiting.questions().into_iter().map(|q| q.tool).collect();
+    let asked: Vec<String> = waiting.action_requests().into_iter().map(|q| q.tool).collect();
     assert_eq!(asked, ["send", "other"]);
 }
 

@@ -335,9 +335,9 @@ async fn a_thread_that_has_a_list_or_is_taken_up_again_is_not_planned_for() {
     let waiting = ask(vec![look()]).invoke(RunInput::new("Go.").thread("t")).await.unwrap();
     assert_eq!((waiting.stop.clone(), asked.load(Ordering::SeqCst)), (FinishReason::Interrupted, 1));
     // The list is emptied, so that nothing but the resumed run keeps the planner away.
-    let id = waiting.questions()[0].id.clone();
+    let id = waiting.action_requests()[0].id.clone();
     let resumed = ask(vec![write(&[]), Turn::text("Done.")]);
-    let done = resumed.invoke(RunInput::resume("t").answer(id, Decision::Approve)).await.unwrap();
+    let done = resumed.invoke(RunInput::resume("t").decide(id, Decision::Approve)).await.unwrap();
     assert_eq!((list(&done).len(), asked.load(Ordering::SeqCst)), (0, 1));
     let next = ask(vec![Turn::text("Done."), Turn::text("Yes.")]);
     let next = next.invoke(RunInput::new("And this.").thread("t")).await.unwrap();

@@ -51,7 +51,7 @@ pub struct BackgroundReport {
     /// How its last run ended, if it did; none within where it failed.
     pub ended: Option<Option<Outcome>>,
     /// What it waits for, without what counts as rejected by now.
-    pub questions: Vec<ActionRequest>,
+    pub action_requests: Vec<ActionRequest>,
     /// What all its runs have spent.
     pub spent: BudgetUsage,
 }
@@ -222,6 +222,6 @@ impl BackgroundTask {
         let now = self.tasks.agent.clock.now();
         let mut questions: Vec<_> = open_questions(&state).filter(|open| !open.is_expired(now)).cloned().collect();
         questions.sort_by(|a, b| (&a.call, &a.id).cmp(&(&b.call, &b.id)));
-        Ok(BackgroundReport { state, ended, questions, spent })
+        Ok(BackgroundReport { state, ended, action_requests: questions, spent })
     }
 }

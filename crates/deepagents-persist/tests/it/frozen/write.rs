@@ -58,17 +58,17 @@ async fn approvals(db: &Arc<Sqlite>) {
         let agent = agent(thread);
         let outcome = agent.invoke(RunInput::new("Tell Ada.").thread(thread)).await.unwrap();
         assert_eq!(outcome.stop, FinishReason::Interrupted);
-        let ids: Vec<_> = outcome.questions().into_iter().map(|question| question.id).collect();
+        let ids: Vec<_> = outcome.action_requests().into_iter().map(|question| question.id).collect();
         let reject = Decision::Reject { message: Some("Ada alone.".into()) };
         let mut input = RunInput::resume(thread);
         if thread == "waiting" {
             continue;
         }
-        input = input.answer(ids[0].clone(), Decision::Approve);
+        input = input.decide(ids[0].clone(), Decision::Approve);
         if thread == "answered" {
             let edited = json!({"name": "send", "args": {"to": "bob@example.org", "text": "At 9."}});
             let edit: Decision = serde_json::from_value(json!({"type": "edit", "edited_action": edited})).unwrap();
-            input = input.answer(ids[1].clone(), reject).answer(ids[2].clone(), edit);
+            input = input.decide(ids[1].clone(), reject).decide(ids[2].clone(), edit);
         }
         let stop = run(&agent, input).await;
         assert_eq!(stop == FinishReason::Interrupted, thread != "answered", "{thread}: {stop:?}");

@@ -151,7 +151,7 @@ async fn run(scenario: &Scenario, server: &Server, source: &[u8]) -> Result<Valu
 
 fn open(state: &State) -> Vec<ActionRequest> {
     let asked = state.get::<ActionRequests>().cloned().unwrap_or_default();
-    asked.into_values().filter(|asked| asked.answer.is_none()).map(|asked| asked.question).collect()
+    asked.into_values().filter(|asked| asked.decision.is_none()).map(|asked| asked.request).collect()
 }
 
 /// Decisions for the one pause of a thread, or why they cannot be taken.
@@ -166,6 +166,6 @@ async fn answers(built: &Built, thread: &str, decisions: &[Value]) -> Result<Res
     let decisions = interrupt.decisions(decisions.to_vec()).map_err(|error| error.to_string());
     Ok(decisions.map(|decisions| {
         let resume = RunInput::resume(thread);
-        decisions.into_iter().fold(resume, |input, (id, decision)| input.answer(id, decision))
+        decisions.into_iter().fold(resume, |input, (id, decision)| input.decide(id, decision))
     }))
 }

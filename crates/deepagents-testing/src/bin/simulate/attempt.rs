@@ -1,21 +1,22 @@
 //! One run of a process: what it is given, who reads it, and what it came to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deepagents::{DeepAgent, Error, EventKind, Outcome, RunInput, Subscribe};
+use deepagents::{DeepAgent, Error, Event, EventKind, Outcome, RunInput, Subscribe};
 use deepagents_core::journal::{Journal, JournalError, LogPosition};
 use deepagents_core::run::{RunError, RunHandle};
 use futures_util::{FutureExt, StreamExt};
 use tokio::task::JoinHandle;
 
 use super::process::Process;
+use super::watching::Watcher;
 use super::world::World;
 
 /// More than any run takes, with all that hangs.
-const HANGS: Duration = Duration::from_secs(3 * 3600);
+pub(crate) const HANGS: Duration = Duration::from_secs(3 * 3600);
 
 /// What became of a run.
 pub(crate) enum Ended {
@@ -30,13 +31,13 @@ pub(crate) async fn attempt<F: Future<Output = ()>>(
     world: &Arc<World>,
     process: &Arc<Process>,
     agent: &DeepAgent,
-    input: RunInput,
+    (thread, input): (&str, RunInput),
     meanwhile: impl FnOnce(RunHandle) -> F,
 ) -> Ended {
     let claims = world.lock().claims;
+    let watcher = Watcher::begin(world, agent, thread).await;
     let run = agent.run(input).detach();
-    let thread = run.thread().unwrap_or_default().to_owned();
-    let readers = [Reader::Quick, Reader::Slow].map(|reader| (reader, read(world, &run, reader, thread.clone())));
+    let readers = [Reader::Quick, Reader::Slow].map(|reader| (reader, read(world, &run, reader, thread.to_owned())));
     // One who never reads.
     let _dead = run.subscribe(Subscribe::Start);
     let ended = async {
@@ -55,6 +56,7 @@ pub(crate) async fn attempt<F: Future<Output = ()>>(
         }
     };
     let (ended, ()) = tokio::join!(ended, meanwhile(run.clone()));
+    let watched = watcher.end(world).await;
     if matches!(ended, Ended::Crashed) {
         readers.into_iter().for_each(|(_, reader)| reader.abort());
         return ended;
@@ -62,7 +64,13 @@ pub(crate) async fn attempt<F: Future<Output = ()>>(
     let mut durable = Vec::new();
     for (reader, seen) in readers {
         match tokio::time::timeout(HANGS, seen).await {
-            Ok(Ok(seen)) => durable.push(seen),
+            Ok(Ok(seen)) => {
+                // What happened on other threads is told as well, and others may have worked on this one.
+                if !world.scenario.has_background() {
+                    watched.check(world, &seen);
+                }
+                durable.push(seen.keys().copied().collect::<BTreeSet<_>>());
+            }
             _ => world.broken(&format!("the {reader:?} reader is never told of the end")),
         }
     }
@@ -83,11 +91,11 @@ enum Reader {
     Slow,
 }
 
-/// Follows a run to its end; gives the numbers of the durable events.
-fn read(world: &Arc<World>, run: &RunHandle, reader: Reader, thread: String) -> JoinHandle<BTreeSet<u64>> {
+/// Follows a run to its end; gives the durable events by their numbers.
+fn read(world: &Arc<World>, run: &RunHandle, reader: Reader, thread: String) -> JoinHandle<BTreeMap<u64, Event>> {
     let (mut events, world) = (run.subscribe(Subscribe::Start), world.clone());
     tokio::spawn(async move {
-        let (mut next, mut durable, mut ended) = (0, BTreeSet::new(), false);
+        let (mut next, mut durable, mut ended) = (0, BTreeMap::new(), false);
         while let Some(event) = events.next().await {
             world.check(!ended, || format!("event {} comes after the end", event.seq));
             // What was dropped is told in its place, by the number of the last one.
@@ -95,10 +103,11 @@ fn read(world: &Arc<World>, run: &RunHandle, reader: Reader, thread: String) -> 
             world.check(lagged || event.seq == next, || format!("event {} comes where {next} was to", event.seq));
             next = event.seq + 1;
             ended = event.kind.is_end();
+            let position = event.position;
             if event.kind.is_durable() {
-                durable.insert(event.seq);
+                durable.insert(event.seq, event);
             }
-            if let Some(position) = event.position {
+            if let Some(position) = position {
                 let end = end_of(&world, &thread).await;
                 world
                     .check(end >= position, || format!("an event stems from record {position}, the log ends at {end}"));
@@ -118,7 +127,7 @@ pub(crate) async fn end_of(world: &World, thread: &str) -> LogPosition {
 }
 
 /// Whether an error stems from what was injected, or from another process that has the thread.
-fn is_expected(error: &Error) -> bool {
+pub(crate) fn is_expected(error: &Error) -> bool {
     match error {
         Error::Journal(
             JournalError::Busy { .. }

@@ -13,26 +13,37 @@ use deepagents_core::run::BudgetUsage;
 use super::cast::{USAGE, path};
 use super::scenario::Operation;
 use super::script::Tag;
-use super::trial::THREAD;
 use super::world::World;
 
 /// What holds whatever is under way: the log is whole, and amounts to the same from its start and from a snapshot.
 pub(crate) async fn check(world: &Arc<World>, agent: &DeepAgent) -> Result<()> {
-    let Some(info) = world.journal.threads().get(THREAD).await? else { return Ok(()) };
-    let entries = world.journal.read(THREAD, 0..info.end).await?;
-    let whole =
-        entries.iter().enumerate().all(|(at, entry)| entry.position == at as u64) && entries.len() as u64 == info.end;
+    let thread = world.thread();
+    let Some(info) = world.journal.threads().get(&thread).await? else { return Ok(()) };
+    let entries = world.journal.read(&thread, 0..info.end).await?;
+    let branches = world.lock().branches.clone();
+    let expected = (0..info.end).filter(|at| !branches.is_removed(*at));
+    let whole = expected.eq(entries.iter().map(|entry| entry.position));
     world.check(whole, || format!("the log has {} records and ends at {}", entries.len(), info.end));
-    let records: Vec<Record> = entries.into_iter().map(|entry| entry.record).collect();
     let schema = agent.schema();
-    let (folded, loaded) =
-        (fold(THREAD, schema.clone(), records), load(&*world.journal, THREAD, schema.clone(), None).await);
-    match (folded, loaded) {
-        (Ok(folded), Ok(loaded)) => {
-            let (folded, loaded) = (folded.state.to_json(true)?, loaded.state.to_json(true)?);
+    let loaded = match load(&*world.journal, &thread, schema.clone(), None).await {
+        Ok(loaded) => loaded.state.to_json(true)?,
+        Err(error) => {
+            world.broken(&format!("the log cannot be read: {error}"));
+            return Ok(());
+        }
+    };
+    if branches.is_pruned() {
+        return Ok(());
+    }
+    // Where the thread went back, what it left is no part of it.
+    let live = entries.into_iter().filter(|entry| branches.is_live(entry.position, info.end));
+    let records: Vec<Record> = live.map(|entry| entry.record).collect();
+    match fold(&thread, schema.clone(), records) {
+        Ok(folded) => {
+            let folded = folded.state.to_json(true)?;
             world.check(folded == loaded, || "a snapshot is not what the records amount to".to_owned());
         }
-        (Err(error), _) | (_, Err(error)) => world.broken(&format!("the log cannot be read: {error}")),
+        Err(error) => world.broken(&format!("the log cannot be read: {error}")),
     }
     Ok(())
 }
@@ -47,7 +58,7 @@ pub(crate) async fn check_outcome(world: &Arc<World>, agent: &DeepAgent, outcome
     if outcome.messages().is_empty() {
         return Ok(());
     }
-    let log = load(&*world.journal, THREAD, agent.schema().clone(), None).await?;
+    let log = load(&*world.journal, &world.thread(), agent.schema().clone(), None).await?;
     let (run, stored) = (outcome.state.to_json(true)?, log.state.to_json(true)?);
     for (channel, value) in &run {
         let there = stored.get(channel);
@@ -125,7 +136,12 @@ async fn check_spending(world: &Arc<World>, spent: BudgetUsage) -> Result<()> {
 /// The answers of models that the last run has stored, in all its attempts.
 async fn stored_answers(world: &World) -> Result<u64> {
     let mut answers = 0;
-    for entry in world.journal.read(THREAD, 0..u64::MAX).await? {
+    let (thread, branches) = (world.thread(), world.lock().branches.clone());
+    let end = world.journal.threads().get(&thread).await?.map_or(0, |info| info.end);
+    for entry in world.journal.read(&thread, 0..end).await? {
+        if !branches.is_live(entry.position, end) {
+            continue;
+        }
         let mut record = &entry.record;
         if matches!(record, Record::RunStarted { .. }) {
             answers = 0;

@@ -13,7 +13,6 @@ use futures_core::future::BoxFuture;
 use serde_json::{Map, Value};
 
 use super::process::Process;
-use super::trial::THREAD;
 use super::world::World;
 
 /// The bytes that a record is said to take, whatever is in it, and a snapshot: snapshots fall due in short logs.
@@ -135,7 +134,7 @@ impl Journal for FaultyJournal {
             self.world.note(&format!("{} claims {thread} as {}", self.process.number, fence.epoch()));
             let mut known = self.world.lock();
             known.owners.insert(thread.to_owned(), fence.epoch());
-            known.claims += u64::from(thread == THREAD);
+            known.claims += u64::from(thread == known.thread);
             drop(known);
             Ok(fence)
         }))
@@ -231,7 +230,8 @@ impl Threads for FaultyJournal {
         to: &'a str,
         until: Option<LogPosition>,
     ) -> BoxFuture<'a, Result<(), JournalError>> {
-        self.world.journal.threads().copy(from, to, until)
+        let work = async move { self.world.journal.threads().copy(from, to, until).await };
+        Box::pin(self.call("copy", true, work))
     }
 
     fn delete<'a>(&'a self, thread: &'a str) -> BoxFuture<'a, Result<bool, JournalError>> {
@@ -245,7 +245,11 @@ impl Threads for FaultyJournal {
         fence: Fence,
         positions: Range<LogPosition>,
     ) -> BoxFuture<'a, Result<(), JournalError>> {
-        let work = async move { self.world.journal.threads().remove(thread, fence, positions).await };
+        let work = async move {
+            self.world.journal.threads().remove(thread, fence, positions.clone()).await?;
+            self.world.lock().removed(thread, positions);
+            Ok(())
+        };
         Box::pin(self.call("remove", true, work))
     }
 

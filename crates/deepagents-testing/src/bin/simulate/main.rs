@@ -1,6 +1,7 @@
 //! Simulates whole worlds, each of which follows from a number: processes with agents that delegate, ask, are compacted,
 //! steered, cancelled and suspended, on a storage that fails, hangs and loses answers, while processes crash, freeze and
-//! take over from each other, clocks jump, and readers are slow or dead. After every run the invariants of
+//! take over from each other, clocks jump, and readers are slow or dead; between runs the thread goes back, is pruned, or
+//! goes on as a copy, and it is followed by a process that does not run it. After every run the invariants of
 //! ARCHITECTURE.md must hold. Time passes as fast as everybody waits.
 //!
 //! ```text
@@ -16,7 +17,9 @@
 #![allow(clippy::print_stdout, reason = "a program's output")]
 
 mod attempt;
+mod branches;
 mod cast;
+mod changes;
 mod clock;
 mod invariants;
 mod journal;
@@ -24,6 +27,7 @@ mod process;
 mod scenario;
 mod script;
 mod trial;
+mod watching;
 mod world;
 
 use std::io::{Write, stderr};
@@ -128,7 +132,7 @@ fn one(seed: u64, traces: bool) -> Result<Seen> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
     let world = runtime.block_on(async {
         let world = World::new(seed, traces);
-        Trial { world: world.clone() }.run().await?;
+        Trial::new(world.clone()).run().await?;
         anyhow::Ok(world)
     })?;
     let known = world.lock();

@@ -1,5 +1,6 @@
 //! One seed: processes work on a thread while they are disturbed, and one comes to the end in peace.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,32 +13,37 @@ use serde_json::json;
 
 use super::attempt::{Ended, attempt};
 use super::cast::{Cast, LEASE};
+use super::changes::Whole;
 use super::invariants;
 use super::process::Process;
 use super::scenario::{MAIN, Operation};
 use super::script::task;
 use super::world::World;
 
-/// The thread of a world.
-pub(crate) const THREAD: &str = "t";
 /// A budget makes what is spent a part of the log; nobody comes to this one.
 const MODEL_CALLS: u64 = 100_000;
 /// Runs in peace that are more than any scenario needs.
 const MOST_RUNS: usize = 150;
 
 /// One process with its agents.
-struct Works {
-    process: Arc<Process>,
-    agent: DeepAgent,
+pub(crate) struct Works {
+    pub(crate) process: Arc<Process>,
+    pub(crate) agent: DeepAgent,
 }
 
 /// A seed under way.
 pub(crate) struct Trial {
     pub(crate) world: Arc<World>,
+    /// Threads that were copied, and what they amounted to.
+    pub(crate) sources: RefCell<Vec<(String, Whole)>>,
 }
 
 impl Trial {
-    fn begin_process(&self, faults: u64) -> Result<Works> {
+    pub(crate) fn new(world: Arc<World>) -> Self {
+        Self { world, sources: RefCell::default() }
+    }
+
+    pub(crate) fn begin_process(&self, faults: u64) -> Result<Works> {
         let process = Process::new(self.world.below(1_000_000), faults);
         let cast = Cast { world: self.world.clone(), process: process.clone() };
         Ok(Works { agent: cast.main()?, process })
@@ -57,6 +63,12 @@ impl Trial {
             }
             self.round(&works).await?;
             invariants::check(&self.world, &works.agent).await?;
+            if self.world.below(3) == 0 {
+                works.process.end();
+                self.change().await?;
+                works = self.begin_process(4)?;
+                invariants::check(&self.world, &works.agent).await?;
+            }
             if !self.world.lock().broken.is_empty() {
                 return Ok(());
             }
@@ -68,6 +80,7 @@ impl Trial {
         invariants::check(&self.world, &works.agent).await?;
         if let Some(outcome) = outcome {
             invariants::check_end(&self.world, &works.agent, &outcome).await?;
+            self.check_sources(&works).await?;
         }
         Ok(())
     }
@@ -75,32 +88,33 @@ impl Trial {
     /// What a process may do with the thread as it is.
     async fn input(&self, works: &Works) -> Result<RunInput> {
         let world = &self.world;
-        let info = world.journal.threads().get(THREAD).await?;
+        let thread = world.thread();
+        let info = world.journal.threads().get(&thread).await?;
         let status = info.map_or(RunStatus::Empty, |info| info.status);
         let input = match status {
-            RunStatus::Empty => RunInput::new(task(MAIN)).thread(THREAD),
+            RunStatus::Empty => RunInput::new(task(MAIN)).thread(thread),
             RunStatus::Interrupted => {
-                let state = works.agent.state(THREAD).await;
+                let state = works.agent.state(&thread).await;
                 match state {
-                    Ok(state) => self.answers(&state),
+                    Ok(state) => self.answers(thread, &state),
                     // The storage fails just now.
-                    Err(_) => RunInput::resume(THREAD),
+                    Err(_) => RunInput::resume(thread),
                 }
             }
             // One that was cancelled or came to a limit goes on, one that was done stays so.
-            RunStatus::Ended if world.happens(500) => RunInput::resume(THREAD),
-            RunStatus::Ended => RunInput::new("Anything else?").thread(THREAD),
-            _ => RunInput::resume(THREAD),
+            RunStatus::Ended if world.happens(500) => RunInput::resume(thread),
+            RunStatus::Ended => RunInput::new("Anything else?").thread(thread),
+            _ => RunInput::resume(thread),
         };
         Ok(input.lease(LEASE).budget(Budget::default().model_calls(MODEL_CALLS)))
     }
 
     /// Answers to what the thread waits for: mostly to all of it.
-    fn answers(&self, state: &deepagents::State) -> RunInput {
+    fn answers(&self, thread: String, state: &deepagents::State) -> RunInput {
         let asked = state.get::<deepagents_core::interrupt::ActionRequests>().cloned().unwrap_or_default();
         let open: Vec<_> =
-            asked.into_values().filter(|asked| asked.answer.is_none()).map(|asked| asked.question).collect();
-        let mut input = RunInput::resume(THREAD);
+            asked.into_values().filter(|asked| asked.decision.is_none()).map(|asked| asked.request).collect();
+        let mut input = RunInput::resume(thread);
         for question in open {
             if self.world.happens(200) {
                 continue;
@@ -126,7 +140,7 @@ impl Trial {
         };
         self.world.note(&format!("{} is decided: {}", question.id, decision.kind()));
         self.world.lock().decided.insert(tag);
-        input.answer(question.id.as_str(), decision)
+        input.decide(question.id.as_str(), decision)
     }
 
     /// A run of a process, and what happens meanwhile.
@@ -147,10 +161,12 @@ impl Trial {
         }
         let claims = || self.world.lock().claims;
         let before = claims();
-        let ended = attempt(world, &works.process, &works.agent, input, |run| self.disturb(works, run)).await;
+        let ended =
+            attempt(world, &works.process, &works.agent, (&world.thread(), input), |run| self.disturb(works, run))
+                .await;
         match ended {
             Ended::Outcome(outcome) => {
-                let questions = outcome.questions().len();
+                let questions = outcome.action_requests().len();
                 // One that is suspended leaves what it finds asked to whoever goes on.
                 let may_wait = matches!(outcome.stop, FinishReason::Interrupted | FinishReason::Suspended);
                 let fits = if questions > 0 { may_wait } else { outcome.stop != FinishReason::Interrupted };
@@ -207,7 +223,9 @@ impl Trial {
 
     /// Cancels a sub-agent that is at work, if there is one.
     async fn cancel_some_agent(&self, run: &RunHandle) {
-        let Ok(agents) = deepagents_core::journal::sub_agents(&*self.world.journal, THREAD).await else { return };
+        let Ok(agents) = deepagents_core::journal::sub_agents(&*self.world.journal, &self.world.thread()).await else {
+            return;
+        };
         let at = usize::try_from(self.world.below(agents.len() as u64)).unwrap_or(0);
         if let Some(agent) = agents.get(at) {
             run.cancel_agent(&agent.path);
@@ -227,7 +245,8 @@ impl Trial {
             if deed != 8 {
                 input = input.take_over();
             }
-            let ended = Box::pin(attempt(world, &rival.process, &rival.agent, input, |_| async {
+            let thread = world.thread();
+            let ended = Box::pin(attempt(world, &rival.process, &rival.agent, (&thread, input), |_| async {
                 tokio::time::sleep(world.moment(4_000)).await;
                 works.process.thaw();
             }));
@@ -243,21 +262,24 @@ impl Trial {
     async fn in_peace(&self, works: &Works) -> Result<Option<Outcome>> {
         let world = &self.world;
         let mut told = 0;
+        let thread = world.thread();
         for _ in 0..MOST_RUNS {
-            let tasks = works.agent.background(THREAD).await?;
+            let tasks = works.agent.background(&thread).await?;
             let at_work = tasks
                 .iter()
                 .any(|task| !matches!(task.status, RunStatus::Ended | RunStatus::Failed | RunStatus::Empty));
             for task in tasks.iter().filter(|task| task.status == RunStatus::Interrupted) {
-                let open = task.report(works.agent.schema().clone(), None).await?.questions;
+                let open = task.report(works.agent.schema().clone(), None).await?.action_requests;
                 let resume = RunInput::resume(task.thread.as_str()).take_over();
                 let input = open.iter().fold(resume, |input, question| self.answer(input, question));
+                let input = (task.thread.as_str(), input);
                 if let Ended::Failed(error) = attempt(world, &works.process, &works.agent, input, |_| async {}).await {
                     world.broken(&format!("a task in the background cannot be answered: {error}"));
                     return Ok(None);
                 }
             }
             let input = self.input(works).await?.take_over();
+            let input = (&*thread, input);
             let outcome = match attempt(world, &works.process, &works.agent, input, |_| async {}).await {
                 Ended::Outcome(outcome) => outcome,
                 Ended::Failed(error) => {

@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use deepagents::DecisionKind;
-use deepagents_core::journal::{MemoryJournal, Record};
+use deepagents_core::journal::{LogPosition, MemoryJournal, Record};
 use fastrand::Rng;
 
+use super::branches::{Branches, Change};
 use super::clock::{SharedClock, SharedIds, WorldClock};
 use super::scenario::{Operation, Scenario};
 use super::script::{Tag, View};
@@ -36,6 +38,12 @@ pub(crate) struct Known {
     pub(crate) broken: Vec<String>,
     /// Of everything that happened, in order: the same for the same seed.
     digest: DefaultHasher,
+    /// The thread that is worked on.
+    pub(crate) thread: String,
+    /// Threads that were begun, or were to be.
+    threads: u64,
+    /// What the log of that thread says of calls.
+    pub(crate) branches: Branches,
     /// The epoch of the last claim of each thread.
     pub(crate) owners: BTreeMap<String, u64>,
     /// How often the main thread was claimed.
@@ -69,6 +77,9 @@ impl World {
             faults: 0,
             broken: Vec::new(),
             digest: DefaultHasher::new(),
+            thread: "t".to_owned(),
+            threads: 1,
+            branches: Branches::default(),
             owners: BTreeMap::new(),
             claims: 0,
             started: BTreeMap::new(),
@@ -176,28 +187,63 @@ impl World {
         broken.into_iter().for_each(|what| self.broken(&what));
     }
 
+    /// The thread that is worked on.
+    pub(crate) fn thread(&self) -> String {
+        self.lock().thread.clone()
+    }
+
+    /// The name of one more thread.
+    pub(crate) fn next_thread(&self) -> String {
+        let mut known = self.lock();
+        known.threads += 1;
+        format!("t{}", known.threads)
+    }
+
+    /// From now on a copy is worked on, of all of the thread or up to a position.
+    pub(crate) fn go_on_as(&self, copy: &str, until: Option<LogPosition>) {
+        self.note(&format!("{copy} is worked on, a copy until {until:?}"));
+        let mut known = self.lock();
+        copy.clone_into(&mut known.thread);
+        if let Some(end) = until {
+            known.branches.cut(end);
+            known.go_back(end);
+        }
+    }
+
     /// Records were appended to a log.
     pub(crate) fn appended(&self, thread: &str, epoch: u64, end: u64, records: &[Record]) {
         self.note(&format!("appended to {thread} up to {end}"));
         let owner = self.lock().owners.get(thread).copied();
         self.check(owner == Some(epoch), || format!("owner {epoch} of {thread} appends, and {owner:?} has claimed it"));
-        for record in records {
+        for (position, record) in (end - records.len() as LogPosition..).zip(records) {
             let mut record = record;
             while let Record::Child { entry, .. } = record {
                 record = entry;
             }
-            match record {
+            let change = match record {
                 Record::ToolStarted { provider_call_id, .. } => {
                     let ended = self.lock().finished.contains_key(provider_call_id);
                     self.check(!ended, || format!("call {provider_call_id} had finished and begins again"));
                     *self.lock().started.entry(provider_call_id.clone()).or_default() += 1;
+                    Change::Started(provider_call_id.clone())
                 }
                 Record::ToolFinished { message, .. } => {
                     let text = deepagents::Message::Tool((**message).clone()).text();
-                    let before = self.lock().finished.insert(message.call_id.clone(), text);
+                    let before = self.lock().finished.insert(message.call_id.clone(), text.clone());
                     self.check(before.is_none(), || format!("call {} has two results", message.call_id));
+                    Change::Finished(message.call_id.clone(), text)
                 }
-                _ => {}
+                Record::Rewind { to, .. } => {
+                    let mut known = self.lock();
+                    known.branches.rewound(position, *to);
+                    known.go_back(*to);
+                    continue;
+                }
+                _ => continue,
+            };
+            let mut known = self.lock();
+            if known.thread == thread {
+                known.branches.add(position, change);
             }
         }
     }
@@ -219,6 +265,22 @@ impl World {
 impl Known {
     pub(crate) fn digest(&self) -> u64 {
         self.digest.finish()
+    }
+
+    /// The thread amounts to what it was at a position: calls that had not finished there are to be made.
+    fn go_back(&mut self, to: LogPosition) {
+        let calls = self.branches.at(to);
+        (self.started, self.finished) = (calls.started, calls.finished);
+        let finished = &self.finished;
+        self.effects.retain(|tag, _| finished.contains_key(tag));
+        self.shown.retain(|tag, _| finished.contains_key(tag));
+    }
+
+    /// Records were removed from a log.
+    pub(crate) fn removed(&mut self, thread: &str, positions: Range<LogPosition>) {
+        if self.thread == thread {
+            self.branches.removed(positions);
+        }
     }
 
     fn note(&mut self, what: &str) {

@@ -6,7 +6,7 @@ use deepagents_core::message::Message;
 use deepagents_core::run::Context;
 use deepagents_core::state::{State, Update};
 
-use super::channel::{KnownTaskChange, KnownTasks};
+use super::channel::KnownTasks;
 use super::task::{TaskState, TaskStatus};
 use super::tasks::Tasks;
 
@@ -47,17 +47,5 @@ impl Tasks {
             .and(changed)
             .and(Update::new::<KnownTasks>(vec![delivered]))
             .and(Update::message(Message::harness(text))))
-    }
-
-    /// Whether something is to be delivered.
-    pub(super) async fn has_news(&self, cx: &Context) -> Result<bool> {
-        Ok(self.survey(&cx.background(), cx.state()).await?.iter().any(TaskState::is_news))
-    }
-
-    /// Counts what the tasks have spent so far.
-    pub(super) async fn count_all(&self, cx: &Context) -> Result<Vec<KnownTaskChange>> {
-        let home = cx.background();
-        let mut tasks = self.survey(&home, cx.state()).await?;
-        self.count(&home, cx.state(), &mut tasks).await
     }
 }

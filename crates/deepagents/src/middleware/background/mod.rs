@@ -18,6 +18,7 @@ use deepagents_core::state::{ChannelSpec, State};
 use deepagents_core::tool::DynTool;
 
 use crate::subagents::{DynSubAgent, ListingTool, Registry};
+use task::TaskState;
 use tasks::Tasks;
 
 pub use channel::{KnownTask, KnownTaskChange, KnownTasks};
@@ -28,6 +29,12 @@ const START: &str = "start_async_task";
 const DEPTH: usize = 4;
 
 /// How much may go on in the background.
+///
+/// ```
+/// use deepagents::middleware::background::BackgroundLimits;
+/// let few = BackgroundLimits { at_once: 4, ..BackgroundLimits::default() };
+/// assert_eq!(few.remembered, 256);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackgroundLimits {
     /// Tasks of one conversation that run at once; more are refused.
@@ -58,6 +65,20 @@ impl Default for BackgroundLimits {
 ///
 /// A task whose agent waits for a person's decision is [`Waiting`](TaskStatus::Interrupted), and told so. When it is checked,
 /// the run that checks waits in its place: its questions are those of the task, and the answers go to the task.
+///
+/// ```
+/// use deepagents::DeepAgent;
+/// use deepagents::core::journal::MemoryJournal;
+/// use deepagents::models::scripted::{ScriptedModel, Turn};
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = ScriptedModel::new([Turn::text("Hello.")]);
+/// let agent = DeepAgent::builder().model(model).journal(MemoryJournal::new()).background_agents(true).build()?;
+/// // What the conversation has started, whichever process works on it.
+/// for task in agent.background("t1").await? {
+///     println!("{}: {:?}", task.id, task.status);
+/// }
+/// # Ok(()) }
+/// ```
 pub struct BackgroundAgents {
     tasks: Arc<Tasks>,
     listing: ListingTool,
@@ -116,12 +137,12 @@ impl Middleware for BackgroundAgents {
         if !has_tasks(cx) {
             return Ok(HookOutput::next());
         }
-        // What was spent while no run of the conversation was under way is counted before this one may spend more.
-        let counted = self.tasks.count_all(cx).await?;
         let home = cx.background();
         let mut tasks = self.tasks.survey(&home, cx.state()).await?;
+        // What was spent while no run of the conversation was under way is counted before this one may spend more.
+        let counted = self.tasks.count(&home, cx.state(), &mut tasks).await?;
         self.tasks.attend(&home, cx.state(), &mut tasks).await?;
-        Ok(if counted.is_empty() { HookOutput::next() } else { HookOutput::set::<KnownTasks>(counted) })
+        Ok(counted_as(counted))
     }
 
     async fn before_model(&self, cx: &Context) -> Result<HookOutput> {
@@ -132,14 +153,26 @@ impl Middleware for BackgroundAgents {
         if !has_tasks(cx) {
             return Ok(HookOutput::next());
         }
+        let home = cx.background();
+        let mut tasks = self.tasks.survey(&home, cx.state()).await?;
+        let stop = cx.stop();
+        // A run that goes on behind its last answer comes here first: what an earlier process left is taken up now. One
+        // that was stopped leaves it to the next.
+        if stop.is_none_or(|stop| !stop.is_from_outside()) {
+            self.tasks.attend(&home, cx.state(), &mut tasks).await?;
+        }
         // What has ended meanwhile is told before the run ends; what still runs is not waited for.
-        let by_itself = matches!(cx.stop(), Some(FinishReason::Done | FinishReason::Empty));
-        if by_itself && self.tasks.has_news(cx).await? {
+        let by_itself = matches!(stop, Some(FinishReason::Done | FinishReason::Empty));
+        if by_itself && tasks.iter().any(TaskState::is_news) {
             return Ok(HookOutput::go(JumpTo::Model));
         }
-        let counted = self.tasks.count_all(cx).await?;
-        Ok(if counted.is_empty() { HookOutput::next() } else { HookOutput::set::<KnownTasks>(counted) })
+        Ok(counted_as(self.tasks.count(&home, cx.state(), &mut tasks).await?))
     }
+}
+
+/// Keeps what was counted, if it is anything.
+fn counted_as(counted: Vec<KnownTaskChange>) -> HookOutput {
+    if counted.is_empty() { HookOutput::next() } else { HookOutput::set::<KnownTasks>(counted) }
 }
 
 fn has_tasks(cx: &Context) -> bool {

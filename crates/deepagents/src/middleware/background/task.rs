@@ -17,6 +17,12 @@ const TOLD: usize = 80_000;
 const UNLOGGED: LogPosition = 1;
 
 /// How far a task is.
+///
+/// ```
+/// use deepagents::middleware::background::TaskStatus;
+/// assert!(TaskStatus::Cancelled.is_ended() && !TaskStatus::Interrupted.is_ended());
+/// assert_eq!(TaskStatus::Interrupted.as_str(), "waiting");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -157,7 +163,7 @@ impl TaskState {
         let out = match status {
             TaskStatus::Running => json!({"task_id": id, "agent": agent, "status": status}),
             TaskStatus::Interrupted => {
-                let asked = self.report.iter().flat_map(|report| &report.questions);
+                let asked = self.report.iter().flat_map(|report| &report.action_requests);
                 let asked = asked.map(|q| json!({"tool": q.tool, "args": q.args, "description": q.text}));
                 let note = "It waits for a person, and this run has no thread to ask one in; cancel it, or tell it to do \
                             something else with `update_async_task`.";

@@ -120,7 +120,7 @@ impl Tasks {
     async fn check(&self, id: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let home = cx.background();
         let mut task = self.find(&home, cx, id).await?;
-        let open = task.report.as_ref().map(|report| report.questions.clone()).unwrap_or_default();
+        let open = task.report.as_ref().map(|report| report.action_requests.clone()).unwrap_or_default();
         // Where nothing is kept, nobody can be asked.
         if let (TaskStatus::Interrupted, true, Some(thread)) =
             (task.status, open.is_empty() || cx.thread().is_some(), task.task.clone())
@@ -128,7 +128,7 @@ impl Tasks {
             let decisions = cx.interrupt_for(&open)?;
             let resume = RunInput::resume(thread.thread);
             let input =
-                open.into_iter().zip(decisions).fold(resume, |input, (q, decision)| input.answer(q.id, decision));
+                open.into_iter().zip(decisions).fold(resume, |input, (q, decision)| input.decide(q.id, decision));
             self.go_on(&home, &task, input, cx).await?;
             task.status = TaskStatus::Running;
         }
@@ -169,7 +169,7 @@ impl Tasks {
             task = self.find(&home, cx, id).await?;
         }
         if task.status == TaskStatus::Interrupted {
-            let open = task.report.as_ref().map(|report| report.questions.as_slice()).unwrap_or_default();
+            let open = task.report.as_ref().map(|report| report.action_requests.as_slice()).unwrap_or_default();
             if open.iter().any(|question| !question.allowed.contains(&DecisionKind::Reject)) {
                 return Err(ToolError::model(
                     "Error: it waits for what only a person can decide; check it, or cancel it.",
@@ -177,7 +177,7 @@ impl Tasks {
             }
             let refused = || Decision::Reject { message: Some("something else is to be done".to_owned()) };
             let resume = RunInput::resume(thread.thread);
-            let input = open.iter().fold(resume, |input, question| input.answer(&question.id, refused()));
+            let input = open.iter().fold(resume, |input, question| input.decide(&question.id, refused()));
             self.go_on(&home, &task, input, cx).await?.steer(text.as_str());
             return Ok("What it waited for was refused; it goes on with this.");
         }

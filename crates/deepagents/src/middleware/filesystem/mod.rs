@@ -48,6 +48,16 @@ pub struct Filesystem {
 }
 
 /// How the file tools behave.
+///
+/// ```
+/// use deepagents::middleware::filesystem::{FilesystemOptions, ReadFormat};
+/// let reads_only = FilesystemOptions {
+///     read_format: ReadFormat::Plain,
+///     tools: Some(["ls", "read_file", "grep"].map(str::to_owned).to_vec()),
+///     ..FilesystemOptions::default()
+/// };
+/// assert!(reads_only.read_before_edit);
+/// ```
 #[derive(Clone, Debug)]
 pub struct FilesystemOptions {
     /// Refuse to change a file that the thread has neither read nor written, or that changed since.

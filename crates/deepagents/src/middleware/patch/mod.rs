@@ -18,6 +18,15 @@ use repair::Repair;
 ///
 /// The repair is a change of the thread like any other, and the event `history_repaired` tells how much was done. A history
 /// that needs none is not touched.
+///
+/// ```
+/// use deepagents::core::agent::Agent;
+/// use deepagents::middleware::PatchToolCalls;
+/// use deepagents::models::scripted::{ScriptedModel, Turn};
+/// // A deep agent has it anyway.
+/// let agent = Agent::builder(ScriptedModel::new([Turn::text("Hello.")])).middleware(PatchToolCalls::default()).build()?;
+/// # Ok::<(), deepagents::BuildError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PatchToolCalls {
     _private: (),

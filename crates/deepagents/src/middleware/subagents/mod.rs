@@ -33,6 +33,20 @@ pub(crate) const GENERAL_PURPOSE_DESCRIPTION: &str = "Researches, searches and d
 ///
 /// Sub-agents of one turn run side by side. One that fails is an error result; its siblings finish. Each has a
 /// conversation and a todo list of its own; files are handed to it and what it changed comes back file by file.
+///
+/// ```
+/// use std::sync::Arc;
+/// use deepagents::core::agent::Agent;
+/// use deepagents::middleware::subagents::{DelegationLimits, SubAgents};
+/// use deepagents::models::scripted::{ScriptedModel, Turn};
+/// use deepagents::subagents::AgentSubAgent;
+/// // For agents of your own; a deep agent is given `.sub_agent(...)`.
+/// let helper = Agent::builder(ScriptedModel::new([Turn::text("Found.")])).build()?;
+/// let helper = Arc::new(AgentSubAgent::new("helper", "Looks things up.", &helper));
+/// let delegation = SubAgents::new(vec![helper], DelegationLimits::default())?;
+/// let agent = Agent::builder(ScriptedModel::new([Turn::text("Done.")])).middleware(delegation).build()?;
+/// # Ok::<(), deepagents::BuildError>(())
+/// ```
 pub struct SubAgents {
     tool: Arc<TaskTool>,
     files: Option<AgentFiles>,
@@ -40,6 +54,12 @@ pub struct SubAgents {
 }
 
 /// How far delegation may go.
+///
+/// ```
+/// use deepagents::middleware::subagents::DelegationLimits;
+/// let flat = DelegationLimits { depth: 1, ..DelegationLimits::default() };
+/// assert_eq!(flat.at_once, 256);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DelegationLimits {

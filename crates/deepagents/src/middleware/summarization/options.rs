@@ -66,6 +66,11 @@ pub enum CacheReuse {
 
 /// Cutting of long arguments of old `write_file` and `edit_file` calls, as the model sees them. The thread keeps them, and
 /// the file holds what was written.
+///
+/// ```
+/// use deepagents::middleware::summarization::{Size, TruncateArgs};
+/// let sooner = TruncateArgs { keep: Some(Size::Messages(8)), max_length: 500, ..TruncateArgs::default() };
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct TruncateArgs {
     /// When; by default when the conversation would be compacted too. Once some are cut, others follow as they grow old.

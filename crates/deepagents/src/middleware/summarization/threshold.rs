@@ -4,6 +4,13 @@ use deepagents_core::agent::BuildError;
 use serde_json::Value;
 
 /// A size of the conversation.
+///
+/// ```
+/// use deepagents::middleware::summarization::Size;
+/// assert_eq!(Size::parse("tokens", &serde_json::json!(60_000))?, Size::Tokens(60_000));
+/// assert!(Size::parse("fraction", &serde_json::json!(2)).is_err());
+/// # Ok::<(), deepagents::BuildError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Size {

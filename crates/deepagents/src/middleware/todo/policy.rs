@@ -8,6 +8,12 @@ use super::WRITE;
 use crate::channels::{TodoStatus, Todos};
 
 /// Rules of the todo list that can be switched.
+///
+/// ```
+/// use deepagents::middleware::todo::TodoPolicy;
+/// let quiet = TodoPolicy { remind_after: None, ..TodoPolicy::default() };
+/// assert!(quiet.keep_finished);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TodoPolicy {
     /// Finished items that a write leaves out are kept, and the model is told. An empty list clears all the same.

@@ -76,13 +76,13 @@ async fn what_steers_the_agent_is_changed_after_a_person_agrees_by_whatever_path
             let (folder, journal) = (workspace(), Arc::new(MemoryJournal::new()));
             let agent = noting(folder.path(), path, Some(&journal), false);
             let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
-            let asked = waiting.questions();
+            let asked = waiting.action_requests();
             assert_eq!(asked.len(), 1);
             assert!(asked[0].text.contains(path) && asked[0].tool == "edit_file", "{:?}", asked[0]);
             assert_eq!(std::fs::read_to_string(folder.path().join("AGENTS.md")).unwrap(), "Use oak.\n");
-            let input = RunInput::resume("t").answer(asked[0].id.clone(), decision);
+            let input = RunInput::resume("t").decide(asked[0].id.clone(), decision);
             let done = agent.invoke(input).await.unwrap();
-            assert!(done.questions().is_empty(), "{:?}", results(&done));
+            assert!(done.action_requests().is_empty(), "{:?}", results(&done));
             assert_eq!(std::fs::read_to_string(folder.path().join("AGENTS.md")).unwrap(), content);
             let refused = content.contains("oak");
             assert!(results(&done)[1].1 == refused && (!refused || results(&done)[1].0.contains("Oak it is.")));
@@ -95,9 +95,9 @@ async fn a_call_that_a_person_has_agreed_to_is_not_asked_about_again() {
     let (folder, journal) = (workspace(), Arc::new(MemoryJournal::new()));
     let agent = noting(folder.path(), "/AGENTS.md", Some(&journal), true);
     let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
-    let asked = waiting.questions();
-    let done = agent.invoke(RunInput::resume("t").answer(asked[0].id.clone(), Decision::Approve)).await.unwrap();
-    assert!(done.questions().is_empty());
+    let asked = waiting.action_requests();
+    let done = agent.invoke(RunInput::resume("t").decide(asked[0].id.clone(), Decision::Approve)).await.unwrap();
+    assert!(done.action_requests().is_empty());
     assert_eq!(std::fs::read_to_string(folder.path().join("AGENTS.md")).unwrap(), "Use theirs.\n");
 }
 

@@ -99,8 +99,8 @@ async fn a_fork_begins_with_the_same_blocks_and_so_does_a_run_that_is_resumed() 
         builder.interrupt_on(gate).sub_agent(twin).build().unwrap()
     };
     let waiting = build().invoke(RunInput::new("Main.").thread("t")).await.unwrap();
-    let id = waiting.questions().remove(0).id;
-    let done = build().invoke(RunInput::resume("t").answer(&id, Decision::Approve)).await.unwrap();
+    let id = waiting.action_requests().remove(0).id;
+    let done = build().invoke(RunInput::resume("t").decide(&id, Decision::Approve)).await.unwrap();
     assert_eq!(done.text(), "Done.");
     let requests = model.requests();
     assert_eq!(requests.len(), 4);
@@ -303,8 +303,8 @@ async fn a_long_message_is_shown_in_part_in_sub_agents_and_after_a_resume() {
         builder.interrupt_on(gate).tool(echo("send")).build().unwrap()
     };
     let waiting = build().invoke(RunInput::new("Main.").thread("t")).await.unwrap();
-    let id = waiting.questions().remove(0).id;
-    let done = build().invoke(RunInput::resume("t").answer(&id, Decision::Approve)).await.unwrap();
+    let id = waiting.action_requests().remove(0).id;
+    let done = build().invoke(RunInput::resume("t").decide(&id, Decision::Approve)).await.unwrap();
     assert_eq!((done.text(), stored(&done)), ("Done.".to_owned(), 1));
     let below = model.requests().into_iter().filter(|r| begins("This message is long")(r)).count();
     assert_eq!(below, 2, "before and after the resume");

@@ -167,10 +167,10 @@ async fn default_interrupt_on_is_asked_in_children_alone_unless_they_say_otherwi
             .unwrap()
     };
     let waiting = build().invoke(RunInput::new("Main.").thread("t")).await.unwrap();
-    let questions = waiting.questions();
+    let questions = waiting.action_requests();
     assert_eq!((waiting.stop.clone(), questions.len()), (FinishReason::Interrupted, 1));
     assert!(questions[0].text.starts_with("general-purpose wants to call send"), "{}", questions[0].text);
-    let done = build().invoke(RunInput::resume("t").answer(&questions[0].id, Decision::Approve)).await.unwrap();
+    let done = build().invoke(RunInput::resume("t").decide(&questions[0].id, Decision::Approve)).await.unwrap();
     assert_eq!(results(&done).iter().map(|(text, _)| text.as_str()).collect::<Vec<_>>()[1..], ["Sent.", "Sent."]);
 }
 
@@ -246,9 +246,9 @@ async fn nested_sub_agents_go_on_where_they_were_after_a_resume() {
         builder.interrupt_on(gate).sub_agent(nested(2)).build().unwrap()
     };
     let waiting = build().invoke(RunInput::new("Main.").thread("t")).await.unwrap();
-    let id = waiting.questions().remove(0).id;
+    let id = waiting.action_requests().remove(0).id;
     assert_eq!(id, "task:0.0/task:0.0/0.0");
-    let done = build().invoke(RunInput::resume("t").answer(&id, Decision::Approve)).await.unwrap();
+    let done = build().invoke(RunInput::resume("t").decide(&id, Decision::Approve)).await.unwrap();
     assert_eq!((done.text(), model.remaining()), ("Done.".to_owned(), 0));
 }
 

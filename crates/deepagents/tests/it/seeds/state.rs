@@ -97,9 +97,9 @@ async fn a_users_tool_inside_general_purpose_finds_and_leaves_its_channel_after_
     let mut outcome = build().invoke(RunInput::new("Main.").thread("t")).await.unwrap();
     for _ in 0..3 {
         assert_eq!(outcome.stop, FinishReason::Interrupted);
-        let id = outcome.questions().remove(0).id;
+        let id = outcome.action_requests().remove(0).id;
         // Each answer reaches an agent of its own, as in another process.
-        outcome = build().invoke(RunInput::resume("t").answer(&id, Decision::Approve)).await.unwrap();
+        outcome = build().invoke(RunInput::resume("t").decide(&id, Decision::Approve)).await.unwrap();
     }
     assert_eq!(notes(&outcome), ["above", "below", "after"]);
     assert_eq!(results(&outcome)[2].0, "before: above,below");

@@ -173,8 +173,8 @@ impl Middleware for WaitsForTasks {
     async fn after_agent(&self, cx: &Context) -> deepagents::Result<HookOutput> {
         let mut left = false;
         for task in cx.background().list().await? {
-            // What became of it is told by the library. A run that goes on here, behind its last answer, has not gone on with
-            // what an earlier process left: that is done before a model call.
+            // What became of it is told by the library, whose hooks come after this one: what an earlier process left has
+            // not been gone on with in a run that begins here, behind its last answer.
             left |= matches!(task.outcome().await, Err(BackgroundError::NotRunning { .. }));
         }
         Ok(if left { HookOutput::go(JumpTo::Model) } else { HookOutput::next() })

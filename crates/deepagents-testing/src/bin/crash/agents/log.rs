@@ -33,24 +33,44 @@ impl Log {
         let end = journal.load(thread, None).await?.end;
         let entries = journal.read(thread, 0..end).await?;
         ensure!(entries.len() as u64 == end, "the log has {} records and ends at {end}", entries.len());
+        let records = entries.iter().map(|entry| serde_json::to_value(&entry.record));
+        let mut log = Self::of_records(&records.collect::<Result<Vec<_>, _>>()?)?;
+        // Those of agents in the background are logs of their own.
+        for child in journal.threads().list(&ThreadQuery::default().parent(thread)).await? {
+            log.add(Box::pin(Self::read(journal, &child.id)).await?);
+        }
+        Ok(log)
+    }
+
+    /// That of a thread as `threads export` prints it.
+    pub(crate) fn exported(document: &Value) -> Result<Self> {
+        let entries = document.get("records").and_then(Value::as_array).context("an export without records")?;
+        let records: Vec<Value> = entries.iter().filter_map(|entry| entry.get("record")).cloned().collect();
+        let mut log = Self::of_records(&records)?;
+        for child in document.get("children").and_then(Value::as_array).into_iter().flatten() {
+            log.add(Self::exported(child)?);
+        }
+        Ok(log)
+    }
+
+    fn of_records(records: &[Value]) -> Result<Self> {
         let mut log = Self::default();
-        for entry in entries {
-            let record = serde_json::to_value(&entry.record)?;
-            match kind(&record) {
-                Some("step") => log.spent = spending(&record).or(log.spent),
+        for record in records {
+            match kind(record) {
+                Some("step") => log.spent = spending(record).or(log.spent),
                 Some("run_resumed") => log.resumed(),
                 _ => {}
             }
-            log.take(&record)?;
-        }
-        // Those of agents in the background are logs of their own.
-        for child in journal.threads().list(&ThreadQuery::default().parent(thread)).await? {
-            let child = Box::pin(Self::read(journal, &child.id)).await?;
-            log.started.extend(child.started);
-            log.finished.extend(child.finished);
-            log.in_doubt.extend(child.in_doubt);
+            log.take(record)?;
         }
         Ok(log)
+    }
+
+    /// Adds the log of an agent in the background.
+    fn add(&mut self, child: Self) {
+        self.started.extend(child.started);
+        self.finished.extend(child.finished);
+        self.in_doubt.extend(child.in_doubt);
     }
 
     fn resumed(&mut self) {

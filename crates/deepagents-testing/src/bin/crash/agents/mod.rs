@@ -13,6 +13,7 @@ mod program;
 mod scenario;
 mod script;
 mod server;
+mod threads;
 mod trial;
 
 use std::collections::BTreeMap;

@@ -93,7 +93,7 @@ impl Order {
             match outcome.stop {
                 FinishReason::Done => break false,
                 FinishReason::Interrupted => {
-                    let tools = outcome.questions().into_iter().map(|question| question.tool).collect();
+                    let tools = outcome.action_requests().into_iter().map(|question| question.tool).collect();
                     parts.notes.add(&Note::Interrupted { tools })?;
                     if !self.decides {
                         break true;
@@ -110,9 +110,9 @@ impl Order {
 }
 
 fn decide(thread: &str, outcome: &Outcome) -> RunInput {
-    outcome.questions().into_iter().fold(RunInput::resume(thread), |input, question| {
+    outcome.action_requests().into_iter().fold(RunInput::resume(thread), |input, question| {
         let reject = || Decision::Reject { message: Some("Do not.".to_owned()) };
         let decision = if question.tool == "steal" { reject() } else { Decision::Approve };
-        input.answer(question.id, decision)
+        input.decide(question.id, decision)
     })
 }

@@ -1,4 +1,5 @@
 //! The program itself as what is killed: `deepagents run` and `deepagents run --resume`, with a scripted model server.
+//! What it has kept is judged by what `deepagents threads` tells.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use deepagents_core::journal::{Journal, RunStatus, ThreadInfo, ThreadQuery};
 use deepagents_core::message::Messages;
 use deepagents_models::scripted::ScriptedModel;
 use deepagents_persist::Sqlite;
+use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
@@ -21,10 +23,14 @@ use super::plan::{MAIN, Operation, Plan};
 use super::scenario::Scenario;
 use super::script::task;
 use super::server::Server;
+use super::threads::ThreadsCommand;
 use super::trial::{Exit, HANGS, Kill, Measured, Subject};
 
 /// What the program says when nobody is left to decide.
 const WAITS: &str = "the input ended before";
+
+/// The sub-agent that the program has without being told of it.
+const BUILT_IN: &str = "general-purpose";
 
 /// Runs of the program in a directory of their own.
 pub(crate) struct Program {
@@ -32,6 +38,7 @@ pub(crate) struct Program {
     folder: PathBuf,
     plan: Plan,
     asks: bool,
+    threads: ThreadsCommand,
     server: Option<Server>,
     /// How many lines of each agent's file were seen.
     seen: BTreeMap<&'static str, usize>,
@@ -44,15 +51,17 @@ impl Program {
         let agents = folder.join("root/.deepagents/agents");
         std::fs::create_dir_all(&agents)?;
         std::fs::create_dir_all(folder.join("home"))?;
-        std::fs::write(
-            agents.join("worker.md"),
-            "---\ndescription: Does the part of a worker.\n---\nYou are a worker.\n",
-        )?;
+        for kind in plan.kinds_below(MAIN) {
+            if kind != BUILT_IN {
+                std::fs::write(agents.join(format!("{kind}.md")), definition(&plan, kind))?;
+            }
+        }
         for agent in &plan.agents {
             std::fs::write(folder.join(format!("root/{}.md", agent.name)), "END\n")?;
         }
         let (program, folder, asks) = (program.to_owned(), folder.to_owned(), scenario == Scenario::Approval);
-        Ok(Self { program, folder, plan, asks, server: None, seen: BTreeMap::new() })
+        let threads = ThreadsCommand { program: program.clone(), folder: folder.clone() };
+        Ok(Self { program, folder, plan, asks, threads, server: None, seen: BTreeMap::new() })
     }
 
     async fn server(&mut self) -> Result<&Server> {
@@ -108,6 +117,30 @@ impl Program {
     }
 }
 
+/// The file that defines a sub-agent, with those below it.
+fn definition(plan: &Plan, kind: &str) -> String {
+    format!(
+        "---\ndescription: {}\nagents: {}\n---\n{}\n",
+        description(kind),
+        Value::from(below(plan, kind)),
+        prompt(kind)
+    )
+}
+
+/// The sub-agents below a kind, at all depths.
+fn below(plan: &Plan, kind: &str) -> Vec<Value> {
+    let described = |kind: &str| json!({"name": kind, "description": description(kind), "prompt": prompt(kind), "agents": below(plan, kind)});
+    plan.kinds_below(kind).into_iter().map(described).collect()
+}
+
+fn description(kind: &str) -> String {
+    format!("Does the part of a {kind}.")
+}
+
+fn prompt(kind: &str) -> String {
+    format!("You are a {kind}.")
+}
+
 impl Subject for Program {
     fn plan(&self) -> Plan {
         self.plan.clone()
@@ -155,7 +188,13 @@ impl Subject for Program {
     async fn evidence(&mut self) -> Result<(Log, Vec<Note>)> {
         let notes = self.server().await?.notes();
         let Some(thread) = self.thread().await? else { return Ok((Log::default(), notes)) };
-        Ok((Log::read(&*self.journal().await?, &thread.id).await?, notes))
+        let log = self.threads.export(&thread.id).await?;
+        if thread.status != RunStatus::Empty {
+            let shown = self.threads.show(&thread.id).await?;
+            let missing = log.started.iter().find(|tag| !shown.calls.contains(*tag));
+            ensure!(missing.is_none(), "call {missing:?} began, and `threads show` does not show it");
+        }
+        Ok((log, notes))
     }
 
     async fn end(&mut self) -> Result<(Messages, BTreeMap<String, String>)> {
@@ -163,6 +202,9 @@ impl Subject for Program {
         ensure!(thread.status == RunStatus::Ended, "the thread is {:?}", thread.status);
         let journal = self.journal().await?;
         journal.check().await?;
+        let (log, shown) = (self.threads.export(&thread.id).await?, self.threads.show(&thread.id).await?);
+        let missing = log.finished.keys().find(|tag| !shown.results.contains(*tag));
+        ensure!(missing.is_none(), "call {missing:?} has a result, and `threads show` does not show it");
         // Any agent reads the conversation of a thread.
         let reader = Agent::builder(ScriptedModel::new([])).journal(journal).build()?;
         let messages = reader.state(&thread.id).await?.messages().clone();
@@ -182,21 +224,24 @@ impl Scenario {
         let work = |lines: usize| vec![[vec![Look], vec![Send]]; lines].concat();
         let n = size + 2;
         let main = |first: Vec<Operation>| Plan::new([work(1), vec![first], work(1)].concat());
+        let nested = || {
+            let middle = [work(1), vec![vec![Delegate("c1"), Delegate("c2")]], work(1)].concat();
+            main(vec![Delegate("m1"), Delegate("c3")])
+                .agent(("m1", "middle", MAIN), middle)
+                .agent(("c1", "worker", "middle"), work(n))
+                .agent(("c2", "other", "middle"), work(2))
+                .agent(("c3", BUILT_IN, MAIN), work(2))
+        };
         let plan = match self {
+            Self::Nested => nested(),
+            Self::Approval if size == 2 => nested(),
             Self::Main => Plan::new(work(2 * n)),
             Self::Child => main(vec![Delegate("c1")]).agent(("c1", "worker", MAIN), work(n)),
             Self::Parallel | Self::Approval => main(vec![Delegate("c1"), Delegate("c2"), Delegate("c3")])
                 .agent(("c1", "worker", MAIN), work(n))
                 .agent(("c2", "worker", MAIN), work(2))
-                .agent(("c3", "general-purpose", MAIN), work(n)),
-            Self::Nested
-            | Self::StateFiles
-            | Self::DiskFiles
-            | Self::StoreFiles
-            | Self::Compaction
-            | Self::Background => {
-                return None;
-            }
+                .agent(("c3", BUILT_IN, MAIN), work(n)),
+            Self::StateFiles | Self::DiskFiles | Self::StoreFiles | Self::Compaction | Self::Background => return None,
         };
         Some(plan.in_files())
     }

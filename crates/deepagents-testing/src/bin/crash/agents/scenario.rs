@@ -43,7 +43,7 @@ impl Scenario {
     ];
 
     /// Those that the program has as well.
-    pub(crate) const OF_PROGRAM: [Self; 4] = [Self::Main, Self::Child, Self::Parallel, Self::Approval];
+    pub(crate) const OF_PROGRAM: [Self; 5] = [Self::Main, Self::Child, Self::Parallel, Self::Nested, Self::Approval];
 
     /// How many plans a scenario has.
     pub(crate) const SIZES: usize = 3;

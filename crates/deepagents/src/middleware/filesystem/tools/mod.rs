@@ -86,7 +86,7 @@ impl Target {
     fn approved(&self, cx: &ToolContext) -> Result<(), ToolError> {
         let path = self.path.quoted();
         let decided = cx.state().get::<ActionRequests>().and_then(|asked| asked.get(&cx.call_id().to_string()));
-        if !self.asks || decided.is_some_and(|review| review.answer.is_some()) {
+        if !self.asks || decided.is_some_and(|review| review.decision.is_some()) {
             return Ok(());
         }
         if cx.thread().is_none() && cx.path().is_empty() {

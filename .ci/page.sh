@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The page in a browser: whether what is built is what the sources say, and a test for each thing that a person does there.
+#   page.sh [serve-rig]
+# Says what it skips: without Node, npm's packages or Chromium there is nothing to test with.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export SERVE_RIG=${1:-${CARGO_TARGET_DIR:-$PWD/target}/debug/serve-rig}
+cd crates/deepagents-server/web
+skip() { echo "page: skipped, $*"; exit 0; }
+
+node=$(node --version 2>/dev/null | sed 's/^v\([0-9]*\).*/\1/' || true)
+[ "${node:-0}" -ge 20 ] || skip "no Node 20"
+if [ ! -d node_modules/vite ]; then
+    timeout 120 npm ci --silent --no-audit --no-fund >/dev/null 2>&1 || skip "npm's packages cannot be had"
+fi
+
+# The compressed forms depend on the version of zlib; what they are made of does not.
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+PAGE_OUT=$scratch/page timeout 60 npm run --silent build >/dev/null
+diff -rq -x '*.gz' -x '*.br' "$scratch/page" ../page || { echo "page: the sources build something else than is committed; run npm run build in web"; exit 1; }
+
+chromium=${CHROMIUM:-$(command -v chromium chromium-browser google-chrome 2>/dev/null | head -n 1 || true)}
+if [ -z "$chromium" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    timeout 150 apt-get install -y -qq chromium >/dev/null 2>&1 || true
+    chromium=$(command -v chromium || true)
+fi
+[ -n "$chromium" ] || skip "no Chromium"
+[ -x "$SERVE_RIG" ] || skip "no $SERVE_RIG"
+export CHROMIUM=$chromium
+timeout 180 node --test-reporter=spec tests/run.mjs

@@ -1,0 +1,35 @@
+//! What the page shows of agents and models, and clients of the LangGraph server do not ask for.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use deepagents::models::Catalogue;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::body::Params;
+use crate::error::{ApiError, Result};
+
+/// `{"model", "tools": [{"name", "description", "parameters"}]}`: the model that an agent asks, and the tools that it always
+/// offers, with the schemas of their arguments.
+pub(super) async fn agent(State(app): State<Arc<App>>, Path(graph): Path<String>) -> Result<Json<Value>> {
+    let served = app.agent(&graph).ok_or_else(|| ApiError::not_found("Graph", &graph))?;
+    let definition = served.agent.definition();
+    let tools = definition.tools().iter();
+    let tools =
+        tools.map(|tool| json!({"name": tool.name, "description": tool.description, "parameters": *tool.schema}));
+    Ok(Json(json!({"model": definition.model().name(), "tools": tools.collect::<Vec<_>>()})))
+}
+
+#[derive(Deserialize)]
+pub(super) struct Named {
+    name: String,
+}
+
+/// `{"name", "context_window", "price"}`: tokens, and US dollars for a million of them; null where that is not known.
+pub(super) async fn model(Params(named): Params<Named>) -> Json<Value> {
+    let profile = Catalogue::built_in().profile(&named.name);
+    Json(json!({"name": named.name, "context_window": profile.context_window, "price": profile.price}))
+}

@@ -1,0 +1,90 @@
+//! The page: what a browser that is opened on the server's address is shown.
+//!
+//! Its sources are in `web`; what is built of them is in `page` and part of the library, so nobody who compiles needs
+//! Node. Every file is kept as it is and in two compressed forms. Files whose names change with what they hold may be kept
+//! for ever, the others are asked for again and answered with 304 where they are the same.
+
+mod assets;
+mod encoding;
+mod facts;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
+    REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get};
+
+use self::assets::ASSETS;
+use self::encoding::Encoding;
+use crate::app::App;
+use crate::ids;
+
+/// What the page may do: run its own scripts, talk to its own server, and show pictures that are part of a message. Scripts
+/// and styles inside of the document are refused, so text of a model that became HTML could still do nothing.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
+    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// A file of the page.
+struct Asset {
+    path: &'static str,
+    media_type: &'static str,
+    /// Whether its name changes with what it holds.
+    is_hashed: bool,
+    identity: &'static [u8],
+    gzip: &'static [u8],
+    brotli: &'static [u8],
+}
+
+/// The routes of the page.
+pub(crate) fn routes() -> Router<Arc<App>> {
+    let routes = Router::new();
+    let routes = routes.route("/page/models", get(facts::model)).route("/page/agents/{graph}", get(facts::agent));
+    ASSETS.iter().fold(routes, |routes, asset| routes.route(asset.path, served(asset)))
+}
+
+fn served(asset: &'static Asset) -> MethodRouter<Arc<App>> {
+    let version = ids::derived(&[&String::from_utf8_lossy(asset.identity)]);
+    let tag = HeaderValue::try_from(format!("\"{}\"", version.simple())).ok();
+    get(move |headers: HeaderMap| async move { answer(asset, tag.as_ref(), &headers) })
+}
+
+fn answer(asset: &Asset, tag: Option<&HeaderValue>, asked: &HeaderMap) -> Response {
+    let encoding = Encoding::accepted(asked.get_all(ACCEPT_ENCODING));
+    let mut headers = HeaderMap::new();
+    let kept = if asset.is_hashed { "public, max-age=31536000, immutable" } else { "no-cache" };
+    for (name, value) in [
+        (CONTENT_TYPE, asset.media_type),
+        (CACHE_CONTROL, kept),
+        (VARY, "accept-encoding"),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    if let Some(tag) = tag {
+        headers.insert(ETAG, tag.clone());
+        let has = |known: &HeaderValue| {
+            known.to_str().is_ok_and(|list| list.split(',').any(|one| one.trim().as_bytes() == tag.as_bytes()))
+        };
+        if asked.get(IF_NONE_MATCH).is_some_and(has) {
+            return (StatusCode::NOT_MODIFIED, headers).into_response();
+        }
+    }
+    let body = match encoding {
+        Encoding::Identity => asset.identity,
+        Encoding::Gzip => asset.gzip,
+        Encoding::Brotli => asset.brotli,
+    };
+    if let Some(name) = encoding.name() {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static(name));
+    }
+    (headers, body).into_response()
+}

@@ -1,0 +1,114 @@
+//! The page and how it is served.
+
+use reqwest::StatusCode;
+use reqwest::header::HeaderMap;
+
+use crate::support::{Client, serve};
+
+async fn page() -> Client {
+    serve(Vec::new()).await
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
+    headers.get(name).map_or("", |value| value.to_str().unwrap())
+}
+
+/// The addresses of scripts and styles in a document.
+fn references(document: &str) -> Vec<String> {
+    let addresses = document.split('"').filter(|text| text.starts_with("/page/") || text.ends_with(".svg"));
+    addresses.map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn a_browser_on_the_servers_address_is_shown_the_page() {
+    let client = page().await;
+    let (status, headers, body) = client.fetch("/?thread=some", &[]).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(text(&headers, "content-type"), "text/html; charset=utf-8");
+    let document = String::from_utf8(body).unwrap();
+    let references = references(&document);
+    assert!(references.len() >= 3, "{document}");
+    for address in references {
+        let (status, headers, body) = client.fetch(&address, &[]).await;
+        assert_eq!(status, StatusCode::OK, "{address}");
+        assert!(!body.is_empty(), "{address}");
+        assert_eq!(text(&headers, "x-content-type-options"), "nosniff");
+    }
+}
+
+#[tokio::test]
+async fn scripts_and_styles_come_from_the_server_alone_and_none_is_in_the_document() {
+    let client = page().await;
+    let (_, headers, body) = client.fetch("/", &[]).await;
+    let policy = text(&headers, "content-security-policy");
+    for part in ["default-src 'none'", "script-src 'self';", "style-src 'self';", "frame-ancestors 'none'"] {
+        assert!(policy.contains(part), "{policy}");
+    }
+    assert!(!policy.contains("unsafe"), "{policy}");
+    let document = String::from_utf8(body).unwrap();
+    for script in document.split("<script").skip(1) {
+        let (head, rest) = script.split_once('>').unwrap();
+        assert!(head.contains("src=\"/page/") && rest.starts_with("</script>"), "{script}");
+    }
+    assert!(!document.contains("<style") && !document.contains("style="), "{document}");
+}
+
+#[tokio::test]
+async fn files_with_hashed_names_are_kept_for_ever_and_the_document_is_asked_for_again() {
+    let client = page().await;
+    let (_, headers, body) = client.fetch("/", &[]).await;
+    assert_eq!(text(&headers, "cache-control"), "no-cache");
+    let tag = text(&headers, "etag").to_owned();
+    let (status, _, again) = client.fetch("/", &[("if-none-match", &format!("\"other\", {tag}"))]).await;
+    assert_eq!((status, again.len()), (StatusCode::NOT_MODIFIED, 0));
+    let (status, ..) = client.fetch("/", &[("if-none-match", "\"other\"")]).await;
+    assert_eq!(status, StatusCode::OK);
+    let script =
+        references(std::str::from_utf8(&body).unwrap()).into_iter().find(|path| path.ends_with(".js")).unwrap();
+    let (_, headers, _) = client.fetch(&script, &[]).await;
+    assert_eq!(text(&headers, "cache-control"), "public, max-age=31536000, immutable");
+}
+
+#[tokio::test]
+async fn a_client_is_sent_the_smallest_form_that_it_takes() {
+    let client = page().await;
+    let (_, _, plain) = client.fetch("/", &[]).await;
+    let mut sizes = Vec::new();
+    for (accepted, sent) in [
+        ("br, gzip", "br"),
+        ("gzip, deflate", "gzip"),
+        ("br;q=0, GZIP;q=0.5", "gzip"),
+        ("gzip;q=0", ""),
+        ("br;q=what", ""),
+        ("zstd", ""),
+    ] {
+        let (_, headers, body) = client.fetch("/", &[("accept-encoding", accepted)]).await;
+        assert_eq!(text(&headers, "content-encoding"), sent, "{accepted}");
+        assert_eq!(text(&headers, "vary"), "accept-encoding");
+        sizes.push((sent, body.len()));
+    }
+    for (sent, size) in sizes {
+        assert_eq!(size < plain.len(), !sent.is_empty(), "{sent} has {size} of {} bytes", plain.len());
+    }
+}
+
+#[tokio::test]
+async fn the_page_can_say_what_a_model_costs() {
+    let client = page().await;
+    let known = client.get("/page/models?name=gpt-4.1").await;
+    assert!(known["price"]["input"].as_f64().unwrap() > 0.0, "{known}");
+    assert!(known["context_window"].as_u64().unwrap() > 0, "{known}");
+    let unknown = client.get("/page/models?name=nobody-made-it").await;
+    assert!(unknown["price"].is_null() && unknown["context_window"].is_null(), "{unknown}");
+}
+
+#[tokio::test]
+async fn the_page_can_make_a_form_of_a_tools_arguments() {
+    let client = page().await;
+    let agent = client.get("/page/agents/agent").await;
+    assert!(agent["model"].as_str().unwrap().contains("scripted"), "{agent}");
+    let book = agent["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "book").unwrap();
+    assert_eq!(book["parameters"]["properties"]["city"]["type"], "string");
+    let (status, ..) = client.fetch("/page/agents/nobody", &[]).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+}

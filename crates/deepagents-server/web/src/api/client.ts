@@ -1,0 +1,107 @@
+/** Requests to the server that the page came from. */
+
+import { askForKey, keyHeaders } from "./key";
+import type { AgentFacts, Assistant, Checkpoint, Json, JsonObject, ModelFacts, Run, RunRequest, RunStatus, Thread, Values } from "./types";
+
+/** A request that the server refused, with its own words. */
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    detail: string,
+  ) {
+    super(detail);
+  }
+}
+
+async function refusal(response: Response): Promise<ApiError> {
+  const text = await response.text();
+  try {
+    const { detail } = JSON.parse(text) as { detail?: unknown };
+    if (typeof detail === "string") return new ApiError(response.status, detail);
+  } catch {
+    // Not the server's own form: whatever stands between sent it.
+  }
+  return new ApiError(response.status, text.slice(0, 300) || `the server answered ${response.status}`);
+}
+
+/** Sends a request and returns the response; one that is refused is an error. */
+export async function send(method: string, path: string, body?: unknown, init: RequestInit = {}): Promise<Response> {
+  const headers = { ...keyHeaders(), ...(body === undefined ? {} : { "content-type": "application/json" }), ...init.headers };
+  let response: Response;
+  try {
+    response = await fetch(path, { ...init, method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+  } catch (error) {
+    if (init.signal?.aborted) throw error;
+    throw new ApiError(0, "The server does not answer.");
+  }
+  if (response.status === 401) askForKey();
+  if (!response.ok) throw await refusal(response);
+  return response;
+}
+
+async function json<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+  return (await (await send(method, path, body, { signal })).json()) as T;
+}
+
+const STREAMED = ["updates", "messages-tuple", "custom"];
+
+export const assistants = {
+  list: () => json<Assistant[]>("POST", "/assistants/search", { limit: 200, sort_by: "name", sort_order: "asc" }),
+  create: (body: { graph_id: string; name: string; description?: string; config?: JsonObject }) =>
+    json<Assistant>("POST", "/assistants", body),
+  update: (id: string, body: { name?: string; description?: string; config?: JsonObject }) =>
+    json<Assistant>("PATCH", `/assistants/${id}`, body),
+  delete: (id: string) => send("DELETE", `/assistants/${id}`),
+};
+
+const SHOWN = ["thread_id", "created_at", "updated_at", "metadata", "status", "error"];
+
+export const threads = {
+  /** Newest first, without their states. */
+  list: (limit: number, signal?: AbortSignal) =>
+    json<Thread[]>("POST", "/threads/search", { limit, sort_by: "updated_at", sort_order: "desc", select: SHOWN }, signal),
+  /** One thread without its state; nothing where there is none. */
+  brief: async (id: string, signal?: AbortSignal) =>
+    (await json<Thread[]>("POST", "/threads/search", { ids: [id], limit: 1, select: SHOWN }, signal))[0],
+  create: (metadata: JsonObject) => json<Thread>("POST", "/threads", { metadata }),
+  rename: (id: string, title: string) => json<Thread>("PATCH", `/threads/${id}`, { metadata: { title } }),
+  delete: (id: string) => send("DELETE", `/threads/${id}`),
+  copy: (id: string) => json<Thread>("POST", `/threads/${id}/copy`, {}),
+  state: (id: string, signal?: AbortSignal) => json<Checkpoint>("GET", `/threads/${id}/state`, undefined, signal),
+  stateAt: (id: string, checkpoint: string) => json<Checkpoint>("GET", `/threads/${id}/state/${checkpoint}`),
+  /** Changes the state; with a checkpoint, what came after it is left behind first. */
+  update: (id: string, values: Values | Record<string, Json>, checkpoint_id?: string) =>
+    json<{ checkpoint_id: string }>("POST", `/threads/${id}/state`, { values, checkpoint_id }),
+  /** Checkpoints, newest first. */
+  history: (id: string, options: { limit: number; before?: string; metadata?: JsonObject }) =>
+    json<Checkpoint[]>("POST", `/threads/${id}/history`, options),
+};
+
+export const runs = {
+  /** Starts a run whose stream can be joined from its beginning at any time. */
+  create: (thread: string, request: RunRequest) =>
+    json<Run>("POST", `/threads/${thread}/runs`, {
+      ...request,
+      stream_mode: STREAMED,
+      stream_subgraphs: true,
+      stream_resumable: true,
+      on_disconnect: "continue",
+    }),
+  list: (thread: string, options: { status?: RunStatus; limit?: number } = {}, signal?: AbortSignal) => {
+    const query = new URLSearchParams({ limit: String(options.limit ?? 100) });
+    if (options.status) query.set("status", options.status);
+    return json<Run[]>("GET", `/threads/${thread}/runs?${query}`, undefined, signal);
+  },
+  /** Ends a run. One that has not begun ends when its turn comes, so it is not waited for. */
+  cancel: (thread: string, run: string, wait: boolean) =>
+    send("POST", `/threads/${thread}/runs/${run}/cancel?wait=${wait ? 1 : 0}`),
+  /** The events of a run after one of them; `-1` stands before the first. */
+  stream: (thread: string, run: string, after: string, signal: AbortSignal) =>
+    send("GET", `/threads/${thread}/runs/${run}/stream`, undefined, { signal, headers: { "last-event-id": after } }),
+};
+
+/** What only this page asks for. */
+export const facts = {
+  agent: (graph: string) => json<AgentFacts>("GET", `/page/agents/${encodeURIComponent(graph)}`),
+  model: (name: string) => json<ModelFacts>("GET", `/page/models?${new URLSearchParams({ name })}`),
+};

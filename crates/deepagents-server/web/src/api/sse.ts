@@ -1,0 +1,43 @@
+/** Reading `text/event-stream`. */
+
+export interface ServerEvent {
+  /** The name, such as `updates`. */
+  name: string;
+  /** The namespace behind the name: one segment for each sub-agent on the way down. */
+  path: string[];
+  id: string;
+  data: unknown;
+}
+
+/** The events of a response, as they come. Ends with the response. */
+export async function* events(response: Response): AsyncGenerator<ServerEvent> {
+  if (!response.body) return;
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      rest += value;
+      for (let end = rest.indexOf("\n\n"); end >= 0; end = rest.indexOf("\n\n")) {
+        const event = parse(rest.slice(0, end));
+        rest = rest.slice(end + 2);
+        if (event) yield event;
+      }
+    }
+  } finally {
+    await reader.cancel().catch(() => undefined);
+  }
+}
+
+function parse(frame: string): ServerEvent | undefined {
+  let [event, data, id] = ["message", "", ""];
+  for (const line of frame.split("\n")) {
+    if (line.startsWith("event: ")) event = line.slice(7);
+    else if (line.startsWith("data: ")) data += line.slice(6);
+    else if (line.startsWith("id: ")) id = line.slice(4);
+  }
+  if (!data) return undefined;
+  const [name = "", ...path] = event.split("|");
+  return { name, path, id, data: JSON.parse(data) };
+}

@@ -1,0 +1,152 @@
+/** What the server sends and takes: the parts of LangGraph's API that the page uses. */
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+export type JsonObject = { [key: string]: Json };
+
+export interface Assistant {
+  assistant_id: string;
+  graph_id: string;
+  name: string;
+  description: string | null;
+  version: number;
+  config: JsonObject;
+  context: JsonObject;
+  metadata: JsonObject;
+}
+
+export type ThreadStatus = "idle" | "busy" | "interrupted" | "error";
+
+export interface Thread {
+  thread_id: string;
+  created_at: string;
+  updated_at: string;
+  metadata: JsonObject;
+  status: ThreadStatus;
+  error?: { error: string; message: string } | null;
+}
+
+export interface ToolCall {
+  id: string;
+  name: string;
+  args: JsonObject;
+}
+
+/** A piece of a tool call, as it is streamed. */
+export interface ToolCallChunk {
+  id: string | null;
+  name: string | null;
+  args: string;
+  index: number;
+}
+
+export interface Usage {
+  input_tokens: number;
+  output_tokens: number;
+  input_token_details?: { cache_read?: number; cache_creation?: number };
+  output_token_details?: { reasoning?: number };
+}
+
+export type Block =
+  | { type: "text"; text: string }
+  | { type: "reasoning"; reasoning: string }
+  | { type: "image" | "audio" | "video" | "file"; mime_type?: string; base64?: string; url?: string; filename?: string };
+
+export interface Message {
+  id: string;
+  type: "human" | "ai" | "tool" | "AIMessageChunk";
+  content: string | Block[];
+  name?: string | null;
+  tool_calls?: ToolCall[];
+  invalid_tool_calls?: { id: string | null; name: string | null; args: string | null; error: string | null }[];
+  tool_call_chunks?: ToolCallChunk[];
+  tool_call_id?: string;
+  status?: "success" | "error";
+  usage_metadata?: Usage | null;
+  response_metadata?: { model_name?: string; model_provider?: string };
+}
+
+export interface Todo {
+  content: string;
+  status: "pending" | "in_progress" | "completed";
+}
+
+/** A file in the state; older writers keep a list of lines, or the text alone. */
+export type StoredFile = string | { content: string | string[]; encoding?: string; modified_at?: string };
+
+export type DecisionKind = "approve" | "edit" | "reject" | "respond";
+
+export interface ActionRequest {
+  name: string;
+  args: JsonObject;
+  description?: string;
+}
+
+export interface ReviewConfig {
+  action_name: string;
+  allowed_decisions: DecisionKind[];
+  args_schema?: JsonObject;
+}
+
+export interface Interrupt {
+  id: string;
+  value: { action_requests: ActionRequest[]; review_configs: ReviewConfig[] };
+}
+
+export type Decision =
+  | { type: "approve" }
+  | { type: "edit"; edited_action: { name: string; args: JsonObject } }
+  | { type: "reject"; message?: string }
+  | { type: "respond"; message: string };
+
+export interface Values {
+  messages?: Message[];
+  todos?: Todo[];
+  files?: Record<string, StoredFile>;
+}
+
+export interface Checkpoint {
+  values: Values;
+  next: string[];
+  metadata: { source?: "input" | "loop" | "update" | "fork"; step?: number; run_id?: string | null };
+  created_at: string | null;
+  checkpoint_id: string | null;
+  interrupts: Interrupt[];
+}
+
+export type RunStatus = "pending" | "running" | "success" | "error" | "interrupted" | "timeout";
+
+export interface Run {
+  run_id: string;
+  thread_id: string;
+  assistant_id: string;
+  created_at: string;
+  status: RunStatus;
+  kwargs: { input?: Values | null; command?: JsonObject | null };
+}
+
+export interface RunRequest {
+  assistant_id: string;
+  input?: { messages: OutgoingMessage[] } | null;
+  command?: { resume?: Json; goto?: string };
+  config?: JsonObject;
+  multitask_strategy?: "enqueue" | "interrupt" | "reject";
+}
+
+export interface OutgoingMessage {
+  id: string;
+  role: "user";
+  content: string | Block[];
+}
+
+/** An agent's model and tools. */
+export interface AgentFacts {
+  model: string;
+  tools: { name: string; description: string; parameters: JsonObject }[];
+}
+
+/** What is known of a model: its window in tokens, and US dollars for a million of them. */
+export interface ModelFacts {
+  name: string;
+  context_window: number | null;
+  price: { input: number; output: number; cache_read: number; cache_write: number } | null;
+}

@@ -1,0 +1,77 @@
+/** A thread: its conversation, what waits for an answer, and the place to write. */
+
+import { createMemo, For, Show } from "solid-js";
+import { Approvals } from "../approvals/approvals";
+import { usePage, useSession } from "../model/context";
+import { readContent } from "../model/entries";
+import { IconButton } from "../ui/button";
+import { Composer } from "./composer";
+import { Transcript } from "./transcript";
+
+export function Chat() {
+  const page = usePage();
+  const session = useSession();
+  const { state } = session;
+  const busy = () => state.run !== null || state.queue.length > 0;
+  const assistant = () => page.assistant()?.assistant_id;
+  const activity = createMemo(() => {
+    if (!state.run) return null;
+    if (state.offline) return "The connection is lost; trying again";
+    const last = state.conversation.entries.at(-1);
+    const open = last?.calls.filter((call) => !state.conversation.results[call.id]) ?? [];
+    const progress = state.progress ? `: ${state.progress.slice(0, 80)}` : "";
+    if (last?.complete && last.kind === "ai" && open.length) return `Running ${open.map((call) => call.name).join(", ")}${progress}`;
+    return last?.kind === "ai" && !last.complete && last.text ? "Writing" : "Thinking";
+  });
+  return (
+    <>
+      <Show when={state.loaded} fallback={<div class="loading" aria-label="Loading" role="status" />}>
+        <Transcript conversation={state.conversation} label="Conversation" canEdit={!busy()} live />
+      </Show>
+      <div class="below">
+        <div class="activity" role="status" aria-live="polite">
+          <Show when={activity()}>
+            {(text) => (
+              <>
+                <span class="pulse" aria-hidden="true" /> {text()}…
+              </>
+            )}
+          </Show>
+          <Show when={!state.run && state.offline}>The server does not answer; trying again…</Show>
+        </div>
+        <Show when={state.error}>
+          {(error) => (
+            <div class="problem" role="alert">
+              <span>{error()}</span>
+              <IconButton icon="close" label="Dismiss" onClick={session.dismissError} />
+            </div>
+          )}
+        </Show>
+        <Show when={state.interrupts.length && !state.run}>
+          <Approvals interrupts={state.interrupts} />
+        </Show>
+        <Show when={state.queue.length}>
+          <ul class="queue" aria-label="Messages that wait">
+            <For each={state.queue}>
+              {(run) => (
+                <li>
+                  <span>{(run.kwargs.input?.messages ?? []).map((message) => readContent(message.content).text).join(" ") || "A run"}</span>
+                  <IconButton icon="close" label="Take back" onClick={() => void session.cancel(run.run_id)} />
+                </li>
+              )}
+            </For>
+          </ul>
+        </Show>
+        <Composer
+          draft={session.thread}
+          busy={busy()}
+          onStop={() => void session.stop()}
+          onSend={async (message, _text, strategy) => {
+            const id = assistant();
+            return !!id && !!(await session.send(id, message, strategy));
+          }}
+        />
+      </div>
+    </>
+  );
+}

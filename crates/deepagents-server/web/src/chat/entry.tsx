@@ -1,0 +1,83 @@
+/** What somebody said, with the calls that an agent made. */
+
+import { createSignal, For, Match, Show, Switch } from "solid-js";
+import { usePage } from "../model/context";
+import type { Conversation, Entry, Media } from "../model/entries";
+import { TASK } from "../model/transcripts";
+import { Markdown, safeAddress } from "../markdown/markdown";
+import { copy, IconButton } from "../ui/button";
+import { Icon } from "../ui/icon";
+import { CallView } from "./call";
+import { EditMessage } from "./edit-message";
+import { TaskView } from "./task";
+
+export function EntryView(props: { entry: Entry; conversation: Conversation; canEdit: boolean }) {
+  const { notify } = usePage();
+  const [editing, setEditing] = createSignal(false);
+  return (
+    <article class={`entry ${props.entry.kind}`} data-id={props.entry.id}>
+      <h2 class="hidden">{props.entry.kind === "human" ? "You said" : `${props.entry.agent ?? "The agent"} said`}</h2>
+      <Show when={props.entry.thinking}>
+        <details class="thinking">
+          <summary>
+            <Icon name="chevron" /> Thinking
+          </summary>
+          <Markdown text={props.entry.thinking} />
+        </details>
+      </Show>
+      <Switch>
+        <Match when={props.entry.kind === "human" && editing()}>
+          <EditMessage entry={props.entry} onClose={() => setEditing(false)} />
+        </Match>
+        <Match when={props.entry.kind === "human"}>
+          <Show when={props.entry.text}>
+            <div class="said">{props.entry.text}</div>
+          </Show>
+        </Match>
+        <Match when={props.entry.text}>
+          <Markdown text={props.entry.text} />
+        </Match>
+      </Switch>
+      <For each={props.entry.media}>{(media) => <MediaView media={media} />}</For>
+      <For each={props.entry.calls}>
+        {(call) => (
+          <Show when={call.name === TASK} fallback={<CallView call={call} result={props.conversation.results[call.id]} />}>
+            <TaskView call={call} result={props.conversation.results[call.id]} />
+          </Show>
+        )}
+      </For>
+      <Show when={!editing() && props.entry.text}>
+        <div class="entry-actions">
+          <IconButton icon="copy" label="Copy message" onClick={() => copy(props.entry.text, notify)} />
+          <Show when={props.canEdit && props.entry.kind === "human"}>
+            <IconButton icon="edit" label="Edit and send again" onClick={() => setEditing(true)} />
+          </Show>
+        </div>
+      </Show>
+    </article>
+  );
+}
+
+/** A picture or another attachment. What lies elsewhere is a link: the page loads nothing from there. */
+export function MediaView(props: { media: Media }) {
+  const isHere = () => props.media.url.startsWith("data:");
+  return (
+    <Switch fallback={<span class="attachment">{props.media.name}</span>}>
+      <Match when={props.media.kind === "image" && /^data:image\/(png|jpeg|gif|webp);/.test(props.media.url)}>
+        <img class="picture" src={props.media.url} alt={props.media.name} />
+      </Match>
+      <Match when={isHere()}>
+        <a class="attachment" href={props.media.url} download={props.media.name}>
+          <Icon name="file" /> {props.media.name}
+        </a>
+      </Match>
+      <Match when={safeAddress(props.media.url)}>
+        {(address) => (
+          <a class="attachment" href={address()} target="_blank" rel="noopener noreferrer">
+            <Icon name="file" /> {props.media.name}
+          </a>
+        )}
+      </Match>
+    </Switch>
+  );
+}

@@ -1,0 +1,61 @@
+/** The page before there is a thread: who to talk to, and the place to write. */
+
+import { For, Show } from "solid-js";
+import { runs, threads } from "../api/client";
+import { usePage } from "../model/context";
+import { go } from "../model/route";
+import { announce } from "../model/session";
+import { titleFor } from "../model/threads";
+import { Composer } from "./composer";
+
+export function Start() {
+  const page = usePage();
+  return (
+    <>
+      <div class="start">
+        <h2>What shall we do?</h2>
+        <Show when={page.assistants().length > 1}>
+          <div class="choices" role="radiogroup" aria-label="Assistant">
+            <For each={page.assistants()}>
+              {(one) => (
+                <button
+                  type="button"
+                  role="radio"
+                  aria-checked={one.assistant_id === page.assistant()?.assistant_id}
+                  onClick={() => go({ assistant: one.assistant_id })}
+                >
+                  <strong>{one.name}</strong>
+                  <span>{one.description ?? ""}</span>
+                </button>
+              )}
+            </For>
+          </div>
+        </Show>
+        <Show when={page.agent()}>{(agent) => <p class="hint">Model: {agent().model}</p>}</Show>
+        <Show when={page.assistants().length === 1 && page.assistant()?.description}>{(text) => <p class="hint">{text()}</p>}</Show>
+      </div>
+      <div class="below">
+        <Composer
+          draft="new"
+          busy={false}
+          onStop={() => undefined}
+          onSend={async (message, text) => {
+            const assistant = page.assistant();
+            if (!assistant) return false;
+            try {
+              const metadata = { title: titleFor(text), graph_id: assistant.graph_id, assistant_id: assistant.assistant_id };
+              const thread = await threads.create(metadata);
+              await runs.create(thread.thread_id, { assistant_id: assistant.assistant_id, input: { messages: [message] } });
+              go({ thread: thread.thread_id });
+              announce(thread.thread_id);
+              return true;
+            } catch (error) {
+              page.notify(error instanceof Error ? error.message : String(error));
+              return false;
+            }
+          }}
+        />
+      </div>
+    </>
+  );
+}

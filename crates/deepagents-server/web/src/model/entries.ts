@@ -1,0 +1,137 @@
+/** A conversation as the page shows it: what people and agents said, with the results beside their calls. */
+
+import type { Block, JsonObject, Message, Usage } from "../api/types";
+
+export interface Media {
+  kind: "image" | "audio" | "video" | "file";
+  mime: string;
+  /** A `data:` address, or the one that the message has. */
+  url: string;
+  name: string;
+}
+
+export interface Call {
+  id: string;
+  name: string;
+  args: JsonObject;
+  /** The arguments so far, while they are being written. */
+  writing: string | null;
+  /** Which block of the answer it is, while it is being written. */
+  index: number | null;
+  /** Why the arguments could not be read. */
+  invalid: string | null;
+}
+
+export interface Entry {
+  id: string;
+  kind: "human" | "ai";
+  text: string;
+  thinking: string;
+  media: Media[];
+  calls: Call[];
+  /** Whether it is whole; pieces that come later belong to an earlier try. */
+  complete: boolean;
+  agent: string | null;
+  model: string | null;
+  usage: Usage | null;
+}
+
+export interface Result {
+  text: string;
+  media: Media[];
+  failed: boolean;
+}
+
+/** A list of entries, and the results of calls by their ids. */
+export interface Conversation {
+  entries: Entry[];
+  results: Record<string, Result>;
+}
+
+export const empty = (): Conversation => ({ entries: [], results: {} });
+
+export function readContent(content: string | Block[]): { text: string; thinking: string; media: Media[] } {
+  if (typeof content === "string") return { text: content, thinking: "", media: [] };
+  const texts: string[] = [];
+  const thoughts: string[] = [];
+  const media: Media[] = [];
+  for (const block of content) {
+    if (block.type === "text") texts.push(block.text);
+    else if (block.type === "reasoning") thoughts.push(block.reasoning);
+    else if (block.base64 || block.url) {
+      const mime = block.mime_type ?? "";
+      const url = block.base64 ? `data:${mime};base64,${block.base64}` : (block.url ?? "");
+      media.push({ kind: block.type, mime, url, name: block.filename ?? block.type });
+    }
+  }
+  return { text: texts.join("\n\n"), thinking: thoughts.join("\n\n"), media };
+}
+
+/** A whole message of a person or an agent. */
+export function readEntry(message: Message): Entry {
+  const calls: Call[] = (message.tool_calls ?? []).map(({ id, name, args }) => ({ id, name, args, writing: null, index: null, invalid: null }));
+  for (const call of message.invalid_tool_calls ?? []) {
+    const invalid = call.error ?? "the arguments are no JSON";
+    calls.push({ id: call.id ?? "", name: call.name ?? "?", args: {}, writing: call.args ?? "", index: null, invalid });
+  }
+  return {
+    id: message.id,
+    kind: message.type === "human" ? "human" : "ai",
+    ...readContent(message.content),
+    calls,
+    complete: true,
+    agent: message.name ?? null,
+    model: message.response_metadata?.model_name ?? null,
+    usage: message.usage_metadata ?? null,
+  };
+}
+
+export function readResult(message: Message): Result {
+  const { text, media } = readContent(message.content);
+  return { text, media, failed: message.status === "error" };
+}
+
+export function readConversation(messages: Message[]): Conversation {
+  const conversation = empty();
+  for (const message of messages) put(conversation, message);
+  return conversation;
+}
+
+/** Adds a whole message, or replaces the one that has its id. Changes the conversation in place. */
+export function put(conversation: Conversation, message: Message): void {
+  if (message.type === "tool") {
+    conversation.results[message.tool_call_id ?? message.id] = readResult(message);
+    return;
+  }
+  const entry = readEntry(message);
+  const at = find(conversation, entry.id);
+  if (at < 0) conversation.entries.push(entry);
+  else conversation.entries[at] = entry;
+}
+
+/** Adds a piece of an answer. Changes the conversation in place. */
+export function append(conversation: Conversation, chunk: Message): void {
+  let entry = conversation.entries[find(conversation, chunk.id)];
+  if (!entry) {
+    conversation.entries.push({ ...readEntry({ ...chunk, content: "", tool_calls: [], invalid_tool_calls: [] }), complete: false });
+    entry = conversation.entries[conversation.entries.length - 1];
+  }
+  if (!entry || entry.complete) return;
+  const { text, thinking } = readContent(chunk.content);
+  if (text) entry.text += text;
+  if (thinking) entry.thinking += thinking;
+  for (const piece of chunk.tool_call_chunks ?? []) {
+    const known = entry.calls.find((call) => (piece.id && call.id === piece.id) || (call.index !== null && call.index === piece.index));
+    if (known) known.writing = (known.writing ?? "") + piece.args;
+    else entry.calls.push({ id: piece.id ?? "", name: piece.name ?? "", args: {}, writing: piece.args, index: piece.index, invalid: null });
+  }
+  if (chunk.usage_metadata) entry.usage = chunk.usage_metadata;
+}
+
+/** The newest entries are looked at first: what changes is at the end. */
+function find(conversation: Conversation, id: string): number {
+  for (let at = conversation.entries.length - 1; at >= 0; at--) {
+    if (conversation.entries[at]?.id === id) return at;
+  }
+  return -1;
+}

@@ -1,0 +1,52 @@
+/** A person's message on its way to the server. */
+
+import type { Block, OutgoingMessage } from "../api/types";
+
+/** An attachment; texts become part of the message, so that every model can read them. */
+export type Attachment = { name: string; mime: string; base64: string } | { name: string; text: string };
+
+/** Bytes that an attachment may have. */
+export const MAX_ATTACHMENT = 10 << 20;
+
+/** An id that nobody else gives. */
+export function freshId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return `page-${[...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+}
+
+function block(attachment: Attachment): Block {
+  if ("text" in attachment) {
+    const longest = Math.max(2, ...(attachment.text.match(/`+/g) ?? []).map((run) => run.length));
+    const fence = "`".repeat(longest + 1);
+    return { type: "text", text: `${attachment.name}:\n${fence}\n${attachment.text}\n${fence}` };
+  }
+  const type = attachment.mime.startsWith("image/") ? "image" : "file";
+  return { type, mime_type: attachment.mime, base64: attachment.base64, filename: attachment.name };
+}
+
+export function outgoing(text: string, attachments: Attachment[]): OutgoingMessage {
+  const said: Block[] = text.trim() ? [{ type: "text", text }] : [];
+  const content = attachments.length ? [...said, ...attachments.map(block)] : text;
+  return { id: freshId(), role: "user", content };
+}
+
+/** Reads a file that a person gave; refuses what no model takes. */
+export async function readAttachment(file: File): Promise<Attachment> {
+  if (file.size > MAX_ATTACHMENT) throw new Error(`${file.name} has more than ${MAX_ATTACHMENT >> 20} MB`);
+  if (file.type.startsWith("image/") || file.type === "application/pdf") {
+    const url = await new Promise<string>((resolve, reject) => {
+      const reader = new FileReader();
+      reader.onload = () => resolve(String(reader.result));
+      reader.onerror = () => reject(new Error(`${file.name} cannot be read`));
+      reader.readAsDataURL(file);
+    });
+    return { name: file.name, mime: file.type, base64: url.slice(url.indexOf(",") + 1) };
+  }
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+    if (!text.includes("\0")) return { name: file.name, text };
+  } catch {
+    // No text.
+  }
+  throw new Error(`${file.name} is neither a picture, a PDF nor a text`);
+}

@@ -1,0 +1,42 @@
+/** What is looked at, kept in the address: reloading and links come back to it. */
+
+import { createSignal } from "solid-js";
+
+export type Panel = "todos" | "files" | "agents" | "timeline" | "usage";
+export const PANELS: Panel[] = ["todos", "files", "agents", "timeline", "usage"];
+
+export interface Route {
+  thread: string | null;
+  assistant: string | null;
+  panel: Panel | null;
+  file: string | null;
+  agent: string | null;
+}
+
+function read(): Route {
+  const query = new URLSearchParams(location.search);
+  const panel = query.get("panel") as Panel | null;
+  return {
+    thread: query.get("thread"),
+    assistant: query.get("assistant"),
+    panel: panel && PANELS.includes(panel) ? panel : null,
+    file: query.get("file"),
+    agent: query.get("agent"),
+  };
+}
+
+const [route, setRoute] = createSignal(read());
+export { route };
+
+/** Changes what is looked at. Another thread is a step that the browser's back button undoes; the rest is not. */
+export function go(change: Partial<Route>): void {
+  const next = { ...route(), ...change };
+  const query = new URLSearchParams();
+  for (const [key, value] of Object.entries(next)) if (value) query.set(key, value);
+  const address = query.size ? `/?${query}` : "/";
+  if (next.thread === route().thread) history.replaceState(null, "", address);
+  else history.pushState(null, "", address);
+  setRoute(next);
+}
+
+window.addEventListener("popstate", () => setRoute(read()));

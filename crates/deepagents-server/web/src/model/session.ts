@@ -1,0 +1,332 @@
+/**
+ * The thread that is looked at: its state, and the runs on it as they come.
+ *
+ * The state is loaded, then every run that is open is followed by its stream, from wherever it was begun: this tab, another
+ * one, another client. A connection that breaks is taken up after the last event. Between runs the thread is looked at now
+ * and then, and at once when another tab says that something happened.
+ */
+
+import { createStore, produce, reconcile } from "solid-js/store";
+import { ApiError, runs, threads } from "../api/client";
+import { events, type ServerEvent } from "../api/sse";
+import type { Checkpoint, Decision, Interrupt, Message, OutgoingMessage, Run, StoredFile, Todo, Values } from "../api/types";
+import { append, empty, put, readConversation, type Conversation } from "./entries";
+import { rewind } from "./rewind";
+import { fillTranscripts } from "./transcripts";
+
+export interface SessionState {
+  loaded: boolean;
+  conversation: Conversation;
+  /** Sub-agents by their namespaces. */
+  children: Record<string, Conversation>;
+  todos: Todo[];
+  files: Record<string, StoredFile>;
+  interrupts: Interrupt[];
+  /** The run under way. */
+  run: Run | null;
+  /** Runs that wait for it. */
+  queue: Run[];
+  /** What a tool said of its progress last. */
+  progress: string | null;
+  /** Why the last run failed, or a request was refused. */
+  error: string | null;
+  /** Whether the server cannot be reached. */
+  offline: boolean;
+}
+
+/** How often a thread on which nothing happens is looked at, in milliseconds. */
+const LOOK_EVERY = 4000;
+const RETRY_AFTER = [250, 1000, 2000, 4000];
+
+const tabs = "BroadcastChannel" in globalThis ? new BroadcastChannel("deepagents-threads") : null;
+
+/** Says to the other tabs that something happened to a thread, and to the lists of this one. */
+export function announce(thread: string): void {
+  tabs?.postMessage(thread);
+  window.dispatchEvent(new CustomEvent("thread-changed", { detail: thread }));
+}
+
+tabs?.addEventListener("message", (event) => {
+  window.dispatchEvent(new CustomEvent("thread-changed", { detail: event.data }));
+});
+
+export type Session = ReturnType<typeof openSession>;
+
+export function openSession(thread: string) {
+  const [state, set] = createStore<SessionState>({
+    loaded: false,
+    conversation: empty(),
+    children: {},
+    todos: [],
+    files: {},
+    interrupts: [],
+    run: null,
+    queue: [],
+    progress: null,
+    error: null,
+    offline: false,
+  });
+  const closing = new AbortController();
+  const { signal } = closing;
+  /** Runs that were taken back before they began; they end when their turn comes. */
+  const takenBack = new Set<string>();
+  let seen = "";
+  let wake = () => {};
+  let awake = false;
+
+  const change = (mutate: (draft: SessionState) => void) => set(produce(mutate));
+
+  /** Waits until something happens, or it is time to look. */
+  async function pause(ms: number) {
+    if (!awake) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, document.hidden ? ms * 5 : ms);
+        wake = () => (clearTimeout(timer), resolve());
+      });
+    }
+    awake = false;
+  }
+
+  /** Looks at the thread now. */
+  function look() {
+    awake = true;
+    wake();
+  }
+
+  function show(values: Values, interrupts: Interrupt[]) {
+    set("conversation", reconcile(readConversation(values.messages ?? []), { key: "id", merge: true }));
+    set("todos", reconcile(values.todos ?? []));
+    set("files", reconcile(values.files ?? {}));
+    set("interrupts", reconcile(interrupts, { key: "id" }));
+  }
+
+  async function load() {
+    const checkpoint = await threads.state(thread, signal);
+    show(checkpoint.values, checkpoint.interrupts);
+  }
+
+  async function openRuns() {
+    const [running, pending] = await Promise.all([
+      runs.list(thread, { status: "running" }, signal),
+      runs.list(thread, { status: "pending" }, signal),
+    ]);
+    const waiting = pending.filter((run) => !takenBack.has(run.run_id));
+    return [...running, ...waiting].sort((a, b) => a.created_at.localeCompare(b.created_at));
+  }
+
+  // Pieces of answers come many to a frame; all of one frame are one change.
+  let waiting: ServerEvent[] = [];
+  let frame = 0;
+  function flush() {
+    clearTimeout(frame);
+    frame = 0;
+    const batch = waiting;
+    waiting = [];
+    if (batch.length) change((draft) => batch.forEach((event) => take(draft, event)));
+  }
+  function queueEvent(event: ServerEvent) {
+    waiting.push(event);
+    frame ||= setTimeout(flush, document.hidden ? 500 : 30) as unknown as number;
+  }
+
+  async function follow(run: Run) {
+    change((draft) => {
+      draft.run = run;
+      draft.error = null;
+      if (run.kwargs.command?.resume !== undefined) draft.interrupts = [];
+      for (const message of run.kwargs.input?.messages ?? []) {
+        put(draft.conversation, { ...message, type: "human" });
+      }
+    });
+    let last = "-1";
+    for (let tries = 0; !signal.aborted; ) {
+      try {
+        for await (const event of events(await runs.stream(thread, run.run_id, last, signal))) {
+          tries = 0;
+          last = event.id || last;
+          queueEvent(event);
+          if (state.offline) set("offline", false);
+        }
+        break;
+      } catch (error) {
+        if (signal.aborted) return;
+        if (error instanceof ApiError && error.status >= 400 && error.status < 500) break;
+        set("offline", true);
+        await new Promise((resolve) => setTimeout(resolve, RETRY_AFTER[Math.min(tries++, RETRY_AFTER.length - 1)]));
+      }
+    }
+    flush();
+    change((draft) => {
+      draft.run = null;
+      draft.progress = null;
+      draft.offline = false;
+    });
+    announce(thread);
+  }
+
+  async function watch() {
+    while (!signal.aborted) {
+      try {
+        const open = await openRuns();
+        const [run, ...queue] = open;
+        set("queue", reconcile(queue, { key: "run_id" }));
+        if (run) {
+          if (!state.loaded) {
+            await load();
+            set("loaded", true);
+          }
+          await follow(run);
+        }
+        const brief = await threads.brief(thread, signal);
+        if (!brief) {
+          change((draft) => {
+            draft.error = "This thread does not exist; it may have been deleted.";
+            draft.loaded = true;
+          });
+          return;
+        }
+        if (brief.updated_at !== seen || brief.status === "interrupted" || run) {
+          seen = brief.updated_at;
+          await load();
+          const failure = brief.status === "error" ? brief.error : null;
+          if (failure) set("error", failure.message);
+        }
+        change((draft) => {
+          draft.loaded = true;
+          draft.offline = false;
+        });
+        if (brief.status === "busy" && awake === false) await pause(150);
+        else await pause(LOOK_EVERY);
+      } catch (error) {
+        if (signal.aborted) return;
+        if (error instanceof ApiError && error.status === 0) set("offline", true);
+        else if (error instanceof ApiError) set("error", error.message);
+        else throw error;
+        await pause(LOOK_EVERY / 2);
+      }
+    }
+  }
+
+  const onChange = (event: Event) => {
+    if ((event as CustomEvent<string>).detail === thread && !state.run) look();
+  };
+  const onVisible = () => document.hidden || look();
+  window.addEventListener("thread-changed", onChange);
+  document.addEventListener("visibilitychange", onVisible);
+  void watch();
+
+  /** Does what a person asked for; a refusal is shown. */
+  async function attempt<T>(work: () => Promise<T>): Promise<T | undefined> {
+    try {
+      set("error", null);
+      const done = await work();
+      look();
+      announce(thread);
+      return done;
+    } catch (error) {
+      set("error", error instanceof Error ? error.message : String(error));
+      return undefined;
+    }
+  }
+
+  return {
+    thread,
+    state,
+    close() {
+      closing.abort();
+      clearTimeout(frame);
+      window.removeEventListener("thread-changed", onChange);
+      document.removeEventListener("visibilitychange", onVisible);
+      wake();
+    },
+    dismissError: () => set("error", null),
+    /** Sends a message; where a run is under way it waits its turn, or takes the run's place. */
+    send: (assistant: string, message: OutgoingMessage, strategy: "enqueue" | "interrupt") =>
+      attempt(async () => {
+        if (!state.run && !state.queue.length) {
+          change((draft) => put(draft.conversation, { ...message, type: "human" } satisfies Message));
+        }
+        const run = await runs.create(thread, { assistant_id: assistant, input: { messages: [message] }, multitask_strategy: strategy });
+        if (state.run) change((draft) => void draft.queue.push(run));
+        return run;
+      }),
+    /** Goes on from where the thread stands. */
+    proceed: (assistant: string) => attempt(() => runs.create(thread, { assistant_id: assistant, input: null })),
+    stop: () => attempt(async () => state.run && (await runs.cancel(thread, state.run.run_id, true))),
+    cancel: (run: string) =>
+      attempt(async () => {
+        await runs.cancel(thread, run, false);
+        takenBack.add(run);
+        change((draft) => void (draft.queue = draft.queue.filter((queued) => queued.run_id !== run)));
+      }),
+    /** Answers all that waits, by the ids of the interrupts. */
+    resume: (assistant: string, decisions: Record<string, Decision[]>) =>
+      attempt(async () => {
+        const resume = Object.fromEntries(Object.entries(decisions).map(([id, list]) => [id, { decisions: list }]));
+        return runs.create(thread, { assistant_id: assistant, command: { resume } });
+      }),
+    /** Ends the wait without making the calls. */
+    resolve: (assistant: string) =>
+      attempt(() => runs.create(thread, { assistant_id: assistant, command: { goto: "__end__" } })),
+    writeFile: (path: string, text: string | null) =>
+      attempt(async () => {
+        await threads.update(thread, { files: { [path]: text } });
+        await load();
+        return true;
+      }),
+    /** Goes back to a checkpoint: what came after it is left behind. */
+    rewind: (to: Checkpoint) =>
+      attempt(async () => {
+        await rewind(thread, to, state);
+        await load();
+        return true;
+      }),
+    /** Reads what sub-agents of earlier runs said, as long as the server has their streams. */
+    transcripts: () =>
+      attempt(() =>
+        fillTranscripts(thread, state, signal, (event) =>
+          change((draft) => event.path.length && takeUpdate(draft, event)),
+        ),
+      ),
+  };
+}
+
+function conversation(draft: SessionState, path: string[]): Conversation {
+  return path.length ? (draft.children[path.join("|")] ??= empty()) : draft.conversation;
+}
+
+function take(draft: SessionState, event: ServerEvent): void {
+  switch (event.name) {
+    case "messages": {
+      const [message] = event.data as [Message];
+      if (message.type === "AIMessageChunk") append(conversation(draft, event.path), message);
+      else put(conversation(draft, event.path), message);
+      break;
+    }
+    case "updates":
+      takeUpdate(draft, event);
+      break;
+    case "custom":
+      draft.progress = typeof event.data === "string" ? event.data : JSON.stringify(event.data);
+      break;
+    case "error":
+      draft.error = (event.data as { message?: string }).message ?? "The run failed.";
+      break;
+  }
+}
+
+type Update = Values & { __interrupt__?: never };
+
+function takeUpdate(draft: SessionState, event: ServerEvent): void {
+  for (const [node, delta] of Object.entries(event.data as Record<string, Update | Interrupt[] | null>)) {
+    if (node === "__interrupt__") {
+      if (!event.path.length) draft.interrupts = delta as Interrupt[];
+      continue;
+    }
+    const values = delta as Update | null;
+    for (const message of values?.messages ?? []) put(conversation(draft, event.path), message);
+    if (event.path.length) continue;
+    if (values?.todos) draft.todos = values.todos;
+    if (values?.files) draft.files = values.files;
+  }
+}

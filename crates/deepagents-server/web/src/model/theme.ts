@@ -1,0 +1,23 @@
+/** Dark or light: as the system says, or as was chosen here. */
+
+import { createSignal } from "solid-js";
+
+export type Theme = "system" | "light" | "dark";
+const KEY = "deepagents-theme";
+
+const stored = () => localStorage.getItem(KEY);
+const [theme, set] = createSignal<Theme>(stored() === "dark" || stored() === "light" ? (stored() as Theme) : "system");
+export { theme };
+
+function apply() {
+  if (theme() === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme();
+}
+
+export function nextTheme(): void {
+  set(theme() === "system" ? "dark" : theme() === "dark" ? "light" : "system");
+  localStorage.setItem(KEY, theme());
+  apply();
+}
+
+apply();

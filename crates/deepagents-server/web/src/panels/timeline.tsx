@@ -1,0 +1,115 @@
+/** The checkpoints of the thread, newest first: looked at, gone back to, gone on from in a thread of their own. */
+
+import { createEffect, createSignal, For, on, Show } from "solid-js";
+import { threads } from "../api/client";
+import type { Checkpoint } from "../api/types";
+import { usePage, useSession } from "../model/context";
+import { readContent } from "../model/entries";
+import { go } from "../model/route";
+import { rewind } from "../model/rewind";
+import { title } from "../model/threads";
+import { Confirm } from "../ui/dialog";
+import { Icon } from "../ui/icon";
+
+const PAGE = 12;
+
+const SOURCES = { input: "Before your message", loop: "Step", update: "Change of the state", fork: "Went back" };
+
+/** What stood last in the conversation, in a line. */
+function gist(checkpoint: Checkpoint): string {
+  const last = checkpoint.values.messages?.at(-1);
+  if (!last) return "An empty conversation";
+  const { text } = readContent(last.content);
+  const calls = (last.tool_calls ?? []).map((call) => call.name).join(", ");
+  const who = last.type === "human" ? "You: " : last.type === "tool" ? `${last.name ?? "tool"}: ` : "";
+  return `${who}${text.slice(0, 140) || calls}`;
+}
+
+export function Timeline() {
+  const page = usePage();
+  const session = useSession();
+  const [list, setList] = createSignal<Checkpoint[]>([]);
+  const [more, setMore] = createSignal(false);
+  const [busy, setBusy] = createSignal(false);
+  const [rewinding, setRewinding] = createSignal<Checkpoint | null>(null);
+
+  async function read(before?: string) {
+    setBusy(true);
+    try {
+      const found = await threads.history(session.thread, { limit: PAGE, before });
+      setList((list) => (before ? [...list, ...found] : found));
+      setMore(found.length === PAGE);
+    } catch (error) {
+      page.notify(error instanceof Error ? error.message : String(error));
+    }
+    setBusy(false);
+  }
+  createEffect(on([() => session.state.run, () => session.state.conversation.entries.length], () => void read()));
+
+  async function fork(checkpoint: Checkpoint) {
+    try {
+      const copy = await threads.copy(session.thread);
+      await rewind(copy.thread_id, checkpoint, session.state);
+      const own = page.threads.list.find((thread) => thread.thread_id === session.thread);
+      await threads.rename(copy.thread_id, `${own ? title(own) : "Thread"} (fork)`);
+      await page.threads.refresh();
+      go({ thread: copy.thread_id, file: null, agent: null });
+      page.notify("This is the fork; the other thread is as it was");
+    } catch (error) {
+      page.notify(error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  return (
+    <>
+      <ol class="timeline">
+        <For each={list()}>
+          {(checkpoint, at) => (
+            <li>
+              <div class="when">
+                <strong>{SOURCES[checkpoint.metadata.source ?? "loop"]}</strong>
+                <time datetime={checkpoint.created_at ?? ""}>
+                  {checkpoint.created_at ? new Date(checkpoint.created_at).toLocaleTimeString() : ""}
+                </time>
+              </div>
+              <p class="gist">{gist(checkpoint)}</p>
+              <div class="actions">
+                <Show when={at() > 0} fallback={<span class="hint">Now</span>}>
+                  <button type="button" disabled={session.state.run !== null} onClick={() => setRewinding(checkpoint)}>
+                    <Icon name="back" /> Rewind
+                  </button>
+                </Show>
+                <button type="button" disabled={session.state.run !== null} onClick={() => void fork(checkpoint)}>
+                  <Icon name="fork" /> Fork
+                </button>
+              </div>
+            </li>
+          )}
+        </For>
+      </ol>
+      <Show when={!list().length && !busy()}>
+        <p class="hint">There are no checkpoints yet.</p>
+      </Show>
+      <Show when={more()}>
+        <button type="button" disabled={busy()} onClick={() => void read(list().at(-1)?.checkpoint_id ?? undefined)}>
+          Earlier
+        </button>
+      </Show>
+      <Show when={rewinding()}>
+        {(checkpoint) => (
+          <Confirm
+            title="Go back to this checkpoint?"
+            text="What came after it is left behind. Fork keeps both."
+            action="Rewind"
+            onClose={() => setRewinding(null)}
+            onConfirm={() =>
+              void session.rewind(checkpoint()).then((done) => {
+                if (done) void read();
+              })
+            }
+          />
+        )}
+      </Show>
+    </>
+  );
+}

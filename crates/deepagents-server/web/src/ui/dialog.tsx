@@ -1,0 +1,33 @@
+import { onMount, type JSX } from "solid-js";
+
+/** A dialog over the page. The browser keeps the focus inside and closes it on Escape. */
+export function Dialog(props: { title: string; onClose: () => void; children: JSX.Element }) {
+  let element!: HTMLDialogElement;
+  onMount(() => element.showModal());
+  return (
+    <dialog
+      ref={element}
+      aria-label={props.title}
+      onClose={() => props.onClose()}
+      onClick={(event) => event.target === element && element.close()}
+    >
+      <h2>{props.title}</h2>
+      {props.children}
+    </dialog>
+  );
+}
+
+/** A question with one thing to do. */
+export function Confirm(props: { title: string; text: string; action: string; onConfirm: () => void; onClose: () => void }) {
+  return (
+    <Dialog title={props.title} onClose={props.onClose}>
+      <p>{props.text}</p>
+      <form method="dialog" class="actions">
+        <button type="submit">Cancel</button>
+        <button type="submit" class="danger" onClick={() => props.onConfirm()}>
+          {props.action}
+        </button>
+      </form>
+    </Dialog>
+  );
+}

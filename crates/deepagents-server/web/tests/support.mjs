@@ -1,0 +1,156 @@
+// The server with its model, a browser, and what the tests do with them again and again.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { existsSync, mkdirSync } from "node:fs";
+import path from "node:path";
+import { createInterface } from "node:readline";
+import test, { after, before } from "node:test";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+import { startModel } from "./model.mjs";
+
+const here = path.dirname(fileURLToPath(import.meta.url));
+const target = process.env.CARGO_TARGET_DIR ?? path.join(here, "../../../../target");
+const program = process.env.SERVE_RIG ?? path.join(target, "debug/serve-rig");
+const pictures = process.env.PICTURES ?? path.join(here, "../pictures");
+const CHROMIUM = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+
+export let model;
+export let url;
+let server;
+let browser;
+
+before(async () => {
+  mkdirSync(pictures, { recursive: true });
+  model = await startModel();
+  const port = process.env.DEEPAGENTS_URL ? new URL(process.env.DEEPAGENTS_URL).port : "0";
+  server = spawn(program, [path.join(here, "agents.json"), "--port", port], {
+    env: { ...process.env, PAGE_MODEL_URL: model.url },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  url = await new Promise((found, failed) => {
+    server.on("error", failed);
+    server.on("exit", (code) => failed(new Error(`the server ended with ${code}`)));
+    createInterface({ input: server.stdout }).on("line", (line) => line.startsWith("listening ") && found(line.slice(10)));
+  });
+  // The page may also be one that is being worked on, whose requests go on to this server.
+  url = process.env.PAGE_URL ?? url;
+  browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? CHROMIUM.find(existsSync),
+    args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+  });
+});
+
+after(async () => {
+  model?.release();
+  await browser?.close();
+  server?.kill();
+  model?.close();
+});
+
+/** What a test is given: a page of a browser of its own, and hands that use it. */
+export class Scene {
+  problems = [];
+
+  async open(address = "/", options = {}) {
+    this.context = await browser.newContext({ viewport: { width: 1280, height: 850 }, ...options });
+    this.context.setDefaultTimeout(Number(process.env.PATIENCE ?? 15) * 1000);
+    this.page = await this.tab(address);
+    return this.page;
+  }
+
+  /** Another tab of the same browser. */
+  async tab(address) {
+    const page = await this.context.newPage();
+    page.on("pageerror", (error) => this.problems.push(String(error)));
+    page.on("console", (message) => message.type() === "error" && !this.expects?.test(message.text()) && this.problems.push(message.text()));
+    page.on("request", (request) => {
+      const to = new URL(request.url());
+      if (!["data:", "blob:"].includes(to.protocol) && to.origin !== url) this.problems.push(`the page asked for ${to}`);
+    });
+    await page.goto(url + address);
+    return page;
+  }
+
+  get composer() {
+    return this.page.getByRole("textbox", { name: "Message", exact: true });
+  }
+
+  get log() {
+    return this.page.getByRole("log", { name: "Conversation" });
+  }
+
+  async say(text) {
+    await this.composer.fill(text);
+    await this.composer.press("Enter");
+  }
+
+  /** Says something, and waits until it is answered with a text. */
+  async ask(text, answer) {
+    await this.say(text);
+    await this.sees(answer);
+    await this.isIdle();
+  }
+
+  async sees(text, within = this.log) {
+    await within.getByText(text).last().waitFor();
+  }
+
+  isIdle() {
+    return this.page.getByRole("button", { name: "Stop" }).waitFor({ state: "detached" });
+  }
+
+  async panel(name) {
+    const panel = this.page.getByRole("complementary", { name, exact: true });
+    if (!(await panel.isVisible())) await this.page.getByRole("button", { name, exact: true }).click();
+    await panel.waitFor();
+    return panel;
+  }
+
+  get thread() {
+    return new URL(this.page.url()).searchParams.get("thread");
+  }
+
+  async api(method, address, body) {
+    const response = await fetch(url + address, {
+      method,
+      headers: { "content-type": "application/json" },
+      body: body && JSON.stringify(body),
+    });
+    assert.ok(response.ok, `${method} ${address}: ${response.status}`);
+    return response.status === 204 ? undefined : response.json();
+  }
+}
+
+/** A test with a scene. What the browser complains of fails it, and leaves a picture. */
+export function scene(name, play) {
+  if (!name.includes(process.argv[2] ?? "")) return;
+  test(name, { timeout: 30_000 }, async () => {
+    const it = new Scene();
+    try {
+      await play(it);
+      assert.deepEqual(it.problems, []);
+    } catch (error) {
+      await it.page?.screenshot({ path: path.join(pictures, `${name.replace(/\W+/g, "-")}.png`) }).catch(() => undefined);
+      if (it.problems.length) error.message += `\nthe browser said: ${it.problems.join("\n")}`;
+      throw error;
+    } finally {
+      model.release();
+      await it.context?.close();
+    }
+  });
+}
+
+/** Waits until something is so. */
+export async function until(what, look) {
+  const end = Date.now() + 15_000;
+  for (;;) {
+    const found = await look();
+    if (found) return found;
+    assert.ok(Date.now() < end, `never so: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+/** Takes a picture that people look at. */
+export const picture = (page, name) => page.screenshot({ path: path.join(pictures, `${name}.png`) });

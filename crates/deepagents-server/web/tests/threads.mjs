@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { scene, until } from "./support.mjs";
+
+const list = (it) => it.page.getByRole("navigation", { name: "Threads" });
+const row = (it, title) => list(it).getByRole("listitem").filter({ hasText: title });
+
+scene("threads are searched, renamed, forked and deleted", async (it) => {
+  const page = await it.open();
+  await it.ask("a walrus sings", "You said: a walrus sings");
+  await list(it).getByRole("button", { name: "New thread" }).click();
+  await it.ask("an otter dives", "You said: an otter dives");
+
+  const search = list(it).getByRole("searchbox", { name: "Search threads" });
+  await search.fill("walrus SINGS");
+  await row(it, "a walrus sings").waitFor();
+  assert.equal(await row(it, "an otter dives").count(), 0);
+
+  await row(it, "a walrus sings").hover();
+  await list(it).getByRole("button", { name: "Rename a walrus sings" }).click();
+  await list(it).getByRole("textbox", { name: "Name of the thread" }).fill("the walrus song");
+  await page.keyboard.press("Enter");
+  await search.fill("");
+  await row(it, "the walrus song").waitFor();
+
+  await row(it, "the walrus song").hover();
+  await list(it).getByRole("button", { name: "Fork the walrus song" }).click();
+  await page.getByRole("heading", { name: "the walrus song (fork)" }).waitFor();
+  await it.ask("say hello", "Hello from the model.");
+  await it.sees("You said: a walrus sings");
+
+  const fork = it.thread;
+  await row(it, "the walrus song (fork)").hover();
+  await list(it).getByRole("button", { name: "Delete the walrus song (fork)" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
+  await row(it, "the walrus song (fork)").hover();
+  await list(it).getByRole("button", { name: "Delete the walrus song (fork)" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  await row(it, "the walrus song (fork)").waitFor({ state: "detached" });
+  await page.getByRole("heading", { name: "What shall we do?" }).waitFor();
+  await until("it is gone", async () => (await it.api("POST", "/threads/search", { ids: [fork] })).length === 0);
+  await list(it).getByRole("button", { name: /the walrus song/ }).first().click();
+  await it.sees("You said: a walrus sings");
+});
+
+scene("a thread is with the assistant that was chosen", async (it) => {
+  const page = await it.open();
+  await page.getByText(/Model: .*gpt-4\.1/).waitFor();
+  await page.getByRole("radio", { name: /plain/ }).click();
+  await it.ask("say hello", "Hello from the model.");
+  const [run] = await it.api("GET", `/threads/${it.thread}/runs`);
+  const [plain] = await it.api("POST", "/assistants/search", { graph_id: "plain" });
+  assert.equal(run.assistant_id, plain.assistant_id);
+  await page.goto(page.url().replace(/&?assistant=[^&]*/, ""));
+  await it.sees("Hello from the model.");
+  await until("the thread's own assistant is chosen", async () => {
+    const shown = await page.getByRole("combobox", { name: "Assistant" }).inputValue();
+    return shown === plain.assistant_id;
+  });
+});
+
+scene("a server that wants a key is given the one that a person types in", async (it) => {
+  const page = await it.open();
+  it.expects = /401/;
+  // As something that stands before the server does it.
+  await it.context.route(/:\d+\/(threads|assistants|runs|page\/agents)/, async (route) => {
+    const key = await route.request().headerValue("x-api-key");
+    if (key === "open sesame") await route.fallback();
+    else await route.fulfill({ status: 401, json: { detail: "a key is needed" } });
+  });
+  await page.reload();
+  await page.getByRole("heading", { name: "This server wants a key" }).waitFor();
+  await page.getByLabel("Key").fill("open sesame");
+  await page.getByRole("button", { name: "Go on" }).click();
+  await it.ask("say hello", "Hello from the model.");
+});

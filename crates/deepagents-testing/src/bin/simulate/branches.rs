@@ -1,0 +1,91 @@
+//! What a thread's log says of calls, at any of its positions: also after the thread went back.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use deepagents_core::journal::LogPosition;
+
+/// The calls of a thread as its records tell of them, whichever branch they are on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Branches {
+    changes: Vec<(LogPosition, Change)>,
+    /// Where the thread went back, and where to.
+    rewinds: Vec<(LogPosition, LogPosition)>,
+    /// What was removed from the log.
+    removed: Vec<Range<LogPosition>>,
+}
+
+/// What a record says of a call.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    Started(String),
+    Finished(String, String),
+}
+
+/// The calls that a thread knows of at a position.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    pub(crate) started: BTreeMap<String, usize>,
+    pub(crate) finished: BTreeMap<String, String>,
+}
+
+impl Branches {
+    pub(crate) fn add(&mut self, position: LogPosition, change: Change) {
+        self.changes.push((position, change));
+    }
+
+    pub(crate) fn rewound(&mut self, at: LogPosition, to: LogPosition) {
+        self.rewinds.push((at, to));
+    }
+
+    pub(crate) fn removed(&mut self, positions: Range<LogPosition>) {
+        self.removed.push(positions);
+    }
+
+    /// Whether a position was removed from the log.
+    pub(crate) fn is_removed(&self, position: LogPosition) -> bool {
+        self.removed.iter().any(|range| range.contains(&position))
+    }
+
+    pub(crate) fn is_pruned(&self) -> bool {
+        !self.removed.is_empty()
+    }
+
+    /// Those of a copy of the thread up to a position.
+    pub(crate) fn cut(&mut self, end: LogPosition) {
+        self.changes.retain(|(at, _)| *at < end);
+        self.rewinds.retain(|(at, _)| *at < end);
+    }
+
+    /// Whether a record is part of what the thread amounts to at a position.
+    pub(crate) fn is_live(&self, record: LogPosition, position: LogPosition) -> bool {
+        self.live(position).iter().any(|range| range.contains(&record))
+    }
+
+    /// The records that the thread amounts to at a position.
+    fn live(&self, position: LogPosition) -> Vec<Range<LogPosition>> {
+        let (mut end, mut live) = (position, Vec::new());
+        for (at, to) in self.rewinds.iter().rev().copied() {
+            if at < end {
+                live.push(at + 1..end);
+                end = to;
+            }
+        }
+        live.push(0..end);
+        live
+    }
+
+    /// The calls that the thread knows of at a position.
+    pub(crate) fn at(&self, position: LogPosition) -> Calls {
+        let (live, mut calls) = (self.live(position), Calls::default());
+        for (at, change) in &self.changes {
+            if live.iter().any(|range| range.contains(at)) {
+                match change.clone() {
+                    Change::Started(tag) => *calls.started.entry(tag).or_default() += 1,
+                    Change::Finished(tag, text) => drop(calls.finished.insert(tag, text)),
+                }
+            }
+        }
+        calls
+    }
+}
