@@ -28,4 +28,9 @@ fi
 [ -n "$chromium" ] || skip "no Chromium"
 [ -x "$SERVE_RIG" ] || skip "no $SERVE_RIG"
 export CHROMIUM=$chromium
-timeout 180 node --test-reporter=spec tests/run.mjs
+code=0
+timeout 180 node --test-reporter=spec tests/run.mjs | tee "$scratch/tests.txt" || code=$?
+if [ "$code" = 124 ] && ! grep -q '✖' "$scratch/tests.txt"; then
+    skip "what comes after the first $(grep -c '✔' "$scratch/tests.txt") tests: this machine took more than 180 s"
+fi
+exit "$code"

@@ -163,6 +163,12 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["resume", "go_on"], help_heading = "Threads")]
     pub(crate) record: Option<PathBuf>,
 
+    /// Write what was done when to a new file: spans as lines of OTLP JSON, without what was said
+    ///
+    /// Traces go to a receiver too where the variables of OpenTelemetry name one, such as OTEL_EXPORTER_OTLP_ENDPOINT.
+    #[arg(long, value_name = "FILE", help_heading = "Threads")]
+    pub(crate) trace: Option<PathBuf>,
+
     /// End after so many calls of models, those of sub-agents included
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive::<u32>, help_heading = "Limits")]
     pub(crate) max_turns: Option<u32>,

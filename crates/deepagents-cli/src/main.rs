@@ -29,6 +29,7 @@ mod serve;
 mod sources;
 mod threads;
 mod tools;
+mod tracing;
 mod trust;
 
 use std::process::ExitCode;

@@ -1,5 +1,7 @@
 //! `deepagents serve`: the agent over HTTP, for clients of the LangGraph server.
 
+mod access;
+
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -14,19 +16,22 @@ use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey};
 use crate::own_files::{self, OwnFiles};
 use crate::threads::database;
+use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
 use crate::{agent, output, runtime, sources};
 
 /// Serves the agent until a signal ends it.
 pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
     let options = &args.agent;
-    if !args.listen.ip().is_loopback() {
+    if !args.listen.ip().is_loopback() && args.tokens.is_none() {
         bail!(
-            "there is no authentication, so only addresses of this machine are listened on, such as 127.0.0.1:{}; put \
-             something before it that has one",
+            "whoever reaches {} could do everything; name who may call with --tokens FILE, or listen on an address of this \
+             machine, such as 127.0.0.1:{}",
+            args.listen,
             args.listen.port()
         );
     }
+    let access = access::Access::read(args)?;
     own_files::check_root(options)?;
     let mut shape = agent::Shape::from_args(options)?;
     shape.check()?;
@@ -45,19 +50,31 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
         let database = Arc::new(database::open(&args.database).await?);
         let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
         let builder = shape.builder(model).backend(workspace).definitions_from(definitions).journal(journal.clone());
-        let agent = agent::with_agents(builder, options)?.build().map_err(|error| anyhow!("{error}"))?;
+        let tracing = Tracing::open(None, None).await?;
+        let builder = tracing.watch_runs(agent::with_agents(builder, options)?);
+        let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
         let mut server = Server::new(journal, store).agent(&args.name, agent)?;
         for host in &args.hosts {
             server = server.host(host);
         }
-        let router = server.router().await?;
+        let running = access.apply(server).start().await?;
+        let (running, scheme) = match access.tls() {
+            Some(config) => (running.tls(config.clone()), "https"),
+            None => (running, "http"),
+        };
         let listener = TcpListener::bind(args.listen).await.with_context(|| format!("listening on {}", args.listen))?;
-        output::remark(&format!("serving {} at http://{}; Ctrl-C ends it", choice.name, listener.local_addr()?));
+        let address = listener.local_addr()?;
+        output::remark(&format!("serving {} at {scheme}://{address}; Ctrl-C ends it", choice.name));
         let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        tokio::select! {
-            served = async { axum::serve(listener, router).await } => served?,
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+        let end = async {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        };
+        running.serve(listener, end).await?;
+        if let Some(lost) = tracing.finish().await {
+            output::remark(&format!("tracing: {lost}"));
         }
         Ok::<_, anyhow::Error>(())
     });

@@ -86,7 +86,7 @@ impl Server<'_> {
             None => None,
         };
         let attempt = Attempt { url, number: 1, body_len: 0 };
-        self.endpoint.headers(credential.as_ref(), &attempt, b"").map_err(|_| Silent)
+        self.endpoint.headers(credential.as_ref(), &attempt, &[], b"").map_err(|_| Silent)
     }
 
     async fn get(&self, url: Url) -> Result<Option<Value>, Silent> {

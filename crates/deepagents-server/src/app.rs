@@ -2,16 +2,24 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use deepagents::DeepAgent;
 use deepagents_core::agent::ThreadAccess;
 use deepagents_core::journal::{Journal, ThreadInfo};
 use deepagents_core::store::Store;
 use serde_json::{Map, Value};
+use tokio::sync::watch;
 
+use crate::auth::{OWNER, owns_thread};
+use crate::crons::Timer;
 use crate::error::{ApiError, Result};
 use crate::ids;
+use crate::metrics::Metrics;
 use crate::runs::Runs;
+use crate::stream::RunIdentity;
+use crate::threads::CheckpointCache;
+use crate::webhooks::{WebhookPolicy, Webhooks};
 
 /// Under which key of a thread's metadata the server keeps what is its own.
 pub(crate) const OWN: &str = "deepagents_server";
@@ -36,13 +44,46 @@ pub(crate) struct App {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) agents: Vec<ServedAgent>,
     pub(crate) runs: Runs,
+    pub(crate) timer: Timer,
+    pub(crate) metrics: Metrics,
+    pub(crate) checkpoints: CheckpointCache,
+    pub(crate) webhooks: Webhooks,
     pub(crate) started: String,
+    /// How long a thread stays a run's whose process was killed.
+    pub(crate) lease: Duration,
+    /// Whether the server is to end.
+    pub(crate) closing: watch::Sender<bool>,
 }
 
 impl App {
-    pub(crate) fn new(journal: Arc<dyn Journal>, store: Arc<dyn Store>, agents: Vec<ServedAgent>) -> Self {
+    pub(crate) fn new(
+        journal: Arc<dyn Journal>,
+        store: Arc<dyn Store>,
+        agents: Vec<ServedAgent>,
+        webhooks: WebhookPolicy,
+        lease: Duration,
+    ) -> Self {
         let started = ids::now();
-        Self { journal, store, agents, runs: Runs::default(), started }
+        let (runs, timer, webhooks) = (Runs::default(), Timer::default(), Webhooks::new(webhooks));
+        Self {
+            journal,
+            store,
+            agents,
+            runs,
+            timer,
+            metrics: Metrics::default(),
+            checkpoints: CheckpointCache::default(),
+            webhooks,
+            started,
+            lease,
+            closing: watch::Sender::new(false),
+        }
+    }
+
+    /// Waits until the server is to end.
+    pub(crate) async fn closed(&self) {
+        // The sender lives as long as this does.
+        let _ = self.closing.subscribe().wait_for(|closing| *closing).await;
     }
 
     pub(crate) fn agent(&self, graph: &str) -> Option<&ServedAgent> {
@@ -56,11 +97,17 @@ impl App {
         agent.map(|agent| &agent.threads).ok_or_else(|| ApiError::bad_request("no agent is served"))
     }
 
+    /// How clients know the agents of a thread.
+    pub(crate) fn identity_of(&self, thread: &str) -> RunIdentity {
+        RunIdentity { thread: thread.to_owned(), ..RunIdentity::default() }
+    }
+
     /// A thread that there is.
     pub(crate) async fn thread(&self, id: &str) -> Result<ThreadInfo> {
         ids::check("thread ID", id)?;
         let found = self.journal.threads().get(id).await?;
-        found.ok_or_else(|| ApiError::not_found("Thread", id))
+        // That of a stranger is as one that there is not.
+        found.filter(owns_thread).ok_or_else(|| ApiError::not_found("Thread", id))
     }
 
     /// Changes a thread's metadata; what is null goes away. A thread that does not exist begins to.
@@ -69,9 +116,15 @@ impl App {
     }
 }
 
+/// Takes out of metadata what clients neither see nor set.
+pub(crate) fn take_own(metadata: &mut Map<String, Value>) {
+    metadata.remove(OWN);
+    metadata.remove(OWNER);
+}
+
 /// What a client has put into a thread's metadata.
 pub(crate) fn shown_metadata(info: &ThreadInfo) -> Map<String, Value> {
     let mut metadata = info.metadata.clone();
-    metadata.remove(OWN);
+    take_own(&mut metadata);
     metadata
 }

@@ -1,7 +1,10 @@
 //! Reading the bodies and queries of requests.
 
+use std::time::Duration;
+
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::http::StatusCode;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
@@ -14,12 +17,27 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let bytes = Bytes::from_request(request, state).await;
-        let bytes = bytes.map_err(|error| ApiError::new(error.status(), error.body_text()))?;
+        let Raw(bytes) = Raw::from_request(request, state).await?;
         let text = if bytes.is_empty() { &b"{}"[..] } else { &bytes };
         serde_json::from_slice(text)
             .map(Self)
             .map_err(|error| ApiError::invalid(format!("The body cannot be read: {error}")))
+    }
+}
+
+/// How long a client may take for a body.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A body as it is, which must come in time.
+pub(crate) struct Raw(pub(crate) Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for Raw {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let read = tokio::time::timeout(PATIENCE, Bytes::from_request(request, state)).await;
+        let late = |_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body did not come in time");
+        read.map_err(late)?.map(Self).map_err(|error| ApiError::new(error.status(), error.body_text()))
     }
 }
 

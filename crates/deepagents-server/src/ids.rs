@@ -13,6 +13,11 @@ pub(crate) fn time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S.%6f+00:00").to_string()
 }
 
+/// A time in milliseconds since 1970, as clients are sent it.
+pub(crate) fn millis(at: i64) -> String {
+    time(Timestamp::from_millisecond(at).unwrap_or_default())
+}
+
 /// Now, as clients are sent it.
 pub(crate) fn now() -> String {
     time(Timestamp::now())

@@ -1,18 +1,22 @@
 //! The store of clients.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::{post, put};
 use axum::{Json, Router};
-use deepagents_core::store::{Comparison, Filter, Item, NamespaceQuery, Query};
+use deepagents_core::store::{Comparison, Filter, Item, NamespaceQuery, Query, Write};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
+use crate::auth::caller;
 use crate::body::{Body, Params};
 use crate::error::{ApiError, Result};
+use crate::ids;
 
 /// What clients store lies below this namespace.
 const ROOT: &str = "deepagents-server-store";
@@ -25,7 +29,12 @@ pub(crate) fn routes() -> Router<Arc<App>> {
 }
 
 fn below(namespace: &[String]) -> Vec<String> {
-    std::iter::once(ROOT.to_owned()).chain(namespace.iter().cloned()).collect()
+    // Each caller has a store of their own; hashed, as a name may hold what a namespace may not.
+    let root = match caller() {
+        Some(caller) => format!("{ROOT}-{}", ids::derived(&[caller.id()]).simple()),
+        None => ROOT.to_owned(),
+    };
+    std::iter::once(root).chain(namespace.iter().cloned()).collect()
 }
 
 fn shown(item: &Item) -> Value {
@@ -42,10 +51,15 @@ struct PutItem {
     namespace: Vec<String>,
     key: String,
     value: Map<String, Value>,
+    /// Minutes that it lives.
+    ttl: Option<f64>,
 }
 
 async fn put_item(State(app): State<Arc<App>>, Body(body): Body<PutItem>) -> Result<StatusCode> {
-    app.store.put(&below(&body.namespace), &body.key, Value::Object(body.value)).await?;
+    let ttl = body.ttl.map(|minutes| Duration::try_from_secs_f64(minutes * 60.0));
+    let ttl = ttl.transpose().map_err(|_| ApiError::invalid("`ttl` is a number of minutes"))?;
+    let write = Write { ttl, ..Write::default() };
+    app.store.write(&below(&body.namespace), &body.key, Value::Object(body.value), write).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -85,10 +99,18 @@ struct Search {
     filter: Option<Map<String, Value>>,
     limit: Option<usize>,
     offset: Option<usize>,
+    /// Words to look for.
+    query: Option<String>,
 }
 
 async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<Json<Value>> {
-    let mut query = Query { limit: body.limit.unwrap_or(10), offset: body.offset.unwrap_or(0), ..Query::default() };
+    let (limit, offset) = (body.limit.unwrap_or(10), body.offset.unwrap_or(0));
+    let words: Vec<String> =
+        body.query.iter().flat_map(|text| text.split_whitespace()).map(str::to_lowercase).collect();
+    let mut query = Query::default();
+    if words.is_empty() {
+        (query.limit, query.offset) = (limit, offset);
+    }
     for (field, wanted) in body.filter.unwrap_or_default() {
         match wanted {
             Value::Object(tests) if !tests.is_empty() && tests.keys().all(|key| key.starts_with('$')) => {
@@ -102,12 +124,29 @@ async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result
         }
     }
     let found = app.store.search(&below(&body.namespace_prefix.unwrap_or_default()), &query).await?;
-    let scored = found.into_iter().map(|item| {
-        let mut item = shown(&item);
-        item.as_object_mut().map(|item| item.insert("score".to_owned(), Value::Null));
+    let mut scored: Vec<(Option<f64>, Item)> = found.into_iter().map(|item| (score(&item, &words), item)).collect();
+    if !words.is_empty() {
+        scored.retain(|(score, _)| score.is_some_and(|score| score > 0.0));
+        scored.sort_by(|(a, _), (b, _)| b.partial_cmp(a).unwrap_or(Ordering::Equal));
+        scored = scored.into_iter().skip(offset).take(limit).collect();
+    }
+    let items = scored.iter().map(|(score, item)| {
+        let mut item = shown(item);
+        item.as_object_mut().map(|item| item.insert("score".to_owned(), json!(score)));
         item
     });
-    Ok(Json(json!({"items": scored.collect::<Vec<_>>()})))
+    Ok(Json(json!({"items": items.collect::<Vec<_>>()})))
+}
+
+/// How many of the words an item has, as a share; none where no words are looked for.
+#[allow(clippy::cast_precision_loss, reason = "a search has few words")]
+fn score(item: &Item, words: &[String]) -> Option<f64> {
+    if words.is_empty() {
+        return None;
+    }
+    let text = format!("{} {}", item.key, item.value).to_lowercase();
+    let found = words.iter().filter(|word| text.contains(word.as_str())).count();
+    Some(found as f64 / words.len() as f64)
 }
 
 fn comparison(word: &str, value: Value) -> Result<Comparison> {

@@ -23,17 +23,28 @@
 
 mod app;
 mod assistants;
+mod auth;
 mod body;
+mod crons;
 mod error;
 mod guard;
 mod ids;
 mod items;
+mod mcp;
 mod meta;
+mod metrics;
+mod openapi;
 mod page;
+mod protocol;
 mod runs;
+mod serve;
 mod server;
 mod stream;
 mod threads;
+mod webhooks;
 mod wire;
 
+pub use auth::{AuditEntry, Authenticate, Identity, Limits, Presented, Refusal, StaticTokens};
+pub use serve::RunningServer;
 pub use server::{Server, ServerError};
+pub use webhooks::WebhookPolicy;

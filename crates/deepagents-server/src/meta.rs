@@ -11,7 +11,12 @@ use crate::app::App;
 use crate::error::ApiError;
 
 pub(crate) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/ok", get(ok)).route("/info", get(info))
+    Router::new().route("/info", get(info))
+}
+
+/// What everybody may ask.
+pub(crate) fn open_routes() -> Router<Arc<App>> {
+    Router::new().route("/ok", get(ok))
 }
 
 async fn ok() -> Json<Value> {
@@ -23,7 +28,7 @@ async fn info() -> Json<Value> {
     Json(json!({
         "version": version,
         "langgraph_py_version": null,
-        "flags": {"assistants": true, "crons": false, "langsmith": false},
+        "flags": {"assistants": true, "crons": true, "langsmith": false},
         "host": {"kind": "deepagents", "version": version},
     }))
 }

@@ -1,6 +1,7 @@
 //! Building the server.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -11,11 +12,17 @@ use deepagents_core::store::Store;
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use crate::app::{App, ServedAgent};
+use crate::auth::{Access, AuditEntry, AuditLog, Authenticate, authenticate};
 use crate::guard::{Guard, guard};
-use crate::{assistants, items, meta, page, runs, threads};
+use crate::serve::RunningServer;
+use crate::webhooks::{self, WebhookPolicy};
+use crate::{assistants, crons, items, mcp, meta, metrics, openapi, page, protocol, runs, threads};
 
 /// Bytes that a request may have: a message with pictures.
 const MAX_BODY: usize = 64 << 20;
+
+/// See [`Server::lease`].
+const LEASE: Duration = Duration::from_secs(15);
 
 /// Why a server cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -50,12 +57,23 @@ pub struct Server {
     store: Arc<dyn Store>,
     agents: Vec<ServedAgent>,
     guard: Guard,
+    webhooks: WebhookPolicy,
+    access: Access,
+    lease: Duration,
 }
 
 impl Server {
     /// A server without agents.
     pub fn new(journal: Arc<dyn Journal>, store: Arc<dyn Store>) -> Self {
-        Self { journal, store, agents: Vec::new(), guard: Guard::default() }
+        Self {
+            journal,
+            store,
+            agents: Vec::new(),
+            guard: Guard::default(),
+            webhooks: WebhookPolicy::default(),
+            access: Access::default(),
+            lease: LEASE,
+        }
     }
 
     /// Serves an agent under a name.
@@ -90,26 +108,71 @@ impl Server {
         self
     }
 
+    /// Where the ends of runs may be told.
+    pub fn webhooks(mut self, policy: WebhookPolicy) -> Self {
+        self.webhooks = policy;
+        self
+    }
+
+    /// How long a thread stays the run's whose process was killed, 15 seconds by default: so long the next server waits
+    /// before it goes on with it. A run whose storage is away for longer may lose its thread to another process.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// Asks who calls. What somebody makes is theirs alone from then on.
+    pub fn authenticate(mut self, authenticate: impl Authenticate) -> Self {
+        self.access.authenticate = Some(Arc::new(authenticate));
+        self
+    }
+
+    /// Notes each request that changes something or was refused. The function must not wait for anything.
+    pub fn audit(mut self, note: impl Fn(&AuditEntry) + Send + Sync + 'static) -> Self {
+        self.access.audit = Some(AuditLog(Arc::new(note)));
+        self
+    }
+
     /// The routes, with the runs below them: what an earlier process had accepted and not finished is gone on with.
     ///
     /// # Errors
     /// When there is no agent, or the store cannot be read.
     pub async fn router(self) -> Result<Router, ServerError> {
+        Ok(self.start().await?.router())
+    }
+
+    /// The server, with its routes and the runs below them: what an earlier process had accepted and not finished is gone on
+    /// with.
+    ///
+    /// # Errors
+    /// When there is no agent, or the store cannot be read.
+    pub async fn start(self) -> Result<RunningServer, ServerError> {
         if self.agents.is_empty() {
             return Err(ServerError::NoAgent);
         }
-        let app = Arc::new(App::new(self.journal, self.store, self.agents));
+        let app = Arc::new(App::new(self.journal, self.store, self.agents, self.webhooks, self.lease));
         runs::recover(&app).await.map_err(ServerError::Store)?;
-        let routes = meta::routes()
-            .merge(assistants::routes())
+        webhooks::recover(&app).await.map_err(ServerError::Store)?;
+        tokio::spawn(crons::run(Arc::downgrade(&app)));
+        let access = Arc::new(self.access);
+        let routes = assistants::routes()
             .merge(threads::routes())
             .merge(runs::routes())
-            .merge(items::routes())
-            .merge(page::routes());
+            .merge(protocol::routes())
+            .merge(crons::routes())
+            .merge(items::routes());
+        let routes = routes
+            .merge(meta::routes())
+            .merge(metrics::routes())
+            .merge(mcp::routes())
+            .layer(axum::middleware::from_fn_with_state(access, authenticate));
+        let routes = routes.merge(meta::open_routes()).merge(openapi::routes()).merge(page::routes());
         let shared = Arc::new(self.guard);
-        let routes = routes.fallback(meta::unknown).with_state(app);
+        let routes = routes.fallback(meta::unknown).with_state(app.clone());
         let routes = routes.layer(DefaultBodyLimit::max(MAX_BODY));
-        Ok(routes.layer(cors(shared.clone())).layer(axum::middleware::from_fn_with_state(shared, guard)))
+        let routes = routes.layer(axum::middleware::from_fn_with_state(app.clone(), metrics::count));
+        let routes = routes.layer(cors(shared.clone())).layer(axum::middleware::from_fn_with_state(shared, guard));
+        Ok(RunningServer::new(routes, app))
     }
 }
 

@@ -78,3 +78,6 @@ pub use deepagents_mcp as mcp;
 /// Models.
 #[cfg(feature = "models")]
 pub use deepagents_models as models;
+/// Traces and metrics.
+#[cfg(feature = "otel")]
+pub use deepagents_otel as otel;

@@ -23,6 +23,7 @@ use crate::model_choice::{self, WithoutKey, env};
 use crate::own_files::OwnFiles;
 use crate::run::{is_gone, process};
 use crate::threads::{database, fresh, undo};
+use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
 use crate::{agent, hooks, mcp, sources};
 
@@ -35,6 +36,7 @@ struct Parts {
     undo: Option<PathBuf>,
     /// The database, where it was named.
     database: Option<PathBuf>,
+    tracing: Tracing,
     models: Vec<ModelOption>,
     /// Whether commands run in a sandbox here, once it was tried.
     sandboxed: OnceLock<bool>,
@@ -43,7 +45,7 @@ struct Parts {
 }
 
 impl Host {
-    pub(super) async fn open(args: &AcpArgs, model: &str) -> Result<Self> {
+    pub(super) async fn open(args: &AcpArgs, model: &str, tracing: Tracing) -> Result<Self> {
         let journal = Arc::new(database::open(&args.database).await?);
         let undo = undo::file(&args.database)?;
         let models = models::to_choose_from(model, args.agent.base_url.is_some(), &env);
@@ -52,6 +54,7 @@ impl Host {
             journal,
             undo,
             database: args.database.db.clone(),
+            tracing,
             models,
             sandboxed: OnceLock::new(),
             servers: Mutex::default(),
@@ -156,7 +159,7 @@ impl Parts {
         let servers = self.servers(options, setup)?;
         let builder = agent::with_agents(builder, options)?.mcp(&servers);
         let builder = setup.equip_with(builder, self.journal.clone(), ["mcp__*"]);
-        let agent = builder.build()?;
+        let agent = self.tracing.watch_runs(builder).build()?;
         let commands = skills::commands(options, brought);
         Ok(SessionAgent::new(agent, workspace).commands(commands).context_window(window).hooks(hooks))
     }

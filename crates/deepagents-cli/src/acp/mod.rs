@@ -9,7 +9,8 @@ use anyhow::{Result, anyhow, bail};
 use crate::args::AcpArgs;
 use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey, env};
-use crate::{agent, runtime};
+use crate::tracing::Tracing;
+use crate::{agent, output, runtime};
 
 use host::Host;
 
@@ -25,8 +26,12 @@ pub(crate) fn acp(args: &AcpArgs) -> Result<Exit> {
     model_choice::make(&choice, options, &env, WithoutKey::Refuse)?;
     let runtime = runtime::start()?;
     let served = runtime.block_on(async {
-        let host = Host::open(args, &choice.name).await?;
+        let tracing = Tracing::open(None, None).await?;
+        let host = Host::open(args, &choice.name, tracing.clone()).await?;
         let served = deepagents_acp::serve(host, tokio::io::stdin(), tokio::io::stdout()).await;
+        if let Some(lost) = tracing.finish().await {
+            output::remark(&format!("tracing: {lost}"));
+        }
         served.map_err(|error| anyhow!("{error}"))
     });
     // A thread still waits for the next line of stdin.

@@ -1,6 +1,7 @@
 //! The command line of `deepagents serve`.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -18,7 +19,7 @@ Threads are those of `deepagents threads list`. Runs that are under way when it 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ServeArgs {
-    /// The address to listen on, of this machine alone: there is no authentication
+    /// The address to listen on; one that others reach needs --tokens
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8123")]
     pub(crate) listen: SocketAddr,
 
@@ -29,6 +30,26 @@ pub(crate) struct ServeArgs {
     /// A host under whose name it is called, and whose pages may call it; may be repeated
     #[arg(long = "host", value_name = "HOST")]
     pub(crate) hosts: Vec<String>,
+
+    /// A file with who may call, one `NAME TOKEN` a line; what somebody makes is theirs alone
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tokens: Option<PathBuf>,
+
+    /// A file to which each request is noted that changes something or was refused, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) audit: Option<PathBuf>,
+
+    /// The certificates to speak TLS with, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+
+    /// The key of the certificate, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+
+    /// The environment variable with the secret that webhooks are signed with
+    #[arg(long, value_name = "NAME")]
+    pub(crate) webhook_secret_env: Option<String>,
 
     #[command(flatten)]
     pub(crate) agent: AgentArgs,

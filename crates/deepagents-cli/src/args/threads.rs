@@ -79,8 +79,11 @@ pub(crate) enum ThreadsCommand {
         /// The positions that the thread can go back to, instead of the conversation
         #[arg(long, conflicts_with = "at")]
         history: bool,
+        /// What was done when, run by run, with tokens, cost and waiting, instead of the conversation
+        #[arg(long, conflicts_with_all = ["at", "history"])]
+        timeline: bool,
         /// The conversation of this sub-agent, as in task:2.0, or task:2.0/task:1.0 for one below it
-        #[arg(long, value_name = "PATH", conflicts_with_all = ["at", "history"])]
+        #[arg(long, value_name = "PATH", conflicts_with_all = ["at", "history", "timeline"])]
         path: Option<String>,
         /// Print JSON
         #[arg(long)]

@@ -24,6 +24,7 @@ use crate::args::{AgentArgs, Database, InteractiveArgs, SandboxMode};
 use crate::model_choice::{self, WithoutKey, env};
 use crate::own_files::OwnFiles;
 use crate::threads::{database, fresh, undo};
+use crate::tracing::Tracing;
 use crate::{agent, mcp, run, sources};
 
 /// So long servers are waited for before their state is shown.
@@ -34,6 +35,7 @@ pub(super) struct ProgramHost {
     args: AgentArgs,
     database: Database,
     threads: OnceCell<Arc<Sqlite>>,
+    tracing: Tracing,
     chosen: Mutex<Chosen>,
 }
 
@@ -52,11 +54,11 @@ struct Chosen {
 }
 
 impl ProgramHost {
-    pub(super) fn new(args: &InteractiveArgs) -> Self {
+    pub(super) fn new(args: &InteractiveArgs, tracing: Tracing) -> Self {
         let database = Database { db: args.database.db.clone() };
         // Commands are a part of every conversation; what they may do is up to the mode.
         let agent = AgentArgs { commands: args.agent.commands.run_in(true), ..args.agent.clone() };
-        Self { args: agent, database, threads: OnceCell::new(), chosen: Mutex::default() }
+        Self { args: agent, database, threads: OnceCell::new(), tracing, chosen: Mutex::default() }
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut Chosen) -> T) -> T {
@@ -102,7 +104,8 @@ impl ProgramHost {
         });
         let servers = self.use_servers().await?;
         let builder = servers.iter().fold(builder, |builder, servers| builder.mcp(&servers.all));
-        let agent = policy.bind(builder, &["mcp__*".to_owned()]).build().map_err(|error| anyhow!("{error}"))?;
+        let builder = policy.bind(builder, &["mcp__*".to_owned()]);
+        let agent = self.tracing.watch_runs(builder).build().map_err(|error| anyhow!("{error}"))?;
         let mut notes = problems;
         if inside {
             notes.push(

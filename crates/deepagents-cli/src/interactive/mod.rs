@@ -15,6 +15,7 @@ use deepagents_tui::{Begin, End, Ended, Mode, Options, Policy};
 
 use crate::args::{Cli, Command, InteractiveArgs};
 use crate::render::style;
+use crate::tracing::Tracing;
 use crate::{exit, model_choice, output, own_files, run, runtime};
 use host::ProgramHost;
 
@@ -86,8 +87,12 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
         shell: model_choice::env("SHELL").unwrap_or_else(|| "/bin/sh".to_owned()),
     };
     let runtime = runtime::start()?;
-    let host = Arc::new(ProgramHost::new(args));
+    let tracing = runtime.block_on(Tracing::open(None, None))?;
+    let host = Arc::new(ProgramHost::new(args, tracing.clone()));
     let ended = runtime.block_on(deepagents_tui::run(host, policy, options));
+    if let Some(lost) = runtime.block_on(tracing.finish()) {
+        output::remark(&format!("tracing: {lost}"));
+    }
     // A tool that ignores its end must not hold the program.
     runtime.shutdown_background();
     ended.map_err(|error| anyhow!("{error}"))

@@ -11,6 +11,7 @@ use crate::exit::Exit;
 use crate::mcp::Servers;
 use crate::render::style::{count, first_line, grouped};
 use crate::render::{Ending, Tally};
+use crate::tracing::Tracing;
 use crate::{duration, model_choice, money};
 
 /// Options of a run that goes on where another has ended.
@@ -41,6 +42,8 @@ pub(crate) struct Limits {
     pub(crate) servers: Option<Servers>,
     /// What stands between the run and the world.
     pub(crate) recording: Recording,
+    /// What watches the run.
+    pub(crate) tracing: Tracing,
     /// What runs at moments of the run.
     pub(crate) hooks: Option<HookRunner>,
 }

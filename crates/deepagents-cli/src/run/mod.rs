@@ -29,6 +29,7 @@ use crate::model_choice::{self, WithoutKey};
 use crate::own_files::{self, OwnFiles};
 use crate::render::{AnswerOnly, JsonLines, Live, Renderer};
 use crate::threads::undo;
+use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
 use crate::{agent, hooks, mcp, output, permissions, runtime, sources};
 
@@ -100,7 +101,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         builder = builder.hooks(hooks.clone());
     }
     let task = task.read()?;
-    let session = runtime.block_on(Session::open(args, found, mode, task, &choice.name))?;
+    let mut session = runtime.block_on(Session::open(args, found, mode, task, &choice.name))?;
+    let tracing = runtime.block_on(Tracing::open(args.trace.as_deref(), session.caller.as_deref()))?;
+    session.note_caller(&tracing);
+    builder = tracing.watch_task(builder);
     if let Some(journal) = &session.journal {
         builder = builder.journal(journal.clone());
     }
@@ -135,6 +139,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         waits: args.wait_background || session.waits,
         servers,
         recording,
+        tracing,
         hooks,
     };
     if args.input_format == InputFormat::StreamJson {
@@ -174,6 +179,9 @@ fn stream_turns(runtime: Runtime, turns: &Stream<'_>) -> Result<Exit> {
         let signals = interrupt::catch().map_err(|error| anyhow!("Ctrl-C cannot be caught: {error}"))?;
         let exit = turns.serve(signals, &mut JsonLines).await;
         background::leave(turns.agent, turns.limits).await;
+        if let Some(lost) = turns.limits.tracing.finish().await {
+            output::remark(&format!("tracing: {lost}"));
+        }
         Ok::<_, anyhow::Error>(exit?)
     });
     runtime.shutdown_background();
@@ -237,6 +245,9 @@ fn drive(
         }
         if let (Some(hooks), Some(thread)) = (&limits.hooks, &limits.thread) {
             hooks.session_end(thread, "exit").await;
+        }
+        if let Some(lost) = limits.tracing.finish().await {
+            output::remark(&format!("tracing: {lost}"));
         }
         Ok::<_, anyhow::Error>((ending?, limits.recording.finish().await))
     });

@@ -11,11 +11,14 @@ use serde_json::{Map, Value, json};
 use crate::args::{Approve, RunArgs};
 use crate::render::style::first_line;
 use crate::threads::{database, fresh};
+use crate::tracing::Tracing;
 
 /// What is said where there is nothing to go on with.
 const NO_THREAD: &str = "there is no thread of this directory to go on with; name one with --resume";
 /// The key under which a thread notes how decisions are made in it.
 const MODE: &str = "approve";
+/// The key under which a thread notes the trace that its caller had.
+const CALLER: &str = "traceparent";
 /// What the model is told where there is nothing else to do.
 const LEFT: &str = "This is a message of the system, not of the user: the background tasks of this conversation go on. Go on \
                     with their results when they are there.";
@@ -80,6 +83,8 @@ pub(super) struct Session {
     pub(super) waits: bool,
     /// Whether the thread is taken from a process that is gone.
     pub(super) takes_over: bool,
+    /// What the caller's trace was of the process that worked on the thread before.
+    pub(super) caller: Option<String>,
     /// What the thread is to say of itself.
     metadata: Map<String, Value>,
 }
@@ -99,7 +104,8 @@ impl Session {
             // Questions and tasks are kept in a thread, if only for as long as the program runs.
             let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
             let (has_tasks, waits, takes_over, metadata) = (false, false, false, Map::new());
-            return Ok(Self { journal: Some(journal), kept: None, input, has_tasks, waits, takes_over, metadata });
+            let (kept, caller) = (None, None);
+            return Ok(Self { journal: Some(journal), kept, input, has_tasks, waits, takes_over, caller, metadata });
         }
         let root = root(args.agent.directory());
         let (journal, found) = match found {
@@ -111,6 +117,8 @@ impl Session {
             None => Vec::new(),
         };
         let takes_over = found.as_ref().is_some_and(|info| info.owner.is_some() && is_gone(&info.metadata));
+        let noted = found.as_ref().and_then(|info| info.metadata.get(CALLER));
+        let caller = noted.and_then(Value::as_str).map(str::to_owned);
         let is_task = found.as_ref().is_some_and(|info| info.parent.is_some());
         let mut waits = false;
         let (id, input) = match found {
@@ -140,8 +148,16 @@ impl Session {
             has_tasks: is_task || !tasks.is_empty(),
             waits,
             takes_over,
+            caller,
             metadata,
         })
+    }
+
+    /// Notes the caller's trace, or that there is none, for the process that goes on with the thread.
+    pub(super) fn note_caller(&mut self, tracing: &Tracing) {
+        if let Some(parent) = tracing.parent() {
+            self.metadata.insert(CALLER.to_owned(), json!(parent.map(|parent| parent.to_string())));
+        }
     }
 
     /// The thread, where it can be gone on with turn after turn.

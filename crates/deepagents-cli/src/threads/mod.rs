@@ -7,6 +7,7 @@ mod id;
 mod list;
 mod rewind;
 mod show;
+mod timeline;
 pub(crate) mod undo;
 
 use std::sync::Arc;
@@ -60,11 +61,13 @@ async fn run(database: Arc<Sqlite>, store: Option<&UndoStore>, command: &Threads
             };
             list::list(&*database, &scope, *limit, *json).await
         }
-        ThreadsCommand::Show { thread, at, history, path, json } => {
+        ThreadsCommand::Show { thread, at, history, timeline, path, json } => {
             let info = find(thread).await?;
             let access = access(database.clone())?;
             if *history {
                 history::history(&access, &*database, &info, *json).await
+            } else if *timeline {
+                timeline::timeline(&access, &info, *json).await
             } else if let Some(path) = path {
                 show::sub_agent(&access, &info, path, *json).await
             } else {

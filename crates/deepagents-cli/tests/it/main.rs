@@ -33,4 +33,5 @@ mod stream;
 mod terminal;
 mod threads;
 mod tools;
+mod tracing;
 mod trust;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::Agent;
-use crate::context::AgentDefinition;
+use crate::context::{AgentDefinition, Observers};
 use crate::env::{Clock, Ids, RandomIds, SystemClock};
 use crate::error::{BoxError, BudgetError};
 use crate::interrupt::{ActionRequests, PausedChildren};
@@ -41,6 +41,8 @@ pub struct AgentOptions {
     pub clock: Option<Arc<dyn Clock>>,
     /// See [`AgentBuilder::ids`].
     pub ids: Option<Arc<dyn Ids>>,
+    /// See [`AgentBuilder::observe_runs`].
+    pub observers: Option<Observers>,
     /// See [`AgentBuilder::provider_tool`].
     pub provider_tools: Vec<Arc<ProviderTool>>,
     /// See [`AgentBuilder::channel`].
@@ -181,6 +183,15 @@ macro_rules! agent_option_methods {
             self.options.ids = Some(::std::sync::Arc::new(ids));
             self
         }
+
+        /// Puts an observer between each run of this agent and the world, inside of those that the run's own input has.
+        pub fn observe_runs(
+            mut self,
+            observers: impl Fn() -> ::std::sync::Arc<dyn $crate::run::RunObserver> + Send + Sync + 'static,
+        ) -> Self {
+            self.options.observers = Some(::std::sync::Arc::new(observers));
+            self
+        }
     };
 }
 
@@ -269,6 +280,7 @@ impl AgentBuilder {
                 store: options.store,
                 clock: options.clock.unwrap_or_else(|| Arc::new(SystemClock)),
                 ids: options.ids.unwrap_or_else(|| Arc::new(RandomIds)),
+                observers: options.observers,
                 background: Arc::default(),
             }),
             live: Arc::default(),

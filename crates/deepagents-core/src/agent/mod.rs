@@ -53,7 +53,7 @@ impl Agent {
     /// Starts a run on the current Tokio runtime. Dropping it cancels it. Where a run with the
     /// [id](RunInput::id) of the input is under way on this agent, this gives another owner of that one.
     pub fn run(&self, input: impl Into<RunInput>) -> Run {
-        self.live.start(self.definition.clone(), input.into())
+        self.live.start(self.definition.clone(), self.observed(input.into()))
     }
 
     /// Runs to the end, without events. Dropping the future stops the run where it is.
@@ -65,10 +65,17 @@ impl Agent {
         // An observer sees events also where nobody reads them, one with an id may be asked for again, and the thread of
         // an agent in the background is looked for among those under way.
         let child = input.thread.as_ref().is_some_and(|thread| thread.contains('/'));
-        if input.observer.is_some() || input.id.is_some() || child {
+        if input.observer.is_some() || self.definition.observers.is_some() || input.id.is_some() || child {
             return self.run(input).outcome().await;
         }
         Run::drive_silently(self.definition.clone(), input).await
+    }
+
+    fn observed(&self, input: RunInput) -> RunInput {
+        match &self.definition.observers {
+            Some(observers) => input.observer(observers()),
+            None => input,
+        }
     }
 }
 

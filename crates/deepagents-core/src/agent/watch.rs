@@ -46,17 +46,27 @@ impl ThreadAccess {
     /// # Errors
     /// An item is an error when the log cannot be read, or has no state at the position; nothing follows it.
     pub fn watch(&self, thread: &str, from: LogPosition) -> impl Stream<Item = Result<Event>> + Send + use<> {
-        let watching = Watching {
-            threads: self.clone(),
-            thread: thread.to_owned(),
-            next: from,
-            log: None,
-            ready: VecDeque::new(),
-        };
+        let watching = self.watching(thread, from);
         stream::try_unfold(watching, |mut watching| async move {
             let event = watching.next().await?;
             Ok(Some((event, watching)))
         })
+    }
+
+    /// The [durable](crate::event::EventKind::is_durable) events of a thread's log from a position to its end, as
+    /// [`watch`](Self::watch) gives them.
+    ///
+    /// # Errors
+    /// When the log cannot be read, or has no state at the position.
+    pub async fn events(&self, thread: &str, from: LogPosition) -> Result<Vec<Event>> {
+        let mut watching = self.watching(thread, from);
+        while watching.read().await? {}
+        Ok(watching.ready.into())
+    }
+
+    fn watching(&self, thread: &str, from: LogPosition) -> Watching {
+        let (threads, thread) = (self.clone(), thread.to_owned());
+        Watching { threads, thread, next: from, log: None, ready: VecDeque::new() }
     }
 }
 

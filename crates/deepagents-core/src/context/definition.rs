@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::LiveThreads;
+use super::{LiveThreads, Observers};
 use crate::env::{Clock, Ids, RandomIds, SystemClock};
 use crate::error::Result;
 use crate::journal::Journal;
@@ -32,6 +32,7 @@ pub struct AgentDefinition {
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) observers: Option<Observers>,
     /// The runs of its agents in the background.
     pub(crate) background: Arc<LiveThreads>,
 }
@@ -91,6 +92,7 @@ impl AgentDefinition {
             store: None,
             clock: Arc::new(SystemClock),
             ids: Arc::new(RandomIds),
+            observers: None,
             background: Arc::default(),
         }
     }

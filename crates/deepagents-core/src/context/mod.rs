@@ -37,7 +37,7 @@ pub(crate) use extensions::Extensions;
 pub(crate) use live_threads::{LiveRun, LiveThreads};
 pub(crate) use model_call::call_model;
 pub(crate) use observer::SharedObserver;
-pub use observer::{INPUT_VERSION, InputRecord, ModelCall, RunObserver, RunStart};
+pub use observer::{INPUT_VERSION, InputRecord, ModelCall, Observers, RunObserver, RunStart};
 pub use reporter::Reporter;
 
 /// What hooks and tools know of the run: a version of the state, and how to reach the rest. Owned and `Clone`.

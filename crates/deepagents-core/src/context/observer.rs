@@ -44,6 +44,9 @@ pub trait RunObserver: Send + Sync + 'static {
     fn event(&self, event: &Event);
 }
 
+/// Gives an observer for each run of an agent.
+pub type Observers = Arc<dyn Fn() -> Arc<dyn RunObserver> + Send + Sync>;
+
 /// A run that begins or goes on.
 #[derive(Debug)]
 #[non_exhaustive]

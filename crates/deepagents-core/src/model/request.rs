@@ -39,6 +39,9 @@ pub struct ModelRequest {
     pub settings: ModelSettings,
     /// Where the provider is to cache the prompt.
     pub cache: CacheMarks,
+    /// Headers of this request alone, for clients that speak HTTP, such as the trace that it is a part of. No part of
+    /// recordings.
+    pub headers: Vec<(String, String)>,
 }
 
 impl ModelRequest {

@@ -33,6 +33,7 @@ pub(crate) fn call(
         endpoint,
         wire,
         timeout: request.settings.timeout,
+        headers: request.headers.clone(),
         state: State::New(Box::new(request)),
         body: Bytes::new(),
         queue: VecDeque::new(),
@@ -49,6 +50,8 @@ struct Call {
     endpoint: Arc<Endpoint>,
     wire: Arc<dyn Wire>,
     timeout: Option<Duration>,
+    /// Headers of this call alone.
+    headers: Vec<(String, String)>,
     state: State,
     /// The request's body, built once for all attempts.
     body: Bytes,
@@ -200,7 +203,7 @@ impl Call {
             None => None,
         };
         let attempt = Attempt { url, number: self.failures + 1, body_len: self.body.len() };
-        let headers = endpoint.headers(self.credential.as_ref(), &attempt, &self.body)?;
+        let headers = endpoint.headers(self.credential.as_ref(), &attempt, &self.headers, &self.body)?;
         let began = Instant::now();
         let sent = client.post(url.clone()).headers(headers).body(self.body.clone()).send();
         let response = within(until, sent, slow).await?.map_err(|error| from_transport(&error, url))?;

@@ -95,14 +95,20 @@ impl Endpoint {
         }
     }
 
-    /// The headers of a request to an address: those configured, and those that a hook adds, win over the credential's.
+    /// The headers of a request to an address: those configured win over those of the call, and these and those that a
+    /// hook adds over the credential's.
     pub(crate) fn headers(
         &self,
         credential: Option<&Credential>,
         attempt: &Attempt<'_>,
+        of_call: &[(String, String)],
         body: &[u8],
     ) -> Result<HeaderMap, ModelError> {
-        let mut given = self.headers.clone();
+        let mut given = HeaderMap::new();
+        for (name, value) in of_call {
+            insert(&mut given, name, value, false).map_err(|error| ModelError::invalid(error.to_string()))?;
+        }
+        given.extend(self.headers.clone());
         if let Some(hook) = &self.hook {
             hook.request(attempt, &mut given);
         }
@@ -130,7 +136,7 @@ impl Endpoint {
             None => None,
         };
         let attempt = Attempt { url, number: 1, body_len: body.len() };
-        let headers = self.headers(credential.as_ref(), &attempt, &body)?;
+        let headers = self.headers(credential.as_ref(), &attempt, &[], &body)?;
         let asked = async {
             let client = self.client().await?;
             let response = client.request(method, url.clone()).headers(headers).body(body).send().await;

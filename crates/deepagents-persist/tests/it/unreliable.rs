@@ -161,11 +161,12 @@ impl Passage {
     }
 }
 
-async fn behind(line: &Line, name: &str) -> Postgres {
+/// A database behind a line, and the same one on connections that do not break.
+async fn behind(line: &Line, url: &str, name: &str) -> (Postgres, Postgres) {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let schema = format!("{name}_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    let options = Postgres::options().schema(schema).connections(3).wait(Duration::from_secs(60));
-    options.connect(&line.url).await.unwrap()
+    let options = || Postgres::options().schema(&schema).connections(3).wait(Duration::from_secs(60));
+    (options().connect(&line.url).await.unwrap(), options().connect(url).await.unwrap())
 }
 
 /// Makes an append again until it is acknowledged: it may take a moment until the pool knows that a connection is gone.
@@ -187,7 +188,7 @@ async fn until_appended(database: &Postgres, fence: Fence, end: u64, records: im
 async fn is_appended_once(breaks: impl Fn(&'static str, usize) -> Breaks, name: &str) {
     let Some(url) = url() else { return };
     let line = Line::new(&url).await;
-    let database = behind(&line, name).await;
+    let (database, near) = behind(&line, &url, name).await;
     let fence = database.claim("t", Claim::new("test", LEASE)).await.unwrap();
     // The statement is known to the connection.
     database.append("t", fence, 0, words("the first")).await.unwrap();
@@ -204,14 +205,14 @@ async fn is_appended_once(breaks: impl Fn(&'static str, usize) -> Breaks, name: 
         }
         end += 1;
         assert_eq!(appended.unwrap().end, end, "after {after} bytes");
-        let log = database.read("t", 0..end + 10).await.unwrap();
+        let log = near.read("t", 0..end + 10).await.unwrap();
         assert_eq!(log.len() as u64, end, "after {after} bytes");
         if whole {
             break;
         }
     }
     assert!(line.broken() > 3, "nothing broke");
-    database.check().await.unwrap();
+    near.check().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -224,7 +225,7 @@ async fn an_append_is_carried_out_once_wherever_its_request_breaks_off() {
     // A request never passes as a whole: up to its last byte.
     let Some(url) = url() else { return };
     let line = Line::new(&url).await;
-    let database = behind(&line, "requests").await;
+    let (database, near) = behind(&line, &url, "requests").await;
     let fence = database.claim("t", Claim::new("test", LEASE)).await.unwrap();
     for (end, after) in [0, 1, 5, 40, 150, 250, 100_000].into_iter().enumerate() {
         let end = end as u64;
@@ -234,10 +235,10 @@ async fn an_append_is_carried_out_once_wherever_its_request_breaks_off() {
         assert!(error.is_transient(), "after {after} bytes: {error:?}");
         let appended = until_appended(&database, fence, end, records).await;
         assert_eq!(appended.end, end + 1, "after {after} bytes");
-        assert_eq!(database.read("t", 0..end + 10).await.unwrap().len() as u64, end + 1, "after {after} bytes");
+        assert_eq!(near.read("t", 0..end + 10).await.unwrap().len() as u64, end + 1, "after {after} bytes");
     }
     assert!(line.broken() >= 7, "nothing broke");
-    database.check().await.unwrap();
+    near.check().await.unwrap();
 }
 
 /// An agent that makes some calls, so many at once, for some turns.
@@ -304,17 +305,14 @@ async fn an_agent_comes_to_its_end_on_connections_that_break_again_and_again() {
     let Some(url) = url() else { return };
     for seed in 1..=6 {
         let line = Line::new(&url).await;
-        let database = Arc::new(behind(&line, "agents").await);
-        let made = Arc::<Mutex<Vec<String>>>::default();
-        let agent = sender(&made).journal(database.clone()).build().unwrap();
+        let (database, near) = behind(&line, &url, "agents").await;
         line.set(Breaks::After(seed));
-        // Those that are there already last, so that the first to break is a new one.
-        database.threads().list(&Default::default()).await.unwrap();
+        let made = Arc::<Mutex<Vec<String>>>::default();
+        let agent = sender(&made).journal(database).build().unwrap();
         let outcome = Box::pin(to_the_end(&agent)).await;
-        line.set(Breaks::Never);
         let made = made.lock().unwrap().clone();
-        check_sent(&*database, &outcome, &made).await;
-        database.check().await.unwrap();
+        check_sent(&near, &outcome, &made).await;
+        near.check().await.unwrap();
     }
 }
 

@@ -4,5 +4,5 @@ mod drawing;
 mod record;
 mod routes;
 
-pub(crate) use record::find;
+pub(crate) use record::{Assistant, all, find};
 pub(crate) use routes::routes;

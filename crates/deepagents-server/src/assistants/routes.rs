@@ -10,8 +10,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::drawing;
-use super::record::{Assistant, all, find};
+use super::record::{Assistant, all, find, is_taken};
 use crate::app::App;
+use crate::auth::caller;
 use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::ids;
@@ -23,6 +24,8 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/assistants/search", post(search))
         .route("/assistants/count", post(count))
         .route("/assistants/{id}", get(one).patch(update).delete(delete))
+        .route("/assistants/{id}/versions", post(versions))
+        .route("/assistants/{id}/latest", post(latest))
         .route("/assistants/{id}/graph", get(graph))
         .route("/assistants/{id}/schemas", get(schemas))
         .route("/assistants/{id}/subgraphs", get(subgraphs))
@@ -69,6 +72,9 @@ async fn create(State(app): State<Arc<App>>, Body(body): Body<Create>) -> Result
             IfExists::Raise => Err(ApiError::conflict(format!("Assistant with ID {id} already exists"))),
         };
     }
+    if is_taken(&app, &id).await? {
+        return Err(ApiError::conflict(format!("Assistant with ID {id} already exists")));
+    }
     let now = ids::now();
     let made = Assistant {
         assistant_id: id,
@@ -81,6 +87,7 @@ async fn create(State(app): State<Arc<App>>, Body(body): Body<Create>) -> Result
         version: 1,
         created_at: now.clone(),
         updated_at: now,
+        owner: caller().map(|caller| caller.id().to_owned()),
     };
     made.save(&app).await?;
     Ok(Json(made))
@@ -117,10 +124,48 @@ async fn update(
     known.metadata.extend(body.metadata.unwrap_or_default());
     known.name = body.name.unwrap_or(known.name);
     known.description = body.description.or(known.description);
-    known.version += 1;
+    known.version = known.versions(&app).await?.first().map_or(known.version, |newest| newest.version) + 1;
     known.updated_at = ids::now();
     known.save(&app).await?;
     Ok(Json(known))
+}
+
+#[derive(Deserialize)]
+struct Versions {
+    metadata: Option<Map<String, Value>>,
+    limit: Option<usize>,
+    offset: Option<usize>,
+}
+
+async fn versions(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Body(body): Body<Versions>,
+) -> Result<Json<Value>> {
+    let wanted = body.metadata.unwrap_or_default();
+    let mut found = known(&app, &id).await?.versions(&app).await?;
+    found.retain(|version| contains(&version.metadata, &wanted));
+    let page = found.into_iter().skip(body.offset.unwrap_or(0)).take(body.limit.unwrap_or(10));
+    Ok(Json(page.map(|version| json!(version)).collect()))
+}
+
+#[derive(Deserialize)]
+struct Latest {
+    version: u32,
+}
+
+async fn latest(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Body(body): Body<Latest>,
+) -> Result<Json<Assistant>> {
+    let known = known(&app, &id).await?;
+    let wanted = known.versions(&app).await?.into_iter().find(|version| version.version == body.version);
+    let wanted = wanted.ok_or_else(|| ApiError::not_found("Version", &body.version.to_string()))?;
+    if !known.is_system() {
+        wanted.set_latest(&app).await?;
+    }
+    Ok(Json(wanted))
 }
 
 async fn delete(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<StatusCode> {

@@ -95,6 +95,8 @@ pub(crate) enum StreamMode {
     Values,
     Updates,
     MessagesTuple,
+    /// The whole text with each piece, for older clients.
+    Messages,
     Tasks,
     Checkpoints,
     Debug,
@@ -142,14 +144,21 @@ impl RunCreate {
         self.stream_mode.as_ref().map_or_else(|| vec![StreamMode::Values], |modes| modes.as_slice().to_vec())
     }
 
+    /// The checkpoint to go on from; clients name it in three places.
     pub(crate) fn checkpoint(&self) -> Option<&str> {
-        self.checkpoint.as_ref().and_then(CheckpointRef::id).or(self.checkpoint_id.as_deref())
+        let configured = || self.config.as_ref()?.get("configurable")?.get("checkpoint_id")?.as_str();
+        self.checkpoint.as_ref().and_then(CheckpointRef::id).or(self.checkpoint_id.as_deref()).or_else(configured)
+    }
+
+    /// Whether its streams begin with the state as it is: nothing new is said to the thread.
+    pub(crate) fn shows_state(&self) -> bool {
+        self.resume().is_some() || self.input.is_none()
     }
 
     /// Refuses what cannot be done before anything is: an input that cannot be read, answers that do not fit the questions.
     pub(crate) async fn check(&self, app: &App, graph: &str, thread: Option<&str>) -> Result<()> {
-        if self.webhook.is_some() {
-            return Err(ApiError::invalid("webhooks are not supported; poll the run or stream it"));
+        if let Some(url) = &self.webhook {
+            app.webhooks.check(url)?;
         }
         let served = app.agent(graph).ok_or_else(|| ApiError::not_found("Graph", graph))?;
         for input in [self.input.as_ref(), self.command.as_ref().and_then(|command| command.update.as_ref())]

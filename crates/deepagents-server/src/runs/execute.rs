@@ -4,22 +4,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents::{FinishReason, Outcome, RunError, RunHandle, RunInput};
+use deepagents_core::error::Error;
 use deepagents_core::interrupt::{ActionRequestChange, ActionRequests};
-use deepagents_core::journal::{LogPosition, ThreadInfo};
+use deepagents_core::journal::{JournalError, LogPosition, ThreadInfo};
 use deepagents_core::message::{Message, MessageOp, ToolMessage};
 use deepagents_core::run::Node;
 use deepagents_core::state::{MessagesChannel, State, Update};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::breakpoints::Breakpoints;
 use super::create::{RunCreate, answers};
 use super::live::{CancelAction, LiveRun};
-use super::record::Status;
+use super::record::{RunRecord, Status};
 use crate::app::App;
 use crate::error::{ApiError, Result};
 use crate::stream::Projector;
-use crate::threads::{Held, Place, set_own};
+use crate::threads::{Held, Place, set_own, touch};
+use crate::webhooks;
 use crate::wire::{next_nodes, read_update};
 
 /// Between one try to keep how a run ended and the next.
@@ -31,26 +34,37 @@ const PAUSES: [Duration; 5] = [
     Duration::from_secs(10),
 ];
 
+/// Between one try to own a thread and the next.
+const BUSY: Duration = Duration::from_millis(500);
+
 /// How a run ended.
 enum Ending {
     Ended(Outcome),
-    Failed { kind: String, message: String },
+    Failed {
+        kind: String,
+        message: String,
+    },
     Cancelled,
+    /// The server ends; the next one goes on with it.
+    Suspended,
+    /// Somebody else works on the thread, or did until a moment ago.
+    Busy,
 }
 
 /// Works on a run to its end, and keeps how it ended.
 pub(super) async fn execute(app: &Arc<App>, run: &Arc<LiveRun>) {
     let before = app.journal.threads().get(&run.thread).await.ok().flatten().map_or(0, |info| info.end);
     let mut stop = run.stop.subscribe();
-    let later = run.record().kwargs.after_seconds.unwrap_or(0);
+    let later = until_due(&run.record());
     let waited = async {
-        if later > 0 {
-            tokio::time::sleep(Duration::from_secs(later)).await;
+        if !later.is_zero() {
+            tokio::time::sleep(later).await;
         }
     };
     tokio::select! {
         () = waited => {}
         () = stopped(&mut stop) => {}
+        () = app.closed() => return,
     }
     let stop = *run.stop.borrow();
     let ending = match stop {
@@ -60,46 +74,106 @@ pub(super) async fn execute(app: &Arc<App>, run: &Arc<LiveRun>) {
             Err(error) => Ending::Failed { kind: "not_begun".to_owned(), message: error.to_string() },
         },
     };
-    keep_at_last(app, run, &ending, before).await;
+    if !matches!(ending, Ending::Suspended) {
+        keep_at_last(app, run, &ending, before).await;
+    }
 }
 
 async fn begin(app: &Arc<App>, run: &Arc<LiveRun>) -> Result<Ending> {
-    let record = run.change(|record| record.status = Status::Running);
-    record.save(app).await?;
     let info = app.thread(&run.thread).await?;
-    let served = app.agent(&record.graph_id).ok_or_else(|| ApiError::not_found("Graph", &record.graph_id))?;
+    let record = run.change(|record| {
+        record.status = Status::Running;
+        // What an earlier process did of it belongs to it too.
+        record.from.get_or_insert(info.end);
+        record.started_at.get_or_insert_with(crate::ids::now);
+    });
+    record.save(app).await?;
+    let from = record.from.unwrap_or(info.end);
+    let mut projector = Projector::new(app, run, from, record.kwargs.shows_state()).await?;
+    loop {
+        // Meanwhile another process may have gone on with the thread.
+        let info = app.thread(&run.thread).await?;
+        let (ending, followed) = match prepare(app, run, &record, &info).await {
+            Ok(Prepared::Run(input)) => work(app, run, &record, *input, projector).await?,
+            Ok(Prepared::Resolved(state)) => {
+                projector.ended(&state, None);
+                return Ok(Ending::Cancelled);
+            }
+            Err(error) => (Ending::Failed { kind: "not_begun".to_owned(), message: error.to_string() }, projector),
+        };
+        match &ending {
+            Ending::Busy => {
+                projector = followed;
+                let mut stop = run.stop.subscribe();
+                tokio::select! {
+                    () = tokio::time::sleep(BUSY) => continue,
+                    () = app.closed() => return Ok(Ending::Suspended),
+                    () = stopped(&mut stop) => {}
+                }
+                projector.cancelled();
+                return Ok(Ending::Cancelled);
+            }
+            Ending::Failed { kind, message } => followed.failed(kind, message),
+            Ending::Ended(outcome) => followed.ended(&outcome.state, Some(&outcome.stop)),
+            Ending::Cancelled => followed.cancelled(),
+            // Its streams end, and go on where the next process takes it up.
+            Ending::Suspended => {}
+        }
+        return Ok(ending);
+    }
+}
+
+/// What is to be done for a run.
+enum Prepared {
+    Run(Box<RunInput>),
+    /// Nothing: its thread was ended where it stood.
+    Resolved(State),
+}
+
+async fn prepare(app: &App, run: &LiveRun, record: &RunRecord, info: &ThreadInfo) -> Result<Prepared> {
     let create = &record.kwargs;
     if create.command.as_ref().is_some_and(super::create::Command::ends) {
-        resolve(app, &info).await?;
-        let state = served.threads.state(&run.thread).await?;
-        let projector = Projector::new(app, run, &record, info.end).await?;
-        projector.only(&state)?;
-        return Ok(Ending::Cancelled);
+        resolve(app, info).await?;
+        return Ok(Prepared::Resolved(app.threads_of(info)?.state(&run.thread).await?));
     }
-    let input = input(app, run, &info, create).await?;
+    Ok(Prepared::Run(Box::new(input(app, run, info, create).await?)))
+}
+
+async fn work(
+    app: &Arc<App>,
+    run: &Arc<LiveRun>,
+    record: &RunRecord,
+    input: RunInput,
+    projector: Projector,
+) -> Result<(Ending, Projector)> {
+    let served = app.agent(&record.graph_id).ok_or_else(|| ApiError::not_found("Graph", &record.graph_id))?;
+    let create = &record.kwargs;
     let stops = Breakpoints::new(create.interrupt_before.as_ref(), create.interrupt_after.as_ref());
+    let input = input.lease(app.lease);
     let input = match &stops {
         Some(stops) => input.observer(stops.clone()),
         None => input,
     };
-    let start = app.journal.threads().get(&run.thread).await?.map_or(0, |info| info.end);
     let working = served.agent.run(input);
     let handle = working.handle();
     if let Some(stops) = &stops {
         stops.hold(&handle);
     }
-    let projector = Projector::new(app, run, &record, start).await?;
+    run.set_handle(handle.clone());
     let events = handle.subscribe(deepagents::Subscribe::Start);
     let following = tokio::spawn(projector.follow(events));
     let ending = outcome(app, run, &handle).await;
     drop(working);
     let projector = following.await.map_err(|error| ApiError::bad_request(error.to_string()))?;
-    match &ending {
-        Ending::Failed { kind, message } => projector.failed(kind, message),
-        Ending::Ended(outcome) => projector.paused(outcome)?,
-        Ending::Cancelled => {}
-    }
-    Ok(ending)
+    Ok((ending, projector))
+}
+
+/// How long a run has still to wait, counted from when it was accepted, in whatever process.
+fn until_due(record: &RunRecord) -> Duration {
+    let after = Duration::from_secs(record.kwargs.after_seconds.unwrap_or(0));
+    let since = record.created_at.parse::<Timestamp>().map(|at| Timestamp::now().duration_since(at));
+    let since = since.ok().and_then(|since| Duration::try_from(since).ok()).unwrap_or_default();
+    after.saturating_sub(since)
 }
 
 /// Waits until the run is to be ended from outside.
@@ -112,6 +186,13 @@ async fn outcome(app: &App, run: &LiveRun, handle: &RunHandle) -> Ending {
     let mut stop = run.stop.subscribe();
     let outcome = tokio::select! {
         outcome = handle.outcome() => outcome,
+        () = app.closed() => {
+            handle.suspend();
+            match handle.outcome().await {
+                Ok(outcome) if outcome.stop == FinishReason::Suspended => return Ending::Suspended,
+                outcome => outcome,
+            }
+        }
         () = stopped(&mut stop) => {
             // What the log has from here on is what cancelling adds.
             if let Ok(Some(info)) = app.journal.threads().get(&run.thread).await {
@@ -126,6 +207,9 @@ async fn outcome(app: &App, run: &LiveRun, handle: &RunHandle) -> Ending {
         Ok(outcome) => Ending::Ended(outcome),
         Err(error) => {
             let RunError { error, .. } = &*error;
+            if matches!(&**error, Error::Journal(JournalError::Busy { .. })) {
+                return Ending::Busy;
+            }
             Ending::Failed { kind: error.kind().to_owned(), message: error.to_string() }
         }
     }
@@ -150,13 +234,12 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate) 
         None => input,
     };
     if let Some(resume) = create.resume() {
-        // The answers are in the log where an earlier process has begun with them.
-        if run.recovered {
-            return Ok(limited(RunInput::resume(&info.id)));
-        }
         let mut input = RunInput::resume(&info.id);
-        for (question, decision) in answers(app, &info.id, resume).await? {
-            input = input.decide(question, decision);
+        match answers(app, &info.id, resume).await {
+            Ok(given) => input = given.into_iter().fold(input, |input, (asked, answer)| input.decide(asked, answer)),
+            // They are in the log where an earlier process has begun with them.
+            Err(_) if run.recovered => {}
+            Err(error) => return Err(error),
         }
         return Ok(limited(input.update(update)));
     }
@@ -234,7 +317,11 @@ async fn keep_at_last(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending, befor
 async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending, before: LogPosition) -> Result<()> {
     let cancelled_from = run.cancelled_from().unwrap_or(LogPosition::MAX - 1);
     let stop = *run.stop.borrow();
-    let mut held = Held::default();
+    let info = app.thread(&run.thread).await?;
+    let mut held = Held { ttl: Held::read(&info).ttl, ..Held::default() };
+    if let Some(minutes) = held.ttl {
+        touch(app, &run.thread, minutes).await?;
+    }
     let record = run.record();
     held.config = record.kwargs.config.clone().unwrap_or_default();
     let status = match ending {
@@ -251,28 +338,35 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending, before: LogPo
             held.error = Some(json!({"error": kind, "message": message}));
             Status::Error
         }
-        Ending::Cancelled => Status::Success,
+        Ending::Cancelled | Ending::Suspended | Ending::Busy => Status::Success,
     };
     if stop == Some(CancelAction::Rollback) {
-        let end = app.journal.threads().get(&run.thread).await?.map_or(0, |info| info.end);
-        if end > before {
-            app.threads_of(&app.thread(&run.thread).await?)?.rewind(&run.thread, before).await?;
+        if info.end > before {
+            app.threads_of(&info)?.rewind(&run.thread, before).await?;
         }
         record.delete(app).await?;
         app.runs.forget(&run.id);
         return set_own(app, &run.thread, &held).await;
     }
-    let info = app.thread(&run.thread).await?;
     let suspended = matches!(ending, Ending::Ended(outcome) if outcome.stop == FinishReason::Suspended);
     if suspended || stop.is_some() {
         held.stopped_at = stopped_at(app, &info, before, cancelled_from).await?;
     }
     let error = held.error.clone();
+    let stopped_by_itself = match ending {
+        Ending::Ended(outcome) => Some(outcome.stop.clone()),
+        _ => None,
+    };
     let record = run.change(|record| {
         record.status = status;
         record.error = error;
+        record.until = Some(info.end);
+        record.stop = stopped_by_itself;
     });
+    webhooks::remember(app, &record).await?;
     record.save(app).await?;
+    app.metrics.run_ended(record.status);
+    webhooks::send(app, &record);
     if record.stateless && record.kwargs.on_completion.unwrap_or_default() == super::create::OnCompletion::Delete {
         record.delete(app).await?;
         app.journal.threads().delete(&run.thread).await?;
@@ -298,7 +392,7 @@ async fn stopped_at(
 }
 
 /// The final values of a run, as those who wait for them are given them.
-pub(super) fn final_values(thread: &str, state: &State, error: Option<&Value>) -> Result<Value> {
+pub(crate) fn final_values(thread: &str, state: &State, error: Option<&Value>) -> Result<Value> {
     if let Some(error) = error {
         return Ok(json!({"__error__": error}));
     }

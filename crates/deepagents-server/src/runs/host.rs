@@ -3,13 +3,17 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use axum::http::StatusCode;
 use deepagents_core::store::{NamespaceQuery, StoreError};
+
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use super::create::Strategy;
 use super::execute::execute;
 use super::live::{CancelAction, LiveRun};
 use super::record::{RunRecord, Status, of_thread};
 use crate::app::App;
+use crate::auth::caller;
 use crate::error::{ApiError, Result};
 
 /// Finished runs whose streams can still be read again.
@@ -27,6 +31,10 @@ struct Inner {
     live: HashMap<String, Arc<LiveRun>>,
     /// Those that have ended, oldest first.
     ended: VecDeque<String>,
+    /// Who waits for runs of a thread to begin.
+    followers: HashMap<String, Vec<UnboundedSender<Arc<LiveRun>>>>,
+    /// How many runs have begun.
+    begun: u64,
 }
 
 #[derive(Debug, Default)]
@@ -57,15 +65,57 @@ impl Runs {
         queue.map(|queue| queue.current.iter().chain(&queue.pending).cloned().collect()).unwrap_or_default()
     }
 
+    /// The runs of a thread that have begun and are remembered, in their order, and those that will begin.
+    pub(crate) fn follow(&self, thread: &str) -> (Vec<Arc<LiveRun>>, UnboundedReceiver<Arc<LiveRun>>) {
+        let (sender, coming) = mpsc::unbounded_channel();
+        let mut inner = self.lock();
+        let followers = inner.followers.entry(thread.to_owned()).or_default();
+        followers.retain(|other| !other.is_closed());
+        followers.push(sender);
+        let mut known: Vec<Arc<LiveRun>> =
+            inner.live.values().filter(|run| run.thread == thread && run.order.get().is_some()).cloned().collect();
+        known.sort_by_key(|run| run.order.get().copied());
+        (known, coming)
+    }
+
+    /// Forgets those who have left.
+    pub(crate) fn unfollow(&self, thread: &str) {
+        let mut inner = self.lock();
+        if let Some(followers) = inner.followers.get_mut(thread) {
+            followers.retain(|other| !other.is_closed());
+            if followers.is_empty() {
+                inner.followers.remove(thread);
+            }
+        }
+    }
+
     fn next(&self, thread: &str) -> Option<Arc<LiveRun>> {
         let mut inner = self.lock();
         let queue = inner.threads.get_mut(thread)?;
         queue.current = queue.pending.pop_front();
-        let next = queue.current.clone();
-        if next.is_none() {
+        let Some(next) = queue.current.clone() else {
             inner.threads.remove(thread);
+            return None;
+        };
+        inner.begun += 1;
+        // It begins once.
+        let _ = next.order.set(inner.begun);
+        for follower in inner.followers.get(thread).into_iter().flatten() {
+            // One that has left is forgotten by and by.
+            let _ = follower.send(next.clone());
         }
-        next
+        Some(next)
+    }
+
+    /// How many runs wait or are under way.
+    pub(crate) fn count_open(&self) -> usize {
+        self.lock().threads.values().map(|queue| queue.pending.len() + usize::from(queue.current.is_some())).sum()
+    }
+
+    /// All runs that wait or are under way.
+    pub(crate) fn all_open(&self) -> Vec<Arc<LiveRun>> {
+        let inner = self.lock();
+        inner.threads.values().flat_map(|queue| queue.current.iter().chain(&queue.pending)).cloned().collect()
     }
 
     fn remember(&self, run: &LiveRun) {
@@ -85,6 +135,9 @@ impl Runs {
 
 /// Accepts a run: it is kept, and its turn comes when those before it have ended.
 pub(crate) async fn accept(app: &Arc<App>, record: RunRecord) -> Result<Arc<LiveRun>> {
+    if *app.closing.borrow() {
+        return Err(ApiError::unavailable("the server is about to end; ask the next one"));
+    }
     let thread = record.thread_id.clone();
     let open = app.runs.open(&thread);
     if !open.is_empty() {
@@ -97,6 +150,15 @@ pub(crate) async fn accept(app: &Arc<App>, record: RunRecord) -> Result<Arc<Live
             Strategy::Enqueue => {}
             Strategy::Interrupt => open.iter().for_each(|run| run.end(CancelAction::Interrupt)),
             Strategy::Rollback => open.iter().for_each(|run| run.end(CancelAction::Rollback)),
+        }
+    }
+    if let Some(caller) = caller()
+        && let Some(most) = caller.own_limits().runs_at_once
+    {
+        let own = app.runs.all_open().iter().filter(|run| run.owner.as_deref() == Some(caller.id())).count();
+        if own >= most {
+            let detail = format!("{most} runs are under way, which is as many as you may have; wait for one to end");
+            return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, detail));
         }
     }
     record.save(app).await?;
@@ -119,9 +181,23 @@ fn enqueue(app: &Arc<App>, record: RunRecord, recovered: bool) -> Arc<LiveRun> {
     run
 }
 
+/// Waits until nothing is worked on, while the server ends.
+pub(crate) async fn settled(app: &App) {
+    for run in app.runs.all_open() {
+        if run.handle().is_some() {
+            run.ended().await;
+        }
+    }
+}
+
 /// Works on the runs of a thread until none is left.
 async fn work(app: Arc<App>, thread: String) {
     while let Some(run) = app.runs.next(&thread) {
+        if *app.closing.borrow() {
+            // The next server begins with it.
+            run.finish();
+            return;
+        }
         execute(&app, &run).await;
         app.runs.remember(&run);
         run.finish();
@@ -155,6 +231,7 @@ pub(crate) async fn forget_thread(app: &Arc<App>, thread: &str) -> Result<()> {
         run.end(CancelAction::Interrupt);
         run.ended().await;
     }
+    app.checkpoints.forget(thread);
     for record in of_thread(app, thread).await? {
         record.delete(app).await?;
         app.runs.forget(&record.run_id);

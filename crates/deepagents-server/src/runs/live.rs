@@ -2,11 +2,12 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use deepagents::RunHandle;
 use deepagents_core::journal::LogPosition;
 use tokio::sync::watch;
 
 use super::record::RunRecord;
-use crate::stream::PartLog;
+use crate::stream::{EventLog, RunIdentity};
 
 /// How a run is ended from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,11 +23,18 @@ pub(crate) enum CancelAction {
 pub(crate) struct LiveRun {
     pub(crate) id: String,
     pub(crate) thread: String,
+    /// Whose it is, where that is asked.
+    pub(super) owner: Option<String>,
     /// Whether an earlier process may have begun it.
     pub(super) recovered: bool,
     record: Mutex<RunRecord>,
     /// What is streamed of it.
-    pub(crate) log: PartLog,
+    pub(crate) log: EventLog,
+    pub(crate) identity: RunIdentity,
+    /// What it is worked on with, once it has begun.
+    handle: Mutex<Option<RunHandle>>,
+    /// When it began, among all runs of this process.
+    pub(super) order: OnceLock<u64>,
     pub(super) stop: watch::Sender<Option<CancelAction>>,
     done: watch::Sender<bool>,
     /// Where the log ended when the run was cancelled.
@@ -38,13 +46,36 @@ impl LiveRun {
         Self {
             id: record.run_id.clone(),
             thread: record.thread_id.clone(),
+            owner: record.owner.clone(),
             recovered,
+            identity: RunIdentity {
+                thread: record.thread_id.clone(),
+                run: record.run_id.clone(),
+                assistant: record.assistant_id.clone(),
+                graph: record.graph_id.clone(),
+            },
             record: Mutex::new(record),
-            log: PartLog::default(),
+            log: EventLog::default(),
+            handle: Mutex::default(),
+            order: OnceLock::new(),
             stop: watch::Sender::new(None),
             done: watch::Sender::new(false),
             cancelled_from: OnceLock::new(),
         }
+    }
+
+    /// One that has ended, to be read again.
+    pub(crate) fn past(record: RunRecord) -> Self {
+        Self::new(record, true)
+    }
+
+    /// What it is worked on with; none before it begins.
+    pub(crate) fn handle(&self) -> Option<RunHandle> {
+        self.handle.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_handle(&self, handle: RunHandle) {
+        *self.handle.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle);
     }
 
     pub(crate) fn record(&self) -> RunRecord {
@@ -81,7 +112,7 @@ impl LiveRun {
         self.end(CancelAction::Interrupt);
     }
 
-    pub(super) fn finish(&self) {
+    pub(crate) fn finish(&self) {
         self.log.close();
         self.done.send_replace(true);
     }

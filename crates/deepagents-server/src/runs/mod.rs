@@ -8,8 +8,9 @@ mod live;
 mod record;
 mod routes;
 
-pub(crate) use create::StreamMode;
-pub(crate) use host::{Runs, forget_thread, recover};
+pub(crate) use create::{RunCreate, StreamMode};
+pub(crate) use execute::final_values;
+pub(crate) use host::{Runs, forget_thread, recover, settled};
 pub(crate) use live::LiveRun;
-pub(crate) use record::RunRecord;
-pub(crate) use routes::routes;
+pub(crate) use record::{RunRecord, Status, find, of_thread};
+pub(crate) use routes::{joined, routes, start, start_once};

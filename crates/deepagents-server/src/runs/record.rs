@@ -1,5 +1,7 @@
 //! What is kept of a run.
 
+use deepagents::FinishReason;
+use deepagents_core::journal::LogPosition;
 use deepagents_core::store::Query;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -43,6 +45,21 @@ pub(crate) struct RunRecord {
     /// Whether its thread was made for it alone.
     #[serde(default)]
     pub(crate) stateless: bool,
+    /// When it was begun with, in whatever process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) started_at: Option<String>,
+    /// The position of the log at which it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) from: Option<LogPosition>,
+    /// The position of the log at which it had ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) until: Option<LogPosition>,
+    /// How it ended by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stop: Option<FinishReason>,
+    /// Whose it is, where that is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<String>,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<Value>,
@@ -53,6 +70,11 @@ pub(super) fn namespace(thread: &str) -> [String; 3] {
 }
 
 impl RunRecord {
+    /// The part of the log that is its own, once it has ended.
+    pub(crate) fn span(&self) -> Option<(LogPosition, LogPosition)> {
+        Some((self.from?, self.until?))
+    }
+
     pub(crate) async fn save(&self, app: &App) -> Result<()> {
         app.store.put(&namespace(&self.thread_id), &self.run_id, json!(self)).await?;
         Ok(())

@@ -15,13 +15,14 @@ use super::create::{IfNotExists, OnDisconnect, RunCreate, StreamMode};
 use super::execute::final_values;
 use super::host::accept;
 use super::live::{CancelAction, LiveRun};
-use super::record::{RunRecord, Status, find, of_thread};
+use super::record::{RunRecord, Status, find, namespace, of_thread};
 use crate::app::App;
 use crate::assistants;
+use crate::auth::{caller, owns, owns_thread};
 use crate::body::{Body, Params};
 use crate::error::{ApiError, Result};
 use crate::ids;
-use crate::stream::{Leaving, body};
+use crate::stream::{EventId, Feed, Final, From, Leaving, Reader, Writer, all_runs, past};
 use crate::threads::make;
 
 pub(crate) fn routes() -> Router<Arc<App>> {
@@ -37,10 +38,33 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/runs/wait", post(wait_stateless))
         .route("/runs/stream", post(stream_stateless))
         .route("/runs/batch", post(batch))
+        .route("/runs/cancel", post(cancel_several))
+        .route("/threads/{thread}/stream", get(thread_stream))
 }
 
 /// Accepts what a client asks for; without a thread, on one that is made for it.
-async fn begin(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Result<Arc<LiveRun>> {
+pub(crate) async fn start(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Result<Arc<LiveRun>> {
+    let run = ids::fresh();
+    let place = thread.map_or_else(ids::fresh, str::to_owned);
+    accept_on(app, thread, place, run, body).await
+}
+
+/// Accepts a run under an id that names it alone: one that is there already is not made again.
+pub(crate) async fn start_once(app: &Arc<App>, thread: Option<&str>, body: RunCreate, run: String) -> Result<()> {
+    let place = thread.map_or_else(|| run.clone(), str::to_owned);
+    if app.store.get(&namespace(&place), &run).await?.is_none() {
+        accept_on(app, thread, place, run, body).await?;
+    }
+    Ok(())
+}
+
+async fn accept_on(
+    app: &Arc<App>,
+    thread: Option<&str>,
+    id: String,
+    run_id: String,
+    body: RunCreate,
+) -> Result<Arc<LiveRun>> {
     if let Some(thread) = thread {
         ids::check("thread ID", thread)?;
     }
@@ -56,8 +80,10 @@ async fn begin(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Result<
         Some(thread) => app.journal.threads().get(thread).await?,
         None => None,
     };
+    if existing.as_ref().is_some_and(|info| !owns_thread(info)) {
+        return Err(ApiError::not_found("Thread", &id));
+    }
     let creates = thread.is_none() || body.if_not_exists == Some(IfNotExists::Create);
-    let id = thread.map_or_else(ids::fresh, str::to_owned);
     if existing.is_none() && !creates {
         return Err(ApiError::not_found("Thread", &id));
     }
@@ -72,13 +98,18 @@ async fn begin(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Result<
     metadata.extend(body.metadata.clone().unwrap_or_default());
     let now = ids::now();
     let record = RunRecord {
-        run_id: ids::fresh(),
+        run_id,
         thread_id: id,
         assistant_id: assistant.assistant_id,
         created_at: now.clone(),
         updated_at: now,
         status: Status::Pending,
         metadata,
+        started_at: None,
+        from: None,
+        until: None,
+        stop: None,
+        owner: caller().map(|caller| caller.id().to_owned()),
         multitask_strategy: body.multitask_strategy.unwrap_or_default(),
         kwargs: body,
         graph_id: assistant.graph_id,
@@ -117,7 +148,7 @@ async fn create_stateless(State(app): State<Arc<App>>, Body(body): Body<RunCreat
 }
 
 async fn created(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Result<Response> {
-    let run = begin(app, thread, body).await?;
+    let run = start(app, thread, body).await?;
     let mut shown = run.record();
     shown.status = Status::Pending;
     let mut headers = headers(&run, "");
@@ -128,7 +159,7 @@ async fn created(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Resul
 async fn batch(State(app): State<Arc<App>>, Body(body): Body<Vec<RunCreate>>) -> Result<Json<Value>> {
     let mut out = Vec::new();
     for one in body {
-        out.push(begin(&app, None, one).await?.record().shown());
+        out.push(start(&app, None, one).await?.record().shown());
     }
     Ok(Json(Value::Array(out)))
 }
@@ -148,17 +179,18 @@ async fn wait_stateless(State(app): State<Arc<App>>, Body(body): Body<RunCreate>
 async fn waited(app: &Arc<App>, thread: Option<&str>, mut body: RunCreate) -> Result<Response> {
     // Nobody reads a stream of it, but its last values.
     body.stream_mode.get_or_insert_with(|| super::create::OneOrMany::Many(Vec::new()));
-    let run = begin(app, thread, body).await?;
+    let run = start(app, thread, body).await?;
     Ok((headers(&run, "join"), Json(joined(app, &run).await?)).into_response())
 }
 
 /// The values that a run ends with.
-async fn joined(app: &App, run: &LiveRun) -> Result<Value> {
+pub(crate) async fn joined(app: &App, run: &LiveRun) -> Result<Value> {
     run.ended().await;
-    if let Some(values) = run.log.last_values() {
-        return Ok(values);
+    match run.log.last() {
+        Some(Final::State(state)) => final_values(&run.thread, &state, None),
+        Some(Final::Error(error)) => Ok(json!({"__error__": error})),
+        None => values_of(app, &run.record()).await,
     }
-    values_of(app, &run.record()).await
 }
 
 async fn values_of(app: &App, record: &RunRecord) -> Result<Value> {
@@ -182,27 +214,30 @@ async fn stream_stateless(State(app): State<Arc<App>>, Body(body): Body<RunCreat
 async fn streamed(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Result<Response> {
     let with_ids = body.stream_resumable;
     let leaving = body.on_disconnect.unwrap_or_default();
-    let run = begin(app, thread, body).await?;
-    Ok(events(&run, 0, None, with_ids, leaving))
+    let run = start(app, thread, body).await?;
+    Ok(events(&run, From::Start, None, with_ids, leaving))
 }
+
+const STREAM_HEADERS: [(&str, &str); 3] =
+    [("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-store"), ("x-accel-buffering", "no")];
 
 fn events(
     run: &Arc<LiveRun>,
-    from: usize,
+    from: From,
     modes: Option<Vec<StreamMode>>,
     with_ids: bool,
     leaving: OnDisconnect,
 ) -> Response {
     let mut headers = headers(run, "stream");
-    for (name, value) in [
-        ("content-type", "text/event-stream; charset=utf-8"),
-        ("cache-control", "no-store"),
-        ("x-accel-buffering", "no"),
-    ] {
+    for (name, value) in STREAM_HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }
     let leaving = (leaving == OnDisconnect::Cancel).then(|| Leaving::new(run.clone()));
-    (headers, HttpBody::from_stream(body(run.clone(), from, modes, with_ids, leaving))).into_response()
+    let create = run.record().kwargs;
+    let modes = modes.unwrap_or_else(|| create.modes());
+    let writer = Writer::new(run.identity.clone(), modes, create.stream_subgraphs);
+    let reader = Reader::new(run.clone(), from, writer, with_ids, leaving);
+    (headers, HttpBody::from_stream(reader.body())).into_response()
 }
 
 #[derive(Deserialize)]
@@ -276,16 +311,19 @@ async fn join_stream(
         }
         _ => None,
     };
-    let Some(live) = app.runs.get(&run) else {
-        known(&app, &thread, &run).await?;
-        let nothing = [("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-store")];
-        return Ok((nothing, String::new()).into_response());
+    let nothing = [("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-store")];
+    let record = known(&app, &thread, &run).await?;
+    let live = match app.runs.get(&run) {
+        Some(live) => Some(live),
+        None if record.kwargs.stream_resumable && last.is_some() => past(&app, &record).await?,
+        None => None,
     };
+    let Some(live) = live else { return Ok((nothing, String::new()).into_response()) };
     let resumable = live.record().kwargs.stream_resumable;
     let from = match last {
-        Some("-1") if resumable => 0,
-        Some(last) if resumable => live.log.after(last),
-        _ => live.log.end(),
+        Some("-1") if resumable => From::Start,
+        Some(last) if resumable => EventId::read(last).map_or(From::Now, |(id, part)| From::After(id, part)),
+        _ => From::Now,
     };
     let leaving = if query.cancel_on_disconnect { OnDisconnect::Cancel } else { OnDisconnect::Continue };
     Ok(events(&live, from, modes, resumable, leaving))
@@ -313,13 +351,80 @@ async fn cancel(
     let record = known(&app, &thread, &run).await?;
     let live = app.runs.get(&run).filter(|_| record.status.is_open());
     let live = live.ok_or_else(|| ApiError::not_found("Open run", &run))?;
-    live.end(match query.action.unwrap_or_default() {
-        Action::Interrupt => CancelAction::Interrupt,
-        Action::Rollback => CancelAction::Rollback,
-    });
+    live.end(query.action.unwrap_or_default().into());
     if matches!(query.wait.as_deref(), Some("1" | "true" | "True")) {
         live.ended().await;
         return Ok(Json(Value::Object(Map::new())).into_response());
     }
     Ok(StatusCode::ACCEPTED.into_response())
+}
+
+/// Which runs are meant by their status.
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+enum OpenStatus {
+    Pending,
+    Running,
+    All,
+}
+
+#[derive(Deserialize)]
+struct CancelSeveral {
+    status: Option<OpenStatus>,
+    thread_id: Option<String>,
+    run_ids: Option<Vec<String>>,
+}
+
+async fn cancel_several(
+    State(app): State<Arc<App>>,
+    Params(query): Params<Cancel>,
+    Body(body): Body<CancelSeveral>,
+) -> Result<StatusCode> {
+    let how = query.action.unwrap_or_default().into();
+    let mut found = match (body.status, &body.thread_id, &body.run_ids) {
+        (Some(_), None, None) => app.runs.all_open(),
+        (None, Some(thread), Some(_)) => {
+            app.thread(thread).await?;
+            app.runs.open(thread)
+        }
+        _ => return Err(ApiError::invalid("either `status`, or `thread_id` and `run_ids`")),
+    };
+    found.retain(|run| {
+        let record = run.record();
+        let meant = match body.status {
+            None | Some(OpenStatus::All) => true,
+            Some(OpenStatus::Pending) => record.status == Status::Pending,
+            Some(OpenStatus::Running) => record.status == Status::Running,
+        };
+        meant && owns(record.owner.as_deref()) && body.run_ids.as_ref().is_none_or(|ids| ids.contains(&run.id))
+    });
+    if found.is_empty() {
+        return Err(ApiError::new(StatusCode::NOT_FOUND, "No open run is meant"));
+    }
+    found.iter().for_each(|run| run.end(how));
+    Ok(StatusCode::NO_CONTENT)
+}
+
+impl std::convert::From<Action> for CancelAction {
+    fn from(action: Action) -> Self {
+        match action {
+            Action::Interrupt => Self::Interrupt,
+            Action::Rollback => Self::Rollback,
+        }
+    }
+}
+
+async fn thread_stream(
+    State(app): State<Arc<App>>,
+    Path(thread): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response> {
+    app.thread(&thread).await?;
+    let last = headers.get("last-event-id").and_then(|last| last.to_str().ok()).and_then(EventId::read);
+    let feed = Feed::open(&app, &thread, last.map(|(id, _)| id.position)).await?;
+    let mut answer = HeaderMap::new();
+    for (name, value) in STREAM_HEADERS {
+        answer.insert(name, HeaderValue::from_static(value));
+    }
+    Ok((answer, HttpBody::from_stream(all_runs(feed, last))).into_response())
 }

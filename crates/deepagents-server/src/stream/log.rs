@@ -1,43 +1,32 @@
-//! The events of one run, in the form in which clients are sent them.
+//! The events of one run. Any number of clients read them, each at its own pace and in its own protocol.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::runs::StreamMode;
+use super::event::{EventId, Kind, StreamEvent};
+use deepagents_core::state::State;
 
-/// One event of a stream.
-#[derive(Debug)]
-pub(crate) struct Part {
-    pub(crate) id: String,
-    /// Its name, with the namespace of a sub-agent behind a bar.
-    pub(crate) event: String,
-    /// The mode it belongs to; none for what every stream has.
-    pub(crate) mode: Option<StreamMode>,
-    /// As JSON; empty where it was given up.
-    pub(crate) data: String,
+/// What a run has come to.
+#[derive(Clone, Debug)]
+pub(crate) enum Final {
+    State(State),
+    Error(Value),
 }
 
-impl Part {
-    /// Whether it is a whole state, which the next one of its kind replaces.
-    fn is_state(&self) -> bool {
-        matches!(self.mode, Some(StreamMode::Values | StreamMode::Checkpoints | StreamMode::Debug))
-    }
-}
-
-/// Bytes that a run keeps for clients that are behind or come again. Beyond it whole states are given up, oldest first:
-/// each is replaced by the next one.
+/// Bytes of words of tools and of pieces of answers that a run keeps for clients that are behind or come again. Beyond it the
+/// oldest are given up: answers are there again when they are complete.
 const KEPT: usize = 16 << 20;
 
-/// The events of a run so far. Any number of clients read it, each at its own pace.
+/// The events of a run so far.
 #[derive(Debug)]
-pub(crate) struct PartLog {
+pub(crate) struct EventLog {
     inner: Mutex<Inner>,
     changed: watch::Sender<usize>,
 }
 
-impl Default for PartLog {
+impl Default for EventLog {
     fn default() -> Self {
         Self { inner: Mutex::default(), changed: watch::Sender::new(0) }
     }
@@ -45,28 +34,54 @@ impl Default for PartLog {
 
 #[derive(Debug, Default)]
 struct Inner {
-    parts: Vec<Arc<Part>>,
-    last_values: Option<Value>,
+    /// None where an event was given up.
+    events: Vec<Option<Arc<StreamEvent>>>,
+    last: Option<Final>,
     closed: bool,
-    /// Bytes of all parts.
+    /// Bytes of all events that can be given up.
     bytes: usize,
-    /// The parts before this have been looked at for states to give up.
+    /// The events before this have been looked at for some to give up.
     looked_at: usize,
 }
 
+/// Bytes of an event that can be given up.
+fn weight(event: &StreamEvent) -> usize {
+    match &event.kind {
+        Kind::BlockDelta { delta, .. } => delta.text().len(),
+        Kind::ToolProgress { text, .. } => text.len(),
+        Kind::Custom { data, .. } => size_of::<StreamEvent>() + approximate(data),
+        _ => 0,
+    }
+}
+
+fn approximate(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(list) => list.iter().map(approximate).sum::<usize>() + 8 * list.len(),
+        Value::Object(map) => map.iter().map(|(key, value)| key.len() + approximate(value)).sum(),
+        _ => 8,
+    }
+}
+
+impl super::event::Delta {
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::Text(text) | Self::Reasoning(text) | Self::Args(text) => text,
+        }
+    }
+}
+
 impl Inner {
-    fn push(&mut self, part: Part) {
-        self.bytes += part.data.len();
-        self.parts.push(Arc::new(part));
-        while self.bytes > KEPT && self.looked_at + 1 < self.parts.len() {
-            if let Some(part) = self.parts.get_mut(self.looked_at).filter(|part| part.is_state()) {
-                self.bytes -= part.data.len();
-                *part = Arc::new(Part {
-                    data: String::new(),
-                    id: part.id.clone(),
-                    event: part.event.clone(),
-                    mode: part.mode,
-                });
+    fn push(&mut self, event: StreamEvent) {
+        self.bytes += weight(&event);
+        self.events.push(Some(Arc::new(event)));
+        while self.bytes > KEPT && self.looked_at + 1 < self.events.len() {
+            if let Some(slot) = self.events.get_mut(self.looked_at) {
+                let weight = slot.as_deref().map_or(0, weight);
+                if weight > 0 {
+                    self.bytes -= weight;
+                    *slot = None;
+                }
             }
             self.looked_at += 1;
         }
@@ -75,18 +90,20 @@ impl Inner {
 
 /// What a reader finds.
 pub(crate) enum Next {
-    Part(Arc<Part>),
+    Event(Arc<StreamEvent>),
+    /// An event that was given up.
+    Gone,
     Wait,
     End,
 }
 
-impl PartLog {
+impl EventLog {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn push(&self, part: Part) {
-        self.lock().push(part);
+    pub(crate) fn push(&self, event: StreamEvent) {
+        self.lock().push(event);
         self.changed.send_modify(|count| *count += 1);
     }
 
@@ -95,29 +112,31 @@ impl PartLog {
         self.changed.send_modify(|count| *count += 1);
     }
 
-    /// Keeps the values that the run ended with.
-    pub(crate) fn set_last_values(&self, values: Value) {
-        self.lock().last_values = Some(values);
+    /// Keeps what the run ended with.
+    pub(crate) fn set_last(&self, last: Final) {
+        self.lock().last = Some(last);
     }
 
-    pub(crate) fn last_values(&self) -> Option<Value> {
-        self.lock().last_values.clone()
+    pub(crate) fn last(&self) -> Option<Final> {
+        self.lock().last.clone()
     }
 
     pub(crate) fn end(&self) -> usize {
-        self.lock().parts.len()
+        self.lock().events.len()
     }
 
-    /// Where the events after the one with this id begin.
-    pub(crate) fn after(&self, id: &str) -> usize {
+    /// Where the events from an id on begin.
+    pub(crate) fn from(&self, id: EventId) -> usize {
         let inner = self.lock();
-        inner.parts.iter().position(|part| part.id == id).map_or(inner.parts.len(), |at| at + 1)
+        let at = inner.events.iter().position(|event| event.as_ref().is_some_and(|event| event.id >= id));
+        at.unwrap_or(inner.events.len())
     }
 
     pub(crate) fn next(&self, at: usize) -> Next {
         let inner = self.lock();
-        match inner.parts.get(at) {
-            Some(part) => Next::Part(part.clone()),
+        match inner.events.get(at) {
+            Some(Some(event)) => Next::Event(event.clone()),
+            Some(None) => Next::Gone,
             None if inner.closed => Next::End,
             None => Next::Wait,
         }
@@ -131,18 +150,25 @@ impl PartLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stream::event::{AgentInfo, Delta};
 
     #[test]
-    fn a_run_that_says_much_gives_up_old_states_and_keeps_the_rest() {
-        let log = PartLog::default();
-        let part = |mode, data: String| Part { id: String::new(), event: String::new(), mode: Some(mode), data };
-        log.push(part(StreamMode::Updates, "{}".to_owned()));
+    fn a_run_that_says_much_gives_up_old_pieces_and_keeps_the_rest() {
+        let log = EventLog::default();
+        let mut number = 0;
+        let mut push = |kind| {
+            number += 1;
+            let id = EventId { position: 1, number };
+            log.push(StreamEvent { id, at: 0, agent: Arc::new(AgentInfo::default()), step: 0, kind });
+        };
+        push(Kind::RunStarted);
         for _ in 0..20 {
-            log.push(part(StreamMode::Values, "x".repeat(1 << 20)));
+            let delta = Delta::Text("x".repeat(1 << 20));
+            push(Kind::BlockDelta { message: "a".into(), index: 0, delta });
         }
-        let sizes: Vec<usize> = log.lock().parts.iter().map(|part| part.data.len()).collect();
-        assert_eq!(sizes.iter().sum::<usize>(), log.lock().bytes);
         assert!(log.lock().bytes <= KEPT);
-        assert_eq!((sizes.first(), sizes.last()), (Some(&2), Some(&(1 << 20))));
+        assert!(matches!(log.next(0), Next::Event(_)), "what is no piece stays");
+        assert!(matches!(log.next(1), Next::Gone));
+        assert!(matches!(log.next(20), Next::Event(_)));
     }
 }

@@ -1,9 +1,20 @@
-//! What of a run is streamed to clients.
+//! What of a run is streamed to clients: one log of events, written in the form that each client reads.
 
+mod answer;
+mod event;
+mod feed;
 mod log;
+mod past;
 mod projector;
 mod sse;
+mod thread;
+mod v1;
 
-pub(crate) use log::PartLog;
+pub(crate) use event::{AgentInfo, Delta, EventId, Kind, OpenBlock, RunEnd, RunIdentity, StreamEvent};
+pub(crate) use feed::Feed;
+pub(crate) use log::{EventLog, Final};
+pub(crate) use past::past;
 pub(crate) use projector::Projector;
-pub(crate) use sse::{Leaving, body};
+pub(crate) use sse::{From, HEARTBEAT, HEARTBEAT_COMMENT, Leaving, Reader};
+pub(crate) use thread::all_runs;
+pub(crate) use v1::Writer;

@@ -7,12 +7,18 @@ use std::time::Duration;
 use axum::body::Bytes;
 use futures_core::Stream;
 use futures_util::stream;
+use tokio::sync::watch;
 
-use super::log::{Next, Part};
-use crate::runs::{LiveRun, StreamMode};
+use super::event::{EventId, Kind};
+use super::log::Next;
+use super::v1::{Frame, Writer, is_after};
+use crate::runs::LiveRun;
 
 /// So often something is sent although nothing happens, so that nobody between takes the connection for dead.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// What is sent then.
+pub(crate) const HEARTBEAT_COMMENT: &[u8] = b": heartbeat\n\n";
 
 /// Ends a run when its client leaves.
 pub(crate) struct Leaving(Arc<LiveRun>);
@@ -29,45 +35,85 @@ impl Drop for Leaving {
     }
 }
 
-/// The events of a run from a place on, of some modes or of all.
-pub(crate) fn body(
+/// Where a client begins to read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum From {
+    Start,
+    /// After a part of an event.
+    After(EventId, usize),
+    /// With what happens from now on.
+    Now,
+}
+
+/// One client of one run.
+pub(crate) struct Reader {
     run: Arc<LiveRun>,
-    from: usize,
-    modes: Option<Vec<StreamMode>>,
+    at: usize,
+    after: Option<(EventId, usize)>,
+    writer: Writer,
     with_ids: bool,
-    leaving: Option<Leaving>,
-) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
-    let changed = run.log.watch();
-    let begin = (run, from, changed, leaving);
-    stream::unfold(begin, move |(run, mut at, mut changed, leaving)| {
-        let modes = modes.clone();
-        async move {
-            loop {
-                changed.borrow_and_update();
-                match run.log.next(at) {
-                    Next::Part(part) => {
-                        at += 1;
-                        let wanted =
-                            modes.as_ref().is_none_or(|modes| part.mode.is_none_or(|mode| modes.contains(&mode)));
-                        if wanted && !part.data.is_empty() {
-                            let bytes = frame(&part, with_ids);
-                            return Some((Ok(bytes), (run, at, changed, leaving)));
+    changed: watch::Receiver<usize>,
+    _leaving: Option<Leaving>,
+}
+
+impl Reader {
+    pub(crate) fn new(run: Arc<LiveRun>, from: From, writer: Writer, with_ids: bool, leaving: Option<Leaving>) -> Self {
+        let (at, after) = match from {
+            From::Start => (0, None),
+            From::After(id, part) => (run.log.from(id), Some((id, part))),
+            From::Now => (run.log.end(), None),
+        };
+        let changed = run.log.watch();
+        Self { run, at, after, writer, with_ids, changed, _leaving: leaving }
+    }
+
+    /// The next bytes to send; none at the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            self.changed.borrow_and_update();
+            match self.run.log.next(self.at) {
+                Next::Event(event) => {
+                    self.at += 1;
+                    let frames = match self.writer.write(&event) {
+                        Ok(frames) => frames,
+                        Err(error) => {
+                            let kind = Kind::Failed { kind: "stream".to_owned(), message: error.to_string() };
+                            let failed = super::event::StreamEvent {
+                                id: event.id,
+                                at: event.at,
+                                agent: Arc::default(),
+                                step: 0,
+                                kind,
+                            };
+                            self.writer.write(&failed).unwrap_or_default()
                         }
+                    };
+                    let after = self.after;
+                    let wanted = frames.iter().filter(|frame| is_after(frame, event.id, after));
+                    let text: String = wanted.map(|frame| self.text(frame)).collect();
+                    if !text.is_empty() {
+                        return Some(Bytes::from(text));
                     }
-                    Next::End => return None,
-                    Next::Wait => {
-                        if tokio::time::timeout(HEARTBEAT, changed.changed()).await.is_err() {
-                            return Some((Ok(Bytes::from_static(b": heartbeat\n\n")), (run, at, changed, leaving)));
-                        }
+                }
+                Next::Gone => self.at += 1,
+                Next::End => return None,
+                Next::Wait => {
+                    if tokio::time::timeout(HEARTBEAT, self.changed.changed()).await.is_err() {
+                        return Some(Bytes::from_static(HEARTBEAT_COMMENT));
                     }
                 }
             }
         }
-    })
-}
+    }
 
-fn frame(part: &Part, with_ids: bool) -> Bytes {
-    let Part { id, event, data, .. } = part;
-    let id = if with_ids { format!("id: {id}\n") } else { String::new() };
-    Bytes::from(format!("event: {event}\ndata: {data}\n{id}\n"))
+    fn text(&self, frame: &Frame) -> String {
+        let Frame { id, event, data } = frame;
+        let id = if self.with_ids { format!("id: {id}\n") } else { String::new() };
+        format!("event: {event}\ndata: {data}\n{id}\n")
+    }
+
+    /// All bytes to the end.
+    pub(crate) fn body(self) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
+        stream::unfold(self, |mut reader| async move { reader.next().await.map(|bytes| (Ok(bytes), reader)) })
+    }
 }

@@ -1,11 +1,14 @@
 //! The checkpoints of a thread as clients know them.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use deepagents_core::agent::ThreadAccess;
-use deepagents_core::journal::{CheckpointSource, LogPosition};
+use deepagents_core::journal::{Checkpoint, CheckpointSource, LogPosition};
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::error::Result;
+use crate::error::{ApiError, Result};
 
 /// Marks the id of the checkpoint before an input.
 const BEFORE_INPUT: LogPosition = 1 << 60;
@@ -57,28 +60,99 @@ pub(crate) struct Entry {
     pub(crate) step: i64,
 }
 
-/// All checkpoints, newest first.
-pub(crate) async fn entries(threads: &ThreadAccess, thread: &str) -> Result<Vec<Entry>> {
-    let found = threads.history(thread, None, usize::MAX).await?;
-    let mut out: Vec<Entry> = Vec::with_capacity(found.len());
-    for one in found.into_iter().rev() {
-        let parent = one.parent.map(Place::After);
-        let mut add = |place, parent, state, source| {
-            let step = i64::try_from(out.len()).unwrap_or(i64::MAX) - 1;
-            out.push(Entry { place, parent, state, source, at: one.at, run: one.run.clone(), step });
-        };
-        let place = Place::After(one.position);
-        match one.origin {
-            CheckpointSource::Input => {
-                let before = Place::BeforeInput(one.position);
-                add(before, parent, one.parent, "input");
-                add(place, Some(before), Some(one.position), "loop");
-            }
-            CheckpointSource::Update => add(place, parent, Some(one.position), "update"),
-            CheckpointSource::Rewind => add(place, parent, Some(one.position), "fork"),
-            _ => add(place, parent, Some(one.position), "loop"),
-        }
+/// The checkpoints of a thread.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Entries {
+    oldest_first: Arc<Vec<Entry>>,
+    /// The last position of the log that they are of.
+    last: Option<LogPosition>,
+}
+
+impl Entries {
+    pub(crate) fn newest_first(&self) -> impl Iterator<Item = &Entry> {
+        self.oldest_first.iter().rev()
     }
-    out.reverse();
-    Ok(out)
+
+    pub(crate) fn newest(&self) -> Option<&Entry> {
+        self.oldest_first.last()
+    }
+
+    /// A checkpoint by its id, and how many are newer.
+    pub(crate) fn find(&self, id: &str) -> Result<(usize, &Entry)> {
+        let place = Place::read(id);
+        let found = self.newest_first().enumerate().find(|(_, entry)| Some(entry.place) == place);
+        found.ok_or_else(|| ApiError::not_found("Checkpoint", id))
+    }
+}
+
+/// Checkpoints that are read at once.
+const PAGE: usize = 64;
+
+/// Threads whose checkpoints are remembered.
+const REMEMBERED: usize = 256;
+
+/// The checkpoints of the threads that were looked at last, so that looking again reads what was added.
+#[derive(Debug, Default)]
+pub(crate) struct CheckpointCache(Mutex<HashMap<String, Entries>>);
+
+impl CheckpointCache {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Entries>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets a thread whose log changed other than by growing.
+    pub(crate) fn forget(&self, thread: &str) {
+        self.lock().remove(thread);
+    }
+
+    /// All checkpoints of a thread.
+    pub(crate) async fn entries(&self, threads: &ThreadAccess, thread: &str) -> Result<Entries> {
+        // Taken out, so that what is added is not added to a copy.
+        let mut known = self.lock().remove(thread).unwrap_or_default();
+        let (mut added, mut before) = (Vec::new(), None);
+        loop {
+            let page = threads.history(thread, before, PAGE).await?;
+            let (read, new) =
+                (page.len(), page.into_iter().filter(|one| known.last.is_none_or(|last| one.position > last)));
+            let count = added.len();
+            added.extend(new);
+            before = added.last().map(|one: &Checkpoint| one.position);
+            if read < PAGE || added.len() - count < read {
+                break;
+            }
+        }
+        if !added.is_empty() {
+            let entries = Arc::make_mut(&mut known.oldest_first);
+            for one in added.into_iter().rev() {
+                known.last = Some(one.position);
+                add(entries, &one);
+            }
+        }
+        let mut all = self.lock();
+        if all.len() >= REMEMBERED && !all.contains_key(thread) {
+            all.clear();
+        }
+        all.insert(thread.to_owned(), known.clone());
+        Ok(known)
+    }
+}
+
+/// Adds a checkpoint of the log: that of an input is two for clients.
+fn add(entries: &mut Vec<Entry>, one: &Checkpoint) {
+    let parent = one.parent.map(Place::After);
+    let mut push = |place, parent, state, source| {
+        let step = i64::try_from(entries.len()).unwrap_or(i64::MAX) - 1;
+        entries.push(Entry { place, parent, state, source, at: one.at, run: one.run.clone(), step });
+    };
+    let place = Place::After(one.position);
+    match one.origin {
+        CheckpointSource::Input => {
+            let before = Place::BeforeInput(one.position);
+            push(before, parent, one.parent, "input");
+            push(place, Some(before), Some(one.position), "loop");
+        }
+        CheckpointSource::Update => push(place, parent, Some(one.position), "update"),
+        CheckpointSource::Rewind => push(place, parent, Some(one.position), "fork"),
+        _ => push(place, parent, Some(one.position), "loop"),
+    }
 }

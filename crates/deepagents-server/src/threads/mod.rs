@@ -5,8 +5,10 @@ mod record;
 mod routes;
 mod search;
 mod state;
+mod ttl;
 
-pub(crate) use checkpoints::Place;
-pub(crate) use record::{Held, set_own};
+pub(crate) use checkpoints::{CheckpointCache, Place};
+pub(crate) use record::{Held, set_own, shown_status};
 pub(crate) use routes::{CheckpointRef, make, routes};
 pub(crate) use search::{contains, pagination, project};
+pub(crate) use ttl::{sweep, touch};

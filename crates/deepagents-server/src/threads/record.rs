@@ -21,6 +21,9 @@ pub(crate) struct Held {
     /// the results of the calls that were cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stopped_at: Option<LogPosition>,
+    /// Minutes that it lives after it was used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ttl: Option<f64>,
 }
 
 impl Held {
@@ -45,6 +48,11 @@ pub(crate) fn status(app: &App, info: &ThreadInfo, held: &Held) -> &'static str 
         _ if held.stopped_at.is_some() => "interrupted",
         _ => "idle",
     }
+}
+
+/// How a thread stands, as its own record and the runs of this process say.
+pub(crate) fn shown_status(app: &App, info: &ThreadInfo) -> &'static str {
+    status(app, info, &Held::read(info))
 }
 
 /// The thread.

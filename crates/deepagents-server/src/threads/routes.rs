@@ -6,15 +6,18 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use deepagents_core::journal::RetentionPolicy;
 use deepagents_core::run::Node;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::checkpoints::{Entry, Place, entries};
-use super::record::{Held, shown};
+use super::checkpoints::Place;
+use super::record::{Held, set_own, shown};
 use super::search::{contains, count, search};
 use super::state::{fresh, thread_state};
-use crate::app::{App, OWN};
+use super::ttl::{Ttl, touch};
+use crate::app::{App, OWN, take_own};
+use crate::auth::{caller, owns_thread};
 use crate::body::{Body, Params};
 use crate::error::{ApiError, Result};
 use crate::ids;
@@ -25,6 +28,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/threads", post(create))
         .route("/threads/search", post(search))
         .route("/threads/count", post(count))
+        .route("/threads/prune", post(prune))
         .route("/threads/{id}", get(one).patch(update).delete(delete))
         .route("/threads/{id}/copy", post(copy))
         .route("/threads/{id}/state", get(state).post(update_state))
@@ -46,12 +50,15 @@ struct Create {
     thread_id: Option<String>,
     metadata: Option<Map<String, Value>>,
     if_exists: Option<IfExists>,
+    ttl: Option<Ttl>,
 }
 
 /// Makes a thread that there is not.
 pub(crate) async fn make(app: &App, id: &str, mut metadata: Map<String, Value>) -> Result<()> {
     // So that it is there although nothing was said in it.
+    take_own(&mut metadata);
     metadata.insert(OWN.to_owned(), json!(Held::default()));
+    metadata.extend(caller().map(|caller| caller.mark()));
     app.set_metadata(id, metadata).await
 }
 
@@ -60,12 +67,21 @@ async fn create(State(app): State<Arc<App>>, Body(body): Body<Create>) -> Result
     ids::check("thread ID", &id)?;
     if let Some(info) = app.journal.threads().get(&id).await? {
         return match body.if_exists.unwrap_or_default() {
-            IfExists::DoNothing => Ok(Json(shown(&app, &info, true).await?)),
-            IfExists::Raise => Err(ApiError::conflict(format!("Thread with ID {id} already exists"))),
+            IfExists::DoNothing if owns_thread(&info) => Ok(Json(shown(&app, &info, true).await?)),
+            _ => Err(ApiError::conflict(format!("Thread with ID {id} already exists"))),
         };
     }
+    let ttl = body.ttl.map(Ttl::read).transpose()?;
     make(&app, &id, body.metadata.unwrap_or_default()).await?;
+    set_ttl(&app, &id, ttl).await?;
     Ok(Json(shown(&app, &app.thread(&id).await?, true).await?))
+}
+
+async fn set_ttl(app: &App, id: &str, minutes: Option<f64>) -> Result<()> {
+    let Some(minutes) = minutes else { return Ok(()) };
+    let held = Held { ttl: Some(minutes), ..Held::read(&app.thread(id).await?) };
+    set_own(app, id, &held).await?;
+    touch(app, id, minutes).await
 }
 
 async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>> {
@@ -76,13 +92,16 @@ async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json
 #[derive(Deserialize)]
 struct Patch {
     metadata: Option<Map<String, Value>>,
+    ttl: Option<Ttl>,
 }
 
 async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, Body(body): Body<Patch>) -> Result<Json<Value>> {
     app.thread(&id).await?;
     let mut metadata = body.metadata.unwrap_or_default();
-    metadata.remove(OWN);
+    take_own(&mut metadata);
+    let ttl = body.ttl.map(Ttl::read).transpose()?;
     app.set_metadata(&id, metadata).await?;
+    set_ttl(&app, &id, ttl).await?;
     Ok(Json(shown(&app, &app.thread(&id).await?, true).await?))
 }
 
@@ -91,6 +110,43 @@ async fn delete(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<S
     crate::runs::forget_thread(&app, &id).await?;
     app.journal.threads().delete(&id).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Prune {
+    #[default]
+    Delete,
+    KeepLatest,
+}
+
+#[derive(Deserialize)]
+struct PruneThreads {
+    thread_ids: Vec<String>,
+    #[serde(default)]
+    strategy: Prune,
+}
+
+async fn prune(State(app): State<Arc<App>>, Body(body): Body<PruneThreads>) -> Result<Json<Value>> {
+    // All are looked at before any is changed.
+    let mut found = Vec::new();
+    for id in &body.thread_ids {
+        found.push(app.thread(id).await?);
+    }
+    for info in &found {
+        match body.strategy {
+            Prune::Delete => {
+                crate::runs::forget_thread(&app, &info.id).await?;
+                app.journal.threads().delete(&info.id).await?;
+            }
+            Prune::KeepLatest if info.end == 0 => {}
+            Prune::KeepLatest => {
+                app.threads_of(info)?.prune(&info.id, &RetentionPolicy::Latest).await?;
+                app.checkpoints.forget(&info.id);
+            }
+        }
+    }
+    Ok(Json(json!({"pruned_count": found.len()})))
 }
 
 async fn copy(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>> {
@@ -106,9 +162,9 @@ async fn copy(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Jso
 
 async fn state(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>> {
     let info = app.thread(&id).await?;
-    let entries = entries(app.threads_of(&info)?, &id).await?;
+    let entries = app.checkpoints.entries(app.threads_of(&info)?, &id).await?;
     let stopped = Held::read(&info).stopped_at.map(Place::After);
-    let head = entries.iter().find(|entry| stopped.is_none_or(|place| entry.place == place));
+    let head = entries.newest_first().find(|entry| stopped.is_none_or(|place| entry.place == place));
     Ok(Json(match head {
         Some(head) => thread_state(&app, &info, head, true).await?,
         None => fresh(&info),
@@ -117,15 +173,9 @@ async fn state(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Js
 
 async fn at(app: &App, id: &str, checkpoint: &str) -> Result<Json<Value>> {
     let info = app.thread(id).await?;
-    let entries = entries(app.threads_of(&info)?, id).await?;
-    let (index, entry) = find(&entries, checkpoint)?;
+    let entries = app.checkpoints.entries(app.threads_of(&info)?, id).await?;
+    let (index, entry) = entries.find(checkpoint)?;
     Ok(Json(thread_state(app, &info, entry, index == 0).await?))
-}
-
-fn find<'a>(entries: &'a [Entry], checkpoint: &str) -> Result<(usize, &'a Entry)> {
-    let place = Place::read(checkpoint);
-    let found = entries.iter().enumerate().find(|(_, entry)| Some(entry.place) == place);
-    found.ok_or_else(|| ApiError::not_found("Checkpoint", checkpoint))
 }
 
 async fn state_at(State(app): State<Arc<App>>, Path((id, checkpoint)): Path<(String, String)>) -> Result<Json<Value>> {
@@ -196,8 +246,8 @@ async fn update_state(
     };
     let checkpoint = body.checkpoint.as_ref().and_then(CheckpointRef::id).or(body.checkpoint_id.as_deref());
     if let Some(checkpoint) = checkpoint {
-        let entries = entries(threads, &id).await?;
-        let (index, entry) = find(&entries, checkpoint)?;
+        let entries = app.checkpoints.entries(threads, &id).await?;
+        let (index, entry) = entries.find(checkpoint)?;
         if index > 0
             && let Some(to) = entry.state
         {
@@ -208,8 +258,8 @@ async fn update_state(
         Some(node) => threads.update_state_as(&id, node, update).await?,
         None => threads.update_state(&id, update).await?,
     };
-    let entries = entries(threads, &id).await?;
-    let head = entries.first().map(|entry| entry.place.id());
+    let entries = app.checkpoints.entries(threads, &id).await?;
+    let head = entries.newest().map(|entry| entry.place.id());
     let checkpoint = json!({"thread_id": id, "checkpoint_ns": "", "checkpoint_id": head});
     Ok(Json(json!({"checkpoint": checkpoint, "configurable": checkpoint, "checkpoint_id": head})))
 }
@@ -227,14 +277,14 @@ async fn history(
     Body(body): Body<History>,
 ) -> Result<Json<Value>> {
     let info = app.thread(&id).await?;
-    let entries = entries(app.threads_of(&info)?, &id).await?;
+    let entries = app.checkpoints.entries(app.threads_of(&info)?, &id).await?;
     let from = match body.before.as_ref().and_then(CheckpointRef::id) {
-        Some(before) => find(&entries, before)?.0 + 1,
+        Some(before) => entries.find(before)?.0 + 1,
         None => 0,
     };
     let wanted = body.metadata.unwrap_or_default();
     let (limit, mut out) = (body.limit.unwrap_or(10), Vec::new());
-    for (index, entry) in entries.iter().enumerate().skip(from) {
+    for (index, entry) in entries.newest_first().enumerate().skip(from) {
         if out.len() == limit {
             break;
         }

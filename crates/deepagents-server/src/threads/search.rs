@@ -10,7 +10,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::record::{Held, shown, status};
-use crate::app::App;
+use crate::app::{App, shown_metadata};
+use crate::auth::owns_thread;
 use crate::body::Body;
 use crate::error::Result;
 
@@ -71,7 +72,8 @@ async fn found(app: &App, search: &Search) -> Result<Vec<ThreadInfo>> {
         None => app.journal.threads().list(&ThreadQuery::default()).await?,
     };
     found.retain(|info| {
-        contains(&info.metadata, &wanted)
+        owns_thread(info)
+            && contains(&shown_metadata(info), &wanted)
             && search.status.is_none_or(|wanted| status(app, info, &Held::read(info)) == wanted.as_str())
     });
     if let Some(wanted) = search.values.as_ref().filter(|wanted| !wanted.is_empty()) {

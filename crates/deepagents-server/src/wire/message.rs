@@ -96,7 +96,8 @@ fn is_content(block: &Block) -> bool {
     }
 }
 
-fn content_block(block: &Block) -> Value {
+/// A block of a message's content.
+pub(crate) fn content_block(block: &Block) -> Value {
     match block {
         Block::Text(text) => json!({"type": "text", "text": text.text}),
         Block::Reasoning(reasoning) => json!({"type": "reasoning", "reasoning": reasoning.text}),

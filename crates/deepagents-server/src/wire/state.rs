@@ -3,10 +3,11 @@
 use deepagents_core::message::Message;
 use deepagents_core::run::{Machine, NextStep};
 use deepagents_core::state::State;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::message;
 use crate::error::{ApiError, Result};
+use crate::stream::AgentInfo;
 
 /// The values of a state: every channel that is not private and not empty, messages flat.
 pub(crate) fn values(state: &State) -> Result<Map<String, Value>> {
@@ -19,6 +20,25 @@ pub(crate) fn values(state: &State) -> Result<Map<String, Value>> {
         out.insert("messages".to_owned(), Value::Array(messages));
     }
     Ok(out)
+}
+
+/// The values of an agent's state; answers of sub-agents carry their name.
+pub(crate) fn state_values(state: &State, agent: &AgentInfo) -> Result<Map<String, Value>> {
+    let mut values = values(state)?;
+    if let Some(Value::Array(messages)) = values.get_mut("messages") {
+        messages.iter_mut().for_each(|message| named(message, agent));
+    }
+    Ok(values)
+}
+
+/// Gives an answer the name of its agent, if that is a sub-agent.
+pub(crate) fn named(message: &mut Value, agent: &AgentInfo) {
+    if let Some(name) = agent.name.as_ref().filter(|_| !agent.path.is_empty())
+        && message.get("type").is_some_and(|kind| kind == "ai")
+        && let Some(own) = message.get_mut("name").filter(|own| own.is_null())
+    {
+        *own = json!(name);
+    }
 }
 
 fn is_empty(value: &Value) -> bool {

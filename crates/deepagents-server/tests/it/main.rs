@@ -1,9 +1,15 @@
 //! The server over HTTP, with a client that knows nothing of it but its wire.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail where something is missing")]
 
+mod access;
 mod approvals;
+mod connections;
+mod crons;
+mod kills;
 mod page;
+mod protocol;
 mod restart;
 mod runs;
 mod support;
 mod threads;
+mod webhooks;

@@ -49,10 +49,23 @@ async fn what_cannot_be_done_is_refused_before_anything_runs() {
         json!({"assistant_id": "nobody", "input": {}}),
         json!({"assistant_id": "agent", "input": [1]}),
         json!({"assistant_id": "agent", "stream_mode": "telepathy"}),
-        json!({"assistant_id": "agent", "input": {}, "webhook": "https://x.example"}),
+        json!({"assistant_id": "agent", "input": {}, "webhook": "https://127.0.0.1/hook"}),
+        json!({"assistant_id": "agent", "input": {}, "webhook": "http://example.com/hook"}),
     ] {
         let (status, answer) = client.send(Method::POST, &path, &body).await;
         assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{body}: {answer}");
     }
     assert_eq!(client.get(&path).await, json!([]));
+}
+
+#[tokio::test]
+async fn an_agent_is_a_tool_of_an_mcp_server() {
+    let client = serve(vec![Turn::text("Hello.")]).await;
+    let ask = |method: &str, params: serde_json::Value| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let tools = client.post("/mcp", ask("tools/list", json!({}))).await;
+    assert_eq!(tools["result"]["tools"][0]["name"], "agent");
+    let call = json!({"name": "agent", "arguments": {"message": "hi"}});
+    let answer = client.post("/mcp", ask("tools/call", call)).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "Hello.");
+    assert_eq!(client.post("/mcp", ask("tools/dance", json!({}))).await["error"]["code"], -32601);
 }

@@ -11,11 +11,17 @@ use reqwest::{Method, StatusCode};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 #[derive(Deserialize, JsonSchema)]
-struct City {
-    city: String,
+pub(crate) struct City {
+    pub(crate) city: String,
 }
+
+/// No arguments.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Nothing {}
 
 /// An agent that may book, once it was asked about.
 pub(crate) fn agent(turns: Vec<Turn>, journal: Arc<dyn Journal>) -> DeepAgent {
@@ -25,9 +31,11 @@ pub(crate) fn agent(turns: Vec<Turn>, journal: Arc<dyn Journal>) -> DeepAgent {
     builder.tool(book).interrupt_on(asks).build().unwrap()
 }
 
+#[derive(Clone)]
 pub(crate) struct Client {
-    url: String,
-    http: reqwest::Client,
+    pub(crate) url: String,
+    pub(crate) http: reqwest::Client,
+    token: Option<String>,
 }
 
 /// Serves an agent whose model says this.
@@ -37,22 +45,79 @@ pub(crate) async fn serve(turns: Vec<Turn>) -> Client {
 }
 
 pub(crate) async fn serve_on(agent: DeepAgent, journal: Arc<dyn Journal>, store: Arc<dyn Store>) -> Client {
-    let router = Server::new(journal, store).agent("agent", agent).unwrap().router().await.unwrap();
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    Client { url, http: http() }
+    run(Server::new(journal, store).agent("agent", agent).unwrap()).await.0
 }
 
-fn http() -> reqwest::Client {
+/// A server in memory that is still to be told more.
+pub(crate) fn server(turns: Vec<Turn>) -> Server {
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let agent = agent(turns, journal.clone());
+    Server::new(journal, Arc::new(MemoryStore::default())).agent("agent", agent).unwrap()
+}
+
+/// Runs a server until the sender is used or dropped.
+pub(crate) async fn run(server: Server) -> (Client, oneshot::Sender<()>, JoinHandle<()>) {
+    let running = server.start().await.unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (end, ended) = oneshot::channel::<()>();
+    let until = async move {
+        // Tests that do not end it run it for as long as they take.
+        if ended.await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    let serving = tokio::spawn(async move { running.serve(listener, until).await.unwrap() });
+    (Client::new(url), end, serving)
+}
+
+pub(crate) fn http() -> reqwest::Client {
     // The first of several tests in a process chooses; all choose the same.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::new()
 }
 
 impl Client {
+    pub(crate) fn new(url: String) -> Self {
+        Self { url, http: http(), token: None }
+    }
+
+    /// The same with a token.
+    pub(crate) fn with_token(&self, token: &str) -> Self {
+        Self { token: Some(token.to_owned()), ..self.clone() }
+    }
+
+    fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        let request = self.http.request(method, format!("{}{path}", self.url));
+        match &self.token {
+            Some(token) => request.header("x-api-key", token),
+            None => request,
+        }
+    }
+
+    /// The events of a stream of the protocol's second version, until one is the last that is wanted.
+    pub(crate) async fn thread_events(&self, thread: &str, body: &Value, last: impl Fn(&Value) -> bool) -> Vec<Value> {
+        let path = format!("/threads/{thread}/stream/events");
+        let response = self.request(Method::POST, &path).json(body).send().await.unwrap();
+        assert!(response.status().is_success(), "{}", response.status());
+        let (mut text, mut out, mut response) = (String::new(), Vec::new(), response);
+        while let Some(bytes) = response.chunk().await.unwrap() {
+            text.push_str(std::str::from_utf8(&bytes).unwrap());
+            while let Some((frame, rest)) = text.clone().split_once("\n\n") {
+                text = rest.to_owned();
+                let data = frame.lines().find_map(|line| line.strip_prefix("data: "));
+                let Some(data) = data else { continue };
+                out.push(serde_json::from_str::<Value>(data).unwrap());
+                if last(out.last().unwrap()) {
+                    return out;
+                }
+            }
+        }
+        out
+    }
+
     pub(crate) async fn send(&self, method: Method, path: &str, body: &Value) -> (StatusCode, Value) {
-        let response = self.http.request(method, format!("{}{path}", self.url)).json(body).send().await.unwrap();
+        let response = self.request(method, path).json(body).send().await.unwrap();
         let status = response.status();
         let text = response.text().await.unwrap();
         (status, serde_json::from_str(&text).unwrap_or(Value::Null))
@@ -92,7 +157,7 @@ impl Client {
         last: Option<&str>,
         body: &Value,
     ) -> Vec<(String, String)> {
-        let mut request = self.http.request(method, format!("{}{path}", self.url)).json(body);
+        let mut request = self.request(method, path).json(body);
         if let Some(last) = last {
             request = request.header("last-event-id", last);
         }

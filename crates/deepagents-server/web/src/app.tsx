@@ -11,6 +11,7 @@ import { openSession, type Session } from "./model/session";
 import { nextTheme, theme } from "./model/theme";
 import { createThreads, title } from "./model/threads";
 import { Panels } from "./panels/panels";
+import { Assistants } from "./sidebar/assistants";
 import { Sidebar } from "./sidebar/sidebar";
 import { IconButton } from "./ui/button";
 import type { IconName } from "./ui/icon";
@@ -30,6 +31,7 @@ export function App() {
   const threads = createThreads();
   const [session, setSession] = createSignal<Session>();
   const [sidebar, setSidebar] = createSignal(false);
+  const [managing, setManaging] = createSignal(false);
   const [help, setHelp] = createSignal(false);
   const [notice, setNotice] = createSignal("");
   let forget = 0;
@@ -113,7 +115,7 @@ export function App() {
                 </For>
               </select>
             </Show>
-            <div class="bar-actions" role="toolbar" aria-label="Panels">
+            <div class="bar-actions" role="toolbar" aria-label="Panels and more">
               <Show when={session()}>
                 <For each={PANELS}>
                   {(panel) => (
@@ -126,6 +128,7 @@ export function App() {
                   )}
                 </For>
               </Show>
+              <IconButton icon="agents" label="Assistants" onClick={() => setManaging(true)} />
               <IconButton icon="theme" label={`Colours: ${theme()}`} onClick={nextTheme} />
               <IconButton icon="help" label="Keys" onClick={() => setHelp(true)} />
             </div>
@@ -148,6 +151,9 @@ export function App() {
           <Panels panels={PANEL} />
         </Show>
       </div>
+      </Show>
+      <Show when={managing()}>
+        <Assistants onClose={() => setManaging(false)} />
       </Show>
       <Show when={help()}>
         <Keys onClose={() => setHelp(false)} />

@@ -23,7 +23,8 @@ for (const colorScheme of ["light", "dark"]) {
     await it.ask("make todos", "The tools said");
     await it.ask("delegate", "The tools said");
     await it.ask("think first", "Thought through.");
-    for (const summary of await it.log.locator("summary").all()) await summary.click();
+    await it.log.evaluate((log) => log.querySelectorAll("details").forEach((one) => (one.open = true)));
+    await it.log.getByRole("heading", { name: "Arguments" }).first().waitFor();
     await isAccessible(it, "a conversation");
     for (const name of ["Todo list", "Files", "Sub-agents", "Timeline", "Tokens and cost"]) {
       const panel = await it.panel(name);

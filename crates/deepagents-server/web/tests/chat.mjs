@@ -110,6 +110,19 @@ scene("a run is stopped, and the thread goes on", async (it) => {
   await it.ask("say hello", "Hello from the model.");
 });
 
+scene("a run that was stopped is gone on with", async (it) => {
+  const page = await it.open();
+  await it.say("hold on");
+  await it.sees("First half");
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.getByRole("button", { name: "Go on" }).click();
+  await model.isHeld();
+  model.release();
+  await it.sees("First half, second half.");
+  await it.isIdle();
+  await page.getByRole("button", { name: "Go on" }).waitFor({ state: "detached" });
+});
+
 scene("what is said during a run waits in a queue, and can be taken back", async (it) => {
   const page = await it.open();
   await it.say("hold on");

@@ -125,7 +125,7 @@ export class Scene {
 /** A test with a scene. What the browser complains of fails it, and leaves a picture. */
 export function scene(name, play) {
   if (!name.includes(process.argv[2] ?? "")) return;
-  test(name, { timeout: 30_000 }, async () => {
+  test(name, { timeout: 90_000 }, async () => {
     const it = new Scene();
     try {
       await play(it);

@@ -73,3 +73,29 @@ scene("a server that wants a key is given the one that a person types in", async
   await page.getByRole("button", { name: "Go on" }).click();
   await it.ask("say hello", "Hello from the model.");
 });
+
+scene("assistants are made of an agent, changed and deleted", async (it) => {
+  const page = await it.open();
+  await page.getByRole("button", { name: "Assistants" }).click();
+  const dialog = page.getByRole("dialog", { name: "Assistants" });
+  await dialog.getByRole("button", { name: "New assistant" }).click();
+  await dialog.getByRole("combobox").selectOption("plain");
+  await dialog.getByLabel("Name", { exact: true }).fill("Brief");
+  await dialog.getByLabel("Description").fill("Takes few steps.");
+  await dialog.getByLabel(/Most steps/).fill("8");
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await dialog.getByRole("button", { name: "Change Brief" }).click();
+  await dialog.getByLabel("Name", { exact: true }).fill("Briefer");
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await dialog.getByRole("button", { name: "Change Briefer" }).waitFor();
+  await dialog.getByRole("button", { name: "Close" }).click();
+  // It is the one that was chosen.
+  await it.ask("say hello", "Hello from the model.");
+  const [run] = await it.api("GET", `/threads/${it.thread}/runs`);
+  assert.equal(run.kwargs.config.recursion_limit, 8);
+  await page.getByRole("button", { name: "Assistants" }).click();
+  await dialog.getByRole("button", { name: "Delete Briefer" }).click();
+  await dialog.getByRole("button", { name: "Delete Briefer" }).waitFor({ state: "detached" });
+  const left = await it.api("POST", "/assistants/search", { limit: 100 });
+  assert.deepEqual(left.map((one) => one.name).sort(), ["agent", "plain"]);
+});

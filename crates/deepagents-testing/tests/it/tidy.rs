@@ -9,7 +9,7 @@ use crate::source::{module, paths, root, sources};
 /// Crates from the bottom up; an arrow may only point to an earlier layer.
 const LAYERS: [&[&str]; 6] = [
     &["deepagents-core"],
-    &["deepagents-fs", "deepagents-mcp", "deepagents-models", "deepagents-persist"],
+    &["deepagents-fs", "deepagents-mcp", "deepagents-models", "deepagents-otel", "deepagents-persist"],
     &["deepagents"],
     &["deepagents-acp", "deepagents-server", "deepagents-tui"],
     &["deepagents-cli"],
@@ -84,7 +84,9 @@ fn suites_and_a_library_without_models_compile_no_database_and_no_http_client() 
     for package in ["deepagents-testing", "deepagents"] {
         let crates = compiled_without_defaults(package);
         assert!(crates.iter().any(|name| name == "deepagents-core"), "{crates:?}");
-        for unwanted in ["reqwest", "rusqlite", "tokio-postgres", "deepagents-models", "deepagents-persist"] {
+        for unwanted in
+            ["reqwest", "rusqlite", "tokio-postgres", "deepagents-models", "deepagents-otel", "deepagents-persist"]
+        {
             assert!(!crates.iter().any(|name| name == unwanted), "{package} compiles {unwanted}");
         }
     }

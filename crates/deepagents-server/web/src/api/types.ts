@@ -9,7 +9,7 @@ export interface Assistant {
   name: string;
   description: string | null;
   version: number;
-  config: JsonObject;
+  config: JsonObject & { recursion_limit?: number };
   context: JsonObject;
   metadata: JsonObject;
 }

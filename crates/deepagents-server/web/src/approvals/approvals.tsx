@@ -60,7 +60,7 @@ export function Approvals(props: { interrupts: Interrupt[] }) {
     const byInterrupt: Record<string, Decision[]> = {};
     actions().forEach(({ interrupt }, at) => (byInterrupt[interrupt] ??= []).push(all[at]!));
     setBusy(true);
-    await session.resume(assistant.assistant_id, byInterrupt);
+    await session.resume(assistant, byInterrupt);
     setBusy(false);
   }
 
@@ -74,7 +74,7 @@ export function Approvals(props: { interrupts: Interrupt[] }) {
           title="Ends the wait; the calls are not made"
           onClick={() => {
             const assistant = page.assistant();
-            if (assistant) void session.resolve(assistant.assistant_id);
+            if (assistant) void session.resolve(assistant);
           }}
         >
           Mark as resolved

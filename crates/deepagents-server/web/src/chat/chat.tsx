@@ -13,7 +13,6 @@ export function Chat() {
   const session = useSession();
   const { state } = session;
   const busy = () => state.run !== null || state.queue.length > 0;
-  const assistant = () => page.assistant()?.assistant_id;
   const activity = createMemo(() => {
     if (!state.run) return null;
     if (state.offline) return "The connection is lost; trying again";
@@ -50,6 +49,16 @@ export function Chat() {
         <Show when={state.interrupts.length && !state.run}>
           <Approvals interrupts={state.interrupts} />
         </Show>
+        <Show when={state.stopped && !busy() && page.assistant()}>
+          {(assistant) => (
+            <div class="stopped">
+              <span>The run was ended before it was done.</span>
+              <button type="button" onClick={() => void session.proceed(assistant())}>
+                Go on
+              </button>
+            </div>
+          )}
+        </Show>
         <Show when={state.queue.length}>
           <ul class="queue" aria-label="Messages that wait">
             <For each={state.queue}>
@@ -67,8 +76,8 @@ export function Chat() {
           busy={busy()}
           onStop={() => void session.stop()}
           onSend={async (message, _text, strategy) => {
-            const id = assistant();
-            return !!id && !!(await session.send(id, message, strategy));
+            const assistant = page.assistant();
+            return !!assistant && !!(await session.send(assistant, message, strategy));
           }}
         />
       </div>

@@ -38,7 +38,7 @@ export function EditMessage(props: { entry: Entry; onClose: () => void }) {
     if (!checkpoint) return page.notify("There is no checkpoint before this message");
     if (await session.rewind(checkpoint)) {
       props.onClose();
-      await session.send(assistant.assistant_id, outgoing(text(), []), "enqueue");
+      await session.send(assistant, outgoing(text(), []), "enqueue");
     }
   }
   return (

@@ -4,7 +4,7 @@ import { For, Show } from "solid-js";
 import { runs, threads } from "../api/client";
 import { usePage } from "../model/context";
 import { go } from "../model/route";
-import { announce } from "../model/session";
+import { announce, to } from "../model/session";
 import { titleFor } from "../model/threads";
 import { Composer } from "./composer";
 
@@ -45,7 +45,7 @@ export function Start() {
             try {
               const metadata = { title: titleFor(text), graph_id: assistant.graph_id, assistant_id: assistant.assistant_id };
               const thread = await threads.create(metadata);
-              await runs.create(thread.thread_id, { assistant_id: assistant.assistant_id, input: { messages: [message] } });
+              await runs.create(thread.thread_id, { ...to(assistant), input: { messages: [message] } });
               go({ thread: thread.thread_id });
               announce(thread.thread_id);
               return true;

@@ -9,10 +9,10 @@
 import { createStore, produce, reconcile } from "solid-js/store";
 import { ApiError, runs, threads } from "../api/client";
 import { events, type ServerEvent } from "../api/sse";
-import type { Checkpoint, Decision, Interrupt, Message, OutgoingMessage, Run, StoredFile, Todo, Values } from "../api/types";
+import type { Assistant, Checkpoint, Decision, Interrupt, Message, OutgoingMessage, Run, StoredFile, Todo, Values } from "../api/types";
 import { append, empty, put, readConversation, type Conversation } from "./entries";
 import { rewind } from "./rewind";
-import { fillTranscripts } from "./transcripts";
+import { fillTranscripts, subAgents } from "./transcripts";
 
 export interface SessionState {
   loaded: boolean;
@@ -22,6 +22,8 @@ export interface SessionState {
   todos: Todo[];
   files: Record<string, StoredFile>;
   interrupts: Interrupt[];
+  /** Whether a run was ended with work left that nobody waits to decide about. */
+  stopped: boolean;
   /** The run under way. */
   run: Run | null;
   /** Runs that wait for it. */
@@ -50,6 +52,9 @@ tabs?.addEventListener("message", (event) => {
   window.dispatchEvent(new CustomEvent("thread-changed", { detail: event.data }));
 });
 
+/** The part of a request that says whom it is for. */
+export const to = (assistant: Assistant) => ({ assistant_id: assistant.assistant_id, config: assistant.config });
+
 export type Session = ReturnType<typeof openSession>;
 
 export function openSession(thread: string) {
@@ -60,6 +65,7 @@ export function openSession(thread: string) {
     todos: [],
     files: {},
     interrupts: [],
+    stopped: false,
     run: null,
     queue: [],
     progress: null,
@@ -71,6 +77,8 @@ export function openSession(thread: string) {
   /** Runs that were taken back before they began; they end when their turn comes. */
   const takenBack = new Set<string>();
   let seen = "";
+  /** How long the conversation was when the transcripts of its sub-agents were read last. */
+  let transcriptsReadAt = 0;
   let wake = () => {};
   let awake = false;
 
@@ -103,6 +111,7 @@ export function openSession(thread: string) {
   async function load() {
     const checkpoint = await threads.state(thread, signal);
     show(checkpoint.values, checkpoint.interrupts);
+    set("stopped", checkpoint.next.length > 0 && checkpoint.interrupts.length === 0);
   }
 
   async function openRuns() {
@@ -241,17 +250,17 @@ export function openSession(thread: string) {
     },
     dismissError: () => set("error", null),
     /** Sends a message; where a run is under way it waits its turn, or takes the run's place. */
-    send: (assistant: string, message: OutgoingMessage, strategy: "enqueue" | "interrupt") =>
+    send: (assistant: Assistant, message: OutgoingMessage, strategy: "enqueue" | "interrupt") =>
       attempt(async () => {
         if (!state.run && !state.queue.length) {
           change((draft) => put(draft.conversation, { ...message, type: "human" } satisfies Message));
         }
-        const run = await runs.create(thread, { assistant_id: assistant, input: { messages: [message] }, multitask_strategy: strategy });
+        const run = await runs.create(thread, { ...to(assistant), input: { messages: [message] }, multitask_strategy: strategy });
         if (state.run) change((draft) => void draft.queue.push(run));
         return run;
       }),
-    /** Goes on from where the thread stands. */
-    proceed: (assistant: string) => attempt(() => runs.create(thread, { assistant_id: assistant, input: null })),
+    /** Goes on with what a run left. */
+    proceed: (assistant: Assistant) => attempt(() => runs.create(thread, { ...to(assistant), input: null })),
     stop: () => attempt(async () => state.run && (await runs.cancel(thread, state.run.run_id, true))),
     cancel: (run: string) =>
       attempt(async () => {
@@ -260,14 +269,14 @@ export function openSession(thread: string) {
         change((draft) => void (draft.queue = draft.queue.filter((queued) => queued.run_id !== run)));
       }),
     /** Answers all that waits, by the ids of the interrupts. */
-    resume: (assistant: string, decisions: Record<string, Decision[]>) =>
+    resume: (assistant: Assistant, decisions: Record<string, Decision[]>) =>
       attempt(async () => {
         const resume = Object.fromEntries(Object.entries(decisions).map(([id, list]) => [id, { decisions: list }]));
-        return runs.create(thread, { assistant_id: assistant, command: { resume } });
+        return runs.create(thread, { ...to(assistant), command: { resume } });
       }),
     /** Ends the wait without making the calls. */
-    resolve: (assistant: string) =>
-      attempt(() => runs.create(thread, { assistant_id: assistant, command: { goto: "__end__" } })),
+    resolve: (assistant: Assistant) =>
+      attempt(() => runs.create(thread, { ...to(assistant), command: { goto: "__end__" } })),
     writeFile: (path: string, text: string | null) =>
       attempt(async () => {
         await threads.update(thread, { files: { [path]: text } });
@@ -281,13 +290,19 @@ export function openSession(thread: string) {
         await load();
         return true;
       }),
-    /** Reads what sub-agents of earlier runs said, as long as the server has their streams. */
-    transcripts: () =>
-      attempt(() =>
-        fillTranscripts(thread, state, signal, (event) =>
-          change((draft) => event.path.length && takeUpdate(draft, event)),
-        ),
-      ),
+    /** Reads what sub-agents said while nobody followed them: in earlier runs, or in one that ended at once. */
+    async readTranscripts() {
+      const entries = state.conversation.entries.length;
+      if (!state.loaded || state.run || entries === transcriptsReadAt) return;
+      if (!subAgents(thread, state).some((agent) => !agent.transcript)) return;
+      transcriptsReadAt = entries;
+      try {
+        const take = (event: ServerEvent) => change((draft) => event.path.length && takeUpdate(draft, event));
+        await fillTranscripts(thread, state, signal, take);
+      } catch (error) {
+        if (!signal.aborted) set("error", error instanceof Error ? error.message : String(error));
+      }
+    },
   };
 }
 

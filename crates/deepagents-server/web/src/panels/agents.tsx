@@ -1,6 +1,6 @@
 /** The sub-agents as a tree, and the transcript of the one that is chosen. */
 
-import { createEffect, createMemo, createSignal, For, Show } from "solid-js";
+import { createEffect, createMemo, For, Show } from "solid-js";
 import { Transcript } from "../chat/transcript";
 import { Markdown } from "../markdown/markdown";
 import { useSession } from "../model/context";
@@ -16,14 +16,8 @@ export function Agents() {
   const session = useSession();
   const { state } = session;
   const tree = createMemo(() => subAgents(session.thread, state));
-  const [asked, setAsked] = createSignal(false);
-  // What earlier runs said is read when somebody wants to see it, once.
-  createEffect(() => {
-    if (!asked() && state.loaded && !state.run && all(tree()).some((agent) => !agent.transcript)) {
-      setAsked(true);
-      void session.transcripts();
-    }
-  });
+  // What was said before is read when somebody wants to see it.
+  createEffect(() => void session.readTranscripts());
   const chosen = createMemo(() => all(tree()).find((agent) => agent.call.id === route().agent));
   return (
     <Show when={tree().length} fallback={<p class="hint">The agent has started no sub-agents.</p>}>

@@ -31,7 +31,8 @@ export function Files() {
     const [checkpoint] = await threads.history(session.thread, { limit: 1, metadata: { source: "input" } });
     return checkpoint?.values.files ?? {};
   });
-  createEffect(on(() => state.run, () => void refetch(), { defer: true }));
+  const happened = () => [state.run?.run_id, state.conversation.entries.length].join(" ");
+  createEffect(on(createMemo(happened), () => void refetch(), { defer: true }));
   const earlier = () => (before.error ? {} : (before.latest ?? {}));
   const mark = (path: string) => {
     if (before.latest === undefined) return "";

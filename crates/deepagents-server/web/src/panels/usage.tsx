@@ -1,10 +1,9 @@
 /** Tokens and cost, by model. */
 
-import { createEffect, createMemo, createResource, createSignal, For, Show } from "solid-js";
+import { createEffect, createMemo, createResource, For, Show } from "solid-js";
 import { facts as requests } from "../api/client";
 import type { ModelFacts } from "../api/types";
 import { useSession } from "../model/context";
-import { subAgents } from "../model/transcripts";
 import { cost, dollars, filled, spent, tokens } from "../model/usage";
 
 export function UsagePanel() {
@@ -24,14 +23,7 @@ export function UsagePanel() {
     const size = last && known(last.model)?.context_window;
     return last && size ? { tokens: last.tokens, size } : undefined;
   };
-  const [asked, setAsked] = createSignal(false);
-  createEffect(() => {
-    const missing = () => subAgents(session.thread, state).some((agent) => !agent.transcript);
-    if (!asked() && state.loaded && !state.run && missing()) {
-      setAsked(true);
-      void session.transcripts();
-    }
-  });
+  createEffect(() => void session.readTranscripts());
   return (
     <Show when={all().length} fallback={<p class="hint">No model has said what it took yet.</p>}>
       <Show when={costs().some((one) => one !== undefined)}>

@@ -2,24 +2,27 @@
 //!
 //! ```text
 //! bench URL cold                         from process start to the first answer
-//! bench URL loop N [memory|sqlite [PATH]] [loop|write]  one run of N tool turns
+//! bench URL loop N [memory|sqlite [PATH]] [loop|write] [traced]  one run of N tool turns
 //! bench URL many K N D                   K runs at once of N tool turns, the model taking D ms
 //! bench URL fan K D                      one run of K tasks in one turn, the model taking D ms
 //! bench journal N B PATH                 runs of N steps of B bytes on a database at PATH
 //! bench - idle K                         memory of K agents that are built and do nothing
 //! bench - watchers K                     one run of 2,000 pieces that K subscribers watch
+//! bench - serve [STREAMS] [IDLE]        a server and its clients in one process
 //! bench - files [--files N] [--megabytes N] [--dir DIR]  searching, reading and editing on disk, beside `rg` and `find`
 //! ```
 //!
 //! The model's name is the server's script. One JSON line comes out:
 //! `{"impl","case","args","seconds","cpu","rss_mb",…}`, with seconds of wall clock, seconds of CPU (user and system) of
-//! this process, and its peak memory in MB. `fan`, `files`, `journal` and `watchers` have bars; the program exits with 1 if one is missed.
+//! this process, and its peak memory in MB. `fan`, `files`, `journal`, `serve` and `watchers` have bars; the program exits with 1 if one is missed.
 #![allow(clippy::print_stdout, reason = "a program's output")]
 
 mod bars;
 mod fan;
 mod files;
 mod journal;
+mod serve;
+mod traced;
 mod usage;
 mod watchers;
 
@@ -51,12 +54,13 @@ struct Bench {
 const USAGE: &str = "\
 usage:
   bench URL cold                         from process start to the first answer
-  bench URL loop N [memory|sqlite [PATH]] [loop|write]  one run of N tool turns
+  bench URL loop N [memory|sqlite [PATH]] [loop|write] [traced]  one run of N tool turns
   bench URL many K N D                   K runs at once of N tool turns, the model taking D ms
   bench URL fan K D                      one run of K tasks in one turn, the model taking D ms
   bench journal N B PATH                 runs of N steps of B bytes on a database at PATH
   bench - idle K                         memory of K agents that are built and do nothing
   bench - watchers K                     one run of 2,000 pieces that K subscribers watch
+  bench - serve [STREAMS] [IDLE]         a server and its clients in one process
   bench - files [--files N] [--megabytes N] [--dir DIR]  searching, reading and editing on disk";
 
 fn main() -> ExitCode {
@@ -99,6 +103,7 @@ fn measure() -> Result<ExitCode> {
             "watchers" => bench.watchers().await,
             "journal" => bench.journal().await,
             "files" => bench.files().await,
+            "serve" => bench.serve().await,
             other => bail!("there is no case `{other}`"),
         }
     })?;
@@ -140,22 +145,24 @@ impl Bench {
         Ok(timed(self.started.elapsed(), usage::cpu()))
     }
 
-    /// What follows the number of turns: the journal, where its database is, and the script.
-    fn loop_args(&self) -> Result<(&str, Option<&str>, &str)> {
-        const USAGE: &str = "usage: bench URL loop N [memory|sqlite [PATH]] [loop|write]";
-        let mut args = self.args.iter().skip(1).map(String::as_str).peekable();
+    /// What follows the number of turns: the journal, where its database is, the script, and whether the run is traced.
+    fn loop_args(&self) -> Result<(&str, Option<&str>, &str, bool)> {
+        const USAGE: &str = "usage: bench URL loop N [memory|sqlite [PATH]] [loop|write] [traced]";
+        let traced = self.args.last().is_some_and(|arg| arg == "traced");
+        let given = self.args.len() - usize::from(traced);
+        let mut args = self.args.iter().take(given).skip(1).map(String::as_str).peekable();
         let script = |arg: &&str| matches!(*arg, "loop" | "write");
         let store = args.next_if(|arg| !script(arg)).unwrap_or("none");
         ensure!(matches!(store, "none" | "memory" | "sqlite"), "there is no journal `{store}` to measure; {USAGE}");
         let path = if store == "sqlite" { args.next_if(|arg| !script(arg)) } else { None };
         let kind = args.next().unwrap_or("loop");
         ensure!(script(&kind) && args.next().is_none(), "`{kind}` and what follows cannot be understood; {USAGE}");
-        Ok((store, path, kind))
+        Ok((store, path, kind, traced))
     }
 
     async fn one_long_run(&self) -> Result<Map<String, Value>> {
         let turns: u32 = self.arg(0)?;
-        let (store, given, kind) = self.loop_args()?;
+        let (store, given, kind, traced) = self.loop_args()?;
         let folder = tempfile::tempdir()?;
         let path = given.map_or_else(|| folder.path().join("threads.db"), PathBuf::from);
         let journal: Option<Arc<dyn Journal>> = match store {
@@ -168,7 +175,9 @@ impl Bench {
         }
         let input = if journal.is_some() { RunInput::new("go").thread("t") } else { RunInput::new("go") };
         let agent = self.agent(&format!("{kind}-{turns}"), journal)?;
+        let tracer = if traced { Some(traced::tracer()?) } else { None };
         let (started, cpu) = (Instant::now(), usage::cpu());
+        let input = tracer.iter().fold(input, |input, tracer| tracer.observe(input));
         // The pace of the end is taken from the events, which every run has.
         let mut run = agent.run(input);
         let mut turn_times = Vec::new();
@@ -178,7 +187,14 @@ impl Bench {
             }
         }
         let outcome = run.outcome().await?;
+        let report = match &tracer {
+            Some(tracer) => Some(tracer.shutdown(Duration::from_secs(10)).await),
+            None => None,
+        };
         let (seconds, cpu) = (started.elapsed(), usage::cpu().saturating_sub(cpu));
+        if let Some(report) = &report {
+            ensure!(report.dropped == 0 && report.exported > 2 * u64::from(turns), "spans were lost: {report:?}");
+        }
         ensure!(
             outcome.stop == FinishReason::Done && outcome.model_calls == turns + 1,
             "the run ended early: {:?}",

@@ -18,6 +18,14 @@ use serde_json::{Map, Value};
 pub(crate) struct Rig {
     model: ModelSpec,
     pub(crate) agents: BTreeMap<String, AgentSpec>,
+    #[serde(default)]
+    pub(crate) webhooks: WebhookSpec,
+}
+
+#[derive(Default, Deserialize)]
+pub(crate) struct WebhookSpec {
+    #[serde(default)]
+    pub(crate) allow_loopback: bool,
 }
 
 #[derive(Deserialize)]

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use deepagents::MemoryJournal;
 use deepagents::core::store::MemoryStore;
-use deepagents_server::Server;
+use deepagents_server::{Server, WebhookPolicy};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -46,20 +46,24 @@ async fn serve() -> Result<()> {
     let rig: build::Rig = serde_json::from_str(&build::expand(&text)?)?;
     let journal = Arc::new(MemoryJournal::new());
     let mut server = Server::new(journal.clone(), Arc::new(MemoryStore::default()));
+    if rig.webhooks.allow_loopback {
+        server = server.webhooks(WebhookPolicy::default().allow_loopback());
+    }
     for (name, spec) in &rig.agents {
         server = server.agent(name, build::agent(&rig, spec, journal.clone())?)?;
         if let Some(description) = &spec.description {
             server = server.description(description);
         }
     }
-    let router = server.router().await?;
+    let server = server.start().await?;
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;
     println!("listening http://{}", listener.local_addr()?);
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::select! {
-        served = async { axum::serve(listener, router).await } => served?,
-        _ = term.recv() => {}
-        _ = int.recv() => {}
-    }
-    Ok(())
+    let end = async {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+    };
+    Ok(server.serve(listener, end).await?)
 }

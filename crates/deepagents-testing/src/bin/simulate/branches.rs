@@ -47,8 +47,9 @@ impl Branches {
         self.removed.iter().any(|range| range.contains(&position))
     }
 
-    pub(crate) fn is_pruned(&self) -> bool {
-        !self.removed.is_empty()
+    /// Whether nothing was removed, and the thread never went back.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.removed.is_empty() && self.rewinds.is_empty()
     }
 
     /// Those of a copy of the thread up to a position.

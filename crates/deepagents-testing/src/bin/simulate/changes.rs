@@ -77,7 +77,7 @@ impl Trial {
         let threads = works.agent.threads()?;
         let done = self.by(works, "a rewind", async { threads.rewind(thread, to).await.map(drop) }).await;
         let now = whole(view, thread, None).await?;
-        let fits = now.0 == there.0 || (!done && now == before);
+        let fits = renumbered(now.0.clone()) == renumbered(there.0.clone()) || (!done && now == before);
         self.world.check(fits, || format!("back at {to}, the state is {}, and it was {}", now.0, there.0));
         Ok(())
     }
@@ -122,6 +122,16 @@ impl Trial {
         }
         Ok(())
     }
+}
+
+/// A state without what waits in its open turn, which gets another number when the thread goes back.
+fn renumbered(mut state: Value) -> Value {
+    for channel in ["questions", "paused_children"] {
+        if let Some(channels) = state.as_object_mut() {
+            channels.remove(channel);
+        }
+    }
+    state
 }
 
 async fn whole(view: &ThreadAccess, thread: &str, at: Option<LogPosition>) -> Result<Whole> {

@@ -32,12 +32,11 @@ pub(crate) async fn check(world: &Arc<World>, agent: &DeepAgent) -> Result<()> {
             return Ok(());
         }
     };
-    if branches.is_pruned() {
+    // Records by themselves are no state where some were removed, or the thread went back.
+    if !branches.is_plain() {
         return Ok(());
     }
-    // Where the thread went back, what it left is no part of it.
-    let live = entries.into_iter().filter(|entry| branches.is_live(entry.position, info.end));
-    let records: Vec<Record> = live.map(|entry| entry.record).collect();
+    let records: Vec<Record> = entries.into_iter().map(|entry| entry.record).collect();
     match fold(&thread, schema.clone(), records) {
         Ok(folded) => {
             let folded = folded.state.to_json(true)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deepagents::{DeepAgent, Event, EventKind};
+use deepagents::{DeepAgent, Event, EventKind, FinishReason};
 use deepagents_core::agent::ThreadAccess;
 use deepagents_core::journal::LogPosition;
 use futures_util::StreamExt;
@@ -82,8 +82,18 @@ impl Watched {
     pub(crate) fn check(&self, world: &World, told: &BTreeMap<u64, Event>) {
         let mut times: BTreeMap<String, usize> = BTreeMap::new();
         for event in told.values().filter(|event| event.position > Some(self.from)) {
-            // The log does not name the main agent.
-            if !event.path.is_empty() || !matches!(event.kind, EventKind::AgentStarted { .. }) {
+            let told_by_log = match &event.kind {
+                // The log does not name the main agent.
+                EventKind::AgentStarted { .. } => !event.path.is_empty(),
+                // A call that is made again began earlier, and a run that fails for want of its log cannot write that it does.
+                EventKind::ToolStarted { .. } | EventKind::AgentFailed { .. } | EventKind::RunFailed { .. } => false,
+                // Nothing is written where a run leaves its thread to others.
+                EventKind::AgentFinished { stop, .. } | EventKind::RunFinished { stop, .. } => {
+                    *stop != FinishReason::Suspended
+                }
+                _ => true,
+            };
+            if told_by_log {
                 *times.entry(name(event)).or_default() += 1;
             }
         }

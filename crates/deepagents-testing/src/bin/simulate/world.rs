@@ -273,7 +273,8 @@ impl Known {
         (self.started, self.finished) = (calls.started, calls.finished);
         let finished = &self.finished;
         self.effects.retain(|tag, _| finished.contains_key(tag));
-        self.shown.retain(|tag, _| finished.contains_key(tag));
+        // What another branch was shown is nothing to this one.
+        self.shown.retain(|tag, text| finished.get(tag).map(String::as_str) == Some(text.as_str()));
     }
 
     /// Records were removed from a log.

@@ -1,0 +1,22 @@
+//! `deepagents threads show --timeline`: what was done when, as the log alone says.
+
+mod read;
+mod view;
+
+use anyhow::Result;
+use deepagents::core::agent::ThreadAccess;
+use deepagents::core::journal::ThreadInfo;
+
+use crate::model_choice::env;
+use crate::render::json_text;
+use crate::render::style::printable;
+use crate::sources;
+
+/// The runs of a thread, each as a waterfall.
+pub(super) async fn timeline(threads: &ThreadAccess, info: &ThreadInfo, as_json: bool) -> Result<String> {
+    let timeline = read::Timeline::of(threads, info, &sources::catalogue(&env)?).await?;
+    if as_json {
+        return Ok(json_text(&timeline.to_json())?);
+    }
+    Ok(printable(&view::text(info, &timeline)).into_owned())
+}

@@ -1,0 +1,196 @@
+//! What a thread's log says of its runs.
+
+use std::collections::HashMap;
+
+use anyhow::Result;
+use deepagents::core::agent::ThreadAccess;
+use deepagents::core::journal::ThreadInfo;
+use deepagents::models::Catalogue;
+use deepagents::otel::{ModelName, Operation, Span, SpanId, TraceBuilder};
+use deepagents::{ActionRequest, Event, EventKind, FinishReason, State, Usage};
+use serde_json::{Value, json};
+
+/// The runs of a thread and what they waited for in between.
+pub(super) struct Timeline {
+    pub(super) parts: Vec<Part>,
+}
+
+/// A process' part of a run, or the time between two parts in which people were waited for.
+pub(super) enum Part {
+    Run(Vec<Row>),
+    Waiting {
+        /// Milliseconds; none where the wait goes on.
+        millis: Option<u64>,
+        /// The tools whose calls waited.
+        tools: Vec<String>,
+    },
+}
+
+/// A span of a run.
+pub(super) struct Row {
+    /// How many spans it is below.
+    pub(super) depth: usize,
+    pub(super) name: String,
+    /// Milliseconds from the beginning of the run.
+    pub(super) start: u64,
+    pub(super) millis: u64,
+    /// Of a request; of an agent all of its requests and of those below it.
+    pub(super) usage: Usage,
+    /// US dollars at list prices, where these are known of all requests.
+    pub(super) cost: Option<f64>,
+    pub(super) is_request: bool,
+    /// Why it ended otherwise than a reader expects.
+    pub(super) note: Option<String>,
+}
+
+impl Timeline {
+    pub(super) async fn of(threads: &ThreadAccess, info: &ThreadInfo, catalogue: &Catalogue) -> Result<Self> {
+        let events = events(threads, info).await?;
+        let models = models(threads, info).await?;
+        let (mut builder, mut parts) = (TraceBuilder::default(), Vec::new());
+        let (mut spans, mut asked, mut waiting) = (Vec::new(), Vec::new(), None);
+        let last = events.len().checked_sub(1);
+        for (at, event) in events.iter().enumerate() {
+            if let (EventKind::RunStarted { .. }, Some(since)) = (&event.kind, waiting.take()) {
+                let millis = u64::try_from(event.at.as_millisecond().saturating_sub(since)).unwrap_or(0);
+                parts.push(Part::Waiting { millis: Some(millis), tools: std::mem::take(&mut asked) });
+            }
+            builder.event(event, &mut spans);
+            let ends = matches!(event.kind, EventKind::RunFinished { .. } | EventKind::RunFailed { .. });
+            match &event.kind {
+                EventKind::ActionRequested { question } => asked.push(tool(question)),
+                EventKind::RunFinished { stop: FinishReason::Interrupted, .. } => {
+                    waiting = Some(event.at.as_millisecond());
+                }
+                _ => {}
+            }
+            let cut = !ends && events.get(at + 1).is_some_and(|next| matches!(next.kind, EventKind::RunStarted { .. }));
+            if cut || (Some(at) == last && !ends) {
+                builder.finish(&mut spans);
+            }
+            if ends || cut || Some(at) == last {
+                let rows = rows(&std::mem::take(&mut spans), &models, catalogue);
+                parts.extend((!rows.is_empty()).then_some(Part::Run(rows)));
+            }
+        }
+        if waiting.is_some() {
+            parts.push(Part::Waiting { millis: None, tools: asked });
+        }
+        Ok(Self { parts })
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        let row = |row: &Row| {
+            json!({
+                "depth": row.depth,
+                "name": row.name,
+                "start_ms": row.start,
+                "duration_ms": row.millis,
+                "usage": row.usage,
+                "cost_usd": row.cost,
+                "note": row.note,
+            })
+        };
+        let part = |part: &Part| match part {
+            Part::Run(rows) => json!({"run": rows.iter().map(row).collect::<Vec<_>>()}),
+            Part::Waiting { millis, tools } => json!({"waiting": {"duration_ms": millis, "tools": tools}}),
+        };
+        Value::Array(self.parts.iter().map(part).collect())
+    }
+}
+
+fn tool(question: &ActionRequest) -> String {
+    question.tool.clone()
+}
+
+/// What happened, from as early as the log tells it.
+async fn events(threads: &ThreadAccess, info: &ThreadInfo) -> Result<Vec<Event>> {
+    let first = match threads.events(&info.id, 0).await {
+        Ok(events) => return Ok(events),
+        // What was pruned is not told.
+        Err(error) => match threads.history(&info.id, None, usize::MAX).await?.pop() {
+            Some(first) => first,
+            None => return Err(error.into()),
+        },
+    };
+    Ok(threads.events(&info.id, first.position).await?)
+}
+
+/// The models of answers, by their ids, as the conversations note them.
+async fn models(threads: &ThreadAccess, info: &ThreadInfo) -> Result<HashMap<String, ModelName>> {
+    let mut models = HashMap::new();
+    let mut read = |state: &State| {
+        for answer in state.messages().iter().filter_map(|message| message.as_assistant()) {
+            if let Some(origin) = &answer.origin {
+                let name = ModelName::new(&format!("{}:{}", origin.provider, origin.model));
+                models.insert(answer.id.clone(), name);
+            }
+        }
+    };
+    read(&threads.state(&info.id).await?);
+    for agent in threads.sub_agents(&info.id).await? {
+        read(&threads.sub_agent_state(&info.id, &agent.path).await?);
+    }
+    Ok(models)
+}
+
+/// The spans of a run in the order in which a tree of them is read.
+fn rows(spans: &[Span], models: &HashMap<String, ModelName>, catalogue: &Catalogue) -> Vec<Row> {
+    let Some(root) = spans.iter().find(|span| span.path.is_empty() && is_agent(span)) else { return Vec::new() };
+    let mut below: HashMap<SpanId, Vec<&Span>> = HashMap::new();
+    for span in spans.iter().filter(|span| span.context.span != root.context.span) {
+        let parent = span.parent.filter(|parent| spans.iter().any(|span| span.context.span == *parent));
+        below.entry(parent.unwrap_or(root.context.span)).or_default().push(span);
+    }
+    below.values_mut().for_each(|spans| spans.sort_by_key(|span| (span.start, span.end)));
+    let (mut rows, mut open) = (Vec::new(), vec![(root, 0)]);
+    while let Some((span, depth)) = open.pop() {
+        let children = below.remove(&span.context.span).unwrap_or_default();
+        open.extend(children.into_iter().rev().map(|child| (child, depth + 1)));
+        rows.push(row(span, depth, root.start, models, catalogue));
+    }
+    sum_costs(&mut rows);
+    rows
+}
+
+fn is_agent(span: &Span) -> bool {
+    matches!(span.operation, Operation::InvokeAgent { .. })
+}
+
+fn row(span: &Span, depth: usize, from: u64, models: &HashMap<String, ModelName>, catalogue: &Catalogue) -> Row {
+    let millis = |nanos: u64| nanos / 1_000_000;
+    let (mut name, mut usage, mut cost, mut is_request) = (span.name(), Usage::default(), None, false);
+    match &span.operation {
+        Operation::Chat { message, usage: tokens, .. } => {
+            (usage, is_request) = (*tokens, true);
+            if let Some(model) = models.get(message) {
+                name = format!("chat {}", model.model);
+                cost = catalogue.profile(&model.model).price.map(|price| price.cost(*tokens));
+            }
+        }
+        Operation::InvokeAgent { usage: tokens, .. } => {
+            usage = *tokens;
+            name = if span.agent.is_empty() { "agent".to_owned() } else { format!("agent {}", span.agent) };
+        }
+        Operation::ExecuteTool { tool, .. } => name = format!("tool {tool}"),
+        _ => {}
+    }
+    let note = match (&span.error, &span.operation) {
+        (Some(error), _) => Some(error.kind.to_string()),
+        (None, Operation::InvokeAgent { finish: Some(finish), .. }) if finish != "done" => Some(finish.to_string()),
+        _ => None,
+    };
+    let start = millis(span.start.saturating_sub(from));
+    Row { depth, name, start, millis: millis(span.end.saturating_sub(span.start)), usage, cost, is_request, note }
+}
+
+/// An agent costs what its requests and those of agents below it do.
+fn sum_costs(rows: &mut [Row]) {
+    for at in 0..rows.len() {
+        let Some((agent, after)) = rows.get_mut(at..).and_then(<[Row]>::split_first_mut) else { continue };
+        if !agent.is_request && agent.usage != Usage::default() {
+            let own = after.iter().take_while(|row| row.depth > agent.depth).filter(|row| row.is_request);
+            agent.cost = own.map(|row| row.cost).sum();
+        }
+    }
+}

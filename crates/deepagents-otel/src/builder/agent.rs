@@ -1,0 +1,282 @@
+//! An agent at work: what it asks its model, and the calls that it makes.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use deepagents_core::event::EventKind;
+use deepagents_core::message::Usage;
+use deepagents_core::model::ModelRequest;
+
+use super::words;
+use crate::content::{Answer, Content};
+use crate::{DiscardedAttempt, ModelName, Operation, RequestSettings, SpanError, SpanId, conventions};
+
+/// An agent whose run is under way.
+#[derive(Debug)]
+pub(super) struct OpenAgent {
+    pub(super) name: Arc<str>,
+    pub(super) path: Arc<[String]>,
+    pub(super) id: SpanId,
+    pub(super) parent: Option<SpanId>,
+    pub(super) start: u64,
+    pub(super) model: Option<Arc<ModelName>>,
+    /// The name that the model was read from.
+    model_text: String,
+    /// Tokens of its own requests, and of the agents below it that have ended.
+    pub(super) usage: Usage,
+    /// Tokens of its own and of the agents below it, as it told when it ended.
+    pub(super) usage_told: Option<Usage>,
+    pub(super) finish: Option<Cow<'static, str>>,
+    pub(super) chat: Option<OpenChat>,
+    tools: HashMap<(u32, u32), OpenTool>,
+    /// Calls that have begun, turn and number.
+    calls: HashSet<(u32, u32)>,
+    /// When the last of what it did ended.
+    last: u64,
+}
+
+/// A request that is under way.
+#[derive(Debug)]
+pub(super) struct OpenChat {
+    pub(super) id: SpanId,
+    start: u64,
+    model: Option<Arc<ModelName>>,
+    first_chunk: Option<u64>,
+    settings: Option<Box<RequestSettings>>,
+    discarded: Vec<DiscardedAttempt>,
+    /// Whether the last try failed and nothing has come since.
+    failing: bool,
+    content: Vec<(&'static str, String)>,
+    answer: Answer,
+}
+
+/// A call that is under way.
+#[derive(Debug)]
+pub(super) struct OpenTool {
+    id: SpanId,
+    start: u64,
+    tool: Arc<str>,
+    call: String,
+    content: Vec<(&'static str, String)>,
+}
+
+/// What an agent has done.
+pub(super) struct Done {
+    pub(super) id: SpanId,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) operation: Operation,
+    pub(super) error: Option<SpanError>,
+    pub(super) content: Vec<(&'static str, String)>,
+}
+
+impl OpenAgent {
+    pub(super) fn new(name: &str, path: Arc<[String]>, id: SpanId, parent: Option<SpanId>, start: u64) -> Self {
+        Self {
+            name: name.into(),
+            path,
+            id,
+            parent,
+            start,
+            model: None,
+            model_text: String::new(),
+            usage: Usage::default(),
+            usage_told: None,
+            finish: None,
+            chat: None,
+            tools: HashMap::new(),
+            calls: HashSet::new(),
+            last: start,
+        }
+    }
+
+    /// The span of the call that a sub-agent is named after: `LABEL:TURN.INDEX`.
+    pub(super) fn call_named(&self, segment: &str) -> Option<SpanId> {
+        let (_, call) = segment.rsplit_once(':')?;
+        let (turn, index) = call.split_once('.')?;
+        let key = (turn.parse().ok()?, index.parse().ok()?);
+        self.calls.contains(&key).then(|| self.call_id(key))
+    }
+
+    fn call_id(&self, call: (u32, u32)) -> SpanId {
+        self.id.below(("call", call))
+    }
+
+    /// Takes in what it does; gives what has ended with it.
+    pub(super) fn event(&mut self, kind: &EventKind, now: u64, content: Option<&Content>) -> Option<Done> {
+        match kind {
+            EventKind::ModelStarted { model, turn, attempt, .. } => {
+                if self.model_text != *model {
+                    (self.model, self.model_text) = (Some(Arc::new(ModelName::new(model))), model.clone());
+                }
+                let earlier = self.failed_chat();
+                let id = self.id.below(("chat", turn, attempt));
+                self.chat = Some(OpenChat::new(id, now, self.model.clone()));
+                return earlier;
+            }
+            EventKind::TextDelta { text, .. } => {
+                let chat = self.chat.as_mut()?;
+                chat.piece(now);
+                if content.is_some() {
+                    chat.answer.text(text);
+                }
+            }
+            EventKind::ReasoningDelta { .. } => self.chat.as_mut()?.piece(now),
+            EventKind::ToolCallDelta { block, name, args, .. } => {
+                let chat = self.chat.as_mut()?;
+                chat.piece(now);
+                if content.is_some() {
+                    chat.answer.call(*block, name.as_deref(), args);
+                }
+            }
+            EventKind::AttemptDiscarded { reason, retry_after_ms, .. } => {
+                let reason = content.and_then(|content| content.error(reason));
+                self.chat.as_mut()?.discard(now, *retry_after_ms, reason);
+            }
+            EventKind::ModelFinished { turn, message, usage, stop, .. } => {
+                self.usage += *usage;
+                let id = self.id.below(("chat", turn, 0));
+                let chat = self.chat.take().unwrap_or_else(|| OpenChat::new(id, self.last, None));
+                self.last = now;
+                return Some(chat.answered(now, message, *usage, words::stop(stop), content));
+            }
+            EventKind::ToolStarted { call, id, name, args } => {
+                let key = OpenTool::key(call);
+                self.calls.insert(key);
+                let arguments = content.and_then(|content| content.json(conventions::TOOL_CALL_ARGUMENTS, args));
+                let tool = OpenTool {
+                    id: self.call_id(key),
+                    start: now,
+                    tool: name.as_str().into(),
+                    call: id.clone(),
+                    content: arguments.into_iter().collect(),
+                };
+                self.tools.insert(key, tool);
+            }
+            EventKind::ToolFinished { call, id, name, error, text } => {
+                let key = OpenTool::key(call);
+                let span = self.call_id(key);
+                // One that another process began is known by its end alone.
+                let new = || OpenTool {
+                    id: span,
+                    start: now,
+                    tool: name.as_str().into(),
+                    call: id.clone(),
+                    content: Vec::new(),
+                };
+                let mut tool = self.tools.remove(&key).unwrap_or_else(new);
+                self.last = now;
+                tool.content.extend(content.and_then(|content| content.text(conventions::TOOL_CALL_RESULT, text)));
+                let error = error.then(|| SpanError { kind: "tool_error".into(), message: None });
+                return Some(tool.ended(now, error));
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// The request before, of which no try succeeded.
+    fn failed_chat(&mut self) -> Option<Done> {
+        self.chat.take().map(OpenChat::failed)
+    }
+
+    /// Ends what is under way.
+    pub(super) fn close(&mut self, now: u64) -> Vec<Done> {
+        let mut tools: Vec<_> = self.tools.drain().collect();
+        tools.sort_by_key(|(call, _)| *call);
+        let tools = tools.into_iter().map(|(_, tool)| tool.ended(now, None));
+        let chat = self.chat.take().map(|chat| if chat.failing { chat.failed() } else { chat.cut_off(now) });
+        chat.into_iter().chain(tools).collect()
+    }
+}
+
+impl OpenChat {
+    fn new(id: SpanId, start: u64, model: Option<Arc<ModelName>>) -> Self {
+        Self {
+            id,
+            start,
+            model,
+            first_chunk: None,
+            settings: None,
+            discarded: Vec::new(),
+            failing: false,
+            content: Vec::new(),
+            answer: Answer::default(),
+        }
+    }
+
+    pub(super) fn requested(&mut self, request: &ModelRequest, content: Option<&Content>) {
+        let asked = &request.settings;
+        let settings = RequestSettings {
+            max_tokens: asked.max_tokens,
+            temperature: asked.temperature,
+            top_p: asked.top_p,
+            stop: asked.stop.clone(),
+        };
+        self.settings = (settings != RequestSettings::default()).then(|| Box::new(settings));
+        self.content = content.map(|content| content.request(request)).unwrap_or_default();
+    }
+
+    /// A piece of the answer has come.
+    fn piece(&mut self, now: u64) {
+        self.failing = false;
+        if self.first_chunk.is_none() {
+            self.first_chunk = Some(now.saturating_sub(self.start));
+        }
+    }
+
+    fn discard(&mut self, at: u64, retry_after_ms: u64, reason: Option<String>) {
+        (self.failing, self.first_chunk) = (true, None);
+        self.answer = Answer::default();
+        self.discarded.push(DiscardedAttempt { at, retry_after_ms, reason });
+    }
+
+    fn answered(
+        mut self,
+        now: u64,
+        message: &str,
+        usage: Usage,
+        stop: Cow<'static, str>,
+        content: Option<&Content>,
+    ) -> Done {
+        let answer = std::mem::take(&mut self.answer);
+        let told = content.and_then(|content| content.answer(answer, &stop));
+        self.content.extend(told);
+        self.done(now, message.to_owned(), usage, Some(stop), None)
+    }
+
+    /// No try succeeded; it ended with the last one.
+    fn failed(mut self) -> Done {
+        let last = self.discarded.pop();
+        let (end, message) = last.map_or((self.start, None), |last| (last.at, last.reason));
+        let error = SpanError { kind: "model_error".into(), message };
+        self.done(end, String::new(), Usage::default(), None, Some(error))
+    }
+
+    /// The agent ended before the answer did.
+    fn cut_off(self, now: u64) -> Done {
+        let error = SpanError { kind: "cancelled".into(), message: None };
+        self.done(now, String::new(), Usage::default(), None, Some(error))
+    }
+
+    fn done(
+        self,
+        end: u64,
+        message: String,
+        usage: Usage,
+        finish: Option<Cow<'static, str>>,
+        error: Option<SpanError>,
+    ) -> Done {
+        let Self { id, start, model, first_chunk, settings, discarded, content, .. } = self;
+        let operation = Operation::Chat { model, message, usage, finish, first_chunk, settings, discarded };
+        Done { id, start, end, operation, error, content }
+    }
+}
+
+impl OpenTool {
+    fn ended(self, end: u64, error: Option<SpanError>) -> Done {
+        let operation = Operation::ExecuteTool { tool: self.tool, call: self.call };
+        Done { id: self.id, start: self.start, end, operation, error, content: self.content }
+    }
+}

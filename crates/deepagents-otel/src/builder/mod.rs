@@ -1,0 +1,170 @@
+//! Spans of events.
+
+mod agent;
+mod run;
+mod words;
+
+use std::sync::Arc;
+
+use deepagents_core::env::Timestamp;
+use deepagents_core::event::{Event, EventKind};
+use deepagents_core::message::Usage;
+use deepagents_core::model::ModelRequest;
+
+use crate::content::Content;
+use crate::{Operation, Span, SpanContext, SpanError, TraceId};
+use agent::OpenTool;
+use run::OpenRun;
+
+/// Makes spans of the events of a run and of those that go on with it, in whatever process.
+///
+/// It waits for nothing and opens nothing; what it holds grows with what is under way, and with the number of calls of a run.
+/// Events of a live run and those of a log give the same spans, but for what a log does not hold: models, and when a model
+/// was asked, for which the end of what came before is taken.
+///
+/// ```
+/// use deepagents_core::event::Event;
+/// use deepagents_otel::TraceBuilder;
+///
+/// let events = [
+///     r#"{"v":1,"seq":0,"run":"run_1","path":[],"time":"2026-11-22T16:00:00Z","type":"run_started","thread":"t1"}"#,
+///     r#"{"v":1,"seq":1,"run":"run_1","path":[],"time":"2026-11-22T16:00:00Z","type":"agent_started","name":"main"}"#,
+///     r#"{"v":1,"seq":2,"run":"run_1","path":[],"time":"2026-11-22T16:00:07Z","type":"run_finished","stop":"done","usage":{"input":9,"output":2},"model_calls":1}"#,
+/// ];
+/// let (mut builder, mut spans) = (TraceBuilder::default(), Vec::new());
+/// for line in events {
+///     builder.event(&serde_json::from_str::<Event>(line)?, &mut spans);
+/// }
+/// assert_eq!(spans.first().map(|span| (span.name(), span.seconds())), Some(("invoke_agent main".to_owned(), 7.0)));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct TraceBuilder {
+    /// The span of another process that runs are parts of.
+    parent: Option<SpanContext>,
+    /// The trace of the process that began the run, if it was not made of the run's id.
+    previous: Option<TraceId>,
+    content: Option<Content>,
+    run: Option<OpenRun>,
+    /// The last run that began here, and its span.
+    last: Option<(Arc<str>, SpanContext)>,
+}
+
+impl TraceBuilder {
+    /// Runs are parts of a span of another process.
+    #[must_use]
+    pub fn with_parent(mut self, parent: SpanContext) -> Self {
+        self.parent = Some(parent);
+        self
+    }
+
+    /// The part of the run that an earlier process had was in this trace: that of its caller, in place of the trace that
+    /// is made of the run's id.
+    #[must_use]
+    pub fn with_previous_trace(mut self, trace: TraceId) -> Self {
+        self.previous = Some(trace);
+        self
+    }
+
+    /// Spans have what was said.
+    #[must_use]
+    pub fn with_content(mut self, content: Content) -> Self {
+        self.content = Some(content);
+        self
+    }
+
+    /// Takes an event in, and gives the spans that have ended with it, children before those they are parts of.
+    pub fn event(&mut self, event: &Event, ended: &mut Vec<Span>) {
+        let now = nanos(event.at);
+        match &event.kind {
+            EventKind::Lagged { .. } | EventKind::Unknown => return,
+            EventKind::RunStarted { thread } => {
+                self.finish(ended);
+                self.begin(event, thread.as_deref(), now);
+            }
+            _ if self.run.is_none() => self.begin(event, None, now),
+            _ => {}
+        }
+        let Some(run) = &mut self.run else { return };
+        run.last = run.last.max(now);
+        match &event.kind {
+            EventKind::RunFinished { stop, usage, .. } => {
+                let error = words::failure(stop).map(|kind| SpanError { kind, message: None });
+                run.end(now, Some(words::finish(stop)), Some(*usage), error, ended);
+                self.run = None;
+            }
+            EventKind::RunFailed { kind, error } => {
+                let message = self.content.as_ref().and_then(|content| content.error(error));
+                let error = SpanError { kind: kind.clone().into(), message };
+                run.end(now, None, None, Some(error), ended);
+                self.run = None;
+            }
+            _ => run.agent_event(event, now, self.content.as_ref(), ended),
+        }
+    }
+
+    /// Takes in what a model is asked, after the event that says so: what the request asks for, and what is said in it.
+    pub fn request(&mut self, path: &Arc<[String]>, request: &ModelRequest) {
+        let content = self.content.as_ref();
+        if let Some(chat) = self.run.as_mut().and_then(|run| run.chat(path)) {
+            chat.requested(request, content);
+        }
+    }
+
+    /// The span of the request that an agent's model is answering, for servers of models that take part in the trace.
+    pub fn open_chat(&self, path: &Arc<[String]>) -> Option<SpanContext> {
+        self.run.as_ref()?.open_chat(path)
+    }
+
+    /// The span of the main agent of the run that is under way.
+    pub fn context(&self) -> Option<SpanContext> {
+        self.run.as_ref().map(OpenRun::root)
+    }
+
+    /// A span for a request beside the conversation of an agent, which events do not tell of.
+    pub(crate) fn aside(
+        &self,
+        path: &Arc<[String]>,
+        number: u64,
+        operation: Operation,
+        times: (u64, u64),
+        failed: bool,
+    ) -> Option<Span> {
+        let error = failed.then(|| SpanError { kind: "model_error".into(), message: None });
+        Some(Span { error, ..self.run.as_ref()?.aside(path, number, operation, times)? })
+    }
+
+    /// Ends what is under way, when no event will: its process or its handle is gone.
+    pub fn finish(&mut self, ended: &mut Vec<Span>) {
+        if let Some(mut run) = self.run.take() {
+            let error = SpanError { kind: "unfinished".into(), message: None };
+            run.end(run.last, None, None, Some(error), ended);
+        }
+    }
+
+    fn begin(&mut self, event: &Event, thread: Option<&str>, now: u64) {
+        let mut run = OpenRun::new(event, thread, self.parent, now);
+        if event.attempt > 0 {
+            let here = self.last.as_ref().filter(|(id, _)| *id == event.run).map(|(_, span)| *span);
+            run.link_to(here.unwrap_or_else(|| run.earlier(self.previous)));
+        }
+        self.last = Some((event.run.clone(), run.root()));
+        self.run = Some(run);
+    }
+}
+
+/// Nanoseconds since 1970.
+pub(crate) fn nanos(at: Timestamp) -> u64 {
+    u64::try_from(at.as_nanosecond()).unwrap_or(0)
+}
+
+/// Tokens of an agent and those below it: as it told when it ended, unless that is of its own requests alone, as in a log.
+fn sum(told: Option<Usage>, counted: Usage) -> Usage {
+    told.filter(|told| told.total() >= counted.total()).unwrap_or(counted)
+}
+
+impl OpenTool {
+    fn key(call: &deepagents_core::tool::CallId) -> (u32, u32) {
+        (call.turn, call.index)
+    }
+}

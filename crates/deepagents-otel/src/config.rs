@@ -1,0 +1,244 @@
+//! The standard variables of OpenTelemetry.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::{Content, Endpoint, ExportConfig, Protocol, Sampler, Temporality, TraceOptions};
+
+/// Gives the values of variables; the program that owns the environment reads it.
+pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// What the standard variables ask for.
+///
+/// ```
+/// use deepagents_otel::OtelConfig;
+/// let variables = |name: &str| match name {
+///     "OTEL_EXPORTER_OTLP_ENDPOINT" => Some("http://localhost:4318".to_owned()),
+///     "OTEL_SERVICE_NAME" => Some("notes".to_owned()),
+///     _ => None,
+/// };
+/// let config = OtelConfig::from_variables(&variables)?.ok_or("tracing is off")?;
+/// assert_eq!(config.export.traces.map(|to| to.url).as_deref(), Some("http://localhost:4318/v1/traces"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct OtelConfig {
+    /// Where spans and metrics go, and when.
+    pub export: ExportConfig,
+    /// What spans hold.
+    pub options: TraceOptions,
+    /// Variables that ask for what there is not here, in words for a person; nothing else comes of them.
+    pub ignored: Vec<String>,
+}
+
+/// Why a variable cannot be followed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the messages say what the fields are")]
+pub enum ConfigError {
+    /// A variable has a value that it cannot have.
+    #[error("the variable {variable} cannot be `{value}`: {expected}")]
+    Value { variable: String, value: String, expected: &'static str },
+    /// A `traceparent` that is none.
+    #[error("`{value}` is no traceparent; it is written as 00-TRACE-SPAN-FLAGS, in lower-case hexadecimal")]
+    TraceParent { value: String },
+}
+
+/// What a duration or a number must be.
+const NUMBER: &str = "write a whole number";
+/// The address that receivers of HTTP have.
+const HTTP: &str = "http://localhost:4318";
+/// The address that receivers of gRPC have.
+const GRPC: &str = "http://localhost:4317";
+
+impl OtelConfig {
+    /// Reads the variables; none where they ask for nothing: neither an address nor the exporter `otlp` is named, or
+    /// `OTEL_SDK_DISABLED` is true.
+    ///
+    /// # Errors
+    /// When a variable has a value that it cannot have.
+    pub fn from_variables(variables: Variables<'_>) -> Result<Option<Self>, ConfigError> {
+        let env = Env(variables);
+        if env.flag("OTEL_SDK_DISABLED") {
+            return Ok(None);
+        }
+        let mut ignored = Vec::new();
+        let traces = env.endpoint("TRACES", "traces", &mut ignored)?;
+        let metrics = env.endpoint("METRICS", "metrics", &mut ignored)?;
+        if traces.is_none() && metrics.is_none() {
+            return Ok(None);
+        }
+        if let Some(value) = env.get("OTEL_EXPORTER_OTLP_COMPRESSION").filter(|value| value != "none") {
+            ignored.push(format!("OTEL_EXPORTER_OTLP_COMPRESSION={value}: nothing is compressed"));
+        }
+        let defaults = ExportConfig::default();
+        let export = ExportConfig {
+            traces,
+            metrics,
+            resource: env.resource()?,
+            schedule_delay: env.millis("OTEL_BSP_SCHEDULE_DELAY", defaults.schedule_delay)?,
+            max_queue: env.number("OTEL_BSP_MAX_QUEUE_SIZE")?.unwrap_or(defaults.max_queue),
+            max_batch: env.number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE")?.unwrap_or(defaults.max_batch),
+            metric_interval: env.millis("OTEL_METRIC_EXPORT_INTERVAL", defaults.metric_interval)?,
+            timeout: env.millis("OTEL_EXPORTER_OTLP_TIMEOUT", defaults.timeout)?,
+            temporality: env.temporality()?,
+            ..ExportConfig::default()
+        };
+        Ok(Some(Self { export, options: Self::options(variables)?, ignored }))
+    }
+
+    /// What spans hold and how traces come together, whether or not anything is exported over the network.
+    ///
+    /// # Errors
+    /// When a variable has a value that it cannot have. A `TRACEPARENT` that is none is passed over, as the standard asks.
+    pub fn options(variables: Variables<'_>) -> Result<TraceOptions, ConfigError> {
+        let env = Env(variables);
+        let propagators = env.get("OTEL_PROPAGATORS");
+        let listed = |list: &str| list.split(',').any(|name| name.trim() == "tracecontext");
+        let reads = propagators.as_deref().is_none_or(listed);
+        let parent = env.get("TRACEPARENT").filter(|_| reads).and_then(|parent| parent.parse().ok());
+        let content = match env.get("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT").as_deref() {
+            Some(value) if value.eq_ignore_ascii_case("true") => true,
+            Some(value) => value.eq_ignore_ascii_case("span_only") || value.eq_ignore_ascii_case("span_and_event"),
+            None => false,
+        };
+        Ok(TraceOptions {
+            content: content.then(Content::default),
+            sampler: env.sampler()?,
+            parent,
+            // It is the default to read; to send it to models' servers is asked for.
+            propagate: propagators.as_deref().is_some_and(listed),
+            ..TraceOptions::default()
+        })
+    }
+}
+
+struct Env<'a>(Variables<'a>);
+
+impl Env<'_> {
+    /// The value of a variable; an empty one is not set.
+    fn get(&self, name: &str) -> Option<String> {
+        (self.0)(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+    }
+
+    fn flag(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+
+    fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, ConfigError> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        value.parse().map(Some).map_err(|_| wrong(name, &value, NUMBER))
+    }
+
+    fn millis(&self, name: &str, default: Duration) -> Result<Duration, ConfigError> {
+        Ok(self.number(name)?.map_or(default, Duration::from_millis))
+    }
+
+    /// A variable of a signal, or the one for all.
+    fn of_signal(&self, signal: &str, name: &str) -> Option<String> {
+        self.get(&format!("OTEL_EXPORTER_OTLP_{signal}_{name}"))
+            .or_else(|| self.get(&format!("OTEL_EXPORTER_OTLP_{name}")))
+    }
+
+    /// The receiver of a signal, if it is to be exported.
+    fn endpoint(&self, signal: &str, path: &str, ignored: &mut Vec<String>) -> Result<Option<Endpoint>, ConfigError> {
+        let exporter = format!("OTEL_{signal}_EXPORTER");
+        let exporters = self.get(&exporter);
+        let named = exporters.as_deref().map(|list| list.split(',').map(str::trim).collect::<Vec<_>>());
+        if let Some(named) = &named {
+            let others = named.iter().filter(|name| !matches!(**name, "otlp" | "none"));
+            ignored.extend(others.map(|name| format!("{exporter}={name}: only otlp is exported")));
+            if !named.contains(&"otlp") {
+                return Ok(None);
+            }
+        }
+        let own = self.get(&format!("OTEL_EXPORTER_OTLP_{signal}_ENDPOINT"));
+        let base = self.get("OTEL_EXPORTER_OTLP_ENDPOINT");
+        if named.is_none() && own.is_none() && base.is_none() {
+            return Ok(None);
+        }
+        let protocol = match self.of_signal(signal, "PROTOCOL").as_deref() {
+            None | Some("http/protobuf") => Protocol::HttpProtobuf,
+            Some("http/json") => Protocol::HttpJson,
+            Some("grpc") => Protocol::Grpc,
+            Some(other) => {
+                let expected = "write grpc, http/protobuf or http/json";
+                return Err(wrong("OTEL_EXPORTER_OTLP_PROTOCOL", other, expected));
+            }
+        };
+        let url = match (own, protocol) {
+            (Some(own), _) => own,
+            (None, Protocol::Grpc) => base.unwrap_or_else(|| GRPC.to_owned()),
+            (None, _) => {
+                let base = base.unwrap_or_else(|| HTTP.to_owned());
+                format!("{}/v1/{path}", base.trim_end_matches('/'))
+            }
+        };
+        // An address without a scheme is usual for gRPC.
+        let url = if url.contains("://") { url } else { format!("http://{url}") };
+        let mut headers = self.pairs("OTEL_EXPORTER_OTLP_HEADERS")?;
+        for (name, value) in self.pairs(&format!("OTEL_EXPORTER_OTLP_{signal}_HEADERS"))? {
+            headers.retain(|(known, _)| !known.eq_ignore_ascii_case(&name));
+            headers.push((name, value));
+        }
+        Ok(Some(Endpoint { headers, ..Endpoint::new(protocol, url) }))
+    }
+
+    /// A list as `name=value,name=value`, with percent signs. A value may be secret, so an error does not show it.
+    fn pairs(&self, variable: &str) -> Result<Vec<(String, String)>, ConfigError> {
+        let list = self.get(variable).unwrap_or_default();
+        let decoded = |text: &str| percent_encoding::percent_decode_str(text.trim()).decode_utf8_lossy().into_owned();
+        let entries = list.split(',').filter(|entry| !entry.trim().is_empty());
+        let read = entries.map(|entry| match entry.split_once('=') {
+            Some((name, value)) if !name.trim().is_empty() => Ok((decoded(name), decoded(value))),
+            _ => Err(wrong(variable, "…", "write it as name=value,name=value")),
+        });
+        read.collect()
+    }
+
+    fn resource(&self) -> Result<Vec<(String, String)>, ConfigError> {
+        let mut resource = self.pairs("OTEL_RESOURCE_ATTRIBUTES")?;
+        let name = self.get("OTEL_SERVICE_NAME");
+        if name.is_some() || !resource.iter().any(|(key, _)| key == "service.name") {
+            resource.retain(|(key, _)| key != "service.name");
+            resource.push(("service.name".to_owned(), name.unwrap_or_else(|| "deepagents".to_owned())));
+        }
+        Ok(resource)
+    }
+
+    fn sampler(&self) -> Result<Sampler, ConfigError> {
+        let ratio = || {
+            let Some(value) = self.get("OTEL_TRACES_SAMPLER_ARG") else { return Ok(1.0) };
+            let ratio = value.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
+            ratio.ok_or_else(|| wrong("OTEL_TRACES_SAMPLER_ARG", &value, "write a number from 0 to 1"))
+        };
+        Ok(match self.get("OTEL_TRACES_SAMPLER").as_deref() {
+            None | Some("parentbased_always_on") => Sampler::ParentBased(1.0),
+            Some("parentbased_always_off") => Sampler::ParentBased(0.0),
+            Some("parentbased_traceidratio") => Sampler::ParentBased(ratio()?),
+            Some("always_on") => Sampler::AlwaysOn,
+            Some("always_off") => Sampler::AlwaysOff,
+            Some("traceidratio") => Sampler::Ratio(ratio()?),
+            Some(other) => {
+                let expected = "write always_on, always_off, traceidratio, or one of these after parentbased_";
+                return Err(wrong("OTEL_TRACES_SAMPLER", other, expected));
+            }
+        })
+    }
+
+    fn temporality(&self) -> Result<Temporality, ConfigError> {
+        let variable = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE";
+        let value = self.get(variable).unwrap_or_default();
+        match value.to_lowercase().as_str() {
+            "" | "cumulative" => Ok(Temporality::Cumulative),
+            // Both differ in kinds of metrics that are not here.
+            "delta" | "lowmemory" => Ok(Temporality::Delta),
+            _ => Err(wrong(variable, &value, "write cumulative, delta or lowmemory")),
+        }
+    }
+}
+
+fn wrong(variable: &str, value: &str, expected: &'static str) -> ConfigError {
+    ConfigError::Value { variable: variable.to_owned(), value: value.to_owned(), expected }
+}

@@ -1,0 +1,90 @@
+//! OTLP over gRPC: one unary call, which is an HTTP/2 request with a length before the message and a status after it.
+
+use bytes::{BufMut, BytesMut};
+use http::{HeaderMap, HeaderValue};
+use http_body_util::BodyExt;
+use reqwest::{Body as HttpBody, Client, Url};
+
+use super::client::{address, client, headers, transport};
+use super::http::refused;
+use super::transport::{Body, Signal};
+use super::{Endpoint, ExportError};
+
+/// Bytes of an answer that are read.
+const ANSWER: usize = 64 * 1024;
+/// Bytes before a message: whether it is compressed, and its length.
+const PREFIX: usize = 5;
+
+/// A receiver that is called.
+pub(super) struct Grpc {
+    client: Client,
+    traces: Url,
+    metrics: Url,
+    headers: HeaderMap,
+}
+
+impl Grpc {
+    pub(super) fn new(endpoint: &Endpoint) -> Result<Self, ExportError> {
+        let url = address(endpoint)?;
+        let service = |name: &str| {
+            let mut url = url.clone();
+            url.set_path(&format!("/opentelemetry.proto.collector.{name}/Export"));
+            url
+        };
+        let mut headers = headers(endpoint, "application/grpc")?;
+        headers.insert(http::header::TE, HeaderValue::from_static("trailers"));
+        Ok(Self {
+            client: client(endpoint, &url)?,
+            traces: service("trace.v1.TraceService"),
+            metrics: service("metrics.v1.MetricsService"),
+            headers,
+        })
+    }
+
+    pub(super) async fn send(&self, body: &Body) -> Result<u64, ExportError> {
+        let mut message = BytesMut::with_capacity(body.bytes.len() + PREFIX);
+        message.put_u8(0);
+        message.put_u32(u32::try_from(body.bytes.len()).unwrap_or(u32::MAX));
+        message.put_slice(&body.bytes);
+        let url = if body.signal == Signal::Traces { &self.traces } else { &self.metrics };
+        let request = self.client.post(url.clone()).headers(self.headers.clone()).body(message.freeze());
+        let response = http::Response::<HttpBody>::from(request.send().await.map_err(transport)?);
+        let (head, mut frames) = response.into_parts();
+        if !head.status.is_success() {
+            let retryable = matches!(head.status.as_u16(), 429 | 502 | 503 | 504);
+            let reason = format!("HTTP status {}", head.status);
+            return Err(ExportError::Refused { reason, retryable, retry_after: None });
+        }
+        let (mut answer, mut trailers) = (Vec::new(), None);
+        while let Some(frame) = frames.frame().await {
+            match frame.map_err(transport)?.into_data() {
+                Ok(data) if answer.len() < ANSWER => answer.extend_from_slice(&data),
+                Ok(_) => return Err(ExportError::Transport("its answer is too long".to_owned())),
+                Err(other) => trailers = other.into_trailers().ok(),
+            }
+        }
+        // A call that fails at once has its status with the headers.
+        let status = trailers.as_ref().and_then(status).or_else(|| status(&head.headers));
+        match status {
+            Some((0, _)) => Ok(refused(answer.get(PREFIX..).unwrap_or_default(), body.signal, false)),
+            Some((code, words)) => {
+                let reason = format!("gRPC status {code}{words}");
+                Err(ExportError::Refused { reason, retryable: is_retryable(code), retry_after: None })
+            }
+            None => Err(ExportError::Transport("its answer has no status; is it a receiver of gRPC?".to_owned())),
+        }
+    }
+}
+
+/// The code of a status, and its message as it is shown after the code.
+fn status(headers: &HeaderMap) -> Option<(u32, String)> {
+    let code = headers.get("grpc-status")?.to_str().ok()?.parse().ok()?;
+    let words = headers.get("grpc-message").and_then(|words| words.to_str().ok()).unwrap_or_default();
+    let words: String = percent_encoding::percent_decode_str(words).decode_utf8_lossy().chars().take(200).collect();
+    Some((code, if words.is_empty() { words } else { format!(": {words}") }))
+}
+
+/// Cancelled, deadline exceeded, resource exhausted, aborted, out of range, unavailable, data loss.
+fn is_retryable(code: u32) -> bool {
+    matches!(code, 1 | 4 | 8 | 10 | 11 | 14 | 15)
+}

@@ -1,0 +1,102 @@
+//! OTLP over HTTP.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use http::{HeaderMap, StatusCode};
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
+use prost::Message;
+use reqwest::{Client, Response, Url};
+
+use super::client::{address, client, headers, transport};
+use super::transport::{Body, Signal};
+use super::{Endpoint, ExportError, Protocol};
+
+/// Bytes of an answer that are read.
+const ANSWER: usize = 64 * 1024;
+/// Letters of an answer that an error shows.
+const SHOWN: usize = 200;
+
+/// A receiver that is posted to.
+pub(super) struct Http {
+    client: Client,
+    url: Url,
+    headers: HeaderMap,
+    json: bool,
+}
+
+impl Http {
+    pub(super) fn new(endpoint: &Endpoint) -> Result<Self, ExportError> {
+        let json = endpoint.protocol == Protocol::HttpJson;
+        let url = address(endpoint)?;
+        let headers = headers(endpoint, if json { "application/json" } else { "application/x-protobuf" })?;
+        Ok(Self { client: client(endpoint, &url)?, url, headers, json })
+    }
+
+    pub(super) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    pub(super) async fn send(&self, body: &Body) -> Result<u64, ExportError> {
+        let request = self.client.post(self.url.clone()).headers(self.headers.clone()).body(body.bytes.clone());
+        let response = request.send().await.map_err(transport)?;
+        let (status, retry_after) = (response.status(), retry_after(response.headers()));
+        let answer = read(response).await?;
+        if status.is_success() {
+            return Ok(refused(&answer, body.signal, self.json));
+        }
+        let retryable = matches!(
+            status,
+            StatusCode::TOO_MANY_REQUESTS
+                | StatusCode::BAD_GATEWAY
+                | StatusCode::SERVICE_UNAVAILABLE
+                | StatusCode::GATEWAY_TIMEOUT
+        );
+        let shown: String = String::from_utf8_lossy(&answer).chars().filter(|c| !c.is_control()).take(SHOWN).collect();
+        let reason =
+            if shown.is_empty() { format!("HTTP status {status}") } else { format!("HTTP status {status}: {shown}") };
+        Err(ExportError::Refused { reason, retryable, retry_after })
+    }
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(http::header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// The beginning of an answer; the rest is left to the connection, which is closed then.
+async fn read(response: Response) -> Result<Vec<u8>, ExportError> {
+    let (mut answer, mut pieces) = (Vec::new(), response.bytes_stream());
+    while let Some(piece) = pieces.next().await {
+        answer.extend_from_slice(&piece.map_err(transport)?);
+        if answer.len() > ANSWER {
+            answer.truncate(ANSWER);
+            break;
+        }
+    }
+    Ok(answer)
+}
+
+/// How much the receiver refused, though it took the rest. An answer that cannot be read refuses nothing.
+pub(super) fn refused(answer: &[u8], signal: Signal, json: bool) -> u64 {
+    let count = match signal {
+        Signal::Traces => {
+            let answer: Option<ExportTraceServiceResponse> = if json {
+                serde_json::from_slice(answer).ok()
+            } else {
+                ExportTraceServiceResponse::decode(answer).ok()
+            };
+            answer.and_then(|answer| answer.partial_success).map(|part| part.rejected_spans)
+        }
+        Signal::Metrics => {
+            let answer: Option<ExportMetricsServiceResponse> = if json {
+                serde_json::from_slice(answer).ok()
+            } else {
+                ExportMetricsServiceResponse::decode(answer).ok()
+            };
+            answer.and_then(|answer| answer.partial_success).map(|part| part.rejected_data_points)
+        }
+    };
+    count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
+}

@@ -1,0 +1,267 @@
+//! Sending spans and metrics away, without anybody waiting for it.
+
+mod client;
+mod error;
+mod file;
+mod grpc;
+mod http;
+mod queue;
+mod transport;
+mod worker;
+
+use std::fmt;
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::Span;
+use crate::metrics::Metrics;
+pub use error::ExportError;
+pub use file::LineFile;
+use queue::Queue;
+use transport::Transport;
+use worker::Worker;
+
+/// How a receiver is spoken to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP with protobuf bodies.
+    #[default]
+    HttpProtobuf,
+    /// HTTP with JSON bodies.
+    HttpJson,
+    /// gRPC.
+    Grpc,
+}
+
+/// Whether metrics are of all time or of the time since the last ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Temporality {
+    /// Since the exporter began.
+    #[default]
+    Cumulative,
+    /// Since the last export. What is lost on the way is lost.
+    Delta,
+}
+
+/// A receiver of OTLP.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// How it is spoken to.
+    pub protocol: Protocol,
+    /// Its address: of HTTP with the path, such as `http://localhost:4318/v1/traces`, of gRPC without one.
+    pub url: String,
+    /// Headers of each request, keys among them.
+    pub headers: Vec<(String, String)>,
+    /// The address of a proxy, if there is one.
+    pub proxy: Option<String>,
+}
+
+impl Endpoint {
+    /// A receiver without headers.
+    pub fn new(protocol: Protocol, url: impl Into<String>) -> Self {
+        Self { protocol, url: url.into(), headers: Vec::new(), proxy: None }
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Values of headers are keys.
+        let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("Endpoint")
+            .field("protocol", &self.protocol)
+            .field("url", &self.url)
+            .field("headers", &names)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where spans and metrics go, and when.
+#[derive(Debug)]
+pub struct ExportConfig {
+    /// The receiver of spans.
+    pub traces: Option<Endpoint>,
+    /// The receiver of metrics.
+    pub metrics: Option<Endpoint>,
+    /// A file of lines of JSON, for spans.
+    pub file: Option<LineFile>,
+    /// What is said of the process, such as `service.name`.
+    pub resource: Vec<(String, String)>,
+    /// How long spans wait for others.
+    pub schedule_delay: Duration,
+    /// Spans that wait at most; what comes beyond them is dropped.
+    pub max_queue: usize,
+    /// Spans of one request.
+    pub max_batch: usize,
+    /// The time between two exports of metrics.
+    pub metric_interval: Duration,
+    /// How long an export may take, tries that fail included.
+    pub timeout: Duration,
+    /// Whether metrics are of all time.
+    pub temporality: Temporality,
+}
+
+impl Default for ExportConfig {
+    fn default() -> Self {
+        Self {
+            traces: None,
+            metrics: None,
+            file: None,
+            resource: vec![("service.name".to_owned(), "deepagents".to_owned())],
+            schedule_delay: Duration::from_secs(5),
+            max_queue: 2_048,
+            max_batch: 512,
+            metric_interval: Duration::from_secs(60),
+            timeout: Duration::from_secs(10),
+            temporality: Temporality::default(),
+        }
+    }
+}
+
+impl ExportConfig {
+    /// Writes spans to a file: each line is what one request would hold, as JSON.
+    #[must_use]
+    pub fn file(mut self, file: impl Write + Send + 'static) -> Self {
+        self.file = Some(LineFile::new(file));
+        self
+    }
+}
+
+/// What became of spans.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExportReport {
+    /// Spans that a receiver took, or a file; counted once for each.
+    pub exported: u64,
+    /// Spans that were lost on the way to any of them.
+    pub dropped: u64,
+    /// Why the last of them were, or why metrics were.
+    pub last_error: Option<String>,
+}
+
+/// Sends spans and metrics away in a task of its own.
+pub(crate) struct Exporter {
+    queues: Vec<Arc<Queue>>,
+    metrics: Option<Arc<Mutex<Metrics>>>,
+    closing: CancellationToken,
+    workers: Mutex<Vec<JoinHandle<()>>>,
+    /// Why metrics were lost.
+    metric_error: Arc<Mutex<Option<String>>>,
+}
+
+impl Exporter {
+    /// Begins, on the runtime that it is called on.
+    pub(crate) fn start(config: ExportConfig) -> Result<Self, ExportError> {
+        let runtime = Handle::try_current().map_err(|_| ExportError::NoRuntime)?;
+        let closing = CancellationToken::new();
+        let mut queues = Vec::new();
+        let mut workers = Vec::new();
+        let resource = crate::otlp::resource(&config.resource);
+        let worker = |transport: Transport, delay: Duration| {
+            let queue = Arc::new(Queue::new(config.max_queue, config.max_batch));
+            let worker = Worker {
+                queue: queue.clone(),
+                transport,
+                resource: resource.clone(),
+                delay,
+                timeout: config.timeout,
+                closing: closing.clone(),
+            };
+            (queue, worker)
+        };
+        if let Some(endpoint) = &config.traces {
+            let (queue, worker) = worker(Transport::open(endpoint)?, config.schedule_delay);
+            queues.push(queue);
+            workers.push(runtime.spawn(worker.run()));
+        }
+        if let Some(file) = config.file {
+            // A process that is killed loses what had not been written.
+            let (queue, worker) = worker(Transport::File(file), FILE_DELAY.min(config.schedule_delay));
+            queues.push(queue);
+            workers.push(runtime.spawn(worker.run()));
+        }
+        let metric_error = Arc::default();
+        let metrics = match &config.metrics {
+            Some(endpoint) => {
+                let metrics = Arc::new(Mutex::new(Metrics::default()));
+                let worker = worker::MetricWorker {
+                    metrics: metrics.clone(),
+                    queues: queues.clone(),
+                    transport: Transport::open(endpoint)?,
+                    resource,
+                    interval: config.metric_interval,
+                    timeout: config.timeout,
+                    temporality: config.temporality,
+                    closing: closing.clone(),
+                    error: Arc::clone(&metric_error),
+                };
+                workers.push(runtime.spawn(worker.run()));
+                Some(metrics)
+            }
+            None => None,
+        };
+        Ok(Self { queues, metrics, closing, workers: Mutex::new(workers), metric_error })
+    }
+
+    /// Takes spans; whether they are exported besides being measured is up to the sampler.
+    pub(crate) fn take(&self, spans: Vec<Span>, sampled: bool) {
+        if spans.is_empty() {
+            return;
+        }
+        if let Some(metrics) = &self.metrics {
+            let mut metrics = metrics.lock().unwrap_or_else(PoisonError::into_inner);
+            spans.iter().for_each(|span| metrics.record(span));
+        }
+        if !sampled {
+            return;
+        }
+        if let Some((last, others)) = self.queues.split_last() {
+            others.iter().for_each(|queue| queue.push(spans.clone()));
+            last.push(spans);
+        }
+    }
+
+    /// Sends what waits, within a time, and ends.
+    pub(crate) async fn shutdown(&self, within: Duration) -> ExportReport {
+        self.closing.cancel();
+        let workers = std::mem::take(&mut *self.workers.lock().unwrap_or_else(PoisonError::into_inner));
+        let until = tokio::time::Instant::now() + within;
+        for mut worker in workers {
+            if tokio::time::timeout_at(until, &mut worker).await.is_err() {
+                worker.abort();
+                // Aborted is a task that has been dropped, with what it held.
+                let _ = worker.await;
+            }
+        }
+        self.queues.iter().for_each(|queue| queue.close());
+        self.report()
+    }
+
+    pub(crate) fn report(&self) -> ExportReport {
+        let mut report = ExportReport::default();
+        for queue in &self.queues {
+            let (exported, dropped, error) = queue.counts();
+            report.exported += exported;
+            report.dropped += dropped;
+            report.last_error = error.or(report.last_error);
+        }
+        let metric_error = self.metric_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        report.last_error = report.last_error.or(metric_error);
+        report
+    }
+}
+
+/// How long spans wait to be written to a file.
+const FILE_DELAY: Duration = Duration::from_millis(200);
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        for worker in self.workers.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            worker.abort();
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The ways to a receiver.
+
+use bytes::Bytes;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use prost::Message;
+
+use super::file::LineFile;
+use super::grpc::Grpc;
+use super::http::Http;
+use super::{Endpoint, ExportError, Protocol};
+
+/// What one request exports.
+pub(super) enum Batch {
+    Traces(ExportTraceServiceRequest),
+    Metrics(ExportMetricsServiceRequest),
+}
+
+/// A batch as it is sent, and what it is.
+pub(super) struct Body {
+    pub(super) bytes: Bytes,
+    pub(super) signal: Signal,
+}
+
+/// What is exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Signal {
+    Traces,
+    Metrics,
+}
+
+/// A way to a receiver.
+pub(super) enum Transport {
+    Http(Http),
+    Grpc(Grpc),
+    File(LineFile),
+}
+
+impl Transport {
+    /// Checks an address and its headers. Nothing is connected yet.
+    pub(super) fn open(endpoint: &Endpoint) -> Result<Self, ExportError> {
+        Ok(match endpoint.protocol {
+            Protocol::HttpProtobuf | Protocol::HttpJson => Self::Http(Http::new(endpoint)?),
+            Protocol::Grpc => Self::Grpc(Grpc::new(endpoint)?),
+        })
+    }
+
+    pub(super) fn encode(&self, batch: &Batch) -> Body {
+        let json = match self {
+            Self::Http(http) => http.is_json(),
+            Self::Grpc(_) => false,
+            Self::File(_) => true,
+        };
+        let (signal, bytes) = match batch {
+            Batch::Traces(request) if json => (Signal::Traces, serde_json::to_vec(request).unwrap_or_default()),
+            Batch::Traces(request) => (Signal::Traces, request.encode_to_vec()),
+            Batch::Metrics(request) if json => (Signal::Metrics, serde_json::to_vec(request).unwrap_or_default()),
+            Batch::Metrics(request) => (Signal::Metrics, request.encode_to_vec()),
+        };
+        Body { bytes: bytes.into(), signal }
+    }
+
+    /// Sends a batch; says how many spans or measurements of it the receiver refused.
+    pub(super) async fn send(&mut self, body: &Body) -> Result<u64, ExportError> {
+        match self {
+            Self::Http(http) => http.send(body).await,
+            Self::Grpc(grpc) => grpc.send(body).await,
+            Self::File(file) => file.write(body.bytes.clone()).await.map(|()| 0),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The tasks that export.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::queue::Queue;
+use super::transport::{Batch, Transport};
+use super::{ExportError, Temporality};
+use crate::metrics::Metrics;
+use crate::otlp;
+
+/// The pause after the first try that fails; it doubles with each.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Exports the spans of a queue.
+pub(super) struct Worker {
+    pub(super) queue: Arc<Queue>,
+    pub(super) transport: Transport,
+    pub(super) resource: Resource,
+    pub(super) delay: Duration,
+    pub(super) timeout: Duration,
+    pub(super) closing: CancellationToken,
+}
+
+impl Worker {
+    /// Exports until it is to end, and then what is left.
+    pub(super) async fn run(mut self) {
+        loop {
+            let ends = tokio::select! {
+                () = self.closing.cancelled() => true,
+                () = self.queue.full.notified() => false,
+                () = sleep(self.delay) => false,
+            };
+            loop {
+                let spans = self.queue.take();
+                if spans.is_empty() {
+                    break;
+                }
+                let batch = Batch::Traces(otlp::spans(&self.resource, &spans));
+                drop(spans);
+                let result = send(&mut self.transport, batch, self.timeout).await;
+                self.queue.settle(result.map_err(|error| error.to_string()));
+            }
+            if ends {
+                return;
+            }
+        }
+    }
+}
+
+/// Exports metrics.
+pub(super) struct MetricWorker {
+    pub(super) metrics: Arc<Mutex<Metrics>>,
+    pub(super) queues: Vec<Arc<Queue>>,
+    pub(super) transport: Transport,
+    pub(super) resource: Resource,
+    pub(super) interval: Duration,
+    pub(super) timeout: Duration,
+    pub(super) temporality: Temporality,
+    pub(super) closing: CancellationToken,
+    pub(super) error: Arc<Mutex<Option<String>>>,
+}
+
+impl MetricWorker {
+    pub(super) async fn run(mut self) {
+        loop {
+            let ends = tokio::select! {
+                () = self.closing.cancelled() => true,
+                () = sleep(self.interval) => false,
+            };
+            let measured = {
+                let mut metrics = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
+                match self.temporality {
+                    Temporality::Cumulative => metrics.clone(),
+                    Temporality::Delta => metrics.take(),
+                }
+            };
+            if !measured.series.is_empty() {
+                let dropped = self.queues.iter().map(|queue| queue.counts().1).sum();
+                let batch = Batch::Metrics(otlp::metrics(&self.resource, &measured, dropped, self.temporality));
+                let sent = send(&mut self.transport, batch, self.timeout).await;
+                let error = match sent {
+                    Ok(0) => None,
+                    Ok(refused) => Some(format!("the receiver of metrics refused {refused} measurements")),
+                    Err(error) => Some(error.to_string()),
+                };
+                *self.error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+            }
+            if ends {
+                return;
+            }
+        }
+    }
+}
+
+/// Sends once, and again where that may help, as long as there is time; says how much the receiver refused of it.
+async fn send(transport: &mut Transport, batch: Batch, timeout: Duration) -> Result<u64, ExportError> {
+    let until = Instant::now() + timeout;
+    let body = transport.encode(&batch);
+    drop(batch);
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let sent = timeout_at(until, transport.send(&body)).await;
+        let error = match sent.unwrap_or(Err(ExportError::Timeout(timeout))) {
+            Ok(refused) => return Ok(refused),
+            Err(error) => error,
+        };
+        // Up to a half more, so that processes do not come back together.
+        let spread = pause.mul_f64(fastrand::f64() / 2.0);
+        let again = Instant::now() + error.retry_after().unwrap_or(pause + spread);
+        if !error.is_retryable() || again >= until {
+            return Err(error);
+        }
+        sleep_until(again).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}

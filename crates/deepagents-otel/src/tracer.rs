@@ -1,0 +1,252 @@
+//! Watching runs.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use deepagents_core::env::{Clock, SystemClock};
+use deepagents_core::error::Result;
+use deepagents_core::event::Event;
+use deepagents_core::message::Usage;
+use deepagents_core::middleware::{ToolNext, ToolRequest, ToolResponse};
+use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelRequest};
+use deepagents_core::run::{ModelCall, RunInput, RunObserver, RunStart};
+use futures_core::future::BoxFuture;
+use futures_core::stream::BoxStream;
+use futures_util::StreamExt;
+
+use crate::builder::nanos;
+use crate::content::Content;
+use crate::export::Exporter;
+use crate::{ExportConfig, ExportError, ExportReport, ModelName, Operation, Span, SpanContext, TraceBuilder, TraceId};
+
+/// Which traces are exported. Metrics are of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Sampler {
+    /// All.
+    #[default]
+    AlwaysOn,
+    /// None.
+    AlwaysOff,
+    /// Those whose ids are in this part of all, from 0 to 1, as other processes decide too.
+    Ratio(f64),
+    /// What the caller's `traceparent` says; without one as the ratio says.
+    ParentBased(f64),
+}
+
+impl Sampler {
+    #[allow(clippy::cast_precision_loss, reason = "a ratio of ids needs no more than 53 bits")]
+    fn takes(self, parent: Option<SpanContext>, trace: TraceId) -> bool {
+        let within = |ratio: f64| {
+            let low = trace.0.iter().skip(8).fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
+            ratio >= 1.0 || ((low >> 1) as f64) < ratio * (1_u64 << 63) as f64
+        };
+        match self {
+            Self::AlwaysOn => true,
+            Self::AlwaysOff => false,
+            Self::Ratio(ratio) => within(ratio),
+            Self::ParentBased(ratio) => parent.map_or_else(|| within(ratio), |parent| parent.sampled),
+        }
+    }
+}
+
+/// What spans hold, and how traces of several processes come together.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct TraceOptions {
+    /// What was said becomes part of spans; it does not by default.
+    pub content: Option<Content>,
+    /// Which traces are exported.
+    pub sampler: Sampler,
+    /// The span of another process that runs are parts of: its `traceparent`.
+    pub parent: Option<SpanContext>,
+    /// The trace that the part of a run was in which an earlier process had, if that process had a caller's trace.
+    pub previous_trace: Option<TraceId>,
+    /// Whether servers of models are told the trace, with the header `traceparent`.
+    pub propagate: bool,
+    /// The clock of the agents, if they have one of their own.
+    pub clock: Option<Arc<dyn Clock>>,
+}
+
+impl fmt::Debug for TraceOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TraceOptions")
+            .field("content", &self.content)
+            .field("sampler", &self.sampler)
+            .field("parent", &self.parent)
+            .field("propagate", &self.propagate)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Makes spans and metrics of runs, and exports them. Clones share one exporter.
+///
+/// See the [crate](crate) for an example.
+#[derive(Clone)]
+pub struct Tracer(Arc<Inner>);
+
+struct Inner {
+    exporter: Exporter,
+    options: TraceOptions,
+    clock: Arc<dyn Clock>,
+}
+
+impl fmt::Debug for Tracer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tracer").field("options", &self.0.options).finish_non_exhaustive()
+    }
+}
+
+impl Tracer {
+    /// Begins to export, in tasks of the runtime that it is called on.
+    ///
+    /// # Errors
+    /// When there is no runtime, or an address or a header cannot be used. A receiver that is not there is no error.
+    pub fn new(export: ExportConfig, options: TraceOptions) -> Result<Self, ExportError> {
+        let clock = options.clock.clone().unwrap_or_else(|| Arc::new(SystemClock));
+        Ok(Self(Arc::new(Inner { exporter: Exporter::start(export)?, options, clock })))
+    }
+
+    /// An observer for a run and whatever goes on with it, to be given to [`RunInput::observer`].
+    pub fn observer(&self) -> Arc<RunTrace> {
+        let options = &self.0.options;
+        let mut builder = TraceBuilder::default();
+        if let Some(parent) = options.parent {
+            builder = builder.with_parent(parent);
+        }
+        if let Some(trace) = options.previous_trace {
+            builder = builder.with_previous_trace(trace);
+        }
+        if let Some(content) = &options.content {
+            builder = builder.with_content(content.clone());
+        }
+        Arc::new(RunTrace { tracer: self.clone(), builder: Mutex::new(builder), asides: AtomicU64::new(0) })
+    }
+
+    /// An input whose run is traced.
+    pub fn observe(&self, input: impl Into<RunInput>) -> RunInput {
+        input.into().observer(self.observer())
+    }
+
+    /// What became of spans so far.
+    pub fn report(&self) -> ExportReport {
+        self.0.exporter.report()
+    }
+
+    /// Exports what waits, within a time, and ends; what is not exported then is counted as dropped. Spans that end later
+    /// are too.
+    pub async fn shutdown(&self, within: Duration) -> ExportReport {
+        self.0.exporter.shutdown(within).await
+    }
+
+    fn export(&self, mut spans: Vec<Span>) {
+        let Some(first) = spans.first() else { return };
+        let options = &self.0.options;
+        let sampled = options.sampler.takes(options.parent, first.context.trace);
+        spans.iter_mut().for_each(|span| span.context.sampled = sampled);
+        self.0.exporter.take(spans, sampled);
+    }
+}
+
+/// Makes spans of a run as it goes on: a [`RunObserver`]. Dropping it ends those that are under way.
+#[derive(Debug)]
+pub struct RunTrace {
+    tracer: Tracer,
+    builder: Mutex<TraceBuilder>,
+    /// Counts requests beside the conversation.
+    asides: AtomicU64,
+}
+
+impl RunTrace {
+    fn builder(&self) -> MutexGuard<'_, TraceBuilder> {
+        self.builder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the spans that are under way, when no event will.
+    pub fn finish(&self) {
+        let mut spans = Vec::new();
+        self.builder().finish(&mut spans);
+        self.tracer.export(spans);
+    }
+
+    /// The span of the run's main agent that is under way, for whatever else is to be a part of it.
+    pub fn context(&self) -> Option<SpanContext> {
+        self.builder().context()
+    }
+
+    /// A request beside the conversation, such as for a summary: events do not tell of it, so it is watched here.
+    fn aside(
+        self: Arc<Self>,
+        call: ModelCall,
+        model: &Arc<dyn ChatModel>,
+        request: ModelRequest,
+    ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let (name, clock) = (Arc::new(ModelName::new(model.name())), self.tracer.0.clock.clone());
+        let number = self.asides.fetch_add(1, Ordering::Relaxed);
+        let start = nanos(clock.now());
+        let watched = model.stream(request).map(move |event| {
+            let (usage, failed) = match &event {
+                Ok(ModelEvent::Finished(output)) => (output.usage, false),
+                Err(_) => (Usage::default(), true),
+                Ok(_) => return event,
+            };
+            let operation = Operation::Chat {
+                model: Some(name.clone()),
+                message: String::new(),
+                usage,
+                finish: None,
+                first_chunk: None,
+                settings: None,
+                discarded: Vec::new(),
+            };
+            let times = (start, nanos(clock.now()));
+            let span = self.builder().aside(&call.path, number, operation, times, failed);
+            self.tracer.export(span.into_iter().collect());
+            event
+        });
+        Box::pin(watched)
+    }
+}
+
+impl RunObserver for RunTrace {
+    fn begin(&self, _beginning: RunStart<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn model(
+        self: Arc<Self>,
+        call: ModelCall,
+        model: &Arc<dyn ChatModel>,
+        mut request: ModelRequest,
+    ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        if call.aside {
+            return self.aside(call, model, request);
+        }
+        let mut builder = self.builder();
+        builder.request(&call.path, &request);
+        if let (true, Some(chat)) = (self.tracer.0.options.propagate, builder.open_chat(&call.path)) {
+            let options = &self.tracer.0.options;
+            let sampled = options.sampler.takes(options.parent, chat.trace);
+            request.headers.push(("traceparent".to_owned(), SpanContext { sampled, ..chat }.to_string()));
+        }
+        drop(builder);
+        model.stream(request)
+    }
+
+    fn tool(self: Arc<Self>, request: ToolRequest, next: ToolNext) -> BoxFuture<'static, Result<ToolResponse>> {
+        next.run(request)
+    }
+
+    fn event(&self, event: &Event) {
+        let mut spans = Vec::new();
+        self.builder().event(event, &mut spans);
+        self.tracer.export(spans);
+    }
+}
+
+impl Drop for RunTrace {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}

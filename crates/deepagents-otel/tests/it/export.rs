@@ -1,0 +1,250 @@
+//! What receivers are sent, and what happens without them.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use deepagents_core::agent::Agent;
+use deepagents_core::journal::MemoryJournal;
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use deepagents_otel::{Endpoint, ExportConfig, Protocol, Sampler, TraceOptions, Tracer};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use serde_json::json;
+
+use crate::agents::{Shared, agree, builder, research, usage};
+use crate::receiver::{Behaviour, Receiver};
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn answers(count: usize) -> Agent {
+    let turns = (0..count).map(|n| Turn::text(format!("{n}")).usage(usage(7, 1)));
+    builder(ScriptedModel::new(turns)).name("main").build().unwrap()
+}
+
+fn config(protocol: Protocol, receiver: &Receiver) -> ExportConfig {
+    let url = |path: &str| if protocol == Protocol::Grpc { receiver.url("") } else { receiver.url(path) };
+    let mut traces = Endpoint::new(protocol, url("/v1/traces"));
+    traces.headers.push(("x-key".to_owned(), "k".to_owned()));
+    let metrics = Endpoint::new(protocol, url("/v1/metrics"));
+    ExportConfig { traces: Some(traces), metrics: Some(metrics), ..ExportConfig::default() }
+}
+
+#[tokio::test]
+async fn receivers_of_http_and_grpc_are_sent_all_spans_and_metrics_of_a_run() {
+    for protocol in [Protocol::HttpProtobuf, Protocol::HttpJson, Protocol::Grpc] {
+        let receiver = Receiver::start(protocol == Protocol::Grpc, Behaviour::Takes).await;
+        let tracer = Tracer::new(config(protocol, &receiver), TraceOptions::default()).unwrap();
+        let agent = research().journal(MemoryJournal::new()).build().unwrap();
+        let observer = tracer.observer();
+        agree(&agent, "t1", "Find out.", |input| input.observer(observer.clone())).await;
+        let report = tracer.shutdown(LONG).await;
+        let received = receiver.received.lock().unwrap();
+        let spans = received.spans();
+        assert_eq!(
+            (report.exported, report.dropped, &report.last_error),
+            (spans.len() as u64, 0, &None),
+            "{protocol:?}"
+        );
+        let mut names: Vec<&str> = spans.iter().map(|span| span.name.as_str()).collect();
+        names.sort_unstable();
+        insta::assert_snapshot!("exported_spans", names.join("\n"));
+        assert!(received.headers.iter().any(|headers| headers.get("x-key").is_some_and(|key| key == "k")));
+        assert!(spans.iter().all(|span| span.trace_id.len() == 16 && span.span_id.len() == 8));
+        let resource = received.traces[0].resource_spans[0].resource.clone().unwrap();
+        assert_eq!(resource.attributes[0].key, "service.name");
+        let metrics = &received.metrics.last().unwrap().resource_metrics[0].scope_metrics[0].metrics;
+        let shown: Vec<String> = metrics
+            .iter()
+            .map(|metric| match metric.data.as_ref().unwrap() {
+                Data::Histogram(all) => {
+                    let points = all.data_points.iter();
+                    let counts = points.map(|point| {
+                        let values =
+                            point.attributes.iter().map(|attribute| match &attribute.value.as_ref().unwrap().value {
+                                Some(opentelemetry_proto::tonic::common::v1::any_value::Value::StringValue(text)) => {
+                                    text.clone()
+                                }
+                                other => format!("{other:?}"),
+                            });
+                        assert_eq!(point.bucket_counts.iter().sum::<u64>(), point.count);
+                        assert_eq!(point.bucket_counts.len(), point.explicit_bounds.len() + 1);
+                        format!("  {} × {}", point.count, values.collect::<Vec<_>>().join(" "))
+                    });
+                    format!("{} {}\n{}", metric.name, metric.unit, counts.collect::<Vec<_>>().join("\n"))
+                }
+                _ => format!("{} {}", metric.name, metric.unit),
+            })
+            .collect();
+        insta::assert_snapshot!("exported_metrics", shown.join("\n"));
+    }
+}
+
+#[tokio::test]
+async fn a_receiver_that_is_busy_for_a_moment_loses_nothing() {
+    for (protocol, status) in [(Protocol::HttpProtobuf, 503), (Protocol::Grpc, 14)] {
+        let receiver = Receiver::start(protocol == Protocol::Grpc, Behaviour::FailsOnce(status)).await;
+        let config = ExportConfig { metrics: None, timeout: LONG, ..config(protocol, &receiver) };
+        let tracer = Tracer::new(config, TraceOptions::default()).unwrap();
+        answers(1).invoke(tracer.observe("Go.")).await.unwrap();
+        let report = tracer.shutdown(LONG).await;
+        assert_eq!((report.exported, report.dropped), (2, 0), "{report:?}");
+        assert_eq!(receiver.received.lock().unwrap().spans().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn what_a_receiver_refuses_is_counted_and_not_sent_again() {
+    for (protocol, behaviour) in [
+        (Protocol::HttpProtobuf, Behaviour::Fails(400)),
+        (Protocol::Grpc, Behaviour::Fails(3)),
+        (Protocol::HttpProtobuf, Behaviour::Refuses(2)),
+        (Protocol::HttpJson, Behaviour::Refuses(2)),
+        (Protocol::Grpc, Behaviour::Refuses(2)),
+    ] {
+        let receiver = Receiver::start(protocol == Protocol::Grpc, behaviour).await;
+        let config = ExportConfig { metrics: None, ..config(protocol, &receiver) };
+        let tracer = Tracer::new(config, TraceOptions::default()).unwrap();
+        answers(1).invoke(tracer.observe("Go.")).await.unwrap();
+        let report = tracer.shutdown(LONG).await;
+        assert_eq!((report.exported, report.dropped), (0, 2), "{protocol:?} {behaviour:?} {report:?}");
+        assert!(report.last_error.unwrap().contains("refused"));
+        assert_eq!(receiver.received.lock().unwrap().requests, 1, "{protocol:?} {behaviour:?}");
+    }
+}
+
+#[tokio::test]
+async fn no_run_waits_for_a_receiver_that_hangs_and_the_queue_has_an_end() {
+    let receiver = Receiver::start(false, Behaviour::Hangs).await;
+    let config =
+        ExportConfig { max_queue: 8, max_batch: 4, timeout: LONG, ..config(Protocol::HttpProtobuf, &receiver) };
+    let tracer = Tracer::new(config, TraceOptions::default()).unwrap();
+    let agent = answers(50);
+    for _ in 0..50 {
+        agent.invoke(tracer.observe("Go.")).await.unwrap();
+    }
+    // Four spans at most are under way, and eight wait.
+    assert!(tracer.report().dropped >= 100 - 12, "{:?}", tracer.report());
+    let report = tracer.shutdown(Duration::from_millis(20)).await;
+    assert_eq!((report.exported, report.dropped), (0, 100), "{report:?}");
+    assert!(report.last_error.is_some());
+}
+
+#[tokio::test]
+async fn a_receiver_that_is_killed_or_was_never_there_ends_no_run_and_the_loss_is_counted() {
+    for protocol in [Protocol::HttpProtobuf, Protocol::Grpc] {
+        let receiver = Receiver::start(protocol == Protocol::Grpc, Behaviour::Takes).await;
+        let timeout = Duration::from_millis(700);
+        let config = ExportConfig { max_batch: 2, timeout, ..config(protocol, &receiver) };
+        let tracer = Tracer::new(config, TraceOptions::default()).unwrap();
+        let agent = answers(3);
+        agent.invoke(tracer.observe("Go.")).await.unwrap();
+        let taken = || receiver.received.lock().unwrap().spans().len();
+        while taken() < 2 || tracer.report().exported < 2 {
+            tokio::task::yield_now().await;
+        }
+        drop(receiver);
+        agent.invoke(tracer.observe("Go.")).await.unwrap();
+        agent.invoke(tracer.observe("Go.")).await.unwrap();
+        let report = tracer.shutdown(LONG).await;
+        assert_eq!((report.exported, report.dropped), (2, 4), "{protocol:?} {report:?}");
+        assert!(report.last_error.is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_file_has_a_line_of_json_for_each_request_and_every_span_is_in_it() {
+    let file: Shared<Vec<u8>> = Arc::default();
+    let tracer = Tracer::new(ExportConfig::default().file(Memory(file.clone())), TraceOptions::default()).unwrap();
+    let agent = research().journal(MemoryJournal::new()).build().unwrap();
+    let observer = tracer.observer();
+    agree(&agent, "t1", "Find out.", |input| input.observer(observer.clone())).await;
+    let report = tracer.shutdown(LONG).await;
+    let text = String::from_utf8(file.lock().unwrap().clone()).unwrap();
+    let requests = text.lines().map(|line| serde_json::from_str::<ExportTraceServiceRequest>(line).unwrap());
+    let count: usize = requests.map(|request| request.resource_spans[0].scope_spans[0].spans.len()).sum();
+    assert_eq!((report.exported, report.dropped), (count as u64, 0));
+    assert!(text.contains(r#""name":"execute_tool lookup""#) && text.contains(r#""intValue":"10""#), "{text}");
+    assert!(!text.contains("s3cr3t"));
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_written_ends_no_run_and_the_loss_is_told() {
+    struct Full;
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::Error::from(io::ErrorKind::StorageFull))
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let tracer = Tracer::new(ExportConfig::default().file(Full), TraceOptions::default()).unwrap();
+    answers(1).invoke(tracer.observe("Go.")).await.unwrap();
+    let report = tracer.shutdown(LONG).await;
+    assert_eq!((report.exported, report.dropped), (0, 2));
+    assert!(report.last_error.unwrap().contains("file"));
+}
+
+#[tokio::test]
+async fn traces_that_are_not_sampled_are_measured_and_not_exported() {
+    let receiver = Receiver::start(false, Behaviour::Takes).await;
+    let mut options = TraceOptions::default();
+    options.sampler = Sampler::AlwaysOff;
+    let tracer = Tracer::new(config(Protocol::HttpProtobuf, &receiver), options).unwrap();
+    answers(1).invoke(tracer.observe("Go.")).await.unwrap();
+    let report = tracer.shutdown(LONG).await;
+    assert_eq!((report.exported, report.dropped), (0, 0));
+    let received = receiver.received.lock().unwrap();
+    assert_eq!((received.traces.len(), received.metrics.len()), (0, 1));
+}
+
+#[tokio::test]
+async fn servers_of_models_are_told_the_trace_where_that_is_asked_for_and_requests_beside_are_spans() {
+    for asked in [true, false] {
+        let file: Shared<Vec<u8>> = Arc::default();
+        let mut options = TraceOptions::default();
+        options.propagate = asked;
+        let tracer = Tracer::new(ExportConfig::default().file(Memory(file.clone())), options).unwrap();
+        let model = ScriptedModel::new([
+            Turn::call("again", json!({})).usage(usage(7, 1)),
+            Turn::text("Beside.").usage(usage(5, 1)),
+            Turn::text("Done.").usage(usage(9, 1)),
+        ]);
+        let asks = crate::agents::tool("again", |cx| async move {
+            let request = deepagents_core::model::ModelRequest::new("Beside?");
+            let model = cx.context().model().clone();
+            let output = cx.context().invoke_model(&model, request).await;
+            Ok(output.map_err(deepagents_core::tool::ToolError::fatal)?.message.text().into())
+        });
+        let agent = builder(model.clone()).name("main").tool(asks).build().unwrap();
+        agent.invoke(tracer.observe("Go.")).await.unwrap();
+        tracer.shutdown(LONG).await;
+        let text = String::from_utf8(file.lock().unwrap().clone()).unwrap();
+        let told: Vec<_> = model.requests().iter().filter_map(|request| request.headers.first().cloned()).collect();
+        assert_eq!(told.len(), if asked { 2 } else { 0 });
+        for (name, value) in told {
+            let span = value.split('-').nth(2).unwrap().to_owned();
+            assert!(name == "traceparent" && text.contains(&format!(r#""spanId":"{span}""#)), "{value} {text}");
+        }
+        assert_eq!(text.matches(r#""name":"chat "#).count(), 3, "{text}");
+    }
+}
+
+#[test]
+fn without_a_runtime_there_is_an_error_and_no_panic() {
+    assert!(Tracer::new(ExportConfig::default(), TraceOptions::default()).is_err());
+}
+
+/// A file in memory.
+struct Memory(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Memory {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,55 @@
+//! Requests in a minute, counted for each caller.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Callers that are remembered; beyond it those whose allowance is full again are forgotten.
+const REMEMBERED: usize = 10_000;
+
+/// What each caller may still ask for: an allowance that fills evenly.
+#[derive(Debug, Default)]
+pub(super) struct RateLimiter(Mutex<HashMap<String, Allowance>>);
+
+#[derive(Debug)]
+struct Allowance {
+    left: f64,
+    at: Instant,
+}
+
+impl RateLimiter {
+    /// Takes one request off; says after how long one may come where none may now.
+    pub(super) fn take(&self, id: &str, per_minute: u32, now: Instant) -> Result<(), Duration> {
+        let full = f64::from(per_minute.max(1));
+        let per_second = full / 60.0;
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= REMEMBERED && !all.contains_key(id) {
+            all.retain(|_, one| now.saturating_duration_since(one.at) < Duration::from_secs(60));
+        }
+        let one = all.entry(id.to_owned()).or_insert(Allowance { left: full, at: now });
+        let filled = now.saturating_duration_since(one.at).as_secs_f64() * per_second;
+        (one.left, one.at) = ((one.left + filled).min(full), now);
+        if one.left >= 1.0 {
+            one.left -= 1.0;
+            return Ok(());
+        }
+        Err(Duration::from_secs_f64((1.0 - one.left) / per_second))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_allowance_fills_evenly_and_is_each_callers_own() {
+        let (limiter, begin) = (RateLimiter::default(), Instant::now());
+        for _ in 0..60 {
+            assert!(limiter.take("ada", 60, begin).is_ok());
+        }
+        assert!(limiter.take("ada", 60, begin).is_err());
+        assert!(limiter.take("bob", 60, begin).is_ok());
+        assert!(limiter.take("ada", 60, begin + Duration::from_secs(1)).is_ok());
+        assert!(limiter.take("ada", 60, begin + Duration::from_secs(1)).is_err());
+    }
+}

@@ -1,0 +1,21 @@
+//! Who calls, what is theirs, and how much they may ask for.
+//!
+//! Without [`Authenticate`] everybody who reaches the server may do everything. With it each thread, assistant, cron and item
+//! belongs to who made it, and is not there for anybody else.
+
+mod audit;
+mod authenticate;
+mod caller;
+mod identity;
+mod layer;
+mod limits;
+mod tokens;
+
+pub use audit::AuditEntry;
+pub(crate) use audit::AuditLog;
+pub(crate) use authenticate::DynAuthenticate;
+pub use authenticate::{Authenticate, Presented, Refusal};
+pub(crate) use caller::{CALLER, OWNER, as_owner, caller, owns, owns_thread};
+pub use identity::{Identity, Limits};
+pub(crate) use layer::{Access, authenticate};
+pub use tokens::StaticTokens;

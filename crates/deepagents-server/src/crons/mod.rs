@@ -1,0 +1,9 @@
+//! Runs at times that come again.
+
+mod record;
+mod routes;
+mod schedule;
+mod timer;
+
+pub(crate) use routes::routes;
+pub(crate) use timer::{Timer, run};

@@ -1,0 +1,89 @@
+//! What is kept of a cron.
+
+use deepagents_core::store::Query;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::schedule::{Schedule, zone};
+use crate::app::App;
+use crate::auth::owns;
+use crate::error::{ApiError, Result};
+use crate::ids;
+
+/// A run that is made again and again, as clients see it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Cron {
+    pub(crate) cron_id: String,
+    pub(crate) assistant_id: String,
+    /// None where each run has a thread of its own.
+    pub(crate) thread_id: Option<String>,
+    pub(crate) schedule: String,
+    pub(crate) timezone: Option<String>,
+    pub(crate) end_time: Option<Timestamp>,
+    pub(crate) enabled: bool,
+    pub(crate) metadata: Map<String, Value>,
+    /// The body of each run.
+    pub(crate) payload: Map<String, Value>,
+    /// What becomes of the thread of a run that has one of its own.
+    pub(crate) on_run_completed: Option<String>,
+    pub(crate) next_run_date: Option<Timestamp>,
+    pub(crate) user_id: Option<String>,
+    pub(crate) created_at: String,
+    pub(crate) updated_at: String,
+    /// Why the last run was not accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) last_error: Option<String>,
+}
+
+fn namespace() -> [String; 2] {
+    ["deepagents-server".to_owned(), "crons".to_owned()]
+}
+
+impl Cron {
+    /// Works out when it comes next after a time.
+    pub(crate) fn plan(&mut self, after: Timestamp) -> Result<()> {
+        let schedule = Schedule::read(&self.schedule).map_err(|error| ApiError::invalid(error.to_string()))?;
+        let zone = zone(self.timezone.as_deref()).map_err(|error| ApiError::invalid(error.to_string()))?;
+        let next = schedule.after(after, &zone).filter(|next| self.end_time.is_none_or(|end| *next <= end));
+        self.next_run_date = next.filter(|_| self.enabled);
+        Ok(())
+    }
+
+    pub(crate) async fn save(&self, app: &App) -> Result<()> {
+        app.store.put(&namespace(), &self.cron_id, json!(self)).await?;
+        app.timer.wake();
+        Ok(())
+    }
+
+    pub(crate) async fn delete(&self, app: &App) -> Result<()> {
+        app.store.delete(&namespace(), &self.cron_id).await?;
+        Ok(())
+    }
+
+    /// The id of the run of a time: whoever makes it, it is one.
+    pub(crate) fn run_id(&self, time: Timestamp) -> String {
+        let millis = u64::try_from(time.as_millisecond()).unwrap_or_default();
+        let own = ids::derived(&[&self.cron_id, &time.to_string()]);
+        let mut random = [0; 10];
+        random.iter_mut().zip(own.as_bytes()).for_each(|(to, from)| *to = *from);
+        uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid().to_string()
+    }
+}
+
+/// All crons, newest first.
+pub(crate) async fn all(app: &App) -> Result<Vec<Cron>> {
+    let found = app.store.search(&namespace(), &Query::default()).await?;
+    let mut found: Vec<Cron> = found.into_iter().filter_map(|item| serde_json::from_value(item.value).ok()).collect();
+    found.sort_by(|a, b| b.created_at.cmp(&a.created_at));
+    Ok(found)
+}
+
+/// A cron that there is.
+pub(crate) async fn find(app: &App, id: &str) -> Result<Cron> {
+    ids::check("cron ID", id)?;
+    let item = app.store.get(&namespace(), id).await?.ok_or_else(|| ApiError::not_found("Cron", id))?;
+    let read = serde_json::from_value::<Cron>(item.value);
+    let read = read.map_err(|error| ApiError::bad_request(format!("cron {id} is damaged: {error}")))?;
+    if owns(read.user_id.as_deref()) { Ok(read) } else { Err(ApiError::not_found("Cron", id)) }
+}

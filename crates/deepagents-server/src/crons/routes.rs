@@ -1,0 +1,195 @@
+//! The routes of crons.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value, json};
+
+use super::record::{Cron, all, find};
+use crate::app::App;
+use crate::assistants;
+use crate::auth::{caller, owns};
+use crate::body::Body;
+use crate::error::{ApiError, Result};
+use crate::ids;
+use crate::runs::RunCreate;
+use crate::threads::{contains, pagination, project};
+
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/runs/crons", post(create))
+        .route("/threads/{thread}/runs/crons", post(create_on_thread))
+        .route("/runs/crons/search", post(search))
+        .route("/runs/crons/count", post(count))
+        .route("/runs/crons/{cron}", get(one).patch(update).delete(delete))
+}
+
+/// What of a body is the cron's own; the rest is that of its runs.
+const OWN: [&str; 6] = ["schedule", "timezone", "end_time", "enabled", "on_run_completed", "cron_id"];
+
+#[derive(Deserialize)]
+struct Create {
+    schedule: String,
+    assistant_id: String,
+    timezone: Option<String>,
+    end_time: Option<Timestamp>,
+    enabled: Option<bool>,
+    on_run_completed: Option<String>,
+    metadata: Option<Map<String, Value>>,
+}
+
+fn read<T: serde::de::DeserializeOwned>(body: &Map<String, Value>) -> Result<T> {
+    let read = serde_json::from_value(Value::Object(body.clone()));
+    read.map_err(|error| ApiError::invalid(format!("The body cannot be read: {error}")))
+}
+
+async fn create(State(app): State<Arc<App>>, Body(body): Body<Map<String, Value>>) -> Result<Json<Cron>> {
+    made(&app, None, body).await
+}
+
+async fn create_on_thread(
+    State(app): State<Arc<App>>,
+    Path(thread): Path<String>,
+    Body(body): Body<Map<String, Value>>,
+) -> Result<Json<Cron>> {
+    app.thread(&thread).await?;
+    made(&app, Some(thread), body).await
+}
+
+async fn made(app: &Arc<App>, thread: Option<String>, body: Map<String, Value>) -> Result<Json<Cron>> {
+    let create: Create = read(&body)?;
+    let mut payload = body;
+    payload.retain(|key, _| !OWN.contains(&key.as_str()));
+    // What cannot be run is refused now, and not when its time comes.
+    let run: RunCreate = read(&payload)?;
+    let assistant = assistants::find(app, &create.assistant_id).await?;
+    let assistant =
+        assistant.ok_or_else(|| ApiError::invalid(format!("Invalid assistant: '{}'", create.assistant_id)))?;
+    run.check(app, &assistant.graph_id, None).await?;
+    let now = ids::now();
+    let mut cron = Cron {
+        cron_id: ids::fresh(),
+        assistant_id: assistant.assistant_id,
+        thread_id: thread,
+        schedule: create.schedule,
+        timezone: create.timezone,
+        end_time: create.end_time,
+        enabled: create.enabled.unwrap_or(true),
+        metadata: create.metadata.unwrap_or_default(),
+        payload,
+        on_run_completed: create.on_run_completed,
+        next_run_date: None,
+        user_id: caller().map(|caller| caller.id().to_owned()),
+        created_at: now.clone(),
+        updated_at: now,
+        last_error: None,
+    };
+    cron.plan(Timestamp::now())?;
+    cron.save(app).await?;
+    Ok(Json(cron))
+}
+
+async fn one(State(app): State<Arc<App>>, Path(cron): Path<String>) -> Result<Json<Cron>> {
+    Ok(Json(find(&app, &cron).await?))
+}
+
+/// A field that may be null on purpose.
+#[allow(clippy::option_option, reason = "absent, null and given are three things")]
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Timestamp>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+#[derive(Deserialize)]
+struct Patch {
+    schedule: Option<String>,
+    timezone: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    #[allow(clippy::option_option, reason = "absent, null and given are three things")]
+    end_time: Option<Option<Timestamp>>,
+    enabled: Option<bool>,
+    on_run_completed: Option<String>,
+    metadata: Option<Map<String, Value>>,
+}
+
+async fn update(
+    State(app): State<Arc<App>>,
+    Path(cron): Path<String>,
+    Body(body): Body<Map<String, Value>>,
+) -> Result<Json<Cron>> {
+    let mut cron = find(&app, &cron).await?;
+    let patch: Patch = read(&body)?;
+    cron.schedule = patch.schedule.unwrap_or(cron.schedule);
+    cron.timezone = patch.timezone.or(cron.timezone);
+    cron.end_time = patch.end_time.unwrap_or(cron.end_time);
+    cron.enabled = patch.enabled.unwrap_or(cron.enabled);
+    cron.on_run_completed = patch.on_run_completed.or(cron.on_run_completed);
+    cron.metadata.extend(patch.metadata.unwrap_or_default());
+    let more = body.into_iter().filter(|(key, _)| !OWN.contains(&key.as_str()) && key != "metadata");
+    cron.payload.extend(more);
+    let run: RunCreate = read(&cron.payload)?;
+    let graph = assistants::find(&app, &cron.assistant_id).await?;
+    let graph = graph.ok_or_else(|| ApiError::not_found("Assistant", &cron.assistant_id))?.graph_id;
+    run.check(&app, &graph, None).await?;
+    cron.updated_at = ids::now();
+    cron.plan(Timestamp::now())?;
+    cron.save(&app).await?;
+    Ok(Json(cron))
+}
+
+async fn delete(State(app): State<Arc<App>>, Path(cron): Path<String>) -> Result<StatusCode> {
+    find(&app, &cron).await?.delete(&app).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[derive(Deserialize)]
+struct Search {
+    assistant_id: Option<String>,
+    thread_id: Option<String>,
+    enabled: Option<bool>,
+    metadata: Option<Map<String, Value>>,
+    limit: Option<usize>,
+    offset: Option<usize>,
+    sort_by: Option<String>,
+    sort_order: Option<String>,
+    select: Option<Vec<String>>,
+}
+
+async fn found(app: &App, search: &Search) -> Result<Vec<Cron>> {
+    let assistant = match &search.assistant_id {
+        Some(id) => assistants::find(app, id).await?.map(|known| known.assistant_id).or_else(|| Some(id.clone())),
+        None => None,
+    };
+    let wanted = search.metadata.clone().unwrap_or_default();
+    let mut found = all(app).await?;
+    found.retain(|cron| {
+        owns(cron.user_id.as_deref())
+            && assistant.as_ref().is_none_or(|assistant| *assistant == cron.assistant_id)
+            && search.thread_id.as_ref().is_none_or(|thread| cron.thread_id.as_ref() == Some(thread))
+            && search.enabled.is_none_or(|enabled| enabled == cron.enabled)
+            && contains(&cron.metadata, &wanted)
+    });
+    if let Some(key) = &search.sort_by {
+        found.sort_by_key(|cron| std::cmp::Reverse(json!(cron).get(key).map(Value::to_string)));
+        if search.sort_order.as_deref() == Some("asc") {
+            found.reverse();
+        }
+    }
+    Ok(found)
+}
+
+async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<(axum::http::HeaderMap, Json<Value>)> {
+    let found = found(&app, &body).await?;
+    let (offset, limit) = (body.offset.unwrap_or(0), body.limit.unwrap_or(10));
+    let headers = pagination(found.len(), offset, limit);
+    let page = found.into_iter().skip(offset).take(limit).map(|cron| project(json!(cron), body.select.as_deref()));
+    Ok((headers, Json(page.collect())))
+}
+
+async fn count(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<Json<usize>> {
+    Ok(Json(found(&app, &body).await?.len()))
+}

@@ -1,0 +1,189 @@
+//! Times that come again, as `cron` writes them: minute, hour, day, month and day of the week.
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan, Unit};
+
+/// Why a schedule cannot be read.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub(crate) enum ScheduleError {
+    #[error("`{0}` is no schedule: that is minute, hour, day, month and day of the week, such as `0 9 * * 1-5`")]
+    Fields(String),
+    #[error("`{field}` is no {name}: those are {low} to {high}, lists, ranges and steps of them")]
+    Field { field: String, name: &'static str, low: u32, high: u32 },
+    #[error("`{0}` never comes")]
+    Never(String),
+    #[error("`{0}` is no time zone")]
+    Zone(String),
+}
+
+/// A set of times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Schedule {
+    minutes: u64,
+    hours: u64,
+    days: u64,
+    months: u64,
+    weekdays: u64,
+    /// Whether days and days of the week are limited both: then either will do.
+    either: bool,
+}
+
+const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+
+struct Range {
+    name: &'static str,
+    low: u32,
+    high: u32,
+    words: &'static [&'static str],
+}
+
+impl Schedule {
+    pub(crate) fn read(text: &str) -> Result<Self, ScheduleError> {
+        let written = match text.trim() {
+            "@yearly" | "@annually" => "0 0 1 1 *",
+            "@monthly" => "0 0 1 * *",
+            "@weekly" => "0 0 * * 0",
+            "@daily" | "@midnight" => "0 0 * * *",
+            "@hourly" => "0 * * * *",
+            other => other,
+        };
+        let fields: Vec<&str> = written.split_whitespace().collect();
+        let [minutes, hours, days, months, weekdays] = fields.as_slice() else {
+            return Err(ScheduleError::Fields(text.to_owned()));
+        };
+        let range = |name, low, high, words| Range { name, low, high, words };
+        let weekday_bits = range("day of the week", 0, 7, &WEEKDAYS).read(weekdays)?;
+        let schedule = Self {
+            minutes: range("minute", 0, 59, &[]).read(minutes)?,
+            hours: range("hour", 0, 23, &[]).read(hours)?,
+            days: range("day", 1, 31, &[]).read(days)?,
+            months: range("month", 1, 12, &MONTHS).read(months)?,
+            // Sunday has two numbers.
+            weekdays: (weekday_bits | (weekday_bits >> 7)) & 0x7f,
+            either: !days.starts_with('*') && !weekdays.starts_with('*'),
+        };
+        match schedule.after(Timestamp::UNIX_EPOCH, &TimeZone::UTC) {
+            Some(_) => Ok(schedule),
+            None => Err(ScheduleError::Never(text.to_owned())),
+        }
+    }
+
+    /// The first time after one. None where there is none within eight years, in which every day of a calendar comes.
+    pub(crate) fn after(&self, time: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        let local = zone
+            .to_datetime(time)
+            .round(jiff::civil::DateTimeRound::new().smallest(Unit::Minute).mode(jiff::RoundMode::Trunc))
+            .ok()?;
+        let mut at = local.checked_add(1.minute()).ok()?;
+        let limit = at.checked_add(8.years()).ok()?;
+        while at < limit {
+            if !self.has_day(at) {
+                at = at.date().tomorrow().ok()?.to_datetime(jiff::civil::Time::midnight());
+                continue;
+            }
+            if !has(self.hours, at.hour()) {
+                at = at.checked_add(1.hour()).ok()?.with().minute(0).build().ok()?;
+                continue;
+            }
+            if has(self.minutes, at.minute()) {
+                let found = zone.to_ambiguous_timestamp(at).compatible().ok()?;
+                // An hour that a change of the clock repeats comes once.
+                if found > time {
+                    return Some(found);
+                }
+            }
+            at = at.checked_add(1.minute()).ok()?;
+        }
+        None
+    }
+
+    fn has_day(&self, at: DateTime) -> bool {
+        let day = has(self.days, at.day());
+        let weekday = has(self.weekdays, at.weekday().to_sunday_zero_offset());
+        has(self.months, at.month()) && if self.either { day || weekday } else { day && weekday }
+    }
+}
+
+fn has(bits: u64, number: i8) -> bool {
+    u32::try_from(number).is_ok_and(|number| bits & (1 << number) != 0)
+}
+
+impl Range {
+    fn read(&self, field: &str) -> Result<u64, ScheduleError> {
+        let bits = field.split(',').try_fold(0, |bits, part| Some(bits | self.part(part)?));
+        bits.ok_or_else(|| ScheduleError::Field {
+            field: field.to_owned(),
+            name: self.name,
+            low: self.low,
+            high: self.high,
+        })
+    }
+
+    /// One number, a range, or all, with a step.
+    fn part(&self, part: &str) -> Option<u64> {
+        let (range, step) = match part.split_once('/') {
+            Some((range, step)) => (range, Some(step.parse().ok().filter(|step: &usize| *step > 0)?)),
+            None => (part, None),
+        };
+        let (from, to) = match range.split_once('-') {
+            _ if range == "*" => (self.low, self.high),
+            Some((from, to)) => (self.number(from)?, self.number(to)?),
+            None => {
+                let from = self.number(range)?;
+                (from, if step.is_some() { self.high } else { from })
+            }
+        };
+        (from <= to).then(|| (from..=to).step_by(step.unwrap_or(1)).fold(0, |bits, number| bits | (1 << number)))
+    }
+
+    fn number(&self, text: &str) -> Option<u32> {
+        let word = self.words.iter().position(|word| word.eq_ignore_ascii_case(text));
+        let number = match word {
+            Some(at) => u32::try_from(at).ok()? + self.low,
+            None => text.parse().ok()?,
+        };
+        (self.low..=self.high).contains(&number).then_some(number)
+    }
+}
+
+/// A time zone by its name; UTC where none is given.
+pub(crate) fn zone(name: Option<&str>) -> Result<TimeZone, ScheduleError> {
+    match name {
+        None | Some("UTC" | "Etc/UTC") => Ok(TimeZone::UTC),
+        Some(name) => TimeZone::get(name).map_err(|_| ScheduleError::Zone(name.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn next(schedule: &str, after: &str) -> String {
+        let schedule = Schedule::read(schedule).unwrap();
+        schedule.after(after.parse().unwrap(), &TimeZone::UTC).unwrap().to_string()
+    }
+
+    #[test]
+    fn the_next_time_is_the_first_that_fits_every_field() {
+        let now = "2026-11-22T22:40:30Z";
+        assert_eq!(next("* * * * *", now), "2026-11-22T22:41:00Z");
+        assert_eq!(next("0 5 1 1 *", now), "2027-01-01T05:00:00Z");
+        assert_eq!(next("*/15 9-17 * * mon-fri", now), "2026-11-23T09:00:00Z");
+        assert_eq!(next("30 3 29 2 *", now), "2028-02-29T03:30:00Z");
+        assert_eq!(next("0 0 13 * 5", now), "2026-11-27T00:00:00Z", "a day or a day of the week");
+        assert_eq!(next("0 0 * * 7", now), "2026-11-29T00:00:00Z");
+        assert_eq!(next("@hourly", now), "2026-11-22T23:00:00Z");
+        assert_eq!(next("41 22 * * *", "2026-11-22T22:41:00Z"), "2026-11-23T22:41:00Z");
+    }
+
+    #[test]
+    fn what_is_no_schedule_is_refused() {
+        for bad in ["whenever", "", "* * * *", "60 * * * *", "* * 0 * *", "5-1 * * * *", "*/0 * * * *", "* * * foo *"] {
+            assert!(Schedule::read(bad).is_err(), "{bad}");
+        }
+        assert_eq!(Schedule::read("0 0 31 2 *"), Err(ScheduleError::Never("0 0 31 2 *".to_owned())));
+        assert!(zone(Some("Nowhere/None")).is_err());
+    }
+}

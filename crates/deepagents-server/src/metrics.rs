@@ -1,0 +1,76 @@
+//! Counts of what the server does, in the text form of Prometheus.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+use crate::app::App;
+use crate::runs::Status;
+
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new().route("/metrics", get(metrics))
+}
+
+/// What is counted from the start of the server on.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    /// Answers by the first digit of their status.
+    answers: [AtomicU64; 6],
+    succeeded: AtomicU64,
+    failed: AtomicU64,
+    interrupted: AtomicU64,
+    timed_out: AtomicU64,
+}
+
+impl Metrics {
+    /// Counts a run that ended.
+    pub(crate) fn run_ended(&self, status: Status) {
+        let counter = match status {
+            Status::Success => &self.succeeded,
+            Status::Error => &self.failed,
+            Status::Timeout => &self.timed_out,
+            Status::Interrupted => &self.interrupted,
+            Status::Pending | Status::Running => return,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Counts answers.
+pub(crate) async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    if let Some(counter) = app.metrics.answers.get(usize::from(response.status().as_u16() / 100)) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+    response
+}
+
+async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
+    let mut text = String::new();
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let all = &app.metrics;
+    text.push_str("# HELP deepagents_http_responses_total Answers by class of status.\n");
+    text.push_str("# TYPE deepagents_http_responses_total counter\n");
+    for (class, counter) in all.answers.iter().enumerate().skip(1) {
+        // Writing to a text does not fail.
+        let _ = writeln!(text, "deepagents_http_responses_total{{class=\"{class}xx\"}} {}", read(counter));
+    }
+    text.push_str("# HELP deepagents_runs_total Runs that ended, by how.\n# TYPE deepagents_runs_total counter\n");
+    for (status, counter) in [
+        ("success", &all.succeeded),
+        ("error", &all.failed),
+        ("interrupted", &all.interrupted),
+        ("timeout", &all.timed_out),
+    ] {
+        let _ = writeln!(text, "deepagents_runs_total{{status=\"{status}\"}} {}", read(counter));
+    }
+    text.push_str("# HELP deepagents_runs_open Runs that wait or are under way.\n# TYPE deepagents_runs_open gauge\n");
+    let _ = writeln!(text, "deepagents_runs_open {}", app.runs.count_open());
+    ([("content-type", "text/plain; version=0.0.4; charset=utf-8")], text)
+}

@@ -1,0 +1,199 @@
+//! What the server can be asked, for programs and for people: `/openapi.json` and `/docs`.
+
+use std::sync::Arc;
+
+use axum::response::Html;
+use axum::routing::get;
+use axum::{Json, Router};
+use serde_json::{Map, Value, json};
+
+use crate::app::App;
+
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new().route("/openapi.json", get(document)).route("/docs", get(page))
+}
+
+/// A method and a path, what it does, and the fields of its body; those with a star must be there.
+struct Operation(&'static str, &'static str, &'static str, &'static [&'static str]);
+
+const RUN: &[&str] = &[
+    "assistant_id*",
+    "input",
+    "command",
+    "config",
+    "context",
+    "metadata",
+    "stream_mode",
+    "stream_subgraphs",
+    "stream_resumable",
+    "checkpoint",
+    "checkpoint_id",
+    "interrupt_before",
+    "interrupt_after",
+    "multitask_strategy",
+    "if_not_exists",
+    "on_disconnect",
+    "on_completion",
+    "after_seconds",
+    "webhook",
+];
+const PAGE: &[&str] = &["metadata", "limit", "offset", "sort_by", "sort_order", "select"];
+const THREAD_SEARCH: &[&str] =
+    &["ids", "metadata", "values", "status", "limit", "offset", "sort_by", "sort_order", "select"];
+const ASSISTANT_SEARCH: &[&str] =
+    &["graph_id", "name", "metadata", "limit", "offset", "sort_by", "sort_order", "select"];
+const ASSISTANT: &[&str] =
+    &["graph_id*", "assistant_id", "config", "context", "metadata", "name", "description", "if_exists"];
+const CRON: &[&str] = &[
+    "schedule*",
+    "assistant_id*",
+    "timezone",
+    "end_time",
+    "enabled",
+    "on_run_completed",
+    "input",
+    "metadata",
+    "webhook",
+];
+
+/// Everything that needs a token where one is asked for; a test asks all of it as a stranger.
+const OPERATIONS: &[Operation] = &[
+    Operation("get", "/info", "The version, and what the server can do", &[]),
+    Operation("get", "/metrics", "Counts, in the text form of Prometheus", &[]),
+    Operation("post", "/mcp", "Calls the agents as tools of an MCP server", &["jsonrpc*", "id", "method*", "params"]),
+    Operation("post", "/assistants", "Makes an assistant", ASSISTANT),
+    Operation("post", "/assistants/search", "Finds assistants", ASSISTANT_SEARCH),
+    Operation("post", "/assistants/count", "Counts assistants", ASSISTANT_SEARCH),
+    Operation("get", "/assistants/{assistant_id}", "Gives an assistant", &[]),
+    Operation("patch", "/assistants/{assistant_id}", "Changes an assistant: a new version", ASSISTANT),
+    Operation("delete", "/assistants/{assistant_id}", "Removes an assistant", &[]),
+    Operation("post", "/assistants/{assistant_id}/versions", "Lists the versions of an assistant", PAGE),
+    Operation("post", "/assistants/{assistant_id}/latest", "Makes a version the one that is used", &["version*"]),
+    Operation("get", "/assistants/{assistant_id}/graph", "Draws an assistant as a graph", &[]),
+    Operation("get", "/assistants/{assistant_id}/schemas", "Gives the schemas of an assistant", &[]),
+    Operation("get", "/assistants/{assistant_id}/subgraphs", "Gives the graphs below, of which there are none", &[]),
+    Operation("post", "/threads", "Makes a thread", &["thread_id", "metadata", "if_exists", "ttl"]),
+    Operation("post", "/threads/search", "Finds threads", THREAD_SEARCH),
+    Operation("post", "/threads/count", "Counts threads", THREAD_SEARCH),
+    Operation(
+        "post",
+        "/threads/prune",
+        "Removes threads, or what lies before their last checkpoint",
+        &["thread_ids*", "strategy"],
+    ),
+    Operation("get", "/threads/{thread_id}", "Gives a thread", &[]),
+    Operation("patch", "/threads/{thread_id}", "Changes what is noted of a thread", &["metadata", "ttl"]),
+    Operation("delete", "/threads/{thread_id}", "Removes a thread", &[]),
+    Operation("post", "/threads/{thread_id}/copy", "Copies a thread", &[]),
+    Operation("get", "/threads/{thread_id}/state", "Gives the state of a thread", &[]),
+    Operation(
+        "post",
+        "/threads/{thread_id}/state",
+        "Changes the state of a thread",
+        &["values", "as_node", "checkpoint", "checkpoint_id"],
+    ),
+    Operation("get", "/threads/{thread_id}/state/{checkpoint_id}", "Gives the state at a checkpoint", &[]),
+    Operation("post", "/threads/{thread_id}/state/checkpoint", "Gives the state at a checkpoint", &["checkpoint*"]),
+    Operation("get", "/threads/{thread_id}/history", "Lists the checkpoints of a thread, newest first", &[]),
+    Operation(
+        "post",
+        "/threads/{thread_id}/history",
+        "Lists the checkpoints of a thread, newest first",
+        &["limit", "before", "metadata"],
+    ),
+    Operation("get", "/threads/{thread_id}/stream", "Streams all runs of a thread", &[]),
+    Operation("post", "/threads/{thread_id}/commands", "Sends a command to a thread", &["id*", "method*", "params"]),
+    Operation(
+        "post",
+        "/threads/{thread_id}/stream/events",
+        "Streams the events of a thread",
+        &["channels*", "namespaces", "depth", "since"],
+    ),
+    Operation("post", "/threads/{thread_id}/runs", "Begins a run", RUN),
+    Operation("get", "/threads/{thread_id}/runs", "Lists the runs of a thread", &[]),
+    Operation("post", "/threads/{thread_id}/runs/wait", "Makes a run and waits for its values", RUN),
+    Operation("post", "/threads/{thread_id}/runs/stream", "Makes a run and streams it", RUN),
+    Operation("get", "/threads/{thread_id}/runs/{run_id}", "Gives a run", &[]),
+    Operation("delete", "/threads/{thread_id}/runs/{run_id}", "Removes a run that has ended", &[]),
+    Operation("get", "/threads/{thread_id}/runs/{run_id}/join", "Waits for the values of a run", &[]),
+    Operation("get", "/threads/{thread_id}/runs/{run_id}/stream", "Streams a run that was begun", &[]),
+    Operation("post", "/threads/{thread_id}/runs/{run_id}/cancel", "Ends a run", &[]),
+    Operation("post", "/threads/{thread_id}/runs/crons", "Makes a cron on a thread", CRON),
+    Operation("post", "/runs", "Begins a run without a thread", RUN),
+    Operation("post", "/runs/wait", "Makes a run without a thread and waits for its values", RUN),
+    Operation("post", "/runs/stream", "Makes a run without a thread and streams it", RUN),
+    Operation("post", "/runs/batch", "Begins several runs without a thread", &[]),
+    Operation("post", "/runs/cancel", "Ends several runs", &["status", "thread_id", "run_ids"]),
+    Operation("post", "/runs/crons", "Makes a cron whose runs have threads of their own", CRON),
+    Operation("post", "/runs/crons/search", "Finds crons", PAGE),
+    Operation("post", "/runs/crons/count", "Counts crons", PAGE),
+    Operation("get", "/runs/crons/{cron_id}", "Gives a cron", &[]),
+    Operation("patch", "/runs/crons/{cron_id}", "Changes a cron", CRON),
+    Operation("delete", "/runs/crons/{cron_id}", "Removes a cron", &[]),
+    Operation("put", "/store/items", "Stores an item", &["namespace*", "key*", "value*", "ttl"]),
+    Operation("get", "/store/items", "Gives an item", &[]),
+    Operation("delete", "/store/items", "Removes an item", &["namespace", "key*"]),
+    Operation(
+        "post",
+        "/store/items/search",
+        "Finds items",
+        &["namespace_prefix", "filter", "limit", "offset", "query"],
+    ),
+    Operation("post", "/store/namespaces", "Lists namespaces", &["prefix", "suffix", "max_depth", "limit", "offset"]),
+];
+
+async fn document() -> Json<Value> {
+    let mut paths = Map::new();
+    for Operation(method, path, summary, fields) in OPERATIONS {
+        let entry = paths.entry((*path).to_owned()).or_insert_with(|| json!({"parameters": parameters(path)}));
+        if let Some(entry) = entry.as_object_mut() {
+            entry.insert((*method).to_owned(), operation(summary, fields));
+        }
+    }
+    let schemes = json!({
+        "bearer": {"type": "http", "scheme": "bearer"},
+        "key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+    });
+    Json(json!({
+        "openapi": "3.1.0",
+        "info": {"title": "deepagents", "version": env!("CARGO_PKG_VERSION")},
+        "components": {"securitySchemes": schemes},
+        "security": [{}, {"bearer": []}, {"key": []}],
+        "paths": paths,
+    }))
+}
+
+/// The parts of a path that stand for something.
+fn parameters(path: &str) -> Vec<Value> {
+    let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    names.map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}})).collect()
+}
+
+fn operation(summary: &str, fields: &[&str]) -> Value {
+    let refused = json!({"description": "Refused, with the reason as `detail`"});
+    let mut out = json!({"summary": summary, "responses": {"2XX": {"description": "Done"}, "4XX": refused}});
+    if let Some(out) = out.as_object_mut()
+        && !fields.is_empty()
+    {
+        let properties: Map<String, Value> =
+            fields.iter().map(|field| (field.trim_end_matches('*').to_owned(), json!({}))).collect();
+        let required: Vec<&str> = fields.iter().filter_map(|field| field.strip_suffix('*')).collect();
+        let schema = json!({"type": "object", "properties": properties, "required": required});
+        out.insert("requestBody".to_owned(), json!({"content": {"application/json": {"schema": schema}}}));
+    }
+    out
+}
+
+/// The same for people. Nothing in it is a client's.
+async fn page() -> Html<String> {
+    let row = |Operation(method, path, summary, fields): &Operation| {
+        let fields = fields.join(", ");
+        format!("<tr><td>{}<td><code>{path}</code><td>{summary}<td>{fields}</tr>\n", method.to_uppercase())
+    };
+    let rows: String = OPERATIONS.iter().map(row).collect();
+    Html(format!(
+        "<!doctype html><html lang=en><meta charset=utf-8><title>deepagents</title>\n<h1>What the server can be asked</h1>\n\
+         <p>For programs: <a href=openapi.json>openapi.json</a>. Fields with a star must be there.\n\
+         <table>\n<tr><th>Method<th>Path<th>What it does<th>Body</tr>\n{rows}</table>\n"
+    ))
+}

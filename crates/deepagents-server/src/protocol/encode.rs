@@ -1,0 +1,256 @@
+//! Events of a run in the form of the protocol.
+
+use deepagents_core::message::{AssistantMessage, Block, Message, ToolMessage};
+use serde_json::{Map, Value, json};
+
+use super::filter::Subscription;
+use crate::error::Result;
+use crate::ids;
+use crate::stream::{Delta, Kind, OpenBlock, RunEnd, RunIdentity, StreamEvent};
+use crate::threads::Place;
+use crate::wire::{content_block, message, named, state_values, usage};
+
+/// What an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    Values,
+    Updates,
+    Messages,
+    Tools,
+    Lifecycle,
+    InputRequested,
+    Checkpoints,
+    Tasks,
+    Custom,
+}
+
+impl Method {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::InputRequested => "input.requested",
+            other => other.channel(),
+        }
+    }
+
+    /// The channel that it is in.
+    pub(super) fn channel(self) -> &'static str {
+        match self {
+            Self::Values => "values",
+            Self::Updates => "updates",
+            Self::Messages => "messages",
+            Self::Tools => "tools",
+            Self::Lifecycle => "lifecycle",
+            Self::InputRequested => "input",
+            Self::Checkpoints => "checkpoints",
+            Self::Tasks => "tasks",
+            Self::Custom => "custom",
+        }
+    }
+}
+
+/// An event as it is sent.
+pub(super) struct ProtocolEvent {
+    pub(super) method: Method,
+    pub(super) sequence: u64,
+    pub(super) json: Value,
+}
+
+/// What a subscription is sent of an event.
+pub(super) fn encode(identity: &RunIdentity, event: &StreamEvent, wanted: &Subscription) -> Result<Vec<ProtocolEvent>> {
+    let namespace = identity.namespace(&event.agent.path);
+    let mut out = Vec::new();
+    let mut part = 0;
+    let mut add = |method: Method, namespace: &[String], data: &dyn Fn() -> Result<Value>| -> Result<()> {
+        let sequence = event.id.sequence(part);
+        part += 1;
+        let custom = match &event.kind {
+            Kind::Custom { name, .. } => Some(name.as_str()),
+            _ => None,
+        };
+        if wanted.since.is_some_and(|since| sequence <= since) || !wanted.wants(method, custom, namespace) {
+            return Ok(());
+        }
+        let id = match &event.kind {
+            Kind::RunStarted => format!("synth:{}:lc:running", identity.run),
+            Kind::RunEnded(_) => format!("synth:{}:lc:ended", identity.run),
+            _ => format!("{}:{sequence}", identity.run),
+        };
+        let json = json!({
+            "type": "event", "event_id": id, "seq": sequence, "method": method.as_str(),
+            "params": {"namespace": namespace, "timestamp": event.at, "data": data()?},
+        });
+        out.push(ProtocolEvent { method, sequence, json });
+        Ok(())
+    };
+    if let Kind::ToolFinished { message: result } = &event.kind {
+        add(Method::Tools, &namespace, &|| Ok(tool_ended(result)))?;
+        let below: Vec<String> = namespace.iter().cloned().chain([format!("tools:{}", result.call_id)]).collect();
+        for data in result_message(result) {
+            add(Method::Messages, &below, &|| Ok(data.clone()))?;
+        }
+        return Ok(out);
+    }
+    if let Some(method) = method(&event.kind) {
+        add(method, &namespace, &|| data(identity, event))?;
+    }
+    Ok(out)
+}
+
+/// What an event is about; none where it is not told in this protocol.
+fn method(kind: &Kind) -> Option<Method> {
+    Some(match kind {
+        Kind::RunStarted | Kind::RunEnded(_) | Kind::AgentStarted { .. } | Kind::AgentEnded(_) => Method::Lifecycle,
+        Kind::Values { .. } => Method::Values,
+        Kind::Updated { .. } => Method::Updates,
+        Kind::InputRequested { .. } => Method::InputRequested,
+        Kind::MessageStarted { .. }
+        | Kind::BlockStarted { .. }
+        | Kind::BlockDelta { .. }
+        | Kind::BlockFinished { .. }
+        | Kind::MessageFinished { .. }
+        | Kind::MessageVoided { .. } => Method::Messages,
+        Kind::ToolStarted { .. } | Kind::ToolProgress { .. } | Kind::ToolFinished { .. } => Method::Tools,
+        Kind::TaskStarted { .. } | Kind::TaskFinished { .. } => Method::Tasks,
+        Kind::Checkpoint { .. } => Method::Checkpoints,
+        Kind::Custom { .. } => Method::Custom,
+        Kind::Interrupted { .. } | Kind::Failed { .. } => return None,
+    })
+}
+
+fn data(identity: &RunIdentity, event: &StreamEvent) -> Result<Value> {
+    let agent = &event.agent;
+    Ok(match &event.kind {
+        Kind::RunStarted => json!({"event": "running", "graph_name": identity.graph, "run_id": identity.run}),
+        Kind::RunEnded(end) => ended(end, &identity.graph),
+        Kind::AgentStarted { call } => {
+            let mut data = json!({"event": "started", "graph_name": agent.name});
+            if let (Some(call), Some(data)) = (call, data.as_object_mut()) {
+                data.insert("cause".to_owned(), json!({"type": "toolCall", "tool_call_id": call}));
+            }
+            data
+        }
+        Kind::AgentEnded(end) => ended(end, agent.name.as_deref().unwrap_or_default()),
+        Kind::Values { state, .. } => Value::Object(state_values(state, agent)?),
+        Kind::Updated { node, message: one, channels } => {
+            let mut one = message(one);
+            named(&mut one, agent);
+            let mut values = Map::from_iter([("messages".to_owned(), json!([one]))]);
+            if let Some((state, changed)) = channels {
+                let all = state_values(state, agent)?;
+                values.extend(all.into_iter().filter(|(name, _)| changed.contains(&name.as_str())));
+            }
+            json!({"node": node, "values": values})
+        }
+        // Clients read one or the other.
+        Kind::InputRequested { id, value } => json!({"interrupt_id": id, "payload": value, "value": value}),
+        Kind::MessageStarted { id } => {
+            let (provider, model) = agent.model.split_once(':').unwrap_or(("", &agent.model));
+            let metadata = json!({
+                "provider": provider, "model": model, "model_type": "chat", "run_id": identity.run,
+                "thread_id": identity.thread,
+            });
+            json!({"event": "message-start", "role": "ai", "id": id, "metadata": metadata})
+        }
+        Kind::BlockStarted { index, block, .. } => {
+            let content = match block {
+                OpenBlock::Text => json!({"type": "text", "text": ""}),
+                OpenBlock::Reasoning => json!({"type": "reasoning", "reasoning": ""}),
+                OpenBlock::Call { id, name } => json!({"type": "tool_call_chunk", "id": id, "name": name, "args": ""}),
+            };
+            json!({"event": "content-block-start", "index": index, "content": content})
+        }
+        Kind::BlockDelta { index, delta, .. } => {
+            let delta = match delta {
+                Delta::Text(text) => json!({"type": "text-delta", "text": text}),
+                Delta::Reasoning(text) => json!({"type": "reasoning-delta", "reasoning": text}),
+                Delta::Args(args) => json!({"type": "tool-call-delta", "args": args}),
+            };
+            json!({"event": "content-block-delta", "index": index, "delta": delta})
+        }
+        Kind::BlockFinished { index, block } => {
+            json!({"event": "content-block-finish", "index": index, "content": finished(block)})
+        }
+        Kind::MessageFinished { message: answer } => message_finish(answer),
+        Kind::MessageVoided { reason } => json!({"event": "error", "message": reason}),
+        Kind::ToolStarted { id, name, input } => {
+            json!({"event": "tool-started", "tool_call_id": id, "tool_name": name, "input": input})
+        }
+        Kind::ToolProgress { id, text } => json!({"event": "tool-output-delta", "tool_call_id": id, "delta": text}),
+        Kind::TaskStarted { node, turn } => {
+            json!({"id": task(identity, event, node, *turn), "name": node, "input": {}, "triggers": [], "metadata": {}})
+        }
+        Kind::TaskFinished { node, turn, message: one } => {
+            let result: Vec<Value> = one.iter().map(message).collect();
+            let result = json!({"messages": result});
+            let id = task(identity, event, node, *turn);
+            json!({"id": id, "name": node, "error": null, "result": result, "interrupts": []})
+        }
+        Kind::Checkpoint { .. } => json!({"id": Place::After(event.id.position).id(), "source": "loop"}),
+        Kind::Custom { name, data } if name == "custom" => json!({"payload": data}),
+        Kind::Custom { name, data } => json!({"name": name, "payload": data}),
+        Kind::Interrupted { .. } | Kind::Failed { .. } | Kind::ToolFinished { .. } => Value::Null,
+    })
+}
+
+fn task(identity: &RunIdentity, event: &StreamEvent, node: &str, turn: u32) -> String {
+    ids::derived(&[&identity.run, &event.agent.path.join("/"), node, &turn.to_string()]).to_string()
+}
+
+fn ended(end: &RunEnd, graph: &str) -> Value {
+    match end {
+        RunEnd::Completed => json!({"event": "completed", "graph_name": graph}),
+        RunEnd::Interrupted => json!({"event": "interrupted", "graph_name": graph}),
+        RunEnd::Failed(error) => json!({"event": "failed", "graph_name": graph, "error": error}),
+    }
+}
+
+fn message_finish(answer: &AssistantMessage) -> Value {
+    let mut data = json!({"event": "message-finish"});
+    if let Some(data) = data.as_object_mut() {
+        data.extend(answer.usage.map(|spent| ("usage".to_owned(), usage(&spent))));
+        let metadata = answer.origin.as_ref();
+        let metadata = metadata.map(|origin| json!({"model_name": origin.model, "model_provider": origin.provider}));
+        data.extend(metadata.map(|metadata| ("metadata".to_owned(), metadata)));
+    }
+    data
+}
+
+/// A block that is complete.
+fn finished(block: &Block) -> Value {
+    match block {
+        Block::ToolCall(call) => json!({"type": "tool_call", "id": call.id, "name": call.name, "args": call.args}),
+        Block::InvalidToolCall(call) => json!({
+            "type": "invalid_tool_call", "id": call.id, "name": call.name, "args": call.raw, "error": call.error,
+        }),
+        other => content_block(other),
+    }
+}
+
+fn tool_ended(result: &ToolMessage) -> Value {
+    let shown = message(&Message::Tool(result.clone()));
+    if result.is_error {
+        let text = result.content.iter().filter_map(|block| match block {
+            Block::Text(text) => Some(text.text.as_str()),
+            _ => None,
+        });
+        let text: String = text.collect();
+        return json!({"event": "tool-error", "tool_call_id": result.call_id, "message": text});
+    }
+    json!({"event": "tool-finished", "tool_call_id": result.call_id, "output": shown})
+}
+
+/// A result as a message of its own, below the agent that called.
+fn result_message(result: &ToolMessage) -> Vec<Value> {
+    let text = result.content.iter().filter_map(|block| match block {
+        Block::Text(text) => Some(text.text.as_str()),
+        _ => None,
+    });
+    let text: String = text.collect();
+    vec![
+        json!({"event": "message-start", "role": "tool", "id": result.id, "tool_call_id": result.call_id}),
+        json!({"event": "content-block-start", "index": 0, "content": {"type": "text", "text": ""}}),
+        json!({"event": "content-block-delta", "index": 0, "delta": {"type": "text-delta", "text": text}}),
+        json!({"event": "content-block-finish", "index": 0, "content": {"type": "text", "text": text}}),
+        json!({"event": "message-finish"}),
+    ]
+}

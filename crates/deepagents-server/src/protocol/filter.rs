@@ -1,0 +1,73 @@
+//! What of a thread a client wants to read.
+
+use deepagents_core::journal::LogPosition;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::encode::Method;
+use crate::error::{ApiError, Result};
+use crate::stream::EventId;
+
+/// The body of a request for events.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Subscription {
+    channels: Vec<String>,
+    /// Only agents at or below one of these.
+    #[serde(default)]
+    namespaces: Option<Vec<Vec<String>>>,
+    /// At most so many levels below.
+    #[serde(default)]
+    depth: Option<usize>,
+    /// Only what came after the event with this number.
+    #[serde(default)]
+    pub(super) since: Option<u64>,
+}
+
+const CHANNELS: [&str; 9] =
+    ["values", "updates", "messages", "tools", "lifecycle", "input", "checkpoints", "tasks", "custom"];
+
+impl Subscription {
+    pub(super) fn read(value: &Value) -> Result<Self> {
+        let read = Self::deserialize(value);
+        let read = read.map_err(|error| ApiError::bad_request(format!("The subscription cannot be read: {error}")))?;
+        let unknown = read.channels.iter().find(|channel| {
+            let named = channel.strip_prefix("custom:").is_some_and(|name| !name.is_empty());
+            !named && !CHANNELS.contains(&channel.as_str())
+        });
+        match unknown {
+            Some(channel) => Err(ApiError::bad_request(format!(
+                "`{channel}` is no channel; those are {} and custom:NAME",
+                CHANNELS.join(", ")
+            ))),
+            None if read.channels.is_empty() => Err(ApiError::bad_request("a subscription needs a channel")),
+            None => Ok(read),
+        }
+    }
+
+    /// The position of the log from which events are wanted; none where what is remembered will do.
+    pub(super) fn position(&self) -> Option<LogPosition> {
+        self.since.filter(|since| *since > 0).map(EventId::position_of)
+    }
+
+    /// Whether events of a kind and an agent are wanted.
+    pub(super) fn wants(&self, method: Method, custom: Option<&str>, namespace: &[String]) -> bool {
+        let channel = method.channel();
+        let named = |wanted: &str| {
+            method == Method::Custom && wanted.strip_prefix("custom:").is_some_and(|n| Some(n) == custom)
+        };
+        self.channels.iter().any(|wanted| wanted == channel || named(wanted)) && self.reaches(namespace)
+    }
+
+    fn reaches(&self, namespace: &[String]) -> bool {
+        let Some(prefixes) = self.namespaces.as_ref().filter(|prefixes| !prefixes.is_empty()) else { return true };
+        prefixes.iter().any(|prefix| {
+            let begins = prefix.len() <= namespace.len() && prefix.iter().zip(namespace).all(|(a, b)| fits(a, b));
+            begins && self.depth.is_none_or(|depth| namespace.len() - prefix.len() <= depth)
+        })
+    }
+}
+
+/// Whether a part of a namespace is the wanted one; a name without an id stands for all of that name.
+fn fits(wanted: &str, part: &str) -> bool {
+    wanted == part || (!wanted.contains(':') && part.split(':').next() == Some(wanted))
+}

@@ -1,0 +1,87 @@
+//! The routes of the protocol.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::body::{Body as HttpBody, Bytes};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::IntoResponse;
+use axum::routing::post;
+use axum::{Json, Router};
+use futures_util::stream;
+use serde_json::{Map, Value};
+
+use super::command::Command;
+use super::encode::encode;
+use super::filter::Subscription;
+use super::socket;
+use crate::app::App;
+use crate::auth::caller;
+use crate::body::Raw;
+use crate::error::{ApiError, Result};
+use crate::ids;
+use crate::stream::{Feed, HEARTBEAT, HEARTBEAT_COMMENT};
+use crate::threads::make;
+
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/threads/{thread}/commands", post(command))
+        .route("/threads/{thread}/stream/events", post(events).get(socket::open))
+}
+
+async fn command(State(app): State<Arc<App>>, Path(thread): Path<String>, Raw(body): Raw) -> Result<Json<Value>> {
+    open_thread(&app, &thread, false).await?;
+    Ok(Json(Command::read(&body)?.answer(&app, &thread).await))
+}
+
+async fn events(State(app): State<Arc<App>>, Path(thread): Path<String>, Raw(body): Raw) -> Result<impl IntoResponse> {
+    open_thread(&app, &thread, true).await?;
+    let wanted: Value = serde_json::from_slice(&body)
+        .map_err(|error| ApiError::bad_request(format!("The body cannot be read: {error}")))?;
+    let wanted = Subscription::read(&wanted)?;
+    let feed = Feed::open(&app, &thread, wanted.position()).await?;
+    let mut headers = HeaderMap::new();
+    for (name, value) in [
+        ("content-type", "text/event-stream; charset=utf-8"),
+        ("cache-control", "no-store"),
+        ("x-accel-buffering", "no"),
+    ] {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    let body = stream::unfold((feed, wanted), |(mut feed, wanted)| async move {
+        let bytes = frames(&mut feed, &wanted).await?;
+        Some((Ok::<_, Infallible>(bytes), (feed, wanted)))
+    });
+    Ok((headers, HttpBody::from_stream(body)))
+}
+
+/// Whether who calls may read a thread and send to it. One that there is not may come to be: clients read it first. Where it
+/// matters whose it is, it becomes theirs with that.
+pub(super) async fn open_thread(app: &App, thread: &str, reads: bool) -> Result<()> {
+    ids::check("thread ID", thread)?;
+    match app.journal.threads().get(thread).await? {
+        Some(_) => app.thread(thread).await.map(|_| ()),
+        None if reads && caller().is_some() => make(app, thread, Map::new()).await,
+        None => Ok(()),
+    }
+}
+
+/// The next bytes to send; none when the server ends.
+async fn frames(feed: &mut Feed, wanted: &Subscription) -> Option<Bytes> {
+    loop {
+        let Ok(next) = tokio::time::timeout(HEARTBEAT, feed.next()).await else {
+            return Some(Bytes::from_static(HEARTBEAT_COMMENT));
+        };
+        let (run, event) = next?;
+        // What cannot be written as JSON is left out; no state of an agent is.
+        let encoded = encode(&run.identity, &event, wanted).unwrap_or_default();
+        let text: String = encoded
+            .iter()
+            .map(|event| format!("event: {}\ndata: {}\nid: {}\n\n", event.method.as_str(), event.json, event.sequence))
+            .collect();
+        if !text.is_empty() {
+            return Some(Bytes::from(text));
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The protocol over a WebSocket: commands one way, events and answers the other.
+
+use std::sync::Arc;
+
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::{Path, State};
+use axum::response::Response;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::command::{Command, refusal};
+use super::encode::encode;
+use super::errors::CommandError;
+use super::filter::Subscription;
+use super::routes::open_thread;
+use crate::app::App;
+use crate::auth::{CALLER, caller};
+use crate::error::Result;
+use crate::stream::Feed;
+
+/// Bytes that a frame of a client may have.
+const MAX_FRAME: usize = 16 << 20;
+
+/// Frames that wait to be sent; a client that is slower holds up its own reading and nothing else.
+const WAITING: usize = 64;
+
+/// Subscriptions that one connection may have.
+const MAX_SUBSCRIPTIONS: usize = 64;
+
+pub(super) async fn open(
+    State(app): State<Arc<App>>,
+    Path(thread): Path<String>,
+    upgrade: WebSocketUpgrade,
+) -> Result<Response> {
+    open_thread(&app, &thread, true).await?;
+    let identity = caller();
+    let serve = move |socket| CALLER.scope(identity, serve(app, thread, socket));
+    Ok(upgrade.max_message_size(MAX_FRAME).on_upgrade(serve))
+}
+
+struct Session {
+    app: Arc<App>,
+    thread: String,
+    frames: mpsc::Sender<Value>,
+    /// What is sent, by the ids of the subscriptions; ended when it is dropped.
+    subscriptions: Vec<(String, AbortOnDropHandle<()>)>,
+    subscribed: u64,
+}
+
+async fn serve(app: Arc<App>, thread: String, mut socket: WebSocket) {
+    let (frames, mut waiting) = mpsc::channel(WAITING);
+    let end = app.clone();
+    let mut session = Session { app, thread, frames, subscriptions: Vec::new(), subscribed: 0 };
+    loop {
+        let answer = tokio::select! {
+            // The server ends.
+            () = end.closed() => break,
+            frame = waiting.recv() => match frame {
+                Some(frame) => frame,
+                None => break,
+            },
+            message = socket.recv() => match message {
+                Some(Ok(Message::Text(text))) => session.take(text.as_bytes()).await,
+                Some(Ok(Message::Binary(bytes))) => session.take(&bytes).await,
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
+                Some(Ok(Message::Close(_)) | Err(_)) | None => break,
+            },
+        };
+        if socket.send(Message::Text(answer.to_string().into())).await.is_err() {
+            break;
+        }
+    }
+}
+
+impl Session {
+    async fn take(&mut self, text: &[u8]) -> Value {
+        let command = match Command::read(text) {
+            Ok(command) => command,
+            Err(error) => return refusal(None, &CommandError::from(error)),
+        };
+        let result = match command.method.as_str() {
+            "subscription.subscribe" => self.subscribe(&command.params).await,
+            "subscription.unsubscribe" => self.unsubscribe(&command.params),
+            // Nothing is done on a connection before it says what it wants to read.
+            _ if self.subscribed == 0 => Err(CommandError::invalid("the first command is subscription.subscribe")),
+            _ => return command.answer(&self.app, &self.thread).await,
+        };
+        match result {
+            Ok(result) => json!({"type": "success", "id": command.id, "result": result}),
+            Err(error) => refusal(Some(command.id), &error),
+        }
+    }
+
+    async fn subscribe(&mut self, params: &Value) -> Result<Value, CommandError> {
+        let wanted = Subscription::read(params)?;
+        if self.subscriptions.len() >= MAX_SUBSCRIPTIONS {
+            return Err(CommandError::invalid("this connection has as many subscriptions as it may; end one first"));
+        }
+        let feed = Feed::open(&self.app, &self.thread, wanted.position()).await?;
+        let task = tokio::spawn(send(feed, wanted, self.frames.clone()));
+        self.subscribed += 1;
+        let id = format!("sub-{}", self.subscribed);
+        self.subscriptions.push((id.clone(), AbortOnDropHandle::new(task)));
+        Ok(json!({"subscription_id": id}))
+    }
+
+    fn unsubscribe(&mut self, params: &Value) -> Result<Value, CommandError> {
+        let id = params.get("subscription_id").and_then(Value::as_str).unwrap_or_default();
+        let before = self.subscriptions.len();
+        self.subscriptions.retain(|(known, _)| known != id);
+        if self.subscriptions.len() == before {
+            return Err(CommandError::new("no_such_subscription", format!("there is no subscription `{id}`")));
+        }
+        Ok(json!({}))
+    }
+}
+
+/// Hands the events of a subscription on, as fast as they are taken.
+async fn send(mut feed: Feed, wanted: Subscription, frames: mpsc::Sender<Value>) {
+    while let Some((run, event)) = feed.next().await {
+        for event in encode(&run.identity, &event, &wanted).unwrap_or_default() {
+            if frames.send(event.json).await.is_err() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The events of a thread, run after run.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use deepagents_core::journal::LogPosition;
+use tokio::sync::{mpsc, watch};
+
+use super::event::StreamEvent;
+use super::log::Next;
+use super::past::past;
+use crate::app::App;
+use crate::error::Result;
+use crate::runs::{LiveRun, RunRecord, of_thread};
+
+/// Reads a thread for one client: the runs that it wants again, what runs now, and what will.
+pub(crate) struct Feed {
+    app: Arc<App>,
+    thread: String,
+    /// Runs to be read from the log, newest first.
+    past: Vec<RunRecord>,
+    known: VecDeque<Arc<LiveRun>>,
+    coming: mpsc::UnboundedReceiver<Arc<LiveRun>>,
+    reading: Option<Reading>,
+}
+
+struct Reading {
+    run: Arc<LiveRun>,
+    at: usize,
+    changed: watch::Receiver<usize>,
+}
+
+impl Feed {
+    /// All that this process remembers, or with a position all that came after it.
+    pub(crate) async fn open(app: &Arc<App>, thread: &str, after: Option<LogPosition>) -> Result<Self> {
+        let (known, coming) = app.runs.follow(thread);
+        let mut past = Vec::new();
+        if let Some(after) = after {
+            past = of_thread(app, thread).await?;
+            let wanted = |record: &RunRecord| record.span().is_some_and(|(_, until)| until >= after);
+            past.retain(|record| wanted(record) && known.iter().all(|run| run.id != record.run_id));
+        }
+        let thread = thread.to_owned();
+        Ok(Self { app: app.clone(), thread, past, known: known.into(), coming, reading: None })
+    }
+
+    /// The next event, with its run. Nothing is lost where it is not waited for to the end.
+    pub(crate) async fn next(&mut self) -> Option<(Arc<LiveRun>, Arc<StreamEvent>)> {
+        loop {
+            if self.reading.is_none() {
+                let run = self.next_run().await?;
+                let changed = run.log.watch();
+                self.reading = Some(Reading { run, at: 0, changed });
+            }
+            let Reading { run, at, changed } = self.reading.as_mut()?;
+            changed.borrow_and_update();
+            match run.log.next(*at) {
+                Next::Event(event) => {
+                    *at += 1;
+                    return Some((run.clone(), event));
+                }
+                Next::Gone => *at += 1,
+                Next::End => self.reading = None,
+                Next::Wait => {
+                    // The log cannot go away: this holds the run.
+                    let _ = changed.changed().await;
+                }
+            }
+        }
+    }
+
+    /// None when the server ends.
+    async fn next_run(&mut self) -> Option<Arc<LiveRun>> {
+        while let Some(record) = self.past.last() {
+            // One that cannot be read any more leaves a gap, and not a stream that never begins.
+            let run = past(&self.app, record).await;
+            self.past.pop();
+            if let Ok(Some(run)) = run {
+                return Some(run);
+            }
+        }
+        match self.known.pop_front() {
+            Some(run) => Some(run),
+            None => {
+                tokio::select! {
+                    run = self.coming.recv() => run,
+                    () = self.app.closed() => None,
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.coming.close();
+        self.app.runs.unfollow(&self.thread);
+    }
+}

@@ -1,0 +1,31 @@
+//! The events of a run that ended in another process, or long ago.
+
+use std::sync::Arc;
+
+use super::projector::Projector;
+use crate::app::App;
+use crate::error::Result;
+use crate::runs::{LiveRun, RunRecord, Status};
+
+/// Reads a run from the log again: what the log holds has the ids that it had before; pieces of answers are not there any more.
+/// None where the log does not say where the run is.
+pub(crate) async fn past(app: &Arc<App>, record: &RunRecord) -> Result<Option<Arc<LiveRun>>> {
+    let Some((from, until)) = record.span() else { return Ok(None) };
+    let run = Arc::new(LiveRun::past(record.clone()));
+    let mut projector = Projector::new(app, &run, from, record.kwargs.shows_state()).await?;
+    projector.read_to(until).await?;
+    match (record.status, &record.error) {
+        (Status::Error | Status::Timeout, error) => {
+            let text = |key| error.as_ref().and_then(|error| error.get(key)?.as_str()).unwrap_or("unknown").to_owned();
+            projector.failed(&text("error"), &text("message"));
+        }
+        (Status::Interrupted, _) => projector.cancelled(),
+        _ => {
+            let info = app.thread(&record.thread_id).await?;
+            let state = app.threads_of(&info)?.state_at(&record.thread_id, until).await?;
+            projector.ended(&state, record.stop.as_ref());
+        }
+    }
+    run.finish();
+    Ok(Some(run))
+}

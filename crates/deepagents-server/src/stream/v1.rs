@@ -1,0 +1,268 @@
+//! Events as the clients of runs read them: one name and one value each, by modes.
+
+use std::collections::HashMap;
+
+use deepagents_core::message::Message;
+use serde_json::{Map, Value, json};
+
+use super::event::{AgentInfo, Delta, EventId, Kind, OpenBlock, RunIdentity, StreamEvent};
+use crate::error::Result;
+use crate::ids;
+use crate::runs::StreamMode;
+use crate::wire::{chunk_text, message, named, state_values, tool_call_chunk, usage};
+
+/// An event as it is written.
+pub(crate) struct Frame {
+    pub(crate) id: String,
+    /// Its name, with the namespace of a sub-agent behind a bar.
+    pub(crate) event: String,
+    pub(crate) data: Value,
+}
+
+/// Writes the events of one run for one client.
+pub(crate) struct Writer {
+    identity: RunIdentity,
+    modes: Vec<StreamMode>,
+    subgraphs: bool,
+    /// The answers that are being given, where their whole text is sent each time.
+    whole: HashMap<String, String>,
+}
+
+impl Writer {
+    pub(crate) fn new(identity: RunIdentity, modes: Vec<StreamMode>, subgraphs: bool) -> Self {
+        Self { identity, modes, subgraphs, whole: HashMap::new() }
+    }
+
+    fn wants(&self, mode: StreamMode) -> bool {
+        self.modes.contains(&mode)
+    }
+
+    fn name(&self, event: &str, agent: &AgentInfo) -> String {
+        let mut name = event.to_owned();
+        for part in self.identity.namespace(&agent.path) {
+            name.push('|');
+            name.push_str(&part);
+        }
+        name
+    }
+
+    /// What a client is sent of an event.
+    pub(crate) fn write(&mut self, event: &StreamEvent) -> Result<Vec<Frame>> {
+        let agent = &event.agent;
+        if !agent.path.is_empty() && !self.subgraphs {
+            return Ok(Vec::new());
+        }
+        let mut out = Vec::new();
+        let mut add = |name: String, data: Value| {
+            out.push(Frame { id: event.id.to_text(out.len()), event: name, data });
+        };
+        match &event.kind {
+            Kind::RunStarted => add("metadata".to_owned(), json!({"run_id": self.identity.run, "attempt": 1})),
+            Kind::Failed { kind, message } => add("error".to_owned(), json!({"error": kind, "message": message})),
+            Kind::Values { state, interrupts } if self.wants(StreamMode::Values) => {
+                let mut values = state_values(state, agent)?;
+                if !interrupts.is_empty() {
+                    values.insert("__interrupt__".to_owned(), json!(interrupts));
+                }
+                add(self.name("values", agent), Value::Object(values));
+            }
+            Kind::Updated { node, message, channels } if self.wants(StreamMode::Updates) => {
+                let mut delta = Map::from_iter([("messages".to_owned(), json!([shown(message, agent)]))]);
+                if let Some((state, changed)) = channels {
+                    let all = state_values(state, agent)?;
+                    delta.extend(all.into_iter().filter(|(name, _)| changed.contains(&name.as_str())));
+                }
+                add(self.name("updates", agent), json!({*node: delta}));
+            }
+            Kind::Interrupted { interrupts } if self.wants(StreamMode::Updates) => {
+                add(self.name("updates", agent), json!({"__interrupt__": interrupts}));
+            }
+            Kind::TaskStarted { node, turn } => {
+                let task = json!({
+                    "id": self.task(agent, node, *turn), "name": node, "input": {},
+                    "triggers": [format!("branch:to:{node}")], "metadata": self.metadata(),
+                });
+                self.task_frames("task", &task, event, &mut add);
+            }
+            Kind::TaskFinished { node, turn, message } => {
+                let result = match message {
+                    Some(message) => json!({"messages": [shown(message, agent)]}),
+                    None => json!([]),
+                };
+                let task = json!({
+                    "id": self.task(agent, node, *turn), "name": node, "error": null, "result": result, "interrupts": [],
+                });
+                self.task_frames("task_result", &task, event, &mut add);
+            }
+            Kind::Checkpoint { state, next } => {
+                if self.wants(StreamMode::Checkpoints) || self.wants(StreamMode::Debug) {
+                    let payload = self.checkpoint(event, &Value::Object(state_values(state, agent)?), next);
+                    if self.wants(StreamMode::Checkpoints) {
+                        add(self.name("checkpoints", agent), payload.clone());
+                    }
+                    if self.wants(StreamMode::Debug) {
+                        add(self.name("debug", agent), debug(event, "checkpoint", &payload));
+                    }
+                }
+            }
+            Kind::Custom { data, .. } if self.wants(StreamMode::Custom) => {
+                add(self.name("custom", agent), data.clone());
+            }
+            kind => {
+                if self.wants(StreamMode::MessagesTuple)
+                    && let Some((chunk, node)) = chunk(kind, agent)
+                {
+                    add(self.name("messages", agent), json!([chunk, self.message_metadata(event, node)]));
+                }
+                if self.wants(StreamMode::Messages) {
+                    for (name, data) in self.whole_messages(event) {
+                        add(self.name(name, agent), data);
+                    }
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    fn task(&self, agent: &AgentInfo, node: &str, turn: u32) -> String {
+        ids::derived(&[&self.identity.run, &agent.path.join("/"), node, &turn.to_string()]).to_string()
+    }
+
+    fn task_frames(&self, kind: &str, task: &Value, event: &StreamEvent, add: &mut impl FnMut(String, Value)) {
+        if self.wants(StreamMode::Tasks) {
+            add(self.name("tasks", &event.agent), task.clone());
+        }
+        if self.wants(StreamMode::Debug) {
+            add(self.name("debug", &event.agent), debug(event, kind, task));
+        }
+    }
+
+    fn checkpoint(&self, event: &StreamEvent, values: &Value, next: &[&str]) -> Value {
+        let id = crate::threads::Place::After(event.id.position).id();
+        let checkpoint = json!({"thread_id": self.identity.thread, "checkpoint_ns": "", "checkpoint_id": id});
+        json!({
+            "values": values, "next": next, "tasks": [],
+            "metadata": {"source": "loop", "step": event.step, "run_id": self.identity.run},
+            "config": {"configurable": checkpoint}, "parent_config": null, "checkpoint": checkpoint,
+            "parent_checkpoint": null,
+        })
+    }
+
+    fn metadata(&self) -> Map<String, Value> {
+        let RunIdentity { thread, run, assistant, graph } = &self.identity;
+        let metadata = json!({
+            "thread_id": thread, "run_id": run, "assistant_id": assistant, "graph_id": graph, "tags": [],
+            "run_attempt": 1,
+        });
+        metadata.as_object().cloned().unwrap_or_default()
+    }
+
+    fn message_metadata(&self, event: &StreamEvent, node: &str) -> Value {
+        let agent = &event.agent;
+        let words = [&self.identity.run, &agent.path.join("/"), node, &event.step.to_string()];
+        let own = format!("{node}:{}", ids::derived(&words));
+        let above = self.identity.namespace(&agent.path);
+        let namespace = above.into_iter().chain([own]).collect::<Vec<_>>().join("|");
+        let mut metadata = self.metadata();
+        let mut put = |key: &str, value: Value| metadata.insert(key.to_owned(), value);
+        put("langgraph_node", json!(node));
+        put("langgraph_step", json!(event.step));
+        put("langgraph_triggers", json!([format!("branch:to:{node}")]));
+        put("langgraph_checkpoint_ns", json!(namespace));
+        if node == "model" {
+            let (provider, model) = agent.model.split_once(':').unwrap_or(("", &agent.model));
+            put("checkpoint_ns", json!(namespace));
+            put("ls_provider", json!(provider));
+            put("ls_model_name", json!(model));
+            put("ls_model_type", json!("chat"));
+        } else if !agent.path.is_empty() {
+            put("checkpoint_ns", json!(namespace));
+        }
+        if let Some(name) = agent.name.as_ref().filter(|_| !agent.path.is_empty()) {
+            put("lc_agent_name", json!(name));
+        }
+        Value::Object(metadata)
+    }
+
+    /// The mode of older clients: the whole text of an answer with each piece.
+    fn whole_messages(&mut self, event: &StreamEvent) -> Vec<(&'static str, Value)> {
+        match &event.kind {
+            Kind::MessageStarted { id } => {
+                self.whole.insert(id.clone(), String::new());
+                let metadata = json!({"metadata": self.message_metadata(event, "model")});
+                vec![("messages/metadata", json!({id.clone(): metadata}))]
+            }
+            Kind::BlockDelta { message, delta: Delta::Text(text), .. } => {
+                let whole = self.whole.entry(message.to_string()).or_default();
+                whole.push_str(text);
+                let mut shown = chunk_text(message, whole);
+                if let Some(kind) = shown.get_mut("type") {
+                    *kind = json!("ai");
+                }
+                vec![("messages/partial", json!([shown]))]
+            }
+            Kind::MessageFinished { message: answer } => {
+                self.whole.remove(&answer.id);
+                let answer = shown(&Message::Assistant((**answer).clone()), &event.agent);
+                vec![("messages/complete", json!([answer]))]
+            }
+            Kind::ToolFinished { message: result } => {
+                vec![("messages/complete", json!([message(&Message::Tool((**result).clone()))]))]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Whether a client that read up to a part of an event has more to read of it.
+pub(crate) fn is_after(frame: &Frame, event: EventId, after: Option<(EventId, usize)>) -> bool {
+    after.is_none_or(|(last, part)| event > last || EventId::read(&frame.id).is_some_and(|(_, own)| own > part))
+}
+
+fn debug(event: &StreamEvent, kind: &str, payload: &Value) -> Value {
+    json!({"step": event.step, "timestamp": ids::millis(event.at), "type": kind, "payload": payload})
+}
+
+/// A message; answers of sub-agents carry their name.
+fn shown(one: &Message, agent: &AgentInfo) -> Value {
+    let mut shown = message(one);
+    named(&mut shown, agent);
+    shown
+}
+
+/// A piece of an answer or a result, and the node that gave it.
+fn chunk(kind: &Kind, agent: &AgentInfo) -> Option<(Value, &'static str)> {
+    let piece = match kind {
+        Kind::BlockStarted { message, index, block: OpenBlock::Call { id, name } } => {
+            tool_call_chunk(message, id.as_deref(), name.as_deref(), "", *index)
+        }
+        Kind::BlockDelta { message, index, delta } => match delta {
+            Delta::Text(text) => chunk_text(message, text),
+            Delta::Args(args) => tool_call_chunk(message, None, None, args, *index),
+            Delta::Reasoning(text) => {
+                let mut chunk = chunk_text(message, "");
+                if let Some(more) = chunk.get_mut("additional_kwargs") {
+                    *more = json!({"reasoning_content": text});
+                }
+                chunk
+            }
+        },
+        Kind::MessageFinished { message: answer } => {
+            let mut last = chunk_text(&answer.id, "");
+            if let Some(last) = last.as_object_mut() {
+                last.insert("chunk_position".to_owned(), json!("last"));
+                let spent = answer.usage.map_or(Value::Null, |spent| usage(&spent));
+                last.insert("usage_metadata".to_owned(), spent);
+                if let Some(name) = agent.name.as_ref().filter(|_| !agent.path.is_empty()) {
+                    last.insert("name".to_owned(), json!(name));
+                }
+            }
+            last
+        }
+        Kind::ToolFinished { message: result } => {
+            return Some((message(&Message::Tool((**result).clone())), "tools"));
+        }
+        _ => return None,
+    };
+    Some((piece, "model"))
+}

@@ -1,0 +1,157 @@
+//! Which addresses are told of ends.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use axum::http::Uri;
+
+/// Where webhooks may go, and how they are signed. By default over HTTPS, to addresses of the internet.
+///
+/// ```
+/// use deepagents_server::WebhookPolicy;
+///
+/// let policy = WebhookPolicy::default().secret("s3cret").allow_host("hooks.internal");
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct WebhookPolicy {
+    pub(super) secret: Option<String>,
+    loopback: bool,
+    hosts: Vec<String>,
+}
+
+impl WebhookPolicy {
+    /// Signs each request: the header `x-deepagents-signature` is `t=SECONDS,v1=HEX`, the HMAC-SHA256 of the seconds, a dot
+    /// and the body.
+    #[must_use]
+    pub fn secret(mut self, secret: impl Into<String>) -> Self {
+        self.secret = Some(secret.into());
+        self
+    }
+
+    /// Allows this machine, also without TLS.
+    #[must_use]
+    pub fn allow_loopback(mut self) -> Self {
+        self.loopback = true;
+        self
+    }
+
+    /// Allows a host whose addresses are private, over HTTPS.
+    #[must_use]
+    pub fn allow_host(mut self, host: impl Into<String>) -> Self {
+        self.hosts.push(host.into());
+        self
+    }
+
+    /// Refuses an address that can be told as not allowed by its text; gives its host and port.
+    pub(super) fn check(&self, url: &str) -> Result<(String, u16), String> {
+        let address: Uri = url.parse().map_err(|_| format!("`{url}` is no address"))?;
+        let host = address.host().filter(|host| !host.is_empty()).ok_or("a webhook needs a host")?;
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
+        if address.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            return Err("a webhook's address has no user and password".to_owned());
+        }
+        let is_tls = address.scheme_str() == Some("https");
+        let local = is_loopback_name(&host) || host.parse().is_ok_and(|ip: IpAddr| canonical(ip).is_loopback());
+        if local && self.loopback && matches!(address.scheme_str(), Some("http" | "https")) {
+            return Ok((host, address.port_u16().unwrap_or(if is_tls { 443 } else { 80 })));
+        }
+        if !is_tls {
+            return Err("a webhook is an https:// address".to_owned());
+        }
+        if local {
+            return Err("webhooks to this machine are not allowed".to_owned());
+        }
+        if let Ok(ip) = host.parse::<IpAddr>()
+            && !self.allows(&host, ip)
+        {
+            return Err("webhooks to private addresses are not allowed".to_owned());
+        }
+        Ok((host, address.port_u16().unwrap_or(443)))
+    }
+
+    /// Whether requests to a host may go to this address of it.
+    pub(super) fn allows(&self, host: &str, ip: IpAddr) -> bool {
+        let ip = canonical(ip);
+        if ip.is_loopback() {
+            return self.loopback;
+        }
+        self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host)) || is_public(ip)
+    }
+}
+
+fn is_loopback_name(host: &str) -> bool {
+    host == "localhost" || host.ends_with(".localhost")
+}
+
+/// An address of version 4 that is written as one of version 6 is what it stands for.
+fn canonical(ip: IpAddr) -> IpAddr {
+    ip.to_canonical()
+}
+
+fn is_public(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => is_public_v4(ip),
+        IpAddr::V6(ip) => is_public_v6(ip),
+    }
+}
+
+fn is_public_v4(ip: Ipv4Addr) -> bool {
+    let [a, b, c, _] = ip.octets();
+    let shared = a == 100 && (64..128).contains(&b);
+    let benchmarks = a == 198 && (b == 18 || b == 19);
+    let protocols = a == 192 && b == 0 && c == 0;
+    !(ip.is_private()
+        || ip.is_loopback()
+        || ip.is_link_local()
+        || ip.is_documentation()
+        || a == 0
+        || a >= 224
+        || shared
+        || benchmarks
+        || protocols)
+}
+
+fn is_public_v6(ip: Ipv6Addr) -> bool {
+    let [first, second, ..] = ip.segments();
+    // Only what is handed out as global; of that, not what carries an address of version 4 or is for documents.
+    let translated = first == 0x2002 || (first == 0x2001 && second == 0);
+    first & 0xe000 == 0x2000 && !translated && !(first == 0x2001 && second == 0xdb8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_of_the_internet_are_told_unless_others_are_allowed() {
+        let strict = WebhookPolicy::default();
+        for good in ["https://example.com/hook", "https://93.184.216.34/x", "https://[2606:2800:220:1::1]/x"] {
+            assert!(strict.check(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "http://example.com/",
+            "https://localhost/",
+            "https://a.localhost/",
+            "https://127.0.0.1/",
+            "https://127.1.2.3:8443/",
+            "https://10.0.0.1/",
+            "https://169.254.169.254/latest",
+            "https://192.168.1.1/",
+            "https://100.64.0.1/",
+            "https://0.0.0.0/",
+            "https://[::1]/",
+            "https://[::ffff:127.0.0.1]/",
+            "https://[fd00::1]/",
+            "https://[fe80::1]/",
+            "https://user:pass@example.com/",
+            "ftp://example.com/",
+            "/relative",
+            "",
+        ] {
+            assert!(strict.check(bad).is_err(), "{bad}");
+        }
+        let local = WebhookPolicy::default().allow_loopback();
+        assert!(local.check("http://127.0.0.1:9/hook").is_ok());
+        assert!(local.check("http://10.0.0.1/").is_err());
+        assert!(WebhookPolicy::default().allow_host("10.0.0.1").check("https://10.0.0.1/").is_ok());
+    }
+}

@@ -1,0 +1,10 @@
+//! Telling an address of the client's that a run has ended.
+//!
+//! That a run's end is to be told is stored before the end is, and removed when it was taken, so it is told after a restart
+//! too; a receiver that answered just before a crash is told twice, with the same run.
+
+mod address;
+mod deliver;
+
+pub use address::WebhookPolicy;
+pub(crate) use deliver::{Webhooks, recover, remember, send};

@@ -1,0 +1,162 @@
+//! Who calls, and what is theirs.
+
+use std::sync::{Arc, Mutex};
+
+use deepagents::models::scripted::Turn;
+use deepagents_server::{Identity, Limits, StaticTokens};
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::support::{Client, run, say, server};
+
+/// A server with two users; each says something twice at most.
+async fn two_users() -> (Client, Client, Client, Arc<Mutex<Vec<String>>>) {
+    let limits = Limits { runs_at_once: Some(1), ..Limits::default() };
+    let tokens = StaticTokens::new()
+        .token("ada's", Identity::new("ada").limits(limits))
+        .token("bob's", Identity::new("bob"))
+        .token("root's", Identity::new("root").admin());
+    let notes: Arc<Mutex<Vec<String>>> = Arc::default();
+    let noted = notes.clone();
+    let turns = vec![Turn::text("Hello."), Turn::text("Hello.")];
+    let server = server(turns).authenticate(tokens).audit(move |entry| {
+        let who = entry.identity.as_deref().unwrap_or("nobody");
+        noted.lock().unwrap().push(format!("{who} {} {} {}", entry.method, entry.path, entry.status));
+    });
+    let (client, _end, _serving) = run(server).await;
+    (client.with_token("ada's"), client.with_token("bob's"), client, notes)
+}
+
+#[tokio::test]
+async fn whoever_shows_no_token_is_told_to_and_sees_nothing() {
+    let (_, _, stranger, notes) = two_users().await;
+    assert_eq!(stranger.get("/ok").await, json!({"ok": true}));
+    for (method, path) in [(Method::POST, "/threads/search"), (Method::GET, "/info"), (Method::POST, "/runs/wait")] {
+        let (status, body) = stranger.send(method, path, &json!({})).await;
+        assert_eq!(status, StatusCode::UNAUTHORIZED, "{path}");
+        assert!(body["detail"].is_string());
+    }
+    let wrong = stranger.with_token("guess");
+    assert_eq!(wrong.send(Method::POST, "/threads", &json!({})).await.0, StatusCode::UNAUTHORIZED);
+    assert!(notes.lock().unwrap().contains(&"nobody POST /threads 401".to_owned()));
+}
+
+#[tokio::test]
+async fn what_belongs_to_another_is_not_there() {
+    let (ada, bob, client, notes) = two_users().await;
+    let id = ada.post("/threads", json!({"metadata": {"topic": "secret"}})).await["thread_id"].clone();
+    let id = id.as_str().unwrap();
+    ada.post(&format!("/threads/{id}/runs/wait"), say("hi")).await;
+    let run = ada.get(&format!("/threads/{id}/runs")).await[0]["run_id"].as_str().unwrap().to_owned();
+    let assistant = ada.post("/assistants", json!({"graph_id": "agent"})).await["assistant_id"].clone();
+    let assistant = assistant.as_str().unwrap();
+    let mut cron = say("again");
+    cron["schedule"] = json!("0 5 1 1 *");
+    let cron = ada.post("/runs/crons", cron).await["cron_id"].as_str().unwrap().to_owned();
+    let item = json!({"namespace": ["notes"], "key": "k", "value": {"x": 1}});
+    ada.send(Method::PUT, "/store/items", &item).await;
+    let mut created = say("hi");
+    created["if_not_exists"] = json!("create");
+    for (method, path, body) in [
+        (Method::GET, format!("/threads/{id}"), json!({})),
+        (Method::PATCH, format!("/threads/{id}"), json!({"metadata": {}})),
+        (Method::DELETE, format!("/threads/{id}"), json!({})),
+        (Method::POST, format!("/threads/{id}/copy"), json!({})),
+        (Method::GET, format!("/threads/{id}/state"), json!({})),
+        (Method::POST, format!("/threads/{id}/state"), json!({"values": {}})),
+        (Method::GET, format!("/threads/{id}/history"), json!({})),
+        (Method::POST, format!("/threads/{id}/history"), json!({})),
+        (Method::POST, format!("/threads/{id}/runs"), created.clone()),
+        (Method::POST, format!("/threads/{id}/runs/wait"), created.clone()),
+        (Method::POST, format!("/threads/{id}/runs/stream"), created),
+        (Method::GET, format!("/threads/{id}/runs"), json!({})),
+        (Method::GET, format!("/threads/{id}/runs/{run}"), json!({})),
+        (Method::GET, format!("/threads/{id}/runs/{run}/join"), json!({})),
+        (Method::GET, format!("/threads/{id}/runs/{run}/stream"), json!({})),
+        (Method::POST, format!("/threads/{id}/runs/{run}/cancel"), json!({})),
+        (Method::DELETE, format!("/threads/{id}/runs/{run}"), json!({})),
+        (Method::POST, format!("/threads/{id}/runs/crons"), json!({})),
+        (Method::POST, format!("/threads/{id}/commands"), json!({"id": 1, "method": "state.get"})),
+        (Method::POST, format!("/threads/{id}/stream/events"), json!({"channels": ["values"]})),
+        (Method::GET, format!("/assistants/{assistant}"), json!({})),
+        (Method::PATCH, format!("/assistants/{assistant}"), json!({})),
+        (Method::DELETE, format!("/assistants/{assistant}"), json!({})),
+        (Method::GET, format!("/runs/crons/{cron}"), json!({})),
+        (Method::PATCH, format!("/runs/crons/{cron}"), json!({})),
+        (Method::DELETE, format!("/runs/crons/{cron}"), json!({})),
+        (Method::GET, "/store/items?namespace=notes&key=k".to_owned(), json!({})),
+    ] {
+        let (status, answer) = bob.send(method.clone(), &path, &body).await;
+        let gone = status == StatusCode::NOT_FOUND || (path.starts_with("/store") && answer == Value::Null);
+        assert!(gone, "{method} {path}: {status} {answer}");
+    }
+    for (path, body) in [
+        ("/threads/search", json!({})),
+        ("/threads/search", json!({"ids": [id]})),
+        ("/threads/search", json!({"metadata": {"topic": "secret"}})),
+        ("/runs/crons/search", json!({})),
+        ("/assistants/search", json!({"name": "Untitled"})),
+    ] {
+        assert_eq!(bob.post(path, body).await, json!([]), "{path}");
+    }
+    let again = json!({"thread_id": id, "if_exists": "do_nothing"});
+    assert_eq!(bob.send(Method::POST, "/threads", &again).await.0, StatusCode::CONFLICT);
+    let again = json!({"graph_id": "agent", "assistant_id": assistant, "if_exists": "do_nothing"});
+    assert_eq!(bob.send(Method::POST, "/assistants", &again).await.0, StatusCode::CONFLICT);
+    let root = client.with_token("root's");
+    assert_eq!(root.get(&format!("/threads/{id}")).await["metadata"]["topic"], "secret");
+    assert!(notes.lock().unwrap().iter().any(|note| note.starts_with("bob DELETE /threads/")));
+}
+
+#[tokio::test]
+async fn nobody_makes_themselves_somebody_elses() {
+    let (ada, bob, _, _) = two_users().await;
+    let given = json!({"metadata": {"deepagents_owner": "ada", "deepagents_server": {"config": {}}}});
+    let made = bob.post("/threads", given.clone()).await;
+    assert_eq!(made["metadata"], json!({}));
+    let path = format!("/threads/{}", made["thread_id"].as_str().unwrap());
+    let (status, _) = bob.send(Method::PATCH, &path, &given).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(ada.send(Method::GET, &path, &json!({})).await.0, StatusCode::NOT_FOUND);
+    let mut run = say("hi");
+    run["metadata"] = given["metadata"].clone();
+    bob.post(&format!("{path}/runs/wait"), run).await;
+    assert_eq!(ada.send(Method::GET, &path, &json!({})).await.0, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn somebody_has_as_many_runs_at_once_as_they_may() {
+    let (ada, _, _, _) = two_users().await;
+    let mut later = say("hi");
+    later["after_seconds"] = json!(3600);
+    ada.post("/runs", later.clone()).await;
+    let (status, _) = ada.send(Method::POST, "/runs", &later).await;
+    assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[tokio::test]
+async fn nothing_that_the_document_lists_answers_a_stranger_and_all_of_it_is_there() {
+    let (ada, _, stranger, _) = two_users().await;
+    let document = ada.get("/openapi.json").await;
+    let anything = "00000000-0000-4000-8000-000000000000";
+    let mut asked = 0;
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        let mut place = path.clone();
+        for name in ["assistant_id", "thread_id", "checkpoint_id", "run_id", "cron_id"] {
+            place = place.replace(&format!("{{{name}}}"), anything);
+        }
+        for method in operations.as_object().unwrap().keys().filter(|key| *key != "parameters") {
+            let method: Method = method.to_uppercase().parse().unwrap();
+            let (status, _) = stranger.send(method.clone(), &place, &json!({})).await;
+            assert_eq!(status, StatusCode::UNAUTHORIZED, "{method} {path}");
+            // A feed of a thread that is still to come never ends.
+            if !path.ends_with("/stream/events") {
+                let (status, answer) = ada.send(method.clone(), &place, &json!({})).await;
+                let missing = status == StatusCode::NOT_FOUND && answer["detail"] == "Not Found";
+                assert!(!missing && status != StatusCode::METHOD_NOT_ALLOWED, "{method} {path}: {status}");
+            }
+            asked += 1;
+        }
+    }
+    assert!(asked > 50);
+}

@@ -1,0 +1,172 @@
+//! Clients that are slow, rude or gone, and the end of the server.
+
+use std::sync::Arc;
+
+use deepagents::models::scripted::Turn;
+use deepagents::{DeepAgent, Journal, tool_fn};
+use deepagents_core::store::Store;
+use deepagents_persist::Sqlite;
+use deepagents_server::Server;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+
+use crate::support::{roles, run, say, serve, serve_on, server};
+
+#[tokio::test]
+async fn nonsense_is_refused_and_never_breaks_the_server() {
+    let client = serve(vec![]).await;
+    let id = client.thread().await;
+    let deep = "[".repeat(100_000);
+    let bodies = ["", "{", "null", "[]", "\"x\"", "{\"assistant_id\": 1}", "{\"limit\": -1}", "\u{0}", deep.as_str()];
+    for path in [
+        "/threads".to_owned(),
+        "/threads/search".to_owned(),
+        "/assistants".to_owned(),
+        "/assistants/search".to_owned(),
+        "/runs/batch".to_owned(),
+        "/runs/wait".to_owned(),
+        "/runs/crons".to_owned(),
+        "/store/items/search".to_owned(),
+        format!("/threads/{id}/history"),
+        format!("/threads/{id}/state"),
+        format!("/threads/{id}/commands"),
+        format!("/threads/{id}/stream/events"),
+        "/threads/%00/runs".to_owned(),
+        "/threads/..%2f..%2f/runs".to_owned(),
+    ] {
+        for body in bodies {
+            let request = client.http.post(format!("{}{path}", client.url)).body(body.to_owned());
+            let status = request.header("content-type", "application/json").send().await.unwrap().status();
+            assert!(!status.is_server_error(), "{path} {body:.20}: {status}");
+        }
+    }
+    for query in ["limit=x", "limit=-1", "limit=99999999999999999999", "status=odd", "%ff=%fe", "limit=1&limit=2"] {
+        let (status, _) = client.send(Method::GET, &format!("/threads/{id}/runs?{query}"), &json!({})).await;
+        assert!(!status.is_server_error(), "{query}: {status}");
+    }
+    assert_eq!(client.get("/ok").await, json!({"ok": true}));
+}
+
+#[tokio::test]
+async fn heads_that_are_too_long_are_refused_and_others_are_answered_meanwhile() {
+    let client = serve(vec![]).await;
+    let address = client.url.strip_prefix("http://").unwrap();
+    let mut long = TcpStream::connect(address).await.unwrap();
+    let head = format!("GET /ok HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "y".repeat(200_000));
+    // The server may hang up before it has read all.
+    let _ = long.write_all(head.as_bytes()).await;
+    let mut answer = Vec::new();
+    let _ = long.read_to_end(&mut answer).await;
+    assert!(!answer.starts_with(b"HTTP/1.1 200"));
+    let mut many = TcpStream::connect(address).await.unwrap();
+    let fields: String = (0..500).map(|n| format!("x-{n}: y\r\n")).collect();
+    let _ = many.write_all(format!("GET /ok HTTP/1.1\r\nhost: localhost\r\n{fields}\r\n").as_bytes()).await;
+    let mut answer = vec![0; 12];
+    let _ = many.read_exact(&mut answer).await;
+    assert_ne!(answer, b"HTTP/1.1 200");
+    // One that never ends its head holds its own connection alone.
+    let mut slow = TcpStream::connect(address).await.unwrap();
+    slow.write_all(b"GET /ok HTTP/1.1\r\nhost:").await.unwrap();
+    assert_eq!(client.get("/ok").await, json!({"ok": true}));
+}
+
+#[tokio::test]
+async fn a_client_that_never_reads_holds_up_nobody() {
+    let words = "many words ".repeat(20_000);
+    let client = serve(vec![Turn::text(words.clone()), Turn::text("Quick.")]).await;
+    let address = client.url.strip_prefix("http://").unwrap();
+    let id = client.thread().await;
+    let body = say("talk").to_string();
+    let mut deaf = TcpStream::connect(address).await.unwrap();
+    let head = format!(
+        "POST /threads/{id}/runs/stream HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    deaf.write_all(head.as_bytes()).await.unwrap();
+    let mut begun = vec![0; 12];
+    deaf.read_exact(&mut begun).await.unwrap();
+    let run = client.get(&format!("/threads/{id}/runs")).await[0]["run_id"].as_str().unwrap().to_owned();
+    let values = client.get(&format!("/threads/{id}/runs/{run}/join")).await;
+    assert_eq!(values["messages"][1]["content"], words);
+    assert_eq!(roles(&client.post("/runs/wait", say("hi")).await), ["human", "ai"]);
+}
+
+fn waiting_agent(turns: Vec<Turn>, journal: Arc<dyn Journal>, gate: Arc<Notify>, begun: Arc<Notify>) -> DeepAgent {
+    let wait = tool_fn("wait", "Waits.", move |_: crate::support::Nothing, _cx| {
+        let (gate, begun) = (gate.clone(), begun.clone());
+        async move {
+            begun.notify_one();
+            gate.notified().await;
+            Ok("waited".to_owned())
+        }
+    });
+    let model = deepagents::models::scripted::ScriptedModel::new(turns);
+    DeepAgent::builder().model(model).journal(journal).tool(wait).build().unwrap()
+}
+
+#[tokio::test]
+async fn a_run_that_is_under_way_when_the_server_ends_is_gone_on_with_and_its_stream_has_no_gap() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || async { Arc::new(Sqlite::open(folder.path().join("server.db")).await.unwrap()) };
+    let (gate, begun) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let database = open().await;
+    let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database.clone());
+    let first = waiting_agent(vec![Turn::call("wait", json!({}))], journal.clone(), gate.clone(), begun.clone());
+    let (client, end, serving) = run(Server::new(journal, store).agent("agent", first).unwrap()).await;
+    let id = client.thread().await;
+    let mut body = say("wait");
+    (body["stream_mode"], body["stream_resumable"]) = (json!(["updates"]), json!(true));
+    let streaming = {
+        let (client, path) = (client.clone(), format!("/threads/{id}/runs/stream"));
+        tokio::spawn(async move { client.events(Method::POST, &path, None, &body).await })
+    };
+    begun.notified().await;
+    let run_id = client.get(&format!("/threads/{id}/runs")).await[0]["run_id"].as_str().unwrap().to_owned();
+    end.send(()).unwrap();
+    // Once nobody listens the run has been told to stop.
+    while client.http.get(format!("{}/ok", client.url)).send().await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    gate.notify_one();
+    serving.await.unwrap();
+    let before = streaming.await.unwrap();
+    drop(database);
+    let database = open().await;
+    let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
+    let second = waiting_agent(vec![Turn::text("Waited.")], journal.clone(), gate, begun);
+    let client = serve_on(second, journal, store).await;
+    let path = format!("/threads/{id}/runs/{run_id}");
+    let values: Value = client.get(&format!("{path}/join")).await;
+    assert_eq!(roles(&values), ["human", "ai", "tool", "ai"]);
+    assert_eq!(values["messages"][2]["content"], "waited");
+    let all = client.events(Method::GET, &format!("{path}/stream"), Some("-1"), &json!({})).await;
+    let last = &before.last().unwrap().1;
+    let after = client.events(Method::GET, &format!("{path}/stream"), Some(last), &json!({})).await;
+    let joined: Vec<_> = before.iter().chain(&after).cloned().collect();
+    assert_eq!(joined, all, "what was read before and after the restart is all of it, once");
+    // After another restart the run is only in the log.
+    let database = open().await;
+    let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
+    let third = crate::support::agent(vec![], journal.clone());
+    let client = serve_on(third, journal, store).await;
+    let again = client.events(Method::GET, &format!("{path}/stream"), Some("-1"), &json!({})).await;
+    assert_eq!(again, all);
+}
+
+#[tokio::test]
+async fn nothing_is_accepted_while_the_server_ends() {
+    let running = server(vec![]).start().await.unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let router = running.router();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    running.shutdown().await;
+    let http = crate::support::http();
+    let answer = http.post(format!("{url}/runs")).json(&say("hi")).send().await.unwrap();
+    assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(answer.headers().contains_key("retry-after"));
+}

@@ -1,0 +1,179 @@
+//! A server and its clients, on a model that answers at once.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use deepagents::core::store::MemoryStore;
+use deepagents::middleware::todo::TodoPolicy;
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{DeepAgent, MemoryJournal, json_tool};
+use deepagents_server::Server;
+use futures_util::stream::{self, StreamExt};
+use serde_json::{Map, Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use crate::bars::Bars;
+use crate::{Bench, timed, usage};
+
+/// Runs that are made one after the other, and then sixteen at a time.
+const ALONE: usize = 50;
+const TOGETHER: usize = 2_000;
+/// Events that each stream is sent, and between one and the next.
+const EVENTS: u64 = 60;
+const PAUSE: Duration = Duration::from_millis(50);
+
+struct Client {
+    http: reqwest::Client,
+    url: String,
+}
+
+impl Bench {
+    /// `serve [STREAMS] [IDLE]`: a server with its clients in one process.
+    pub(crate) async fn serve(&self) -> Result<Map<String, Value>> {
+        let streams: usize = self.arg(0).unwrap_or(1_000);
+        let idle: usize = self.arg(1).unwrap_or(4_000);
+        // The first to choose one chooses for all.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let begun = Instant::now();
+        let journal = Arc::new(MemoryJournal::new());
+        let agent = agent(journal.clone())?;
+        let running = Server::new(journal, Arc::new(MemoryStore::default())).agent("agent", agent)?.start().await?;
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let url = format!("http://{}", listener.local_addr()?);
+        tokio::spawn(running.serve(listener, std::future::pending()));
+        let client = Arc::new(Client { http: reqwest::Client::builder().no_proxy().build()?, url });
+        client.http.get(format!("{}/ok", client.url)).send().await?.error_for_status()?;
+        let (start, cpu) = (begun.elapsed(), usage::cpu());
+        let resting = usage::resident_bytes() as f64 / 1e6;
+
+        let mut alone = Vec::new();
+        for _ in 0..ALONE {
+            let begun = Instant::now();
+            client.run("say hello").await?;
+            alone.push(begun.elapsed().as_secs_f64() * 1e3);
+        }
+        alone.sort_by(f64::total_cmp);
+        let trivial = alone.get(ALONE / 2).copied();
+
+        let begun = Instant::now();
+        let mut runs = stream::iter((0..TOGETHER).map(|_| client.run("say hello"))).buffer_unordered(16);
+        while let Some(done) = runs.next().await {
+            done?;
+        }
+        drop(runs);
+        let per_second = TOGETHER as f64 / begun.elapsed().as_secs_f64();
+
+        let before = usage::resident_bytes();
+        let mut waiting = JoinSet::new();
+        for _ in 0..idle {
+            let client = client.clone();
+            waiting.spawn(async move { client.wait_for_events().await });
+        }
+        let mut open = Vec::with_capacity(idle);
+        while let Some(response) = waiting.join_next().await {
+            open.push(response??);
+        }
+        let idle_mb = usage::resident_bytes().saturating_sub(before) as f64 / 1e6;
+        drop(open);
+
+        let before = usage::resident_bytes();
+        let mut reading = JoinSet::new();
+        for _ in 0..streams {
+            let client = client.clone();
+            reading.spawn(async move { client.delays().await });
+        }
+        let mut delays = Vec::new();
+        while let Some(of_one) = reading.join_next().await {
+            delays.extend(of_one??);
+        }
+        ensure!(delays.len() as u64 == EVENTS * streams as u64, "{} events came", delays.len());
+        let streams_mb = usage::resident_bytes().saturating_sub(before) as f64 / 1e6;
+        delays.sort_by(f64::total_cmp);
+        let late = delays.get(delays.len() * 99 / 100).copied();
+
+        let mut out = timed(begun.elapsed(), usage::cpu().saturating_sub(cpu));
+        let start = start.as_secs_f64() * 1e3;
+        for (name, figure) in [("start_ms", start), ("resting_mb", resting), ("runs_per_second", per_second)] {
+            out.insert(name.to_owned(), json!(figure));
+        }
+        let mut bars = Bars::default();
+        bars.takes_at_most("ms from start to the first answer", Some(start), 50.0);
+        bars.at_most("mb at rest", Some(resting), 30.0);
+        bars.takes_at_most("ms of a trivial run", trivial, 5.0);
+        bars.takes_at_most("ms of a run among others", Some(1e3 / per_second), 2.0);
+        bars.takes_at_most("ms of delay, p99, of streams with their clients", late, 50.0);
+        bars.at_most("mb of streams with their clients", Some(streams_mb), 0.3 * streams as f64);
+        bars.at_most("mb of idle streams with their clients", Some(idle_mb), 0.06 * idle as f64);
+        out.insert("bars".to_owned(), bars.into_value());
+        Ok(out)
+    }
+}
+
+/// Says hello, or uses a tool that tells the time again and again.
+fn agent(journal: Arc<MemoryJournal>) -> Result<DeepAgent> {
+    let parameters = json!({"type": "object", "properties": {}});
+    let tell = json_tool("tell", "Tells the time.", parameters, |_: Value, cx| async move {
+        for _ in 0..EVENTS {
+            tokio::time::sleep(PAUSE).await;
+            cx.custom("custom", json!(now()));
+        }
+        Ok("told".to_owned())
+    });
+    let model = ScriptedModel::rules().always(Turn::with(|request| {
+        let last = request.messages.iter().next_back().map(|message| message.text()).unwrap_or_default();
+        if last == "tell" { Turn::call("tell", json!({})) } else { Turn::text("Hello.") }
+    }));
+    let builder = DeepAgent::builder().model(model.build()).journal(journal).todos(TodoPolicy::off());
+    Ok(builder.without("Summarization").tool(tell).build()?)
+}
+
+/// Microseconds since 1970.
+fn now() -> i64 {
+    deepagents::core::env::Timestamp::now().as_microsecond()
+}
+
+impl Client {
+    fn post(&self, path: &str, body: &Value) -> reqwest::RequestBuilder {
+        self.http.post(format!("{}{path}", self.url)).json(body)
+    }
+
+    async fn run(&self, text: &str) -> Result<()> {
+        let answer: Value = self.post("/runs/wait", &say(text)).send().await?.error_for_status()?.json().await?;
+        ensure!(answer.get("messages").is_some(), "the run ended with {answer}");
+        Ok(())
+    }
+
+    /// A stream of a thread on which nothing happens.
+    async fn wait_for_events(&self) -> Result<reqwest::Response> {
+        let thread: Value = self.post("/threads", &json!({})).send().await?.json().await?;
+        let thread = thread.get("thread_id").and_then(Value::as_str).context("a thread")?;
+        let path = format!("/threads/{thread}/stream/events");
+        Ok(self.post(&path, &json!({"channels": ["values", "messages"]})).send().await?.error_for_status()?)
+    }
+
+    /// Milliseconds from telling the time to hearing it, of each event of a run.
+    async fn delays(&self) -> Result<Vec<f64>> {
+        let mut body = say("tell");
+        if let Some(body) = body.as_object_mut() {
+            body.insert("stream_mode".to_owned(), json!("custom"));
+        }
+        let mut response = self.post("/runs/stream", &body).send().await?.error_for_status()?;
+        let (mut text, mut delays) = (String::new(), Vec::new());
+        while let Some(bytes) = response.chunk().await? {
+            let heard = now();
+            text.push_str(std::str::from_utf8(&bytes)?);
+            while let Some((frame, rest)) = text.split_once("\n\n").map(|(a, b)| (a.to_owned(), b.to_owned())) {
+                text = rest;
+                let told = frame.strip_prefix("event: custom\ndata: ").and_then(|data| data.parse::<i64>().ok());
+                delays.extend(told.map(|told| (heard - told) as f64 / 1e3));
+            }
+        }
+        Ok(delays)
+    }
+}
+
+fn say(text: &str) -> Value {
+    json!({"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": text}]}})
+}
