@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use deepagents::DeepAgent;
 use deepagents::core::journal::{Journal, ThreadInfo};
+use deepagents::core::model::Price;
 use deepagents::fs::Backend;
 use deepagents::middleware::hooks::HookRunner;
 use serde_json::{Map, Value};
@@ -126,6 +127,8 @@ pub struct SessionAgent {
     pub commands: Vec<SlashCommand>,
     /// Tokens that the model's context holds, where that is known.
     pub context_window: Option<u64>,
+    /// What the model's tokens cost, where that is known.
+    pub price: Option<Price>,
     /// What runs before a person is asked and when a session ends; those of runs are the agent's own.
     pub hooks: Option<HookRunner>,
 }
@@ -133,7 +136,7 @@ pub struct SessionAgent {
 impl SessionAgent {
     /// An agent and its files.
     pub fn new(agent: DeepAgent, workspace: Arc<dyn Backend>) -> Self {
-        Self { agent, workspace, commands: Vec::new(), context_window: None, hooks: None }
+        Self { agent, workspace, commands: Vec::new(), context_window: None, price: None, hooks: None }
     }
 
     /// With these commands.
@@ -147,6 +150,13 @@ impl SessionAgent {
     #[must_use]
     pub fn hooks(mut self, hooks: Option<HookRunner>) -> Self {
         self.hooks = hooks;
+        self
+    }
+
+    /// On a model whose tokens cost this.
+    #[must_use]
+    pub fn price(mut self, price: Option<Price>) -> Self {
+        self.price = price;
         self
     }
 

@@ -107,6 +107,16 @@ async fn connect<H: AgentHost>(
             },
             wire::on_receive_request!(),
         )
+        .on_receive_request(
+            async move |request: wire::AuthenticateRequest,
+                        responder: wire::Responder<wire::AuthenticateResponse>,
+                        _connection| {
+                // Keys are the program's own; no way to log in was offered.
+                let why = format!("there is no way to log in `{}`; none was offered", request.method_id);
+                responder.respond_with_error(wire::invalid(why))
+            },
+            wire::on_receive_request!(),
+        )
         .on_receive_request(request!(new_session: NewSessionRequest, answer_opened), wire::on_receive_request!())
         .on_receive_request(request!(load_session: LoadSessionRequest, answer_opened), wire::on_receive_request!())
         .on_receive_request(request!(resume_session: ResumeSessionRequest, answer_opened), wire::on_receive_request!())

@@ -132,6 +132,12 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "HOW", value_enum, help_heading = "Agent")]
     pub(crate) approve: Option<Approve>,
 
+    /// What the result is judged by: the agent goes on until it is met, three times at most
+    ///
+    /// A run whose goal is not met in the end fails.
+    #[arg(long, value_name = "TEXT", conflicts_with = "record", help_heading = "Agent")]
+    pub(crate) goal: Option<String>,
+
     /// Go on with the thread that changed last in this directory: with a new task, or with what was left unfinished
     #[arg(long = "continue", conflicts_with = "resume", help_heading = "Threads")]
     pub(crate) go_on: bool,

@@ -15,7 +15,8 @@ use crate::sources::OWN;
 const BESIDE: [&str; 8] = ["", "-wal", "-shm", "-journal", ".undo", ".undo-wal", ".undo-shm", ".undo-journal"];
 
 /// Refuses a directory that is taken only because the program was started there, and that holds far more than a project:
-/// the home directory, what is above it, and directories for temporary files of everybody.
+/// the home directory, what is above it, and directories for temporary files of everybody. A home inside of one of these is
+/// a scratch home, and what is above it there is no more than that.
 pub(crate) fn check_root(args: &AgentArgs) -> Result<()> {
     if args.root.is_some() {
         return Ok(());
@@ -23,14 +24,14 @@ pub(crate) fn check_root(args: &AgentArgs) -> Result<()> {
     let here = |path: &Path| path.canonicalize().ok();
     let Some(root) = here(args.directory()) else { return Ok(()) };
     let home = env("HOME").and_then(|home| here(Path::new(&home)));
-    let temporary = [Some(std::env::temp_dir()), Some("/tmp".into()), Some("/var/tmp".into())];
+    let temporary = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into()];
+    let temporary: Vec<PathBuf> = temporary.iter().filter_map(|path| here(path)).collect();
+    let is_scratch = temporary.iter().any(|path| root.starts_with(path) && root != *path);
     let what = match &home {
         Some(home) if *home == root => "your home directory",
-        Some(home) if home.starts_with(&root) => "a directory above your home directory",
+        Some(home) if home.starts_with(&root) && !is_scratch => "a directory above your home directory",
         _ if root.parent().is_none() => "the root of the file system",
-        _ if temporary.iter().flatten().any(|path| here(path).as_ref() == Some(&root)) => {
-            "a directory for temporary files"
-        }
+        _ if temporary.contains(&root) => "a directory for temporary files",
         _ => return Ok(()),
     };
     bail!(

@@ -5,6 +5,7 @@ mod access;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
+use deepagents::DeepAgentBuilder;
 use deepagents::core::journal::Journal;
 use deepagents::core::store::Store;
 use deepagents_server::Server;
@@ -18,7 +19,7 @@ use crate::own_files::{self, OwnFiles};
 use crate::threads::database;
 use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
-use crate::{agent, output, runtime, sources};
+use crate::{agent, hooks, output, runtime, sources};
 
 /// Serves the agent until a signal ends it.
 pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
@@ -46,10 +47,12 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
     let own = OwnFiles::inside(options.directory(), args.database.db.as_deref(), None)?;
     let workspace = agent::workspace(options, files, &own, &outside)?;
     let definitions = outside.beside(brought.files.clone());
+    let hooks = runtime.block_on(hooks::find(options, &brought))?;
     let served = runtime.block_on(async {
         let database = Arc::new(database::open(&args.database).await?);
         let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
         let builder = shape.builder(model).backend(workspace).definitions_from(definitions).journal(journal.clone());
+        let builder = hooks.into_iter().fold(builder, DeepAgentBuilder::hooks);
         let tracing = Tracing::open(None, None).await?;
         let builder = tracing.watch_runs(agent::with_agents(builder, options)?);
         let agent = builder.build().map_err(|error| anyhow!("{error}"))?;

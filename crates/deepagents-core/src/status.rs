@@ -36,6 +36,8 @@ pub enum FinishReason {
     Cancelled,
     /// Its time was up.
     Deadline,
+    /// The agent did the same again and again and came no further; the task may be unfinished.
+    NoProgress,
     /// It was suspended: it has not ended, and [`RunInput::resume`](crate::run::RunInput::resume) goes on with it.
     Suspended,
     /// What it may spend, with all agents below it, is spent; the task may be unfinished.
@@ -63,6 +65,7 @@ impl FinishReason {
             Self::Interrupted => "a call waits for a decision",
             Self::Cancelled => "the run was cancelled",
             Self::Deadline => "the run's time was up",
+            Self::NoProgress => "the agent repeated itself without progress",
             Self::Suspended => "the run was suspended",
             Self::Budget(BudgetKind::InputTokens) => "the limit of prompt tokens was reached",
             Self::Budget(BudgetKind::OutputTokens) => "the limit of answer tokens was reached",

@@ -42,6 +42,17 @@ pub enum McpError {
         /// The server.
         server: String,
     },
+    /// It wants more than its login covers.
+    #[error(
+        "MCP server {server} wants more than its login covers{}; log in again with `deepagents mcp login {server}`",
+        ending(scope)
+    )]
+    Scope {
+        /// The server.
+        server: String,
+        /// What it wants, as far as it says so.
+        scope: String,
+    },
     /// The connection could not be made, or not as the protocol says.
     #[error("MCP server {server} is not available: {reason}{}", ending(stderr))]
     Connect {
@@ -112,6 +123,7 @@ impl McpError {
             Self::Spawn { server, .. }
             | Self::StartTimeout { server, .. }
             | Self::Unauthorized { server }
+            | Self::Scope { server, .. }
             | Self::Connect { server, .. }
             | Self::Ended { server, .. }
             | Self::Request { server, .. }

@@ -13,6 +13,7 @@ use rmcp::transport::streamable_http_client::{
 use rustls_platform_verifier::BuilderVerifierExt;
 
 use crate::config::HttpConfig;
+use crate::error::McpError;
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -64,9 +65,15 @@ pub(crate) fn transport_config(config: &HttpConfig) -> Result<StreamableHttpClie
     Ok(made.custom_headers(headers))
 }
 
-/// Whether an error says that the server wants authorization.
-pub(crate) fn is_unauthorized(error: &(dyn StdError + 'static)) -> bool {
-    chain(error).any(|cause| cause.is::<AuthRequiredError>() || cause.is::<InsufficientScopeError>())
+/// What a server says of authorization in an error, if it is about that.
+pub(crate) fn authorization(server: &str, error: &(dyn StdError + 'static)) -> Option<McpError> {
+    chain(error).find_map(|cause| {
+        if let Some(wanted) = cause.downcast_ref::<InsufficientScopeError>() {
+            let scope = crate::text::line(wanted.required_scope.as_deref().unwrap_or_default(), 200);
+            return Some(McpError::Scope { server: server.to_owned(), scope });
+        }
+        cause.is::<AuthRequiredError>().then(|| McpError::Unauthorized { server: server.to_owned() })
+    })
 }
 
 /// What an error of a transport says, in words for a person: the status, or the last cause, without the types of Rust that

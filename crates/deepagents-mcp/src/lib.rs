@@ -26,12 +26,13 @@ mod text;
 mod tool;
 
 pub use config::{
-    ConfigFile, Entry, EntryError, FileError, FilterError, HttpConfig, OAuthConfig, OAuthEntry, ServerConfig,
-    StdioConfig, ToolFilter, TransportConfig,
+    ClientProof, ConfigFile, Entry, EntryError, FileError, FilterError, GrantKind, HttpConfig, IdentityProvider,
+    OAuthConfig, OAuthEntry, OAuthGrant, Sampling, SecretSource, ServerConfig, StdioConfig, ToolFilter,
+    TransportConfig,
 };
 pub use error::McpError;
 pub use names::{PREFIX, tool_name};
-pub use options::{McpOptions, ToolReview};
+pub use options::{McpOptions, SamplingModel, ToolReview};
 pub use resources::McpPrompt;
 pub use servers::{McpServers, ServerState, ServerStatus};
 pub use stdio::SAFE_VARIABLES;

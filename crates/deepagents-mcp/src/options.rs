@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use deepagents_core::model::ChatModel;
 use deepagents_core::tool::ToolSpec;
 
 /// What servers are told of whoever uses them, and where traces of them go. The library reads no environment, so what
@@ -31,6 +32,8 @@ pub struct McpOptions {
     pub cache_dir: Option<PathBuf>,
     /// A folder with the tokens of logins, which [`login`](crate::auth::login) makes; none without one.
     pub token_dir: Option<PathBuf>,
+    /// The model that servers may use which are [allowed to](crate::ServerConfig::sampling); none without one.
+    pub sampling: Option<SamplingModel>,
     /// Looks at tools of servers that are not [trusted](crate::ServerConfig::trusted) before they are offered.
     pub review: Option<ToolReview>,
     /// How the client calls itself.
@@ -48,10 +51,45 @@ impl Default for McpOptions {
             log_dir: None,
             cache_dir: None,
             token_dir: None,
+            sampling: None,
             review: None,
             client_name: "deepagents".to_owned(),
             client_version: env!("CARGO_PKG_VERSION").to_owned(),
         }
+    }
+}
+
+/// A model that servers may use.
+///
+/// ```
+/// use deepagents_mcp::{McpOptions, Sampling, SamplingModel, ServerConfig};
+/// # fn f(model: std::sync::Arc<dyn deepagents_core::model::ChatModel>) {
+/// let options = McpOptions { sampling: Some(SamplingModel::new(model)), elicitation: true, ..McpOptions::default() };
+/// let server = ServerConfig::stdio("summarizer", ["--quiet"]).sampling(Sampling::Ask);
+/// # let _ = (options, server); }
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct SamplingModel {
+    /// The model.
+    pub model: Arc<dyn ChatModel>,
+    /// Tokens that an answer may have at most; 4,096.
+    pub max_tokens: u64,
+}
+
+impl SamplingModel {
+    /// A model.
+    pub fn new(model: Arc<dyn ChatModel>) -> Self {
+        Self { model, max_tokens: 4_096 }
+    }
+}
+
+impl fmt::Debug for SamplingModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SamplingModel")
+            .field("model", &self.model.name())
+            .field("max_tokens", &self.max_tokens)
+            .finish()
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use deepagents::core::journal::{Journal, ThreadInfo};
 use deepagents::core::model::Price;
 use deepagents::fs::LocalBackend;
+use deepagents::middleware::hooks::HookRunner;
 use deepagents::{DeepAgent, RunError};
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
@@ -60,6 +61,8 @@ pub enum Servers {
     Listed(String),
     /// The directory defines some that nobody has allowed yet: their commands.
     Untrusted(String),
+    /// Tools say something else than when somebody allowed them, and are left out: what they say now.
+    Changed(String),
 }
 
 /// An agent and what belongs to it.
@@ -71,6 +74,8 @@ pub struct Connection {
     pub journal: Arc<dyn Journal>,
     /// Its files.
     pub files: LocalBackend,
+    /// What runs before the person is asked, and when a thread is left; those of runs are the agent's own.
+    pub hooks: Option<HookRunner>,
     /// Its model, as people name it.
     pub model: String,
     /// Tokens that a request may hold, where that is known.

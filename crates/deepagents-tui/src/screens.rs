@@ -91,6 +91,7 @@ pub async fn run(host: Arc<dyn Host>, policy: Policy, options: Options) -> Resul
         let _ = out.write_all(&frame).and_then(|()| out.flush());
     }
     let _ = modes.suspend(alternate && hung_up);
+    screens.session.end().await;
     let thread = screens.session.thread();
     Ok(Ended { end, thread })
 }

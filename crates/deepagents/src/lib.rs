@@ -55,8 +55,8 @@ pub use deepagents_core::interrupt::{
 pub use deepagents_core::journal::{Journal, MemoryJournal};
 pub use deepagents_core::message::{Block, Message, Usage};
 pub use deepagents_core::middleware::{
-    HookOutput, JumpTo, Middleware, ModelNext, ModelResponse, ToolNext, ToolRequest, ToolResponse, after_agent,
-    after_model, before_agent, before_model, modify_request, wrap_model_call, wrap_tool_call,
+    EndReason, HookOutput, JumpTo, Middleware, ModelNext, ModelResponse, ToolNext, ToolRequest, ToolResponse,
+    after_agent, after_model, before_agent, before_model, modify_request, wrap_model_call, wrap_tool_call,
 };
 pub use deepagents_core::model::{ChatModel, ModelError, ModelRequest, ModelSettings};
 pub use deepagents_core::run::{

@@ -76,6 +76,27 @@ impl Editor {
         self.capabilities.elicitation.as_ref().is_some_and(|elicitation| elicitation.form.is_some())
     }
 
+    /// Shows a notice beside the conversation; says whether the editor has a place for it.
+    pub(crate) fn notice(&self, severity: wire::NoticeSeverity, title: &str, description: Option<String>) -> bool {
+        let takes = self.capabilities.session.as_ref().is_some_and(|session| session.notices.is_some());
+        if takes {
+            let notice = wire::Notice::new(severity, title).description(description);
+            self.update(wire::SessionUpdate::Notice(notice));
+        }
+        takes
+    }
+
+    /// Shows that the conversation was compacted, or could not be, where the editor has a place for it.
+    pub(crate) fn compacted(&self, id: String, failure: Option<&str>) {
+        if self.capabilities.session.as_ref().is_some_and(|session| session.compaction.is_some()) {
+            let update = match failure {
+                None => wire::CompactionUpdate::new(id, wire::CompactionStatus::Completed),
+                Some(why) => wire::CompactionUpdate::new(id, wire::CompactionStatus::Failed).error(why.to_owned()),
+            };
+            self.update(wire::SessionUpdate::CompactionUpdate(update));
+        }
+    }
+
     /// Tells the editor something of the session. An editor that is gone is told nothing.
     pub(crate) fn update(&self, update: wire::SessionUpdate) {
         let _ = self.connection.send_notification(wire::SessionNotification::new(self.session.clone(), update));

@@ -59,7 +59,11 @@ impl<H: AgentHost> Session<H> {
             None
         };
         let call = presenter.question(run, question, old);
+        let hooks = self.agent().hooks;
         if !is_gate && allows(DecisionKind::Respond) && self.editor.has_forms() {
+            if let Some(hooks) = &hooks {
+                tokio::spawn(hooks.question(&self.thread, question));
+            }
             return match self.editor.ask_for_text(&call.tool_call_id.0, &question.text).await {
                 FormAnswer::Text(message) => Some(Decision::Respond { message }.into()),
                 FormAnswer::Declined if allows(DecisionKind::Reject) => Some(Decision::Reject { message: None }.into()),
@@ -69,13 +73,13 @@ impl<H: AgentHost> Session<H> {
                 FormAnswer::None => None,
             };
         }
-        if let Some(hooks) = self.agent().hooks {
+        if let Some(hooks) = hooks {
             if let Some(decision) = hooks.permission_request(&self.thread, question).await {
                 let author = DecisionAuthor::Rule { text: "a hook".to_owned() };
                 return Some(DecisionRecord::new(decision, author));
             }
-            let message = format!("{} waits for a decision", question.tool);
-            hooks.notification(&self.thread, &message, "permission_prompt").await;
+            // The question does not wait for whoever is told of it.
+            tokio::spawn(hooks.question(&self.thread, question));
         }
         // What another rule asks about is asked about each time: the session's rules say nothing of it.
         let of_mode = is_gate && question.rule.as_deref() == Some(ASKED);

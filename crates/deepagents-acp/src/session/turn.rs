@@ -16,7 +16,7 @@ use super::{Session, Ticket};
 use crate::host::{AgentHost, SessionAgent};
 use crate::policy::Mode;
 use crate::prompt;
-use crate::show::{Presenter, replay};
+use crate::show::{Presenter, Spending, replay};
 use crate::wire;
 
 /// How long a run that is cancelled may take to end before the editor is told that it has: what it shows until then is
@@ -76,7 +76,8 @@ impl<H: AgentHost> Session<H> {
         let agent = self.agent();
         let state = agent.agent.state(&self.thread).await.map_err(|error| wire::failed(&error))?;
         let todos = state.get::<Todos>().cloned().unwrap_or_default();
-        let mut presenter = Presenter::new(&self.editor, &self.cwd, agent.context_window, todos);
+        let spending = Spending::new(&state, agent.price);
+        let mut presenter = Presenter::new(&self.editor, &self.cwd, agent.context_window, spending, todos);
         let input = self.input(message, abandoned);
         self.follow(&agent, input, cancel, turn, &mut presenter).await
     }
@@ -170,7 +171,8 @@ impl<H: AgentHost> Session<H> {
     pub(crate) async fn tell(&self) -> Result<(), wire::Error> {
         let agent = self.agent();
         let state = agent.agent.state(&self.thread).await.map_err(|error| wire::failed(&error))?;
-        replay(&self.editor, &self.cwd, &state, agent.context_window);
+        let spending = Spending::new(&state, agent.price);
+        replay(&self.editor, &self.cwd, &state, agent.context_window, &spending);
         Ok(())
     }
 }
@@ -183,7 +185,9 @@ fn answered(thread: &str, decisions: Vec<(String, DecisionRecord)>) -> RunInput 
 fn stop_reason(stop: &FinishReason) -> wire::StopReason {
     match stop {
         FinishReason::TokenLimit => wire::StopReason::MaxTokens,
-        FinishReason::StepLimit | FinishReason::Budget(_) | FinishReason::Deadline => wire::StopReason::MaxTurnRequests,
+        FinishReason::StepLimit | FinishReason::NoProgress | FinishReason::Budget(_) | FinishReason::Deadline => {
+            wire::StopReason::MaxTurnRequests
+        }
         FinishReason::Refused => wire::StopReason::Refusal,
         FinishReason::Cancelled | FinishReason::Suspended => wire::StopReason::Cancelled,
         _ => wire::StopReason::EndTurn,

@@ -3,7 +3,9 @@
 mod calls;
 mod presenter;
 mod replay;
+mod spending;
 
 pub(crate) use calls::{old_text, short as short_title};
 pub(crate) use presenter::Presenter;
 pub(crate) use replay::replay;
+pub(crate) use spending::Spending;

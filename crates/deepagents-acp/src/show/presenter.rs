@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use deepagents::channels::{Todo, TodoUpdate, Todos};
 use deepagents::core::tool::CallId;
 use deepagents::middleware::hooks::HOOK;
-use deepagents::{ActionRequest, Channel, Event, EventKind};
+use deepagents::{ActionRequest, Channel, Event, EventKind, MiddlewareEvent};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::calls::{self, Described, content, written};
+use super::spending::{Spending, usage_update};
 use crate::editor::{BEFORE, Editor, TERMINAL};
 use crate::wire;
 
@@ -25,7 +26,9 @@ pub(crate) struct Presenter<'a> {
     editor: &'a Editor,
     root: &'a Path,
     window: Option<u64>,
+    spending: Spending,
     todos: Vec<Todo>,
+    compactions: u32,
     calls: HashMap<String, Shown>,
 }
 
@@ -52,8 +55,14 @@ struct Note {
 }
 
 impl<'a> Presenter<'a> {
-    pub(crate) fn new(editor: &'a Editor, root: &'a Path, window: Option<u64>, todos: Vec<Todo>) -> Self {
-        Self { editor, root, window, todos, calls: HashMap::new() }
+    pub(crate) fn new(
+        editor: &'a Editor,
+        root: &'a Path,
+        window: Option<u64>,
+        spending: Spending,
+        todos: Vec<Todo>,
+    ) -> Self {
+        Self { editor, root, window, spending, todos, compactions: 0, calls: HashMap::new() }
     }
 
     /// The name of a call in the protocol.
@@ -71,10 +80,13 @@ impl<'a> Presenter<'a> {
             EventKind::ReasoningDelta { turn, attempt, text } if event.path.is_empty() => {
                 self.said(event, *turn, *attempt, text, wire::SessionUpdate::AgentThoughtChunk);
             }
-            EventKind::ModelFinished { usage, .. } => match parent(&event.path) {
-                Some(call) => self.grow(&name(&call), "\n\n", true),
-                None => self.usage(usage.total()),
-            },
+            EventKind::ModelFinished { usage, .. } => {
+                self.spending.add(*usage);
+                match parent(&event.path) {
+                    Some(call) => self.grow(&name(&call), "\n\n", true),
+                    None => usage_update(self.editor, self.window, usage.total(), &self.spending),
+                }
+            }
             EventKind::ToolStarted { call, name: tool, args, .. } => {
                 let known = self.announce(&name(call), tool, args, &event.path, wire::ToolCallStatus::InProgress);
                 // One that was rejected is answered now, and shown to be over already.
@@ -87,6 +99,7 @@ impl<'a> Presenter<'a> {
             EventKind::StateChanged { channel, update } if event.path.is_empty() && channel == Todos::NAME => {
                 self.todos_changed(update);
             }
+            EventKind::Middleware(happened) => self.middleware(&event.run, happened),
             EventKind::Custom { name: kind, data } if kind == HOOK => self.hook(data),
             EventKind::Custom { name: kind, data } if kind == BEFORE || kind == TERMINAL => self.note(event, data),
             _ => {}
@@ -115,15 +128,30 @@ impl<'a> Presenter<'a> {
     /// Tells what a hook says to the person.
     fn hook(&self, data: &Value) {
         let message = data.get("message").and_then(Value::as_str).unwrap_or_default();
-        if !message.is_empty() {
+        let broken = data.get("error").is_some();
+        let severity = if broken { wire::NoticeSeverity::Warning } else { wire::NoticeSeverity::Info };
+        if !message.is_empty() && !self.editor.notice(severity, message, None) {
             let chunk = wire::ContentChunk::new(wire::ContentBlock::from(format!("\n> {message}\n\n")));
             self.editor.update(wire::SessionUpdate::AgentMessageChunk(chunk));
         }
     }
 
-    fn usage(&self, used: u64) {
-        if let Some(size) = self.window.filter(|_| used > 0) {
-            self.editor.update(wire::SessionUpdate::UsageUpdate(wire::UsageUpdate::new(used.min(size), size)));
+    /// Tells what middlewares have done that a person should know of.
+    fn middleware(&mut self, run: &str, happened: &MiddlewareEvent) {
+        match happened {
+            MiddlewareEvent::ConversationCompacted { .. } => {
+                self.compactions += 1;
+                self.editor.compacted(format!("{run}/{}", self.compactions), None);
+            }
+            MiddlewareEvent::CompactionFailed { error } => {
+                self.compactions += 1;
+                self.editor.compacted(format!("{run}/{}", self.compactions), Some(error));
+            }
+            MiddlewareEvent::McpServer { server, problem: Some(problem), .. } => {
+                let title = format!("MCP server {server}");
+                self.editor.notice(wire::NoticeSeverity::Warning, &title, Some(problem.clone()));
+            }
+            _ => {}
         }
     }
 
@@ -151,6 +179,7 @@ impl<'a> Presenter<'a> {
         let Described { kind, title, locations, diffs } = Described::new(tool, args, self.root);
         let lasting: Vec<wire::ToolCallContent> = diffs.into_iter().map(wire::ToolCallContent::Diff).collect();
         let mut call = wire::ToolCall::new(name.to_owned(), title)
+            .name(tool.to_owned())
             .kind(kind)
             .status(status)
             .content(lasting.clone())

@@ -9,12 +9,13 @@ use deepagents::{Block, Message, State};
 use serde_json::json;
 
 use super::calls::{Described, content, plan};
+use super::spending::{Spending, usage_update};
 use crate::editor::Editor;
 use crate::wire;
 
 /// Tells the conversation of a thread from its beginning, each call with how it ended; then the plan and how full the
 /// context is.
-pub(crate) fn replay(editor: &Editor, root: &Path, state: &State, window: Option<u64>) {
+pub(crate) fn replay(editor: &Editor, root: &Path, state: &State, window: Option<u64>, spending: &Spending) {
     let messages: Vec<_> = state.messages().iter().collect();
     for (at, message) in messages.iter().enumerate() {
         match &***message {
@@ -39,9 +40,7 @@ pub(crate) fn replay(editor: &Editor, root: &Path, state: &State, window: Option
         editor.update(plan(todos));
     }
     let used = messages.iter().rev().find_map(|message| message.as_assistant()?.usage);
-    if let (Some(used), Some(size)) = (used.map(|used| used.total()).filter(|used| *used > 0), window) {
-        editor.update(wire::SessionUpdate::UsageUpdate(wire::UsageUpdate::new(used.min(size), size)));
-    }
+    usage_update(editor, window, used.map(|used| used.total()).unwrap_or_default(), spending);
 }
 
 /// Tells an answer of the model, block by block.
@@ -69,6 +68,7 @@ fn answered(editor: &Editor, root: &Path, answer: &AssistantMessage, results: &H
                 // A message is told once in a session, so this names no other call.
                 let name = format!("{}/{index}", answer.id);
                 let call = wire::ToolCall::new(name, title)
+                    .name(call.name.clone())
                     .kind(kind)
                     .status(status)
                     .content(whole)

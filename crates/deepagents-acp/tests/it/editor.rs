@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use deepagents::DeepAgent;
 use deepagents::core::journal::{Journal, MemoryJournal};
-use deepagents::core::model::ModelProfile;
+use deepagents::core::model::{ModelProfile, Price};
 use deepagents::core::tool::DynTool;
 use deepagents::fs::LocalBackend;
 use deepagents::fs::shell::{Confinement, LocalShell};
@@ -79,7 +79,8 @@ impl AgentHost for Host {
             hint: None,
             prompt: "Say hello to $ARGUMENTS.".to_owned(),
         };
-        Ok(SessionAgent::new(agent, workspace).commands(vec![greet]).context_window(Some(100_000)))
+        let made = SessionAgent::new(agent, workspace).commands(vec![greet]).context_window(Some(100_000));
+        Ok(made.price(Some(Price::new(1.0, 10.0))))
     }
 
     fn mcp(&self) -> McpSupport {

@@ -131,4 +131,6 @@ async fn what_cannot_be_opened_is_refused_and_says_why() {
     let unknown = json!({"sessionId": "nobody", "cwd": dir.path(), "mcpServers": []});
     assert_eq!(editor.call("session/load", unknown).await.unwrap_err()["code"], -32002);
     assert_eq!(editor.call("session/fly", json!({})).await.unwrap_err()["code"], -32601);
+    let login = editor.call("authenticate", json!({"methodId": "browser"})).await.unwrap_err();
+    assert!(login["code"] == -32602 && login["data"].to_string().contains("browser"), "{login}");
 }

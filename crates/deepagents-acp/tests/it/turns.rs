@@ -1,10 +1,12 @@
 //! A prompt and what is shown of it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents::core::model::{ErrorInfo, ModelError};
+use deepagents::middleware::hooks::HOOK;
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{Block, Usage};
+use deepagents::{Block, ToolContext, ToolError, Usage, tool_fn};
 use serde_json::{Value, json};
 
 use crate::editor::{Editor, Host, allows};
@@ -42,6 +44,9 @@ async fn thoughts_text_and_calls_come_in_the_order_in_which_they_were() {
     assert!(calls[1]["content"].to_string().contains("beta"));
     let usage = editor.updates("usage_update").pop().unwrap();
     assert_eq!((&usage["used"], &usage["size"]), (&json!(1_200), &json!(100_000)));
+    // A thousand tokens at a dollar a million, two hundred at ten.
+    assert_eq!(usage["cost"], json!({"amount": 0.003, "currency": "USD"}));
+    assert_eq!(calls[0]["name"], "read_file");
     assert_eq!(editor.updates("session_info_update")[0]["title"], "What is in the notes?");
     let order: Vec<Value> = editor.updates("*").iter().map(|update| update["sessionUpdate"].clone()).collect();
     let at = |kind: &str| order.iter().position(|other| other == kind).unwrap();
@@ -202,4 +207,48 @@ async fn runs_end_when_the_editor_hangs_up_and_their_threads_stay_whole() {
     let resumed = json!({"sessionId": session, "cwd": dir.path(), "mcpServers": []});
     editor.call("session/resume", resumed).await.unwrap();
     assert_eq!(editor.say(&session, "Again.").await, "end_turn");
+}
+
+#[tokio::test]
+async fn two_prompts_at_once_are_answered_one_after_the_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::new([Turn::text("One."), Turn::text("Two.")]);
+    let mut editor = Editor::connect(Host::new(model.clone()), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    let (first, second) = (editor.prompt(&session, "First."), editor.prompt(&session, "Second."));
+    for prompt in [first, second] {
+        assert_eq!(prompt.await.unwrap().unwrap()["stopReason"], "end_turn");
+    }
+    assert_eq!(editor.text("agent_message_chunk"), "One.Two.");
+    let told: Vec<String> = model.requests()[1].messages.iter().map(|message| message.text()).collect();
+    assert_eq!(told, ["First.", "One.", "Second."]);
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Nothing {}
+
+/// Says something to the person beside the conversation, as hooks do.
+fn minding() -> Host {
+    let tool = tool_fn("mind", "Minds.", |_: Nothing, cx: ToolContext| async move {
+        cx.custom(HOOK, json!({"message": "mind the gap"}));
+        Ok::<_, ToolError>("Minded.".to_owned())
+    });
+    let model = ScriptedModel::new([Turn::call("mind", json!({})), Turn::text("Done.")]);
+    Host { tool: Some(Arc::new(tool)), ..Host::new(model) }
+}
+
+#[tokio::test]
+async fn what_is_not_of_the_conversation_is_a_notice_where_the_editor_has_a_place_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut editor = Editor::connect(minding(), json!({"session": {"notices": {}}}), allows).await;
+    let session = editor.session(dir.path()).await;
+    assert_eq!(editor.say(&session, "Go.").await, "end_turn");
+    assert_eq!(editor.text("agent_message_chunk"), "Done.");
+    let notice = &editor.updates("notice")[0];
+    assert_eq!((&notice["severity"], &notice["title"]), (&json!("info"), &json!("mind the gap")));
+
+    let mut plain = Editor::connect(minding(), json!({}), allows).await;
+    let session = plain.session(dir.path()).await;
+    assert_eq!(plain.say(&session, "Go.").await, "end_turn");
+    assert!(plain.updates("notice").is_empty() && plain.text("agent_message_chunk").contains("mind the gap"));
 }

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anyhow::Result;
 use deepagents::core::journal::{Journal, ThreadInfo};
+use deepagents::core::model::ChatModel;
 use deepagents::fs::sandbox::{Level, Sandbox};
 use deepagents::fs::{LocalBackend, UndoStore};
-use deepagents::mcp::{McpServers, ServerConfig};
+use deepagents::mcp::ServerConfig;
 use deepagents::middleware::hooks::HookRunner;
 use deepagents::{DeepAgentBuilder, ModelSettings};
 use deepagents_acp::{
@@ -41,7 +42,9 @@ struct Parts {
     /// Whether commands run in a sandbox here, once it was tried.
     sandboxed: OnceLock<bool>,
     /// The servers of each session, by its thread.
-    servers: Mutex<HashMap<String, McpServers>>,
+    servers: Mutex<HashMap<String, mcp::Servers>>,
+    /// The hooks of each session, by its thread.
+    hooks: Mutex<HashMap<String, HookRunner>>,
 }
 
 impl Host {
@@ -58,6 +61,7 @@ impl Host {
             models,
             sandboxed: OnceLock::new(),
             servers: Mutex::default(),
+            hooks: Mutex::default(),
         })))
     }
 }
@@ -90,6 +94,7 @@ impl AgentHost for Host {
     }
 
     async fn closed(&self, thread: &str) {
+        self.0.hooks.lock().unwrap_or_else(PoisonError::into_inner).remove(thread);
         let servers = self.0.servers.lock().unwrap_or_else(PoisonError::into_inner).remove(thread);
         if let Some(servers) = servers {
             servers.close().await;
@@ -121,8 +126,20 @@ impl Parts {
         let mode = setup.clone();
         let hooks = hooks::find(&options, &brought).await?;
         let hooks = hooks.map(|hooks| hooks.permission_mode(move || permission_mode(mode.mode()).to_owned()));
+        let hooks = hooks.map(|hooks| parts.going_on(setup.thread(), hooks));
         // It looks for files and tries the sandbox.
         tokio::task::spawn_blocking(move || parts.assemble(&options, &setup, files, &brought, hooks)).await?
+    }
+
+    /// Hooks that know what those of the session's earlier agent did.
+    fn going_on(&self, thread: &str, hooks: HookRunner) -> HookRunner {
+        let mut known = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
+        let hooks = match known.get(thread) {
+            Some(earlier) => hooks.succeeding(earlier),
+            None => hooks,
+        };
+        known.insert(thread.to_owned(), hooks.clone());
+        hooks
     }
 
     /// The directory of a session, whose changes are recorded where that can be.
@@ -144,7 +161,7 @@ impl Parts {
         shape.sources = sources;
         let choice = model_choice::choose(Some(setup.model()), options.base_url.as_deref(), &env)?;
         let model = model_choice::make(&choice, options, &env, WithoutKey::Refuse)?;
-        let window = model.profile().context_window;
+        let (window, price) = (model.profile().context_window, model.profile().price);
         let own = OwnFiles::inside(options.directory(), self.database.as_deref(), None)?;
         let shell = self.shell(&files, options, &own)?;
         let workspace = outside.beside(setup.workspace(own.hide(Arc::new(files))?, Some(shell)));
@@ -154,24 +171,24 @@ impl Parts {
         if let Some(effort) = setup.effort() {
             settings.extra = models::effort(choice.provider(), effort);
         }
+        let servers = self.servers(options, setup, &model)?;
         let builder = shape.builder(model).settings(settings).backend(workspace.clone()).definitions_from(definitions);
         let builder = hooks.iter().cloned().fold(builder, DeepAgentBuilder::hooks);
-        let servers = self.servers(options, setup)?;
-        let builder = agent::with_agents(builder, options)?.mcp(&servers);
+        let builder = agent::with_agents(builder, options)?.mcp(&servers.all);
         let builder = setup.equip_with(builder, self.journal.clone(), ["mcp__*"]);
         let agent = self.tracing.watch_runs(builder).build()?;
         let commands = skills::commands(options, brought);
-        Ok(SessionAgent::new(agent, workspace).commands(commands).context_window(window).hooks(hooks))
+        Ok(SessionAgent::new(agent, workspace).commands(commands).context_window(window).price(price).hooks(hooks))
     }
 
     /// The servers of a session. They stay when the session chooses another model.
-    fn servers(&self, options: &AgentArgs, setup: &SessionSetup) -> Result<McpServers> {
+    fn servers(&self, options: &AgentArgs, setup: &SessionSetup, model: &Arc<dyn ChatModel>) -> Result<mcp::Servers> {
         let mut known = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(servers) = known.get(setup.thread()) {
             return Ok(servers.clone());
         }
         let brought = setup.mcp_servers().iter().filter_map(|server| Some((server.name.clone(), config(server)?)));
-        let servers = mcp::session_servers(options, brought.collect())?;
+        let servers = mcp::session_servers(options, brought.collect(), model)?;
         known.insert(setup.thread().to_owned(), servers.clone());
         Ok(servers)
     }

@@ -105,6 +105,10 @@ pub(crate) struct McpAddArgs {
     #[arg(long = "header", value_name = "NAME:VALUE", value_parser = super::header)]
     pub(crate) headers: Vec<(String, String)>,
 
+    /// Let it use your model during its calls: `ask` asks you each time, `allow` does not
+    #[arg(long, value_name = "HOW", value_parser = ["ask", "allow"])]
+    pub(crate) sampling: Option<String>,
+
     /// The file
     #[arg(long, value_enum, default_value_t)]
     pub(crate) scope: Scope,

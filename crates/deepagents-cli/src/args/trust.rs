@@ -10,8 +10,8 @@ Examples:
   deepagents trust list                       what you have agreed to
   deepagents trust revoke . --source reviewer
 
-What a directory brings is its AGENTS.md, and the sub-agents, skills and notes in its .deepagents. None of it is used before
-you agree: `deepagents run` asks at a terminal, and elsewhere leaves it out without --trust. What you agreed to is
+What a directory brings is its AGENTS.md, the sub-agents, skills, notes and hooks in its .deepagents, and the servers of its
+.mcp.json, with what their tools say. None of it is used before you agree: `deepagents run` asks at a terminal, and elsewhere leaves it out without --trust. What you agreed to is
 remembered by directory and hash in ~/.deepagents/trust.json, so what changes is asked about again.";
 
 #[derive(Debug, Args)]

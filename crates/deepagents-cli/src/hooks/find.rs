@@ -24,14 +24,33 @@ const FILE: &str = "hooks.json";
 /// Bytes of such a file.
 const MOST: u64 = 1 << 20;
 
-/// The hooks of a run in a root: those of the directory first, as far as they may be used, then the user's. None where
-/// there are none.
+/// The hooks of a run.
+#[derive(Debug, Default)]
+pub(crate) struct FoundHooks {
+    /// What runs them; none where there are none.
+    pub(crate) runner: Option<HookRunner>,
+    /// What of their files is left out, in words.
+    pub(crate) problems: Vec<String>,
+}
+
+/// The hooks of a run in a root: those of the directory first, as far as they may be used, then the user's; what is wrong
+/// with them is told.
+///
+/// # Errors
+/// As for [`find_quietly`].
+pub(crate) async fn find(options: &AgentArgs, brought: &Brought) -> Result<Option<HookRunner>> {
+    let FoundHooks { runner, problems } = find_quietly(options, brought).await?;
+    problems.iter().for_each(|problem| output::remark(problem));
+    Ok(runner)
+}
+
+/// The same without a word.
 ///
 /// # Errors
 /// When a file cannot be used: a guard that is not there must not go unnoticed.
-pub(crate) async fn find(options: &AgentArgs, brought: &Brought) -> Result<Option<HookRunner>> {
+pub(crate) async fn find_quietly(options: &AgentArgs, brought: &Brought) -> Result<FoundHooks> {
     if options.no_hooks {
-        return Ok(None);
+        return Ok(FoundHooks::default());
     }
     let root = options.directory().canonicalize()?;
     let mut hooks = Hooks::default();
@@ -53,10 +72,9 @@ pub(crate) async fn find(options: &AgentArgs, brought: &Brought) -> Result<Optio
         let read = Hooks::parse_with_services(&text, file.display().to_string(), shell, Sender::shared());
         hooks = hooks.and(read.map_err(unusable)?);
     }
-    for problem in hooks.problems() {
-        output::remark(problem);
-    }
-    Ok((!hooks.is_empty()).then(|| HookRunner::new(hooks).root(root)))
+    let problems = hooks.problems().to_vec();
+    let runner = (!hooks.is_empty()).then(|| HookRunner::new(hooks).root(root));
+    Ok(FoundHooks { runner, problems })
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]

@@ -5,4 +5,4 @@ mod find;
 mod sender;
 
 pub(crate) use command::hooks;
-pub(crate) use find::{brought, find};
+pub(crate) use find::{FoundHooks, brought, find, find_quietly};

@@ -4,16 +4,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use deepagents::RunError;
 use deepagents::core::journal::{Journal, ThreadInfo};
+use deepagents::core::model::ChatModel;
 use deepagents::fs::sandbox::{Level, Sandbox};
 use deepagents::fs::{Backend, LocalBackend, UndoStore};
 use deepagents::mcp::{ServerState, ServerStatus};
 use deepagents::middleware::filesystem::FilesystemOptions;
+use deepagents::middleware::hooks::HookRunner;
 use deepagents::models::Catalogue;
 use deepagents::trust::{Consent, FoundItem, TrustItem};
+use deepagents::{DeepAgentBuilder, RunError};
 use deepagents_persist::Sqlite;
-use deepagents_tui::{Connection, Host, Policy, Servers};
+use deepagents_tui::{Connection, Host, Mode, Policy, Servers};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -21,6 +23,7 @@ use tokio::sync::OnceCell;
 
 use super::trust::{self, Definitions};
 use crate::args::{AgentArgs, Database, InteractiveArgs, SandboxMode};
+use crate::hooks::{self, FoundHooks};
 use crate::model_choice::{self, WithoutKey, env};
 use crate::own_files::OwnFiles;
 use crate::threads::{database, fresh, undo};
@@ -47,10 +50,14 @@ struct Chosen {
     key_variable: Option<&'static str>,
     /// What was agreed to for this session alone.
     agreed: Vec<TrustItem>,
+    /// The model that servers may use which are allowed to.
+    sampling: Option<Arc<dyn ChatModel>>,
     /// The servers of tools that the agent has.
     servers: Option<mcp::Servers>,
     /// What is wrong with others.
     server_problems: Vec<String>,
+    /// The hooks that the agent has.
+    hooks: Option<HookRunner>,
 }
 
 impl ProgramHost {
@@ -83,7 +90,10 @@ impl ProgramHost {
         let choice = model_choice::choose(named.as_deref(), args.base_url.as_deref(), &env)?;
         let model = model_choice::make(&choice, args, &env, WithoutKey::Refuse)?;
         let profile = model.profile();
-        self.with(|chosen| chosen.key_variable = choice.key_variable());
+        self.with(|chosen| {
+            chosen.key_variable = choice.key_variable();
+            chosen.sampling = Some(model.clone());
+        });
         let agreed = self.with(|chosen| chosen.agreed.clone());
         let Definitions { brought, offered, problems } = trust::definitions(args, &files, &agreed).await?;
         let (sources, outside) = sources::find(args, &brought)?;
@@ -102,11 +112,15 @@ impl ProgramHost {
             background_commands,
             ..FilesystemOptions::default()
         });
+        let FoundHooks { runner, problems: hook_problems } = hooks::find_quietly(args, &brought).await?;
+        let hooks = runner.map(|hooks| self.going_on(hooks, policy));
+        let builder = hooks.iter().cloned().fold(builder, DeepAgentBuilder::hooks);
         let servers = self.use_servers().await?;
         let builder = servers.iter().fold(builder, |builder, servers| builder.mcp(&servers.all));
         let builder = policy.bind(builder, &["mcp__*".to_owned()]);
         let agent = self.tracing.watch_runs(builder).build().map_err(|error| anyhow!("{error}"))?;
         let mut notes = problems;
+        notes.extend(hook_problems);
         if inside {
             notes.push(
                 "files cannot be put back later: the database is inside of the directory; name one with --db"
@@ -120,12 +134,32 @@ impl ProgramHost {
             agent,
             journal,
             files,
+            hooks,
             model: named.unwrap_or(choice.name),
             window: profile.context_window,
             price: profile.price,
             sandbox: sandbox.unwrap_or_else(|| "not in a sandbox".to_owned()),
             offered,
             notes,
+        })
+    }
+
+    /// Hooks that know what those of the agent before did.
+    fn going_on(&self, hooks: HookRunner, policy: &Policy) -> HookRunner {
+        let policy = policy.clone();
+        let mode = move || match policy.mode() {
+            Mode::Ask => "default",
+            Mode::Auto => "auto",
+            Mode::Plan => "plan",
+        };
+        let hooks = hooks.permission_mode(move || mode().to_owned());
+        self.with(|chosen| {
+            let hooks = match &chosen.hooks {
+                Some(earlier) => hooks.succeeding(earlier),
+                None => hooks,
+            };
+            chosen.hooks = Some(hooks.clone());
+            hooks
         })
     }
 
@@ -216,7 +250,13 @@ impl Host for ProgramHost {
                 return Ok(());
             }
             let untrusted = told(self.find_servers())?.untrusted;
-            told(trust::remember(self.args.directory(), untrusted))
+            let servers = self.with(|chosen| chosen.servers.clone());
+            let changed = servers.as_ref().map(mcp::Servers::changed).unwrap_or_default();
+            told(trust::remember(self.args.directory(), untrusted.into_iter().chain(changed.clone()).collect()))?;
+            if let Some(servers) = servers {
+                servers.accept(&changed);
+            }
+            Ok(())
         }
         .boxed()
     }
@@ -228,7 +268,8 @@ impl ProgramHost {
         let trusted = |item: &TrustItem| {
             self.args.trust || known.iter().any(|(known, consent)| known == item && *consent == Consent::Trusted)
         };
-        mcp::for_screens(&self.args, trusted)
+        let model = self.with(|chosen| chosen.sampling.clone());
+        mcp::for_screens(&self.args, trusted, model.as_ref())
     }
 
     /// The servers that may be used now: those that there are already, where they are the same.
@@ -260,6 +301,11 @@ impl ProgramHost {
             return Ok(Servers::Untrusted(untrusted.iter().map(line).collect::<Vec<_>>().join("\n")));
         }
         let servers = self.use_servers().await?;
+        let changed = servers.as_ref().map(mcp::Servers::changed).unwrap_or_default();
+        if !changed.is_empty() {
+            let line = |found: &FoundItem| format!("the tool {}, {}", found.item.name, found.asks_for.join(", "));
+            return Ok(Servers::Changed(changed.iter().map(line).collect::<Vec<_>>().join("\n")));
+        }
         let mut lines = self.with(|chosen| chosen.server_problems.clone());
         if let Some(servers) = servers {
             // One that does not answer soon is shown as it is.

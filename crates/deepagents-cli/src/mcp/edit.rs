@@ -48,6 +48,7 @@ fn entry(args: &McpAddArgs) -> Result<Value> {
             entry.insert("env".to_owned(), all(&args.env).into());
         }
     }
+    entry.extend(args.sampling.iter().map(|how| ("sampling".to_owned(), json!(how))));
     Ok(entry.into())
 }
 

@@ -11,14 +11,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
-use deepagents::mcp::{McpOptions, McpServers, SAFE_VARIABLES, ServerConfig, ToolReview};
+use deepagents::core::model::ChatModel;
+use deepagents::mcp::{McpOptions, McpServers, SAFE_VARIABLES, SamplingModel, ServerConfig, ToolReview};
 use deepagents::trust::{FoundItem, TrustItem};
 
 use crate::args::{AgentArgs, McpArgs, McpCommand};
 use crate::exit::Exit;
 use crate::model_choice::env;
 use crate::output;
-use crate::trust::Undecided;
+use crate::trust::{self, Undecided};
 
 pub(crate) use discover::brought;
 use pins::Pins;
@@ -45,8 +46,46 @@ impl Servers {
     }
 }
 
+impl Servers {
+    /// Starts servers of the project and asks about tools that are not what somebody has agreed to any more. What the first
+    /// request would wait for is waited for here.
+    pub(crate) async fn ask_again(&self, root: &Path, undecided: Undecided) -> Result<()> {
+        if undecided != Undecided::Ask || !self.pins.covers_any() {
+            return Ok(());
+        }
+        self.all.ready().await;
+        // Making the set of tools has them reviewed.
+        drop(self.all.tools());
+        let (changed, root) = (self.pins.changed(), root.to_owned());
+        if !changed.is_empty() {
+            // Asking waits for a person, and the record is a file.
+            let admitted = tokio::task::spawn_blocking(move || trust::admit(&root, changed, undecided)).await??;
+            self.accept(&admitted);
+        }
+        Ok(())
+    }
+
+    /// Tools that are left out because they are not what somebody has agreed to any more.
+    pub(crate) fn changed(&self) -> Vec<FoundItem> {
+        self.pins.changed()
+    }
+
+    /// Offers changed tools from now on.
+    pub(crate) fn accept(&self, agreed: &[FoundItem]) {
+        let items: Vec<TrustItem> = agreed.iter().map(|found| found.item.clone()).collect();
+        self.pins.accept(&items);
+        self.all.review_again();
+    }
+}
+
 /// The servers of an agent, if there are any; what cannot be used is told of.
-pub(crate) fn servers(args: &AgentArgs, undecided: Undecided, can_ask: bool, records: bool) -> Result<Option<Servers>> {
+pub(crate) fn servers(
+    args: &AgentArgs,
+    undecided: Undecided,
+    can_ask: bool,
+    records: bool,
+    model: &Arc<dyn ChatModel>,
+) -> Result<Option<Servers>> {
     if args.no_mcp {
         return Ok(None);
     }
@@ -59,11 +98,16 @@ pub(crate) fn servers(args: &AgentArgs, undecided: Undecided, can_ask: bool, rec
     if configs.is_empty() {
         return Ok(None);
     }
-    let pins = Arc::new(Pins::open(args.directory(), &found, undecided, args.mcp.trust_project_mcp)?);
+    let pins = Pins::open(args.directory(), &found, undecided, args.mcp.trust_project_mcp)?;
+    Ok(Some(pinned(configs, pins, McpOptions { elicitation: can_ask, ..with_model(args, model) })))
+}
+
+/// Servers whose tools are compared with what somebody has agreed to.
+fn pinned(configs: Vec<(String, ServerConfig)>, pins: Pins, options: McpOptions) -> Servers {
+    let pins = Arc::new(pins);
     let reviewed = pins.clone();
     let review = ToolReview::new(move |server, tool| reviewed.check(server, tool));
-    let options = McpOptions { elicitation: can_ask, review: Some(review), ..options(args.directory()) };
-    Ok(Some(Servers { all: McpServers::new(configs, options), pins }))
+    Servers { all: McpServers::new(configs, McpOptions { review: Some(review), ..options }), pins }
 }
 
 /// The servers of the screens, where nothing may be printed.
@@ -78,7 +122,11 @@ pub(crate) struct ScreenServers {
 }
 
 /// The servers of the screens. Of those of the project these count that were agreed to.
-pub(crate) fn for_screens(args: &AgentArgs, is_agreed: impl Fn(&TrustItem) -> bool) -> Result<ScreenServers> {
+pub(crate) fn for_screens(
+    args: &AgentArgs,
+    is_agreed: impl Fn(&TrustItem) -> bool,
+    model: Option<&Arc<dyn ChatModel>>,
+) -> Result<ScreenServers> {
     let root = args.directory();
     let mut out = ScreenServers { usable: None, untrusted: Vec::new(), problems: Vec::new() };
     if args.no_mcp {
@@ -89,26 +137,32 @@ pub(crate) fn for_screens(args: &AgentArgs, is_agreed: impl Fn(&TrustItem) -> bo
     out.problems = problems.into_iter().chain(unusable).collect();
     out.untrusted = found.untrusted.iter().map(|server| server.item(root)).collect();
     if !configs.is_empty() {
-        let pins = Arc::new(Pins::open(root, &found, Undecided::LeaveOut, args.mcp.trust_project_mcp)?);
-        let reviewed = pins.clone();
-        let review = ToolReview::new(move |server, tool| reviewed.check(server, tool));
-        let options = McpOptions { elicitation: true, review: Some(review), ..options(root) };
-        out.usable = Some(Servers { all: McpServers::new(configs, options), pins });
+        let pins = Pins::open(root, &found, Undecided::LeaveOut, args.mcp.trust_project_mcp)?;
+        out.usable = Some(pinned(
+            configs,
+            pins,
+            McpOptions { elicitation: true, sampling: model.cloned().map(SamplingModel::new), ..options(root) },
+        ));
     }
     Ok(out)
 }
 
 /// The servers of an editor's session: those that the editor brings, and the user's own. The tools of the editor's count as
 /// those of strangers.
-pub(crate) fn session_servers(args: &AgentArgs, brought: Vec<(String, ServerConfig)>) -> Result<McpServers> {
-    let own = if args.no_mcp {
-        Vec::new()
-    } else {
-        usable(&discover::find(&args.mcp, args.directory(), Undecided::LeaveOut)?)
+pub(crate) fn session_servers(
+    args: &AgentArgs,
+    brought: Vec<(String, ServerConfig)>,
+    model: &Arc<dyn ChatModel>,
+) -> Result<Servers> {
+    let root = args.directory();
+    let mut found = match args.no_mcp {
+        true => discover::Found::default(),
+        false => discover::find(&args.mcp, root, Undecided::LeaveOut)?,
     };
-    let taken: Vec<String> = brought.iter().map(|(name, _)| name.clone()).collect();
-    let all = own.into_iter().filter(|(name, _)| !taken.contains(name)).chain(brought);
-    Ok(McpServers::new(all.collect::<Vec<_>>(), options(args.directory())))
+    found.servers.retain(|server| !brought.iter().any(|(name, _)| *name == server.name));
+    let pins = Pins::open(root, &found, Undecided::LeaveOut, args.mcp.trust_project_mcp)?;
+    let all = usable(&found).into_iter().chain(brought).collect();
+    Ok(pinned(all, pins, with_model(args, model)))
 }
 
 /// The servers that can be used; of the others it is said why they cannot.
@@ -131,6 +185,11 @@ fn configs(found: &discover::Found) -> (Vec<(String, ServerConfig)>, Vec<String>
         }
     }
     (configs, problems)
+}
+
+/// The same with the model that servers may use which are allowed to.
+fn with_model(args: &AgentArgs, model: &Arc<dyn ChatModel>) -> McpOptions {
+    McpOptions { sampling: Some(SamplingModel::new(model.clone())), ..options(args.directory()) }
 }
 
 /// What servers are told, and where traces of them go.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
+use deepagents::DeepAgentBuilder;
 use deepagents::core::journal::Journal;
 use deepagents::mcp::serve::AgentServer;
 use deepagents::middleware::filesystem::FilesystemOptions;
@@ -15,7 +16,7 @@ use crate::model_choice::{self, WithoutKey};
 use crate::own_files::{self, OwnFiles};
 use crate::threads::database;
 use crate::trust::{Brought, Undecided};
-use crate::{agent, output, runtime, sources};
+use crate::{agent, hooks, output, runtime, sources};
 
 /// The tools that are offered with `--files`.
 const FILES: [&str; 7] = ["ls", "read_file", "write_file", "edit_file", "delete", "glob", "grep"];
@@ -39,11 +40,13 @@ pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
     let own = OwnFiles::inside(options.directory(), args.database.db.as_deref(), None)?;
     let workspace = agent::workspace(options, files, &own, &outside)?;
     let definitions = outside.beside(brought.files.clone());
-    let servers = super::servers(options, undecided, args.approve == Approve::Ask, false)?;
+    let hooks = runtime.block_on(hooks::find(options, &brought))?;
+    let servers = super::servers(options, undecided, args.approve == Approve::Ask, false, &model)?;
     let served = runtime.block_on(async {
         let journal: Arc<dyn Journal> = Arc::new(database::open(&args.database).await?);
         let mut builder = shape.builder(model).backend(workspace).definitions_from(definitions).journal(journal);
         builder = agent::with_agents(builder, options)?;
+        builder = hooks.iter().cloned().fold(builder, DeepAgentBuilder::hooks);
         if args.files {
             // Each call stands alone, so that none could say that it has read a file before.
             builder = builder.files(FilesystemOptions { read_before_edit: false, ..FilesystemOptions::default() });

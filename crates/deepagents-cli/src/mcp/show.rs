@@ -154,6 +154,7 @@ pub(super) fn get(sources: &McpSources, root: &Path, name: &str) -> Result<Exit>
             if !entry.headers.is_empty() {
                 lines.push(format!("  headers  {}", named(entry.headers.keys().collect())));
             }
+            lines.extend(entry.sampling.map(|how| format!("  sampling {}", json!(how).as_str().unwrap_or_default())));
             lines.extend(entry.allowed_tools.iter().map(|globs| format!("  allowed  {}", globs.join(", "))));
             if !entry.disabled_tools.is_empty() {
                 lines.push(format!("  disabled {}", entry.disabled_tools.join(", ")));

@@ -3,6 +3,7 @@
 mod escape;
 mod json;
 mod loaded;
+mod notices;
 mod quiet;
 pub(crate) mod style;
 mod sub_agents;

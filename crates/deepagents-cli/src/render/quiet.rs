@@ -39,7 +39,11 @@ impl Renderer for AnswerOnly {
         // A run that was stopped in the middle has no answer: its last message may be a tool's.
         if !matches!(
             outcome.stop,
-            FinishReason::StepLimit | FinishReason::Cancelled | FinishReason::Deadline | FinishReason::Budget(_)
+            FinishReason::StepLimit
+                | FinishReason::NoProgress
+                | FinishReason::Cancelled
+                | FinishReason::Deadline
+                | FinishReason::Budget(_)
         ) {
             self.screen.text(outcome.text().trim_end())?;
         }

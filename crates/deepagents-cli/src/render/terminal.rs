@@ -10,6 +10,7 @@ use deepagents::middleware::hooks::HOOK;
 use deepagents::{Event, EventKind, MiddlewareEvent, State};
 use serde_json::Value;
 
+use super::notices::notice;
 use super::style::{Style, first_line};
 use super::sub_agents::SubAgentView;
 use super::todos::TodoView;
@@ -246,7 +247,10 @@ impl Renderer for Live {
             EventKind::Middleware(MiddlewareEvent::CommandEnded { command, end }) => {
                 self.screen.note(&first_line(&format!("{command} has ended: {end}"), WARNING))
             }
-            EventKind::Middleware(_) => {
+            EventKind::Middleware(done) => {
+                if let Some(notice) = notice(done) {
+                    return self.screen.note(&first_line(&notice, WARNING));
+                }
                 let problems = match (&event.kind, &mut self.loaded) {
                     (_, Some(loaded)) => loaded.take(event).unwrap_or_default(),
                     // What is lost later is told as well.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use deepagents::core::run::{Budget, BudgetKind, BudgetUsage};
 use deepagents::middleware::hooks::HookRunner;
-use deepagents::{FinishReason, ModelError, RunError, RunInput};
+use deepagents::middleware::rubric::{RubricState, RubricStatus};
+use deepagents::{FinishReason, ModelError, Outcome, RunError, RunInput};
 
 use super::recording::Recording;
 use crate::exit::Exit;
@@ -76,7 +77,9 @@ pub(super) fn from_ending(ending: &Ending, limits: &Limits) -> (Exit, Option<Str
     };
     let so_far = so_far(&ending.tally);
     let (exit, words) = match &outcome.stop {
-        FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended => return (Exit::Done, None),
+        FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended => {
+            return unmet(outcome).map_or((Exit::Done, None), |words| (Exit::Failed, Some(words)));
+        }
         FinishReason::StepLimit => {
             let turns = limits.turns.map_or(outcome.spent.model_calls, u64::from);
             (Exit::Failed, spent(&count(turns, "model call"), "", "--max-turns", limits))
@@ -99,6 +102,30 @@ pub(super) fn from_ending(ending: &Ending, limits: &Limits) -> (Exit, Option<Str
         other => (Exit::Failed, format!("the run ended early: {}", other.reason())),
     };
     (exit, Some(words))
+}
+
+/// What is to be said of a run whose goal is not met.
+fn unmet(outcome: &Outcome) -> Option<String> {
+    let progress = outcome.state.get::<RubricState>()?;
+    let (missing, explained) = match &progress.last {
+        Some(last) => {
+            let names =
+                last.criteria.iter().filter(|criterion| !criterion.passed).map(|criterion| criterion.name.as_str());
+            (names.collect::<Vec<_>>().join(", "), last.explanation.as_str())
+        }
+        None => (String::new(), ""),
+    };
+    match progress.status? {
+        RubricStatus::Satisfied => None,
+        RubricStatus::MaxIterationsReached => {
+            Some(format!("the goal is not met after {} judgements; missing: {missing}", progress.iterations))
+        }
+        RubricStatus::Failed => Some(format!("the goal cannot be met: {explained}")),
+        _ => Some(format!(
+            "whether the goal is met is not known: {}",
+            progress.problem.as_deref().unwrap_or("it could not be judged")
+        )),
+    }
 }
 
 /// A run that has spent what it may.

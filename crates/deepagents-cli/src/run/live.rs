@@ -12,7 +12,6 @@ use futures_util::StreamExt;
 use super::approvals::{Approver, Decisions};
 use super::interrupt::Signals;
 use super::{Limits, background, interrupt};
-use crate::render::style::count;
 use crate::render::{Ending, Renderer, Tally};
 
 /// Runs the agent and shows its events; each time it waits for decisions, gets them and lets it go on. An error means
@@ -128,9 +127,11 @@ async fn decide(
             None => open.push(question.clone()),
         }
     }
+    for question in &open {
+        // The question does not wait for whoever is told of it.
+        tokio::spawn(hooks.question(thread, question));
+    }
     if !open.is_empty() {
-        let message = format!("{} to be decided on", count(open.len() as u64, "call"));
-        hooks.notification(thread, &message, "permission_prompt").await;
         answers.extend(approver.decide(&open, renderer).await?);
     }
     Ok(answers)

@@ -18,9 +18,11 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
 use deepagents::fs::UndoStore;
+use deepagents::middleware::rubric::RubricText;
+use deepagents::middleware::{AskUser, Rubric};
 use deepagents::recording::Replay;
 use deepagents::remembered::RuleScope;
-use deepagents::{DeepAgent, RunInput};
+use deepagents::{DeepAgent, RunInput, Update};
 use tokio::runtime::Runtime;
 
 use crate::args::{AgentArgs, Approve, InputFormat, RunArgs, SandboxMode};
@@ -81,7 +83,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let own = OwnFiles::inside(options.directory(), args.database.db.as_deref(), args.record.as_deref())?;
     shape.sources = sources;
     let workspace = agent::workspace(options, files, &own, &outside)?;
-    let servers = mcp::servers(options, undecided, mode == Approve::Ask, args.record.is_some())?;
+    let servers = mcp::servers(options, undecided, mode == Approve::Ask, args.record.is_some(), &model)?;
+    if let Some(servers) = &servers {
+        runtime.block_on(servers.ask_again(options.directory(), undecided))?;
+    }
     let definitions = outside.beside(brought.files.clone());
     let mut builder = shape.builder(model).backend(workspace).definitions_from(definitions.clone());
     if let Some(servers) = &servers {
@@ -102,6 +107,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     }
     let task = task.read()?;
     let mut session = runtime.block_on(Session::open(args, found, mode, task, &choice.name))?;
+    if let Some(goal) = &args.goal {
+        session.input = session.input.update(Update::new::<RubricText>(Some(goal.clone())));
+    }
     let tracing = runtime.block_on(Tracing::open(args.trace.as_deref(), session.caller.as_deref()))?;
     session.note_caller(&tracing);
     builder = tracing.watch_task(builder);
@@ -110,6 +118,14 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     }
     if args.background || session.has_tasks {
         builder = builder.background_agents(true);
+    }
+    // A recording is played where nobody is asked and nothing is judged.
+    if args.record.is_none() {
+        // A thread that is gone on with may wait for an answer, or have a goal.
+        if (is_person_there && matches!(mode, Approve::Auto | Approve::Ask)) || args.resumes() {
+            builder = builder.middleware(AskUser);
+        }
+        builder = builder.middleware(Rubric::default());
     }
     let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
     let recording = runtime.block_on(async {

@@ -123,6 +123,9 @@ impl Person {
 
 /// The answers there are.
 fn keys(question: &ActionRequest) -> String {
+    if is_for_words(question) {
+        return "your answer? ".to_owned();
+    }
     let may = |kind| question.allowed.contains(&kind);
     let keys = [
         may(DecisionKind::Approve).then_some("[y]es, [a]lways"),
@@ -133,9 +136,20 @@ fn keys(question: &ActionRequest) -> String {
     format!("{}? ", keys.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
+/// Whether the agent asks for an answer, and not whether it may do something.
+fn is_for_words(question: &ActionRequest) -> bool {
+    question.tool == "ask_user" && !question.allowed.contains(&DecisionKind::Approve)
+}
+
 /// What the line of a person says about a call.
 fn understand(line: &str, question: &ActionRequest) -> Said {
     let line = line.trim();
+    if is_for_words(question) {
+        return match line {
+            "" => Said::Unclear("say something, such as that you do not know".to_owned()),
+            words => Said::Decision(Decision::Respond { message: words.to_owned() }),
+        };
+    }
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let rest = rest.trim();
     match word.to_lowercase().as_str() {
@@ -167,6 +181,16 @@ mod tests {
     fn question() -> ActionRequest {
         let args = json!({"file_path": "/a.txt", "content": "one"});
         ActionRequest::about(&CallId::default(), "write_file", args, "2026-01-01T00:00:00Z")
+    }
+
+    #[test]
+    fn a_question_of_the_agent_is_answered_with_the_line_as_it_is() {
+        let asks = ActionRequest::about(&CallId::default(), "ask_user", json!({}), "2026-01-01T00:00:00Z");
+        let asks = asks.allowed([DecisionKind::Respond, DecisionKind::Reject]);
+        let words = |text: &str| Said::Decision(Decision::Respond { message: text.to_owned() });
+        assert_eq!((understand(" y ", &asks), understand("no, rather 2", &asks)), (words("y"), words("no, rather 2")));
+        assert!(matches!(understand("  ", &asks), Said::Unclear(_)));
+        assert_eq!(keys(&asks), "your answer? ");
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod doctor;
 mod endings;
 #[cfg(target_os = "linux")]
 mod execute;
+mod goal;
 mod hooks;
 mod json;
 mod mcp;

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::program::{Finished, deepagents, finish, run};
 use crate::server::{Reply, Server};
+use crate::terminal::Terminal;
 
 /// A server that answers a call of its only tool with `echoed it`, and writes its process to a file beside it.
 const SERVER: &str = r#"echo $$ >> "$(dirname "$0")/pids"
@@ -131,6 +132,11 @@ fn a_server_of_a_project_starts_once_somebody_has_agreed_to_it_and_not_when_it_h
         "{changed:?}"
     );
 
+    // Whoever agrees again has it, from then on.
+    place.call(&["--trust"]);
+    let (agreed, server) = place.call(&[]);
+    assert!(last_result(&server).contains("echoed it"), "{agreed:?}");
+
     // The file describes another program.
     fs::write(place.at("root/.mcp.json"), json!({"mcpServers": {"alpha": {"command": "/bin/false"}}}).to_string())
         .unwrap();
@@ -174,4 +180,21 @@ fn entries_that_cannot_be_used_are_named_and_the_others_work() {
         assert!(finished.err.contains(word), "{finished:?}");
     }
     assert!(!Path::new(&place.at("root/.deepagents")).exists());
+}
+
+#[test]
+fn at_a_terminal_a_tool_that_has_changed_is_asked_about_again() {
+    let place = Place::new().in_project();
+    place.call(&["--trust"]);
+    fs::write(place.at("server/says"), "Sends it to somebody else.").unwrap();
+    fs::remove_dir_all(place.at("home/.deepagents/cache")).unwrap();
+    let server = Server::start([Reply::Call("mcp__alpha__echo", json!({})), Reply::Text(vec!["Done."])]);
+    let mut command = run(&place.at("root"), &server.address);
+    let mut terminal = Terminal::start(command.env("HOME", place.at("home")).args(["--approve", "auto", "Go."]));
+    terminal.wait_for("somebody else");
+    terminal.press_until("y\n", "Done.");
+    let (code, seen) = terminal.end();
+    assert_eq!(code, Some(0), "{seen}");
+    assert!(last_result(&server).contains("echoed it"), "{seen}");
+    assert!(!seen.contains("is left out"), "{seen}");
 }

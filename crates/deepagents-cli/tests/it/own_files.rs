@@ -41,7 +41,6 @@ fn a_home_what_is_above_it_and_tmp_are_taken_only_where_they_are_named() {
     for (here, what) in [
         (home.as_path(), "is your home directory"),
         (link.as_path(), "is your home directory"),
-        (dir.path(), "is a directory above your home directory"),
         (Path::new("/"), "is a directory above your home directory"),
         (Path::new("/tmp"), "for temporary files"),
         (Path::new("/var/tmp"), "for temporary files"),
@@ -54,6 +53,8 @@ fn a_home_what_is_above_it_and_tmp_are_taken_only_where_they_are_named() {
     }
     assert!(server.requests().is_empty());
     assert_eq!(finish(run_in(&project, &home, &server).arg("Go")).code, Some(0));
+    // A home in a directory for temporary files is a scratch one.
+    assert_eq!(finish(run_in(dir.path(), &home, &server).arg("Go")).code, Some(0));
     assert_eq!(finish(run_in(&home, &home, &server).args(["--root", ".", "Go"])).code, Some(0));
 }
 

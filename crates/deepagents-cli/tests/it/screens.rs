@@ -152,3 +152,25 @@ fn a_terminal_that_nobody_reads_keeps_nobody_from_ending_the_program() {
     assert!(sent.success());
     assert_eq!(terminal.child.wait().unwrap().code(), Some(143));
 }
+
+#[test]
+fn the_users_hooks_hold_in_the_screens_too_and_hear_of_the_end() {
+    let server = Server::start([
+        Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "x"})),
+        Reply::Text(vec!["Done", "."]),
+    ]);
+    let place = Place::new();
+    let hook = |command: &str| json!([{"hooks": [{"type": "command", "command": command}]}]);
+    let hooks = json!({"hooks": {"PreToolUse": hook("exit 2"), "SessionEnd": hook("cat > \"$HOME/end.json\"")}});
+    std::fs::create_dir_all(place.home.path().join(".deepagents")).unwrap();
+    std::fs::write(place.home.path().join(".deepagents/hooks.json"), hooks.to_string()).unwrap();
+    let mut terminal = place.start(&server, &[]);
+    terminal.type_in("write it\r");
+    terminal.wait_for("Done.");
+    terminal.type_in("/quit\r");
+    let (code, seen) = terminal.end();
+    assert_eq!(code, Some(0), "{seen:?}");
+    assert!(!place.root.path().join("a.txt").exists());
+    let told = std::fs::read_to_string(place.home.path().join("end.json")).unwrap();
+    assert!(told.contains("prompt_input_exit"), "{told}");
+}

@@ -92,6 +92,8 @@ impl BudgetTracker {
             book.budget = book.given.clone().or(&ledger.budget).or(&book.budget);
             book.deadline = deadline(&book.budget);
             (book.spent, book.earlier) = (ledger.spent, ledger.earlier);
+            // What was written down so far is not forgotten by the next part.
+            book.recorded = true;
         }
         book.spent += below;
     }

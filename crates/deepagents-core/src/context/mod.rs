@@ -198,6 +198,12 @@ impl Context {
         self.shared.budget.spent()
     }
 
+    /// Keeps what is spent with the run, even where nothing limits it: [`spent`](Self::spent) of a run that is resumed goes
+    /// on from there.
+    pub fn keep_spent(&self) {
+        self.shared.budget.record();
+    }
+
     /// Why the run is about to end, in `after_agent` hooks; nothing elsewhere.
     pub fn stop(&self) -> Option<&FinishReason> {
         self.stop.as_ref()

@@ -1,6 +1,6 @@
 //! What the middlewares of the library tell.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -165,6 +165,96 @@ pub enum MiddlewareEvent {
         /// How, in words.
         end: String,
     },
+    /// The agent repeats itself without progress; the model was told so, or the run is stopped.
+    LoopDetected {
+        /// How it repeats itself.
+        pattern: LoopPattern,
+        /// How often.
+        times: u32,
+        /// Whether the run is stopped.
+        stopped: bool,
+    },
+    /// A limit of calls was reached.
+    CallLimitReached {
+        /// The tool whose calls are limited; none where all tools' or the model's calls are.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<String>,
+        /// Each limit that was reached.
+        limits: Vec<ReachedLimit>,
+    },
+    /// A call of the model failed and is made again.
+    ModelRetried {
+        /// How often it has been made.
+        attempts: u32,
+        /// How long is waited before, in milliseconds.
+        after_ms: u64,
+        /// Why it failed.
+        error: String,
+    },
+    /// A call of a tool failed and is made again.
+    ToolRetried {
+        /// The provider's id of the call.
+        call: String,
+        /// The tool.
+        tool: String,
+        /// How often it has been made.
+        attempts: u32,
+        /// How long is waited before, in milliseconds.
+        after_ms: u64,
+    },
+    /// Old results are shown as a line from now on.
+    ResultsCleared {
+        /// How many.
+        results: usize,
+        /// Tokens of the conversation before.
+        tokens_before: u64,
+        /// Tokens of the conversation after.
+        tokens_after: u64,
+    },
+    /// A model chose the tools that are offered until a person speaks again.
+    ToolsSelected {
+        /// Names of those that were chosen.
+        tools: BTreeSet<String>,
+    },
+    /// The work is being judged by its rubric.
+    RubricEvaluationStarted {
+        /// How often it was judged before.
+        iteration: u32,
+    },
+    /// The work was judged by its rubric.
+    RubricEvaluated {
+        /// How often it was judged before.
+        iteration: u32,
+        /// `satisfied`, `needs_revision` or `failed`.
+        result: String,
+        /// Why.
+        explanation: String,
+        /// Criteria that are met.
+        passed: Vec<String>,
+        /// Criteria that are not.
+        missing: Vec<String>,
+        /// Whether the judge left criteria out.
+        unverified: bool,
+    },
+    /// The work could not be judged; the run goes on without.
+    RubricEvaluationFailed {
+        /// Why.
+        error: String,
+    },
+    /// Tools were looked for; what was found is offered from then on.
+    ToolsFound {
+        /// What was looked for.
+        query: String,
+        /// Names of the tools that were found.
+        tools: Vec<String>,
+    },
+    /// Personal data or secrets were hidden.
+    Redacted {
+        /// Where.
+        place: RedactedPlace,
+        /// How often each kind was found.
+        found: BTreeMap<String, usize>,
+    },
     /// Large results of earlier calls are shown shortened from now on.
     ResultsClipped {
         /// How many.
@@ -174,6 +264,65 @@ pub enum MiddlewareEvent {
         /// Tokens of the conversation after.
         tokens_after: u64,
     },
+}
+
+/// How an agent repeats itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LoopPattern {
+    /// The same calls with the same results, turn after turn.
+    SameCalls,
+    /// Two or three turns in alternation, with the same calls and results each time.
+    Alternation,
+    /// Changes of a file that undo each other.
+    UndoneEdits,
+    /// Turns in which every call failed.
+    Errors,
+}
+
+/// Where something was hidden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RedactedPlace {
+    /// In what people say.
+    Input,
+    /// In an answer of the model.
+    Output,
+    /// In the result of a tool.
+    ToolResult,
+    /// In messages that were stored before.
+    History,
+}
+
+/// A limit of calls that was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ReachedLimit {
+    /// What is counted: the calls of the thread, or those of the run.
+    pub scope: LimitScope,
+    /// Calls so far.
+    pub count: u64,
+    /// The limit.
+    pub limit: u64,
+}
+
+impl ReachedLimit {
+    /// So many calls against a limit.
+    pub fn new(scope: LimitScope, count: u64, limit: u64) -> Self {
+        Self { scope, count, limit }
+    }
+}
+
+/// What a limit of calls counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitScope {
+    /// Calls of all runs of the thread.
+    Thread,
+    /// Calls of one run.
+    Run,
 }
 
 /// What became of a file that was to be loaded.

@@ -23,7 +23,7 @@ pub(crate) use from_log::LogEvents;
 pub(crate) use hub::EventHub;
 pub use kind::EventKind;
 pub use live::{OpenCall, PartialAnswer, PartialCall, RunSnapshot};
-pub use middleware::{LoadedFile, MiddlewareEvent};
+pub use middleware::{LimitScope, LoadedFile, LoopPattern, MiddlewareEvent, ReachedLimit, RedactedPlace};
 pub use stream::{EventStream, Subscribe};
 
 /// Version of the JSON form of [`Event`]. It grows when a field changes its meaning or goes away, not when one is added.

@@ -6,7 +6,7 @@ mod open_turn;
 use serde::{Deserialize, Serialize};
 
 use crate::model::StopReason;
-use crate::status::FinishReason;
+use crate::status::{BudgetKind, FinishReason};
 
 pub(crate) use budget::BudgetState;
 pub use budget::{Budget, BudgetError, BudgetRemaining, BudgetUsage};
@@ -64,8 +64,42 @@ pub enum JumpTo {
     Model,
     /// To the calls of the last answer that have no result.
     Tools,
-    /// To the end, `after_agent` hooks first; from `after_agent`, straight out.
+    /// To the end, `after_agent` hooks first; from `after_agent`, straight out. The run ends with
+    /// [`FinishReason::Ended`].
     End,
+    /// To the end as [`End`](Self::End), with a reason that callers are told; no later hook makes the run go on.
+    EndBecause(EndReason),
+}
+
+/// Why a hook ends a run before its task is done.
+///
+/// ```
+/// use deepagents_core::middleware::{EndReason, HookOutput, JumpTo, before_model};
+/// /// Ends the run once the conversation is long.
+/// let bounded = before_model(|cx| async move {
+///     let long = cx.messages().len() > 1_000;
+///     Ok(if long { HookOutput::go(JumpTo::EndBecause(EndReason::StepLimit)) } else { HookOutput::next() })
+/// });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EndReason {
+    /// The agent came no further: [`FinishReason::NoProgress`].
+    NoProgress,
+    /// A limit of model calls was reached: [`FinishReason::StepLimit`].
+    StepLimit,
+    /// A limit of tool calls was reached: [`FinishReason::Budget`].
+    ToolCallLimit,
+}
+
+impl From<EndReason> for FinishReason {
+    fn from(reason: EndReason) -> Self {
+        match reason {
+            EndReason::NoProgress => Self::NoProgress,
+            EndReason::StepLimit => Self::StepLimit,
+            EndReason::ToolCallLimit => Self::Budget(BudgetKind::ToolCalls),
+        }
+    }
 }
 
 impl JumpTo {
@@ -74,8 +108,13 @@ impl JumpTo {
             Self::Continue => "continue",
             Self::Model => "model",
             Self::Tools => "tools",
-            Self::End => "end",
+            Self::End | Self::EndBecause(_) => "end",
         }
+    }
+
+    /// Whether the calls of the last answer that have no result are not made.
+    pub(crate) fn leaves_calls(self) -> bool {
+        matches!(self, Self::Model | Self::End | Self::EndBecause(_))
     }
 }
 
@@ -230,7 +269,12 @@ impl Machine {
     pub fn hooks_done(&mut self, go: JumpTo, facts: &StepInput) -> Result<(), RouteError> {
         match (self.phase, go) {
             // A run at its limit ends, whatever a hook wishes.
-            (Phase::AfterAgent, _) if matches!(self.stop, FinishReason::StepLimit | FinishReason::Budget(_)) => {
+            (Phase::AfterAgent, _)
+                if matches!(
+                    self.stop,
+                    FinishReason::StepLimit | FinishReason::NoProgress | FinishReason::Budget(_)
+                ) =>
+            {
                 self.phase = Phase::Finished;
             }
             (from, JumpTo::Tools) => {
@@ -249,6 +293,8 @@ impl Machine {
             (Phase::AfterModel, JumpTo::Model) => self.go_to_model(),
             (Phase::AfterAgent, JumpTo::Continue | JumpTo::End) => self.phase = Phase::Finished,
             (Phase::AfterAgent, JumpTo::Model) => self.go_to_model(),
+            (Phase::AfterAgent, JumpTo::EndBecause(reason)) => self.abort(reason.into()),
+            (_, JumpTo::EndBecause(reason)) => self.end(reason.into()),
             (_, JumpTo::End) => self.end(FinishReason::Ended),
             (Phase::Model | Phase::Tools | Phase::Finished, JumpTo::Continue | JumpTo::Model) => {}
         }
@@ -396,6 +442,16 @@ mod tests {
         assert_eq!(machine.next(), NextStep::AfterAgent);
         machine.hooks_done(JumpTo::Model, &StepInput::default()).unwrap();
         assert_eq!(machine.next(), NextStep::Finish(FinishReason::StepLimit));
+    }
+
+    #[test]
+    fn a_run_that_a_hook_ends_for_a_reason_has_that_reason_and_is_not_led_back_to_the_model() {
+        let mut machine = at_answer(5);
+        machine.hooks_done(JumpTo::EndBecause(EndReason::NoProgress), &StepInput::default()).unwrap();
+        assert_eq!(machine.next(), NextStep::AfterAgent);
+        machine.hooks_done(JumpTo::Model, &StepInput::default()).unwrap();
+        assert_eq!(machine.next(), NextStep::Finish(FinishReason::NoProgress));
+        assert!(!machine.prolong());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use futures_core::future::BoxFuture;
 use super::{HookOutput, Middleware, ModelNext, ModelResponse, ToolNext, ToolRequest, ToolResponse};
 use crate::context::{AgentDefinition, Context};
 use crate::error::Result;
+use crate::message::Message;
 use crate::model::ModelRequest;
 use crate::state::{ChannelSpec, State};
 use crate::tool::{DynTool, ToolSet};
@@ -25,6 +26,11 @@ pub trait DynMiddleware: Send + Sync + 'static {
     fn system_prompt(&self) -> Option<&str>;
     /// See [`Middleware::background_agent`].
     fn background_agent(&self, name: &str, state: &State) -> Option<Arc<AgentDefinition>>;
+    /// See [`Middleware::receive_message`].
+    ///
+    /// # Errors
+    /// When the message must not become part of the thread.
+    fn receive_message(&self, message: Message) -> Result<Message>;
     /// See [`Middleware::before_agent`].
     fn before_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>>;
     /// See [`Middleware::before_model`].
@@ -59,6 +65,9 @@ impl<M: Middleware> DynMiddleware for M {
     }
     fn background_agent(&self, name: &str, state: &State) -> Option<Arc<AgentDefinition>> {
         Middleware::background_agent(self, name, state)
+    }
+    fn receive_message(&self, message: Message) -> Result<Message> {
+        Middleware::receive_message(self, message)
     }
     fn before_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
         Box::pin(Middleware::before_agent(self, cx))
@@ -102,6 +111,9 @@ impl<M: DynMiddleware + ?Sized> DynMiddleware for Arc<M> {
     }
     fn background_agent(&self, name: &str, state: &State) -> Option<Arc<AgentDefinition>> {
         (**self).background_agent(name, state)
+    }
+    fn receive_message(&self, message: Message) -> Result<Message> {
+        (**self).receive_message(message)
     }
     fn before_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
         (**self).before_agent(cx)

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use crate::context::{AgentDefinition, Context};
 use crate::error::Result;
+use crate::message::Message;
 use crate::model::ModelRequest;
 use crate::state::{ChannelSpec, State};
 use crate::tool::{DynTool, ToolSet};
@@ -26,7 +27,7 @@ pub use erased::DynMiddleware;
 pub use next::{ModelNext, ModelResponse, ToolNext, ToolRequest, ToolResponse};
 pub use output::HookOutput;
 
-pub use crate::machine::JumpTo;
+pub use crate::machine::{EndReason, JumpTo};
 
 /// A part of an agent.
 ///
@@ -100,6 +101,16 @@ pub trait Middleware: Send + Sync + 'static {
     /// on with its threads, whichever process began them.
     fn background_agent(&self, _name: &str, _state: &State) -> Option<Arc<AgentDefinition>> {
         None
+    }
+
+    /// Changes a message before it becomes part of the thread: those that a run is given, and those said to it with
+    /// [`steer`](crate::run::RunHandle::steer) or [`enqueue`](crate::run::RunHandle::enqueue). Nothing of it has been stored.
+    /// Of several middlewares each is given what the one before made of it.
+    ///
+    /// # Errors
+    /// When the message must not become part of the thread: the run fails.
+    fn receive_message(&self, message: Message) -> Result<Message> {
+        Ok(message)
     }
 
     /// Runs once, when a run begins.

@@ -64,8 +64,13 @@ pub struct ModelNext {
     stack: Stack,
     at: usize,
     model: Arc<dyn ChatModel>,
+    /// What stands around whichever model is asked in the end, the outermost first.
+    layers: Vec<Arc<ModelLayer>>,
     cx: Context,
 }
+
+/// Puts something around a model.
+type ModelLayer = dyn Fn(Arc<dyn ChatModel>) -> Arc<dyn ChatModel> + Send + Sync;
 
 impl ModelNext {
     /// A call of the model alone, for tests of a wrap: nothing else stands around it.
@@ -100,7 +105,7 @@ impl ModelNext {
 
     /// A call of the model with a stack around it.
     pub(crate) fn around(stack: Stack, model: Arc<dyn ChatModel>, cx: Context) -> Self {
-        Self { stack, at: 0, model, cx }
+        Self { stack, at: 0, model, layers: Vec::new(), cx }
     }
 
     /// The run's context.
@@ -119,12 +124,48 @@ impl ModelNext {
         Self { model, ..self.clone() }
     }
 
+    /// The same with something around the model that is asked in the end, whichever that is: what sees or changes the pieces of
+    /// an answer as they come, before anybody reads them.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use deepagents_core::middleware::wrap_model_call;
+    /// use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelRequest};
+    /// use futures_core::stream::BoxStream;
+    /// use futures_util::StreamExt;
+    ///
+    /// /// Says everything loudly.
+    /// struct Loud(Arc<dyn ChatModel>);
+    ///
+    /// impl ChatModel for Loud {
+    ///     fn name(&self) -> &str { self.0.name() }
+    ///     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+    ///         let louder = |event| match event {
+    ///             Ok(ModelEvent::Text { block, delta }) => Ok(ModelEvent::Text { block, delta: delta.to_uppercase() }),
+    ///             other => other,
+    ///         };
+    ///         self.0.stream(request).map(louder).boxed()
+    ///     }
+    /// }
+    ///
+    /// let loud = wrap_model_call(|request, next| async move {
+    ///     next.layered(|model| Arc::new(Loud(model))).run(request).await
+    /// });
+    /// ```
+    #[must_use]
+    pub fn layered(&self, layer: impl Fn(Arc<dyn ChatModel>) -> Arc<dyn ChatModel> + Send + Sync + 'static) -> Self {
+        let mut next = self.clone();
+        next.layers.push(Arc::new(layer));
+        next
+    }
+
     /// Makes the call.
     pub fn run(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelResponse>> {
         let mut next = self.clone();
         Box::pin(async move {
             let Some(middleware) = next.stack.get(next.at).cloned() else {
-                let (output, attempt) = crate::context::call_model(&next.cx, &next.model, request).await?;
+                let model = next.layers.iter().rev().fold(next.model, |model, layer| layer(model));
+                let (output, attempt) = crate::context::call_model(&next.cx, &model, request).await?;
                 return Ok(ModelResponse { output, update: Update::none(), attempt: Some(attempt) });
             };
             next.at += 1;

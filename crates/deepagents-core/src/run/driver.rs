@@ -13,7 +13,7 @@ use super::start::own_limit;
 use super::{Outcome, RunError, RunInput};
 use crate::context::AgentDefinition;
 use crate::context::{BudgetTracker, Emitter, RunControl, Shared};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::ids::{CallId, LogPosition, RunId, ThreadId};
 use crate::interrupt::{ActionRequestChange, open_questions};
@@ -48,6 +48,8 @@ pub(crate) struct Driver {
     inbox: Option<mpsc::UnboundedReceiver<Message>>,
     /// Read from the inbox, not yet part of the conversation.
     undelivered: Vec<Message>,
+    /// Why a message in the inbox was not let in.
+    refused: Option<Error>,
     pub(super) last_stop: StopReason,
     /// Wrong answers to a wanted shape so far.
     pub(super) shape_tries: u32,
@@ -158,6 +160,7 @@ impl Driver {
             logged_events: Vec::new(),
             inbox,
             undelivered: Vec::new(),
+            refused: None,
             last_stop: StopReason::End,
             shape_tries: 0,
             shape_by_tool: parts.format.as_ref().is_some_and(|f| f.by_tool(&parts.model.profile())),
@@ -301,6 +304,9 @@ impl Driver {
     /// Takes what was said with `steer` into the conversation.
     fn drain_inbox(&mut self) -> Result<()> {
         self.poll_inbox();
+        if let Some(refused) = self.refused.take() {
+            return Err(refused);
+        }
         for message in std::mem::take(&mut self.undelivered) {
             let text = message.text();
             self.update(Update::message(message))?;
@@ -335,7 +341,7 @@ impl Driver {
         }
         if let Some(next) = self.shared.events.control().filter(|_| self.is_main()).and_then(RunControl::next_follow_up)
         {
-            self.undelivered.push(next);
+            self.let_in(next);
             return true;
         }
         self.close_inbox();
@@ -356,12 +362,18 @@ impl Driver {
 
     /// Reads the inbox; says whether anything waits.
     pub(super) fn poll_inbox(&mut self) -> bool {
-        if let Some(inbox) = &mut self.inbox {
-            while let Ok(message) = inbox.try_recv() {
-                self.undelivered.push(message);
-            }
+        while let Some(message) = self.inbox.as_mut().and_then(|inbox| inbox.try_recv().ok()) {
+            self.let_in(message);
         }
-        !self.undelivered.is_empty()
+        !self.undelivered.is_empty() || self.refused.is_some()
+    }
+
+    /// Takes a message from outside, unless a middleware refuses it: the run fails then where it would be delivered.
+    fn let_in(&mut self, message: Message) {
+        match self.received(vec![message]) {
+            Ok(messages) => self.undelivered.extend(messages),
+            Err(refused) => self.refused = self.refused.take().or(Some(refused)),
+        }
     }
 
     /// Applies an update and notes it for the log and the events.

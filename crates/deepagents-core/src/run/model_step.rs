@@ -109,7 +109,7 @@ impl Driver {
 
     /// Keeps the history whole where a hook leads away from calls, and asks again where a wanted shape is missing.
     pub(super) fn after_answer(&mut self, go: JumpTo) -> Result<()> {
-        if matches!(go, JumpTo::Model | JumpTo::End) {
+        if go.leaves_calls() {
             return self.answer_pending(not_made);
         }
         let facts = self.facts(Phase::AfterModel, go);
@@ -148,7 +148,7 @@ impl Driver {
             after
         };
         let after = with(ops.clone());
-        let open = if matches!(go, JumpTo::Model | JumpTo::End) { message::pending_at(&after, at) } else { Vec::new() };
+        let open = if go.leaves_calls() { message::pending_at(&after, at) } else { Vec::new() };
         if open.is_empty() {
             message::check_results(&after, at)?;
             return Ok(update);

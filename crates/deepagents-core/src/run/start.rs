@@ -32,6 +32,8 @@ impl Driver {
     ) -> Result<Option<FinishReason>> {
         self.keep_log(Log::below(below.log, self.shared.path.clone()));
         let Some(left) = below.resumed else {
+            let mut input = input;
+            input.messages = self.received(input.messages)?;
             if self.log.is_kept() {
                 let (inheritance, values) = below.given.inherited_from(&below.base)?;
                 let (path, agent) = (self.shared.path.to_vec(), self.shared.agent.name.clone());
@@ -57,6 +59,21 @@ impl Driver {
         self.continue_from(left, own_limit(&input), Vec::new(), Update::none(), limit).await
     }
 
+    /// Messages from outside as the middlewares let them in.
+    pub(super) fn received(&self, messages: Vec<Message>) -> Result<Vec<Message>> {
+        let stack = &self.shared.agent.stack;
+        let through = |message: Message| {
+            stack.iter().try_fold(message, |message, middleware| {
+                middleware.receive_message(message).map_err(|source| Error::Hook {
+                    middleware: middleware.name().to_owned(),
+                    hook: "receive_message",
+                    source: Box::new(source),
+                })
+            })
+        };
+        messages.into_iter().map(through).collect()
+    }
+
     /// Writes to a log from now on.
     fn keep_log(&mut self, log: Log) {
         if let Some(writer) = log.writer() {
@@ -78,6 +95,7 @@ impl Driver {
         limit: u32,
         place: Place,
     ) -> Result<Option<FinishReason>> {
+        input.messages = self.received(std::mem::take(&mut input.messages))?;
         let tap = match self.shared.observer.clone().filter(|_| self.is_main()) {
             Some(tap) => Some((tap, input.record()?)),
             None => None,

@@ -31,7 +31,12 @@ use crate::journal::ChildLog;
 pub struct ToolContext {
     context: Context,
     call: Arc<CallInfo>,
+    /// What words of progress pass through, as they go out.
+    progress: Option<Arc<ProgressFilter>>,
 }
+
+/// Changes words of progress; nothing is told where it gives none.
+type ProgressFilter = dyn Fn(String) -> Option<String> + Send + Sync;
 
 pub(crate) struct CallInfo {
     pub(crate) id: CallId,
@@ -77,7 +82,7 @@ impl ToolContext {
     }
 
     pub(crate) fn with_call(context: Context, call: Arc<CallInfo>) -> Self {
-        Self { context, call }
+        Self { context, call, progress: None }
     }
 
     /// The run's context.
@@ -196,7 +201,7 @@ impl ToolContext {
 
     /// The same call in another context.
     pub(crate) fn in_context(&self, context: Context) -> Self {
-        Self { context, call: self.call.clone() }
+        Self { context, ..self.clone() }
     }
 
     /// What an earlier process left of a sub-agent of the call.
@@ -218,8 +223,28 @@ impl ToolContext {
 
     /// Tells how far the call is, without waiting for anybody who reads it.
     pub fn progress(&self, text: impl Into<String>) {
+        let text = match &self.progress {
+            Some(filter) => filter(text.into()),
+            None => Some(text.into()),
+        };
+        let Some(text) = text else { return };
         let call = self.call.id.clone();
-        self.context.emit(|| EventKind::ToolProgress { call, text: text.into() });
+        self.context.emit(|| EventKind::ToolProgress { call, text });
+    }
+
+    /// The same call, with what it tells of its progress changed before it goes out. Where the function gives nothing, nothing
+    /// is told.
+    #[must_use]
+    pub fn with_progress(&self, filter: impl Fn(String) -> Option<String> + Send + Sync + 'static) -> Self {
+        let outer = self.progress.clone();
+        let both = move |text: String| {
+            let text = filter(text)?;
+            match &outer {
+                Some(outer) => outer(text),
+                None => Some(text),
+            }
+        };
+        Self { progress: Some(Arc::new(both)), ..self.clone() }
     }
 }
 

@@ -18,8 +18,9 @@ pub(super) struct Callback {
 }
 
 impl Callback {
-    pub(super) async fn open() -> io::Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+    /// Opens it at a port, or at any free one.
+    pub(super) async fn open(port: Option<u16>) -> io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", port.unwrap_or(0))).await?;
         let url = format!("http://127.0.0.1:{}{PATH}", listener.local_addr()?.port());
         Ok(Self { listener, url })
     }

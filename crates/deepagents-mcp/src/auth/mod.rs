@@ -1,24 +1,38 @@
-//! Logins: OAuth 2.1 with PKCE, a client that registers itself, and tokens for one server each.
+//! Logins: OAuth 2.1 with PKCE, and tokens for one server each.
 //!
-//! What a server wants is read from its own metadata (RFC 9728, RFC 8414); tokens are asked for with its address as the
-//! resource (RFC 8707), kept in files of mode 0600, and refreshed where that is possible.
+//! What a server wants is read from its own metadata (RFC 9728, RFC 8414). A client registers itself, is described by a
+//! document at an address, or is known beforehand; without a person it has a secret, a key or an assertion
+//! ([`OAuthGrant`](crate::OAuthGrant)). Tokens are asked for with the server's address as the resource (RFC 8707), are bound to
+//! a key where server and issuer want it (RFC 9449), and are refreshed where that is possible. Those of logins are kept in
+//! files of mode 0600, and not in a keyring of the system: agents run where no desktop has unlocked one.
 
+mod authorized;
 mod callback;
 mod client;
+mod dpop;
+mod grant;
+mod jwt;
 mod store;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use ::http::header::{ACCEPT, WWW_AUTHENTICATE};
-use rmcp::transport::AuthClient;
-use rmcp::transport::auth::{AuthError, AuthorizationRequest, AuthorizationSession, OAuthClientConfig};
+use rmcp::transport::auth::{
+    AuthError, AuthorizationManager, AuthorizationRequest, AuthorizationSession, OAuthClientConfig,
+};
 use tokio::time::timeout;
 
+pub(crate) use authorized::Authorized;
+use authorized::{Login, Tokens};
 use callback::Callback;
-use store::TokenFile;
+use client::LoginClient;
+use dpop::Dpop;
+use grant::Grant;
+use jwt::KeyError;
+use store::{LoginState, TokenFile};
 
-use crate::config::{HttpConfig, OAuthConfig};
+use crate::config::{ClientProof, HttpConfig, OAuthConfig, OAuthGrant};
 use crate::error::McpError;
 use crate::http;
 use crate::options::McpOptions;
@@ -27,8 +41,8 @@ use crate::text;
 /// How long a person may take.
 const PERSON: Duration = Duration::from_secs(300);
 
-/// How long the server may take to say what it wants.
-const ANSWER: Duration = Duration::from_secs(10);
+/// Scopes that a server may ask for in one go.
+const SCOPES: usize = 64;
 
 /// Why a login failed.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +57,23 @@ pub enum LoginError {
     /// The address for the browser could not be opened, or the tokens not be kept.
     #[error("{0}")]
     Io(#[from] std::io::Error),
+    /// The file with a secret cannot be read.
+    #[error("the secret in {path} cannot be used: {reason}")]
+    Secret {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A private key cannot be used.
+    #[error("{0}")]
+    Key(String),
+}
+
+impl From<KeyError> for LoginError {
+    fn from(error: KeyError) -> Self {
+        Self::Key(error.to_string())
+    }
 }
 
 impl From<AuthError> for LoginError {
@@ -52,7 +83,8 @@ impl From<AuthError> for LoginError {
 }
 
 /// Logs in to a server: `show` is given the address that a person opens in a browser. The tokens go to a file in the
-/// folder, and every connection to the server uses them.
+/// folder, and every connection to the server uses them. A login covers what the one before did, where the server has wanted
+/// more since. Where no person is needed a token is asked for and thrown away, which shows that there is one to be had.
 ///
 /// # Errors
 /// When the login does not come about; nothing is kept then.
@@ -62,35 +94,96 @@ pub async fn login(
     token_dir: &Path,
     show: impl FnOnce(&str) + Send,
 ) -> Result<(), LoginError> {
-    let client = http::client().map_err(LoginError::Refused)?;
-    let challenge = challenge(&client, &config.url).await;
-    let mut manager = client::manager(&config.url, client).await?;
+    let http = http::client().map_err(LoginError::Refused)?;
+    let oauth = config.oauth.clone().unwrap_or_default();
+    if oauth.grant != OAuthGrant::AuthorizationCode {
+        return Grant::new(&config.url, &oauth, http).current().await.map(drop);
+    }
+    let client = LoginClient::new(http);
+    let challenge = client.challenge(&config.url).await;
+    let mut manager = client::manager(&config.url, &client).await?;
     let store = TokenFile::new(token_dir, server, &config.url);
+    let before = store.state().await;
     manager.set_credential_store(store.clone());
     let metadata = manager.resolve_metadata_from_challenge(challenge.as_deref()).await?.metadata;
     manager.set_metadata(metadata.clone());
-    let callback = Callback::open().await?;
-    let mut request =
-        AuthorizationRequest::new(&callback.url).with_client_name("deepagents").with_initial_scope_selection();
-    if let Some(known) = &config.oauth {
-        request = request.with_preregistered_client(&known.client_id).with_scopes(&known.scopes);
-        request = known.client_secret.iter().fold(request, AuthorizationRequest::with_client_secret);
-    }
+    let key = match dpop::is_wanted(challenge.as_deref(), &metadata) {
+        true => Some(Dpop::generate()?),
+        false => None,
+    };
+    let kept = key.map(|(dpop, kept)| {
+        client.bind(Arc::new(dpop));
+        kept
+    });
+    let callback = Callback::open(oauth.callback_port).await?;
+    let scopes = scopes(&manager, &oauth, &store, &before).await;
+    let request = request(&oauth, &callback.url).await?.with_scopes(scopes);
     let session = AuthorizationSession::new(manager, request).await.map_err(|(_, error)| error)?;
     show(session.get_authorization_url());
     let address = timeout(PERSON, callback.wait()).await.map_err(|_| LoginError::Expired)??;
-    session.handle_callback_url(&address).await?;
-    store.keep_metadata(&metadata).await?;
+    let tokens = session.handle_callback_url(&address).await?;
+    // An issuer may give a token that is bound to nothing, whatever it was asked.
+    let dpop_key = kept.filter(|_| store::is_bound(&tokens));
+    let state = LoginState { metadata: Some(metadata), dpop_key, wanted_scopes: Vec::new() };
+    store.keep_state(&state).await?;
     Ok(())
 }
 
-/// What the server says to a request without a token: where the login is, and what it should cover. Without an answer it
-/// is looked for where such things usually are.
-async fn challenge(client: &reqwest::Client, url: &str) -> Option<String> {
-    let request = client.post(url).timeout(ANSWER).header(ACCEPT, "application/json, text/event-stream");
-    let ping = serde_json::json!({"jsonrpc": "2.0", "id": 0, "method": "ping"});
-    let answer = request.json(&ping).send().await.ok()?;
-    answer.headers().get(WWW_AUTHENTICATE)?.to_str().ok().map(str::to_owned)
+/// What a login asks for: what the file says, or what the server wants; and what the login before covered, where the server
+/// has refused something since that it did not.
+async fn scopes(
+    manager: &AuthorizationManager,
+    oauth: &OAuthConfig,
+    store: &TokenFile,
+    before: &LoginState,
+) -> Vec<String> {
+    let scopes = match oauth.scopes.as_slice() {
+        [] => manager.select_initial_scopes(&[]).await,
+        scopes => scopes.to_vec(),
+    };
+    if before.wanted_scopes.is_empty() {
+        return scopes;
+    }
+    merged(merged(scopes, &store.granted_scopes().await), &before.wanted_scopes)
+}
+
+/// Who logs in, and where the browser comes back to.
+async fn request(oauth: &OAuthConfig, callback: &str) -> Result<AuthorizationRequest, LoginError> {
+    let mut request = AuthorizationRequest::new(callback).with_client_name("deepagents").with_initial_scope_selection();
+    if let Some(url) = &oauth.client_metadata_url {
+        request = request.with_client_metadata_url(url);
+    }
+    if let Some(id) = &oauth.client_id {
+        request = request.with_preregistered_client(id);
+    }
+    match client_secret(oauth).await? {
+        Some(secret) => Ok(request.with_client_secret(secret)),
+        None => Ok(request),
+    }
+}
+
+/// The secret of a client that sends a person to a browser. A key is for the other grants.
+async fn client_secret(oauth: &OAuthConfig) -> Result<Option<String>, LoginError> {
+    match &oauth.client_proof {
+        Some(ClientProof::Secret(source)) => grant::secret(source).await.map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// Scopes in the words of a server, as far as they are any.
+fn scopes_of(text: &str) -> Vec<String> {
+    let is_scope = |word: &&str| word.chars().all(|c| c.is_ascii_graphic() && !"\"\\".contains(c));
+    text.split_whitespace().filter(is_scope).take(SCOPES).map(str::to_owned).collect()
+}
+
+/// Scopes, and those of the others that are not among them.
+fn merged(mut scopes: Vec<String>, more: &[String]) -> Vec<String> {
+    for scope in more {
+        if !scopes.contains(scope) {
+            scopes.push(scope.clone());
+        }
+    }
+    scopes
 }
 
 /// Forgets the tokens of a server; says whether there were any.
@@ -111,31 +204,51 @@ pub(crate) async fn authorized(
     server: &str,
     config: &HttpConfig,
     options: &McpOptions,
-    client: reqwest::Client,
-) -> Result<Option<AuthClient<reqwest::Client>>, McpError> {
+    http: reqwest::Client,
+) -> Result<Option<Authorized>, McpError> {
+    let failed = |error: LoginError| McpError::Connect {
+        server: server.to_owned(),
+        reason: format!("its tokens cannot be used: {}", text::line(&error.to_string(), 300)),
+        stderr: String::new(),
+    };
+    let oauth = config.oauth.clone().unwrap_or_default();
+    if oauth.grant != OAuthGrant::AuthorizationCode {
+        let tokens = Tokens::Grant(Grant::new(&config.url, &oauth, http.clone()));
+        return Ok(Some(Authorized::new(http, tokens)));
+    }
     let Some(folder) = &options.token_dir else { return Ok(None) };
     let store = TokenFile::new(folder, server, &config.url);
     if !store.exists().await {
         return Ok(None);
     }
-    let failed = |error: AuthError| {
-        let reason = text::line(&error.to_string(), 300);
-        McpError::Connect {
-            server: server.to_owned(),
-            reason: format!("its tokens cannot be used: {reason}"),
-            stderr: String::new(),
-        }
-    };
-    let mut manager = client::manager(&config.url, client.clone()).await.map_err(failed)?;
-    if let Some(metadata) = store.metadata().await {
+    let login = restored(&config.url, &oauth, store, http.clone()).await.map_err(failed)?;
+    Ok(login.map(|login| Authorized::new(http, Tokens::Login(login))))
+}
+
+/// A login that was made before.
+async fn restored(
+    url: &str,
+    oauth: &OAuthConfig,
+    store: TokenFile,
+    http: reqwest::Client,
+) -> Result<Option<Login>, LoginError> {
+    let state = store.state().await;
+    let client = LoginClient::new(http);
+    let dpop = state.dpop_key.as_deref().map(Dpop::restore).transpose()?.map(Arc::new);
+    if let Some(dpop) = &dpop {
+        client.bind(dpop.clone());
+    }
+    let mut manager = client::manager(url, &client).await?;
+    if let Some(metadata) = state.metadata {
         manager.set_metadata(metadata);
     }
-    manager.set_credential_store(store);
-    let known = manager.initialize_from_store().await.map_err(failed)?;
-    if let Some(OAuthConfig { client_id, client_secret: Some(secret), .. }) = config.oauth.as_ref().filter(|_| known) {
-        // Refreshing needs the secret too; where a browser was sent does not matter any more.
-        let client = OAuthClientConfig::new(client_id, &config.url).with_client_secret(secret);
-        manager.configure_client(client).map_err(failed)?;
+    manager.set_credential_store(store.clone());
+    if !manager.initialize_from_store().await? {
+        return Ok(None);
     }
-    Ok(known.then(|| AuthClient::new(client, manager)))
+    if let (Some(id), Some(secret)) = (&oauth.client_id, client_secret(oauth).await?) {
+        // Refreshing needs the secret too; where a browser was sent does not matter any more.
+        manager.configure_client(OAuthClientConfig::new(id, url).with_client_secret(secret))?;
+    }
+    Ok(Some(Login { manager, store, dpop }))
 }

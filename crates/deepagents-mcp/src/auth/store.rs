@@ -5,7 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
-use rmcp::transport::auth::{AuthError, AuthorizationMetadata, CredentialStore, StoredCredentials};
+use rmcp::transport::auth::{
+    AuthError, AuthorizationMetadata, CredentialRefreshGuard, CredentialStore, OAuthTokenResponse, StoredCredentials,
+};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::io::AsyncWriteExt;
 
@@ -27,19 +30,42 @@ impl TokenFile {
         Self { path: folder.join(format!("{}-{mark}.json", text::file_name(server))) }
     }
 
-    /// Where tokens are issued, beside them: so that a later process need not find out again.
-    fn metadata_path(&self) -> PathBuf {
-        self.path.with_extension("issuer.json")
+    /// What else is known of the login, beside the tokens.
+    fn state_path(&self) -> PathBuf {
+        self.path.with_extension("login.json")
     }
 
-    /// Where the tokens were issued, as far as that is remembered.
-    pub(super) async fn metadata(&self) -> Option<AuthorizationMetadata> {
-        serde_json::from_slice(&tokio::fs::read(self.metadata_path()).await.ok()?).ok()
+    /// What whoever refreshes the tokens holds.
+    fn lock_path(&self) -> PathBuf {
+        self.path.with_extension("lock")
     }
 
-    /// Remembers where the tokens were issued.
-    pub(super) async fn keep_metadata(&self, metadata: &AuthorizationMetadata) -> io::Result<()> {
-        replace(&self.metadata_path(), &serde_json::to_vec(metadata)?).await
+    /// What else is known of the login.
+    pub(super) async fn state(&self) -> LoginState {
+        let bytes = tokio::fs::read(self.state_path()).await.unwrap_or_default();
+        serde_json::from_slice(&bytes).unwrap_or_default()
+    }
+
+    /// Remembers what else is known of the login.
+    pub(super) async fn keep_state(&self, state: &LoginState) -> io::Result<()> {
+        replace(&self.state_path(), &serde_json::to_vec(state)?).await
+    }
+
+    /// Remembers what the next login is to cover too.
+    pub(super) async fn want(&self, scopes: &[String]) -> io::Result<()> {
+        let mut state = self.state().await;
+        let wanted = super::merged(state.wanted_scopes.clone(), scopes);
+        if wanted == state.wanted_scopes {
+            return Ok(());
+        }
+        state.wanted_scopes = wanted;
+        self.keep_state(&state).await
+    }
+
+    /// What the tokens cover.
+    pub(super) async fn granted_scopes(&self) -> Vec<String> {
+        let stored = self.read().await.ok().flatten();
+        stored.map(|stored| stored.granted_scopes).unwrap_or_default()
     }
 
     /// Whether there are any.
@@ -49,7 +75,9 @@ impl TokenFile {
 
     /// Removes them; says whether there were any.
     pub(super) async fn remove(&self) -> io::Result<bool> {
-        let _ = tokio::fs::remove_file(self.metadata_path()).await;
+        // The tokens are the login; the rest is of no use without them.
+        let _ = tokio::fs::remove_file(self.state_path()).await;
+        let _ = tokio::fs::remove_file(self.lock_path()).await;
         match tokio::fs::remove_file(&self.path).await {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -66,9 +94,39 @@ impl TokenFile {
         }
     }
 
+    /// Waits until nobody else refreshes the tokens: an issuer takes each token for refreshing once. A process that ends lets
+    /// go, and a request for a token has a limit.
+    async fn lock(&self) -> io::Result<CredentialRefreshGuard> {
+        let mut options = tokio::fs::OpenOptions::new();
+        let file = options.write(true).create(true).truncate(false).mode(0o600).open(self.lock_path()).await?;
+        let file = file.into_std().await;
+        let locked = tokio::task::spawn_blocking(move || file.lock().map(|()| file));
+        let file = locked.await.map_err(io::Error::other)??;
+        Ok(CredentialRefreshGuard::new(file))
+    }
+
     async fn write(&self, credentials: &StoredCredentials) -> io::Result<()> {
         replace(&self.path, &serde_json::to_vec(credentials)?).await
     }
+}
+
+/// What is known of a login beside its tokens.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct LoginState {
+    /// Where the tokens were issued, so that a later process need not find out again.
+    pub(super) metadata: Option<AuthorizationMetadata>,
+    /// The key that they are bound to.
+    pub(super) dpop_key: Option<String>,
+    /// What the server has wanted since that they do not cover.
+    pub(super) wanted_scopes: Vec<String>,
+}
+
+/// Whether a token is bound to a key.
+pub(super) fn is_bound(tokens: &OAuthTokenResponse) -> bool {
+    let tokens = serde_json::to_value(tokens).unwrap_or_default();
+    let kind = tokens.get("token_type").and_then(serde_json::Value::as_str);
+    kind.is_some_and(|kind| kind.eq_ignore_ascii_case("dpop"))
 }
 
 /// Writes a new file and puts it in the place of the old one, so that neither a kill nor another process leaves half of
@@ -112,5 +170,13 @@ impl CredentialStore for TokenFile {
         Self: 'async_trait,
     {
         Box::pin(async move { self.remove().await.map(drop).map_err(|error| failed(&error)) })
+    }
+
+    fn acquire_refresh_guard<'life, 'async_trait>(&'life self) -> Answer<'async_trait, Option<CredentialRefreshGuard>>
+    where
+        'life: 'async_trait,
+        Self: 'async_trait,
+    {
+        Box::pin(async move { self.lock().await.map(Some).map_err(|error| failed(&error)) })
     }
 }

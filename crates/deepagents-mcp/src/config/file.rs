@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::expand::expand;
-use super::{FilterError, HttpConfig, OAuthConfig, ServerConfig, StdioConfig, ToolFilter, TransportConfig};
+use super::{FilterError, HttpConfig, OAuthEntry, Sampling, ServerConfig, StdioConfig, ToolFilter, TransportConfig};
 
 /// The entries of a file of the form `{"mcpServers": {NAME: {...}}}`, in its order. An entry that cannot be used takes
 /// nothing away from the others.
@@ -57,7 +57,7 @@ pub struct Entry {
     /// Headers of every request to it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// What a login is made with, where the server takes no client that registers itself.
+    /// How tokens are got, where a client that registers itself and a browser will not do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oauth: Option<OAuthEntry>,
     /// Globs of the tools that are offered, and no others.
@@ -69,24 +69,12 @@ pub struct Entry {
     /// Milliseconds that a call may go without an answer or progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
+    /// Whether it may use the model; not if it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampling: Option<Sampling>,
     /// Whether it is left out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
-}
-
-/// A client that is known to whoever issues the tokens of a server, as a file describes it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct OAuthEntry {
-    /// Its id.
-    pub client_id: String,
-    /// Its secret, if it has one; better a variable than the secret itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub client_secret: Option<String>,
-    /// What a token is to cover.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub scopes: Vec<String>,
 }
 
 /// Why a file cannot be used.
@@ -134,6 +122,9 @@ pub enum EntryError {
     /// The address is none.
     #[error("`{0}` is not the address of a server; it begins with http:// or https://")]
     Url(String),
+    /// How tokens are got does not fit together.
+    #[error("`oauth`: {0}")]
+    OAuth(String),
     /// A filter is no glob.
     #[error("{0}")]
     Filter(String),
@@ -198,19 +189,13 @@ impl Entry {
                 if !url.starts_with("http://") && !url.starts_with("https://") {
                     return Err(EntryError::Url(url));
                 }
-                let oauth = self.oauth.as_ref().map(|oauth| -> Result<OAuthConfig, EntryError> {
-                    Ok(OAuthConfig {
-                        client_id: made(&oauth.client_id)?,
-                        client_secret: oauth.client_secret.as_ref().map(made).transpose()?,
-                        scopes: oauth.scopes.clone(),
-                    })
-                });
+                let oauth = self.oauth.as_ref().map(|oauth| oauth.config(&made));
                 TransportConfig::Http(HttpConfig { url, headers: all(&self.headers)?, oauth: oauth.transpose()? })
             }
             (_, _, None) => return Err(missing("url")),
         };
         let tools = ToolFilter::new(self.allowed_tools.as_deref(), &self.disabled_tools)?;
-        let config = ServerConfig::over(transport).tools(tools);
+        let config = ServerConfig::over(transport).tools(tools).sampling(self.sampling.unwrap_or_default());
         Ok(match self.timeout {
             Some(milliseconds) => config.call_timeout(Duration::from_millis(milliseconds)),
             None => config,

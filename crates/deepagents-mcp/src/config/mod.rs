@@ -3,14 +3,18 @@
 mod expand;
 mod file;
 mod filter;
+mod oauth;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use file::{ConfigFile, Entry, EntryError, FileError, OAuthEntry};
+use serde::{Deserialize, Serialize};
+
+pub use file::{ConfigFile, Entry, EntryError, FileError};
 pub use filter::{FilterError, ToolFilter};
+pub use oauth::{ClientProof, GrantKind, IdentityProvider, OAuthConfig, OAuthEntry, OAuthGrant, SecretSource};
 
 /// How long a server may take to answer when it is started.
 const START: Duration = Duration::from_secs(20);
@@ -38,10 +42,26 @@ pub struct ServerConfig {
     /// Whether what its annotations say is believed: that a tool only reads, or may be called again. Otherwise every
     /// call counts as one that changes something. Off unless switched on.
     pub trusted: bool,
+    /// Whether it may use the model of [`McpOptions::sampling`](crate::McpOptions::sampling).
+    pub sampling: Sampling,
     /// How long it may take to answer when it is started; 20 seconds.
     pub start_timeout: Duration,
     /// How long a call may go without an answer or progress; 5 minutes.
     pub call_timeout: Duration,
+}
+
+/// Whether a server may use the model during its calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Sampling {
+    /// It may not, and is told so.
+    #[default]
+    Off,
+    /// A person is asked each time; where nobody can be, it may not.
+    Ask,
+    /// It may.
+    Allow,
 }
 
 /// How a server is reached.
@@ -77,25 +97,20 @@ pub struct HttpConfig {
     pub url: String,
     /// Headers of every request.
     pub headers: BTreeMap<String, String>,
-    /// What a login is made with, where the server takes no client that registers itself.
+    /// How tokens are got, where a client that registers itself and a browser will not do.
     pub oauth: Option<OAuthConfig>,
-}
-
-/// A client that is known to whoever issues the tokens of a server.
-#[derive(Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct OAuthConfig {
-    /// Its id.
-    pub client_id: String,
-    /// Its secret, if it has one.
-    pub client_secret: Option<String>,
-    /// What a token is to cover; what the server asks for where there are none.
-    pub scopes: Vec<String>,
 }
 
 impl ServerConfig {
     fn over(transport: TransportConfig) -> Self {
-        Self { transport, tools: ToolFilter::default(), trusted: false, start_timeout: START, call_timeout: CALL }
+        Self {
+            transport,
+            tools: ToolFilter::default(),
+            trusted: false,
+            sampling: Sampling::Off,
+            start_timeout: START,
+            call_timeout: CALL,
+        }
     }
 
     /// A program that is started.
@@ -141,6 +156,13 @@ impl ServerConfig {
         self
     }
 
+    /// Lets it use the model of [`McpOptions::sampling`](crate::McpOptions::sampling), within the budget of the run.
+    #[must_use]
+    pub fn sampling(mut self, sampling: Sampling) -> Self {
+        self.sampling = sampling;
+        self
+    }
+
     /// Limits how long it may take to answer when it is started.
     #[must_use]
     pub fn start_timeout(mut self, limit: Duration) -> Self {
@@ -159,7 +181,9 @@ impl ServerConfig {
     pub(crate) fn secrets(&self) -> Vec<String> {
         let values: Vec<&String> = match &self.transport {
             TransportConfig::Stdio(stdio) => stdio.env.values().collect(),
-            TransportConfig::Http(http) => http.headers.values().collect(),
+            TransportConfig::Http(http) => {
+                http.headers.values().chain(http.oauth.iter().flat_map(OAuthConfig::secrets)).collect()
+            }
         };
         // Of `Bearer TOKEN` the token alone is a secret too; short words are none, and would be found everywhere.
         let parts =
@@ -187,15 +211,6 @@ impl fmt::Debug for StdioConfig {
             .field("env", &names)
             .field("cwd", &self.cwd)
             .finish()
-    }
-}
-
-impl fmt::Debug for OAuthConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OAuthConfig")
-            .field("client_id", &self.client_id)
-            .field("scopes", &self.scopes)
-            .finish_non_exhaustive()
     }
 }
 

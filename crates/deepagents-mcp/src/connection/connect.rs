@@ -96,7 +96,7 @@ struct Making<'a> {
 impl Making<'_> {
     async fn http(self, config: &HttpConfig) -> Result<Connection, McpError> {
         let failed = |reason| McpError::Connect { server: self.target.name.to_owned(), reason, stderr: String::new() };
-        let client = http::client().map_err(failed)?;
+        let client = self.target.shared.http_client().map_err(failed)?;
         let made = http::transport_config(config).map_err(failed)?;
         // Headers that were given by hand stand above a login.
         let login = match made.auth_header.is_none() {
@@ -116,7 +116,12 @@ impl Making<'_> {
         process: Option<(Ending, JoinHandle<()>)>,
     ) -> Result<Connection, McpError> {
         let calls = Arc::new(Calls::default());
-        let handler = Arc::new(Handler::new(self.target.name, &self.target.shared.options, calls.clone()));
+        let handler = Arc::new(Handler::new(
+            self.target.name,
+            self.target.config.sampling,
+            &self.target.shared.options,
+            calls.clone(),
+        ));
         let watched = Watched::new(transport, self.seen.clone(), self.known.is_none());
         let (ending, drained) = process.unzip();
         match handler.clone().serve_with_lifecycle(watched, Protocol::lifecycle(self.known)).await {
@@ -155,6 +160,9 @@ impl Making<'_> {
     }
 
     fn failure(&self, error: &ClientInitializeError) -> McpError {
+        if let Some(wanted) = http::authorization(self.target.name, error) {
+            return wanted;
+        }
         if error.is_authorization_required() {
             return McpError::Unauthorized { server: self.target.name.to_owned() };
         }

@@ -3,36 +3,50 @@
 
 use std::sync::Arc;
 
-use deepagents_core::tool::ToolError;
+use deepagents_core::tool::{ToolContext, ToolError};
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,
-    ErrorData, Implementation, ListRootsResult, ProgressNotificationParam, ProtocolVersion, Root,
+    ClientCapabilities, ClientConfig, CreateMessageRequestMethod, CreateMessageRequestParams, CreateMessageResult,
+    ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability, ErrorData, Implementation,
+    ListRootsResult, ProgressNotificationParam, ProtocolVersion, Root,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
 
 use super::calls::Calls;
 use super::elicit;
-use crate::options::McpOptions;
+use super::sampling::{self, NoAnswer};
+use crate::config::Sampling;
+use crate::options::{McpOptions, SamplingModel};
 
-/// Answers a server: what the roots are, and what a person says where one can be asked. Its models are its own affair:
-/// sampling is neither declared nor answered.
+/// Answers a server: what the roots are, and what a person says where one can be asked. The model
+/// answers where the server may use it.
 #[derive(Debug)]
 pub(crate) struct Handler {
     server: String,
     config: ClientConfig,
     roots: Vec<Root>,
     elicitation: bool,
+    /// The model, where the server may use it.
+    sampling: Option<(Sampling, SamplingModel)>,
     calls: Arc<Calls>,
 }
 
 impl Handler {
-    pub(super) fn new(server: &str, options: &McpOptions, calls: Arc<Calls>) -> Self {
+    pub(super) fn new(server: &str, allowed: Sampling, options: &McpOptions, calls: Arc<Calls>) -> Self {
         let mut capabilities = ClientCapabilities::default();
         capabilities.roots = Some(Default::default());
         if options.elicitation {
             let both = ElicitationCapability::new().with_form(Default::default()).with_url(Default::default());
             capabilities.elicitation = Some(both);
+        }
+        let may_ask = match allowed {
+            Sampling::Off => false,
+            Sampling::Ask => options.elicitation,
+            Sampling::Allow => true,
+        };
+        let sampling = options.sampling.clone().filter(|_| may_ask).map(|model| (allowed, model));
+        if sampling.is_some() {
+            capabilities.sampling = Some(Default::default());
         }
         let name = Implementation::new(&options.client_name, &options.client_version);
         let config = ClientConfig::new(capabilities, name).with_protocol_version(ProtocolVersion::V_2025_11_25);
@@ -42,7 +56,20 @@ impl Handler {
             config,
             roots: roots.map(|url| Root::new(url.as_str().trim_end_matches('/'))).collect(),
             elicitation: options.elicitation,
+            sampling,
             calls,
+        }
+    }
+
+    /// What the model says to a server that may use it.
+    pub(super) async fn sampled(
+        &self,
+        params: &CreateMessageRequestParams,
+        cx: &ToolContext,
+    ) -> Result<CreateMessageResult, NoAnswer> {
+        match &self.sampling {
+            Some((allowed, model)) => sampling::answer(&self.server, *allowed, model, params, cx).await,
+            None => Err(ErrorData::method_not_found::<CreateMessageRequestMethod>().into()),
         }
     }
 
@@ -69,6 +96,24 @@ impl ClientHandler for Handler {
 
     async fn list_roots(&self, _context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
         Ok(self.roots())
+    }
+
+    async fn create_message(
+        &self,
+        params: CreateMessageRequestParams,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        let Some(call) = self.calls.only() else {
+            return Err(ErrorData::method_not_found::<CreateMessageRequestMethod>());
+        };
+        self.sampled(&params, &call.cx).await.map_err(|problem| match problem {
+            NoAnswer::Refused(error) => error,
+            NoAnswer::Interrupted(interrupt) => {
+                // The call that this is about is made again with the answer.
+                call.interrupt(interrupt);
+                ErrorData::internal_error("a person is asked first", None)
+            }
+        })
     }
 
     async fn create_elicitation(

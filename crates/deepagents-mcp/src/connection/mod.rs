@@ -7,6 +7,7 @@ mod handler;
 mod list;
 mod pending;
 mod probe;
+mod sampling;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,6 +30,7 @@ pub(crate) use connect::{Protocol, Target, connect};
 use handler::Handler;
 pub(crate) use pending::PendingCalls;
 use probe::Seen;
+use sampling::NoAnswer;
 
 use crate::error::McpError;
 use crate::http;
@@ -160,7 +162,7 @@ impl Connection {
         let mut wanted = pending.take(&cx.key());
         for round in 0..ROUNDS {
             if let Some(wanted) = wanted.take() {
-                let answers = match self.answers(&wanted, cx) {
+                let answers = match self.answers(&wanted, cx).await {
                     Ok(answers) => answers,
                     Err(failure) => {
                         pending.put(cx.key(), wanted);
@@ -213,7 +215,7 @@ impl Connection {
     }
 
     /// What the server is told of what it wants to know.
-    fn answers(&self, wanted: &InputRequiredResult, cx: &ToolContext) -> Result<InputResponses, CallFailure> {
+    async fn answers(&self, wanted: &InputRequiredResult, cx: &ToolContext) -> Result<InputResponses, CallFailure> {
         let mut answers = InputResponses::new();
         for (key, request) in wanted.input_requests.iter().flatten() {
             let answer = match request {
@@ -223,7 +225,14 @@ impl Connection {
                 }
                 InputRequest::Elicitation(_) => serde_json::to_value(ElicitResult::new(ElicitationAction::Decline)),
                 InputRequest::ListRoots(_) => serde_json::to_value(self.handler.roots()),
-                _ => return Err(self.unreadable("it wants to use the model, which was not offered").into()),
+                InputRequest::CreateMessage(request) => match self.handler.sampled(&request.params, cx).await {
+                    Ok(answer) => serde_json::to_value(answer),
+                    Err(NoAnswer::Interrupted(interrupt)) => return Err(CallFailure::Interrupted(interrupt)),
+                    Err(NoAnswer::Refused(error)) => {
+                        return Err(self.unreadable(&format!("it wants to use the model: {}", error.message)).into());
+                    }
+                },
+                _ => return Err(self.unreadable("it wants something that was not offered").into()),
             };
             answers.insert(key.clone(), answer.map_err(|error| self.unreadable(&error.to_string()))?);
         }
@@ -277,11 +286,10 @@ impl Connection {
                 let message = text::line(&format!("{}{hint}", data.message), 2_000);
                 McpError::Refused { server, code: data.code.0, message }
             }
-            ServiceError::TransportSend(error) if http::is_unauthorized(error.error.as_ref()) => {
-                McpError::Unauthorized { server }
-            }
             ServiceError::TransportSend(error) => {
-                McpError::Request { server, reason: http::reason(error.error.as_ref()) }
+                let error = error.error.as_ref();
+                let wanted = http::authorization(&server, error);
+                wanted.unwrap_or_else(|| McpError::Request { server, reason: http::reason(error) })
             }
             ServiceError::TransportClosed | ServiceError::Cancelled { .. } => {
                 McpError::Ended { server, reason: self.ended().await }

@@ -60,7 +60,7 @@ struct Offered {
 impl McpServers {
     /// Servers by name; of two with one name the later one. Nothing is started yet.
     pub fn new<N: Into<String>>(servers: impl IntoIterator<Item = (N, ServerConfig)>, options: McpOptions) -> Self {
-        let shared = Arc::new(Shared { options, notices: Default::default(), groups: Groups::default() });
+        let shared = Arc::new(Shared::new(options));
         let by_name: BTreeMap<String, ServerConfig> =
             servers.into_iter().map(|(name, server)| (name.into(), server)).collect();
         let made = by_name.into_iter().map(|(name, config)| Arc::new(Server::new(name, config, shared.clone())));
@@ -122,6 +122,12 @@ impl McpServers {
             *offered = Offered { versions, tools: self.made() };
         }
         offered.tools.clone()
+    }
+
+    /// Has the tools looked at again, by [`McpOptions::review`](crate::McpOptions::review): whoever looks has changed its mind.
+    pub fn review_again(&self) {
+        self.0.shared.notices.forget_withheld();
+        self.0.offered.lock().unwrap_or_else(PoisonError::into_inner).versions.clear();
     }
 
     fn made(&self) -> ToolSet {

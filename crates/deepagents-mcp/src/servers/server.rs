@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use super::shared::Shared;
 use crate::cache::{self, CacheFile, Cached};
-use crate::config::ServerConfig;
+use crate::config::{Sampling, ServerConfig};
 use crate::connection::{CallFailure, Connection, PendingCalls, Protocol, Target, connect};
 use crate::error::McpError;
 
@@ -77,13 +77,15 @@ impl Failure {
     /// Whether it is too early to try again. A server that wants a login is asked again by another process.
     fn is_recent(&self) -> bool {
         let pause = PAUSE * 2u32.pow((self.times - 1).min(DOUBLED));
-        matches!(self.error, McpError::Unauthorized { .. }) || self.at.elapsed() < pause
+        matches!(self.error, McpError::Unauthorized { .. } | McpError::Scope { .. }) || self.at.elapsed() < pause
     }
 }
 
 impl Server {
     pub(super) fn new(name: String, config: ServerConfig, shared: Arc<Shared>) -> Self {
-        let turns = if shared.options.elicitation { 1 } else { Semaphore::MAX_PERMITS };
+        // It may ask a person, or a model.
+        let asks = shared.options.elicitation || config.sampling != Sampling::Off;
+        let turns = if asks { 1 } else { Semaphore::MAX_PERMITS };
         Self {
             name,
             config,

@@ -1,12 +1,13 @@
 //! What all servers of a set have in common.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use deepagents_core::event::MiddlewareEvent;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::error::McpError;
+use crate::http;
 use crate::options::McpOptions;
 
 /// What all servers of a set have in common.
@@ -15,6 +16,23 @@ pub(crate) struct Shared {
     pub(crate) options: McpOptions,
     pub(crate) notices: Notices,
     pub(crate) groups: Groups,
+    http: OnceLock<reqwest::Client>,
+}
+
+impl Shared {
+    pub(super) fn new(options: McpOptions) -> Self {
+        Self { options, notices: Notices::default(), groups: Groups::default(), http: OnceLock::new() }
+    }
+
+    /// The client of all servers that are addresses: the certificates that it trusts are read once.
+    pub(crate) fn http_client(&self) -> Result<reqwest::Client, String> {
+        if let Some(client) = self.http.get() {
+            return Ok(client.clone());
+        }
+        let client = http::client()?;
+        // Of two that are made at once either will do.
+        Ok(self.http.get_or_init(|| client).clone())
+    }
 }
 
 /// What nobody has been told of yet.
@@ -36,6 +54,12 @@ impl Notices {
     /// A tool of a server is not offered.
     pub(super) fn withheld(&self, server: &str, tools: usize, why: String) {
         self.push(MiddlewareEvent::McpServer { server: server.to_owned(), tools, problem: Some(why) });
+    }
+
+    /// Forgets what was not offered.
+    pub(super) fn forget_withheld(&self) {
+        let is_withheld = |notice: &MiddlewareEvent| matches!(notice, MiddlewareEvent::McpServer { tools, problem: Some(_), .. } if *tools > 0);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|notice| !is_withheld(notice));
     }
 
     fn push(&self, notice: MiddlewareEvent) {

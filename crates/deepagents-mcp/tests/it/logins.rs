@@ -1,153 +1,82 @@
-//! Logins, with an authorization server that says yes.
+//! Logins, with an issuer of tokens that says yes.
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use deepagents_mcp::{Entry, ServerConfig, TransportConfig, auth};
-use serde_json::json;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use deepagents_mcp::{Entry, HttpConfig, McpOptions, McpServers, ServerConfig, TransportConfig, auth};
+use serde_json::{Value, json};
 
-/// A server that wants a token and whoever issues it, at one address. It keeps every request.
-struct Issuer {
-    address: String,
-    requests: Arc<Mutex<Vec<String>>>,
-}
+use crate::issuer::{Issuer, comes_back, decoded};
+use crate::script::{agent, one_call, options, results, run};
 
-impl Issuer {
-    async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
-        let requests: Arc<Mutex<Vec<String>>> = Arc::default();
-        let (base, log) = (address.clone(), requests.clone());
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(answer(stream, base.clone(), log.clone()));
-            }
-        });
-        Self { address, requests }
-    }
-
-    fn request(&self, beginning: &str) -> String {
-        let requests = self.requests.lock().unwrap();
-        requests.iter().find(|request| request.starts_with(beginning)).cloned().unwrap_or_default()
-    }
-}
-
-async fn answer(mut stream: TcpStream, base: String, log: Arc<Mutex<Vec<String>>>) {
-    let mut request = Vec::new();
-    let mut buffer = [0; 4096];
-    loop {
-        let count = stream.read(&mut buffer).await.unwrap_or(0);
-        request.extend_from_slice(&buffer[..count]);
-        let text = String::from_utf8_lossy(&request).into_owned();
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { if count == 0 { return } else { continue } };
-        let length = head
-            .to_lowercase()
-            .lines()
-            .find_map(|l| l.strip_prefix("content-length:").map(|n| n.trim().parse().unwrap()));
-        if body.len() < length.unwrap_or(0) && count > 0 {
-            continue;
-        }
-        log.lock().unwrap().push(text);
-        break;
-    }
-    let text = String::from_utf8_lossy(&request).into_owned();
-    let path = text.split(' ').nth(1).unwrap().split('?').next().unwrap().to_owned();
-    let (status, head, body) = match path.as_str() {
-        "/mcp" => {
-            let challenge =
-                format!("www-authenticate: Bearer resource_metadata=\"{base}/meta\", scope=\"notes:read\"\r\n");
-            ("401 Unauthorized", challenge, json!({}))
-        }
-        "/meta" => {
-            let meta = json!({"resource": format!("{base}/mcp"), "authorization_servers": [base], "scopes_supported": ["notes:read"]});
-            ("200 OK", String::new(), meta)
-        }
-        "/.well-known/oauth-authorization-server" => {
-            let meta = json!({
-                "issuer": base,
-                "authorization_endpoint": format!("{base}/authorize"),
-                "token_endpoint": format!("{base}/token"),
-                "registration_endpoint": format!("{base}/register"),
-                "response_types_supported": ["code"],
-                "code_challenge_methods_supported": ["S256"],
-            });
-            ("200 OK", String::new(), meta)
-        }
-        "/register" => (
-            "201 Created",
-            String::new(),
-            json!({"client_id": "client-1", "redirect_uris": [], "token_endpoint_auth_method": "none"}),
-        ),
-        "/token" => (
-            "200 OK",
-            String::new(),
-            json!({"access_token": "token-1", "token_type": "Bearer", "expires_in": 3600, "refresh_token": "again-1"}),
-        ),
-        _ => ("404 Not Found", String::new(), json!({})),
-    };
-    let body = body.to_string();
-    let answer = format!(
-        "HTTP/1.1 {status}\r\n{head}content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
-        body.len()
-    );
-    let _ = stream.write_all(answer.as_bytes()).await;
-    let _ = stream.shutdown().await;
-}
-
-/// Goes where a browser is sent back to.
-async fn comes_back(address: String) {
-    let url = reqwest::Url::parse(&address).unwrap();
-    let query =
-        |name: &str| url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned()).unwrap();
-    let back = reqwest::Url::parse(&query("redirect_uri")).unwrap();
-    let mut stream = TcpStream::connect(("127.0.0.1", back.port().unwrap())).await.unwrap();
-    let request = format!("GET {}?code=code-1&state={} HTTP/1.1\r\nhost: x\r\n\r\n", back.path(), query("state"));
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut page = String::new();
-    stream.read_to_string(&mut page).await.unwrap();
-    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
-}
-
-fn http(config: ServerConfig) -> deepagents_mcp::HttpConfig {
-    match config.transport {
-        TransportConfig::Http(http) => http,
+fn http(config: &ServerConfig) -> HttpConfig {
+    match &config.transport {
+        TransportConfig::Http(http) => http.clone(),
         other => panic!("{other:?}"),
     }
 }
 
-#[tokio::test]
-async fn a_login_registers_proves_itself_names_the_resource_and_keeps_the_tokens_for_nobody_else() {
-    let issuer = Issuer::start().await;
-    let folder = tempfile::tempdir().unwrap();
-    let config = http(ServerConfig::http(format!("{}/mcp", issuer.address)));
+/// The server of an issuer, with this for its logins.
+pub(crate) fn entry(issuer: &Issuer, oauth: &Value) -> ServerConfig {
+    let entry: Entry = serde_json::from_value(json!({"url": issuer.url(), "oauth": oauth})).unwrap();
+    entry.config(&|_| Some("hush-hush".to_owned())).unwrap()
+}
+
+/// Logs in; gives the address that was shown.
+async fn login(config: &ServerConfig, folder: &Path) -> reqwest::Url {
     let shown = Arc::new(Mutex::new(String::new()));
     let to = shown.clone();
     let show = move |address: &str| {
         address.clone_into(&mut to.lock().unwrap());
         tokio::spawn(comes_back(address.to_owned()));
     };
-    auth::login("notes", &config, folder.path(), show).await.unwrap();
-    let address = shown.lock().unwrap().clone();
-    for part in ["code_challenge_method=S256", "resource=", "client_id=client-1", "notes%3Aread"] {
-        assert!(address.contains(part), "{part} is not in {address}");
+    auth::login("alpha", &http(config), folder, show).await.unwrap();
+    let shown = shown.lock().unwrap().clone();
+    reqwest::Url::parse(&shown).unwrap()
+}
+
+fn query(address: &reqwest::Url, name: &str) -> String {
+    address.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned()).unwrap_or_default()
+}
+
+/// What a call of the server's tool comes to.
+pub(crate) async fn called(config: &ServerConfig, folder: &Path) -> (String, bool) {
+    let options = McpOptions { token_dir: Some(folder.to_owned()), ..options() };
+    let servers = McpServers::new([("alpha", config.clone())], options);
+    let (agent, _) = agent(&servers, one_call("write", json!({})));
+    let (outcome, told) = run(&agent, "Go.").await;
+    servers.close().await;
+    results(&outcome).pop().unwrap_or_else(|| panic!("there was no call: {told:?}"))
+}
+
+#[tokio::test]
+async fn a_login_registers_proves_itself_names_the_resource_and_keeps_the_tokens_for_nobody_else() {
+    let issuer = Issuer::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerConfig::http(issuer.url());
+    let address = login(&server, folder.path()).await;
+    let shown = address.to_string();
+    for part in ["code_challenge_method=S256", "resource=", "client_id=client-of-", "notes%3Aread"] {
+        assert!(shown.contains(part), "{part} is not in {shown}");
     }
-    let exchange = issuer.request("POST /token");
-    assert!(
-        exchange.contains("code_verifier=") && exchange.contains("resource=") && exchange.contains("code=code-1"),
-        "{exchange}"
-    );
-    assert!(auth::is_logged_in("notes", &config, folder.path()).await);
+    let exchange = &issuer.requests("POST /token")[0];
+    for param in ["code_verifier", "resource"] {
+        assert!(exchange.param(param).is_some(), "{exchange:?}");
+    }
+    assert_eq!(exchange.param("code").unwrap(), "code-1");
+    let config = http(&server);
+    assert!(auth::is_logged_in("alpha", &config, folder.path()).await);
     for file in std::fs::read_dir(folder.path()).unwrap() {
         let mode = file.unwrap().metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
     // Another address of the same name has none of it.
-    let other = http(ServerConfig::http("http://127.0.0.1:9/mcp"));
-    assert!(!auth::is_logged_in("notes", &other, folder.path()).await);
-    assert!(auth::logout("notes", &config, folder.path()).await.unwrap());
-    assert!(!auth::is_logged_in("notes", &config, folder.path()).await);
+    let other = http(&ServerConfig::http("http://127.0.0.1:9/mcp"));
+    assert!(!auth::is_logged_in("alpha", &other, folder.path()).await);
+    assert_eq!(called(&server, folder.path()).await, ("written".to_owned(), false));
+    assert!(auth::logout("alpha", &config, folder.path()).await.unwrap());
+    assert!(!auth::is_logged_in("alpha", &config, folder.path()).await);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
@@ -155,24 +84,120 @@ async fn a_login_registers_proves_itself_names_the_resource_and_keeps_the_tokens
 async fn a_client_that_is_known_already_does_not_register() {
     let issuer = Issuer::start().await;
     let folder = tempfile::tempdir().unwrap();
-    let entry: Entry = serde_json::from_value(json!({
-        "url": format!("{}/mcp", issuer.address),
-        "oauth": {"clientId": "known", "clientSecret": "${SECRET}"},
-    }))
-    .unwrap();
-    let config = http(entry.config(&|_| Some("hush-hush".to_owned())).unwrap());
+    let config = entry(&issuer, &json!({"clientId": "known", "clientSecret": "${SECRET}"}));
     assert!(!format!("{config:?}").contains("hush-hush"));
-    auth::login("notes", &config, folder.path(), |address| drop(tokio::spawn(comes_back(address.to_owned()))))
-        .await
-        .unwrap();
-    assert_eq!(issuer.request("POST /register"), "");
-    assert!(!issuer.request("POST /token").is_empty());
+    let address = login(&config, folder.path()).await;
+    assert_eq!(query(&address, "client_id"), "known");
+    assert!(issuer.requests("POST /register").is_empty());
+    assert!(!issuer.requests("POST /token").is_empty());
+}
+
+#[tokio::test]
+async fn a_client_may_be_a_document_where_the_issuer_takes_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let document = json!({"clientMetadataUrl": "https://example.com/client.json"});
+    let takes = Issuer::start().await.with(|wants| wants.documents = true);
+    let address = login(&entry(&takes, &document), folder.path()).await;
+    assert_eq!(query(&address, "client_id"), "https://example.com/client.json");
+    assert!(takes.requests("POST /register").is_empty());
+
+    let registers = Issuer::start().await;
+    let address = login(&entry(&registers, &document), folder.path()).await;
+    assert!(query(&address, "client_id").starts_with("client-of-"), "{address}");
+}
+
+#[tokio::test]
+async fn what_a_login_does_not_cover_is_said_and_covered_by_the_next_one() {
+    let issuer = Issuer::start().await.with(|wants| wants.call_scope = Some("notes:write"));
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerConfig::http(issuer.url());
+    let address = login(&server, folder.path()).await;
+    assert_eq!(query(&address, "scope"), "notes:read");
+    let (said, is_error) = called(&server, folder.path()).await;
+    assert!(is_error && said.contains("notes:write") && said.contains("deepagents mcp login alpha"), "{said}");
+
+    let address = login(&server, folder.path()).await;
+    assert_eq!(query(&address, "scope"), "notes:read notes:write");
+    // The code carries what was agreed to in a browser.
+    issuer.change(|wants| wants.call_scope = None);
+    assert_eq!(called(&server, folder.path()).await, ("written".to_owned(), false));
+    let address = login(&server, folder.path()).await;
+    assert_eq!(query(&address, "scope"), "notes:read", "a login that covers all is not widened for ever");
+}
+
+#[tokio::test]
+async fn a_server_that_has_moved_to_another_issuer_gets_a_client_of_its_own_there() {
+    let (old, new) = (Issuer::start().await, Issuer::start().await);
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerConfig::http(old.url());
+    login(&server, folder.path()).await;
+    let first = query(&login(&server, folder.path()).await, "client_id");
+    old.change(|wants| wants.elsewhere = Some(new.address.clone()));
+    let moved = login(&server, folder.path()).await;
+    assert_eq!(moved.port(), reqwest::Url::parse(&new.address).unwrap().port());
+    assert_ne!(query(&moved, "client_id"), first);
+    let seen = new.requests("POST").iter().map(|request| request.body.clone()).collect::<String>();
+    assert!(!seen.is_empty() && !seen.contains(&first), "{seen}");
+}
+
+#[tokio::test]
+async fn tokens_are_bound_to_a_key_where_server_and_issuer_want_it_and_every_request_proves_it_anew() {
+    let issuer = Issuer::start().await.with(|wants| wants.dpop = true);
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerConfig::http(issuer.url());
+    login(&server, folder.path()).await;
+    // Once without the nonce that the issuer wants, and once with it.
+    assert_eq!(issuer.requests("POST /token").len(), 2);
+    assert_eq!(called(&server, folder.path()).await, ("written".to_owned(), false));
+
+    let proofs: Vec<String> =
+        issuer.requests("POST /mcp").iter().filter_map(|r| Some(r.header("dpop")?.to_owned())).collect();
+    let mut ids = Vec::new();
+    for proof in &proofs {
+        let (header, claims) = decoded(proof);
+        assert_eq!((&header["typ"], &header["alg"]), (&json!("dpop+jwt"), &json!("ES256")));
+        assert_eq!((&claims["htm"], &claims["htu"]), (&json!("POST"), &json!(issuer.url())));
+        assert!(claims["ath"].is_string() && header["jwk"]["d"].is_null(), "{header} {claims}");
+        assert!(is_signed(proof, &header["jwk"]), "{proof}");
+        ids.push(claims["jti"].as_str().unwrap().to_owned());
+    }
+    let count = ids.len();
+    ids.sort();
+    ids.dedup();
+    assert!(count > 3 && ids.len() == count, "{ids:?}");
+}
+
+/// Whether a token was signed with the private half of a key.
+fn is_signed(token: &str, jwk: &Value) -> bool {
+    use base64::Engine;
+    let decode = |text: &str| base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(text).unwrap();
+    let mut point = vec![4];
+    point.extend(decode(jwk["x"].as_str().unwrap()));
+    point.extend(decode(jwk["y"].as_str().unwrap()));
+    let (signed, signature) = token.rsplit_once('.').unwrap();
+    let key = ring::signature::UnparsedPublicKey::new(&ring::signature::ECDSA_P256_SHA256_FIXED, point);
+    key.verify(signed.as_bytes(), &decode(signature)).is_ok()
+}
+
+#[tokio::test]
+async fn of_two_who_refresh_a_token_at_once_each_has_its_turn() {
+    let issuer = Issuer::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerConfig::http(issuer.url());
+    login(&server, folder.path()).await;
+    issuer.revoke();
+    let (one, two) = tokio::join!(called(&server, folder.path()), called(&server, folder.path()));
+    // A token that was refused is refreshed once a process; the later one counts for both.
+    assert_eq!((one.1, two.1), (false, false), "{one:?} {two:?}");
+    let refreshed = issuer.requests("POST /token");
+    let refreshed = refreshed.iter().filter(|r| r.param("grant_type").as_deref() == Some("refresh_token"));
+    assert!((1..=2).contains(&refreshed.count()));
 }
 
 #[tokio::test]
 async fn a_login_that_the_issuer_refuses_keeps_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let config = http(ServerConfig::http("http://127.0.0.1:9/mcp"));
+    let config = http(&ServerConfig::http("http://127.0.0.1:9/mcp"));
     let refused = auth::login("gone", &config, folder.path(), |_| panic!("there is nothing to show")).await;
     assert!(refused.is_err());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);

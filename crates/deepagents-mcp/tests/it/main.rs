@@ -10,6 +10,9 @@
 
 mod cached;
 mod calls;
+mod cost;
+mod grants;
+mod issuer;
 mod logins;
 mod questions;
 mod script;

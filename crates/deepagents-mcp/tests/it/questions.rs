@@ -1,11 +1,13 @@
 //! Servers that ask a person.
 
+use std::sync::Arc;
+
 use deepagents_core::agent::Agent;
 use deepagents_core::interrupt::{Decision, DecisionKind};
 use deepagents_core::journal::MemoryJournal;
 use deepagents_core::run::{FinishReason, RunInput};
-use deepagents_mcp::{McpOptions, McpServers};
-use deepagents_models::scripted::ScriptedModel;
+use deepagents_mcp::{McpOptions, McpServers, Sampling, SamplingModel};
+use deepagents_models::scripted::{ScriptedModel, Turn};
 
 use crate::script::{Script, agent, alone, echo, one_call, options, results, run, text};
 use serde_json::json;
@@ -58,4 +60,78 @@ async fn where_nobody_can_be_asked_the_server_is_told_so_and_the_answer_is_no() 
     assert!(results[0].0.contains("action:decline"), "{results:?}");
     let sent = std::fs::read_to_string(script.file("sent")).unwrap();
     assert!(!sent.contains("elicitation") && !sent.contains("sampling"), "{sent}");
+}
+
+/// Asks the model, and answers with the line that comes back.
+fn sampling() -> Script {
+    let ask = r#"say "{\"jsonrpc\":\"2.0\",\"id\":901,\"method\":\"sampling/createMessage\",\"params\":{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"text\",\"text\":\"A word for blue?\"}}],\"systemPrompt\":\"Be brief.\",\"maxTokens\":100000}}"
+call=$id
+read -r reply
+printf '%s\n' "$reply" >> sent
+id=$call
+reply=$(printf '%s' "$reply" | tr -d '"')"#;
+    Script::new(&[echo()], format!("{ask}\n{}", text("$reply")))
+}
+
+/// Servers that may use this model, and an agent with a model of its own.
+fn samples(script: &Script, how: Sampling, model: &ScriptedModel) -> (McpServers, Agent) {
+    let sampling = Some(SamplingModel::new(Arc::new(model.clone())));
+    let options = McpOptions { elicitation: true, sampling, ..options() };
+    let servers = McpServers::new([("alpha", script.config().sampling(how))], options);
+    let agent = Agent::builder(ScriptedModel::new(one_call("echo", json!({})))).middleware(servers.clone());
+    (servers, agent.journal(MemoryJournal::new()).build().unwrap())
+}
+
+#[tokio::test]
+async fn a_server_that_may_use_the_model_gets_an_answer_that_is_bounded_and_counted() {
+    let (script, model) = (sampling(), ScriptedModel::new([Turn::text("Azure.")]));
+    let (servers, agent) = samples(&script, Sampling::Allow, &model);
+    let (done, _) = run(&agent, RunInput::new("Go.").thread("t")).await;
+    servers.close().await;
+    assert!(results(&done)[0].0.contains("Azure."), "{:?}", results(&done));
+    let asked = &model.requests()[0];
+    assert_eq!((asked.settings.max_tokens, &*asked.system[0].text), (Some(4_096), "Be brief."));
+    assert_eq!(asked.messages.iter().map(|message| message.text()).collect::<Vec<_>>(), ["A word for blue?"]);
+}
+
+#[tokio::test]
+async fn where_a_person_is_asked_the_model_says_nothing_before_the_person_agrees() {
+    let (script, model) = (sampling(), ScriptedModel::new([Turn::text("Azure.")]));
+    let (servers, agent) = samples(&script, Sampling::Ask, &model);
+    let (waiting, _) = run(&agent, RunInput::new("Go.").thread("t")).await;
+    assert_eq!((waiting.stop.clone(), model.requests().len()), (FinishReason::Interrupted, 0));
+    let question = waiting.action_requests().remove(0);
+    for part in ["alpha", "A word for blue?", "Be brief.", "4096 tokens"] {
+        assert!(question.text.contains(part), "{question:?}");
+    }
+    let (done, _) = run(&agent, RunInput::resume("t").decide(question.id, Decision::Approve)).await;
+    servers.close().await;
+    assert!(results(&done)[0].0.contains("Azure."), "{:?}", results(&done));
+    assert_eq!(model.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_person_who_refuses_is_the_end_of_it() {
+    let (script, model) = (sampling(), ScriptedModel::new([Turn::text("Azure.")]));
+    let (servers, agent) = samples(&script, Sampling::Ask, &model);
+    let (waiting, _) = run(&agent, RunInput::new("Go.").thread("t")).await;
+    let question = waiting.action_requests().remove(0);
+    let no = Decision::Reject { message: None };
+    let (done, _) = run(&agent, RunInput::resume("t").decide(question.id, no)).await;
+    servers.close().await;
+    assert!(results(&done)[0].0.contains("does not let you"), "{:?}", results(&done));
+    assert!(model.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_server_that_may_not_use_the_model_is_told_so_and_refused() {
+    let (script, model) = (sampling(), ScriptedModel::new([Turn::text("Azure.")]));
+    let (servers, agent) = samples(&script, Sampling::Off, &model);
+    let (done, _) = run(&agent, RunInput::new("Go.").thread("t")).await;
+    servers.close().await;
+    assert!(results(&done)[0].0.contains("-32601"), "{:?}", results(&done));
+    assert!(model.requests().is_empty());
+    let sent = std::fs::read_to_string(script.file("sent")).unwrap();
+    let begun = sent.lines().find(|line| line.contains("\"initialize\"")).unwrap();
+    assert!(!begun.contains("\"sampling\""), "{begun}");
 }

@@ -12,6 +12,7 @@ mod chat_requests;
 mod credentials;
 mod fallback;
 mod gemini;
+mod hedge;
 mod hooks;
 mod interactions;
 mod names;

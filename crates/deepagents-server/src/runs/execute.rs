@@ -332,6 +332,10 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending, before: LogPo
                 held.error = Some(json!({"error": "GraphRecursionError", "message": outcome.stop.reason()}));
                 Status::Error
             }
+            FinishReason::NoProgress => {
+                held.error = Some(json!({"error": "NoProgress", "message": outcome.stop.reason()}));
+                Status::Error
+            }
             _ => Status::Success,
         },
         Ending::Failed { kind, message } => {

@@ -93,6 +93,8 @@ pub(crate) enum Effect {
     Trust { of: Trusted, agreed: bool },
     /// Rings, and says so to a terminal that shows notifications.
     Notify(String),
+    /// Tells hooks that a long run is over and the person may go on.
+    Idle,
     /// Gives the terminal back until the person returns.
     Suspend,
     /// Ends the program.

@@ -2,6 +2,7 @@
 
 use deepagents::channels::Todos;
 use deepagents::core::state::Channel;
+use deepagents::middleware::hooks::HOOK;
 use deepagents::{Event as RunEvent, EventKind, FinishReason};
 use serde::Deserialize;
 
@@ -39,6 +40,10 @@ impl App {
                 }
             }
             EventKind::Middleware(event) => self.middleware_event(event),
+            EventKind::Custom { name, data } if name == HOOK => {
+                let said = data.get("message").and_then(|message| message.as_str()).unwrap_or_default();
+                self.note(said.to_owned(), data.get("error").is_some());
+            }
             _ => {}
         }
     }
@@ -53,6 +58,7 @@ impl App {
             Event::CompactionFailed { error } => {
                 self.note(format!("the conversation was not compacted: {error}"), true)
             }
+            Event::McpServer { problem: Some(problem), .. } => self.note(problem.clone(), true),
             _ => {}
         }
     }
@@ -119,7 +125,7 @@ impl App {
         }
         effects.append(&mut self.after);
         if long && !self.is_busy() {
-            effects.push(Effect::Notify("done".to_owned()));
+            effects.extend([Effect::Notify("done".to_owned()), Effect::Idle]);
         }
         effects
     }

@@ -36,7 +36,16 @@ impl Session {
             Subject::Skills => ("Skills", self.skills().await?),
             Subject::Servers => match self.host.servers().await {
                 Servers::Listed(text) => ("Servers of tools", text),
-                Servers::Untrusted(text) => return Ok(trust(text)),
+                Servers::Untrusted(text) => {
+                    let title = "Trust this directory's servers? They run these commands, outside of a sandbox:";
+                    return Ok(trust(title, text));
+                }
+                Servers::Changed(text) => {
+                    return Ok(trust(
+                        "Some tools are not what you have agreed to any more. Use them as they are now?",
+                        text,
+                    ));
+                }
             },
             Subject::Offers => return self.offers().await,
             Subject::Memory => ("Memory", self.memory().await?),
@@ -197,9 +206,8 @@ fn not_agreed(connection: &Connection, kind: &str) -> Vec<String> {
 }
 
 /// The question whether servers that the directory defines may be started.
-fn trust(body: String) -> Event {
-    let title = "Trust this directory's servers? They run these commands, outside of a sandbox:".to_owned();
-    Event::Trust { of: Trusted::Servers, title, body }
+fn trust(title: &str, body: String) -> Event {
+    Event::Trust { of: Trusted::Servers, title: title.to_owned(), body }
 }
 
 fn first_sentence(text: &str) -> String {

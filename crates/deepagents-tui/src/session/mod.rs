@@ -4,6 +4,7 @@
 
 mod browse;
 mod files;
+mod hooks;
 mod run;
 mod shell;
 mod threads;
@@ -169,6 +170,7 @@ impl Session {
             Effect::List(ListOf::Models) => self.list_models(),
             Effect::Open(id) => self.open(id),
             Effect::NewThread => {
+                self.leave("clear");
                 self.with(|state| state.thread = None);
                 self.tell(Event::Opened(Ok(Box::default())));
             }
@@ -181,6 +183,7 @@ impl Session {
             Effect::SetMode(mode) => self.policy.set_mode(mode),
             Effect::Allow(rule) => self.policy.allow(rule),
             Effect::Trust { of, agreed } => self.trust(of, agreed),
+            Effect::Idle => self.idle(),
             Effect::Copy(_) | Effect::Edit(_) | Effect::Notify(_) | Effect::Suspend | Effect::Quit => {}
         }
     }

@@ -1,16 +1,20 @@
 //! Runs: from a message to the end, with the questions between.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deepagents::channels::{PinnedSkills, SkillPin};
 use deepagents::core::journal::ThreadInfo;
 use deepagents::fs::{Backend, ByteRange, VPath};
-use deepagents::{ActionRequest, DecisionRecord, EventKind, FinishReason, Message, RunInput, State, Update};
+use deepagents::{
+    ActionRequest, DecisionRecord, EventKind, FinishReason, Message, Outcome, RunError, RunInput, State, Update,
+};
 use futures_util::StreamExt;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::Session;
+use super::hooks::decides;
 use crate::app::event::{Event, PendingApproval, RunEnd};
 use crate::host::Connection;
 use crate::text::shorten;
@@ -126,6 +130,35 @@ impl Session {
 
     /// Runs to the end, and says what happens on the way.
     async fn drive(&self, connection: &Connection, input: RunInput, job: CancellationToken) -> Event {
+        let mut input = input;
+        let mut seen = BTreeSet::new();
+        loop {
+            let (result, cancelled) = self.drive_once(connection, input, &job).await;
+            if let (Ok(outcome), false) = (&result, cancelled) {
+                let questions = outcome.action_requests();
+                let decided = self.decided_by_hooks(connection, &questions, &mut seen);
+                let decided = tokio::select! {
+                    decided = decided => decided,
+                    () = job.cancelled() => Vec::new(),
+                };
+                if let (Some(thread), false) = (&outcome.thread, decided.is_empty()) {
+                    input = decided
+                        .into_iter()
+                        .fold(RunInput::resume(thread), |input, (id, decision)| input.decide(id, decision));
+                    continue;
+                }
+            }
+            return self.ended(connection, result, cancelled).await;
+        }
+    }
+
+    /// One run to its end, and whether it was cancelled.
+    async fn drive_once(
+        &self,
+        connection: &Connection,
+        input: RunInput,
+        job: &CancellationToken,
+    ) -> (Result<Outcome, Box<RunError>>, bool) {
         let mut run = connection.agent.run(input);
         let handle = run.handle();
         self.with(|state| {
@@ -146,17 +179,26 @@ impl Session {
                 event = run.next() => event,
             };
             let Some(event) = event else { break };
-            if let EventKind::ActionRequested { question } = &event.kind {
+            // Where hooks may decide in the person's place, they are asked first.
+            if let EventKind::ActionRequested { question } = &event.kind
+                && !decides(connection)
+            {
                 self.tell(Event::ApprovalRequested(Box::new(preview(connection, (**question).clone()).await)));
             }
             self.tell(Event::Run(Box::new(event)));
         }
         let result = run.outcome().await;
         self.with(|state| state.run = None);
+        (result, cancelled)
+    }
+
+    /// How a run ended, with the questions that are the person's.
+    async fn ended(&self, connection: &Connection, result: Result<Outcome, Box<RunError>>, cancelled: bool) -> Event {
         let mut end = match result {
             Ok(outcome) => {
                 let mut questions = Vec::new();
                 for request in outcome.action_requests() {
+                    self.asked(connection, &request);
                     questions.push(preview(connection, request).await);
                 }
                 RunEnd { questions, text: outcome.text(), stop: Ok(outcome.stop), unsent: None }

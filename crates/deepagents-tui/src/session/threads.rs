@@ -82,6 +82,9 @@ impl Session {
             }
         };
         let state = connection.agent.state(&info.id).await.map_err(|error| error.to_string())?;
+        if self.thread().is_some_and(|open| open != info.id) {
+            self.leave("resume");
+        }
         self.with(|shared| shared.thread = Some(info.id.clone()));
         let note = self.unfinished(&connection, &info, &state);
         let mut opened = of_state(&state);

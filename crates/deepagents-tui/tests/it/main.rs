@@ -11,6 +11,7 @@
 mod approvals;
 mod commands;
 mod fuzz;
+mod hooks;
 mod pictures;
 mod policy;
 mod talk;

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use deepagents::core::journal::{Journal, ThreadInfo};
 use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents::fs::{LocalBackend, LocalOptions, UndoStore};
+use deepagents::middleware::hooks::{HookRunner, Hooks};
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{DeepAgent, MemoryJournal, RunError};
+use deepagents::{DeepAgent, DeepAgentBuilder, MemoryJournal, RunError};
 use deepagents_tui::{Begin, Connection, Headless, Host, Mode, Options, Policy, Servers};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -19,6 +20,7 @@ pub(crate) struct World {
     beside: tempfile::TempDir,
     pub(crate) model: ScriptedModel,
     journal: Arc<MemoryJournal>,
+    hooks: Option<HookRunner>,
 }
 
 struct TestHost {
@@ -27,6 +29,7 @@ struct TestHost {
     model: ScriptedModel,
     journal: Arc<MemoryJournal>,
     threads: Mutex<u32>,
+    hooks: Option<HookRunner>,
 }
 
 impl World {
@@ -36,7 +39,21 @@ impl World {
         std::fs::create_dir(dir.path().join("src")).unwrap();
         std::fs::write(dir.path().join("src/main.py"), "print('hello')\n").unwrap();
         let journal = Arc::new(MemoryJournal::new());
-        Self { dir, beside: tempfile::tempdir().unwrap(), model: ScriptedModel::new(turns), journal }
+        Self { dir, beside: tempfile::tempdir().unwrap(), model: ScriptedModel::new(turns), journal, hooks: None }
+    }
+
+    /// With a hook for each of these events, which are shell commands in the directory.
+    pub(crate) fn hooks(mut self, hooks: &[(&str, &str)]) -> Self {
+        let shell = Arc::new(LocalShell::open(self.dir.path(), Confinement::Unconfined).unwrap());
+        let hooks: Map<String, Value> = hooks
+            .iter()
+            .map(|(event, command)| {
+                ((*event).to_owned(), json!([{"hooks": [{"type": "command", "command": command}]}]))
+            })
+            .collect();
+        let file = json!({"hooks": hooks}).to_string();
+        self.hooks = Some(HookRunner::new(Hooks::parse(&file, "hooks.json", shell).unwrap()));
+        self
     }
 
     pub(crate) fn screens(&self, mode: Mode) -> Headless {
@@ -50,6 +67,7 @@ impl World {
             model: self.model.clone(),
             journal: self.journal.clone(),
             threads: Mutex::default(),
+            hooks: self.hooks.clone(),
         };
         let options = Options {
             version: "0".to_owned(),
@@ -102,11 +120,13 @@ impl Host for TestHost {
                 .model(self.model.clone())
                 .journal(self.journal.clone())
                 .backend(WithShell::new(files.clone(), shell));
-            let agent = policy.bind(builder, &[]).build().map_err(|error| error.to_string())?;
+            let agent = self.hooks.iter().cloned().fold(policy.bind(builder, &[]), DeepAgentBuilder::hooks);
+            let agent = agent.build().map_err(|error| error.to_string())?;
             Ok(Connection {
                 agent,
                 journal: self.journal.clone(),
                 files,
+                hooks: self.hooks.clone(),
                 model: "scripted".to_owned(),
                 window: Some(100_000),
                 price: None,

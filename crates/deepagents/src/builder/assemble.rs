@@ -7,12 +7,13 @@ use deepagents_core::middleware::Middleware;
 use deepagents_core::model::NoModel;
 
 use super::stack::Stack;
-use super::{DeepAgent, DeepAgentBuilder, FILESYSTEM, HUMAN, Preset, STANDARD, TODOS, UNBOUND};
+use super::{ASK_USER, DeepAgent, DeepAgentBuilder, FILESYSTEM, HUMAN, Preset, STANDARD, TODOS, UNBOUND};
 use crate::approvals::InterruptPolicy;
 use crate::explain::Explanation;
 use crate::middleware::background::{BackgroundAgents, BackgroundLimits};
 use crate::middleware::{
-    Filesystem, HumanInTheLoop, Memory, PatchToolCalls, Skills, Summarization, TodoList, UnsupportedContent,
+    Filesystem, HumanInTheLoop, LoopDetection, Memory, PatchToolCalls, Skills, Summarization, TodoList,
+    UnsupportedContent,
 };
 use crate::permission_interrupts;
 use crate::profile::HarnessProfile;
@@ -57,6 +58,17 @@ impl DeepAgentBuilder {
         if self.options.journal.is_none() && !self.is_sub_agent {
             return Err(refused(
                 "calls that wait for a decision are kept in a journal; give the builder one with `.journal(...)`",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses questions to a person that could not wait for an answer.
+    fn check_questions(&self) -> Result<(), BuildError> {
+        if self.has_own(ASK_USER) && self.options.journal.is_none() && !self.is_sub_agent {
+            return Err(refused(
+                "questions to a person are kept in a journal until they are answered; give the builder one with \
+                 `.journal(...)`, or leave `AskUser` out",
             ));
         }
         Ok(())
@@ -158,11 +170,13 @@ impl DeepAgentBuilder {
         self.check_permissions(&workspace)?;
         let profile = self.profiles.of_agent(model.name(), self.profile.clone())?;
         self.check_planner(&profile)?;
+        self.check_questions()?;
         let approvals = self.approvals.clone().over(permission_interrupts::approvals(&self.permissions)).asking();
         let mut withheld = profile.config.excluded_tools.clone();
         withheld.extend(self.skill_tools.iter().map(|tool| tool.spec().name));
 
         let mut stack = Stack::default();
+        stack.push(LoopDetection::new(self.loops.clone()));
         if self.preset == Preset::Standard {
             let todos = TodoList::new(self.todos.clone());
             stack.push(self.planner.iter().cloned().fold(todos, TodoList::planner));
@@ -206,11 +220,16 @@ impl DeepAgentBuilder {
         if let Some(hooks) = self.hooks.clone().filter(|hooks| !hooks.hooks().is_empty()) {
             stack.push_last(hooks);
         }
+        // Closest to models and tools: no other part sees what it hides.
+        if let Some(redaction) = self.redaction.clone() {
+            stack.push_last(redaction);
+        }
         let taken = |name: &str| stack.has(name) || self.has_own(name) || self.without.iter().any(|w| w == name);
         let own = self.own.iter().chain(&self.shared).cloned().chain(profile.extras(taken)).collect();
         let mut middlewares = stack.finish(own, &self.without)?;
         // A profile for all agents of a model may exclude what only some of them have.
         profile.prune(&mut middlewares, |name| self.is_sub_agent || STANDARD.contains(&name))?;
+        super::order::check(&middlewares)?;
         let mut tools = self.tools;
         profile.describe(&middlewares, &mut tools);
 

@@ -4,6 +4,7 @@ mod assemble;
 mod compact;
 mod inherit;
 mod options;
+mod order;
 mod stack;
 mod sub_agents;
 
@@ -26,11 +27,12 @@ use crate::approvals::InterruptPolicy;
 use crate::explain::Explanation;
 use crate::middleware::filesystem::FilesystemOptions;
 use crate::middleware::hooks::HookRunner;
+use crate::middleware::loop_detection::LoopPolicy;
 use crate::middleware::skills::SkillSource;
 use crate::middleware::subagents::{AgentSource, DelegationLimits};
 use crate::middleware::summarization::SummarizationOptions;
 use crate::middleware::todo::{DynPlanner, TodoPolicy};
-use crate::middleware::{PromptCaching, Summarization};
+use crate::middleware::{PromptCaching, Redaction, Summarization};
 use crate::profile::{HarnessProfile, Profiles};
 use crate::shared::Shared;
 use crate::subagents::{SubAgentDefaults, SubAgentSpec};
@@ -79,7 +81,8 @@ pub enum Preset {
 
 /// Names of all middlewares that a standard stack may have: a profile for many agents may exclude one that this agent
 /// happens not to have.
-const STANDARD: [&str; 13] = [
+const STANDARD: [&str; 15] = [
+    "LoopDetection",
     "TodoList",
     "Memory",
     "Skills",
@@ -93,8 +96,11 @@ const STANDARD: [&str; 13] = [
     "HumanInTheLoop",
     "UnsupportedContent",
     "Hooks",
+    "Redaction",
 ];
 
+/// The name of the middleware that asks questions of the agent.
+const ASK_USER: &str = "AskUser";
 /// The name of the middleware that keeps the todo list.
 const TODOS: &str = "TodoList";
 
@@ -130,6 +136,7 @@ pub struct DeepAgentBuilder {
     /// Where memory, skills and files of sub-agents are, if not in the workspace.
     definitions: Option<Workspace>,
     files: FilesystemOptions,
+    loops: LoopPolicy,
     todos: TodoPolicy,
     planner: Option<Arc<dyn DynPlanner>>,
     summarization: SummarizationOptions,
@@ -172,6 +179,7 @@ pub struct DeepAgentBuilder {
     /// Those of sub-agents too.
     shared: Vec<Arc<dyn DynMiddleware>>,
     hooks: Option<HookRunner>,
+    redaction: Option<Redaction>,
     without: Vec<String>,
     tools: Vec<Arc<dyn DynTool>>,
     options: AgentOptions,

@@ -17,11 +17,12 @@ use super::{DeepAgentBuilder, Preset};
 use crate::approvals::InterruptPolicy;
 use crate::middleware::filesystem::FilesystemOptions;
 use crate::middleware::hooks::HookRunner;
+use crate::middleware::loop_detection::LoopPolicy;
 use crate::middleware::skills::SkillSource;
 use crate::middleware::subagents::{AgentSource, DelegationLimits};
 use crate::middleware::summarization::SummarizationOptions;
 use crate::middleware::todo::{Planner, TodoPolicy};
-use crate::middleware::{HumanInTheLoop, PromptCaching};
+use crate::middleware::{HumanInTheLoop, PromptCaching, Redaction};
 use crate::profile::{HarnessProfile, Profiles};
 use crate::shared::Shared;
 use crate::subagents::{SubAgentDefaults, SubAgentSpec};
@@ -84,6 +85,13 @@ impl DeepAgentBuilder {
         self
     }
 
+    /// Hides personal data and secrets, for sub-agents that are described as well; see
+    /// [`Redaction`](crate::middleware::Redaction).
+    pub fn redaction(mut self, redaction: Redaction) -> Self {
+        self.redaction = Some(redaction);
+        self
+    }
+
     /// Leaves out a standard middleware, by name. Not `HumanInTheLoop` where something is to be asked about.
     pub fn without(mut self, name: impl Into<String>) -> Self {
         self.without.push(name.into());
@@ -100,6 +108,10 @@ impl DeepAgentBuilder {
 
         /// How the file tools behave.
         files(options: FilesystemOptions) => files = options;
+
+        /// When the agent is told that it repeats itself, and when it is stopped; see
+        /// [`LoopDetection`](crate::middleware::LoopDetection).
+        loop_detection(policy: LoopPolicy) => loops = policy;
 
         /// Rules of the todo list.
         todos(policy: TodoPolicy) => todos = policy;

@@ -247,7 +247,11 @@ fn result(name: &str, outcome: &Outcome, child_state: ChildState) -> SubAgentRes
     if halted
         || matches!(
             outcome.stop,
-            FinishReason::StepLimit | FinishReason::TokenLimit | FinishReason::Refused | FinishReason::Budget(_)
+            FinishReason::StepLimit
+                | FinishReason::NoProgress
+                | FinishReason::TokenLimit
+                | FinishReason::Refused
+                | FinishReason::Budget(_)
         )
     {
         content.push(Block::text(format!("[sub-agent {name} may not have finished: {}]", outcome.stop.reason())));

@@ -35,6 +35,7 @@ fn the_standard_stack_has_its_order_and_the_users_middlewares_follow() {
     assert_eq!(
         names(&agent),
         [
+            "LoopDetection",
             "TodoList",
             "Filesystem",
             "SubAgents",
@@ -53,6 +54,7 @@ fn a_middleware_with_a_standard_name_takes_its_place() {
     assert_eq!(
         names(&agent),
         [
+            "LoopDetection",
             "TodoList",
             "Filesystem",
             "SubAgents",
@@ -70,10 +72,18 @@ fn a_standard_middleware_can_be_left_out_and_an_unknown_name_is_refused() {
     let agent = DeepAgent::builder().model(model()).without("TodoList").build().unwrap();
     assert_eq!(
         names(&agent),
-        ["Filesystem", "SubAgents", "Summarization", "PromptCaching", "PatchToolCalls", "UnsupportedContent"]
+        [
+            "LoopDetection",
+            "Filesystem",
+            "SubAgents",
+            "Summarization",
+            "PromptCaching",
+            "PatchToolCalls",
+            "UnsupportedContent"
+        ]
     );
     let error = DeepAgent::builder().model(model()).without("Todo").build().unwrap_err();
-    assert!(error.to_string().contains("they are TodoList, Filesystem, SubAgents"), "{error}");
+    assert!(error.to_string().contains("they are LoopDetection, TodoList, Filesystem, SubAgents"), "{error}");
 }
 
 #[test]
@@ -92,7 +102,15 @@ fn the_lean_preset_has_neither_todo_list_nor_prompt() {
     let agent = DeepAgent::builder().model(model()).preset(Preset::Lean).build().unwrap();
     assert_eq!(
         names(&agent),
-        ["Filesystem", "SubAgents", "Summarization", "PromptCaching", "PatchToolCalls", "UnsupportedContent"]
+        [
+            "LoopDetection",
+            "Filesystem",
+            "SubAgents",
+            "Summarization",
+            "PromptCaching",
+            "PatchToolCalls",
+            "UnsupportedContent"
+        ]
     );
     assert_eq!(agent.explain().system, "");
 }

@@ -306,6 +306,28 @@ async fn sessions_begin_once_and_what_is_printed_then_is_told() {
 }
 
 #[tokio::test]
+async fn a_thread_after_one_that_was_cleared_begins_so_and_an_agent_made_anew_goes_on_with_it() {
+    let place = Place::new();
+    let hooks = at("SessionStart", &["cat >> started"]);
+    let journal = Arc::new(MemoryJournal::new());
+    let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
+    let build = |runner: &HookRunner| {
+        let files = LocalBackend::open(place.root()).unwrap();
+        let builder = DeepAgent::builder().model(model.clone()).backend(files).hooks(runner.clone());
+        builder.journal(journal.clone()).build().unwrap()
+    };
+    let runner = place.runner(&hooks);
+    run(&build(&runner), RunInput::new("One").thread("a")).await;
+    runner.session_end("a", "clear").await;
+    run(&build(&runner), RunInput::new("Two").thread("b")).await;
+    let again = place.runner(&hooks).succeeding(&runner);
+    run(&build(&again), RunInput::new("Three").thread("b")).await;
+    run(&build(&again), RunInput::new("Four").thread("c")).await;
+    let sources: Vec<Value> = place.inputs("started").iter().map(|input| input["source"].clone()).collect();
+    assert_eq!(sources, ["startup", "clear", "startup"]);
+}
+
+#[tokio::test]
 async fn an_agent_goes_on_until_the_hook_at_its_end_lets_it_go() {
     let place = Place::new();
     let model = ScriptedModel::new([Turn::text("Done."), Turn::text("Now it is.")]);

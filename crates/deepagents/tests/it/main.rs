@@ -10,27 +10,35 @@
 
 mod agent_files;
 mod approval;
+mod asking;
 mod background;
 mod budget;
 mod builder;
 mod commands;
+mod context_editing;
 mod decisions;
 mod durable_background;
 mod files;
 mod hooks;
+mod limits;
 mod logs;
+mod loop_detection;
 mod memory;
 mod patch;
 mod prefix;
 mod profiles;
 mod recording;
+mod redaction;
+mod retry;
 mod rewind;
+mod rubric;
 mod seeds;
 mod skills;
 mod subagents;
 mod subagents_edges;
 mod summarization;
 mod todos;
+mod tool_search;
 mod trust;
 mod unsupported;
 

@@ -66,7 +66,7 @@ async fn memory_stands_between_the_todo_list_and_the_files_in_the_stack() {
     let model = ScriptedModel::new([]);
     let agent = DeepAgent::builder().model(model).memory(["/a.md"]).skills(["/skills"]).build().unwrap();
     let names: Vec<String> = agent.explain().middlewares.into_iter().map(|part| part.name).collect();
-    assert_eq!(names[..4], ["TodoList", "Memory", "Skills", "Filesystem"]);
+    assert_eq!(names[1..5], ["TodoList", "Memory", "Skills", "Filesystem"]);
 }
 
 #[tokio::test]

@@ -277,7 +277,7 @@ fn extra_middlewares_come_after_the_callers_and_never_twice() {
     let at = |name: &str| names.iter().position(|n| n == name).unwrap();
     assert!(at("Mine") < at("Extra") && at("Extra") < at("UnsupportedContent"), "{names:?}");
     assert_eq!(names.iter().filter(|n| *n == "Mine" || *n == "TodoList").count(), 2);
-    assert_eq!(names[0], "TodoList", "the standard one stays in its place");
+    assert_eq!(names[1], "TodoList", "the standard one stays in its place");
     let without = builder().without("TodoList").profile(profile).build().unwrap();
     assert!(!self::names(&without).contains(&"TodoList".to_owned()));
 }

@@ -526,7 +526,7 @@ async fn ones_own_summarization_takes_its_place_and_that_of_general_purpose() {
         .build();
     let agent = DeepAgent::builder().model(model).middleware(Mine(seen.clone())).build().unwrap();
     let names: Vec<String> = agent.explain().middlewares.into_iter().map(|part| part.name).collect();
-    assert_eq!(names[2..5], ["SubAgents", "Summarization", "PromptCaching"]);
+    assert_eq!(names[3..6], ["SubAgents", "Summarization", "PromptCaching"]);
     assert_eq!(names.iter().filter(|name| *name == "Summarization").count(), 1);
     agent.invoke("Main job.").await.unwrap();
     assert_eq!(seen.load(Ordering::SeqCst), 3, "two calls of the main agent's model, one of the sub-agent's");

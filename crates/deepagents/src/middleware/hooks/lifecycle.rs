@@ -21,8 +21,7 @@ impl HookRunner {
     async fn begin(&self, cx: &Context) -> HookOutput {
         let mut ops = Vec::new();
         let fresh = Update::new::<CallReviews>(vec![HookReviewsChange::Clear]);
-        if self.begins(cx) {
-            let source = if cx.messages().last_assistant().is_some() { "resume" } else { "startup" };
+        if let Some(source) = self.begins(cx) {
             let answer = self.ask(HookEvent::SessionStart, json!({"source": source}), cx).await;
             ops.extend(told(&answer));
             if let Some(why) = answer.stop {

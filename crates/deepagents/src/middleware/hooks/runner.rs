@@ -48,15 +48,19 @@ pub(super) struct Inner {
     pub(super) root: Option<PathBuf>,
     transcript: Option<PathBuf>,
     mode: Option<Shared<Mode>>,
-    /// Threads that have begun in this process, and those whose conversation was compacted since their last request.
-    known: Mutex<Known>,
+    /// What is known of threads.
+    known: Arc<Mutex<Known>>,
 }
 
 type Mode = dyn Fn() -> String + Send + Sync;
 
 #[derive(Debug, Default)]
 struct Known {
+    /// Threads that have begun in this process.
     begun: BTreeSet<String>,
+    /// Whether the next one takes the place of one that was cleared away.
+    cleared: bool,
+    /// Threads whose conversation was compacted since their last request.
     compacted: BTreeSet<String>,
     /// Runs that a hook has made go on when they were about to end, and how often.
     continued: Vec<(String, u32)>,
@@ -68,18 +72,18 @@ const CONTINUED: u32 = 20;
 impl HookRunner {
     /// Runs these hooks.
     pub fn new(hooks: Hooks) -> Self {
-        Self { inner: Arc::new(Inner { hooks, root: None, transcript: None, mode: None, known: Mutex::default() }) }
+        Self { inner: Arc::new(Inner { hooks, root: None, transcript: None, mode: None, known: Arc::default() }) }
     }
 
     fn change(mut self, change: impl FnOnce(&mut Inner)) -> Self {
-        // A clone may be about: what is known of threads is not shared with it then.
-        let Inner { hooks, root, transcript, mode, .. } = &*self.inner;
+        // A clone may be about.
+        let Inner { hooks, root, transcript, mode, known } = &*self.inner;
         let mut inner = Inner {
             hooks: hooks.clone(),
             root: root.clone(),
             transcript: transcript.clone(),
             mode: mode.clone(),
-            known: Mutex::default(),
+            known: known.clone(),
         };
         change(&mut inner);
         self.inner = Arc::new(inner);
@@ -98,10 +102,17 @@ impl HookRunner {
         self.change(|inner| inner.transcript = Some(file.into()))
     }
 
-    /// What `permission_mode` is; `default` otherwise. Others are `auto` and `bypassPermissions`.
+    /// What `permission_mode` is; `default` otherwise. Others are `auto`, `plan` and `bypassPermissions`.
     #[must_use]
     pub fn permission_mode(self, mode: impl Fn() -> String + Send + Sync + 'static) -> Self {
         self.change(|inner| inner.mode = Some(Shared(Arc::new(mode))))
+    }
+
+    /// Knows the threads that another runner has begun, whose agent was made anew: they do not begin again.
+    #[must_use]
+    pub fn succeeding(self, earlier: &Self) -> Self {
+        let known = earlier.inner.known.clone();
+        self.change(|inner| inner.known = known)
     }
 
     /// The hooks.
@@ -177,11 +188,15 @@ impl HookRunner {
         answers.fold(HookAnswer::default(), HookAnswer::and)
     }
 
-    /// Says that the program is done with a thread, for a reason such as `exit`.
-    pub async fn session_end(&self, thread: &str, reason: &str) -> Vec<HookRun> {
-        self.known().begun.remove(thread);
-        let fields = json!({"session_id": thread, "reason": reason});
-        self.run(HookEvent::SessionEnd, fields, CancellationToken::new()).await
+    /// Says that the program is done with a thread, for a reason such as `exit`. After `clear` the next thread that begins
+    /// takes its place.
+    pub fn session_end(&self, thread: &str, reason: &str) -> impl Future<Output = Vec<HookRun>> + Send + use<> {
+        let mut known = self.known();
+        known.begun.remove(thread);
+        known.cleared |= reason == "clear";
+        drop(known);
+        let (runner, fields) = (self.clone(), json!({"session_id": thread, "reason": reason}));
+        async move { runner.run(HookEvent::SessionEnd, fields, CancellationToken::new()).await }
     }
 
     /// Asks hooks about a call before a person is asked; nothing where they leave it to the person.
@@ -216,10 +231,26 @@ impl HookRunner {
         }
     }
 
-    /// Says that a person is wanted, of a type such as `permission_prompt`.
-    pub async fn notification(&self, thread: &str, message: &str, kind: &str) -> Vec<HookRun> {
-        let fields = json!({"session_id": thread, "message": message, "notification_type": kind});
-        self.run(HookEvent::Notification, fields, CancellationToken::new()).await
+    /// Says that a person is wanted, of a type such as `idle_prompt`. Nobody has to wait for it: whoever asks the person
+    /// spawns it.
+    pub fn notification(
+        &self,
+        thread: &str,
+        message: &str,
+        kind: &str,
+    ) -> impl Future<Output = Vec<HookRun>> + Send + use<> {
+        let (runner, fields) =
+            (self.clone(), json!({"session_id": thread, "message": message, "notification_type": kind}));
+        async move { runner.run(HookEvent::Notification, fields, CancellationToken::new()).await }
+    }
+
+    /// Says that a person is asked: about a call (`permission_prompt`), or for words (`elicitation_dialog`).
+    pub fn question(&self, thread: &str, request: &ActionRequest) -> impl Future<Output = Vec<HookRun>> + Send + use<> {
+        // Who may approve a call may often answer in its place, too.
+        let allows = |kind: DecisionKind| request.allowed.contains(&kind);
+        let wants_words = allows(DecisionKind::Respond) && !allows(DecisionKind::Approve);
+        let kind = if wants_words { "elicitation_dialog" } else { "permission_prompt" };
+        self.notification(thread, &format!("{} waits for your decision", request.tool), kind)
     }
 
     /// What [`SummarizationOptions`](crate::middleware::summarization::SummarizationOptions) asks before it compacts.
@@ -242,9 +273,16 @@ impl HookRunner {
         self.inner.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a thread begins in this process only now.
-    pub(super) fn begins(&self, cx: &Context) -> bool {
-        self.known().begun.insert(cx.thread().unwrap_or(cx.run_id()).to_owned())
+    /// How a thread begins in this process, where it does so only now.
+    pub(super) fn begins(&self, cx: &Context) -> Option<&'static str> {
+        let mut known = self.known();
+        if !known.begun.insert(cx.thread().unwrap_or(cx.run_id()).to_owned()) {
+            return None;
+        }
+        if cx.messages().last_assistant().is_some() {
+            return Some("resume");
+        }
+        Some(if std::mem::take(&mut known.cleared) { "clear" } else { "startup" })
     }
 
     /// Whether the conversation was compacted since this was asked last.

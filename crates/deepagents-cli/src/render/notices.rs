@@ -1,0 +1,26 @@
+//! What middlewares do that a person wants to know of.
+
+use deepagents::MiddlewareEvent;
+
+use super::escaped;
+use super::style::count;
+
+/// A line about what a middleware has done; nothing where nobody needs to know.
+pub(super) fn notice(event: &MiddlewareEvent) -> Option<String> {
+    Some(match event {
+        MiddlewareEvent::LoopDetected { times, stopped: false, .. } => {
+            format!("the agent repeats itself ({times} times) and was told so")
+        }
+        MiddlewareEvent::ModelRetried { after_ms, error, .. } => {
+            format!("asking the model again in {} s: {}", after_ms.div_ceil(1_000), escaped(error))
+        }
+        MiddlewareEvent::RubricEvaluated { result, explanation, missing, .. } if result == "needs_revision" => {
+            let missing = missing.iter().map(|name| escaped(name)).collect::<Vec<_>>().join(", ");
+            format!("the goal is not met yet ({missing}): {}", escaped(explanation))
+        }
+        MiddlewareEvent::ResultsCleared { results, .. } => {
+            format!("{} cleared to save room", count(*results as u64, "old result"))
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,90 @@
+//! Proofs that whoever sends a token has the key that it was issued for (DPoP, RFC 9449).
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::HeaderMap;
+use reqwest::Url;
+use rmcp::transport::auth::AuthorizationMetadata;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::jwt::{KeyError, SigningKey, unique};
+use crate::cache;
+
+/// The header with a proof.
+pub(super) const PROOF: &str = "dpop";
+/// The header with a server's nonce.
+const NONCE: &str = "dpop-nonce";
+/// The error of who wants a nonce.
+pub(super) const WANTS_NONCE: &str = "use_dpop_nonce";
+
+/// A key that tokens are bound to, and the nonces of those who want them in proofs.
+pub(super) struct Dpop {
+    key: SigningKey,
+    jwk: Value,
+    /// By origin: an issuer and a server have nonces of their own.
+    nonces: Mutex<HashMap<String, String>>,
+}
+
+impl Dpop {
+    /// A new key and what it is kept as.
+    pub(super) fn generate() -> Result<(Self, String), KeyError> {
+        let der = SigningKey::generate()?;
+        let kept = URL_SAFE_NO_PAD.encode(&der);
+        Ok((Self::new(SigningKey::from_pkcs8(&der)?)?, kept))
+    }
+
+    /// A key that was kept.
+    pub(super) fn restore(kept: &str) -> Result<Self, KeyError> {
+        let der = URL_SAFE_NO_PAD.decode(kept).map_err(|_| KeyError::Format)?;
+        Self::new(SigningKey::from_pkcs8(&der)?)
+    }
+
+    fn new(key: SigningKey) -> Result<Self, KeyError> {
+        let jwk = key.public_jwk().ok_or(KeyError::Format)?;
+        Ok(Self { key, jwk, nonces: Mutex::default() })
+    }
+
+    /// A proof for one request, with the token that is sent with it.
+    pub(super) fn proof(&self, method: &str, url: &Url, token: Option<&str>) -> Result<String, KeyError> {
+        let mut target = url.clone();
+        target.set_query(None);
+        target.set_fragment(None);
+        let mut claims = json!({"jti": unique()?, "htm": method, "htu": target.as_str(), "iat": cache::now()});
+        if let Some(claims) = claims.as_object_mut() {
+            if let Some(token) = token {
+                let digest = Sha256::digest(token.as_bytes());
+                claims.insert("ath".to_owned(), URL_SAFE_NO_PAD.encode(digest).into());
+            }
+            if let Some(nonce) = self.nonces().get(&origin(url)) {
+                claims.insert("nonce".to_owned(), nonce.clone().into());
+            }
+        }
+        self.key.sign(json!({"typ": "dpop+jwt", "jwk": self.jwk}), &claims)
+    }
+
+    /// Takes the nonce of an answer in; says whether there is a new one.
+    pub(super) fn learn(&self, url: &Url, headers: &HeaderMap) -> bool {
+        let Some(nonce) = headers.get(NONCE).and_then(|nonce| nonce.to_str().ok()) else { return false };
+        self.nonces().insert(origin(url), nonce.to_owned()).as_deref() != Some(nonce)
+    }
+
+    fn nonces(&self) -> std::sync::MutexGuard<'_, HashMap<String, String>> {
+        self.nonces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn origin(url: &Url) -> String {
+    url.origin().ascii_serialization()
+}
+
+/// Whether tokens are bound to a key: the server asks for it, and its issuer can do so.
+pub(super) fn is_wanted(challenge: Option<&str>, metadata: &AuthorizationMetadata) -> bool {
+    let schemes = challenge.unwrap_or_default().split(',').map(|part| part.trim_start().to_ascii_lowercase());
+    let algorithms = metadata.additional_fields.get("dpop_signing_alg_values_supported").and_then(Value::as_array);
+    schemes.into_iter().any(|part| part.starts_with("dpop "))
+        && algorithms.is_some_and(|known| known.iter().any(|name| name == "ES256"))
+}

@@ -1,0 +1,235 @@
+//! Tokens that nobody logs in for: of a client itself, of a workload, of a company's identity provider.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use form_urlencoded::{Serializer, byte_serialize};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use reqwest::Url;
+use rmcp::transport::auth::AuthorizationMetadata;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::client::{self, LoginClient};
+use super::dpop::{self, Dpop};
+use super::jwt::SigningKey;
+use super::{LoginError, merged};
+use crate::config::{ClientProof, IdentityProvider, OAuthConfig, OAuthGrant, SecretSource};
+use crate::text;
+
+/// How long an issuer may take.
+const ANSWER: Duration = Duration::from_secs(30);
+/// How long before its end a token is not used any more.
+const EARLY: Duration = Duration::from_secs(30);
+/// Bytes of a file with a key or an assertion.
+const FILE: u64 = 64 * 1024;
+
+const BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
+const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
+const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
+const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+
+/// Gets tokens for a server.
+pub(super) struct Grant {
+    url: String,
+    config: OAuthConfig,
+    http: reqwest::Client,
+    issued: Mutex<Option<Issued>>,
+}
+
+/// A token, and the key that it is bound to.
+#[derive(Clone)]
+pub(super) struct Issued {
+    pub(super) token: String,
+    pub(super) dpop: Option<Arc<Dpop>>,
+    until: Option<Instant>,
+    scopes: Vec<String>,
+}
+
+/// What an issuer answers.
+#[derive(Deserialize)]
+struct Answer {
+    access_token: String,
+    #[serde(default)]
+    token_type: String,
+    expires_in: Option<u64>,
+}
+
+/// What a request for a token carries.
+type Params<'a> = Vec<(&'a str, String)>;
+
+impl Grant {
+    pub(super) fn new(url: &str, config: &OAuthConfig, http: reqwest::Client) -> Self {
+        Self { url: url.to_owned(), config: config.clone(), http, issued: Mutex::default() }
+    }
+
+    /// A token that is valid still, or a new one.
+    pub(super) async fn current(&self) -> Result<Issued, LoginError> {
+        let known = self.issued.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match known.filter(|issued| issued.until.is_none_or(|until| Instant::now() < until)) {
+            Some(issued) => Ok(issued),
+            None => self.renew(&[]).await,
+        }
+    }
+
+    /// A new token, which covers this too.
+    pub(super) async fn renew(&self, scopes: &[String]) -> Result<Issued, LoginError> {
+        let before = self.issued.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let wanted = merged(before.map(|issued| issued.scopes).unwrap_or_default(), scopes);
+        let issued = self.issue(wanted).await?;
+        *self.issued.lock().unwrap_or_else(PoisonError::into_inner) = Some(issued.clone());
+        Ok(issued)
+    }
+
+    async fn issue(&self, wanted: Vec<String>) -> Result<Issued, LoginError> {
+        let client = LoginClient::new(self.http.clone());
+        let challenge = client.challenge(&self.url).await;
+        let mut manager = client::manager(&self.url, &client).await?;
+        let metadata = manager.resolve_metadata_from_challenge(challenge.as_deref()).await?.metadata;
+        manager.set_metadata(metadata.clone());
+        let mut scopes = match self.config.scopes.as_slice() {
+            [] => manager.select_initial_scopes(&[]).await,
+            scopes => scopes.to_vec(),
+        };
+        // There is nobody who could be away, and no refresh.
+        scopes.retain(|scope| scope != "offline_access");
+        let scopes = merged(scopes, &wanted);
+        if dpop::is_wanted(challenge.as_deref(), &metadata) {
+            client.bind(Arc::new(Dpop::generate()?.0));
+        }
+        let mut params: Params<'_> = vec![("resource", self.url.clone())];
+        if !scopes.is_empty() {
+            params.push(("scope", scopes.join(" ")));
+        }
+        match &self.config.grant {
+            OAuthGrant::JwtBearer { assertion } => {
+                params.extend([("grant_type", BEARER.to_owned()), ("assertion", secret(assertion).await?)]);
+            }
+            OAuthGrant::EnterpriseManaged { id_token, identity_provider } => {
+                let assertion = self.exchanged(id_token, identity_provider, &metadata, &scopes).await?;
+                params.extend([("grant_type", BEARER.to_owned()), ("assertion", assertion)]);
+            }
+            OAuthGrant::ClientCredentials | OAuthGrant::AuthorizationCode => {
+                params.push(("grant_type", "client_credentials".to_owned()));
+            }
+        }
+        let basic = self.identify(&metadata, &mut params).await?;
+        let answer = request(&client, &metadata.token_endpoint, &params, basic).await?;
+        let until =
+            answer.expires_in.map(|seconds| Instant::now() + Duration::from_secs(seconds).saturating_sub(EARLY));
+        let dpop = client.dpop().filter(|_| answer.token_type.eq_ignore_ascii_case("dpop")).cloned();
+        Ok(Issued { token: answer.access_token, dpop, until, scopes })
+    }
+
+    /// Who asks for the token: in the parameters, or in a header of which this is the value.
+    async fn identify(
+        &self,
+        metadata: &AuthorizationMetadata,
+        params: &mut Params<'_>,
+    ) -> Result<Option<String>, LoginError> {
+        let Some(id) = &self.config.client_id else { return Ok(None) };
+        let methods = metadata.additional_fields.get("token_endpoint_auth_methods_supported").and_then(Value::as_array);
+        let takes = |method: &str| methods.is_some_and(|methods| methods.iter().any(|known| known == method));
+        match &self.config.client_proof {
+            None => params.push(("client_id", id.clone())),
+            Some(ClientProof::Secret(source)) if takes("client_secret_post") && !takes("client_secret_basic") => {
+                params.extend([("client_id", id.clone()), ("client_secret", secret(source).await?)]);
+            }
+            Some(ClientProof::Secret(source)) => {
+                let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+                let pair = format!("{}:{}", encoded(id), encoded(&secret(source).await?));
+                return Ok(Some(format!("Basic {}", STANDARD.encode(pair))));
+            }
+            Some(ClientProof::PrivateKey(source)) => {
+                let key = SigningKey::from_pem(&secret(source).await?)?;
+                let audience = metadata.issuer.as_deref().unwrap_or(&metadata.token_endpoint);
+                let assertion = key.client_assertion(id, audience)?;
+                params.extend([("client_assertion_type", ASSERTION.to_owned()), ("client_assertion", assertion)]);
+            }
+        }
+        Ok(None)
+    }
+
+    /// What the identity provider gives for an identity token: a grant at the issuer of the server's tokens.
+    async fn exchanged(
+        &self,
+        id_token: &SecretSource,
+        provider: &IdentityProvider,
+        metadata: &AuthorizationMetadata,
+        scopes: &[String],
+    ) -> Result<String, LoginError> {
+        let audience = metadata.issuer.clone().unwrap_or_else(|| metadata.token_endpoint.clone());
+        let mut params: Params<'_> = vec![
+            ("grant_type", EXCHANGE.to_owned()),
+            ("requested_token_type", ID_JAG.to_owned()),
+            ("audience", audience),
+            ("resource", self.url.clone()),
+            ("subject_token", secret(id_token).await?),
+            ("subject_token_type", ID_TOKEN.to_owned()),
+            ("client_id", provider.client_id.clone()),
+        ];
+        if !scopes.is_empty() {
+            params.push(("scope", scopes.join(" ")));
+        }
+        // A client of its own: a proof binds the server's token, not what the provider gives.
+        let client = LoginClient::new(self.http.clone());
+        Ok(request(&client, &provider.token_endpoint, &params, None).await?.access_token)
+    }
+}
+
+/// Asks an issuer for a token.
+async fn request(
+    client: &LoginClient,
+    endpoint: &str,
+    params: &Params<'_>,
+    basic: Option<String>,
+) -> Result<Answer, LoginError> {
+    let refused = |reason: String| LoginError::Refused(text::line(&reason, 400));
+    if !is_safe(endpoint) {
+        return Err(refused(format!("tokens are issued at {endpoint}, where secrets would be sent unencrypted")));
+    }
+    let body = Serializer::new(String::new()).extend_pairs(params).finish();
+    let mut made = http::Request::post(endpoint)
+        .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+        .header(ACCEPT, "application/json");
+    if let Some(basic) = basic {
+        made = made.header(AUTHORIZATION, basic);
+    }
+    let made = made.body(body.into_bytes()).map_err(|error| refused(error.to_string()))?;
+    let answer = client.send(made, Some(ANSWER)).await.map_err(|error| refused(format!("{endpoint}: {error}")))?;
+    if !answer.status().is_success() {
+        let said: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
+        let word = |name: &str| said.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (status, error, words) = (answer.status().as_u16(), word("error"), word("error_description"));
+        return Err(refused(format!("the issuer of tokens refuses with status {status}: {error} {words}")));
+    }
+    // What an issuer answers may be a token, so nothing of it is shown.
+    serde_json::from_slice(answer.body()).map_err(|_| refused(format!("what {endpoint} answers is no token")))
+}
+
+/// Whether secrets may be sent to an address.
+fn is_safe(address: &str) -> bool {
+    let Ok(url) = Url::parse(address) else { return false };
+    let is_here = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
+    url.scheme() == "https" || url.scheme() == "http" && is_here
+}
+
+/// A secret, from its file where it has one.
+pub(super) async fn secret(source: &SecretSource) -> Result<String, LoginError> {
+    match source {
+        SecretSource::Value(value) => Ok(value.clone()),
+        SecretSource::File(path) => {
+            let failed = |reason: String| LoginError::Secret { path: path.display().to_string(), reason };
+            let size = tokio::fs::metadata(path).await.map_err(|error| failed(error.to_string()))?.len();
+            if size > FILE {
+                return Err(failed(format!("it has more than {FILE} bytes")));
+            }
+            let text = tokio::fs::read_to_string(path).await.map_err(|error| failed(error.to_string()))?;
+            Ok(text.trim().to_owned())
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Servers that use the agent's model.
+#![allow(deprecated, reason = "sampling is on its way out of the protocol, and servers of today use it")]
+
+use deepagents_core::interrupt::{Decision, DecisionKind};
+use deepagents_core::message::{Block, Media, MediaKind, MediaSource, Message, Messages, UserMessage};
+use deepagents_core::model::{ModelRequest, StopReason, SystemBlock};
+use deepagents_core::tool::{ToolContext, ToolError};
+use rmcp::model::{
+    CreateMessageRequestParams, CreateMessageResult, ErrorData, Role, SamplingMessage, SamplingMessageContentBlock,
+};
+
+use crate::config::Sampling;
+use crate::options::SamplingModel;
+use crate::text;
+
+/// Characters of a request that a person is shown.
+const SHOWN: usize = 2_000;
+/// Bytes of all texts of a request.
+const MOST: usize = 1 << 20;
+/// The code of a request that a person has refused, as the protocol has it.
+const REFUSED: i32 = -1;
+
+/// Why a server gets no answer of the model.
+#[derive(Debug)]
+pub(crate) enum NoAnswer {
+    /// A person is asked first.
+    Interrupted(ToolError),
+    /// This is said to the server.
+    Refused(ErrorData),
+}
+
+impl From<ErrorData> for NoAnswer {
+    fn from(error: ErrorData) -> Self {
+        Self::Refused(error)
+    }
+}
+
+/// Asks the model what a server wants to know, once a person has agreed where one is to be asked. It is part of the call
+/// under way: its tokens are counted with the run's, and bound by its budget.
+pub(crate) async fn answer(
+    server: &str,
+    allowed: Sampling,
+    model: &SamplingModel,
+    params: &CreateMessageRequestParams,
+    cx: &ToolContext,
+) -> Result<CreateMessageResult, NoAnswer> {
+    let request = request(model, params)?;
+    if allowed == Sampling::Ask {
+        let decision = cx
+            .interrupt(question(server, &request), [DecisionKind::Approve, DecisionKind::Reject])
+            .map_err(NoAnswer::Interrupted)?;
+        if !matches!(decision, Decision::Approve) {
+            let words = "the person does not let you use the model";
+            return Err(ErrorData::new(rmcp::model::ErrorCode(REFUSED), words, None).into());
+        }
+    }
+    let output = cx.invoke_model(&model.model, request).await.map_err(|error| {
+        let words = format!("the model gave no answer: {}", text::line(&error.to_string(), 300));
+        ErrorData::internal_error(words, None)
+    })?;
+    let stop = match output.stop {
+        StopReason::MaxTokens => CreateMessageResult::STOP_REASON_END_MAX_TOKEN,
+        StopReason::StopSequence => CreateMessageResult::STOP_REASON_END_SEQUENCE,
+        _ => CreateMessageResult::STOP_REASON_END_TURN,
+    };
+    let said = SamplingMessage::assistant_text(Message::Assistant(output.message).text());
+    Ok(CreateMessageResult::new(said, model.model.name().to_owned()).with_stop_reason(stop))
+}
+
+fn request(model: &SamplingModel, params: &CreateMessageRequestParams) -> Result<ModelRequest, ErrorData> {
+    let invalid = |words: &str| ErrorData::invalid_params(words.to_owned(), None);
+    if params.tools.as_ref().is_some_and(|tools| !tools.is_empty()) {
+        return Err(invalid("the model is not given tools here; the capability sampling.tools was not declared"));
+    }
+    let mut size = params.system_prompt.as_ref().map_or(0, String::len);
+    let mut messages = Vec::new();
+    for message in &params.messages {
+        let mut blocks = Vec::new();
+        for content in message.content.clone().into_vec() {
+            blocks.push(match content {
+                SamplingMessageContentBlock::Text(said) => {
+                    size += said.text.len();
+                    Block::text(said.text)
+                }
+                SamplingMessageContentBlock::Image(image) => {
+                    size += image.data.len();
+                    let source = MediaSource::Base64(image.data);
+                    Block::Media(Media { kind: MediaKind::Image, mime: image.mime_type, source, name: None })
+                }
+                _ => return Err(invalid("only texts and pictures are taken here")),
+            });
+        }
+        messages.push(match message.role {
+            Role::Assistant => {
+                let text: Vec<String> = blocks.iter().filter_map(|block| block.as_text().map(str::to_owned)).collect();
+                Message::assistant(text.join("\n"))
+            }
+            Role::User => Message::User(UserMessage { content: blocks, ..UserMessage::default() }),
+        });
+    }
+    if messages.is_empty() {
+        return Err(invalid("there is no message"));
+    }
+    if size > MOST {
+        return Err(invalid("the messages are too long"));
+    }
+    let mut request = ModelRequest::new(messages.into_iter().collect::<Messages>());
+    request.system = params.system_prompt.iter().map(|text| SystemBlock::new(text.as_str())).collect();
+    request.settings.max_tokens = Some(u64::from(params.max_tokens).min(model.max_tokens).max(1));
+    request.settings.temperature = params.temperature.map(f64::from);
+    request.settings.stop = params.stop_sequences.clone().unwrap_or_default();
+    Ok(request)
+}
+
+/// What a person is asked: all that the model would be told.
+fn question(server: &str, request: &ModelRequest) -> String {
+    let system = request.system.iter().map(|block| format!("system: {}", block.text));
+    let said = request.messages.iter().map(|message| message.text());
+    let words: Vec<String> = system.chain(said).collect();
+    let shown = text::cut(&text::visible(&words.join("\n")), SHOWN);
+    let most = request.settings.max_tokens.unwrap_or_default();
+    format!("MCP server {server} wants to ask your model, for an answer of at most {most} tokens:\n{shown}")
+}

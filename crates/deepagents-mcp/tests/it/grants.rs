@@ -1,0 +1,146 @@
+//! Tokens that nobody logs in for.
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use deepagents_mcp::{Entry, EntryError};
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, UnparsedPublicKey,
+};
+use serde_json::json;
+
+use crate::issuer::{Issuer, decoded};
+use crate::logins::{called, entry};
+
+fn written() -> (String, bool) {
+    ("written".to_owned(), false)
+}
+
+#[tokio::test]
+async fn a_client_with_a_secret_gets_its_token_and_a_wider_one_where_a_call_needs_it() {
+    let issuer = Issuer::start().await.with(|wants| wants.call_scope = Some("notes:write"));
+    let folder = tempfile::tempdir().unwrap();
+    let config = entry(&issuer, &json!({"grant": "client_credentials", "clientId": "us", "clientSecret": "${SECRET}"}));
+    assert_eq!(called(&config, folder.path()).await, written());
+    let asked = issuer.requests("POST /token");
+    let basic = format!("Basic {}", STANDARD.encode("us:hush-hush"));
+    for request in &asked {
+        assert_eq!(request.param("grant_type").as_deref(), Some("client_credentials"));
+        assert_eq!(request.param("resource"), Some(issuer.url()));
+        assert_eq!((request.header("authorization"), request.param("client_secret")), (Some(basic.as_str()), None));
+    }
+    let scopes: Vec<_> = asked.iter().map(|request| request.param("scope").unwrap()).collect();
+    assert_eq!(scopes, ["notes:read", "notes:read notes:write"]);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "there is nothing to keep");
+}
+
+#[tokio::test]
+async fn an_issuer_that_takes_secrets_in_the_body_alone_gets_them_there() {
+    let issuer = Issuer::start().await.with(|wants| wants.methods = vec!["client_secret_post"]);
+    let folder = tempfile::tempdir().unwrap();
+    let config = entry(&issuer, &json!({"grant": "client_credentials", "clientId": "us", "clientSecret": "s3"}));
+    assert_eq!(called(&config, folder.path()).await, written());
+    let asked = &issuer.requests("POST /token")[0];
+    assert_eq!((asked.header("authorization"), asked.param("client_secret").as_deref()), (None, Some("s3")));
+}
+
+#[tokio::test]
+async fn a_client_with_a_key_signs_who_it_is() {
+    let issuer = Issuer::start().await.with(|wants| wants.methods = vec!["private_key_jwt"]);
+    let folder = tempfile::tempdir().unwrap();
+    let random = ring::rand::SystemRandom::new();
+    let der = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
+    let pem = format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", STANDARD.encode(der.as_ref()));
+    let file = folder.path().join("key.pem");
+    std::fs::write(&file, pem).unwrap();
+    let oauth = json!({"grant": "client_credentials", "clientId": "us", "privateKeyFile": file});
+    assert_eq!(called(&entry(&issuer, &oauth), folder.path()).await, written());
+
+    let assertion = issuer.requests("POST /token")[0].param("client_assertion").unwrap();
+    let (_, claims) = decoded(&assertion);
+    assert_eq!((&claims["iss"], &claims["sub"], &claims["aud"]), (&json!("us"), &json!("us"), &json!(issuer.address)));
+    let (signed, signature) = assertion.rsplit_once('.').unwrap();
+    let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der.as_ref(), &random).unwrap();
+    let public = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, key.public_key().as_ref());
+    public.verify(signed.as_bytes(), &URL_SAFE_NO_PAD.decode(signature).unwrap()).unwrap();
+}
+
+#[tokio::test]
+async fn a_workload_shows_the_assertion_that_its_file_has_now() {
+    let issuer = Issuer::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    let config = entry(&issuer, &json!({"grant": "jwt_bearer", "clientId": "us", "assertionFile": file}));
+    for text in ["first", "second"] {
+        std::fs::write(&file, format!("{text}\n")).unwrap();
+        assert_eq!(called(&config, folder.path()).await, written());
+        let asked = issuer.requests("POST /token").pop().unwrap();
+        assert_eq!(asked.param("assertion").as_deref(), Some(text));
+        assert_eq!(asked.param("grant_type").unwrap(), "urn:ietf:params:oauth:grant-type:jwt-bearer");
+        assert_eq!(asked.param("client_id").as_deref(), Some("us"));
+    }
+}
+
+#[tokio::test]
+async fn a_companys_provider_exchanges_an_identity_for_a_grant() {
+    let issuer = Issuer::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let config = entry(
+        &issuer,
+        &json!({
+            "grant": "enterprise_managed", "clientId": "us", "clientSecret": "s3", "assertion": "${ID_TOKEN}",
+            "identityProvider": {"tokenEndpoint": format!("{}/exchange", issuer.address), "clientId": "us-there"},
+        }),
+    );
+    assert!(!format!("{config:?}").contains("hush-hush"));
+    assert_eq!(called(&config, folder.path()).await, written());
+    let exchange = &issuer.requests("POST /exchange")[0];
+    for (name, value) in [
+        ("subject_token", "hush-hush"),
+        ("requested_token_type", "urn:ietf:params:oauth:token-type:id-jag"),
+        ("audience", &issuer.address),
+        ("client_id", "us-there"),
+    ] {
+        assert_eq!(exchange.param(name).as_deref(), Some(value));
+    }
+    assert_eq!(issuer.requests("POST /token")[0].param("assertion").as_deref(), Some("grant-of-the-provider"));
+}
+
+#[tokio::test]
+async fn a_secret_that_cannot_be_read_is_named_and_nobody_is_asked_for_a_token() {
+    let issuer = Issuer::start().await;
+    let config = entry(&issuer, &json!({"grant": "jwt_bearer", "assertionFile": "/no/such/file"}));
+    let servers = deepagents_mcp::McpServers::new([("alpha", config)], crate::script::options());
+    servers.ready().await;
+    let problem = servers.status()[0].problem().unwrap().to_owned();
+    servers.close().await;
+    assert!(problem.contains("/no/such/file"), "{problem}");
+    assert!(issuer.requests("POST /token").is_empty());
+}
+
+#[test]
+fn an_entry_whose_parts_do_not_fit_says_what_is_missing() {
+    let problem = |oauth: serde_json::Value| {
+        let entry: Entry = serde_json::from_value(json!({"url": "https://example.com/mcp", "oauth": oauth})).unwrap();
+        match entry.config(&|_| None).unwrap_err() {
+            EntryError::OAuth(why) => why,
+            other => panic!("{other:?}"),
+        }
+    };
+    let problems = [
+        json!({"grant": "client_credentials", "clientId": "us"}),
+        json!({"clientSecret": "s"}),
+        json!({"clientId": "us", "clientSecret": "s", "privateKey": "k"}),
+        json!({"grant": "jwt_bearer"}),
+        json!({"grant": "jwt_bearer", "assertion": "a", "assertionFile": "b"}),
+        json!({"grant": "enterprise_managed", "assertion": "a"}),
+    ];
+    let expected = [
+        "the grant `client_credentials` needs `clientId`, and `clientSecret` or `privateKey`",
+        "a secret or a key needs the `clientId` that it belongs to",
+        "a client has either `clientSecret` or a private key",
+        "the grant `jwt_bearer` needs `assertion` or `assertionFile`",
+        "`assertion` and `assertionFile` are both given; give one",
+        "the grant `enterprise_managed` needs `identityProvider`",
+    ];
+    assert_eq!(problems.map(problem), expected);
+}

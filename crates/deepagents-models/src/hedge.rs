@@ -1,0 +1,112 @@
+//! A second call where the first one is slow to begin.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest};
+use futures_core::stream::BoxStream;
+use futures_util::future::Either;
+use futures_util::{FutureExt, StreamExt, stream};
+use tokio::time::sleep;
+
+type Events = BoxStream<'static, Result<ModelEvent, ModelError>>;
+
+/// A model that is asked twice where it does not begin to answer in time: the call that begins first is the one, and the
+/// other is given up. It is for those who would rather pay for two calls than wait for one, so nothing has it by itself.
+///
+/// What the call that was given up costs is not counted: its provider never said. A call that fails before the second one is
+/// made fails; after that the other one decides.
+///
+/// ```
+/// use std::time::Duration;
+/// use deepagents_models::{Hedged, ModelConfig, Registry};
+/// let mut registry = Registry::new();
+/// registry.configure("anthropic", ModelConfig { api_key: Some("a key".into()), ..ModelConfig::default() });
+/// let model = Hedged::new(registry.model("anthropic:claude-sonnet-4-5")?, Duration::from_secs(8));
+/// # let _ = model;
+/// # Ok::<(), deepagents_models::ConfigError>(())
+/// ```
+#[derive(Clone)]
+pub struct Hedged {
+    first: Arc<dyn ChatModel>,
+    second: Arc<dyn ChatModel>,
+    after: Duration,
+}
+
+impl Hedged {
+    /// Asks the model once more after this time.
+    pub fn new(model: Arc<dyn ChatModel>, after: Duration) -> Self {
+        Self { second: model.clone(), first: model, after }
+    }
+
+    /// Asks another model then, such as the same one at another provider.
+    #[must_use]
+    pub fn with(self, second: Arc<dyn ChatModel>) -> Self {
+        Self { second, ..self }
+    }
+
+    async fn begun(self, request: ModelRequest) -> Events {
+        let one = begin(self.first.stream(request.clone())).boxed();
+        let one = match futures_util::future::select(one, sleep(self.after).boxed()).await {
+            Either::Left((begun, _)) => return begun.events(),
+            Either::Right(((), one)) => one,
+        };
+        let two = begin(self.second.stream(request)).boxed();
+        let (begun, other) = futures_util::future::select(one, two).await.factor_first();
+        match begun.failed {
+            false => begun.events(),
+            true => other.await.events(),
+        }
+    }
+}
+
+/// A call that has begun to answer, or has failed.
+struct Begun {
+    told: Vec<Result<ModelEvent, ModelError>>,
+    rest: Events,
+    failed: bool,
+}
+
+impl Begun {
+    fn events(self) -> Events {
+        stream::iter(self.told).chain(self.rest).boxed()
+    }
+}
+
+/// Reads up to the first piece of an answer: attempts that were void are none.
+async fn begin(mut events: Events) -> Begun {
+    let mut told = Vec::new();
+    loop {
+        let event = events.next().await;
+        let (goes_on, failed) = match &event {
+            Some(Ok(ModelEvent::Retry { .. })) => (true, false),
+            Some(Ok(_)) => (false, false),
+            Some(Err(_)) | None => (false, true),
+        };
+        told.extend(event);
+        if !goes_on {
+            return Begun { told, rest: events, failed };
+        }
+    }
+}
+
+impl ChatModel for Hedged {
+    fn name(&self) -> &str {
+        self.first.name()
+    }
+
+    fn profile(&self) -> ModelProfile {
+        self.first.profile()
+    }
+
+    fn stream(&self, request: ModelRequest) -> Events {
+        stream::once(self.clone().begun(request)).flatten().boxed()
+    }
+}
+
+impl std::fmt::Debug for Hedged {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = [self.first.name(), self.second.name()];
+        f.debug_struct("Hedged").field("models", &names).field("after", &self.after).finish()
+    }
+}

@@ -1,0 +1,74 @@
+//! Hooks, where the screens do what they are about: before the person is asked, and when a thread is left.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use deepagents::middleware::hooks::{HookEvent, HookRunner};
+use deepagents::{ActionRequest, Decision};
+
+use super::Session;
+use crate::host::Connection;
+
+/// How long hooks may take when the program ends.
+const END: Duration = Duration::from_secs(10);
+
+/// Whether there are hooks that may decide in the person's place.
+pub(super) fn decides(connection: &Connection) -> bool {
+    let runner = connection.hooks.as_ref();
+    runner.is_some_and(|runner| runner.hooks().iter().any(|hook| hook.event() == HookEvent::PermissionRequest))
+}
+
+impl Session {
+    /// What hooks decide about calls that they have not seen yet.
+    pub(super) async fn decided_by_hooks(
+        &self,
+        connection: &Connection,
+        questions: &[ActionRequest],
+        seen: &mut BTreeSet<String>,
+    ) -> Vec<(String, Decision)> {
+        let (Some(runner), Some(thread)) = (&connection.hooks, self.thread()) else { return Vec::new() };
+        let mut decided = Vec::new();
+        for question in questions.iter().filter(|question| seen.insert(question.id.clone())) {
+            let decision = runner.permission_request(&thread, question).await;
+            decided.extend(decision.map(|decision| (question.id.clone(), decision)));
+        }
+        decided
+    }
+
+    /// Says that the person is asked.
+    pub(super) fn asked(&self, connection: &Connection, question: &ActionRequest) {
+        if let (Some(runner), Some(thread)) = (&connection.hooks, self.thread()) {
+            tokio::spawn(runner.question(&thread, question));
+        }
+    }
+
+    /// Says that the person may go on.
+    pub(super) fn idle(&self) {
+        if let Some((runner, thread)) = self.hooks_of_thread() {
+            tokio::spawn(runner.notification(&thread, "the agent is done and waits for you", "idle_prompt"));
+        }
+    }
+
+    /// Says that the open thread is left.
+    pub(super) fn leave(&self, reason: &str) {
+        if let Some((runner, thread)) = self.hooks_of_thread() {
+            tokio::spawn(runner.session_end(&thread, reason));
+        }
+    }
+
+    /// Says that the program is done with the open thread, and waits until hooks are through with that.
+    pub(crate) async fn end(&self) {
+        if let Some((runner, thread)) = self.hooks_of_thread() {
+            // The person has left and waits for the shell.
+            let _ = tokio::time::timeout(END, runner.session_end(&thread, "prompt_input_exit")).await;
+        }
+    }
+
+    /// The hooks, where there are some, and the thread, where one is open. An agent that is being made has none yet.
+    fn hooks_of_thread(&self) -> Option<(HookRunner, String)> {
+        let thread = self.thread()?;
+        let connection = self.slot.borrow();
+        let runner = connection.as_ref()?.as_ref().ok()?.hooks.clone()?;
+        Some((runner, thread))
+    }
+}

@@ -1,0 +1,92 @@
+//! Questions of the agent to a person.
+
+mod question;
+
+use std::sync::Arc;
+
+use deepagents_core::interrupt::{Decision, DecisionKind};
+use deepagents_core::middleware::Middleware;
+use deepagents_core::tool::{DynTool, Effect, Tool, ToolContext, ToolError, ToolOutput};
+
+use question::{Answer, QuestionArgs};
+
+/// Gives the agent the tool `ask_user`: a question to a person, answered in words, with one of several choices, or with some
+/// of them.
+///
+/// A question waits as a call does that is to be approved: it is kept in the journal, the run ends with
+/// [`FinishReason::Interrupted`](deepagents_core::run::FinishReason::Interrupted), and it goes on with
+/// [`Decision::Respond`], days later and in another process. Choices are answered by their numbers or their words, several
+/// with commas between; a number that is none is asked about again, and other words are passed on as the person's own.
+/// [`Decision::Reject`] declines to answer. The arguments of the
+/// [`ActionRequest`](deepagents_core::interrupt::ActionRequest) hold the question as data, for forms.
+///
+/// ```
+/// use std::sync::Arc;
+/// use deepagents::middleware::AskUser;
+/// use deepagents::models::scripted::{ScriptedModel, Turn};
+/// use deepagents::{Decision, DeepAgent, MemoryJournal, RunInput};
+/// use serde_json::json;
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let colours = json!({"question": "Which colour?", "choices": ["red", "blue"]});
+/// let model = ScriptedModel::new([Turn::call("ask_user", colours), Turn::text("Blue it is.")]);
+/// let agent = DeepAgent::builder().model(model).middleware(AskUser).journal(MemoryJournal::new()).build()?;
+/// let waiting = agent.invoke(RunInput::new("Paint the door.").thread("door")).await?;
+/// let question = waiting.action_requests().remove(0);
+/// let answer = Decision::Respond { message: "2".into() };
+/// let outcome = agent.invoke(RunInput::resume("door").decide(question.id, answer)).await?;
+/// assert_eq!(outcome.text(), "Blue it is.");
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AskUser;
+
+impl Middleware for AskUser {
+    fn name(&self) -> &str {
+        "AskUser"
+    }
+
+    fn tools(&self) -> Vec<Arc<dyn DynTool>> {
+        vec![Arc::new(AskTool)]
+    }
+}
+
+struct AskTool;
+
+impl Tool for AskTool {
+    type Args = QuestionArgs;
+
+    fn name(&self) -> &str {
+        "ask_user"
+    }
+
+    fn description(&self) -> &str {
+        "Asks the user a question and waits for the answer. Only for what you cannot find out and must not guess."
+    }
+
+    fn effect(&self, _args: &QuestionArgs) -> Effect {
+        Effect::Read
+    }
+
+    async fn call(&self, args: QuestionArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        args.check()?;
+        let mut problem = None;
+        loop {
+            let text = args.text(problem.as_deref());
+            let said = match cx.interrupt(text, [DecisionKind::Respond, DecisionKind::Reject])? {
+                Decision::Respond { message } => message,
+                Decision::Reject { message } => {
+                    let reason = message.filter(|reason| !reason.is_empty()).map(|reason| format!(": {reason}"));
+                    return Ok(format!("The user declined to answer{}.", reason.unwrap_or_default()).into());
+                }
+                // What is not among the allowed decisions is not stored as an answer.
+                _ => return Err(ToolError::model("Error: the answer could not be read.")),
+            };
+            problem = match args.read(&said) {
+                Answer::Words(words) => return Ok(format!("The user answered: {words}").into()),
+                Answer::Chosen(chosen) => return Ok(format!("The user chose: {}", chosen.join(", ")).into()),
+                Answer::Problem(problem) => Some(problem),
+            };
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Which results can be cleared, and what is shown in their place.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use deepagents_core::message::{Block, Message, Messages, ToolMessage};
+use serde_json::json;
+
+use super::ContextEdits;
+use super::size::weight;
+
+/// Where results are that were too large to show.
+const FOLDER: &str = "/large_tool_results/";
+
+/// Results that can be cleared, the oldest first, each with the tokens that this saves.
+pub(super) fn candidates<'a>(
+    messages: &'a Messages,
+    cleared: &'a BTreeSet<String>,
+    edits: &'a ContextEdits,
+) -> impl Iterator<Item = (&'a str, u64)> {
+    let results: Vec<&ToolMessage> = messages.iter().filter_map(|message| message.as_tool()).collect();
+    let old = results.len().saturating_sub(edits.keep);
+    results.into_iter().take(old).filter_map(|result| {
+        let open = result.id.is_empty() || cleared.contains(&result.id) || edits.exclude.contains(&result.name);
+        let saved = weight(&result.content).saturating_sub(weight(&[Block::text(line(result))]));
+        (!open && saved > 0).then_some((result.id.as_str(), saved))
+    })
+}
+
+/// What is shown in the place of a result.
+fn line(result: &ToolMessage) -> String {
+    let text = result.content.iter().filter_map(Block::as_text).find(|text| text.contains(FOLDER));
+    let path = text.and_then(|text| {
+        let rest = text.get(text.find(FOLDER)?..)?;
+        rest.split([';', ' ', '\n']).next()
+    });
+    match path {
+        Some(path) => format!("[cleared to save room; the whole result is in {path}]"),
+        None => "[cleared to save room; make the call again if you need its result]".to_owned(),
+    }
+}
+
+/// A result with the line in its place.
+pub(super) fn without_result(result: &ToolMessage) -> Arc<Message> {
+    let content = vec![Block::text(line(result))];
+    Arc::new(Message::Tool(ToolMessage { content, artifact: None, ..result.clone() }))
+}
+
+/// Takes the arguments out of the calls whose results are cleared. An id of a call may come again: the call that a result
+/// belongs to is the last before it.
+pub(super) fn clear_inputs(messages: &mut Messages, calls: &BTreeMap<String, BTreeSet<String>>) {
+    let mut changed: Vec<Arc<Message>> = Vec::new();
+    let mut answer: Option<(usize, BTreeSet<String>)> = None;
+    for (at, message) in messages.iter().enumerate() {
+        match &**message {
+            Message::Assistant(_) => {
+                changed.extend(answer.replace((at, BTreeSet::new())).and_then(|a| cleared(messages, &a)))
+            }
+            Message::Tool(result) if calls.get(&result.call_id).is_some_and(|ids| ids.contains(&result.id)) => {
+                if let Some((_, ids)) = &mut answer {
+                    ids.insert(result.call_id.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+    changed.extend(answer.and_then(|answer| cleared(messages, &answer)));
+    changed.into_iter().for_each(|message| messages.put(message));
+}
+
+/// The answer at a position without the arguments of these calls; nothing where there are none.
+fn cleared(messages: &Messages, (at, ids): &(usize, BTreeSet<String>)) -> Option<Arc<Message>> {
+    let answer = messages.get(*at)?.as_assistant().filter(|answer| !ids.is_empty() && !answer.id.is_empty())?;
+    let mut answer = answer.clone();
+    for block in &mut answer.content {
+        if let Block::ToolCall(call) = block
+            && ids.contains(&call.id)
+        {
+            (call.args, call.native) = (json!({}), None);
+        }
+    }
+    Some(Arc::new(Message::Assistant(answer)))
+}

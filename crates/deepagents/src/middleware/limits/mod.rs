@@ -1,0 +1,69 @@
+//! Limits of calls, for a thread and for a run.
+//!
+//! A [`Budget`](deepagents_core::run::Budget) bounds one run with all agents below it. These limits bound a whole thread
+//! as well, and one tool alone, and say what happens at the limit. What they count is kept with the thread: a run that is
+//! resumed, in whatever process, goes on with its counts.
+
+mod counts;
+mod model_calls;
+mod tool_calls;
+
+use deepagents_core::event::{LimitScope, ReachedLimit};
+
+pub use model_calls::{ModelCallLimit, ModelCallLimitExceeded, ModelCallLimitExit};
+pub use tool_calls::{ToolCallLimit, ToolCallLimitExceeded, ToolCallLimitExit};
+
+/// A limit that makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LimitError {
+    /// Nothing is limited.
+    #[error("nothing is limited; give a limit for the thread, for the run, or both")]
+    Nothing,
+    /// The run may make more calls than the thread.
+    #[error("a run that may make {run} calls cannot use them on a thread that may make {thread}; lower the first")]
+    RunAboveThread {
+        /// The limit of a run.
+        run: u64,
+        /// The limit of the thread.
+        thread: u64,
+    },
+}
+
+/// The most calls of a thread and of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Limits {
+    thread: Option<u64>,
+    run: Option<u64>,
+}
+
+impl Limits {
+    fn new(thread: Option<u64>, run: Option<u64>) -> Result<Self, LimitError> {
+        match (thread, run) {
+            (None, None) => Err(LimitError::Nothing),
+            (Some(thread), Some(run)) if run > thread => Err(LimitError::RunAboveThread { run, thread }),
+            _ => Ok(Self { thread, run }),
+        }
+    }
+
+    /// The limits that so many calls go beyond.
+    fn exceeded(&self, thread: u64, run: u64) -> Vec<ReachedLimit> {
+        let over = |scope, count: u64, limit: Option<u64>| {
+            limit.filter(|limit| count > *limit).map(|limit| ReachedLimit::new(scope, count, limit))
+        };
+        let both = [over(LimitScope::Thread, thread, self.thread), over(LimitScope::Run, run, self.run)];
+        both.into_iter().flatten().collect()
+    }
+}
+
+/// Limits as a person reads them: `thread limit (5/5 calls), run limit (2/2 calls)`.
+fn listed(limits: &[ReachedLimit]) -> String {
+    let one = |reached: &ReachedLimit| {
+        let scope = match reached.scope {
+            LimitScope::Thread => "thread",
+            LimitScope::Run => "run",
+        };
+        format!("{scope} limit ({}/{} calls)", reached.count, reached.limit)
+    };
+    limits.iter().map(one).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,56 @@
+//! Changes of files that take each other back.
+
+use serde_json::Value;
+
+use super::turns::{Args, Call, Turn};
+
+/// A change of a file, read off the arguments of a call that succeeded, whatever the tool is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change<'a> {
+    Replaced { old: &'a str, new: &'a str },
+    Written(&'a str),
+}
+
+fn change<'a>(call: &Call<'a>) -> Option<(&'a str, Change<'a>)> {
+    if call.result.is_none_or(|result| result.is_error) {
+        return None;
+    }
+    let Args::Json(args) = call.args else { return None };
+    let text = |key: &str| args.get(key).and_then(Value::as_str);
+    let path = text("file_path")?;
+    let replaced = text("old_string").zip(text("new_string")).map(|(old, new)| Change::Replaced { old, new });
+    Some((path, replaced.or_else(|| text("content").map(Change::Written))?))
+}
+
+/// How many changes of the file that the last turn has changed took the one before back, one after the other, and the
+/// tools that made them. No more than `most` are looked for.
+pub(super) fn undone<'a>(turns: impl Iterator<Item = Turn<'a>>, most: u32) -> Option<(u32, Vec<String>)> {
+    let mut turns = turns.peekable();
+    let (path, _) = turns.peek()?.calls.iter().rev().find_map(change)?;
+    let tools = turns.peek()?.tools();
+    let changes = turns.flat_map(|turn| {
+        let mut calls: Vec<_> = turn.calls.iter().filter_map(change).collect();
+        calls.reverse();
+        calls
+    });
+    let changes = changes.filter(|(of, _)| *of == path).map(|(_, change)| change);
+    let wanted = usize::try_from(most).unwrap_or(usize::MAX).saturating_add(2);
+    let changes: Vec<Change<'_>> = changes.take(wanted).collect();
+    let mut count = 0;
+    for at in 0..changes.len() {
+        let back = match (changes.get(at), changes.get(at + 1), changes.get(at + 2)) {
+            (Some(Change::Replaced { old, new }), Some(Change::Replaced { old: was, new: became }), _) => {
+                old == became && new == was && old != new
+            }
+            (Some(Change::Written(now)), Some(Change::Written(before)), Some(Change::Written(earlier))) => {
+                now == earlier && now != before
+            }
+            _ => false,
+        };
+        if !back {
+            break;
+        }
+        count += 1;
+    }
+    (count > 0).then_some((count, tools))
+}

@@ -1,0 +1,45 @@
+//! What the model is told, and what a stopped run ends with.
+
+use deepagents_core::event::LoopPattern;
+
+/// What has happened, as a clause.
+fn what(pattern: LoopPattern, times: u32, tools: &[String]) -> String {
+    let tools = tools.join(", ");
+    match pattern {
+        LoopPattern::SameCalls => {
+            format!("the same call of {tools} was made {times} times in a row with the same result")
+        }
+        LoopPattern::Alternation => {
+            format!("the same calls ({tools}) were made in alternation, {times} rounds with the same results")
+        }
+        LoopPattern::UndoneEdits => {
+            format!("the last {times} changes of a file with {tools} each took the one before back")
+        }
+        _ => format!("every call of the last {times} turns failed, {tools} among them"),
+    }
+}
+
+/// What may help.
+fn advice(pattern: LoopPattern) -> &'static str {
+    match pattern {
+        LoopPattern::UndoneEdits => "Decide which version is right, and why, before you change the file again.",
+        LoopPattern::Errors => "Read the errors: change the approach, or say what is missing.",
+        _ => {
+            "Making it again will not help: change the approach or, if you wait for something, wait longer before you look; \
+             if you cannot go on, say what is missing."
+        }
+    }
+}
+
+/// The note to the model.
+pub(super) fn note(pattern: LoopPattern, times: u32, tools: &[String]) -> String {
+    format!("Note: {}. {} If this goes on, the run is stopped.", what(pattern, times, tools), advice(pattern))
+}
+
+/// The last message of a run that was stopped.
+pub(super) fn stopped(pattern: LoopPattern, times: u32, tools: &[String]) -> String {
+    format!(
+        "Stopped without an answer, because there was no progress: {}. The task may be unfinished.",
+        what(pattern, times, tools)
+    )
+}

@@ -1,0 +1,72 @@
+//! Messages with what was found in them hidden.
+
+use deepagents_core::message::{Block, Message};
+
+use super::rules::{Found, RedactionBlocked, Rules};
+
+/// Hides what is found in blocks; says whether anything was. What a provider keeps beside a block holds the same words and
+/// is dropped with them.
+///
+/// # Errors
+/// When a rule blocks what was found.
+pub(super) fn redact_blocks(blocks: &mut [Block], rules: &Rules, found: &mut Found) -> Result<bool, RedactionBlocked> {
+    let mut changed = false;
+    for block in blocks {
+        changed |= match block {
+            Block::Text(text) => {
+                redact_text(&mut text.text, rules, found)? && {
+                    text.native = None;
+                    true
+                }
+            }
+            Block::Reasoning(thought) => {
+                redact_text(&mut thought.text, rules, found)? && {
+                    thought.native = None;
+                    true
+                }
+            }
+            Block::ToolCall(call) => {
+                rules.redact_value(&mut call.args, found)? && {
+                    call.native = None;
+                    true
+                }
+            }
+            Block::InvalidToolCall(call) => redact_text(&mut call.raw, rules, found)?,
+            Block::ProviderItem(item) => rules.redact_value(&mut item.native.0, found)?,
+            _ => false,
+        };
+    }
+    Ok(changed)
+}
+
+fn redact_text(text: &mut String, rules: &Rules, found: &mut Found) -> Result<bool, RedactionBlocked> {
+    let redacted = rules.redact(text, found)?;
+    let changed = redacted.is_some();
+    if let Some(redacted) = redacted {
+        *text = redacted;
+    }
+    Ok(changed)
+}
+
+/// The same for a message.
+///
+/// # Errors
+/// When a rule blocks what was found.
+pub(super) fn redact_message(
+    message: &mut Message,
+    rules: &Rules,
+    found: &mut Found,
+) -> Result<bool, RedactionBlocked> {
+    match message {
+        Message::User(said) => redact_blocks(&mut said.content, rules, found),
+        Message::Assistant(answer) => redact_blocks(&mut answer.content, rules, found),
+        Message::Tool(result) => {
+            let changed = redact_blocks(&mut result.content, rules, found)?;
+            Ok(match &mut result.artifact {
+                Some(artifact) => rules.redact_value(artifact, found)? || changed,
+                None => changed,
+            })
+        }
+        _ => Ok(false),
+    }
+}

@@ -1,0 +1,144 @@
+//! A model whose answers are redacted as they come.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deepagents_core::message::Block;
+use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelProfile, ModelRequest};
+use futures_util::stream::{self, BoxStream, StreamExt};
+
+use super::messages::redact_blocks;
+use super::rules::{Found, RedactionBlocked, Rules};
+use super::stream::StreamRedactor;
+
+/// What came of one call, for the wrap that made it.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    pub(super) found: Found,
+    pub(super) blocked: Option<RedactionBlocked>,
+}
+
+/// A model whose answers are redacted before anybody sees a piece of them.
+pub(super) struct RedactedModel {
+    pub(super) model: Arc<dyn ChatModel>,
+    pub(super) rules: Arc<Rules>,
+    pub(super) report: Arc<Mutex<Findings>>,
+}
+
+impl ChatModel for RedactedModel {
+    fn name(&self) -> &str {
+        self.model.name()
+    }
+
+    fn profile(&self) -> ModelProfile {
+        self.model.profile()
+    }
+
+    fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let mut pieces = Pieces { rules: self.rules.clone(), report: self.report.clone(), open: BTreeMap::new() };
+        let redacted = self.model.stream(request).map(move |event| match event {
+            Ok(event) => pieces.take(event),
+            Err(error) => vec![Err(error)],
+        });
+        redacted.flat_map(stream::iter).boxed()
+    }
+}
+
+/// A block whose text is coming.
+enum Open {
+    Text(StreamRedactor),
+    Reasoning(StreamRedactor),
+    /// Arguments are held until they are complete: a value may be cut anywhere.
+    Arguments,
+}
+
+/// The pieces of one answer.
+struct Pieces {
+    rules: Arc<Rules>,
+    report: Arc<Mutex<Findings>>,
+    open: BTreeMap<usize, Open>,
+}
+
+type Redacted = Result<Vec<ModelEvent>, RedactionBlocked>;
+
+impl Pieces {
+    fn take(&mut self, event: ModelEvent) -> Vec<Result<ModelEvent, ModelError>> {
+        match self.redacted(event) {
+            Ok(events) => events.into_iter().map(Ok).collect(),
+            Err(blocked) => {
+                let error = ModelError::invalid(blocked.to_string());
+                self.report.lock().unwrap_or_else(PoisonError::into_inner).blocked = Some(blocked);
+                vec![Err(error)]
+            }
+        }
+    }
+
+    fn redacted(&mut self, event: ModelEvent) -> Redacted {
+        match event {
+            ModelEvent::Text { block, delta } => self.piece(block, &delta, Open::Text),
+            ModelEvent::Reasoning { block, delta } => self.piece(block, &delta, Open::Reasoning),
+            ModelEvent::ToolCall { block, id, name } => {
+                let mut events = self.close_before(block)?;
+                self.open.insert(block, Open::Arguments);
+                events.push(ModelEvent::ToolCall { block, id, name });
+                Ok(events)
+            }
+            ModelEvent::ToolArgs { .. } => Ok(Vec::new()),
+            ModelEvent::Retry { error, after } => {
+                self.open.clear();
+                Ok(vec![ModelEvent::Retry { error, after }])
+            }
+            ModelEvent::Finished(output) => self.finished(*output),
+            other => Ok(vec![other]),
+        }
+    }
+
+    fn piece(&mut self, block: usize, delta: &str, kind: fn(StreamRedactor) -> Open) -> Redacted {
+        let mut events = self.close_before(block)?;
+        let open = self.open.entry(block).or_insert_with(|| kind(StreamRedactor::default()));
+        let shown = match open {
+            Open::Text(held) | Open::Reasoning(held) => held.push(delta, &self.rules)?,
+            Open::Arguments => String::new(),
+        };
+        events.extend(Self::event(block, open, shown));
+        Ok(events)
+    }
+
+    fn event(block: usize, open: &Open, delta: String) -> Option<ModelEvent> {
+        match open {
+            _ if delta.is_empty() => None,
+            Open::Text(_) => Some(ModelEvent::Text { block, delta }),
+            Open::Reasoning(_) => Some(ModelEvent::Reasoning { block, delta }),
+            Open::Arguments => Some(ModelEvent::ToolArgs { block, delta }),
+        }
+    }
+
+    /// Shows what is left of the texts before a block: they are complete.
+    fn close_before(&mut self, block: usize) -> Redacted {
+        let mut events = Vec::new();
+        for (at, open) in self.open.range_mut(..block) {
+            if let Open::Text(held) | Open::Reasoning(held) = open {
+                let shown = held.finish(&self.rules)?;
+                events.extend(Self::event(*at, open, shown));
+            }
+        }
+        Ok(events)
+    }
+
+    fn finished(&mut self, mut output: ModelOutput) -> Redacted {
+        let mut events = self.close_before(usize::MAX)?;
+        let mut found = Found::new();
+        redact_blocks(&mut output.message.content, &self.rules, &mut found)?;
+        for (at, open) in std::mem::take(&mut self.open) {
+            let arguments = match (&open, output.message.content.get(at)) {
+                (Open::Arguments, Some(Block::ToolCall(call))) => call.args.to_string(),
+                (Open::Arguments, Some(Block::InvalidToolCall(call))) => call.raw.clone(),
+                _ => continue,
+            };
+            events.extend(Self::event(at, &open, arguments));
+        }
+        self.report.lock().unwrap_or_else(PoisonError::into_inner).found = found;
+        events.push(ModelEvent::Finished(Box::new(output)));
+        Ok(events)
+    }
+}

@@ -1,0 +1,191 @@
+//! Which finds are hidden, and how.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::Value;
+use sha2::Sha256;
+
+use super::detector::{self, Detector};
+
+/// What becomes of what is found.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum Strategy {
+    /// `[REDACTED_EMAIL]` in its place.
+    #[default]
+    Redact,
+    /// Hidden but for a part that helps to recognise it, such as the last four digits of a card.
+    Mask,
+    /// `<email_hash:1f3a…>` in its place, the same for the same value and key.
+    Hash(HashKey),
+    /// The run fails with [`RedactionBlocked`] where a person or the model wrote it; a result of a tool is withheld.
+    Block,
+}
+
+/// The secret that hashes are made with: without it nobody can try which value a hash stands for.
+#[derive(Clone)]
+pub struct HashKey(Vec<u8>);
+
+impl HashKey {
+    /// A key; as many random bytes as a hash has, 32, are a good one.
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
+        Self(bytes.into())
+    }
+}
+
+impl fmt::Debug for HashKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HashKey(..)")
+    }
+}
+
+/// A text holds what must not go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this holds what must not be passed on: {}", listed(.found))]
+#[non_exhaustive]
+pub struct RedactionBlocked {
+    /// How often each kind was found. What was found is not part of it.
+    pub found: BTreeMap<String, usize>,
+}
+
+/// Kinds with their numbers.
+pub(super) fn listed(found: &BTreeMap<String, usize>) -> String {
+    found.iter().map(|(kind, count)| format!("{kind} ({count})")).collect::<Vec<_>>().join(", ")
+}
+
+/// A kind that is looked for.
+#[derive(Clone, Debug)]
+pub(super) struct Rule {
+    pub(super) name: String,
+    pub(super) detector: Detector,
+    pub(super) strategy: Strategy,
+}
+
+impl Rule {
+    fn replacement(&self, value: &str) -> String {
+        match &self.strategy {
+            Strategy::Redact | Strategy::Block => format!("[REDACTED_{}]", detector::upper(&self.name)),
+            Strategy::Mask => detector::mask(&self.detector, value),
+            Strategy::Hash(key) => {
+                let digest = Hmac::<Sha256>::new_from_slice(&key.0).map(|mut mac| {
+                    mac.update(value.as_bytes());
+                    mac.finalize().into_bytes()
+                });
+                let hex: String = digest.iter().flatten().take(8).map(|byte| format!("{byte:02x}")).collect();
+                format!("<{}_hash:{hex}>", self.name)
+            }
+        }
+    }
+}
+
+/// All that is looked for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rules {
+    pub(super) rules: Vec<Rule>,
+    /// Bytes of the longest that an expression or a function finds.
+    pub(super) longest: usize,
+}
+
+/// How often each kind was found.
+pub(super) type Found = BTreeMap<String, usize>;
+
+impl Rules {
+    /// Where something is, with the rule that found it: in order and apart from each other. Of what overlaps all is hidden,
+    /// by the rule of what begins first, or of two that begin together, the longer.
+    fn spans(&self, text: &str) -> Vec<(Range<usize>, &Rule)> {
+        let mut spans: Vec<(Range<usize>, &Rule)> =
+            self.rules.iter().flat_map(|rule| rule.detector.find(text).into_iter().map(move |at| (at, rule))).collect();
+        spans.sort_by(|(a, _), (b, _)| a.start.cmp(&b.start).then(b.end.cmp(&a.end)));
+        let mut apart: Vec<(Range<usize>, &Rule)> = Vec::new();
+        for (at, rule) in spans {
+            match apart.last_mut() {
+                Some((last, _)) if at.start < last.end => last.end = last.end.max(at.end),
+                _ => apart.push((at, rule)),
+            }
+        }
+        apart
+    }
+
+    /// The text with what was found hidden; nothing where nothing was found.
+    ///
+    /// # Errors
+    /// When a rule blocks what was found.
+    pub(super) fn redact(&self, text: &str, found: &mut Found) -> Result<Option<String>, RedactionBlocked> {
+        let spans = self.spans(text);
+        if spans.is_empty() {
+            return Ok(None);
+        }
+        let mut blocked = Found::new();
+        let (mut out, mut end) = (String::with_capacity(text.len()), 0);
+        for (at, rule) in spans {
+            if matches!(rule.strategy, Strategy::Block) {
+                *blocked.entry(rule.name.clone()).or_default() += 1;
+            }
+            *found.entry(rule.name.clone()).or_default() += 1;
+            out.push_str(text.get(end..at.start).unwrap_or_default());
+            out.push_str(&rule.replacement(text.get(at.clone()).unwrap_or_default()));
+            end = at.end;
+        }
+        out.push_str(text.get(end..).unwrap_or_default());
+        if blocked.is_empty() { Ok(Some(out)) } else { Err(RedactionBlocked { found: blocked }) }
+    }
+
+    /// Hides what is found in the texts of a value, at any depth; says whether anything was.
+    ///
+    /// # Errors
+    /// When a rule blocks what was found.
+    pub(super) fn redact_value(&self, value: &mut Value, found: &mut Found) -> Result<bool, RedactionBlocked> {
+        let mut changed = false;
+        match value {
+            Value::String(text) => {
+                if let Some(redacted) = self.redact(text, found)? {
+                    *text = redacted;
+                    changed = true;
+                }
+            }
+            Value::Array(items) => {
+                for item in items {
+                    changed |= self.redact_value(item, found)?;
+                }
+            }
+            Value::Object(fields) => {
+                for (_, field) in fields {
+                    changed |= self.redact_value(field, found)?;
+                }
+            }
+            Value::Number(number) => {
+                // A number of a card may be written as one.
+                if let Some(redacted) = self.redact(&number.to_string(), found)? {
+                    *value = Value::String(redacted);
+                    changed = true;
+                }
+            }
+            Value::Null | Value::Bool(_) => {}
+        }
+        Ok(changed)
+    }
+
+    /// From where on a growing text is not shown yet: nothing that is found, or may be once there is more, lies on both
+    /// sides.
+    pub(super) fn open_from(&self, text: &str) -> usize {
+        let open = |custom: bool, until: usize| {
+            let text = text.get(..until).unwrap_or_default();
+            let rules = self.rules.iter().filter(|rule| rule.detector.is_custom() == custom);
+            rules.map(|rule| rule.detector.open_from(text, self.longest)).min().unwrap_or(until)
+        };
+        let spans = self.spans(text);
+        let mut cut = open(true, text.len());
+        loop {
+            let across = spans.iter().find(|(at, _)| at.start < cut && cut < at.end).map(|(at, _)| at.start);
+            let next =
+                across.map_or(cut, |start| detector::word(text.get(..start).unwrap_or_default())).min(open(false, cut));
+            if next >= cut {
+                return cut;
+            }
+            cut = next;
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Text that comes in pieces.
+
+use super::rules::{Found, RedactionBlocked, Rules};
+
+/// Bytes that may be held and looked at again with each word.
+const LONG: usize = 64 * 1024;
+
+/// Hides what is found in a text that comes in pieces, wherever they are cut: what may be the beginning of something is
+/// held back until it is known.
+#[derive(Debug, Default)]
+pub(super) struct StreamRedactor {
+    held: String,
+}
+
+impl StreamRedactor {
+    /// Takes a piece; gives what can be shown.
+    ///
+    /// # Errors
+    /// When a rule blocks what was found.
+    pub(super) fn push(&mut self, piece: &str, rules: &Rules) -> Result<String, RedactionBlocked> {
+        self.held.push_str(piece);
+        // Words are shown once they are complete. What is as long as this is no text, and is looked at once.
+        if self.held.len() > LONG || !piece.contains(char::is_whitespace) {
+            return Ok(String::new());
+        }
+        let open = rules.open_from(&self.held);
+        let ready: String = self.held.drain(..open).collect();
+        show(ready, rules)
+    }
+
+    /// Gives what is left at the end.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    pub(super) fn finish(&mut self, rules: &Rules) -> Result<String, RedactionBlocked> {
+        show(std::mem::take(&mut self.held), rules)
+    }
+}
+
+fn show(text: String, rules: &Rules) -> Result<String, RedactionBlocked> {
+    // What is found is counted in the whole text, once that is there.
+    Ok(rules.redact(&text, &mut Found::new())?.unwrap_or(text))
+}

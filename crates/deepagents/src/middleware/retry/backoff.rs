@@ -1,0 +1,100 @@
+//! How often a call is made again, and how long is waited before.
+
+use std::time::Duration;
+
+/// How often a call is made again, and how long is waited before: `initial` before the first time, `factor` times as long
+/// before each further one, never longer than `max`.
+///
+/// ```
+/// use std::time::Duration;
+/// use deepagents::middleware::retry::Backoff;
+/// let patient = Backoff { retries: 5, initial: Duration::from_millis(200), ..Backoff::default() };
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Backoff {
+    /// How often a call is made again; 2.
+    pub retries: u32,
+    /// The first wait; one second.
+    pub initial: Duration,
+    /// What each wait is multiplied by to give the next; 2. With 0 all are as long as the first.
+    pub factor: f64,
+    /// The longest wait; a minute. What a provider asks to wait for is waited for; where that is longer than this, the call
+    /// is not made again.
+    pub max: Duration,
+    /// Whether waits differ by up to a quarter, so that many callers do not come back at once; they do.
+    pub jitter: bool,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        let (initial, max) = (Duration::from_secs(1), Duration::from_secs(60));
+        Self { retries: 2, initial, factor: 2.0, max, jitter: true }
+    }
+}
+
+/// A factor that makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error("waits cannot be multiplied by {0}; give 0 for waits of one length, or a number from 1 on")]
+pub struct BackoffError(f64);
+
+impl Backoff {
+    pub(super) fn check(self) -> Result<Self, BackoffError> {
+        let sensible = self.factor.is_finite() && (self.factor == 0.0 || self.factor >= 1.0);
+        if sensible { Ok(self) } else { Err(BackoffError(self.factor)) }
+    }
+
+    /// How long to wait after so many attempts, when the other side asks for `asked`; nothing when the call is not made again.
+    pub(super) fn wait(&self, attempts: u32, asked: Option<Duration>) -> Option<Duration> {
+        if attempts > self.retries || asked.is_some_and(|asked| asked > self.max) {
+            return None;
+        }
+        let exponent = i32::try_from(attempts.saturating_sub(1)).unwrap_or(i32::MAX);
+        let factor = if self.factor == 0.0 { 1.0 } else { self.factor.powi(exponent) };
+        let seconds = (self.initial.as_secs_f64() * factor).min(self.max.as_secs_f64());
+        let spread = if self.jitter { 0.75 + fastrand::f64() / 2.0 } else { 1.0 };
+        let wait = Duration::try_from_secs_f64(seconds * spread).unwrap_or(self.max).min(self.max);
+        Some(wait.max(asked.unwrap_or_default()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waits(backoff: Backoff) -> Vec<Option<u64>> {
+        (1..=5).map(|attempts| Some(backoff.wait(attempts, None)?.as_secs())).collect()
+    }
+
+    #[test]
+    fn waits_grow_by_the_factor_up_to_the_longest() {
+        let backoff = Backoff { retries: 4, jitter: false, max: Duration::from_secs(5), ..Backoff::default() };
+        assert_eq!(waits(backoff), [Some(1), Some(2), Some(4), Some(5), None]);
+        assert_eq!(waits(Backoff { factor: 0.0, ..backoff }), [Some(1), Some(1), Some(1), Some(1), None]);
+        assert_eq!(waits(Backoff { retries: 0, ..backoff }), [None; 5]);
+    }
+
+    #[test]
+    fn a_wait_differs_by_a_quarter_and_is_never_longer_than_the_longest() {
+        let backoff = Backoff { initial: Duration::from_secs(60), ..Backoff::default() };
+        for _ in 0..200 {
+            let wait = backoff.wait(1, None).unwrap();
+            assert!((Duration::from_secs(45)..=Duration::from_secs(60)).contains(&wait), "{wait:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_other_side_asks_for_is_waited_for_unless_it_is_too_long() {
+        let backoff = Backoff { jitter: false, ..Backoff::default() };
+        assert_eq!(backoff.wait(1, Some(Duration::from_secs(30))), Some(Duration::from_secs(30)));
+        assert_eq!(backoff.wait(1, Some(Duration::from_millis(5))), Some(Duration::from_secs(1)));
+        assert_eq!(backoff.wait(1, Some(Duration::from_secs(61))), None);
+    }
+
+    #[test]
+    fn a_factor_that_makes_no_sense_is_refused() {
+        for factor in [-1.0, 0.5, f64::NAN, f64::INFINITY] {
+            assert!(Backoff { factor, ..Backoff::default() }.check().is_err());
+        }
+        assert!(Backoff { factor: 0.0, ..Backoff::default() }.check().is_ok());
+    }
+}

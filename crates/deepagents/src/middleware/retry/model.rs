@@ -1,0 +1,141 @@
+//! Calls of a model that failed.
+
+use std::fmt;
+use std::sync::Arc;
+
+use deepagents_core::error::{Error, Result};
+use deepagents_core::event::MiddlewareEvent;
+use deepagents_core::message::{AssistantMessage, Block};
+use deepagents_core::middleware::{Middleware, ModelNext, ModelResponse};
+use deepagents_core::model::{ModelError, ModelOutput, ModelRequest, StopReason};
+
+use super::{Backoff, BackoffError};
+use crate::shared::Shared;
+
+type RetryOn = dyn Fn(&Error) -> bool + Send + Sync;
+type AnswerFor = dyn Fn(&Error, u32) -> String + Send + Sync;
+
+/// Makes a call of the model again that failed for a reason that may pass: rate limits, failing or unreachable providers,
+/// answers that broke off or could not be understood. What a provider asks to wait for is waited for.
+///
+/// Each try counts as a request against the budget. Pieces of an answer that broke off are void, which their readers
+/// are told.
+///
+/// ```
+/// use deepagents::DeepAgent;
+/// use deepagents::middleware::retry::{Backoff, ModelRetry};
+/// use deepagents::models::scripted::ScriptedModel;
+/// let retry = ModelRetry::new(Backoff { retries: 4, ..Backoff::default() })?;
+/// let agent = DeepAgent::builder().model(ScriptedModel::new([])).middleware(retry).build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ModelRetry {
+    backoff: Backoff,
+    retry_on: Option<Shared<RetryOn>>,
+    on_failure: ModelFailure,
+}
+
+/// What becomes of a call that failed as often as it may.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub enum ModelFailure {
+    /// The run fails with the last error.
+    #[default]
+    Error,
+    /// The answer is a text that says what happened. Its [`StopReason`] is `Other("model_unavailable")`: without looking at
+    /// that, it cannot be told from an answer of the model.
+    Answer,
+    /// The answer is what this makes of the last error and the number of attempts, with the same [`StopReason`].
+    AnswerWith(Arc<AnswerFor>),
+}
+
+impl fmt::Debug for ModelFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "Error",
+            Self::Answer => "Answer",
+            Self::AnswerWith(_) => "AnswerWith(..)",
+        })
+    }
+}
+
+impl Default for ModelRetry {
+    fn default() -> Self {
+        Self { backoff: Backoff::default(), retry_on: None, on_failure: ModelFailure::Error }
+    }
+}
+
+impl ModelRetry {
+    /// With these waits.
+    ///
+    /// # Errors
+    /// When the factor of the waits makes no sense.
+    pub fn new(backoff: Backoff) -> std::result::Result<Self, BackoffError> {
+        Ok(Self { backoff: backoff.check()?, ..Self::default() })
+    }
+
+    /// Makes calls again whose error this says so of, in the place of those that may pass.
+    #[must_use]
+    pub fn retry_on(mut self, retry_on: impl Fn(&Error) -> bool + Send + Sync + 'static) -> Self {
+        self.retry_on = Some(Shared(Arc::new(retry_on)));
+        self
+    }
+
+    /// What becomes of a call that failed as often as it may; the run fails unless told otherwise.
+    #[must_use]
+    pub fn on_failure(mut self, on_failure: ModelFailure) -> Self {
+        self.on_failure = on_failure;
+        self
+    }
+
+    fn may_pass(&self, error: &Error) -> bool {
+        // What ends a run or asks a person is no failure.
+        if matches!(error, Error::BudgetExhausted(_) | Error::Interrupted(_) | Error::ToolCall { .. }) {
+            return false;
+        }
+        match &self.retry_on {
+            Some(retry_on) => retry_on.0(error),
+            None => error.as_model().is_some_and(|e| e.is_retryable() || matches!(e, ModelError::Protocol(_))),
+        }
+    }
+
+    fn given_up(&self, error: Error, attempts: u32) -> Result<ModelResponse> {
+        let text = match &self.on_failure {
+            ModelFailure::Error => return Err(error),
+            ModelFailure::Answer => {
+                let times = if attempts == 1 { "attempt" } else { "attempts" };
+                format!("The model could not answer after {attempts} {times}: {} ({error})", error.kind())
+            }
+            ModelFailure::AnswerWith(answer) => answer(&error, attempts),
+        };
+        let message = AssistantMessage::new(vec![Block::text(text)]);
+        let stop = StopReason::Other("model_unavailable".to_owned());
+        Ok(ModelOutput { message, stop, ..ModelOutput::default() }.into())
+    }
+}
+
+impl Middleware for ModelRetry {
+    fn name(&self) -> &str {
+        "ModelRetry"
+    }
+
+    async fn wrap_model_call(&self, request: ModelRequest, next: ModelNext) -> Result<ModelResponse> {
+        let mut attempts = 0;
+        loop {
+            let error = match next.run(request.clone()).await {
+                Ok(response) => return Ok(response),
+                Err(error) => error,
+            };
+            attempts += 1;
+            if !self.may_pass(&error) {
+                return Err(error);
+            }
+            let asked = error.as_model().and_then(|error| error.info().retry_after);
+            let Some(wait) = self.backoff.wait(attempts, asked) else { return self.given_up(error, attempts) };
+            let after_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            next.cx().report(MiddlewareEvent::ModelRetried { attempts, after_ms, error: error.to_string() });
+            tokio::time::sleep(wait).await;
+        }
+    }
+}

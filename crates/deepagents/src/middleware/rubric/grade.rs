@@ -1,0 +1,72 @@
+//! Asking the judge.
+
+use std::sync::Arc;
+
+use deepagents_core::message::Message;
+use deepagents_core::model::{ChatModel, ModelRequest, SystemBlock};
+use deepagents_core::run::Context;
+
+use super::evaluation::Evaluation;
+use super::transcript;
+
+/// A model that judges.
+pub(super) struct Grader<'a> {
+    pub(super) model: Arc<dyn ChatModel>,
+    pub(super) prompt: &'a str,
+    pub(super) rubric: &'a str,
+    /// The criteria that are known.
+    pub(super) criteria: &'a [String],
+}
+
+impl Grader<'_> {
+    /// Judges the work of a thread. What is wrong with a first answer is asked about once.
+    ///
+    /// # Errors
+    /// Why there is no judgement.
+    pub(super) async fn evaluate(&self, cx: &Context) -> Result<Evaluation, String> {
+        let payload = self.payload(cx);
+        let first = Evaluation::read(&self.ask(cx, vec![Message::user(payload.clone())]).await?);
+        let correction = match &first {
+            Ok(evaluation) if evaluation.covers(self.criteria.len()) => return first,
+            Ok(_) if self.criteria.is_empty() => "list every criterion of the rubric".to_owned(),
+            Ok(_) => {
+                format!("judge all {} criteria, by these names: {}", self.criteria.len(), self.criteria.join(", "))
+            }
+            Err(problem) => format!("the answer cannot be used: {problem}"),
+        };
+        let again = format!("{payload}\n\nYour last answer was not complete; {correction}.");
+        let second = match self.ask(cx, vec![Message::user(again)]).await {
+            Ok(text) => Evaluation::read(&text),
+            Err(problem) => Err(problem),
+        };
+        match (first, second) {
+            (_, Ok(second)) if second.covers(self.criteria.len()) => Ok(second),
+            (Ok(first), _) => Ok(first.marked_unverified()),
+            (Err(_), Ok(second)) => Ok(second.marked_unverified()),
+            (Err(_), Err(problem)) => Err(problem),
+        }
+    }
+
+    async fn ask(&self, cx: &Context, messages: Vec<Message>) -> Result<String, String> {
+        let mut request = ModelRequest::new(messages);
+        request.system = vec![SystemBlock::new(self.prompt)];
+        let output = cx.invoke_model(&self.model, request).await.map_err(|error| error.to_string())?;
+        Ok(output.message.text())
+    }
+
+    /// The rubric, the criteria and the conversation, in tags that nothing within them can close.
+    fn payload(&self, cx: &Context) -> String {
+        let nonce = format!("{:016x}", fastrand::u64(..));
+        let part = |tag: &str, text: &str| {
+            let text = text.replace("</", "<\\/");
+            format!("<{tag}_{nonce}>\n{text}\n</{tag}_{nonce}>")
+        };
+        let mut parts = vec![part("rubric", self.rubric)];
+        if !self.criteria.is_empty() {
+            let numbered: Vec<String> = (1..).zip(self.criteria).map(|(at, name)| format!("{at}. {name}")).collect();
+            parts.push(part("criteria", &numbered.join("\n")));
+        }
+        parts.push(part("transcript", &transcript::of(cx.messages())));
+        parts.join("\n\n")
+    }
+}

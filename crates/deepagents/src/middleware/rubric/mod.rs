@@ -1,0 +1,161 @@
+//! Work that is judged before it counts as done.
+
+mod evaluation;
+mod grade;
+mod transcript;
+
+use std::sync::Arc;
+
+use deepagents_core::error::Result;
+use deepagents_core::event::MiddlewareEvent;
+use deepagents_core::message::Message;
+use deepagents_core::middleware::{HookOutput, JumpTo, Middleware};
+use deepagents_core::model::ChatModel;
+use deepagents_core::run::{Context, FinishReason};
+use deepagents_core::state::ChannelSpec;
+
+use crate::shared::Shared;
+use grade::Grader;
+
+pub use evaluation::{Criterion, Evaluation, RubricProgress, RubricResult, RubricStatus};
+
+deepagents_core::last_value!(
+    /// What the work of a thread is judged by, in words; nothing where it is not judged. Sub-agents are not.
+    pub RubricText("rubric"): Option<String> => separate
+);
+
+deepagents_core::last_value!(
+    /// How far the work has come by its rubric.
+    pub RubricState("rubric_progress"): RubricProgress => separate
+);
+
+/// How often work is judged at most, unless told otherwise.
+const MOST: u32 = 3;
+
+/// Judges the work by a rubric when the agent says that it is done, and lets it go on where something is missing.
+///
+/// The rubric is part of the state: a run is given one with an update of [`RubricText`]. A model that sees the rubric and the
+/// end of the conversation judges each criterion. Where one is not met, the agent is told which and why, and works on, at
+/// most so many times. The criteria that the first judgement names stay the criteria. How it ended is in [`RubricState`];
+/// a judge that fails does not make the run fail.
+///
+/// ```
+/// use deepagents::middleware::rubric::{Rubric, RubricState, RubricStatus, RubricText};
+/// use deepagents::models::scripted::{ScriptedModel, Turn};
+/// use deepagents::{DeepAgent, RunInput, Update};
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let model = ScriptedModel::new([Turn::text("Roses are red."), Turn::text("Roses are red, violets are blue.")]);
+/// let judge = ScriptedModel::new([
+///     Turn::text(r#"{"result": "needs_revision", "explanation": "Short.",
+///         "criteria": [{"name": "two flowers", "passed": false, "gap": "there is one"}]}"#),
+///     Turn::text(r#"{"result": "satisfied", "explanation": "Good.", "criteria": [{"name": "two flowers", "passed": true}]}"#),
+/// ]);
+/// let agent = DeepAgent::builder().model(model).middleware(Rubric::default().model(judge)).build()?;
+/// let rubric = Update::new::<RubricText>(Some("It names two flowers.".into()));
+/// let outcome = agent.invoke(RunInput::new("Write a poem.").update(rubric)).await?;
+/// assert_eq!(outcome.state.get::<RubricState>().and_then(|progress| progress.status), Some(RubricStatus::Satisfied));
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Rubric {
+    model: Option<Shared<dyn ChatModel>>,
+    prompt: Arc<str>,
+    most: u32,
+}
+
+impl Default for Rubric {
+    fn default() -> Self {
+        let prompt = include_str!("../../prompts/rubric.md").trim_end();
+        Self { model: None, prompt: prompt.into(), most: MOST }
+    }
+}
+
+impl Rubric {
+    /// Another model judges than the agent's own.
+    #[must_use]
+    pub fn model(mut self, model: impl ChatModel) -> Self {
+        self.model = Some(Shared(Arc::new(model)));
+        self
+    }
+
+    /// Tells the judge in other words what to do. They have to ask for the same JSON.
+    #[must_use]
+    pub fn system_prompt(mut self, prompt: impl Into<Arc<str>>) -> Self {
+        self.prompt = prompt.into();
+        self
+    }
+
+    /// Judges so many times at most, and at least once; 3.
+    #[must_use]
+    pub fn max_iterations(mut self, most: u32) -> Self {
+        self.most = most.max(1);
+        self
+    }
+}
+
+/// The rubric that holds, if there is one.
+fn rubric(cx: &Context) -> Option<String> {
+    cx.get::<RubricText>().filter(|rubric| !rubric.trim().is_empty())
+}
+
+impl Middleware for Rubric {
+    fn name(&self) -> &str {
+        "Rubric"
+    }
+
+    fn channels(&self) -> Vec<ChannelSpec> {
+        vec![ChannelSpec::new::<RubricText>(), ChannelSpec::new::<RubricState>()]
+    }
+
+    async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
+        let Some(rubric) = rubric(cx) else { return Ok(HookOutput::next()) };
+        let known = cx.get::<RubricState>();
+        if known.rubric == rubric && known.status.is_none() {
+            return Ok(HookOutput::next());
+        }
+        Ok(HookOutput::set::<RubricState>(RubricProgress { rubric, ..RubricProgress::default() }))
+    }
+
+    async fn after_agent(&self, cx: &Context) -> Result<HookOutput> {
+        let done = matches!(cx.stop(), Some(FinishReason::Done | FinishReason::ReturnDirect));
+        let Some(rubric) = rubric(cx).filter(|_| done) else { return Ok(HookOutput::next()) };
+        let mut progress = cx.get::<RubricState>();
+        if progress.status.is_some() {
+            return Ok(HookOutput::next());
+        }
+        let iteration = progress.iterations;
+        cx.report(MiddlewareEvent::RubricEvaluationStarted { iteration });
+        let model = self.model.as_ref().map_or_else(|| cx.model().clone(), |model| model.0.clone());
+        let grader = Grader { model, prompt: &self.prompt, rubric: &rubric, criteria: &progress.criteria };
+        let evaluation = match grader.evaluate(cx).await {
+            Ok(evaluation) => evaluation,
+            Err(problem) => {
+                let error = format!("{}: {problem}", grader.model.name());
+                cx.report(MiddlewareEvent::RubricEvaluationFailed { error: error.clone() });
+                progress.status = Some(RubricStatus::GraderError);
+                progress.problem = Some(error);
+                return Ok(HookOutput::set::<RubricState>(progress));
+            }
+        };
+        cx.report(evaluation.event(iteration));
+        progress.iterations = iteration.saturating_add(1);
+        if progress.criteria.is_empty() && evaluation.result != RubricResult::Failed {
+            progress.criteria = evaluation.criteria.iter().map(|criterion| criterion.name.clone()).collect();
+        }
+        progress.status = match evaluation.result {
+            RubricResult::Satisfied => Some(RubricStatus::Satisfied),
+            RubricResult::Failed => Some(RubricStatus::Failed),
+            RubricResult::NeedsRevision if progress.iterations >= self.most => Some(RubricStatus::MaxIterationsReached),
+            RubricResult::NeedsRevision => None,
+        };
+        let feedback = progress.status.is_none().then(|| Message::harness(evaluation.feedback()));
+        progress.last = Some(evaluation);
+        let mut output = HookOutput::set::<RubricState>(progress);
+        if let Some(feedback) = feedback {
+            output.update = output.update.and(deepagents_core::state::Update::message(feedback));
+            output = output.and_go(JumpTo::Model);
+        }
+        Ok(output)
+    }
+}

@@ -1,0 +1,40 @@
+//! A conversation as a judge reads it.
+
+use deepagents_core::message::{Author, Block, Message, Messages};
+
+/// Messages at the end that are shown.
+const LAST: usize = 30;
+/// Characters of a message that are shown.
+const CHARS: usize = 4_000;
+
+/// The first word of a person and the last messages, each cut where it is long.
+pub(super) fn of(messages: &Messages) -> String {
+    let from = messages.len().saturating_sub(LAST);
+    let is_task = |message: &Message| message.as_user().is_some_and(|said| said.author == Author::Human);
+    let first = messages.iter().position(|message| is_task(message)).filter(|at| *at < from);
+    let shown = first.into_iter().chain(from..messages.len()).filter_map(|at| messages.get(at));
+    shown.map(|message| line(message)).collect::<Vec<_>>().join("\n")
+}
+
+fn line(message: &Message) -> String {
+    let who = match message {
+        Message::Assistant(_) => "assistant".to_owned(),
+        Message::Tool(result) => format!("tool:{}", result.name),
+        _ => "user".to_owned(),
+    };
+    let parts: Vec<String> = message.content().iter().filter_map(part).collect();
+    let text = parts.join("\n");
+    let cut: String = text.chars().take(CHARS).collect();
+    let more = if cut.len() < text.len() { "...(truncated)" } else { "" };
+    format!("[{who}] {cut}{more}")
+}
+
+fn part(block: &Block) -> Option<String> {
+    Some(match block {
+        Block::Text(text) => text.text.clone(),
+        Block::ToolCall(call) => format!("<tool_call name={} args={}/>", call.name, call.args),
+        Block::InvalidToolCall(call) => format!("<tool_call name={} args=(unreadable)/>", call.name),
+        Block::Media(media) => format!("({})", media.mime),
+        _ => return None,
+    })
+}

@@ -1,0 +1,112 @@
+//! What the model is told of calls that failed, and which failures end the run.
+
+use std::collections::BTreeSet;
+use std::error::Error as StdError;
+use std::sync::Arc;
+
+use deepagents_core::error::{Error, Result};
+use deepagents_core::message::{Block, ToolCall};
+use deepagents_core::middleware::{Middleware, ToolNext, ToolRequest, ToolResponse};
+
+use crate::shared::Shared;
+
+type Handler = dyn Fn(&FailedCall<'_>) -> ToolErrorAction + Send + Sync;
+
+/// Decides what the model is told of a call that failed. Without this middleware it is told the error's own words and the
+/// run goes on, whatever a tool returns but [`ToolError::Fatal`](deepagents_core::tool::ToolError::Fatal).
+///
+/// Words of an error may hold what a model should not see, such as addresses of servers: a handler can say the kind
+/// alone. Put [`ToolRetry`](crate::middleware::retry::ToolRetry) after it, so that this sees the last failure.
+///
+/// ```
+/// use deepagents::DeepAgent;
+/// use deepagents::middleware::tool_errors::{ToolErrorAction, ToolErrors};
+/// use deepagents::models::scripted::ScriptedModel;
+/// let errors = ToolErrors::new(|failed| match failed.error {
+///     Some(error) if error.is::<std::io::Error>() => ToolErrorAction::Say("Error: the disk cannot be used now.".into()),
+///     Some(error) if error.to_string().contains("out of memory") => ToolErrorAction::Fail,
+///     _ => ToolErrorAction::Unchanged,
+/// });
+/// let agent = DeepAgent::builder().model(ScriptedModel::new([])).middleware(errors).build()?;
+/// # Ok::<(), deepagents::BuildError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ToolErrors {
+    tools: Option<BTreeSet<String>>,
+    handler: Shared<Handler>,
+}
+
+/// A call that failed.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct FailedCall<'a> {
+    /// The call.
+    pub call: &'a ToolCall,
+    /// What the model would be told.
+    pub text: &'a str,
+    /// The error that came out of the tool, if one did.
+    pub error: Option<&'a (dyn StdError + Send + Sync + 'static)>,
+    /// Whether the tool asked for the run to end.
+    pub is_fatal: bool,
+}
+
+/// What becomes of a call that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ToolErrorAction {
+    /// What would become of it anyway.
+    Unchanged,
+    /// The model is told this, and the run goes on.
+    Say(String),
+    /// The run fails, once the other calls of the turn have finished.
+    Fail,
+}
+
+impl ToolErrors {
+    /// Asks this about every call that failed.
+    pub fn new(handler: impl Fn(&FailedCall<'_>) -> ToolErrorAction + Send + Sync + 'static) -> Self {
+        Self { tools: None, handler: Shared(Arc::new(handler)) }
+    }
+
+    /// Asks about calls of these tools alone.
+    #[must_use]
+    pub fn tools<N: Into<String>>(mut self, tools: impl IntoIterator<Item = N>) -> Self {
+        self.tools = Some(tools.into_iter().map(Into::into).collect());
+        self
+    }
+}
+
+impl Middleware for ToolErrors {
+    fn name(&self) -> &str {
+        "ToolErrors"
+    }
+
+    async fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
+        let call = request.call.clone();
+        if self.tools.as_ref().is_some_and(|tools| !tools.contains(&call.name)) {
+            return next.run(request).await;
+        }
+        match next.run(request).await {
+            Ok(mut response) if response.is_error => {
+                let texts: Vec<&str> = response.content.iter().filter_map(Block::as_text).collect();
+                let text = texts.join("\n");
+                let error = response.source.as_deref();
+                match self.handler.0(&FailedCall { call: &call, text: &text, error, is_fatal: false }) {
+                    ToolErrorAction::Unchanged => {}
+                    ToolErrorAction::Say(text) => response.content = vec![Block::text(text)],
+                    ToolErrorAction::Fail => return Err(Error::Tool { name: call.name, source: text.into() }),
+                }
+                Ok(response)
+            }
+            Err(Error::Tool { name, source }) => {
+                let text = source.to_string();
+                match self.handler.0(&FailedCall { call: &call, text: &text, error: Some(&*source), is_fatal: true }) {
+                    ToolErrorAction::Say(text) => Ok(ToolResponse::error(text)),
+                    _ => Err(Error::Tool { name, source }),
+                }
+            }
+            // Questions to a person, and what else is no failure of the tool.
+            other => other,
+        }
+    }
+}

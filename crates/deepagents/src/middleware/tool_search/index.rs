@@ -1,0 +1,172 @@
+//! A small search engine over descriptions of tools: BM25 over the words of names, descriptions and arguments.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use deepagents_core::model::ToolSpec;
+use serde_json::Value;
+
+/// How soon a word that comes again stops to count.
+const SATURATION: f64 = 1.2;
+/// How much the length of a description counts.
+const LENGTH: f64 = 0.75;
+/// How often a word of a name counts, and one of a description; one of an argument counts once.
+const NAME: usize = 4;
+const DESCRIPTION: usize = 2;
+
+/// Descriptions of tools that can be searched.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    tools: Vec<Entry>,
+    /// How many tools have a word.
+    with_word: BTreeMap<String, usize>,
+    mean_length: f64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    tool: ToolSpec,
+    words: BTreeMap<String, usize>,
+    length: f64,
+}
+
+impl Index {
+    pub(super) fn new(tools: impl IntoIterator<Item = ToolSpec>) -> Self {
+        let mut index = Self::default();
+        for tool in tools {
+            let mut words: BTreeMap<String, usize> = BTreeMap::new();
+            let mut add = |text: &str, weight: usize| {
+                for word in split(text) {
+                    *words.entry(word).or_default() += weight;
+                }
+            };
+            add(&tool.name, NAME);
+            add(&tool.description, DESCRIPTION);
+            arguments(&tool.schema, &mut |text| add(text, 1));
+            for word in words.keys() {
+                *index.with_word.entry(word.clone()).or_default() += 1;
+            }
+            let length = words.values().sum::<usize>() as f64;
+            index.mean_length += length;
+            index.tools.push(Entry { tool, words, length });
+        }
+        index.mean_length /= (index.tools.len() as f64).max(1.0);
+        index
+    }
+
+    /// The tools that fit best, the best first.
+    pub(super) fn search(&self, query: &str, most: usize) -> Vec<&ToolSpec> {
+        let words: BTreeSet<String> = split(query).collect();
+        let mut ranked: Vec<(f64, &ToolSpec)> = self
+            .tools
+            .iter()
+            .map(|entry| {
+                // Who knows the name gets the tool.
+                let named = if entry.tool.name == query.trim() { f64::MAX } else { 0.0 };
+                (words.iter().map(|word| self.score(entry, word)).sum::<f64>().max(named), &entry.tool)
+            })
+            .filter(|(score, _)| *score > 0.0)
+            .collect();
+        ranked.sort_by(|(a, x), (b, y)| b.total_cmp(a).then_with(|| x.name.cmp(&y.name)));
+        ranked.into_iter().take(most).map(|(_, tool)| tool).collect()
+    }
+
+    fn score(&self, entry: &Entry, word: &str) -> f64 {
+        let Some(&count) = entry.words.get(word) else { return 0.0 };
+        let (all, with) = (self.tools.len() as f64, self.with_word.get(word).copied().unwrap_or_default() as f64);
+        let rarity = (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
+        let count = count as f64;
+        let length = 1.0 - LENGTH + LENGTH * entry.length / self.mean_length.max(1.0);
+        rarity * count * (SATURATION + 1.0) / (count + SATURATION * length)
+    }
+}
+
+/// The names and descriptions of arguments, at any depth.
+fn arguments(schema: &Value, add: &mut impl FnMut(&str)) {
+    match schema {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                match (key.as_str(), value) {
+                    ("properties", Value::Object(properties)) => {
+                        for (name, argument) in properties {
+                            add(name);
+                            arguments(argument, add);
+                        }
+                    }
+                    ("description", Value::String(text)) => add(text),
+                    (_, Value::Object(_) | Value::Array(_)) => arguments(value, add),
+                    _ => {}
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| arguments(item, add)),
+        _ => {}
+    }
+}
+
+/// The words of a text without their endings, also those of `snake_case`, `kebab-case` and `camelCase`.
+fn split(text: &str) -> impl Iterator<Item = String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut word = String::new();
+    let mut was_lower = false;
+    for c in text.chars() {
+        if !c.is_alphanumeric() || (c.is_uppercase() && was_lower) {
+            words.push(std::mem::take(&mut word));
+        }
+        if c.is_alphanumeric() {
+            word.extend(c.to_lowercase());
+        }
+        was_lower = c.is_lowercase() || c.is_numeric();
+    }
+    words.push(word);
+    words.into_iter().filter(|word| !word.is_empty() && !COMMON.contains(&word.as_str())).map(|word| stem(&word))
+}
+
+/// Words that say nothing.
+const COMMON: [&str; 16] =
+    ["a", "an", "the", "of", "to", "for", "and", "or", "in", "on", "with", "by", "mcp", "is", "this", "that"];
+
+/// A word without the ending of a plural or of a verb, where enough is left.
+fn stem(word: &str) -> String {
+    let cut = ["ies", "ing", "es", "ed", "s", "e", "y"].iter().find_map(|end| {
+        let left = word.strip_suffix(end)?;
+        (left.chars().count() >= 3).then_some(left)
+    });
+    cut.unwrap_or(word).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn tool(name: &str, description: &str, schema: Value) -> ToolSpec {
+        ToolSpec { name: name.to_owned(), description: description.to_owned(), schema: Arc::new(schema) }
+    }
+
+    fn found(query: &str) -> Vec<String> {
+        let index = Index::new([
+            tool("mcp__git__create_issue", "Opens an issue in a repository.", json!({"properties": {"title": {}}})),
+            tool("mcp__git__listIssues", "Lists the issues of a repository.", json!({})),
+            tool(
+                "mcp__cal__book",
+                "Books a room.",
+                json!({"properties": {"attendees": {"description": "Who comes to the meeting."}}}),
+            ),
+            tool("mcp__mail__send", "Sends mail.", json!({})),
+        ]);
+        index.search(query, 2).into_iter().map(|tool| tool.name.clone()).collect()
+    }
+
+    #[test]
+    fn words_of_names_descriptions_and_arguments_are_found_whatever_their_endings() {
+        assert_eq!(found("creating an issue")[0], "mcp__git__create_issue");
+        assert_eq!(found("list issues")[0], "mcp__git__listIssues");
+        assert_eq!(found("meeting"), ["mcp__cal__book"]);
+        assert_eq!(found("attendee"), ["mcp__cal__book"]);
+        assert_eq!(found("mcp__mail__send")[0], "mcp__mail__send");
+        assert!(found("weather").is_empty() && found("").is_empty() && found("the of a").is_empty());
+    }
+}

@@ -1,0 +1,235 @@
+//! Tools that are offered once the model has looked for them.
+//!
+//! A hundred tools cost more tokens than most conversations. Those that are deferred are left out of requests; the tool
+//! `tool_search` finds them by what they do, and what it found is offered from the next request on.
+
+mod index;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use deepagents_core::error::Result;
+use deepagents_core::event::MiddlewareEvent;
+use deepagents_core::middleware::Middleware;
+use deepagents_core::model::{ModelRequest, SystemBlock, ToolSpec};
+use deepagents_core::run::Context;
+use deepagents_core::state::{Channel, ChannelError, ChannelSpec, Sharing, Update};
+use deepagents_core::tool::{DynTool, Effect, Tool, ToolContext, ToolError, ToolOutput};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::shared::Shared;
+use crate::tokens;
+use index::Index;
+
+/// The tool that finds others.
+const SEARCH: &str = "tool_search";
+/// How the tools of MCP servers begin.
+const MCP: &str = "mcp__";
+/// What deferred tools weigh together at least, in tokens.
+const WORTH: u64 = 1_500;
+/// Tools that a search finds at most.
+const MOST: usize = 5;
+/// Groups of tools that are named to the model.
+const GROUPS: usize = 40;
+
+type Deferred = dyn Fn(&ToolSpec) -> bool + Send + Sync;
+
+/// The tools that searches of the thread have found, in the order they were found in.
+#[derive(Debug)]
+struct FoundTools;
+
+impl Channel for FoundTools {
+    const NAME: &'static str = "found_tools";
+    const SHARING: Sharing<Vec<String>, Vec<String>> = Sharing::private();
+    type Value = Vec<String>;
+    type Update = Vec<String>;
+
+    fn reduce(value: &mut Vec<String>, update: Vec<String>) -> Result<(), ChannelError> {
+        for name in update {
+            if !value.contains(&name) {
+                value.push(name);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Leaves tools out of requests until the model has looked for them; see the [module](self).
+///
+/// By default the tools of MCP servers are deferred, if they weigh more than 1,500 tokens together. The search looks at names,
+/// descriptions, and the names and descriptions of arguments, on this machine. What was found stays on offer for the thread
+/// and comes after the other tools, so that what a provider has cached of them stays usable. A call of a deferred tool that
+/// was not looked for is made all the same.
+///
+/// ```
+/// use deepagents::DeepAgent;
+/// use deepagents::middleware::tool_search::ToolSearch;
+/// use deepagents::models::scripted::ScriptedModel;
+/// let search = ToolSearch::default().deferring(|tool| tool.name.starts_with("mcp__") || tool.name.starts_with("admin_"));
+/// let agent = DeepAgent::builder().model(ScriptedModel::new([])).middleware(search).build()?;
+/// # Ok::<(), deepagents::BuildError>(())
+/// ```
+#[derive(Clone)]
+pub struct ToolSearch {
+    deferred: Shared<Deferred>,
+    worth: u64,
+    most: usize,
+}
+
+impl fmt::Debug for ToolSearch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolSearch")
+            .field("above_tokens", &self.worth)
+            .field("most", &self.most)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for ToolSearch {
+    fn default() -> Self {
+        let deferred: Arc<Deferred> = Arc::new(|tool: &ToolSpec| tool.name.starts_with(MCP));
+        Self { deferred: Shared(deferred), worth: WORTH, most: MOST }
+    }
+}
+
+impl ToolSearch {
+    /// Defers the tools that this says so of.
+    #[must_use]
+    pub fn deferring(mut self, deferred: impl Fn(&ToolSpec) -> bool + Send + Sync + 'static) -> Self {
+        self.deferred = Shared(Arc::new(deferred));
+        self
+    }
+
+    /// Defers the tools of these names.
+    #[must_use]
+    pub fn deferring_named<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Self {
+        let names: BTreeSet<String> = names.into_iter().map(Into::into).collect();
+        self.deferring(move |tool| names.contains(&tool.name))
+    }
+
+    /// Defers nothing where what would be deferred weighs no more than so many tokens; 1,500.
+    #[must_use]
+    pub fn above_tokens(mut self, tokens: u64) -> Self {
+        self.worth = tokens;
+        self
+    }
+
+    /// Finds no more than so many tools at once; 5.
+    #[must_use]
+    pub fn most_results(mut self, most: usize) -> Self {
+        self.most = most.max(1);
+        self
+    }
+
+    fn is_deferred(&self, tool: &ToolSpec) -> bool {
+        tool.name != SEARCH && self.deferred.0(tool)
+    }
+}
+
+/// What a tool costs in a request, about.
+fn weight(tool: &ToolSpec) -> u64 {
+    tokens::estimate(&tool.name) + tokens::estimate(&tool.description) + tokens::estimate(&tool.schema.to_string())
+}
+
+impl Middleware for ToolSearch {
+    fn name(&self) -> &str {
+        "ToolSearch"
+    }
+
+    fn channels(&self) -> Vec<ChannelSpec> {
+        vec![ChannelSpec::new::<FoundTools>()]
+    }
+
+    fn tools(&self) -> Vec<Arc<dyn DynTool>> {
+        vec![Arc::new(SearchTool(self.clone()))]
+    }
+
+    async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
+        let (deferred, kept): (Vec<_>, Vec<_>) = request.tools.into_iter().partition(|tool| self.is_deferred(tool));
+        request.tools = kept;
+        if deferred.iter().map(|tool| weight(tool)).sum::<u64>() <= self.worth {
+            // All of them are on offer, and there is nothing to look for.
+            request.tools.retain(|tool| tool.name != SEARCH);
+            request.tools.extend(deferred);
+            request.tools.sort_by(|a, b| a.name.cmp(&b.name));
+            return Ok(request);
+        }
+        let found = cx.get::<FoundTools>();
+        let offered = found.iter().filter_map(|name| deferred.iter().find(|tool| tool.name == *name).cloned());
+        request.tools.extend(offered);
+        let at = cx.static_system_blocks().min(request.system.len());
+        request.system.insert(at, SystemBlock::new(announced(&deferred)));
+        Ok(request)
+    }
+}
+
+/// How many tools there are to be found, and of which kinds: the same as long as the tools are.
+fn announced(deferred: &[Arc<ToolSpec>]) -> String {
+    let mut groups: Vec<(&str, usize)> = Vec::new();
+    for tool in deferred {
+        let group = group(&tool.name);
+        match groups.iter_mut().find(|(name, _)| *name == group) {
+            Some((_, count)) => *count += 1,
+            None => groups.push((group, 1)),
+        }
+    }
+    let shown =
+        groups.iter().take(GROUPS).map(|(name, count)| format!("{name} ({count})")).collect::<Vec<_>>().join(", ");
+    let more = if groups.len() > GROUPS { ", and others" } else { "" };
+    format!("{} further tools can be found with {SEARCH}, by what they do: {shown}{more}.", deferred.len())
+}
+
+/// The server of a tool, or how its name begins.
+fn group(name: &str) -> &str {
+    match name.strip_prefix(MCP) {
+        Some(rest) => rest.split("__").next().unwrap_or(rest),
+        None => name.split(['_', '-']).next().unwrap_or(name),
+    }
+}
+
+struct SearchTool(ToolSearch);
+
+#[derive(Deserialize, JsonSchema)]
+struct SearchArgs {
+    /// What the tool should do, in a few words; or its name.
+    query: String,
+}
+
+impl Tool for SearchTool {
+    type Args = SearchArgs;
+
+    fn name(&self) -> &str {
+        SEARCH
+    }
+
+    fn description(&self) -> &str {
+        "Finds further tools. Those found can be called from then on."
+    }
+
+    fn effect(&self, _args: &SearchArgs) -> Effect {
+        Effect::Read
+    }
+
+    async fn call(&self, args: SearchArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let names: Vec<String> = cx.tool_names().into_iter().map(str::to_owned).collect();
+        let specs = names.iter().filter_map(|name| Some(cx.tool(name)?.spec()));
+        let index = Index::new(specs.filter(|tool| self.0.is_deferred(tool)));
+        let found = index.search(&args.query, self.0.most);
+        let tools: Vec<String> = found.iter().map(|tool| tool.name.clone()).collect();
+        cx.report(MiddlewareEvent::ToolsFound { query: args.query.clone(), tools: tools.clone() });
+        if found.is_empty() {
+            let text = format!("No tool fits `{}`. Say in other words what it should do.", args.query);
+            return Ok(ToolOutput::text(text));
+        }
+        let line = |tool: &ToolSpec| {
+            let first = tool.description.lines().next().unwrap_or_default();
+            let short: String = first.chars().take(160).collect();
+            format!("- {}: {short}", tool.name)
+        };
+        let lines: Vec<String> = found.into_iter().map(line).collect();
+        let text = format!("These tools can be called now:\n{}", lines.join("\n"));
+        Ok(ToolOutput::text(text).with_update(Update::new::<FoundTools>(tools)))
+    }
+}

@@ -1,0 +1,167 @@
+//! Questions of the agent to a person; tools that a model plays; what stands where in a stack.
+
+use std::sync::Arc;
+
+use deepagents::core::interrupt::DecisionKind;
+use deepagents::middleware::redaction::{Detector, Redaction};
+use deepagents::middleware::retry::{Backoff, ToolRetry};
+use deepagents::middleware::tool_errors::{ToolErrorAction, ToolErrors};
+use deepagents::middleware::{AskUser, ToolEmulator};
+use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
+use deepagents::{Decision, DeepAgent, FinishReason, MemoryJournal, Middleware, Outcome, RunInput, json_tool};
+use serde_json::{Value, json};
+
+use crate::results;
+
+/// Asks, and answers as long as it is asked: what the person reads each time, and what the model is told in the end.
+async fn asked(args: Value, answers: Vec<Decision>) -> (Vec<String>, Outcome) {
+    let journal = Arc::new(MemoryJournal::new());
+    let model = ScriptedModel::new([Turn::call("ask_user", args), Turn::text("Done.")]);
+    let built = || {
+        let builder = DeepAgent::builder().model(model.clone()).middleware(AskUser);
+        builder.journal(journal.clone()).build().unwrap()
+    };
+    let mut outcome = built().invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    let mut read = Vec::new();
+    for answer in answers {
+        assert_eq!(outcome.stop, FinishReason::Interrupted);
+        let question = outcome.action_requests().remove(0);
+        assert_eq!(question.allowed, [DecisionKind::Respond, DecisionKind::Reject]);
+        read.push(question.text.clone());
+        // Another process goes on.
+        outcome = built().invoke(RunInput::resume("t").decide(question.id, answer)).await.unwrap();
+    }
+    (read, outcome)
+}
+
+fn respond(message: &str) -> Decision {
+    Decision::Respond { message: message.to_owned() }
+}
+
+#[tokio::test]
+async fn a_question_is_answered_in_words_by_a_choice_or_by_several_in_another_process() {
+    let (read, outcome) = asked(json!({"question": "Which name?"}), vec![respond("Ann")]).await;
+    assert_eq!(
+        (read, results(&outcome)),
+        (vec!["Which name?".to_owned()], vec![("The user answered: Ann".to_owned(), false)])
+    );
+    check_history(outcome.messages()).unwrap();
+
+    let choice = json!({"question": "Which colour?", "choices": ["red", "blue"]});
+    let (read, outcome) = asked(choice.clone(), vec![respond("2")]).await;
+    insta::assert_snapshot!(read[0], @r"
+    Which colour?
+    1. red
+    2. blue
+    Answer with a number, or in your own words.
+    ");
+    assert_eq!(results(&outcome)[0].0, "The user chose: blue");
+    let (_, outcome) = asked(choice, vec![respond("green, rather")]).await;
+    assert_eq!(results(&outcome)[0].0, "The user answered: green, rather");
+
+    let several = json!({"question": "Which?", "choices": ["red", "blue", "green"], "several": true});
+    let (_, outcome) = asked(several, vec![respond("3, red")]).await;
+    assert_eq!(results(&outcome)[0].0, "The user chose: green, red");
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_meant_is_asked_about_again_and_a_person_may_decline() {
+    let choice = json!({"question": "Which colour?", "choices": ["red", "blue"]});
+    let (read, outcome) = asked(choice.clone(), vec![respond("7"), respond(" "), respond("1")]).await;
+    assert!(read[1].starts_with("There is no choice 7.\nWhich colour?"), "{read:?}");
+    assert!(read[2].starts_with("Nothing was answered.\n"), "{read:?}");
+    assert_eq!(results(&outcome)[0].0, "The user chose: red");
+    let (_, outcome) = asked(choice, vec![Decision::Reject { message: Some("no idea".to_owned()) }]).await;
+    assert_eq!(results(&outcome), [("The user declined to answer: no idea.".to_owned(), false)]);
+}
+
+#[tokio::test]
+async fn a_question_that_nobody_could_answer_is_an_error_to_the_model_and_nobody_is_asked() {
+    let (_, outcome) = asked(json!({"question": "Which?", "choices": ["one"]}), vec![]).await;
+    assert_eq!(outcome.stop, FinishReason::Done);
+    assert_eq!(results(&outcome), [("Error: give two choices or more, each with words, or none.".to_owned(), true)]);
+}
+
+#[test]
+fn questions_without_a_journal_are_refused_when_the_agent_is_built() {
+    let error = DeepAgent::builder().model(ScriptedModel::new([])).middleware(AskUser).build().unwrap_err();
+    assert!(error.to_string().contains("kept in a journal until they are answered"), "{error}");
+}
+
+#[tokio::test]
+async fn tools_are_played_by_a_model_and_are_not_run() {
+    let real = || {
+        json_tool("send", "Sends mail.", json!({"type": "object"}), |_: Value, _cx| async { Ok("It was really sent.") })
+    };
+    let run = |emulator: ToolEmulator| async {
+        let model = ScriptedModel::new([
+            Turn::calls([("send", json!({"to": "a"})), ("unheard_of", json!({}))]),
+            Turn::text("Done."),
+        ]);
+        let agent = DeepAgent::builder().model(model).tool(real()).middleware(emulator).build().unwrap();
+        results(&agent.invoke("Go.").await.unwrap())
+    };
+    let plays = || {
+        ScriptedModel::rules()
+            .always(Turn::with(|r| {
+                let asked = r.messages.get(0).unwrap().text();
+                Turn::text(if asked.contains("Sends mail.") && asked.contains(r#"{"to":"a"}"#) {
+                    "Queued."
+                } else {
+                    "Nothing."
+                })
+            }))
+            .build()
+    };
+    let all = run(ToolEmulator::new(plays())).await;
+    assert_eq!(all, [("Queued.".to_owned(), false), ("Nothing.".to_owned(), false)]);
+    let one = run(ToolEmulator::new(plays()).tools(["send"])).await;
+    assert!(one[0].0 == "Queued." && one[1].1, "{one:?}");
+    let none = run(ToolEmulator::new(plays()).tools(Vec::<String>::new())).await;
+    assert_eq!(none[0].0, "It was really sent.");
+}
+
+struct Own(&'static str);
+
+impl Middleware for Own {
+    fn name(&self) -> &str {
+        self.0
+    }
+}
+
+fn refused(builder: deepagents::DeepAgentBuilder) -> String {
+    builder.model(ScriptedModel::new([])).build().unwrap_err().to_string()
+}
+
+#[test]
+fn a_stack_that_cannot_work_is_refused_and_says_what_to_move() {
+    let redaction = || Redaction::new().hide(Detector::Email);
+    let hooks = || Own("Hooks");
+    let before_hooks = refused(DeepAgent::builder().middleware(redaction()).middleware(hooks()));
+    let wanted = "`Redaction` stands before `Hooks`: hooks would be told what it hides; give it to the builder with \
+                  `.redaction(...)`";
+    assert!(before_hooks.ends_with(wanted), "{before_hooks}");
+    let errors = || ToolErrors::new(|_| ToolErrorAction::Unchanged);
+    let retry = || ToolRetry::new(Backoff::default()).unwrap();
+    let wrong = refused(DeepAgent::builder().middleware(retry()).middleware(errors()));
+    assert!(wrong.ends_with("give `ToolErrors` to the builder before `ToolRetry`"), "{wrong}");
+    let emulated =
+        refused(DeepAgent::builder().middleware(ToolEmulator::new(ScriptedModel::new([]))).middleware(retry()));
+    assert!(emulated.contains("`ToolEmulator` stands before `ToolRetry`"), "{emulated}");
+    let edits = refused(
+        DeepAgent::builder()
+            .middleware(Own("ContextEditing"))
+            .without("Summarization")
+            .middleware(Own("Summarization")),
+    );
+    assert!(edits.contains("`ContextEditing` stands before `Summarization`"), "{edits}");
+
+    let right = DeepAgent::builder()
+        .model(ScriptedModel::new([]))
+        .middleware(errors())
+        .middleware(retry())
+        .redaction(redaction());
+    let names: Vec<String> =
+        right.build().unwrap().explain().middlewares.iter().map(|part| part.name.clone()).collect();
+    assert_eq!(names.last().map(String::as_str), Some("Redaction"));
+}

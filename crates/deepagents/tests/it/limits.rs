@@ -1,0 +1,258 @@
+//! Limits of model and tool calls.
+
+use std::sync::Arc;
+
+use deepagents::core::event::{LimitScope, ReachedLimit};
+use deepagents::core::tool::DynTool;
+use deepagents::middleware::limits::{
+    ModelCallLimit, ModelCallLimitExceeded, ModelCallLimitExit, ToolCallLimit, ToolCallLimitExceeded, ToolCallLimitExit,
+};
+use deepagents::middleware::loop_detection::LoopPolicy;
+use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
+use deepagents::{
+    Budget, BudgetKind, Decision, DeepAgent, DeepAgentBuilder, Error, EventKind, FinishReason, InterruptOn,
+    InterruptPolicy, MemoryJournal, Message, MiddlewareEvent, RunInput, json_tool,
+};
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+
+use crate::results;
+
+fn look(at: usize) -> Turn {
+    Turn::call("look", json!({ "at": at }))
+}
+
+fn eyes() -> impl DynTool {
+    json_tool("look", "Looks.", json!({"type": "object"}), |args: Value, _cx| async move { Ok(args.to_string()) })
+}
+
+/// An agent whose model calls for ever.
+fn endless(configure: impl Fn(DeepAgentBuilder) -> DeepAgentBuilder) -> (DeepAgent, ScriptedModel) {
+    let model = ScriptedModel::rules().always(Turn::with(|r| look(r.messages.len()))).build();
+    let builder = DeepAgent::builder().model(model.clone()).tool(eyes());
+    (configure(builder).build().unwrap(), model)
+}
+
+fn journalled(limit: ModelCallLimit) -> (DeepAgent, ScriptedModel) {
+    let journal = Arc::new(MemoryJournal::new());
+    endless(move |b| b.middleware(limit).journal(journal.clone()))
+}
+
+fn on(thread: &str) -> RunInput {
+    RunInput::new("Go.").thread(thread)
+}
+
+#[test]
+fn a_limit_that_limits_nothing_or_cannot_be_reached_is_refused() {
+    let none = "nothing is limited; give a limit for the thread, for the run, or both";
+    assert_eq!(ModelCallLimit::new(None, None).unwrap_err().to_string(), none);
+    assert_eq!(ToolCallLimit::new(None, None).unwrap_err().to_string(), none);
+    let above = ToolCallLimit::for_tool("look", Some(2), Some(3)).unwrap_err().to_string();
+    assert!(above.contains("a run that may make 3 calls cannot use them on a thread that may make 2"), "{above}");
+    assert!(ModelCallLimit::new(Some(2), Some(3)).is_err());
+}
+
+#[tokio::test]
+async fn a_run_sends_so_many_requests_and_ends_with_a_message_where_the_next_would_be_due() {
+    let (agent, model) = endless(|b| b.middleware(ModelCallLimit::new(None, Some(3)).unwrap()));
+    let mut run = agent.run("Go.");
+    let mut told = Vec::new();
+    while let Some(event) = run.next().await {
+        if let EventKind::Middleware(MiddlewareEvent::CallLimitReached { tool, limits }) = event.kind {
+            told.push((tool, limits));
+        }
+    }
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!((outcome.stop.clone(), model.requests().len()), (FinishReason::StepLimit, 3));
+    assert_eq!(told, [(None, vec![ReachedLimit::new(LimitScope::Run, 3, 3)])]);
+    insta::assert_snapshot!(outcome.text(), @"Stopped without an answer: model calls are at their limit: run limit (3/3 calls). The task may be unfinished.");
+    check_history(outcome.messages()).unwrap();
+}
+
+#[tokio::test]
+async fn a_thread_at_its_limit_ends_every_run_at_once_until_it_is_reset() {
+    let (agent, model) = journalled(ModelCallLimit::new(Some(4), Some(3)).unwrap());
+    assert_eq!(agent.invoke(on("t")).await.unwrap().model_calls, 3);
+    let second = agent.invoke(on("t")).await.unwrap();
+    assert_eq!((second.stop.clone(), second.model_calls), (FinishReason::StepLimit, 1));
+    assert!(second.text().contains("thread limit (4/4 calls)"), "{}", second.text());
+    let third = agent.invoke(on("t")).await.unwrap();
+    assert_eq!((third.stop.clone(), third.model_calls), (FinishReason::StepLimit, 0));
+    assert_eq!(model.requests().len(), 4);
+    // Another thread is not concerned.
+    assert_eq!(agent.invoke(on("u")).await.unwrap().model_calls, 3);
+    agent.update_state("t", ModelCallLimit::reset()).await.unwrap();
+    assert_eq!(agent.invoke(on("t")).await.unwrap().model_calls, 3);
+}
+
+#[tokio::test]
+async fn a_limit_may_be_an_error_with_its_numbers() {
+    let limit = ModelCallLimit::new(None, Some(2)).unwrap().exit(ModelCallLimitExit::Error);
+    let (agent, _) = endless(|b| b.middleware(limit));
+    let failure = agent.invoke("Go.").await.unwrap_err();
+    let Error::Hook { source, .. } = &*failure.error else { panic!("{failure}") };
+    let Error::Other(source) = &**source else { panic!("{failure}") };
+    let exceeded = source.downcast_ref::<ModelCallLimitExceeded>().unwrap();
+    assert_eq!(exceeded.limits, [ReachedLimit::new(LimitScope::Run, 2, 2)]);
+    assert!(failure.to_string().contains("run limit (2/2 calls)"), "{failure}");
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_a_person_goes_on_with_its_count_in_another_process() {
+    let journal = Arc::new(MemoryJournal::new());
+    let model = ScriptedModel::rules().always(Turn::with(|r| look(r.messages.len()))).build();
+    let built = || {
+        let limit = ModelCallLimit::new(None, Some(3)).unwrap();
+        let asks = InterruptPolicy::new().before("look", InterruptOn::any());
+        DeepAgent::builder()
+            .model(model.clone())
+            .tool(eyes())
+            .middleware(limit)
+            .interrupt_on(asks)
+            .journal(journal.clone())
+            .build()
+            .unwrap()
+    };
+    let mut outcome = built().invoke(on("t")).await.unwrap();
+    let mut resumed = 0;
+    while outcome.stop == FinishReason::Interrupted {
+        let question = outcome.action_requests().remove(0);
+        outcome = built().invoke(RunInput::resume("t").decide(question.id, Decision::Approve)).await.unwrap();
+        resumed += 1;
+    }
+    assert_eq!((outcome.stop.clone(), resumed, model.requests().len()), (FinishReason::StepLimit, 3, 3));
+}
+
+#[tokio::test]
+async fn requests_that_fail_and_those_of_sub_agents_count_too() {
+    let task = json!({"description": "Search.", "subagent_type": "general-purpose"});
+    let below = |r: &deepagents::ModelRequest| r.messages.get(0).is_some_and(|m| m.text().contains("Search"));
+    let model = ScriptedModel::rules()
+        .when(below, [look(1), look(2), Turn::text("Found.")])
+        .always(Turn::with(move |_| Turn::call("task", task.clone())))
+        .build();
+    let limit = ModelCallLimit::new(None, Some(3)).unwrap();
+    let agent = DeepAgent::builder().model(model.clone()).tool(eyes()).middleware(limit).build().unwrap();
+    let outcome = agent.invoke("Go.").await.unwrap();
+    // One of its own and three below it: what is below is counted when it has ended.
+    assert_eq!((outcome.stop.clone(), model.requests().len()), (FinishReason::StepLimit, 4));
+    assert!(outcome.text().contains("run limit (4/3 calls)"), "{}", outcome.text());
+}
+
+/// Three calls of `look` and one of `ls` in a turn, then the end.
+fn batch() -> Vec<Turn> {
+    let calls = [
+        ("look", json!({"at": 1})),
+        ("ls", json!({"path": "/"})),
+        ("look", json!({"at": 2})),
+        ("look", json!({"at": 3})),
+    ];
+    vec![Turn::calls(calls), Turn::text("Done.")]
+}
+
+fn agent_with(turns: Vec<Turn>, limit: ToolCallLimit) -> DeepAgent {
+    let journal = MemoryJournal::new();
+    let model = ScriptedModel::new(turns);
+    DeepAgent::builder().model(model).tool(eyes()).middleware(limit).journal(journal).build().unwrap()
+}
+
+#[tokio::test]
+async fn calls_beyond_a_limit_are_answered_and_the_others_of_the_turn_are_made() {
+    let agent = agent_with(batch(), ToolCallLimit::for_tool("look", None, Some(1)).unwrap());
+    let outcome = agent.invoke("Go.").await.unwrap();
+    assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::Done, "Done.".to_owned()));
+    let refused = "Error: the limit of these calls is reached. Do not call look again.";
+    let texts = results(&outcome);
+    assert_eq!(texts.iter().filter(|(text, error)| *error && text == refused).count(), 2);
+    assert!(texts.contains(&(json!({"at": 1}).to_string(), false)), "{texts:?}");
+    check_history(outcome.messages()).unwrap();
+}
+
+#[tokio::test]
+async fn a_limit_of_all_tools_counts_them_together_and_the_refusal_names_no_run_or_thread() {
+    let agent = agent_with(batch(), ToolCallLimit::new(None, Some(2)).unwrap());
+    let outcome = agent.invoke("Go.").await.unwrap();
+    let refused: Vec<_> = results(&outcome).into_iter().filter(|(_, error)| *error).collect();
+    assert_eq!(refused.len(), 2);
+    assert_eq!(refused[0].0, "Error: the limit of these calls is reached. Do not call any tool again.");
+}
+
+#[tokio::test]
+async fn a_run_that_ends_at_a_limit_answers_all_calls_of_the_turn_and_says_which_limit() {
+    let agent =
+        agent_with(batch(), ToolCallLimit::for_tool("look", None, Some(1)).unwrap().exit(ToolCallLimitExit::End));
+    let outcome = agent.invoke("Go.").await.unwrap();
+    assert_eq!(outcome.stop, FinishReason::Budget(BudgetKind::ToolCalls));
+    check_history(outcome.messages()).unwrap();
+    let texts: Vec<String> = results(&outcome).into_iter().map(|(text, error)| format!("{error} {text}")).collect();
+    insta::assert_snapshot!(texts.join("\n"), @r"
+    true Error: the limit of these calls is reached. Do not call look again.
+    true Error: the limit of these calls is reached. Do not call look again.
+    true The call of look was not made: another call of this turn is beyond its limit.
+    true The call of ls was not made: another call of this turn is beyond its limit.
+    ");
+    insta::assert_snapshot!(outcome.text(), @"Stopped without an answer: calls of look are beyond their limit: run limit (3/1 calls). The task may be unfinished.");
+}
+
+#[tokio::test]
+async fn a_run_that_ends_at_a_limit_does_not_use_up_the_threads() {
+    let turns = || batch().into_iter().chain(batch()).collect::<Vec<_>>();
+    let limit = ToolCallLimit::for_tool("look", Some(2), None).unwrap().exit(ToolCallLimitExit::End);
+    let agent = agent_with(vec![batch().remove(0), look(1), Turn::text("Done.")], limit.clone());
+    assert_eq!(agent.invoke(on("t")).await.unwrap().stop, FinishReason::Budget(BudgetKind::ToolCalls));
+    // None of the three was made, so one is there to be made.
+    assert_eq!(agent.invoke(on("t")).await.unwrap().text(), "Done.");
+
+    let going_on = agent_with(turns(), ToolCallLimit::for_tool("look", Some(2), None).unwrap());
+    let first = going_on.invoke(on("t")).await.unwrap();
+    assert_eq!(results(&first).iter().filter(|(_, error)| *error).count(), 1);
+    let second = going_on.invoke(on("t")).await.unwrap();
+    assert_eq!(results(&second).iter().filter(|(_, error)| *error).count(), 4);
+    going_on.update_state("t", ToolCallLimit::for_tool("look", Some(2), None).unwrap().reset()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_limit_of_tool_calls_may_be_an_error_with_the_calls_that_were_wanted() {
+    let limit = ToolCallLimit::for_tool("look", None, Some(2)).unwrap().exit(ToolCallLimitExit::Error);
+    let failure = agent_with(batch(), limit).invoke("Go.").await.unwrap_err();
+    let Error::Hook { source, .. } = &*failure.error else { panic!("{failure}") };
+    let Error::Other(source) = &**source else { panic!("{failure}") };
+    let exceeded = source.downcast_ref::<ToolCallLimitExceeded>().unwrap();
+    assert_eq!(exceeded.tool.as_deref(), Some("look"));
+    assert_eq!(exceeded.limits, [ReachedLimit::new(LimitScope::Run, 3, 2)]);
+    check_history(failure.state.messages()).unwrap();
+}
+
+#[tokio::test]
+async fn several_limits_stand_side_by_side_and_each_counts_its_own() {
+    let model = ScriptedModel::new(batch());
+    let agent = DeepAgent::builder()
+        .model(model)
+        .tool(eyes())
+        .middleware(ToolCallLimit::for_tool("look", None, Some(2)).unwrap())
+        .middleware(ToolCallLimit::for_tool("ls", None, Some(0)).unwrap())
+        .build()
+        .unwrap();
+    let outcome = agent.invoke("Go.").await.unwrap();
+    let refused: Vec<String> = results(&outcome).into_iter().filter(|(_, e)| *e).map(|(text, _)| text).collect();
+    assert_eq!(refused.len(), 2);
+    assert!(refused.iter().any(|text| text.ends_with("call ls again.")), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_resumed_run_goes_on_with_its_tool_calls_and_its_limit_of_a_budget() {
+    let journal = Arc::new(MemoryJournal::new());
+    let limit = ToolCallLimit::for_tool("look", None, Some(5)).unwrap().exit(ToolCallLimitExit::End);
+    let (agent, _) = endless(|b| {
+        b.middleware(limit.clone())
+            .journal(journal.clone())
+            .loop_detection(LoopPolicy { errors: None, ..LoopPolicy::default() })
+    });
+    let first = agent.invoke(on("t").budget(Budget::default().model_calls(3))).await.unwrap();
+    assert_eq!(first.stop, FinishReason::StepLimit);
+    let further = RunInput::resume("t").budget(Budget::default().model_calls(30));
+    let outcome = agent.invoke(further).await.unwrap();
+    assert_eq!(outcome.stop, FinishReason::Budget(BudgetKind::ToolCalls));
+    assert_eq!(results(&outcome).iter().filter(|(_, error)| !error).count(), 5);
+    assert!(outcome.messages().iter().any(|m| matches!(&**m, Message::Assistant(_))));
+}

@@ -1,0 +1,473 @@
+//! Personal data and secrets are hidden before anybody sees them.
+
+use std::sync::Arc;
+
+use deepagents::core::event::RedactedPlace;
+use deepagents::core::message::ToolMessage;
+use deepagents::core::tool::DynTool;
+use deepagents::middleware::redaction::{Detector, HashKey, Redaction, RedactionBlocked, Strategy};
+use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
+use deepagents::{
+    Block, DeepAgent, Error, EventKind, MemoryJournal, Message, MiddlewareEvent, Outcome, RunError, RunInput,
+    ToolOutput, json_tool,
+};
+use futures_util::StreamExt;
+use proptest::prelude::*;
+use proptest::strategy::Strategy as _;
+use serde_json::{Value, json};
+
+use crate::results;
+
+/// What the model is shown of a word of the user.
+async fn shown(redaction: Redaction, said: &str) -> String {
+    let model = ScriptedModel::new([Turn::text("Fine.")]);
+    let agent = DeepAgent::builder().model(model.clone()).redaction(redaction).build().unwrap();
+    agent.invoke(said).await.unwrap();
+    model.requests()[0].messages.get(0).unwrap().text()
+}
+
+async fn hidden(detector: Detector, said: &str) -> String {
+    shown(Redaction::new().hide(detector), said).await
+}
+
+async fn masked(detector: Detector, said: &str) -> String {
+    shown(Redaction::new().with(detector, Strategy::Mask), said).await
+}
+
+#[tokio::test]
+async fn addresses_of_mail_are_found_and_what_only_looks_like_one_is_not() {
+    let text = hidden(Detector::Email, "To a.b+c@mail.example.co.uk, x_1%y@d-e.org; not a@b, @home or a|b@.").await;
+    assert_eq!(text, "To [REDACTED_EMAIL], [REDACTED_EMAIL]; not a@b, @home or a|b@.");
+    assert_eq!(masked(Detector::Email, "a.b+c@mail.example.uk").await, "a.b+c@****.uk");
+}
+
+#[tokio::test]
+async fn numbers_of_cards_of_thirteen_to_nineteen_digits_are_found_by_their_check_digit() {
+    // Visa, Amex with fifteen digits, a short Visa, nineteen digits; one digit wrong, and too few.
+    let found = "4111 1111 1111 1111, 3782-822463-10005, 4222222222222, 6304000000000000000.";
+    assert_eq!(hidden(Detector::CreditCard, found).await.matches("[REDACTED_CREDIT_CARD]").count(), 4);
+    let none = "4111 1111 1111 1112, 4111 1111 1111, 0000 0000 0000 0000 and order 12345678901234567890123.";
+    assert_eq!(hidden(Detector::CreditCard, none).await, none);
+    assert_eq!(masked(Detector::CreditCard, "4111-1111-1111-1111").await, "****-****-****-1111");
+}
+
+#[tokio::test]
+async fn addresses_of_both_internet_protocols_are_found_and_times_and_versions_are_not() {
+    let text = hidden(
+        Detector::Ip,
+        "From 192.168.0.1 and fe80::1ff:fe23:4567:890a, 2001:db8::1. Not 999.1.1.1 or 12:30:45 or a::b::c.",
+    )
+    .await;
+    assert_eq!(text, "From [REDACTED_IP] and [REDACTED_IP], [REDACTED_IP]. Not 999.1.1.1 or 12:30:45 or a::b::c.");
+    assert_eq!(masked(Detector::Ip, "10.1.2.34").await, "*.*.*.34");
+    assert_eq!(masked(Detector::Ip, "2001:db8::7334").await, "****:7334");
+}
+
+#[tokio::test]
+async fn hardware_addresses_and_addresses_of_the_web_are_found_without_the_punctuation_around_them() {
+    assert_eq!(
+        hidden(Detector::MacAddress, "00:1A:2b:3C:4d:5E, 00-1a-2b-3c-4d-5e.").await,
+        "[REDACTED_MAC_ADDRESS], [REDACTED_MAC_ADDRESS]."
+    );
+    assert_eq!(masked(Detector::MacAddress, "00-1a-2b-3c-4d-5e").await, "**-**-**-**-**-5e");
+    let text =
+        hidden(Detector::Url, "See https://a.example/x?y=1, www.example.org, (example.com/path). Not foo.bar.").await;
+    assert_eq!(text, "See [REDACTED_URL], [REDACTED_URL], ([REDACTED_URL]). Not foo.bar.");
+    assert_eq!(masked(Detector::Url, "http://a.example").await, "[MASKED_URL]");
+}
+
+#[tokio::test]
+async fn keys_of_services_named_secrets_and_private_keys_are_found() {
+    let keys = [
+        "sk-proj-abcdefghijklmnop1234",
+        "ghp_abcdefghijklmnopqrstuvwxyz0123456789",
+        "AKIAIOSFODNN7EXAMPLE",
+        "xoxb-123456789012-abcdef",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmN",
+    ];
+    for key in keys {
+        assert_eq!(
+            hidden(Detector::ApiKey, &format!("It is {key}, use it.")).await,
+            "It is [REDACTED_API_KEY], use it."
+        );
+    }
+    let named =
+        hidden(Detector::ApiKey, "export MY_API_KEY=\"hunter2hunter2\" and password: correcthorse; the token is fine")
+            .await;
+    assert_eq!(named, "export MY_API_KEY=\"[REDACTED_API_KEY]\" and password: [REDACTED_API_KEY]; the token is fine");
+    assert_eq!(masked(Detector::ApiKey, "AKIAIOSFODNN7EXAMPLE").await, "****MPLE");
+    assert_eq!(masked(Detector::ApiKey, "password=12345678").await, "password=****");
+    let pem = "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc=\n-----END RSA PRIVATE KEY-----";
+    assert_eq!(hidden(Detector::PrivateKey, &format!("Key:\n{pem}\nEnd.")).await, "Key:\n[REDACTED_PRIVATE_KEY]\nEnd.");
+    // One that is cut off is a secret too.
+    assert_eq!(hidden(Detector::PrivateKey, "-----BEGIN PRIVATE KEY-----\nMIIE").await, "[REDACTED_PRIVATE_KEY]");
+}
+
+#[tokio::test]
+async fn expressions_and_functions_find_what_they_are_made_for() {
+    let ticket = || Detector::pattern(r"TCK-\d+").unwrap();
+    let redaction = |strategy| Redaction::new().named("ticket", ticket(), strategy);
+    assert_eq!(shown(redaction(Strategy::Redact), "About TCK-123.").await, "About [REDACTED_TICKET].");
+    assert_eq!(shown(redaction(Strategy::Mask), "About TCK-1234.").await, "About ****1234.");
+    let short = Redaction::new().named("pin", Detector::pattern(r"\d{4}").unwrap(), Strategy::Mask);
+    assert_eq!(shown(short, "PIN 1234").await, "PIN ****");
+    assert!(Detector::pattern("(").is_err());
+    // Ranges that are no part of the text, or cut a letter, are passed over.
+    let odd = Detector::function(|text| vec![0..1, 1..2, 3..400, 5..5, text.len() + 1..text.len() + 2]);
+    assert_eq!(hidden(odd, "ä ok").await, "ä ok");
+}
+
+#[tokio::test]
+async fn what_overlaps_is_hidden_as_one() {
+    let mail_in_url = Redaction::new().hide(Detector::Url).hide(Detector::Email);
+    let text = shown(mail_in_url, "Go to https://example.org/?user=ann@example.org&x=1 now.").await;
+    assert_eq!(text, "Go to [REDACTED_URL] now.");
+    let overlapping = Redaction::new().named("a", Detector::pattern("abcd").unwrap(), Strategy::Redact).named(
+        "b",
+        Detector::pattern("cdef").unwrap(),
+        Strategy::Redact,
+    );
+    assert_eq!(shown(overlapping, "xabcdefx").await, "x[REDACTED_A]x");
+}
+
+#[tokio::test]
+async fn a_hash_is_the_same_for_a_value_and_a_key_and_tells_nothing_without_the_key() {
+    let hash = |key: &str| Redaction::new().with(Detector::Email, Strategy::Hash(HashKey::new(key)));
+    let (one, again) = (shown(hash("k"), "a@b.org").await, shown(hash("k"), "a@b.org").await);
+    assert_eq!(one, again);
+    assert!(one.starts_with("<email_hash:") && one.len() == "<email_hash:>".len() + 16, "{one}");
+    assert_ne!(one, shown(hash("other"), "a@b.org").await);
+    assert_ne!(one, shown(hash("k"), "b@b.org").await);
+    assert!(!format!("{:?}", hash("a secret key")).contains("secret"));
+}
+
+async fn run(agent: &DeepAgent, input: impl Into<RunInput>) -> (Result<Outcome, Box<RunError>>, Vec<EventKind>) {
+    let mut run = agent.run(input);
+    let mut events = Vec::new();
+    while let Some(event) = run.next().await {
+        events.push(event.kind.clone());
+    }
+    (run.outcome().await, events)
+}
+
+fn blocked(failure: &RunError) -> RedactionBlocked {
+    let Error::Hook { source, .. } = &*failure.error else {
+        let Error::Other(source) = &*failure.error else { panic!("{failure}") };
+        return source.downcast_ref::<RedactionBlocked>().unwrap().clone();
+    };
+    let Error::Other(source) = &**source else { panic!("{failure}") };
+    source.downcast_ref::<RedactionBlocked>().unwrap().clone()
+}
+
+const MAIL: &str = "ann@example.org";
+
+#[tokio::test]
+async fn what_people_say_is_hidden_before_the_first_record_of_it() {
+    let journal = Arc::new(MemoryJournal::new());
+    let model = ScriptedModel::new([Turn::text("Fine.")]);
+    let agent = DeepAgent::builder()
+        .model(model)
+        .redaction(Redaction::new().hide(Detector::Email))
+        .journal(journal.clone())
+        .build()
+        .unwrap();
+    let (outcome, events) = run(&agent, RunInput::new(format!("I am {MAIL}.")).thread("t")).await;
+    let outcome = outcome.unwrap();
+    assert!(!serde_json::to_string(outcome.messages()).unwrap().contains(MAIL));
+    assert!(!serde_json::to_string(&events).unwrap().contains(MAIL));
+    let history = agent.history("t", None, 100).await.unwrap();
+    assert!(!history.is_empty());
+    for checkpoint in history {
+        let state = agent.state_at("t", checkpoint.position).await.unwrap();
+        assert!(!serde_json::to_string(&state.to_json(true).unwrap()).unwrap().contains(MAIL));
+    }
+}
+
+#[tokio::test]
+async fn what_must_not_come_in_ends_the_run_before_anything_is_stored_and_the_error_does_not_repeat_it() {
+    let journal = Arc::new(MemoryJournal::new());
+    let model = ScriptedModel::new([Turn::text("Fine.")]);
+    let redaction = Redaction::new().with(Detector::Email, Strategy::Block);
+    let agent =
+        DeepAgent::builder().model(model.clone()).redaction(redaction).journal(journal.clone()).build().unwrap();
+    let (outcome, _) = run(&agent, RunInput::new(format!("{MAIL} and b@c.de")).thread("t")).await;
+    let failure = outcome.unwrap_err();
+    assert_eq!(blocked(&failure).found, [("email".to_owned(), 2)].into());
+    assert!(failure.to_string().contains("email (2)") && !failure.to_string().contains(MAIL), "{failure}");
+    assert_eq!(model.requests().len(), 0);
+    let (outcome, _) = run(&agent, RunInput::new("Hello.").thread("t")).await;
+    assert_eq!(outcome.unwrap().messages().len(), 2);
+}
+
+#[tokio::test]
+async fn a_word_said_to_a_run_under_way_is_hidden_too() {
+    let model = ScriptedModel::new([Turn::call("gate", json!({})), Turn::text("Fine.")]);
+    let (opened, open) = tokio::sync::oneshot::channel::<()>();
+    let open = Arc::new(tokio::sync::Mutex::new(Some(open)));
+    let gate = json_tool("gate", "Waits.", json!({"type": "object"}), move |_: Value, _cx| {
+        let open = open.clone();
+        async move {
+            let open = open.lock().await.take();
+            if let Some(open) = open {
+                open.await.unwrap();
+            }
+            Ok("open")
+        }
+    });
+    let agent = DeepAgent::builder()
+        .model(model.clone())
+        .tool(gate)
+        .redaction(Redaction::new().hide(Detector::Email))
+        .build()
+        .unwrap();
+    let mut running = agent.run("Go.");
+    let handle = running.handle();
+    let mut opened = Some(opened);
+    while let Some(event) = running.next().await {
+        if matches!(event.kind, EventKind::ToolStarted { .. })
+            && let Some(opened) = opened.take()
+        {
+            handle.steer(format!("Write to {MAIL}."));
+            opened.send(()).unwrap();
+        }
+        assert!(!serde_json::to_string(&event.kind).unwrap().contains(MAIL));
+    }
+    let outcome = running.outcome().await.unwrap();
+    assert!(outcome.messages().iter().any(|m| m.text() == "Write to [REDACTED_EMAIL]."));
+}
+
+#[tokio::test]
+async fn messages_of_an_earlier_time_are_hidden_when_a_run_begins_and_given_ones_of_any_role_where_they_are_looked_at()
+{
+    let journal = Arc::new(MemoryJournal::new());
+    let model = ScriptedModel::new([Turn::text(format!("You are {MAIL}.")), Turn::text("Fine.")]);
+    let before = DeepAgent::builder().model(model.clone()).journal(journal.clone()).build().unwrap();
+    run(&before, RunInput::new(format!("I am {MAIL}.")).thread("t")).await.0.unwrap();
+    let redaction = Redaction::new().hide(Detector::Email).output(true);
+    let after = DeepAgent::builder().model(model.clone()).redaction(redaction).journal(journal).build().unwrap();
+    let (outcome, events) = run(&after, RunInput::new("Who am I?").thread("t")).await;
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.messages().get(0).unwrap().text(), "I am [REDACTED_EMAIL].");
+    assert_eq!(outcome.messages().get(1).unwrap().text(), "You are [REDACTED_EMAIL].");
+    let told = events.iter().any(|kind| {
+        let found = [("email".to_owned(), 2)].into();
+        *kind == EventKind::Middleware(MiddlewareEvent::Redacted { place: RedactedPlace::History, found })
+    });
+    assert!(told);
+    assert!(!serde_json::to_string(&model.requests()[1].messages).unwrap().contains(MAIL));
+}
+
+fn all_of(redaction: Redaction) -> Redaction {
+    redaction.output(true).tool_results(true)
+}
+
+#[tokio::test]
+async fn answers_reasoning_and_arguments_are_hidden_in_every_piece_in_the_state_and_for_the_tool() {
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let sees = seen.clone();
+    let send = json_tool("send", "Sends.", json!({"type": "object"}), move |args: Value, _cx| {
+        sees.lock().unwrap().push(args.to_string());
+        async { Ok("Sent.") }
+    });
+    let args = json!({"to": [MAIL], "deep": {"cc": format!("x {MAIL} y")}, "n": 1});
+    let model = ScriptedModel::new([
+        Turn::call("send", args)
+            .and_text(format!("I write to {MAIL}, as you said."))
+            .thinking(format!("Is {MAIL} right?")),
+        Turn::text(format!("Sent to {MAIL}")),
+    ]);
+    let redaction = Redaction::new().hide(Detector::Email).output(true);
+    let agent = DeepAgent::builder().model(model.clone()).tool(send).redaction(redaction).build().unwrap();
+    let (outcome, events) = run(&agent, "Go.").await;
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.text(), "Sent to [REDACTED_EMAIL]");
+    assert!(!serde_json::to_string(&events).unwrap().contains(MAIL));
+    assert!(!serde_json::to_string(outcome.messages()).unwrap().contains(MAIL));
+    assert_eq!(
+        *seen.lock().unwrap(),
+        [json!({"to": ["[REDACTED_EMAIL]"], "deep": {"cc": "x [REDACTED_EMAIL] y"}, "n": 1}).to_string()]
+    );
+    let pieces = |wanted: u32| -> String {
+        let texts = events.iter().filter_map(|kind| match kind {
+            EventKind::TextDelta { turn, text, .. } if *turn == wanted => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect()
+    };
+    assert_eq!(
+        (pieces(0), pieces(1)),
+        ("I write to [REDACTED_EMAIL], as you said.".to_owned(), "Sent to [REDACTED_EMAIL]".to_owned())
+    );
+    let arguments: String = events
+        .iter()
+        .filter_map(|kind| if let EventKind::ToolCallDelta { args, .. } = kind { Some(args.as_str()) } else { None })
+        .collect();
+    assert_eq!(serde_json::from_str::<Value>(&arguments).unwrap()["to"][0], "[REDACTED_EMAIL]");
+    let found: usize = events
+        .iter()
+        .filter_map(|kind| match kind {
+            EventKind::Middleware(MiddlewareEvent::Redacted { place: RedactedPlace::Output, found }) => {
+                Some(found["email"])
+            }
+            _ => None,
+        })
+        .sum();
+    assert_eq!(found, 5);
+    check_history(outcome.messages()).unwrap();
+}
+
+#[tokio::test]
+async fn an_answer_that_must_not_go_out_ends_the_run_with_no_piece_of_it_told() {
+    let model = ScriptedModel::new([Turn::text(format!("It is {MAIL}, you see."))]);
+    let redaction = Redaction::new().with(Detector::Email, Strategy::Block).output(true);
+    let agent = DeepAgent::builder().model(model).redaction(redaction).build().unwrap();
+    let (outcome, events) = run(&agent, "Go.").await;
+    assert_eq!(blocked(&outcome.unwrap_err()).found, [("email".to_owned(), 1)].into());
+    assert!(!serde_json::to_string(&events).unwrap().contains("ann"));
+}
+
+fn leaky() -> impl DynTool {
+    json_tool("leak", "Leaks.", json!({"type": "object"}), |_: Value, cx: deepagents::ToolContext| async move {
+        cx.progress("I find ann@exam");
+        cx.progress("ple.org here\nand more ");
+        Ok(ToolOutput::text(format!("It is {MAIL}."))
+            .with_artifact(json!({"who": MAIL, "card": 4_111_111_111_111_111u64})))
+    })
+}
+
+#[tokio::test]
+async fn results_artifacts_and_progress_of_tools_are_hidden_and_other_places_are_left_alone() {
+    let agent = |redaction: Redaction| {
+        let model = ScriptedModel::new([Turn::call("leak", json!({})), Turn::text("Done.")]);
+        DeepAgent::builder().model(model).tool(leaky()).redaction(redaction).build().unwrap()
+    };
+    let both = Redaction::new().hide(Detector::Email).hide(Detector::CreditCard);
+    let (outcome, events) = run(&agent(all_of(both.clone())), "Go.").await;
+    let outcome = outcome.unwrap();
+    assert_eq!(results(&outcome), [("It is [REDACTED_EMAIL].".to_owned(), false)]);
+    assert!(!serde_json::to_string(&events).unwrap().contains("ann@"));
+    let told: String = events
+        .iter()
+        .filter_map(|kind| if let EventKind::ToolProgress { text, .. } = kind { Some(text.as_str()) } else { None })
+        .collect();
+    assert_eq!(told, "I find [REDACTED_EMAIL] here\nand more ");
+    let result = outcome.messages().iter().find_map(|m| m.as_tool().cloned()).unwrap();
+    assert_eq!(result.artifact, Some(json!({"who": "[REDACTED_EMAIL]", "card": "[REDACTED_CREDIT_CARD]"})));
+
+    let (outcome, _) = run(&agent(both), "Go.").await;
+    assert_eq!(results(&outcome.unwrap()), [(format!("It is {MAIL}."), false)]);
+}
+
+#[tokio::test]
+async fn a_result_that_must_not_go_on_is_withheld_and_the_run_goes_on() {
+    let model = ScriptedModel::new([Turn::call("leak", json!({})), Turn::text("Done.")]);
+    let redaction = Redaction::new().with(Detector::Email, Strategy::Block).tool_results(true);
+    let agent = DeepAgent::builder().model(model).tool(leaky()).redaction(redaction).build().unwrap();
+    let (outcome, events) = run(&agent, "Go.").await;
+    let outcome = outcome.unwrap();
+    assert_eq!(results(&outcome), [("Error: the result was withheld: it holds email (1).".to_owned(), true)]);
+    assert!(!serde_json::to_string(&events).unwrap().contains("ann@"));
+}
+
+#[tokio::test]
+async fn a_large_result_goes_to_its_file_without_what_is_hidden() {
+    let large = json_tool("leak", "Leaks.", json!({"type": "object"}), |_: Value, _cx| async move {
+        Ok(format!("{MAIL} and more words\n").repeat(8_000))
+    });
+    let model = ScriptedModel::new([Turn::call("leak", json!({})), Turn::text("Done.")]);
+    let agent = DeepAgent::builder()
+        .model(model)
+        .tool(large)
+        .redaction(all_of(Redaction::new().hide(Detector::Email)))
+        .build()
+        .unwrap();
+    let outcome = agent.invoke("Go.").await.unwrap();
+    assert!(results(&outcome)[0].0.contains("too large to show"));
+    assert!(!serde_json::to_string(&outcome.state.to_json(true).unwrap()).unwrap().contains(MAIL));
+}
+
+#[tokio::test]
+async fn sub_agents_hide_the_same() {
+    let task = json!({"description": format!("Write to {MAIL}."), "subagent_type": "general-purpose"});
+    let below = |r: &deepagents::ModelRequest| r.messages.get(0).is_some_and(|m| m.text().contains("Write to"));
+    let model = ScriptedModel::rules()
+        .when(below, [Turn::text("Written.")])
+        .always(Turn::with(move |r| match r.messages.len() {
+            1 => Turn::call("task", task.clone()),
+            _ => Turn::text("Done."),
+        }))
+        .build();
+    let agent =
+        DeepAgent::builder().model(model.clone()).redaction(Redaction::new().hide(Detector::Email)).build().unwrap();
+    agent.invoke("Go.").await.unwrap();
+    let below = model.requests().into_iter().find(|r| r.messages.get(0).unwrap().text().contains("Write to")).unwrap();
+    assert_eq!(below.messages.get(0).unwrap().text(), "Write to [REDACTED_EMAIL].");
+}
+
+#[tokio::test]
+async fn given_results_and_answers_are_hidden_where_they_are_looked_at() {
+    let model = ScriptedModel::new([Turn::text("Fine.")]);
+    let agent = DeepAgent::builder()
+        .model(model.clone())
+        .redaction(all_of(Redaction::new().hide(Detector::Email)))
+        .build()
+        .unwrap();
+    let call = Block::call("c1", "look", json!({"who": MAIL}));
+    let answer = deepagents::core::message::AssistantMessage::new(vec![call]);
+    let result = ToolMessage { call_id: "c1".to_owned(), content: vec![Block::text(MAIL)], ..ToolMessage::default() };
+    let given = vec![Message::user("Who?"), Message::Assistant(answer), Message::Tool(result), Message::user("Well?")];
+    agent.invoke(RunInput::messages(given)).await.unwrap();
+    assert!(!serde_json::to_string(&model.requests()[0].messages).unwrap().contains(MAIL));
+}
+
+/// Texts with something to hide, and other words.
+fn texts() -> impl proptest::strategy::Strategy<Value = String> {
+    let part = prop::sample::select(vec![
+        "ann@example.org",
+        "4111 1111 1111 1111",
+        "192.168.0.1",
+        "2001:db8::1",
+        "00:1A:2b:3C:4d:5E",
+        "https://a.example/x?y=1",
+        "sk-proj-abcdefghijklmnop1234",
+        "password: correcthorse",
+        "-----BEGIN PRIVATE KEY-----\nMII\nE=\n-----END PRIVATE KEY-----",
+        "words",
+        "12:30",
+        "a@",
+        "4111 1111",
+        "ä…ß",
+        ",",
+        ".",
+        "-----BEGIN",
+        "x=1",
+        "\n",
+    ]);
+    prop::collection::vec((part, prop::sample::select(vec![" ", "\n", ", ", ""])), 1..14)
+        .prop_map(|parts| parts.into_iter().flat_map(|(part, between)| [part, between]).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_answer_in_pieces_of_any_size_reads_as_the_whole_one_does(text in texts(), size in 1..40usize) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let redaction = || {
+            use Detector::{ApiKey, CreditCard, Email, Ip, MacAddress, PrivateKey, Url};
+            let all = [Email, CreditCard, Ip, MacAddress, Url, ApiKey, PrivateKey];
+            all.into_iter().fold(Redaction::new().output(true), Redaction::hide)
+        };
+        let (told, whole) = runtime.block_on(async {
+            let model = ScriptedModel::new([Turn::text(text.clone())]).with_chunk_size(size);
+            let agent = DeepAgent::builder().model(model).redaction(redaction()).build().unwrap();
+            let (outcome, events) = run(&agent, "Go.").await;
+            let told: String = events
+                .iter()
+                .filter_map(|kind| if let EventKind::TextDelta { text, .. } = kind { Some(text.as_str()) } else { None })
+                .collect();
+            (told, outcome.unwrap().messages().last().unwrap().text())
+        });
+        prop_assert_eq!(told, whole);
+    }
+}

@@ -1,0 +1,279 @@
+//! Calls that failed are made again, and what becomes of those that fail too often.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use deepagents::core::model::StopReason;
+use deepagents::core::tool::DynTool;
+use deepagents::middleware::retry::{Backoff, ModelFailure, ModelRetry, ToolFailure, ToolRetry};
+use deepagents::middleware::tool_errors::{ToolErrorAction, ToolErrors};
+use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
+use deepagents::{
+    BoxError, Budget, DeepAgent, Effect, EventKind, FinishReason, MiddlewareEvent, ModelError, Outcome, RunError, Tool,
+    ToolContext, ToolError, ToolOutput,
+};
+use futures_util::StreamExt;
+use serde_json::json;
+
+use crate::{play, results};
+
+fn quick(retries: u32) -> Backoff {
+    Backoff { retries, initial: Duration::ZERO, ..Backoff::default() }
+}
+
+fn retrying(retries: u32) -> ModelRetry {
+    ModelRetry::new(quick(retries)).unwrap()
+}
+
+async fn ask(turns: Vec<Turn>, retry: ModelRetry) -> (Result<Outcome, Box<RunError>>, Vec<EventKind>, ScriptedModel) {
+    let model = ScriptedModel::new(turns);
+    let agent = DeepAgent::builder().model(model.clone()).middleware(retry).build().unwrap();
+    let mut run = agent.run("Go.");
+    let mut events = Vec::new();
+    while let Some(event) = run.next().await {
+        events.push(event.kind.clone());
+    }
+    (run.outcome().await, events, model)
+}
+
+fn away() -> Turn {
+    Turn::error(ModelError::transport("the cable is cut"))
+}
+
+#[tokio::test]
+async fn a_failure_that_may_pass_is_tried_again_and_each_try_is_told() {
+    let (outcome, events, model) = ask(vec![away(), away(), Turn::text("Hello.")], retrying(2)).await;
+    assert_eq!((outcome.unwrap().text(), model.requests().len()), ("Hello.".to_owned(), 3));
+    let told: Vec<u32> = events
+        .iter()
+        .filter_map(|kind| match kind {
+            EventKind::Middleware(MiddlewareEvent::ModelRetried { attempts, .. }) => Some(*attempts),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, [1, 2]);
+    let void = events.iter().filter(|kind| matches!(kind, EventKind::AttemptDiscarded { .. })).count();
+    assert_eq!(void, 2);
+}
+
+#[tokio::test]
+async fn every_class_that_may_pass_is_tried_again_and_no_other() {
+    let classes: [(ModelError, bool); 8] = [
+        (ModelError::RateLimited("slow down".into()), true),
+        (ModelError::Overloaded("busy".into()), true),
+        (ModelError::transport("away"), true),
+        (ModelError::truncated("half"), true),
+        (ModelError::protocol("what?"), true),
+        (ModelError::Auth("who?".into()), false),
+        (ModelError::invalid("no"), false),
+        (ModelError::ContextLength("too long".into()), false),
+    ];
+    for (error, again) in classes {
+        let kind = error.kind();
+        let (_, _, model) = ask(vec![Turn::error(error), Turn::text("Hello.")], retrying(1)).await;
+        let too_long = kind == "context_length";
+        // The context is compacted and tried again by another part.
+        assert!(too_long || model.requests().len() == 1 + usize::from(again), "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_fails_with_the_last_error_unless_an_answer_is_wanted_which_can_be_told_from_the_models() {
+    let (outcome, _, model) = ask(vec![away(), away()], retrying(1)).await;
+    assert_eq!(outcome.unwrap_err().error.kind(), "transport");
+    assert_eq!(model.requests().len(), 2);
+
+    let (outcome, events, _) = ask(vec![away(), away()], retrying(1).on_failure(ModelFailure::Answer)).await;
+    insta::assert_snapshot!(outcome.unwrap().text(), @"The model could not answer after 2 attempts: transport (could not reach the provider: the cable is cut)");
+    let stop = events.iter().find_map(|kind| match kind {
+        EventKind::ModelFinished { stop, .. } => Some(stop.clone()),
+        _ => None,
+    });
+    assert_eq!(stop, Some(StopReason::Other("model_unavailable".to_owned())));
+
+    let (outcome, _, _) = ask(vec![away()], retrying(0).on_failure(ModelFailure::Answer)).await;
+    assert!(outcome.unwrap().text().contains("after 1 attempt:"));
+
+    let own = ModelFailure::AnswerWith(Arc::new(|error, attempts| format!("{attempts} times {}", error.kind())));
+    let (outcome, _, _) = ask(vec![away(), away()], retrying(1).on_failure(own)).await;
+    assert_eq!(outcome.unwrap().text(), "2 times transport");
+}
+
+#[tokio::test]
+async fn an_error_that_is_not_tried_again_is_the_runs_whatever_is_wanted_on_failure() {
+    let refused = Turn::error(ModelError::invalid("no such model"));
+    let (outcome, _, _) = ask(vec![refused], retrying(3).on_failure(ModelFailure::Answer)).await;
+    assert_eq!(outcome.unwrap_err().error.kind(), "invalid_request");
+}
+
+#[tokio::test]
+async fn which_errors_are_tried_again_is_an_option() {
+    let refused = || Turn::error(ModelError::invalid("no"));
+    let all = retrying(2).retry_on(|error| error.as_model().is_some());
+    let (outcome, _, _) = ask(vec![refused(), Turn::text("Yes.")], all).await;
+    assert_eq!(outcome.unwrap().text(), "Yes.");
+}
+
+#[tokio::test]
+async fn what_a_provider_asks_to_wait_for_beyond_the_longest_wait_ends_the_tries() {
+    let mut error = ModelError::RateLimited("slow down".into());
+    error.info_mut().retry_after = Some(Duration::from_secs(3600));
+    let (outcome, _, model) = ask(vec![Turn::error(error), Turn::text("Late.")], retrying(3)).await;
+    assert_eq!((outcome.unwrap_err().error.kind(), model.requests().len()), ("rate_limited", 1));
+}
+
+#[tokio::test]
+async fn a_spent_budget_ends_the_tries() {
+    let model = ScriptedModel::new((0..5).map(|_| away()));
+    let agent = DeepAgent::builder().model(model.clone()).middleware(retrying(4)).build().unwrap();
+    let input = deepagents::RunInput::new("Go.").budget(Budget::default().model_calls(2));
+    let outcome = agent.invoke(input).await;
+    assert_eq!(model.requests().len(), 2);
+    assert_eq!(outcome.unwrap().stop, FinishReason::StepLimit);
+}
+
+/// Fails a number of times, then works.
+struct Shaky {
+    name: &'static str,
+    failures: AtomicUsize,
+    calls: Arc<AtomicUsize>,
+    how: How,
+}
+
+#[derive(Clone, Copy)]
+enum How {
+    Io,
+    Says,
+    Fatal,
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Nothing {}
+
+impl Tool for Shaky {
+    type Args = Nothing;
+    fn name(&self) -> &str {
+        self.name
+    }
+    fn description(&self) -> &str {
+        "Works now and then."
+    }
+    fn effect(&self, _args: &Nothing) -> Effect {
+        if self.name == "read" { Effect::Read } else { Effect::External }
+    }
+    async fn call(&self, _args: Nothing, _cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let fails =
+            self.failures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
+        match self.how {
+            How::Io if fails => Err(std::io::Error::other("the disk is away").into()),
+            How::Says if fails => Ok(ToolOutput::text("nothing found").as_error()),
+            How::Fatal if fails => Err(ToolError::fatal(BoxError::from("the house is on fire"))),
+            _ => Ok("It works.".into()),
+        }
+    }
+}
+
+fn shaky(name: &'static str, failures: usize, how: How) -> (impl DynTool, Arc<AtomicUsize>) {
+    let calls = Arc::new(AtomicUsize::new(0));
+    (Shaky { name, failures: AtomicUsize::new(failures), calls: calls.clone(), how }, calls)
+}
+
+async fn call(name: &'static str, failures: usize, how: How, retry: ToolRetry) -> (Outcome, usize) {
+    let (tool, calls) = shaky(name, failures, how);
+    let (outcome, _) =
+        play([Turn::call(name, json!({})), Turn::text("Done.")], |b| b.tool(tool).middleware(retry)).await;
+    (outcome, calls.load(Ordering::Relaxed))
+}
+
+fn tool_retry(retries: u32) -> ToolRetry {
+    ToolRetry::new(quick(retries)).unwrap()
+}
+
+#[tokio::test]
+async fn a_call_that_only_reads_is_made_again_and_one_that_may_not_be_repeated_is_not() {
+    let (outcome, calls) = call("read", 2, How::Io, tool_retry(2)).await;
+    assert_eq!((results(&outcome), calls), (vec![("It works.".to_owned(), false)], 3));
+    let (outcome, calls) = call("send", 2, How::Io, tool_retry(2)).await;
+    assert_eq!((results(&outcome), calls), (vec![("the disk is away".to_owned(), true)], 1));
+    let (_, calls) = call("send", 2, How::Io, tool_retry(2).tools(["send"])).await;
+    assert_eq!(calls, 3);
+    let (_, calls) = call("read", 2, How::Io, tool_retry(2).tools(["send"])).await;
+    assert_eq!(calls, 1);
+}
+
+#[tokio::test]
+async fn a_result_that_the_tool_itself_calls_an_error_is_not_tried_again_unless_an_option_says_so() {
+    let (_, calls) = call("read", 1, How::Says, tool_retry(2)).await;
+    assert_eq!(calls, 1);
+    let (outcome, calls) = call("read", 1, How::Says, tool_retry(2).retry_on(|_| true)).await;
+    assert_eq!((results(&outcome)[0].0.as_str(), calls), ("It works.", 2));
+}
+
+#[tokio::test]
+async fn a_call_that_fails_too_often_tells_the_model_or_ends_the_run() {
+    let (outcome, calls) = call("read", 9, How::Io, tool_retry(1)).await;
+    assert_eq!(calls, 2);
+    insta::assert_snapshot!(results(&outcome)[0].0, @r"
+    the disk is away
+    [read failed 2 times; try something else, or again later]
+    ");
+    let own = ToolFailure::ContinueWith(Arc::new(|_, attempts| format!("gone after {attempts}")));
+    let (outcome, _) = call("read", 9, How::Io, tool_retry(1).on_failure(own)).await;
+    assert_eq!(results(&outcome), [("gone after 2".to_owned(), true)]);
+
+    let (tool, _) = shaky("read", 9, How::Io);
+    let model = ScriptedModel::new([Turn::call("read", json!({}))]);
+    let retry = tool_retry(1).on_failure(ToolFailure::Error);
+    let agent = DeepAgent::builder().model(model).tool(tool).middleware(retry).build().unwrap();
+    let failure = agent.invoke("Go.").await.unwrap_err();
+    assert_eq!(failure.error.to_string(), "tool `read` failed: the disk is away (after 2 attempts)");
+    check_history(failure.state.messages()).unwrap();
+}
+
+#[test]
+fn a_factor_that_makes_no_sense_is_refused() {
+    let wrong = Backoff { factor: 0.5, ..Backoff::default() };
+    assert!(ModelRetry::new(wrong).unwrap_err().to_string().starts_with("waits cannot be multiplied by 0.5"));
+    assert!(ToolRetry::new(wrong).is_err());
+}
+
+async fn handled(how: How, errors: ToolErrors) -> Result<Outcome, Box<RunError>> {
+    let (tool, _) = shaky("send", 1, how);
+    let model = ScriptedModel::new([Turn::call("send", json!({})), Turn::text("Done.")]);
+    let agent = DeepAgent::builder().model(model).tool(tool).middleware(errors).build().unwrap();
+    agent.invoke("Go.").await
+}
+
+#[tokio::test]
+async fn a_handler_says_what_the_model_is_told_of_an_error_by_its_type() {
+    let errors = || {
+        ToolErrors::new(|failed| match failed.error {
+            Some(error) if error.is::<std::io::Error>() => ToolErrorAction::Say("Error: io".to_owned()),
+            _ => ToolErrorAction::Unchanged,
+        })
+    };
+    assert_eq!(results(&handled(How::Io, errors()).await.unwrap()), [("Error: io".to_owned(), true)]);
+    assert_eq!(results(&handled(How::Says, errors()).await.unwrap()), [("nothing found".to_owned(), true)]);
+    let others = errors().tools(["read"]);
+    assert_eq!(results(&handled(How::Io, others).await.unwrap()), [("the disk is away".to_owned(), true)]);
+}
+
+#[tokio::test]
+async fn a_handler_ends_the_run_or_saves_it_from_a_fatal_error() {
+    let fail = ToolErrors::new(|_| ToolErrorAction::Fail);
+    let failure = handled(How::Io, fail).await.unwrap_err();
+    assert_eq!(failure.error.to_string(), "tool `send` failed: the disk is away");
+    let keep = ToolErrors::new(|_| ToolErrorAction::Unchanged);
+    assert!(handled(How::Fatal, keep).await.is_err());
+    let save = ToolErrors::new(|failed| {
+        assert!(failed.is_fatal && failed.call.name == "send");
+        ToolErrorAction::Say("Error: no more of it.".to_owned())
+    });
+    let outcome = handled(How::Fatal, save).await.unwrap();
+    assert_eq!(
+        (outcome.stop.clone(), results(&outcome)),
+        (FinishReason::Done, vec![("Error: no more of it.".to_owned(), true)])
+    );
+}
