@@ -2,7 +2,9 @@
 
 mod acp;
 mod commands;
+mod config;
 mod hooks;
+mod import;
 mod interactive;
 mod mcp;
 mod permissions;
@@ -20,8 +22,10 @@ use serde::{Deserialize, Serialize};
 use crate::{duration, money};
 pub(crate) use acp::AcpArgs;
 pub(crate) use commands::{CommandArgs, SandboxMode};
+pub(crate) use config::{AuthArgs, AuthCommand, ConfigArgs, ConfigCommand};
 pub(crate) use hooks::{HooksArgs, HooksCommand};
-pub(crate) use interactive::InteractiveArgs;
+pub(crate) use import::ImportArgs;
+pub(crate) use interactive::{AttachArgs, InteractiveArgs, ScreenMode};
 pub(crate) use mcp::{McpAddArgs, McpArgs, McpCommand, McpServeArgs, McpSources, Scope};
 pub(crate) use permissions::{PermissionsArgs, PermissionsCommand};
 pub(crate) use serve::ServeArgs;
@@ -86,6 +90,8 @@ impl Cli {
 pub(crate) enum Command {
     /// Give an agent a task and watch it work
     Run(Box<RunArgs>),
+    /// Show a thread that another program works on, or has worked on
+    Attach(Box<AttachArgs>),
     /// Be the agent of an editor: the Agent Client Protocol on stdin and stdout
     Acp(Box<AcpArgs>),
     /// Watch an agent at work without a key: a script plays the model's part
@@ -110,6 +116,12 @@ pub(crate) enum Command {
     Tools(ToolsArgs),
     /// Play a recorded run again, without its model, its tools and a network
     Replay(ReplayArgs),
+    /// Take over what was made for Claude Code or as agent.json
+    Import(ImportArgs),
+    /// Show and change settings
+    Config(ConfigArgs),
+    /// Keep the keys of providers
+    Auth(AuthArgs),
     /// Say what this machine has: sandbox, keys, model, threads
     Doctor(DoctorArgs),
     /// Print a script that lets your shell complete commands and options
@@ -203,6 +215,12 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,
 
+    /// Have the answer in the shape of this JSON Schema, and print it alone, as JSON
+    ///
+    /// With --json it is the value of the channel `structured_response` in an event `state_changed`.
+    #[arg(long, value_name = "FILE", conflicts_with = "record")]
+    pub(crate) json_schema: Option<PathBuf>,
+
     /// What stdin holds: the task, or messages, answers and interrupts as lines of JSON, turn after turn
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, requires_if("stream-json", "json"))]
     pub(crate) input_format: InputFormat,
@@ -241,11 +259,23 @@ pub(crate) enum Approve {
 }
 
 /// Where threads are kept.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Database {
     /// The file that threads are kept in [default: ~/.deepagents/threads.db]
     #[arg(long, value_name = "FILE", global = true, help_heading = "Threads")]
     pub(crate) db: Option<PathBuf>,
+}
+
+/// How much a model thinks before it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Effort {
+    /// A quick answer
+    Low,
+    /// Between the two
+    Medium,
+    /// A slow and careful one
+    High,
 }
 
 /// What an agent is made of.
@@ -257,6 +287,10 @@ pub(crate) struct AgentArgs {
     /// environment, in the order that `deepagents models` shows.
     #[arg(long, value_name = "PROVIDER:MODEL", help_heading = "Model")]
     pub(crate) model: Option<String>,
+
+    /// How much the model thinks before it answers [default: as the model does by itself]
+    #[arg(long, value_name = "HOW", value_enum, help_heading = "Model")]
+    pub(crate) effort: Option<Effort>,
 
     /// The address of the model's server, such as http://localhost:8080/v1
     ///

@@ -14,11 +14,7 @@ use crate::{output, runtime};
 /// Says what this machine has, without changing anything.
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
     let sandbox = Sandbox::new().probe();
-    let keys: Vec<&str> = ordered_providers()
-        .iter()
-        .filter_map(|provider| key_variable(provider.name))
-        .filter(|variable| env(variable).is_some())
-        .collect();
+    let keys = keys();
     let model = model_choice::choose(None, None, &env);
     let place = database::place(&args.database);
     let threads = match &place {
@@ -47,25 +43,39 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
         output::print(&json_text(&report)?)?;
         return Ok(Exit::Done);
     }
-    let keys = if keys.is_empty() { "none are set".to_owned() } else { keys.join(", ") };
-    let model = match model {
-        Ok(choice) => choice.to_string(),
-        Err(error) => format!("none: {error}"),
-    };
     let threads = match (place, threads) {
         (Err(error), _) => format!("none: {error}"),
         (Ok(path), None) => format!("{}, not there yet", path.display()),
         (Ok(path), Some(Ok(count))) => format!("{}, {count} kept", path.display()),
         (Ok(_), Some(Err(error))) => format!("unusable: {error}"),
     };
-    output::print(&format!(
-        "deepagents {} on {} {}, kernel {}\nkeys: {keys}\nmodel: {model}\nthreads: {threads}\n{sandbox}",
+    output::print(&format!("{}\nthreads: {threads}\n{sandbox}", machine()))?;
+    Ok(Exit::Done)
+}
+
+/// The program, the system, keys and the model, in lines.
+pub(crate) fn machine() -> String {
+    let model = model_choice::choose(None, None, &env);
+    let keys = keys();
+    let keys = if keys.is_empty() { "none are set".to_owned() } else { keys.join(", ") };
+    let model = match model {
+        Ok(choice) => choice.to_string(),
+        Err(error) => format!("none: {error}"),
+    };
+    format!(
+        "deepagents {} on {} {}, kernel {}\nkeys: {keys}\nmodel: {model}",
         env!("CARGO_PKG_VERSION"),
         std::env::consts::OS,
         std::env::consts::ARCH,
         kernel(),
-    ))?;
-    Ok(Exit::Done)
+    )
+}
+
+/// The variables of providers that are set.
+fn keys() -> Vec<&'static str> {
+    let variables = ordered_providers();
+    let variables = variables.iter().filter_map(|provider| key_variable(provider.name));
+    variables.filter(|variable| env(variable).is_some()).collect()
 }
 
 fn kernel() -> String {

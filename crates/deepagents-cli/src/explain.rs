@@ -12,7 +12,7 @@ use crate::mcp::{self, KnownServer};
 use crate::model_choice::{self, Choice, Reason, WithoutKey};
 use crate::render::json_text;
 use crate::render::style::printable;
-use crate::{agent, output, runtime};
+use crate::{agent, config, output, runtime};
 use first::FromFiles;
 
 /// The model that stands in where none is named and no key is set.
@@ -32,7 +32,11 @@ fn count(text: &str) -> usize {
 
 /// Prints what an agent is made of, and how many tokens it costs. Nothing is sent anywhere, so a missing key does no harm.
 pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit> {
-    let (model, base_url) = (args.agent.model.as_deref(), args.agent.base_url.as_deref());
+    let (options, problems) = config::for_agent(&args.agent)?;
+    for problem in problems {
+        output::remark(&problem);
+    }
+    let (model, base_url) = (options.model.as_deref(), options.base_url.as_deref());
     let named = model.is_some() || base_url.is_some() || model_choice::env(model_choice::MODEL_VARIABLE).is_some();
     let choice = match model_choice::choose(model, base_url, &model_choice::env) {
         Ok(choice) => choice,
@@ -42,16 +46,16 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit> {
             Choice { name: STAND_IN.to_owned(), reason: Reason::Named }
         }
     };
-    let model = model_choice::make(&choice, &args.agent, &model_choice::env, WithoutKey::Pretend)?;
+    let model = model_choice::make(&choice, &options, &model_choice::env, WithoutKey::Pretend)?;
     let runtime = runtime::start()?;
-    let agent = runtime.block_on(agent::builder(&args.agent, model))?.build()?;
+    let agent = runtime.block_on(agent::builder(&options, model))?.build()?;
     let mut explanation = agent.explain();
     let about = if cfg!(feature = "tokens") { "" } else { "about " };
     if about.is_empty() {
         explanation = explanation.counted("o200k", count);
     }
     let loaded = runtime.block_on(first::loaded(&agent, count))?;
-    let servers = mcp::known(&args.agent)?;
+    let servers = mcp::known(&options)?;
     if args.json {
         output::print(&json_text(&Explained { explanation: &explanation, loaded: &loaded, servers: &servers })?)?;
         return Ok(Exit::Done);

@@ -3,14 +3,19 @@
 mod acp;
 mod agent;
 mod args;
+mod auth;
 mod cloud;
 mod completions;
+mod config;
 mod demo;
 mod doctor;
 mod duration;
+mod effort;
 mod exit;
 mod explain;
+mod file_commands;
 mod hooks;
+mod import;
 mod interactive;
 mod mcp;
 mod model_choice;
@@ -43,6 +48,7 @@ fn main() -> ExitCode {
     let Some(command) = cli.command else { return interactive::interactive(&cli.interactive) };
     let result = match command {
         Command::Run(args) => run::run(&args),
+        Command::Attach(args) => return interactive::attach(&args),
         Command::Acp(args) => acp::acp(&args),
         Command::Demo(args) => demo::demo(&args),
         Command::Explain(args) => explain::explain(&args),
@@ -55,6 +61,9 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::serve(&args),
         Command::Mcp(args) => mcp::mcp(&args),
         Command::Replay(args) => replay::replay(&args),
+        Command::Import(args) => import::import(&args),
+        Command::Config(args) => config::config(&args),
+        Command::Auth(args) => auth::auth(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Completions(args) => completions::completions(&args),
     };

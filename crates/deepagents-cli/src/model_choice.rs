@@ -9,7 +9,7 @@ use deepagents::models::{ConfigError, ModelConfig, Provider, Registry, providers
 use deepagents::profile::{OpenRouter, ProviderProfiles};
 
 use crate::args::AgentArgs;
-use crate::{cloud, proxy, sources};
+use crate::{auth, cloud, effort, proxy, sources};
 
 /// The variable that names the model.
 pub(crate) const MODEL_VARIABLE: &str = "DEEPAGENTS_MODEL";
@@ -47,9 +47,11 @@ const DEFAULTS: &[(&str, &str)] = &[
 /// How variables of the environment are looked up; empty ones count as unset.
 pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The environment of this process.
+/// The environment of this process, and the keys that the user has had kept.
 pub(crate) fn env(name: &str) -> Option<String> {
-    std::env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+    let said = std::env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+    // Keys are the only variables that are kept in a file.
+    said.or_else(|| if name.ends_with("_KEY") || name.ends_with("_TOKEN") { auth::kept(name) } else { None })
 }
 
 /// A model and why it is used.
@@ -165,6 +167,9 @@ pub(crate) enum WithoutKey {
 /// Makes the model.
 pub(crate) fn make(choice: &Choice, args: &AgentArgs, env: Env, without: WithoutKey) -> Result<Arc<dyn ChatModel>> {
     let config = config(choice, args, env, without);
+    if let Some(effort) = args.effort {
+        effort::fields(choice.provider(), effort)?;
+    }
     known(env)?.model_with(&choice.name, config).map_err(|error| explain(&error))
 }
 
@@ -230,6 +235,10 @@ fn config(choice: &Choice, args: &AgentArgs, env: Env, without: WithoutKey) -> M
         config.api_key = Some("none".into());
     }
     config.context_window = args.context_window;
+    // A provider that cannot be told is refused by whoever makes the model.
+    if let Some(fields) = args.effort.and_then(|effort| effort::fields(choice.provider(), effort).ok()) {
+        config.extra.extend(fields);
+    }
     config.over(&profiles(env).settings(&choice.name))
 }
 

@@ -73,17 +73,17 @@ fn as_text(known: &Catalogue, name: Option<&str>, served: &[Served]) -> String {
 }
 
 /// A model that a server on this machine has.
-struct Served {
+pub(crate) struct Served {
     /// `provider:model`.
-    name: String,
-    window: Option<u64>,
+    pub(crate) name: String,
+    pub(crate) window: Option<u64>,
 }
 
 /// How long a server on this machine may take to answer.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// What the servers on this machine have; one that does not run has nothing.
-async fn served() -> Vec<Served> {
+pub(crate) async fn served() -> Vec<Served> {
     let ask = async |provider: &str| {
         let timeouts = Timeouts { connect: PATIENCE, first_byte: PATIENCE, ..Timeouts::default() };
         let config = ModelConfig {

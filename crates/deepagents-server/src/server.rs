@@ -165,8 +165,9 @@ impl Server {
             .merge(meta::routes())
             .merge(metrics::routes())
             .merge(mcp::routes())
+            .merge(page::routes())
             .layer(axum::middleware::from_fn_with_state(access, authenticate));
-        let routes = routes.merge(meta::open_routes()).merge(openapi::routes()).merge(page::routes());
+        let routes = routes.merge(meta::open_routes()).merge(openapi::routes()).merge(page::files());
         let shared = Arc::new(self.guard);
         let routes = routes.fallback(meta::unknown).with_state(app.clone());
         let routes = routes.layer(DefaultBodyLimit::max(MAX_BODY));

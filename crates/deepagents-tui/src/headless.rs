@@ -11,6 +11,7 @@ use crate::app::event::{Effect, Event};
 use crate::app::{App, Overlay};
 use crate::host::{Host, Options};
 use crate::policy::Policy;
+use crate::preferences::key_named;
 use crate::screens::begin;
 use crate::session::Session;
 use crate::view::{self, Printer};
@@ -65,7 +66,9 @@ impl Headless {
     /// Presses keys by their names: `enter`, `esc`, `tab`, `shift-tab`, `up`, `ctrl-o`, `alt-b`, `y`, …
     pub async fn press(&mut self, keys: &str) {
         for key in keys.split_whitespace() {
-            self.event(TerminalEvent::Key(key_named(key))).await;
+            if let Ok(key) = key_named(key) {
+                self.event(TerminalEvent::Key(key)).await;
+            }
         }
     }
 
@@ -84,6 +87,11 @@ impl Headless {
     /// Waits until these words are there; returns whether they came.
     pub async fn wait_for(&mut self, words: &str) -> bool {
         self.wait_until(|screens| screens.text().contains(words)).await
+    }
+
+    /// Waits until these words are in the live area; returns whether they came.
+    pub async fn wait_until_live(&mut self, words: &str) -> bool {
+        self.wait_until(|screens| screens.live().join("\n").contains(words)).await
     }
 
     /// Waits until nothing is under way; returns whether it came to that.
@@ -156,8 +164,17 @@ impl Headless {
     fn carry_out(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Quit => self.quit = true,
-                Effect::Copy(text) | Effect::Notify(text) => self.sent.push(text),
+                Effect::Quit | Effect::Demo => {
+                    self.quit = true;
+                    if let Err(problem) = self.session.hand_over() {
+                        self.app.note(problem, true);
+                    }
+                }
+                Effect::Copy(text) => self.sent.push(text),
+                Effect::Notify(text) => {
+                    self.session.notify(&text);
+                    self.sent.push(text);
+                }
                 Effect::Suspend => {}
                 // There is no terminal for an editor.
                 Effect::Edit(text) => self.take(Event::EditorClosed(Ok(text))),
@@ -193,35 +210,4 @@ impl Headless {
         let effects = self.app.update(Event::Drawn);
         self.carry_out(effects);
     }
-}
-
-/// The key of a name.
-fn key_named(name: &str) -> KeyEvent {
-    let (mut modifiers, mut rest) = (KeyModifiers::NONE, name);
-    for (prefix, modifier) in
-        [("ctrl-", KeyModifiers::CONTROL), ("alt-", KeyModifiers::ALT), ("shift-", KeyModifiers::SHIFT)]
-    {
-        if let Some(after) = rest.strip_prefix(prefix) {
-            (modifiers, rest) = (modifiers | modifier, after);
-        }
-    }
-    let code = match rest {
-        "tab" if modifiers.contains(KeyModifiers::SHIFT) => KeyCode::BackTab,
-        "enter" => KeyCode::Enter,
-        "esc" => KeyCode::Esc,
-        "tab" => KeyCode::Tab,
-        "up" => KeyCode::Up,
-        "down" => KeyCode::Down,
-        "left" => KeyCode::Left,
-        "right" => KeyCode::Right,
-        "home" => KeyCode::Home,
-        "end" => KeyCode::End,
-        "pgup" => KeyCode::PageUp,
-        "pgdn" => KeyCode::PageDown,
-        "backspace" => KeyCode::Backspace,
-        "delete" => KeyCode::Delete,
-        "space" => KeyCode::Char(' '),
-        other => KeyCode::Char(other.chars().next().unwrap_or(' ')),
-    };
-    KeyEvent::new(code, modifiers)
 }

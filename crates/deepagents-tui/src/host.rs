@@ -11,7 +11,7 @@ use deepagents::{DeepAgent, RunError};
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
-use crate::policy::Policy;
+use crate::policy::{Mode, Policy};
 
 /// The program that the screens are a part of: it makes agents and knows where things are kept.
 ///
@@ -21,8 +21,23 @@ pub trait Host: Send + Sync + 'static {
     /// started with. It is bound by the policy.
     fn connect<'a>(&'a self, model: Option<&'a str>, policy: &'a Policy) -> BoxFuture<'a, Result<Connection, String>>;
 
-    /// The models that are known by name, with a remark on each.
-    fn models(&self) -> Vec<(String, String)>;
+    /// The models that can be chosen by name, with their prices and windows, those of servers on this machine among them.
+    fn models(&self) -> BoxFuture<'_, Vec<(String, String)>>;
+
+    /// Has the model think more or less from the next agent on; nothing for the model's own way.
+    ///
+    /// # Errors
+    /// Where nobody knows how its provider is told.
+    fn set_effort(&self, effort: Option<Effort>) -> Result<(), String>;
+
+    /// The providers whose keys may be given, with a remark on each.
+    fn providers(&self) -> Vec<(String, String)>;
+
+    /// Keeps the key of a provider, and says the name of a model of it.
+    fn save_key<'a>(&'a self, provider: &'a str, key: &'a str) -> BoxFuture<'a, Result<String, String>>;
+
+    /// A page of the program.
+    fn page(&self, page: Page) -> BoxFuture<'_, Result<String, String>>;
 
     /// An id for a new thread.
     fn new_thread<'a>(&'a self, journal: &'a dyn Journal) -> BoxFuture<'a, Result<String, String>>;
@@ -33,6 +48,15 @@ pub trait Host: Send + Sync + 'static {
 
     /// What threads of this directory say of themselves, the process among it.
     fn metadata(&self) -> Map<String, Value>;
+
+    /// Gives a copy of a thread what was recorded of the files of the other.
+    fn adopt<'a>(&'a self, connection: &'a Connection, thread: &'a str) -> BoxFuture<'a, Result<(), String>>;
+
+    /// Has a process of its own go on with a thread, once nobody else works on it.
+    ///
+    /// # Errors
+    /// When none can be started.
+    fn detach(&self, thread: &str, mode: Mode) -> Result<(), String>;
 
     /// Whether the process that owns a thread is gone, so that its lease need not run out.
     fn is_gone(&self, thread: &ThreadInfo) -> bool;
@@ -52,6 +76,96 @@ pub trait Host: Send + Sync + 'static {
 
     /// Lets servers that the directory defines be started, or not.
     fn trust_servers(&self, trusted: bool) -> BoxFuture<'_, Result<(), String>>;
+}
+
+/// How much a model thinks before it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the words say it")]
+pub enum Effort {
+    Low,
+    Medium,
+    High,
+}
+
+impl Effort {
+    /// All there are.
+    pub const ALL: [Self; 3] = [Self::Low, Self::Medium, Self::High];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+
+    /// The effort that a word means.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|effort| effort.as_str() == word)
+    }
+}
+
+/// What the program says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Page {
+    /// The settings, with where each comes from.
+    Config,
+    /// What this machine has.
+    Doctor,
+    /// What was always allowed, in this directory.
+    Permissions,
+    /// What a report of a mistake should hold.
+    Bug,
+}
+
+/// A command that a Markdown file defines: its text is the message, with what was typed behind the name in its place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandFile {
+    /// Its name, without the slash.
+    pub name: String,
+    /// What it takes, in a word or two.
+    pub args: String,
+    /// What it is for.
+    pub about: String,
+    /// The message. `$ARGUMENTS` and `$1` to `$9` stand for what was typed; where neither is in it, that comes behind it.
+    pub text: String,
+}
+
+impl CommandFile {
+    /// The message that the command makes of what was typed behind its name.
+    ///
+    /// ```
+    /// use deepagents_tui::CommandFile;
+    /// let fix = CommandFile { text: "Fix issue $1: $ARGUMENTS".to_owned(), ..CommandFile::default() };
+    /// assert_eq!(fix.message("42 soon"), "Fix issue 42: 42 soon");
+    /// let plain = CommandFile { text: "Say hello.".to_owned(), ..CommandFile::default() };
+    /// assert_eq!(plain.message("to Ada"), "Say hello.\n\nto Ada");
+    /// ```
+    pub fn message(&self, args: &str) -> String {
+        let words: Vec<&str> = args.split_whitespace().collect();
+        let (mut out, mut rest, mut used) = (String::new(), self.text.as_str(), false);
+        while let Some((before, after)) = rest.split_once('$') {
+            out.push_str(before);
+            let digit = after.chars().next().and_then(|c| c.to_digit(10)).filter(|digit| *digit > 0);
+            if let Some(behind) = after.strip_prefix("ARGUMENTS") {
+                (rest, used) = (behind, true);
+                out.push_str(args);
+            } else if let Some(digit) = digit {
+                let word = usize::try_from(digit).ok().and_then(|digit| words.get(digit - 1));
+                out.push_str(word.copied().unwrap_or_default());
+                (rest, used) = (after.strip_prefix(|c: char| c.is_ascii_digit()).unwrap_or(after), true);
+            } else {
+                out.push('$');
+                rest = after;
+            }
+        }
+        out.push_str(rest);
+        if !used && !args.is_empty() {
+            out = format!("{}\n\n{args}", out.trim_end());
+        }
+        out
+    }
 }
 
 /// Servers of tools.
@@ -84,13 +198,15 @@ pub struct Connection {
     pub price: Option<Price>,
     /// Whether commands are confined, in a few words.
     pub sandbox: String,
+    /// Commands that files define, as far as they may be used.
+    pub commands: Vec<CommandFile>,
     /// What the directory brings and nobody has agreed to yet; the agent is made without it.
     pub offered: Vec<Offered>,
     /// What the person should know.
     pub notes: Vec<String>,
 }
 
-/// A skill, a sub-agent or notes that a directory brings and nobody has agreed to yet.
+/// A skill, a sub-agent, notes, a command or settings that a directory brings and nobody has agreed to yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offered {
     /// What it is, in a word.
@@ -120,8 +236,10 @@ pub struct Options {
     pub begin: Begin,
     /// Whether colours are wanted.
     pub colour: bool,
-    /// The name of a theme; nothing for the usual one.
-    pub theme: Option<String>,
+    /// How the person wants the screens to be.
+    pub preferences: crate::Preferences,
+    /// Whether the person has no key for a model yet and is asked for one.
+    pub onboarding: bool,
     /// The file of the input history.
     pub history: Option<PathBuf>,
     /// Whether there are commands for debugging.

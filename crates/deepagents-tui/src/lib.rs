@@ -12,14 +12,17 @@ mod headless;
 mod host;
 mod input;
 mod policy;
+mod preferences;
 mod screens;
 mod session;
 mod terminal;
 pub mod text;
 mod theme;
+mod title;
 mod view;
 
 pub use headless::Headless;
-pub use host::{Begin, Connection, Host, Offered, Options, Servers};
+pub use host::{Begin, CommandFile, Connection, Effort, Host, Offered, Options, Page, Servers};
 pub use policy::{Mode, Policy, Rule};
+pub use preferences::{KeyError, Notifications, Preferences, UserTheme, check_key};
 pub use screens::{End, Ended, TuiError, run};

@@ -182,6 +182,16 @@ impl Policy {
         });
     }
 
+    /// The calls that are made without a question.
+    pub fn rules(&self) -> Vec<Rule> {
+        self.read(|inner| inner.rules.clone())
+    }
+
+    /// Asks about all calls again.
+    pub fn forget_rules(&self) {
+        self.with(|inner| inner.rules.clear());
+    }
+
     /// Whether a call waits for the person.
     pub fn asks(&self, tool: &str, args: &Value) -> bool {
         self.read(|inner| match inner.mode {

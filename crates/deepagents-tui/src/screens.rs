@@ -15,11 +15,13 @@ use tokio::sync::mpsc;
 use crate::app::event::{Effect, Event};
 use crate::app::{App, Overlay, SessionInfo};
 use crate::host::{Begin, Host, Options};
-use crate::input::History;
+use crate::input::{History, Vi};
 use crate::policy::Policy;
+use crate::preferences::{KeyMap, Preferences};
 use crate::session::Session;
 use crate::terminal::{Input, Modes, Output, Surface, last_panic, size};
-use crate::theme::Theme;
+use crate::theme::Themes;
+use crate::title;
 use crate::view::{self, Printer};
 
 /// So long the word is waited for that a question was written, before a key is taken for something else.
@@ -36,6 +38,8 @@ const LEAVE: Duration = Duration::from_millis(1_500);
 pub struct Ended {
     /// Why.
     pub end: End,
+    /// Runs that processes of their own go on with, or why there is none for one.
+    pub handed_over: Result<usize, String>,
     /// The thread that was open, if one was begun and there is a terminal to say so on.
     pub thread: Option<String>,
 }
@@ -45,6 +49,8 @@ pub struct Ended {
 pub enum End {
     /// The person left.
     Quit,
+    /// The person wants to see the demonstration.
+    Demo,
     /// A signal of this number.
     Signal(i32),
     /// A mistake of the program, in words.
@@ -67,7 +73,11 @@ pub enum TuiError {
 pub async fn run(host: Arc<dyn Host>, policy: Policy, options: Options) -> Result<Ended, TuiError> {
     let mut modes = Modes::enter()?;
     let (columns, rows) = size();
-    let mut surface = Surface::new(columns, rows, options.colour);
+    let titled = options.preferences.title;
+    let mut surface = Surface::new(columns, rows, options.colour, options.preferences.unicode);
+    if titled {
+        surface.send(title::PUSH);
+    }
     let mut screens = Screens::new(host, policy, options, (columns, rows))?;
     let looped = AssertUnwindSafe(screens.run(&mut modes, &mut surface)).catch_unwind().await;
     let end = match looped {
@@ -79,12 +89,15 @@ pub async fn run(host: Arc<dyn Host>, policy: Policy, options: Options) -> Resul
     let is_stuck = tokio::time::timeout(LEAVE, screens.output.written_if_busy()).await.is_err();
     if is_stuck {
         modes.abandon();
-        return Ok(Ended { end, thread: None });
+        return Ok(Ended { end, handed_over: Ok(0), thread: None });
     }
     let alternate = surface.is_alternate();
     let hung_up = matches!(end, End::Signal(number) if number == SignalKind::hangup().as_raw_value());
     if !hung_up {
         surface.leave();
+        if titled {
+            surface.send(&title::pop(screens.preferences.progress));
+        }
         let frame = surface.take();
         let mut out = io::stdout().lock();
         // A terminal that is gone need not be tidy.
@@ -93,7 +106,8 @@ pub async fn run(host: Arc<dyn Host>, policy: Policy, options: Options) -> Resul
     let _ = modes.suspend(alternate && hung_up);
     screens.session.end().await;
     let thread = screens.session.thread();
-    Ok(Ended { end, thread })
+    let handed_over = if end == End::Quit { screens.session.hand_over() } else { Ok(0) };
+    Ok(Ended { end, handed_over, thread })
 }
 
 /// Everything that the loop needs.
@@ -110,6 +124,11 @@ struct Screens {
     urgent: bool,
     drawn: Instant,
     quit: bool,
+    /// Whether the demonstration is to be shown then.
+    demo: bool,
+    preferences: Preferences,
+    /// What the window's title says.
+    title: String,
 }
 
 /// The signals that end the program or send it to sleep.
@@ -147,6 +166,7 @@ enum Woken {
 
 impl Screens {
     fn new(host: Arc<dyn Host>, policy: Policy, options: Options, size: (u16, u16)) -> Result<Self, TuiError> {
+        let preferences = options.preferences.clone();
         let (app, session, events) = begin(&host, policy, options, size);
         Ok(Self {
             app,
@@ -160,6 +180,9 @@ impl Screens {
             urgent: true,
             drawn: Instant::now(),
             quit: false,
+            demo: false,
+            preferences,
+            title: String::new(),
         })
     }
 
@@ -213,7 +236,7 @@ impl Screens {
             self.dirty = true;
             if self.quit {
                 self.end_run().await;
-                return Ok(End::Quit);
+                return Ok(if self.demo { End::Demo } else { End::Quit });
             }
         }
     }
@@ -260,10 +283,8 @@ impl Screens {
                     let text = base64::engine::general_purpose::STANDARD.encode(text);
                     surface.send(format!("\x1b]52;c;{text}\x07").as_bytes());
                 }
-                Effect::Notify(text) => {
-                    let text: String = text.chars().filter(|c| !c.is_control()).take(100).collect();
-                    surface.send(format!("\x07\x1b]9;deepagents: {text}\x07").as_bytes());
-                }
+                Effect::Notify(text) => self.notify(&text, surface),
+                Effect::Demo => (self.quit, self.demo) = (true, true),
                 Effect::Edit(text) => {
                     let edited = self.edit(text, modes, surface).await;
                     self.app.now = Instant::now();
@@ -307,11 +328,39 @@ impl Screens {
             let (picture, cursor) = view::live(app, &self.printer);
             surface.draw(&picture, cursor);
         }
+        self.show_title(surface);
         let frame = surface.take();
         if frame.is_empty() {
             drop(self.app.update(Event::Drawn));
         } else {
             self.output.write(frame);
+        }
+    }
+
+    /// Tells the person that the agent waits or is done.
+    fn notify(&mut self, text: &str, surface: &mut Surface) {
+        let wanted = &self.preferences.notifications;
+        if wanted.bell {
+            surface.send(b"\x07");
+        }
+        if wanted.terminal {
+            let text: String = text.chars().filter(|c| !c.is_control()).take(100).collect();
+            surface.send(format!("\x1b]9;deepagents: {text}\x07").as_bytes());
+        }
+        self.session.notify(text);
+    }
+
+    /// Says in the title what goes on, where that has changed.
+    fn show_title(&mut self, surface: &mut Surface) {
+        let preferences = &self.preferences;
+        if !preferences.title && !preferences.progress {
+            return;
+        }
+        let state = title::State::of(&self.app);
+        let title = title::text(&self.app, state);
+        if title != self.title {
+            surface.send(&title::sequence(&title, state, preferences));
+            self.title = title;
         }
     }
 
@@ -376,6 +425,7 @@ impl Screens {
     }
 
     async fn leave(&mut self, number: i32) -> Result<End, TuiError> {
+        self.session.stop_background();
         self.end_run().await;
         Ok(End::Signal(number))
     }
@@ -406,8 +456,10 @@ pub(crate) fn begin(
     size: (u16, u16),
 ) -> (App, Session, mpsc::UnboundedReceiver<Event>) {
     let (to, events) = mpsc::unbounded_channel();
-    let theme = options.theme.as_deref().and_then(Theme::named).or_else(|| Theme::named("dark"));
-    let theme = if options.colour { theme.unwrap_or_else(Theme::plain) } else { Theme::plain() };
+    let preferences = &options.preferences;
+    let (themes, theme, mut problems) = Themes::new(preferences, options.colour);
+    let (keys, wrong) = KeyMap::new(&preferences.keys);
+    problems.extend(wrong);
     let facts = SessionInfo {
         version: options.version,
         model: options.model,
@@ -415,10 +467,21 @@ pub(crate) fn begin(
         ..SessionInfo::default()
     };
     let history = History::open(options.history);
-    let mut app = App::new(size, theme, options.mode, facts, history);
+    let mut app = App::new(size, (themes, theme), options.mode, facts, history);
     app.debug = options.debug;
-    let session = Session::new(host.clone(), policy, to, options.root, options.shell);
-    session.connect(None);
+    app.keys = keys;
+    app.vi = preferences.vi.then(Vi::default);
+    app.providers = host.providers();
+    app.has_status_command = preferences.status_line.is_some();
+    for problem in problems {
+        app.note(problem, true);
+    }
+    let session = Session::new(host.clone(), policy, to, options.root, options.shell, preferences);
+    if options.onboarding {
+        app.choose_provider();
+    } else {
+        session.connect(None);
+    }
     if options.begin != Begin::New {
         session.begin(options.begin);
     }

@@ -1,12 +1,17 @@
 //! Colours by what they mean.
 
+use std::str::FromStr;
+
 use ratatui::style::{Color, Modifier, Style};
+
+use crate::preferences::{Preferences, UserTheme};
 
 /// The look of everything that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each field is the style of what it is called after")]
 pub(crate) struct Theme {
-    pub(crate) name: &'static str,
+    /// Words stand in the place of marks, for who listens.
+    pub(crate) spoken: bool,
     pub(crate) dim: Style,
     pub(crate) bold: Style,
     pub(crate) accent: Style,
@@ -29,9 +34,70 @@ pub(crate) struct Theme {
     pub(crate) selected: Style,
 }
 
+/// A theme with its name.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedTheme {
+    pub(crate) name: String,
+    pub(crate) about: String,
+    pub(crate) theme: Theme,
+}
+
+/// The themes there are, and which of them is in use.
+#[derive(Clone, Debug)]
+pub(crate) struct Themes {
+    pub(crate) all: Vec<NamedTheme>,
+    pub(crate) present: String,
+}
+
+impl Themes {
+    /// The themes for a person, with the one to begin with; what is wrong with the person's own is told.
+    pub(crate) fn new(preferences: &Preferences, colour: bool) -> (Self, Theme, Vec<String>) {
+        let mut problems = Vec::new();
+        let named = |(name, about): &(&str, &str)| NamedTheme {
+            name: (*name).to_owned(),
+            about: (*about).to_owned(),
+            theme: built_in(name).unwrap_or_else(Theme::plain),
+        };
+        let mut all: Vec<NamedTheme> = NAMES.iter().map(named).collect();
+        for own in &preferences.themes {
+            let (theme, wrong) = of_user(own);
+            problems.extend(wrong);
+            all.retain(|known| known.name != own.name);
+            all.push(NamedTheme { name: own.name.clone(), about: "your own".to_owned(), theme });
+        }
+        for known in &mut all {
+            known.theme.spoken = preferences.screen_reader;
+        }
+        let wanted = if colour { preferences.theme.as_str() } else { "plain" };
+        let mut themes = Self { all, present: String::new() };
+        let theme = themes.choose(wanted).or_else(|| {
+            problems.push(format!("there is no theme `{wanted}`; /theme shows those there are"));
+            themes.choose("dark")
+        });
+        (themes, theme.unwrap_or_else(Theme::plain), problems)
+    }
+
+    /// Takes the theme of a name into use.
+    pub(crate) fn choose(&mut self, name: &str) -> Option<Theme> {
+        let found = self.all.iter().find(|known| known.name == name)?.theme;
+        name.clone_into(&mut self.present);
+        Some(found)
+    }
+}
+
+/// The themes that are always there, with what they are for.
+const NAMES: [(&str, &str); 6] = [
+    ("dark", "for dark backgrounds"),
+    ("light", "for light backgrounds"),
+    ("contrast", "high contrast"),
+    ("ansi", "the sixteen colours of the terminal"),
+    ("terminal", "the terminal's own text colour, and few others"),
+    ("plain", "no colours"),
+];
+
 /// The colours that a theme is made of.
+#[derive(Clone, Copy)]
 struct Palette {
-    name: &'static str,
     dim: Color,
     accent: Color,
     good: Color,
@@ -45,22 +111,11 @@ struct Palette {
     removed_word: Color,
 }
 
-impl Theme {
-    /// The themes there are, with what they are for.
-    pub(crate) const NAMES: [(&'static str, &'static str); 5] = [
-        ("dark", "for dark backgrounds"),
-        ("light", "for light backgrounds"),
-        ("contrast", "high contrast"),
-        ("ansi", "the sixteen colours of the terminal"),
-        ("plain", "no colours"),
-    ];
-
-    /// The theme of a name.
-    pub(crate) fn named(name: &str) -> Option<Self> {
+impl Palette {
+    fn named(name: &str) -> Option<Self> {
         let rgb = Color::Rgb;
         Some(match name {
-            "dark" => Self::from_palette(&Palette {
-                name: "dark",
+            "dark" => Self {
                 dim: rgb(0x8a, 0x8f, 0x98),
                 accent: rgb(0x7a, 0xb8, 0xff),
                 good: rgb(0x7e, 0xc9, 0x8f),
@@ -72,9 +127,8 @@ impl Theme {
                 user: rgb(0x7a, 0xb8, 0xff),
                 added_word: rgb(0x1e, 0x4d, 0x2b),
                 removed_word: rgb(0x5c, 0x26, 0x26),
-            }),
-            "light" => Self::from_palette(&Palette {
-                name: "light",
+            },
+            "light" => Self {
                 dim: rgb(0x6a, 0x6f, 0x78),
                 accent: rgb(0x0b, 0x57, 0xa4),
                 good: rgb(0x1a, 0x7f, 0x37),
@@ -86,9 +140,8 @@ impl Theme {
                 user: rgb(0x0b, 0x57, 0xa4),
                 added_word: rgb(0xb7, 0xe4, 0xc4),
                 removed_word: rgb(0xff, 0xc9, 0xc9),
-            }),
-            "contrast" => Self::from_palette(&Palette {
-                name: "contrast",
+            },
+            "contrast" => Self {
                 dim: Color::White,
                 accent: Color::LightCyan,
                 good: Color::LightGreen,
@@ -100,9 +153,8 @@ impl Theme {
                 user: Color::LightCyan,
                 added_word: Color::Blue,
                 removed_word: Color::Red,
-            }),
-            "ansi" => Self::from_palette(&Palette {
-                name: "ansi",
+            },
+            "ansi" => Self {
                 dim: Color::DarkGray,
                 accent: Color::Cyan,
                 good: Color::Green,
@@ -114,16 +166,82 @@ impl Theme {
                 user: Color::Cyan,
                 added_word: Color::Green,
                 removed_word: Color::Red,
-            }),
-            "plain" => Self::plain(),
+            },
+            "terminal" => Self {
+                dim: Color::Reset,
+                accent: Color::Reset,
+                good: Color::Green,
+                bad: Color::Red,
+                warn: Color::Yellow,
+                code: Color::Reset,
+                keyword: Color::Reset,
+                string: Color::Reset,
+                user: Color::Reset,
+                added_word: Color::Reset,
+                removed_word: Color::Reset,
+            },
             _ => return None,
         })
     }
 
+    /// The colour of a name, to be changed.
+    fn field(&mut self, name: &str) -> Option<&mut Color> {
+        Some(match name {
+            "dim" => &mut self.dim,
+            "accent" => &mut self.accent,
+            "good" => &mut self.good,
+            "bad" => &mut self.bad,
+            "warn" => &mut self.warn,
+            "code" => &mut self.code,
+            "keyword" => &mut self.keyword,
+            "string" => &mut self.string,
+            "user" => &mut self.user,
+            "added_word" => &mut self.added_word,
+            "removed_word" => &mut self.removed_word,
+            _ => return None,
+        })
+    }
+}
+
+/// One of the themes that are always there.
+fn built_in(name: &str) -> Option<Theme> {
+    if name == "plain" {
+        return Some(Theme::plain());
+    }
+    let mut theme = Theme::from_palette(&Palette::named(name)?);
+    if name == "terminal" {
+        theme.dim = theme.dim.add_modifier(Modifier::DIM);
+        theme.comment = theme.dim;
+        theme.inline_code = theme.bold;
+        theme.accent = theme.bold;
+        theme.keyword = theme.bold;
+    }
+    Some(theme)
+}
+
+/// A person's own theme, as far as it can be understood, and what cannot.
+fn of_user(own: &UserTheme) -> (Theme, Vec<String>) {
+    let mut problems = Vec::new();
+    let base = own.colours.iter().find(|(field, _)| field == "base").map_or("dark", |(_, base)| base.as_str());
+    let mut palette = Palette::named(base).or_else(|| {
+        problems.push(format!("theme {}: there is no theme `{base}` to be based on", own.name));
+        Palette::named("dark")
+    });
+    for (field, colour) in own.colours.iter().filter(|(field, _)| field != "base") {
+        match (palette.as_mut().and_then(|palette| palette.field(field)), Color::from_str(colour)) {
+            (Some(place), Ok(colour)) => *place = colour,
+            (None, _) => problems.push(format!("theme {}: nothing has the colour `{field}`", own.name)),
+            (_, Err(_)) => problems.push(format!("theme {}: `{colour}` is no colour", own.name)),
+        }
+    }
+    (palette.map_or_else(Theme::plain, |palette| Theme::from_palette(&palette)), problems)
+}
+
+impl Theme {
     fn from_palette(p: &Palette) -> Self {
         let fg = |color| Style::new().fg(color);
         Self {
-            name: p.name,
+            spoken: false,
             dim: fg(p.dim),
             bold: Style::new().add_modifier(Modifier::BOLD),
             accent: fg(p.accent),
@@ -154,7 +272,7 @@ impl Theme {
         let dim = none.add_modifier(Modifier::DIM);
         let under = none.add_modifier(Modifier::UNDERLINED);
         Self {
-            name: "plain",
+            spoken: false,
             dim,
             bold,
             accent: bold,

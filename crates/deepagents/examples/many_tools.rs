@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Turn::call("shop_refund_order", json!({"id": "17"})),
         Turn::text("Order 17 is refunded."),
     ]);
-    let search = ToolSearch::default().deferring(|tool| tool.name.starts_with("shop_"));
+    let search = ToolSearch::default().deferring(|tool| tool.name.starts_with("shop_")).above_tokens(500);
     let edits = ContextEditing::new(ContextEdits { trigger: 50_000, target: 30_000, ..ContextEdits::default() })?;
     let mut builder = DeepAgent::builder().model(model.clone()).middleware(search).middleware(edits);
     for verb in ["create", "refund", "cancel", "list", "export", "archive"] {

@@ -6,7 +6,17 @@ use clap::{Args, ValueEnum};
 
 use super::{AgentArgs, Database};
 
+/// Which thread `attach` shows.
 #[derive(Debug, Args)]
+pub(crate) struct AttachArgs {
+    /// The thread, named by its id or the beginning of it
+    pub(crate) thread: String,
+
+    #[command(flatten)]
+    pub(crate) options: InteractiveArgs,
+}
+
+#[derive(Clone, Debug, Args)]
 pub(crate) struct InteractiveArgs {
     #[command(flatten)]
     pub(crate) agent: AgentArgs,
@@ -23,10 +33,20 @@ pub(crate) struct InteractiveArgs {
     #[arg(long, value_name = "ID", help_heading = "Threads")]
     pub(crate) resume: Option<String>,
 
+    /// Work on this task in the background, or on what --resume and --continue name, and leave the terminal
+    ///
+    /// What waits for a decision then is asked by `deepagents attach`.
+    #[arg(long, value_name = "TASK", num_args = 0..=1, default_missing_value = "", help_heading = "Threads")]
+    pub(crate) detach: Option<String>,
+
+    /// Work on this thread without a terminal, with the task on stdin
+    #[arg(long, value_name = "ID", hide = true)]
+    pub(crate) worker: Option<String>,
+
     #[command(flatten)]
     pub(crate) database: Database,
 
-    /// The colours: dark, light, contrast, ansi or plain
+    /// The colours: dark, light, contrast, ansi, terminal, plain, or one of your own in ~/.deepagents/themes
     #[arg(long, value_name = "NAME")]
     pub(crate) theme: Option<String>,
 

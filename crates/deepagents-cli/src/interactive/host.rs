@@ -11,24 +11,25 @@ use deepagents::fs::{Backend, LocalBackend, UndoStore};
 use deepagents::mcp::{ServerState, ServerStatus};
 use deepagents::middleware::filesystem::FilesystemOptions;
 use deepagents::middleware::hooks::HookRunner;
-use deepagents::models::Catalogue;
 use deepagents::trust::{Consent, FoundItem, TrustItem};
 use deepagents::{DeepAgentBuilder, RunError};
 use deepagents_persist::Sqlite;
-use deepagents_tui::{Connection, Host, Mode, Policy, Servers};
+use deepagents_tui::{Connection, Effort, Host, Mode, Page, Policy, Servers};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio::sync::OnceCell;
 
 use super::trust::{self, Definitions};
-use crate::args::{AgentArgs, Database, InteractiveArgs, SandboxMode};
+use super::{choices, detached, pages};
+use crate::args::{AgentArgs, Database, SandboxMode};
+use crate::config::Config;
 use crate::hooks::{self, FoundHooks};
 use crate::model_choice::{self, WithoutKey, env};
 use crate::own_files::OwnFiles;
 use crate::threads::{database, fresh, undo};
 use crate::tracing::Tracing;
-use crate::{agent, mcp, run, sources};
+use crate::{agent, auth, effort, mcp, run, sources};
 
 /// So long servers are waited for before their state is shown.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -38,6 +39,9 @@ pub(super) struct ProgramHost {
     args: AgentArgs,
     database: Database,
     threads: OnceCell<Arc<Sqlite>>,
+    /// The settings as lines.
+    settings: String,
+    editor: Option<String>,
     tracing: Tracing,
     chosen: Mutex<Chosen>,
 }
@@ -48,6 +52,10 @@ struct Chosen {
     /// The model, where another one than the first was chosen.
     model: Option<String>,
     key_variable: Option<&'static str>,
+    /// How much the model is to think.
+    effort: Option<crate::args::Effort>,
+    /// The provider of the model.
+    provider: String,
     /// What was agreed to for this session alone.
     agreed: Vec<TrustItem>,
     /// The model that servers may use which are allowed to.
@@ -61,11 +69,12 @@ struct Chosen {
 }
 
 impl ProgramHost {
-    pub(super) fn new(args: &InteractiveArgs, tracing: Tracing) -> Self {
-        let database = Database { db: args.database.db.clone() };
+    pub(super) fn new(options: &AgentArgs, database: &Database, config: &Config, tracing: Tracing) -> Self {
+        let database = Database { db: database.db.clone() };
         // Commands are a part of every conversation; what they may do is up to the mode.
-        let agent = AgentArgs { commands: args.agent.commands.run_in(true), ..args.agent.clone() };
-        Self { args: agent, database, threads: OnceCell::new(), tracing, chosen: Mutex::default() }
+        let args = AgentArgs { commands: options.commands.run_in(true), ..options.clone() };
+        let (settings, editor) = (config.listed(), config.text("editor").map(str::to_owned));
+        Self { args, database, threads: OnceCell::new(), settings, editor, tracing, chosen: Mutex::default() }
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut Chosen) -> T) -> T {
@@ -80,7 +89,7 @@ impl ProgramHost {
             }
             None => self.with(|chosen| chosen.model.clone()).or_else(|| self.args.model.clone()),
         };
-        let args = &self.args;
+        let args = &AgentArgs { effort: self.with(|chosen| chosen.effort).or(self.args.effort), ..self.args.clone() };
         let threads = self.threads.get_or_try_init(|| async { database::open(&self.database).await.map(Arc::new) });
         let journal: Arc<dyn Journal> = threads.await?.clone();
         let undo_file = undo::file(&self.database)?;
@@ -92,10 +101,11 @@ impl ProgramHost {
         let profile = model.profile();
         self.with(|chosen| {
             chosen.key_variable = choice.key_variable();
+            choice.provider().clone_into(&mut chosen.provider);
             chosen.sampling = Some(model.clone());
         });
         let agreed = self.with(|chosen| chosen.agreed.clone());
-        let Definitions { brought, offered, problems } = trust::definitions(args, &files, &agreed).await?;
+        let Definitions { brought, commands, offered, problems } = trust::definitions(args, &files, &agreed).await?;
         let (sources, outside) = sources::find(args, &brought)?;
         let mut shape = agent::Shape::from_args(args)?;
         shape.sources = sources;
@@ -139,6 +149,7 @@ impl ProgramHost {
             window: profile.context_window,
             price: profile.price,
             sandbox: sandbox.unwrap_or_else(|| "not in a sandbox".to_owned()),
+            commands,
             offered,
             notes,
         })
@@ -177,6 +188,14 @@ impl ProgramHost {
     }
 }
 
+fn args_effort(effort: Effort) -> crate::args::Effort {
+    match effort {
+        Effort::Low => crate::args::Effort::Low,
+        Effort::Medium => crate::args::Effort::Medium,
+        Effort::High => crate::args::Effort::High,
+    }
+}
+
 /// An error as a sentence.
 fn told<T>(result: Result<T>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
@@ -187,14 +206,57 @@ impl Host for ProgramHost {
         async move { told(self.make(model, policy).await) }.boxed()
     }
 
-    fn models(&self) -> Vec<(String, String)> {
-        let mut known: Vec<(String, String)> = Vec::new();
-        for provider in model_choice::ordered_providers() {
-            let has_key = provider.key_variable.is_some_and(|variable| env(variable).is_some());
-            let named = model_choice::default_model(provider.name).filter(|_| has_key);
-            known.extend(named.map(|model| (format!("{}:{model}", provider.name), priced(model))));
+    fn models(&self) -> BoxFuture<'_, Vec<(String, String)>> {
+        choices::models().boxed()
+    }
+
+    fn set_effort(&self, effort: Option<Effort>) -> Result<(), String> {
+        let effort = effort.map(args_effort);
+        let provider = self.with(|chosen| chosen.provider.clone());
+        if let Some(effort) = effort {
+            told(effort::fields(&provider, effort))?;
         }
-        known
+        self.with(|chosen| chosen.effort = effort);
+        Ok(())
+    }
+
+    fn page(&self, page: Page) -> BoxFuture<'_, Result<String, String>> {
+        async move {
+            match page {
+                Page::Config => Ok(self.settings.clone()),
+                page => told(pages::page(page, self.args.directory()).await),
+            }
+        }
+        .boxed()
+    }
+
+    fn providers(&self) -> Vec<(String, String)> {
+        let providers = model_choice::ordered_providers();
+        let with_key = providers.iter().filter(|provider| model_choice::default_model(provider.name).is_some());
+        with_key
+            .filter_map(|provider| Some((provider.name.to_owned(), format!("or set {}", provider.key_variable?))))
+            .collect()
+    }
+
+    fn save_key<'a>(&'a self, provider: &'a str, key: &'a str) -> BoxFuture<'a, Result<String, String>> {
+        async move {
+            let (of, key) = (provider.to_owned(), key.to_owned());
+            let kept = tokio::task::spawn_blocking(move || auth::set(&of, &key)).await;
+            told(kept.map_err(|error| anyhow!("{error}")).and_then(|kept| kept))?;
+            let model =
+                model_choice::default_model(provider).ok_or_else(|| format!("no model of {provider} is known"))?;
+            Ok(format!("{provider}:{model}"))
+        }
+        .boxed()
+    }
+
+    fn adopt<'a>(&'a self, connection: &'a Connection, thread: &'a str) -> BoxFuture<'a, Result<(), String>> {
+        async move {
+            let store = told(undo::file(&self.database))?.map(UndoStore::at);
+            let access = connection.agent.threads().map_err(|error| error.to_string())?;
+            told(undo::adopt(store.as_ref(), &access, thread).await)
+        }
+        .boxed()
     }
 
     fn new_thread<'a>(&'a self, journal: &'a dyn Journal) -> BoxFuture<'a, Result<String, String>> {
@@ -215,6 +277,11 @@ impl Host for ProgramHost {
         metadata
     }
 
+    fn detach(&self, thread: &str, mode: Mode) -> Result<(), String> {
+        let model = self.with(|chosen| chosen.model.clone());
+        told(detached::start(thread, "", mode, model.as_deref()))
+    }
+
     fn is_gone(&self, thread: &ThreadInfo) -> bool {
         run::is_gone(&thread.metadata)
     }
@@ -227,7 +294,7 @@ impl Host for ProgramHost {
     }
 
     fn editor(&self) -> String {
-        env("VISUAL").or_else(|| env("EDITOR")).unwrap_or_else(|| "vi".to_owned())
+        self.editor.clone().or_else(|| env("EDITOR")).unwrap_or_else(|| "vi".to_owned())
     }
 
     fn agree<'a>(&'a self, names: Option<&'a [String]>) -> BoxFuture<'a, Result<(), String>> {
@@ -351,11 +418,4 @@ impl ProgramHost {
         }
         Ok(())
     }
-}
-
-fn priced(model: &str) -> String {
-    // The user's own prices are shown where they can be read; what is wrong with them `deepagents models` says.
-    let known = sources::catalogue(&env).unwrap_or_else(|_| Catalogue::built_in().clone());
-    let price = known.lookup(model).and_then(|entry| entry.price);
-    price.map_or_else(String::new, |price| format!("${} in, ${} out for a million tokens", price.input, price.output))
 }

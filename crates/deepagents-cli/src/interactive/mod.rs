@@ -1,6 +1,9 @@
 //! The program without a subcommand: the screens on a terminal, a single task where stdin is none.
 
+mod choices;
+mod detached;
 mod host;
+mod pages;
 mod trust;
 
 use std::env;
@@ -13,10 +16,10 @@ use anyhow::{Result, anyhow, bail};
 use clap::Parser;
 use deepagents_tui::{Begin, End, Ended, Mode, Options, Policy};
 
-use crate::args::{Cli, Command, InteractiveArgs};
+use crate::args::{AttachArgs, Cli, Command, DemoArgs, InteractiveArgs};
 use crate::render::style;
 use crate::tracing::Tracing;
-use crate::{exit, model_choice, output, own_files, run, runtime};
+use crate::{config, demo, exit, model_choice, output, own_files, run, runtime};
 use host::ProgramHost;
 
 /// The exit code of a mistake of the program.
@@ -24,10 +27,24 @@ const PANICKED: u8 = 101;
 
 /// Shows the screens until the person leaves.
 pub(crate) fn interactive(args: &InteractiveArgs) -> ExitCode {
+    if let Some(thread) = &args.worker {
+        return detached::work(args, thread);
+    }
+    if let Some(task) = &args.detach {
+        return detached::begin(args, task);
+    }
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         return one_task();
     }
     match show(args) {
+        Ok(ended) => end(&ended),
+        Err(error) => exit::code(Err(error)),
+    }
+}
+
+/// Shows the screens on a thread that may be another program's.
+pub(crate) fn attach(args: &AttachArgs) -> ExitCode {
+    match show(&InteractiveArgs { resume: Some(args.thread.clone()), go_on: false, ..args.options.clone() }) {
         Ok(ended) => end(&ended),
         Err(error) => exit::code(Err(error)),
     }
@@ -53,20 +70,22 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
         );
     }
     own_files::check_root(&args.agent)?;
-    let directory = args.agent.directory();
+    let config::Screens { agent, mode, preferences, config } = config::for_screens(args)?;
+    let directory = agent.directory();
     let root = directory.canonicalize().map_err(|error| {
         anyhow!("the directory `{}` cannot be used: {error}; give --root another", directory.display())
     })?;
     let home = model_choice::env("HOME").map(|home| Path::new(&home).to_owned());
-    let choice = model_choice::choose(args.agent.model.as_deref(), args.agent.base_url.as_deref(), &model_choice::env);
-    let named = args.agent.model.clone();
+    let choice = model_choice::choose(agent.model.as_deref(), agent.base_url.as_deref(), &model_choice::env);
+    let named = agent.model.clone();
+    let onboarding = choice.is_err() && named.is_none() && agent.base_url.is_none();
     let model = match (&choice, named) {
         // As the command line says it: a server's own name needs no provider before it.
         (_, Some(named)) => named,
         (Ok(choice), None) => choice.name.clone(),
         (Err(_), None) => "no model".to_owned(),
     };
-    let mode = args.approve.map_or(Mode::Ask, Mode::from);
+    let mode = Mode::from(mode);
     let policy = Policy::new(mode);
     let history = args.history.clone().or_else(|| Some(home.as_ref()?.join(".deepagents").join("history.jsonl")));
     let options = Options {
@@ -81,14 +100,18 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
             (None, false) => Begin::New,
         },
         colour: model_choice::env("NO_COLOR").is_none(),
-        theme: args.theme.clone(),
+        preferences,
+        onboarding,
         history,
         debug: model_choice::env("DEEPAGENTS_DEBUG").as_deref() == Some("1"),
         shell: model_choice::env("SHELL").unwrap_or_else(|| "/bin/sh".to_owned()),
     };
     let runtime = runtime::start()?;
+    for problem in &config.problems {
+        output::remark(problem);
+    }
     let tracing = runtime.block_on(Tracing::open(None, None))?;
-    let host = Arc::new(ProgramHost::new(args, tracing.clone()));
+    let host = Arc::new(ProgramHost::new(&agent, &args.database, &config, tracing.clone()));
     let ended = runtime.block_on(deepagents_tui::run(host, policy, options));
     if let Some(lost) = runtime.block_on(tracing.finish()) {
         output::remark(&format!("tracing: {lost}"));
@@ -100,6 +123,11 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
 
 /// What is said at the end: how to go on.
 fn end(ended: &Ended) -> ExitCode {
+    match &ended.handed_over {
+        Ok(0) => {}
+        Ok(count) => output::remark(&format!("in the background goes on: {count}; `deepagents threads list` shows it")),
+        Err(problem) => output::print_error(&format!("what was in the background does not go on: {problem}")),
+    }
     let how = ended.thread.as_ref().map(|thread| format!("go on with `deepagents --resume {thread}`"));
     match &ended.end {
         End::Panic(problem) => {
@@ -107,6 +135,7 @@ fn end(ended: &Ended) -> ExitCode {
             output::say(&how.unwrap_or_else(|| "nothing had been said; start anew with `deepagents`".to_owned()));
             ExitCode::from(PANICKED)
         }
+        End::Demo => exit::code(demo::demo(&DemoArgs { dir: None, fast: false })),
         End::Quit => {
             if let Some(how) = how {
                 output::remark(&how);

@@ -4,23 +4,26 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow};
 use deepagents::fs::Backend;
-use deepagents::trust::{Consent, FoundItem, TrustItem};
-use deepagents_tui::Offered;
+use deepagents::trust::{Consent, FoundItem, Survey, TrustItem};
+use deepagents_tui::{CommandFile, Offered};
 
 use crate::args::AgentArgs;
 use crate::render::{escaped, escaped_lines};
 use crate::trust::{Brought, is_users_own, look, store};
+use crate::{config, file_commands};
 
 /// What of it may be used, and what nobody has agreed to yet.
 pub(super) struct Definitions {
     pub(super) brought: Brought,
+    /// Commands of files that may be used.
+    pub(super) commands: Vec<CommandFile>,
     pub(super) offered: Vec<Offered>,
     pub(super) problems: Vec<String>,
 }
 
 /// What the directory brings: what the user has agreed to before, for this session, or with the command line, may be used.
 pub(super) async fn definitions(args: &AgentArgs, files: &dyn Backend, agreed: &[TrustItem]) -> Result<Definitions> {
-    let found = look(args, files).await?;
+    let found = survey(args, files).await?;
     let root = args.directory().to_owned();
     let known = standing(&root)?;
     let is_agreed = |found: &FoundItem| {
@@ -38,15 +41,26 @@ pub(super) async fn definitions(args: &AgentArgs, files: &dyn Backend, agreed: &
     let offered = rest.iter().filter(|found| !refused(found)).map(offer).collect();
     Ok(Definitions {
         brought: Brought { files: std::sync::Arc::new(admitted.iter().collect()) },
+        commands: file_commands::usable(&admitted),
         offered,
         problems: found.problems,
     })
 }
 
+/// What the directory brings for an agent, and for the screens.
+async fn survey(args: &AgentArgs, files: &dyn Backend) -> Result<Survey> {
+    let mut found = look(args, files).await?;
+    let (commands, problems) = file_commands::brought(files).await?;
+    found.items.extend(commands);
+    found.items.extend(config::brought(files).await?);
+    found.problems.extend(problems);
+    Ok(found)
+}
+
 /// What nobody has decided about yet.
 pub(super) async fn undecided(args: &AgentArgs, files: &dyn Backend) -> Result<Vec<FoundItem>> {
     let known = standing(args.directory())?;
-    let found = look(args, files).await?.items;
+    let found = survey(args, files).await?.items;
     let is_open = |found: &FoundItem| {
         !is_users_own(args.directory(), found) && !known.iter().any(|(item, _)| *item == found.item)
     };

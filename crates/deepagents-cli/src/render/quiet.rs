@@ -4,7 +4,7 @@ use std::io;
 
 use deepagents::{Event, EventKind, FinishReason, MiddlewareEvent};
 
-use super::{Ending, Renderer};
+use super::{Ending, Renderer, json_text};
 use crate::output::Screen;
 
 /// The final answer alone on stdout.
@@ -45,7 +45,10 @@ impl Renderer for AnswerOnly {
                 | FinishReason::Deadline
                 | FinishReason::Budget(_)
         ) {
-            self.screen.text(outcome.text().trim_end())?;
+            match outcome.structured_json() {
+                Some(answer) => self.screen.text(&json_text(answer).map_err(io::Error::other)?)?,
+                None => self.screen.text(outcome.text().trim_end())?,
+            }
         }
         self.screen.break_line()
     }

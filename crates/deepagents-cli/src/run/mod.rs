@@ -14,15 +14,18 @@ mod stream;
 
 use std::fs;
 use std::io::{self, IsTerminal};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
+use deepagents::core::structured::ResponseFormat;
 use deepagents::fs::UndoStore;
 use deepagents::middleware::rubric::RubricText;
 use deepagents::middleware::{AskUser, Rubric};
 use deepagents::recording::Replay;
 use deepagents::remembered::RuleScope;
 use deepagents::{DeepAgent, RunInput, Update};
+use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::args::{AgentArgs, Approve, InputFormat, RunArgs, SandboxMode};
@@ -33,7 +36,7 @@ use crate::render::{AnswerOnly, JsonLines, Live, Renderer};
 use crate::threads::undo;
 use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
-use crate::{agent, hooks, mcp, output, permissions, runtime, sources};
+use crate::{agent, config, hooks, mcp, output, permissions, runtime, sources};
 
 pub(crate) use approvals::Decisions;
 use approvals::{Approver, Policy, Reviewer, Rules};
@@ -48,7 +51,11 @@ use stream::Stream;
 
 /// Gives an agent a task and shows what it does.
 pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
-    let options = &args.agent;
+    let (options, problems) = config::for_agent(&args.agent)?;
+    for problem in problems {
+        output::remark(&problem);
+    }
+    let options = &options;
     // What the command line itself says wrong is told before anything that it takes to find out.
     let task = task(args)?;
     own_files::check_root(options)?;
@@ -95,6 +102,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     // A recording is played where those files and models are not.
     if args.record.is_none() {
         builder = agent::with_agents(builder, options)?;
+    }
+    if let Some(file) = &args.json_schema {
+        builder = builder.response_format(answer_format(file)?);
     }
     let hooks = runtime.block_on(hooks::find(options, &brought))?;
     if hooks.is_some() && args.record.is_some() {
@@ -178,7 +188,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let mut approver = Approver::Policy(Policy { mode, reviewer, rules, resumes: args.resumes() });
     if args.json {
         drive(runtime, &agent, session.input, &limits, &mut approver, &mut JsonLines)
-    } else if args.quiet {
+    } else if args.quiet || args.json_schema.is_some() {
         drive(runtime, &agent, session.input, &limits, &mut approver, &mut AnswerOnly::new())
     } else {
         let mut live = Live::new(session.kept.clone());
@@ -202,6 +212,17 @@ fn stream_turns(runtime: Runtime, turns: &Stream<'_>) -> Result<Exit> {
     });
     runtime.shutdown_background();
     exit
+}
+
+/// The shape of the answer, of a file with a JSON Schema.
+fn answer_format(file: &Path) -> Result<ResponseFormat> {
+    let text = fs::read_to_string(file).map_err(|error| anyhow!("`{}` cannot be read: {error}", file.display()))?;
+    let schema: Value = serde_json::from_str(&text)
+        .map_err(|error| anyhow!("`{}` given with --json-schema is no JSON: {error}", file.display()))?;
+    if schema.get("type").and_then(Value::as_str) != Some("object") {
+        bail!("`{}` given with --json-schema is no schema of an object: it lacks \"type\": \"object\"", file.display());
+    }
+    Ok(ResponseFormat::json("answer", schema))
 }
 
 /// What is to be done, as the command line says it.

@@ -41,7 +41,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Gives a copy of a thread its own log.
-pub(super) async fn adopt(store: Option<&UndoStore>, threads: &ThreadAccess, thread: &str) -> Result<()> {
+pub(crate) async fn adopt(store: Option<&UndoStore>, threads: &ThreadAccess, thread: &str) -> Result<()> {
     let Some(store) = store else { return Ok(()) };
     let (state, thread) = (threads.state(thread).await?, thread.to_owned());
     blocking(store, move |store| store.adopt(&thread, &state)).await

@@ -10,7 +10,7 @@ use super::{admit, ask, brought, known_store};
 use crate::args::{AgentArgs, TrustArgs, TrustCommand};
 use crate::exit::Exit;
 use crate::render::{escaped, json_text};
-use crate::{agent, mcp, output, runtime};
+use crate::{agent, config, file_commands, mcp, output, runtime};
 
 /// Shows, and takes back, what the user has agreed to.
 pub(crate) fn trust(args: &TrustArgs) -> Result<Exit> {
@@ -55,7 +55,12 @@ fn standing_text(consent: Consent) -> &'static str {
 fn show(root: &Path, as_json: bool) -> Result<Exit> {
     let files = agent::open(root)?;
     let options = AgentArgs { root: Some(root.to_owned()), ..AgentArgs::default() };
-    let mut survey = runtime::start()?.block_on(brought::look(&options, &files))?;
+    let runtime = runtime::start()?;
+    let mut survey = runtime.block_on(brought::look(&options, &files))?;
+    let (commands, problems) = runtime.block_on(file_commands::brought(&files))?;
+    survey.items.extend(commands);
+    survey.items.extend(runtime.block_on(config::brought(&files))?);
+    survey.problems.extend(problems);
     survey.items.extend(mcp::brought(root));
     let known = known_store()?.of_root(root).map_err(|error| anyhow!("{error}"))?;
     let standing = |found: &FoundItem| known.iter().find(|r| r.item == found.item).map(|record| record.consent);

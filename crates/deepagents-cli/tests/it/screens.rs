@@ -154,6 +154,33 @@ fn a_terminal_that_nobody_reads_keeps_nobody_from_ending_the_program() {
 }
 
 #[test]
+fn a_task_is_worked_on_without_a_terminal_and_attach_shows_it_and_asks_what_waits() {
+    let call = Reply::Call("execute", json!({"command": "touch asked.txt"}));
+    let server = Server::start([call, Reply::Text(vec!["All ", "done."])]);
+    let place = Place::new();
+    let mut command = screens(place.root.path(), place.home.path(), &server);
+    let begun = crate::program::finish(command.args(["--detach", "make asked.txt"]));
+    assert!(begun.code == Some(0) && begun.err.contains("deepagents attach"), "{begun:?}");
+    let thread = begun.out.trim().to_owned();
+    server.wait();
+    let mut command = crate::program::deepagents();
+    command.env("HOME", place.home.path()).env("TERM", "xterm-256color").env("NO_COLOR", "1").arg("attach");
+    command
+        .arg(&thread)
+        .args(["--base-url", &server.address, "--model", "test-model", "--root"])
+        .arg(place.root.path());
+    let mut terminal = Terminal::start(&mut command);
+    terminal.wait_for("make asked.txt");
+    terminal.wait_for("touch asked.txt");
+    terminal.press_until("y", "All done.");
+    terminal.type_in("/quit\r");
+    let (code, seen) = terminal.end();
+    assert!(code == Some(0) && place.root.path().join("asked.txt").exists(), "{seen:?}");
+    let refused = crate::program::finish(screens(place.root.path(), place.home.path(), &server).arg("--detach"));
+    assert!(refused.one_message().contains("there is no task"), "{refused:?}");
+}
+
+#[test]
 fn the_users_hooks_hold_in_the_screens_too_and_hear_of_the_end() {
     let server = Server::start([
         Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "x"})),

@@ -40,11 +40,14 @@ struct Asset {
     brotli: &'static [u8],
 }
 
-/// The routes of the page.
+/// The files, which everybody may have: who wants more is asked for a key by the page.
+pub(crate) fn files() -> Router<Arc<App>> {
+    ASSETS.iter().fold(Router::new(), |routes, asset| routes.route(asset.path, served(asset)))
+}
+
+/// What the page asks beside the API, for those who may call.
 pub(crate) fn routes() -> Router<Arc<App>> {
-    let routes = Router::new();
-    let routes = routes.route("/page/models", get(facts::model)).route("/page/agents/{graph}", get(facts::agent));
-    ASSETS.iter().fold(routes, |routes, asset| routes.route(asset.path, served(asset)))
+    Router::new().route("/page/models", get(facts::model)).route("/page/agents/{graph}", get(facts::agent))
 }
 
 fn served(asset: &'static Asset) -> MethodRouter<Arc<App>> {

@@ -13,41 +13,54 @@ const fn command(name: &'static str, args: &'static str, about: &'static str) ->
 }
 
 /// All of them, in the order of the menu.
-pub(crate) const COMMANDS: [CommandInfo; 30] = [
+pub(crate) const COMMANDS: &[CommandInfo] = &[
     command("help", "", "commands and keys"),
     command("model", "[NAME]", "the model in use, or another one"),
+    command("effort", "[low|medium|high|off]", "how much the model thinks"),
     command("clear", "", "begin a new thread"),
     command("threads", "", "earlier conversations of this directory"),
     command("rewind", "", "go back to before a message, with the files"),
+    command("undo", "", "take the last message and what came of it back"),
+    command("redo", "", "take the last /undo back"),
     command("compact", "", "put a summary in the place of what was said"),
-    command("context", "", "how full the model's window is"),
+    command("context", "", "what fills the model's window"),
     command("tokens", "", "tokens of this conversation"),
     command("cost", "", "tokens in and out, and what they cost"),
     command("todos", "", "what is planned and done"),
+    command("plan", "[TASK]", "have it planned before anything is changed"),
     command("tools", "", "what the model may call"),
     command("agents", "", "the sub-agents there are"),
+    command("tree", "", "the sub-agents of this conversation, each with its own"),
     command("skills", "", "the skills there are; /skill:NAME uses one"),
     command("mcp", "", "servers of tools and how they are"),
     command("trust", "", "what this directory brings and you have not agreed to"),
     command("memory", "", "the notes that every conversation begins with"),
+    command("remember", "[WHAT]", "have it noted in AGENTS.md"),
     command("diff", "", "what has changed in the directory since the last commit"),
     command("mode", "[ask|auto|plan]", "what happens before something is changed"),
+    command("permissions", "[clear]", "what is not asked about any more"),
     command("sandbox", "", "how commands are confined"),
     command("status", "", "model, thread, directory, mode"),
     command("resume", "[ID]", "go on with what was left unfinished, or with a thread"),
+    command("takeover", "", "go on here with what another program works on"),
+    command("background", "", "let the run go on in the background"),
     command("copy", "", "the last answer, to the clipboard"),
-    command("export", "[FILE]", "the conversation, to a Markdown file"),
+    command("export", "[FILE]", "the conversation, to a file: .md, .json or .html"),
     command("editor", "", "write the message in your editor"),
     command("theme", "[NAME]", "colours"),
     command("keys", "", "the keys"),
+    command("auth", "", "give the key of a provider"),
+    command("config", "", "settings, and where each comes from"),
+    command("doctor", "", "what this machine has"),
     command("new", "", "begin a new thread"),
     command("init", "", "have notes on this directory written to AGENTS.md"),
     command("review", "[WHAT]", "have changes reviewed"),
+    command("bug", "", "what a report of a mistake should hold"),
     command("quit", "", "end; the thread stays"),
 ];
 
 /// The keys, and what they do.
-pub(crate) const KEYS: [(&str, &str); 20] = [
+pub(crate) const KEYS: [(&str, &str); 21] = [
     ("Enter", "send; while the agent works: tell it before its next step"),
     ("Ctrl+J, Alt+Enter", "begin a new line"),
     ("Esc", "stop what is under way; close a menu"),
@@ -55,6 +68,7 @@ pub(crate) const KEYS: [(&str, &str); 20] = [
     ("Ctrl+D", "quit, where the input is empty"),
     ("Shift+Tab", "another mode of asking"),
     ("Ctrl+O", "everything whole: output, calls, sub-agents; again: back"),
+    ("Ctrl+B", "while the agent works: let it go on in the background"),
     ("Up, Down", "earlier messages"),
     ("Ctrl+R", "search earlier messages"),
     ("@", "files below the directory; Tab takes one"),
@@ -77,8 +91,8 @@ pub(crate) enum Parsed<'a> {
     Command(&'a str, &'a str),
     /// A skill and the words for it.
     Skill(&'a str, &'a str),
-    /// No command.
-    Unknown(&'a str),
+    /// No command of the program's own, with what is behind it: a file may define it.
+    Other(&'a str, &'a str),
 }
 
 /// Takes a line apart that begins with a slash. What is no line, or a path, is nothing of the kind.
@@ -96,8 +110,13 @@ pub(crate) fn parse(text: &str) -> Option<Parsed<'_>> {
     if name.contains('/') {
         return None;
     }
-    let known = COMMANDS.iter().any(|command| command.name == name) || name == "debug-panic" || name == "exit";
-    Some(if known { Parsed::Command(name, args) } else { Parsed::Unknown(name) })
+    let known = is_known(name) || name == "debug-panic" || name == "exit";
+    Some(if known { Parsed::Command(name, args) } else { Parsed::Other(name, args) })
+}
+
+/// Whether the program has a command of this name itself.
+pub(crate) fn is_known(name: &str) -> bool {
+    COMMANDS.iter().any(|command| command.name == name)
 }
 
 /// The known name that a mistyped one is nearest to.

@@ -17,8 +17,10 @@ impl App {
             self.menu = self.menu.take().filter(|menu| menu.kind == MenuKind::File && menu.start == start);
             return vec![Effect::FindFiles(query)];
         }
-        let skills = self.session.connected.as_ref().map_or(&[][..], |connected| &connected.skills);
-        self.menu = Menu::commands(self.editor.text(), skills);
+        let connected = self.session.connected.as_ref();
+        let skills = connected.map_or(&[][..], |connected| &connected.skills);
+        let files = connected.map_or(&[][..], |connected| &connected.commands);
+        self.menu = Menu::commands(self.editor.text(), files, skills);
         Vec::new()
     }
 

@@ -3,6 +3,7 @@
 use deepagents::{ActionRequest, DecisionRecord, Event as RunEvent, FinishReason, Usage};
 
 use super::transcript::Item;
+use crate::host::{CommandFile, Effort, Page};
 use crate::policy::{Mode, Rule};
 
 /// Something happened.
@@ -15,19 +16,33 @@ pub(crate) enum Event {
     /// What was to be seen is on the screen.
     Drawn,
     /// The agent is there, or why it is not.
-    Connected(Result<Connected, String>),
+    Connected(Result<Box<Connected>, String>),
     /// The run under way.
     Run(Box<RunEvent>),
     /// A call waits for a decision.
     ApprovalRequested(Box<PendingApproval>),
     /// The run ended.
     RunEnded(Box<RunEnd>),
+    /// The run goes on in the background, on a thread of this id and title.
+    SentBack { thread: String },
+    /// A run in the background ended, or waits; in words.
+    BackgroundEnded { thread: String, what: String, waits: bool },
     /// A thread was opened.
     Opened(Result<Box<Opened>, String>),
     /// Another program has gone on with the open thread.
     Watched(Box<Opened>),
     /// Something to choose from.
     Choose(Result<Choices, String>),
+    /// The same list after a change, for those who still look at it.
+    Refreshed(Choices),
+    /// What is known of something that may be chosen, by its key.
+    Previewed { of: ListOf, key: String, items: Vec<Item> },
+    /// The line below the input.
+    StatusLine(String),
+    /// The key was kept; the model to use now.
+    KeySaved(Result<String, String>),
+    /// The model is told to think so much from now on, or it cannot be.
+    EffortSet(Result<Option<Effort>, String>),
     /// Files for a completion.
     Files { query: String, found: Vec<String> },
     /// The person's own command says something.
@@ -36,6 +51,8 @@ pub(crate) enum Event {
     ShellEnded { code: Option<i32> },
     /// The conversation was compacted, or could not be.
     Compacted(Result<String, String>),
+    /// What a sub-agent has said and done.
+    Transcript { title: String, items: Vec<Item> },
     /// What a command of the person came to.
     Card { title: String, body: String },
     /// A note, and whether it is about something that went wrong.
@@ -59,6 +76,10 @@ pub(crate) enum Effect {
     Answer(Vec<(String, DecisionRecord)>),
     /// Goes on with what was left unfinished.
     Resume,
+    /// Goes on with what another program works on, which loses the thread.
+    TakeOver,
+    /// Lets the run go on in the background.
+    SendBack,
     /// Runs a command of the person.
     Shell(String),
     /// Ends it.
@@ -69,8 +90,32 @@ pub(crate) enum Effect {
     Open(String),
     /// Begins a new thread with the next message.
     NewThread,
-    /// Goes back in the conversation, and in its files.
-    Rewind { position: u64, text: String, files: bool },
+    /// Goes back in the conversation, in its files, or in both.
+    Rewind { position: u64, text: String, scope: RewindScope },
+    /// Goes back to before the last message, with the files.
+    Undo,
+    /// Takes the last undo back.
+    Redo,
+    /// Looks at something that may be chosen.
+    Preview { of: ListOf, key: String },
+    /// Deletes a thread.
+    DeleteThread(String),
+    /// Reads what a sub-agent has said and done.
+    OpenSubAgent { key: String, title: String },
+    /// Gives a thread another title.
+    RenameThread { id: String, title: String },
+    /// Copies a thread and opens the copy.
+    ForkThread(String),
+    /// How much the model is to think; nothing for its own way.
+    SetEffort(Option<Effort>),
+    /// Asks again about everything.
+    ForgetRules,
+    /// Keeps the key of a provider, and uses a model of it.
+    SaveKey { provider: String, key: Secret },
+    /// Ends the screens, to show the demonstration.
+    Demo,
+    /// Has the person's command make the line below the input.
+    StatusLine(String),
     /// Compacts the conversation.
     Compact,
     /// Uses another model.
@@ -116,11 +161,59 @@ pub(crate) enum ListOf {
     Threads,
     Checkpoints,
     Models,
+    Efforts,
+    Themes,
+    /// Those whose key may be given.
+    Providers,
+    SubAgents,
+}
+
+/// A text that is not printed by accident.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Secret(pub(crate) String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// What goes back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum RewindScope {
+    /// The conversation, and the files that the agent has changed since.
+    #[default]
+    Both,
+    /// The conversation; files stay as they are.
+    Conversation,
+    /// The files; the conversation stays as it is.
+    Files,
+}
+
+impl RewindScope {
+    /// All there are, the usual one first.
+    pub(crate) const ALL: [Self; 3] = [Self::Both, Self::Conversation, Self::Files];
+
+    /// The one after it, or before it; the ends stay.
+    #[must_use]
+    pub(crate) fn step(self, down: bool) -> Self {
+        match (self, down) {
+            (Self::Both, true) | (Self::Files, false) => Self::Conversation,
+            (Self::Conversation, true) | (Self::Files, true) => Self::Files,
+            (Self::Conversation | Self::Both, false) => Self::Both,
+        }
+    }
 }
 
 /// What is shown on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
+    /// What fills the window; the tokens of the last request and its answer.
+    Context {
+        used: u64,
+    },
+    /// A page of the program around.
+    Page(Page),
     Tools,
     Agents,
     Skills,
@@ -160,6 +253,8 @@ pub(crate) struct Connected {
     pub(crate) sandbox: String,
     /// The skills there are, for completion.
     pub(crate) skills: Vec<(String, String)>,
+    /// Commands that files define.
+    pub(crate) commands: Vec<CommandFile>,
     /// What the directory brings and nobody has agreed to yet.
     pub(crate) offered: Vec<crate::host::Offered>,
     /// What the person should know.

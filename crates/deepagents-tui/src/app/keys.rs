@@ -1,18 +1,18 @@
 //! What keys mean.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use deepagents::Decision;
+use deepagents::{Decision, DecisionKind};
 
-use super::event::{Effect, ListOf, Trusted};
+use super::event::{Effect, Trusted};
+use super::form::{Filled, Form};
 use super::menu::MenuKind;
 use super::pager::{Pager, Source};
-use super::picker::{Picker, Stage};
-use super::questions::Asking;
+use super::pending::Asking;
 use super::{App, Overlay, TWICE, Work};
 use crate::input::Editor;
 
 /// A key with Control.
-fn control(key: KeyEvent) -> Option<char> {
+pub(super) fn control(key: KeyEvent) -> Option<char> {
     match key.code {
         KeyCode::Char(c) if key.modifiers.contains(KeyModifiers::CONTROL) => Some(c),
         _ => None,
@@ -24,6 +24,7 @@ impl App {
         if key.kind == KeyEventKind::Release {
             return Vec::new();
         }
+        let Some(key) = self.keys.translate(key) else { return Vec::new() };
         self.hint = None;
         let again = self.last_interrupt.take().is_some_and(|last| self.now.saturating_duration_since(last) < TWICE);
         if control(key) == Some('c') {
@@ -37,6 +38,7 @@ impl App {
             Overlay::Pager(pager) => return self.pager_key(key, pager),
             Overlay::Picker(picker) => return self.picker_key(key, picker),
             Overlay::Search { words, skip } => return self.search_key(key, words, skip),
+            Overlay::Secret { provider, editor } => return self.secret_key(key, provider, editor),
             Overlay::Trust { of, title, body } => return self.trust_key(key, of, title, body),
         }
         if control(key) == Some('o') {
@@ -70,6 +72,10 @@ impl App {
             Overlay::Search { .. } => {
                 let before = std::mem::take(&mut self.before_search);
                 self.editor.set(before);
+                return Vec::new();
+            }
+            Overlay::Secret { .. } => {
+                self.without_key();
                 return Vec::new();
             }
             _ => return Vec::new(),
@@ -124,60 +130,6 @@ impl App {
         }
         self.overlay = Overlay::Pager(pager);
         Vec::new()
-    }
-
-    fn picker_key(&mut self, key: KeyEvent, mut picker: Picker) -> Vec<Effect> {
-        match (key.code, control(key)) {
-            (KeyCode::Esc, _) => {
-                if picker.stage != Stage::Choose {
-                    picker.stage = Stage::Choose;
-                    self.overlay = Overlay::Picker(picker);
-                }
-                return Vec::new();
-            }
-            (KeyCode::Up, _) | (_, Some('p')) => match &mut picker.stage {
-                Stage::Confirm { files } => *files = true,
-                Stage::Choose => picker.step(-1),
-            },
-            (KeyCode::Down, _) | (_, Some('n')) => match &mut picker.stage {
-                Stage::Confirm { files } => *files = false,
-                Stage::Choose => picker.step(1),
-            },
-            (KeyCode::PageUp, _) => picker.step(-10),
-            (KeyCode::PageDown, _) => picker.step(10),
-            (KeyCode::Enter, _) => return self.picked(picker),
-            (KeyCode::Backspace, _) => picker
-                .narrow(|filter| filter.truncate(filter.len() - filter.chars().next_back().map_or(0, char::len_utf8))),
-            (_, Some('u')) => picker.narrow(String::clear),
-            (KeyCode::Char(c), None) if picker.stage == Stage::Choose => picker.narrow(|filter| filter.push(c)),
-            _ => {}
-        }
-        self.overlay = Overlay::Picker(picker);
-        Vec::new()
-    }
-
-    fn picked(&mut self, mut picker: Picker) -> Vec<Effect> {
-        let Some(choice) = picker.current() else {
-            self.overlay = Overlay::Picker(picker);
-            return Vec::new();
-        };
-        match (picker.of, picker.stage) {
-            (ListOf::Threads, _) => {
-                self.begin(Work::Other("opening"));
-                vec![Effect::Open(choice.key)]
-            }
-            (ListOf::Models, _) => self.use_model(&choice.key),
-            (ListOf::Checkpoints, Stage::Choose) => {
-                picker.stage = Stage::Confirm { files: true };
-                self.overlay = Overlay::Picker(picker);
-                Vec::new()
-            }
-            (ListOf::Checkpoints, Stage::Confirm { files }) => {
-                let Ok(position) = choice.key.parse() else { return Vec::new() };
-                self.begin(Work::Other("going back"));
-                vec![Effect::Rewind { position, text: choice.detail, files }]
-            }
-        }
     }
 
     fn search_key(&mut self, key: KeyEvent, mut words: String, mut skip: usize) -> Vec<Effect> {
@@ -243,6 +195,21 @@ impl App {
                     Vec::new()
                 }
             },
+            Asking::Respond(form) => match form.key(key) {
+                Filled::Taken => {
+                    self.questions.problem = None;
+                    Vec::new()
+                }
+                Filled::Wrong(problem) => {
+                    self.questions.problem = Some(problem);
+                    Vec::new()
+                }
+                Filled::Left => {
+                    (self.questions.asking, self.questions.problem) = (Asking::Decide, None);
+                    Vec::new()
+                }
+                Filled::Done(message) => self.decide(Decision::Respond { message }),
+            },
             Asking::Change(editor) => match key.code {
                 KeyCode::Esc => {
                     (self.questions.asking, self.questions.problem) = (Asking::Decide, None);
@@ -272,7 +239,16 @@ impl App {
         if !key.modifiers.difference(KeyModifiers::SHIFT).is_empty() || !self.questions.takes_keys(self.now) {
             return None;
         }
+        let allows = |kind| self.questions.allows(kind);
+        let (approves, responds) = (allows(DecisionKind::Approve), allows(DecisionKind::Respond));
+        let (rejects, edits) = (allows(DecisionKind::Reject), allows(DecisionKind::Edit));
         let effects = match key.code {
+            // What only words answer is answered with a form.
+            KeyCode::Char('r' | 'R') if responds => self.respond(),
+            KeyCode::Enter if responds && !approves && self.editor.is_empty() => self.respond(),
+            KeyCode::Char('y' | 'Y') | KeyCode::Enter if !approves => return None,
+            KeyCode::Char('n' | 'N' | 'f' | 'F') | KeyCode::Tab if !rejects => return None,
+            KeyCode::Char('e' | 'E') if !edits => return None,
             KeyCode::Char('y' | 'Y') => self.decide(Decision::Approve),
             // What stands in the input is sent by Enter, and nothing else is decided by that.
             KeyCode::Enter if self.editor.is_empty() => self.decide(Decision::Approve),
@@ -299,6 +275,13 @@ impl App {
             _ => return None,
         };
         Some(effects)
+    }
+
+    fn respond(&mut self) -> Vec<Effect> {
+        if let Some(question) = self.questions.current() {
+            self.questions.asking = Asking::Respond(Form::of(&question.request));
+        }
+        Vec::new()
     }
 
     fn decide(&mut self, decision: Decision) -> Vec<Effect> {
@@ -331,8 +314,19 @@ impl App {
     }
 
     fn input_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        if let Some(vi) = &mut self.vi
+            && vi.key(key, &mut self.editor)
+        {
+            self.typed = Some(self.now);
+            return self.complete();
+        }
         match (key.code, control(key)) {
-            (KeyCode::Enter, _) if key.modifiers.is_empty() => return self.enter(),
+            (KeyCode::Enter, _) if key.modifiers.is_empty() => {
+                if let Some(vi) = &mut self.vi {
+                    vi.reset();
+                }
+                return self.enter();
+            }
             (KeyCode::Esc, _) => {
                 if self.is_busy() {
                     return self.stop();
@@ -340,6 +334,7 @@ impl App {
                 return Vec::new();
             }
             (_, Some('d')) if self.editor.is_empty() => return vec![Effect::Quit],
+            (_, Some('b')) if self.work == Work::Run && self.editor.is_empty() => return self.send_back(),
             (_, Some('l')) => {
                 self.repaint = true;
                 return Vec::new();
@@ -399,10 +394,12 @@ impl App {
         self.hint = None;
         let asked = self.questions.current().is_some();
         match (&mut self.overlay, &mut self.questions.asking) {
-            (Overlay::Picker(picker), _) => {
+            (Overlay::Picker(picker), _) if picker.takes_letters() => {
                 let text: String = text.chars().filter(|c| !c.is_control()).collect();
                 picker.narrow(|filter| filter.push_str(&text));
             }
+            (Overlay::Secret { editor, .. }, _) => editor.insert(text.trim()),
+            (Overlay::None, Asking::Respond(form)) if asked => form.paste(text),
             (Overlay::None, Asking::Reason(editor) | Asking::Change(editor)) if asked => {
                 editor.paste(text);
             }

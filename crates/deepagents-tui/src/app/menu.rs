@@ -1,6 +1,7 @@
 //! Completions below the input.
 
-use super::commands::COMMANDS;
+use super::commands::{COMMANDS, is_known};
+use crate::host::CommandFile;
 
 /// Rows of it that are shown.
 pub(crate) const ROWS: usize = 8;
@@ -31,15 +32,17 @@ pub(crate) struct MenuRow {
 
 impl Menu {
     /// The commands that a text may become; nothing where it is none or no command fits.
-    pub(crate) fn commands(text: &str, skills: &[(String, String)]) -> Option<Self> {
+    pub(crate) fn commands(text: &str, files: &[CommandFile], skills: &[(String, String)]) -> Option<Self> {
         let typed = text.strip_prefix('/')?;
         if typed.contains(char::is_whitespace) {
             return None;
         }
         let own = COMMANDS.iter().map(|command| (command.name.to_owned(), command.about.to_owned()));
+        let files = files.iter().filter(|command| !is_known(&command.name));
+        let files = files.map(|command| (command.name.clone(), command.about.clone()));
         let skills = skills.iter().map(|(name, about)| (format!("skill:{name}"), about.clone()));
         let all: Vec<MenuRow> =
-            own.chain(skills).map(|(name, detail)| MenuRow { text: format!("/{name}"), detail }).collect();
+            own.chain(files).chain(skills).map(|(name, detail)| MenuRow { text: format!("/{name}"), detail }).collect();
         let begins = |row: &&MenuRow| row.text.get(1..).is_some_and(|name| name.starts_with(typed));
         let has = |row: &&MenuRow| !begins(row) && typed.len() > 1 && row.text.contains(typed);
         let rows: Vec<MenuRow> = all.iter().filter(begins).chain(all.iter().filter(has)).cloned().collect();

@@ -3,34 +3,43 @@
 //! [`App::update`] is all there is of behaviour: it takes an [`Event`], changes the state and returns the [`Effect`]s that
 //! somebody else carries out. It waits for nothing and opens nothing, so it is tested as it is.
 
+mod cards;
 pub(crate) mod commands;
 mod complete;
 pub(crate) mod event;
+mod export;
+pub(crate) mod form;
 mod keys;
 pub(crate) mod live;
 pub(crate) mod menu;
+mod onboarding;
 pub(crate) mod pager;
+pub(crate) mod pending;
 pub(crate) mod picker;
-pub(crate) mod questions;
+mod picker_keys;
 mod run;
 mod slash;
 pub(crate) mod transcript;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossterm::event::Event as TerminalEvent;
 use deepagents::Usage;
 use deepagents::channels::Todo;
+use serde_json::json;
 
-use crate::input::{Editor, History};
+use crate::host::Effort;
+use crate::input::{Editor, History, Vi};
 use crate::policy::Mode;
-use crate::theme::Theme;
-use event::{Choices, Connected, Effect, Event, ListOf, Opened, Trusted};
+use crate::preferences::KeyMap;
+use crate::theme::{Theme, Themes};
+use event::{Choices, Connected, Effect, Event, ListOf, Opened, PendingApproval, Trusted};
 use live::Live;
 use menu::Menu;
-use pager::Pager;
+use pager::{Pager, Source};
+use pending::Questions;
 use picker::Picker;
-use questions::Questions;
 use transcript::Item;
 
 /// How long a second Ctrl+C counts as one.
@@ -60,6 +69,11 @@ pub(crate) enum Overlay {
     Search {
         words: String,
         skip: usize,
+    },
+    /// Typing the key of a provider.
+    Secret {
+        provider: String,
+        editor: Editor,
     },
     /// A question of the program itself that `y` and `n` answer.
     Trust {
@@ -91,7 +105,19 @@ pub(crate) struct App {
     pub(crate) now: Instant,
     pub(crate) size: (u16, u16),
     pub(crate) theme: Theme,
+    pub(crate) themes: Themes,
+    pub(crate) keys: KeyMap,
+    /// Where a person is who edits as in vi.
+    pub(crate) vi: Option<Vi>,
+    /// The providers whose keys may be given.
+    pub(crate) providers: Vec<(String, String)>,
+    /// Whether a command of the person makes a line below the input, what it was told last, and the line.
+    pub(crate) has_status_command: bool,
+    told_status: String,
+    pub(crate) status_line: String,
     pub(crate) mode: Mode,
+    /// How much the model was told to think.
+    pub(crate) effort: Option<Effort>,
     pub(crate) session: SessionInfo,
     pub(crate) editor: Editor,
     pub(crate) history: History,
@@ -101,6 +127,8 @@ pub(crate) struct App {
     /// Since when something is under way.
     pub(crate) since: Instant,
     pub(crate) todos: Vec<Todo>,
+    /// Threads whose runs go on in the background.
+    pub(crate) background: Vec<String>,
     /// Messages that the run has not taken yet.
     pub(crate) waiting: Vec<String>,
     pub(crate) questions: Questions,
@@ -134,7 +162,13 @@ pub(crate) struct App {
 
 impl App {
     /// An empty conversation.
-    pub(crate) fn new(size: (u16, u16), theme: Theme, mode: Mode, session: SessionInfo, history: History) -> Self {
+    pub(crate) fn new(
+        size: (u16, u16),
+        (themes, theme): (Themes, Theme),
+        mode: Mode,
+        session: SessionInfo,
+        history: History,
+    ) -> Self {
         let now = Instant::now();
         let head = Item::Head {
             lines: vec![
@@ -147,7 +181,15 @@ impl App {
             now,
             size,
             theme,
+            themes,
+            keys: KeyMap::default(),
+            vi: None,
+            providers: Vec::new(),
+            has_status_command: false,
+            told_status: String::new(),
+            status_line: String::new(),
             mode,
+            effort: None,
             session,
             editor: Editor::default(),
             history,
@@ -156,6 +198,7 @@ impl App {
             work: Work::Nothing,
             since: now,
             todos: Vec::new(),
+            background: Vec::new(),
             waiting: Vec::new(),
             questions: Questions::default(),
             overlay: Overlay::None,
@@ -181,16 +224,48 @@ impl App {
 
     /// Whether something moves without an event: a clock, a spinner.
     pub(crate) fn is_moving(&self) -> bool {
-        self.is_busy() && !self.waits
+        self.is_busy() && !self.waits && !self.theme.spoken
     }
 
     /// Takes an event in, at the time [`now`](Self::now).
     pub(crate) fn update(&mut self, event: Event) -> Vec<Effect> {
+        let mut effects = self.take(event);
+        if self.has_status_command {
+            let status = self.status();
+            if status != self.told_status {
+                self.told_status.clone_from(&status);
+                effects.push(Effect::StatusLine(status));
+            }
+        }
+        effects
+    }
+
+    /// How things stand, as JSON for the person's command.
+    fn status(&self) -> String {
+        let connected = self.session.connected.as_ref();
+        let cost = connected.and_then(|connected| connected.price).map(|price| price.cost(self.session.usage));
+        json!({
+            "model": self.session.model,
+            "mode": self.mode.as_str(),
+            "directory": self.session.directory,
+            "thread": self.session.thread,
+            "context_tokens": self.session.context,
+            "context_window": connected.and_then(|connected| connected.window),
+            "input_tokens": self.session.usage.input,
+            "output_tokens": self.session.usage.output,
+            "cost": cost,
+            "busy": self.is_busy(),
+            "waits": !self.questions.is_empty(),
+        })
+        .to_string()
+    }
+
+    fn take(&mut self, event: Event) -> Vec<Effect> {
         match event {
             Event::Terminal(event) => return self.terminal(event),
             Event::Tick => {}
             Event::Drawn => self.questions.drawn(),
-            Event::Connected(Ok(connected)) => self.connected(connected),
+            Event::Connected(Ok(connected)) => self.connected(*connected),
             Event::Connected(Err(problem)) => {
                 self.note(problem.clone(), true);
                 self.session.problem = Some(problem);
@@ -198,14 +273,46 @@ impl App {
             Event::Run(event) => self.run_event(&event),
             Event::ApprovalRequested(question) => return self.asked(*question),
             Event::RunEnded(end) => return self.run_ended(*end),
+            Event::SentBack { thread } => return self.sent_back(thread),
+            Event::BackgroundEnded { thread, what, waits } => {
+                self.background.retain(|known| *known != thread);
+                self.note(format!("in the background: {what}; /threads opens it"), waits);
+                return vec![Effect::Notify(what)];
+            }
             Event::Opened(Ok(opened)) => return self.opened(*opened),
             Event::Watched(opened) => self.watched(*opened),
             Event::Opened(Err(problem)) => {
                 self.idle();
                 self.note(problem, true);
             }
-            Event::Choose(Ok(choices)) => self.choose(choices),
+            Event::Choose(Ok(choices)) => return self.choose(choices),
             Event::Choose(Err(problem)) => self.note(problem, true),
+            Event::Refreshed(choices) => {
+                if let Overlay::Picker(picker) = &mut self.overlay {
+                    picker.refresh(choices);
+                }
+                return self.preview();
+            }
+            Event::Previewed { of, key, items } => {
+                if let Overlay::Picker(picker) = &mut self.overlay {
+                    picker.previewed(of, key, items);
+                }
+            }
+            Event::EffortSet(Ok(effort)) => {
+                self.effort = effort;
+                let text = effort.map_or("as the model does by itself", Effort::as_str);
+                self.note(format!("effort: {text}"), false);
+            }
+            Event::EffortSet(Err(problem)) => self.note(problem, true),
+            Event::StatusLine(line) => self.status_line = line,
+            Event::KeySaved(Ok(model)) => {
+                self.note("the key is kept; you can begin", false);
+                return self.use_model(&model);
+            }
+            Event::KeySaved(Err(problem)) => {
+                self.note(problem, true);
+                self.choose_provider();
+            }
             Event::Files { query, found } => self.files_found(&query, found),
             Event::ShellOutput(text) => {
                 if let Work::Shell { output, .. } = &mut self.work {
@@ -220,6 +327,9 @@ impl App {
                     Err(problem) => self.note(problem, true),
                 }
                 return self.next_waiting();
+            }
+            Event::Transcript { title, items } => {
+                self.overlay = Overlay::Pager(Pager::of(Source::Items { title, items: Arc::new(items) }));
             }
             Event::Card { title, body } => self.items.push(Item::Card { title, body }),
             Event::Notice { text, bad } => self.note(text, bad),
@@ -268,6 +378,10 @@ impl App {
         }
         self.session.problem = None;
         self.session.connected = Some(connected);
+        // What is being typed may be one of its commands.
+        if self.editor.text().starts_with('/') && !self.editor.text().contains('@') {
+            drop(self.complete());
+        }
     }
 
     fn begin(&mut self, work: Work) {
@@ -277,6 +391,23 @@ impl App {
     fn idle(&mut self) {
         self.work = Work::Nothing;
         (self.stopping, self.waits) = (false, false);
+    }
+
+    /// The run goes on in the background, and a new conversation can begin.
+    fn sent_back(&mut self, thread: String) -> Vec<Effect> {
+        let short: String = thread.chars().take(8).collect();
+        self.background.push(thread);
+        let waiting = std::mem::take(&mut self.waiting);
+        let effects = self.opened(Opened::default());
+        self.note(
+            format!("it goes on in the background: /resume {short} shows it, as does `deepagents attach {short}`"),
+            false,
+        );
+        // What it has not taken yet was told to it, or comes back.
+        if !waiting.is_empty() && self.editor.is_empty() {
+            self.editor.set(waiting.join("\n"));
+        }
+        effects
     }
 
     /// A thread takes the place of what was shown.
@@ -299,19 +430,21 @@ impl App {
         if let Some(input) = opened.input {
             self.editor.set(input);
         }
-        for question in opened.questions {
-            self.questions.ask(question, None);
-        }
-        if !self.questions.is_empty() {
-            self.begin(Work::Run);
-            self.waits = true;
-        }
+        self.questions_wait(opened.questions);
         Vec::new()
     }
 
     /// Another program has gone on with the thread: what it added is shown.
     fn watched(&mut self, opened: Opened) {
-        if self.is_busy() || self.session.thread != opened.thread {
+        if self.session.thread != opened.thread {
+            return;
+        }
+        // What waits here was decided there.
+        if self.waits {
+            self.questions.clear();
+            self.idle();
+        }
+        if self.is_busy() {
             return;
         }
         let known = self.items.iter().filter(|item| item.is_of_thread()).count();
@@ -321,19 +454,40 @@ impl App {
         if let Some(note) = opened.note {
             self.note(note, false);
         }
+        self.questions_wait(opened.questions);
     }
 
-    fn choose(&mut self, choices: Choices) {
+    /// Asks what a thread waits for; nothing runs meanwhile.
+    fn questions_wait(&mut self, questions: Vec<PendingApproval>) {
+        for question in questions {
+            self.questions.ask(question, None);
+        }
+        if !self.questions.is_empty() {
+            self.begin(Work::Run);
+            self.waits = true;
+        }
+    }
+
+    fn choose(&mut self, choices: Choices) -> Vec<Effect> {
         if choices.rows.is_empty() {
             let text = match choices.of {
                 ListOf::Threads => "there are no earlier threads of this directory",
                 ListOf::Checkpoints => "there is no message to go back to",
                 ListOf::Models => "no model is known by name; give one: /model NAME",
+                ListOf::SubAgents => "there were no sub-agents in this conversation",
+                ListOf::Efforts | ListOf::Themes | ListOf::Providers => "there is nothing to choose from",
             };
             self.note(text, false);
-            return;
+            return Vec::new();
         }
         self.overlay = Overlay::Picker(Picker::new(choices));
+        self.preview()
+    }
+
+    /// Asks for a look at what is selected, where there is one.
+    pub(super) fn preview(&self) -> Vec<Effect> {
+        let Overlay::Picker(picker) = &self.overlay else { return Vec::new() };
+        picker.wants_preview().map(|(of, key)| Effect::Preview { of, key }).into_iter().collect()
     }
 
     fn shell_ended(&mut self, code: Option<i32>) {

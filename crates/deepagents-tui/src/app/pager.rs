@@ -1,14 +1,19 @@
 //! Reading everything whole.
 
+use std::sync::Arc;
+
 use ratatui::text::Line;
 
 use super::event::PendingApproval;
+use super::transcript::Item;
 
 /// What is read.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
     /// The conversation, nothing folded.
     Conversation,
+    /// What somebody else has said and done, such as a sub-agent.
+    Items { title: String, items: Arc<Vec<Item>> },
     /// A call that waits for a decision.
     Approval(Box<PendingApproval>),
 }

@@ -1,6 +1,8 @@
 //! A list to choose from.
 
-use super::event::{Choice, Choices, ListOf};
+use super::event::{Choice, Choices, ListOf, RewindScope};
+use super::transcript::Item;
+use crate::input::Editor;
 
 /// A list, what is typed to narrow it, and what is selected.
 #[derive(Clone, Debug)]
@@ -11,28 +13,45 @@ pub(crate) struct Picker {
     pub(crate) selected: usize,
     /// A question about the selected one, such as whether files go back too.
     pub(crate) stage: Stage,
+    /// What is known of one of them, by its key.
+    preview: Option<(String, Vec<Item>)>,
 }
 
 /// How far the choice is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) enum Stage {
     #[default]
     Choose,
-    /// Going back: files too, or the conversation alone.
-    Confirm { files: bool },
+    /// What goes back.
+    Confirm(RewindScope),
+    /// Whether a thread is deleted.
+    Delete,
+    /// What a thread is called.
+    Rename(Editor),
 }
 
 impl Picker {
     pub(crate) fn new(choices: Choices) -> Self {
-        Self { of: choices.of, rows: choices.rows, filter: String::new(), selected: 0, stage: Stage::Choose }
+        Self {
+            of: choices.of,
+            rows: choices.rows,
+            filter: String::new(),
+            selected: 0,
+            stage: Stage::Choose,
+            preview: None,
+        }
     }
 
     pub(crate) fn title(&self) -> &'static str {
-        match (self.of, self.stage) {
+        match (self.of, &self.stage) {
             (ListOf::Threads, _) => "Threads of this directory",
             (ListOf::Models, _) => "Models",
-            (ListOf::Checkpoints, Stage::Choose) => "Go back to before",
-            (ListOf::Checkpoints, Stage::Confirm { .. }) => "Go back",
+            (ListOf::Efforts, _) => "How much the model thinks",
+            (ListOf::Themes, _) => "Colours",
+            (ListOf::SubAgents, _) => "Sub-agents of this conversation",
+            (ListOf::Providers, _) => "Which provider have you a key of?",
+            (ListOf::Checkpoints, Stage::Confirm(_)) => "Go back",
+            (ListOf::Checkpoints, _) => "Go back to before",
         }
     }
 
@@ -59,5 +78,42 @@ impl Picker {
     pub(crate) fn narrow(&mut self, change: impl FnOnce(&mut String)) {
         change(&mut self.filter);
         self.selected = 0;
+    }
+
+    /// The same list after a change; what was selected stays so where it is still there.
+    pub(super) fn refresh(&mut self, choices: Choices) {
+        if self.of != choices.of {
+            return;
+        }
+        let key = self.current().map(|choice| choice.key);
+        self.rows = choices.rows;
+        self.stage = Stage::Choose;
+        let again = self.rows().iter().position(|row| Some(&row.key) == key.as_ref());
+        self.selected = again.unwrap_or(self.selected).min(self.rows().len().saturating_sub(1));
+    }
+
+    /// What is to be looked at: the selected one, where that has more to show than its row and is not known yet.
+    pub(super) fn wants_preview(&self) -> Option<(ListOf, String)> {
+        let wanted = match (self.of, &self.stage) {
+            (ListOf::Threads, Stage::Choose) | (ListOf::Checkpoints, Stage::Confirm(_)) => self.current()?.key,
+            _ => return None,
+        };
+        let is_known = self.preview.as_ref().is_some_and(|(key, _)| *key == wanted);
+        (!is_known).then_some((self.of, wanted))
+    }
+
+    pub(super) fn previewed(&mut self, of: ListOf, key: String, items: Vec<Item>) {
+        if self.of == of {
+            self.preview = Some((key, items));
+        }
+    }
+
+    /// What is known of the selected one.
+    pub(crate) fn preview(&self) -> &[Item] {
+        let key = self.current().map(|choice| choice.key);
+        match &self.preview {
+            Some((known, items)) if Some(known) == key.as_ref() => items,
+            _ => &[],
+        }
     }
 }

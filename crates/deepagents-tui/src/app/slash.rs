@@ -1,17 +1,21 @@
 //! What Enter does: commands of the program, commands of the shell, messages.
 
-use super::commands::{COMMANDS, KEYS, Parsed, nearest, parse};
+use super::commands::{Parsed, nearest, parse};
 use super::event::{Effect, ListOf, Subject};
-use super::transcript::{Item, to_markdown};
+use super::export::export;
+use super::transcript::Item;
 use super::{App, Overlay, Work};
+use crate::host::{Effort, Page};
 use crate::policy::Mode;
-use crate::text::grouped;
-use crate::theme::Theme;
 
 /// What `/init` asks for.
 const INIT: &str = "Look at this directory and write /AGENTS.md: what it is, how it is laid out, how it is built, tested \
                     and run, and the conventions that somebody who works here has to know. Keep it under 60 lines; if the \
                     file is there, improve it.";
+
+/// What `/remember` asks for, before what is to be noted.
+const REMEMBER: &str =
+    "Note this for later conversations in /AGENTS.md, short, where it belongs, and change nothing else of it:";
 
 impl App {
     /// Sends or does what stands in the input.
@@ -29,11 +33,7 @@ impl App {
             return match parsed {
                 Parsed::Command(name, args) => self.command(name, args),
                 Parsed::Skill(name, args) => self.skill(name, args, &shown),
-                Parsed::Unknown(name) => {
-                    let guess = nearest(name).map(|known| format!("; did you mean /{known}?")).unwrap_or_default();
-                    self.note(format!("there is no command /{name}{guess} (unknown; /help lists them)"), true);
-                    Vec::new()
-                }
+                Parsed::Other(name, args) => self.file_command(name, args),
             };
         }
         if let Some(command) = shown.strip_prefix('!') {
@@ -77,17 +77,37 @@ impl App {
         self.send(text, vec![name.to_owned()])
     }
 
+    /// A command that a file defines.
+    fn file_command(&mut self, name: &str, args: &str) -> Vec<Effect> {
+        let connected = self.session.connected.as_ref();
+        let found = connected.and_then(|connected| connected.commands.iter().find(|command| command.name == name));
+        if let Some(command) = found {
+            let message = command.message(args);
+            return self.send(message, Vec::new());
+        }
+        let is_it = |offered: &&crate::host::Offered| offered.kind == "command" && offered.name == name;
+        if connected.is_some_and(|connected| connected.offered.iter().any(|offered| is_it(&offered))) {
+            self.note(format!("/{name} comes from this directory: it is in use once you agree with /trust"), true);
+            return Vec::new();
+        }
+        let guess = nearest(name).map(|known| format!("; did you mean /{known}?")).unwrap_or_default();
+        self.note(format!("there is no command /{name}{guess} (unknown; /help lists them)"), true);
+        Vec::new()
+    }
+
     #[allow(clippy::too_many_lines, reason = "a table of commands")]
     fn command(&mut self, name: &str, args: &str) -> Vec<Effect> {
         let show = |subject| vec![Effect::Show(subject)];
         match name {
             "help" => self.help(),
-            "keys" => self.card("Keys", keys()),
+            "keys" => self.keys_card(),
             "model" if args.is_empty() => {
                 self.card("Model", format!("{} is in use; /model NAME uses another one", self.session.model));
                 return vec![Effect::List(ListOf::Models)];
             }
             "model" => return self.use_model(args),
+            "effort" if args.is_empty() => self.efforts(),
+            "effort" => return self.use_effort(args),
             "clear" | "new" => return self.when_idle(Effect::NewThread),
             "threads" => return vec![Effect::List(ListOf::Threads)],
             "resume" if args.is_empty() => {
@@ -99,17 +119,25 @@ impl App {
                 return vec![Effect::Resume];
             }
             "resume" => return self.when_idle(Effect::Open(args.to_owned())),
-            "rewind" if self.is_busy() => self.note("stop what is under way first (Esc)", true),
+            "takeover" if self.is_busy() => self.note("something is under way here", true),
+            "takeover" => {
+                self.begin(Work::Run);
+                return vec![Effect::TakeOver];
+            }
+            "background" => return self.send_back(),
+            "rewind" | "undo" | "redo" | "compact" if self.is_busy() => {
+                self.note("stop what is under way first (Esc)", true);
+            }
             "rewind" => return vec![Effect::List(ListOf::Checkpoints)],
-            "compact" if self.is_busy() => self.note("stop what is under way first (Esc)", true),
+            "undo" | "redo" => {
+                self.begin(Work::Other("going back"));
+                return vec![if name == "undo" { Effect::Undo } else { Effect::Redo }];
+            }
             "compact" => {
                 self.begin(Work::Other("compacting"));
                 return vec![Effect::Compact];
             }
-            "context" | "tokens" => {
-                let body = self.context_body();
-                self.card("Context", body);
-            }
+            "context" | "tokens" => return show(Subject::Context { used: self.session.context }),
             "cost" => {
                 let body = self.cost_body();
                 self.card("Cost", body);
@@ -118,6 +146,7 @@ impl App {
             "todos" => self.items.push(Item::Todos(self.todos.clone())),
             "tools" => return show(Subject::Tools),
             "agents" => return show(Subject::Agents),
+            "tree" => return vec![Effect::List(ListOf::SubAgents)],
             "skills" => return show(Subject::Skills),
             "mcp" => return show(Subject::Servers),
             "trust" => return show(Subject::Offers),
@@ -125,6 +154,15 @@ impl App {
             "sandbox" => return show(Subject::Sandbox),
             "status" => return show(Subject::Status),
             "diff" => return show(Subject::Diff),
+            "auth" => self.choose_provider(),
+            "config" => return show(Subject::Page(Page::Config)),
+            "doctor" => return show(Subject::Page(Page::Doctor)),
+            "bug" => return show(Subject::Page(Page::Bug)),
+            "permissions" if args == "clear" => {
+                self.note("everything is asked about again, as the mode says", false);
+                return vec![Effect::ForgetRules];
+            }
+            "permissions" => return show(Subject::Page(Page::Permissions)),
             "mode" => match args {
                 "" => self.card("Mode", format!("{}; Shift+Tab goes to the next one", self.mode.as_str())),
                 "ask" => return self.set_mode(Mode::Ask),
@@ -132,14 +170,31 @@ impl App {
                 "plan" => return self.set_mode(Mode::Plan),
                 other => self.note(format!("there is no mode `{other}`: ask, auto or plan"), true),
             },
+            "plan" => {
+                let mut effects = self.set_mode(Mode::Plan);
+                if args.is_empty() {
+                    self.note("nothing is changed from now on; Shift+Tab leaves the mode", false);
+                } else {
+                    effects.extend(self.send(args.to_owned(), Vec::new()));
+                }
+                return effects;
+            }
             "copy" => return self.copy(),
             "export" => {
-                let file = if args.is_empty() { "conversation.md" } else { args };
-                return vec![Effect::Export { file: file.to_owned(), text: to_markdown(&self.items) }];
+                let first = self.items.iter().find_map(|item| match item {
+                    Item::User(text) => Some(crate::text::shorten(text, 80)),
+                    _ => None,
+                });
+                let (file, text) = export(args, &first.unwrap_or_else(|| "Conversation".to_owned()), &self.items);
+                return vec![Effect::Export { file, text }];
             }
             "editor" => return vec![Effect::Edit(String::new())],
             "theme" => self.theme(args),
             "init" => return self.send(INIT.to_owned(), Vec::new()),
+            "remember" => {
+                let what = if args.is_empty() { "what of this conversation is worth it" } else { args };
+                return self.send(format!("{REMEMBER} {what}"), Vec::new());
+            }
             "review" => {
                 let what = if args.is_empty() { "the changes that are not committed yet" } else { args };
                 let text = format!("Review {what}. Look for what is wrong, missing or unclear; name files and lines.");
@@ -162,6 +217,15 @@ impl App {
         self.stop()
     }
 
+    /// Has the run go on in the background.
+    pub(super) fn send_back(&mut self) -> Vec<Effect> {
+        if self.work == Work::Run && !self.waits && !self.stopping {
+            return vec![Effect::SendBack];
+        }
+        self.note("there is nothing that could go on in the background", false);
+        Vec::new()
+    }
+
     pub(super) fn use_model(&mut self, name: &str) -> Vec<Effect> {
         if self.is_busy() {
             self.note("the model can be changed once the turn has ended", true);
@@ -172,78 +236,21 @@ impl App {
         vec![Effect::Connect(name.to_owned())]
     }
 
-    fn help(&mut self) {
-        let mut body = String::new();
-        for command in &COMMANDS {
-            let name = format!("/{} {}", command.name, command.args);
-            body += &format!("{:<24} {}\n", name.trim_end(), command.about);
+    pub(super) fn use_effort(&mut self, word: &str) -> Vec<Effect> {
+        if self.is_busy() {
+            self.note("the effort can be changed once the turn has ended", true);
+            return Vec::new();
         }
-        self.card("Commands", body);
-        self.card("Keys", keys());
-    }
-
-    fn context_body(&self) -> String {
-        let used = self.session.context;
-        let connected = self.session.connected.as_ref();
-        let Some(window) = connected.and_then(|connected| connected.window).filter(|window| *window > 0) else {
-            return format!("{} tokens in use; how many the model takes is not known", grouped(used));
-        };
-        let share = used.saturating_mul(100) / window;
-        let full = usize::try_from(share.min(100) / 4).unwrap_or(25);
-        let bar = format!("{}{}", "█".repeat(full), "░".repeat(25 - full));
-        format!("{bar} {share} %\n{} of {} tokens in use", grouped(used), grouped(window))
-    }
-
-    fn cost_body(&self) -> String {
-        let usage = self.session.usage;
-        let mut body = format!(
-            "in   {:>12}   ({} read from the cache)\nout  {:>12}",
-            grouped(usage.input),
-            grouped(usage.cache_read),
-            grouped(usage.output)
-        );
-        body += &match self.session.connected.as_ref().and_then(|connected| connected.price) {
-            Some(price) => format!("\ncost  ${:.4} at list prices", price.cost(usage)),
-            None => format!("\nthe price of {} is not known", self.session.model),
-        };
-        body
-    }
-
-    fn copy(&mut self) -> Vec<Effect> {
-        let answer = self.items.iter().rev().find_map(|item| match item {
-            Item::Answer(text) => Some(text.clone()),
-            _ => None,
-        });
-        match answer {
-            Some(text) => {
-                self.hint = Some("copied".to_owned());
-                vec![Effect::Copy(text)]
+        let effort = match (word, Effort::from_word(word)) {
+            (_, Some(effort)) => Some(effort),
+            ("off" | "none" | "default", None) => None,
+            _ => {
+                self.note(format!("there is no effort `{word}`: low, medium, high or off"), true);
+                return Vec::new();
             }
-            None => {
-                self.note("there is no answer to copy yet", false);
-                Vec::new()
-            }
-        }
+        };
+        vec![Effect::SetEffort(effort)]
     }
-
-    fn theme(&mut self, name: &str) {
-        if let Some(theme) = Theme::named(name) {
-            self.theme = theme;
-            self.repaint = true;
-            return;
-        }
-        let list: Vec<String> = Theme::NAMES.iter().map(|(name, about)| format!("{name:<10} {about}")).collect();
-        let list = list.join("\n");
-        if name.is_empty() {
-            self.card("Themes", format!("{list}\n\n{} is in use; /theme NAME uses another one", self.theme.name));
-        } else {
-            self.note(format!("there is no theme `{name}`:\n{list}"), true);
-        }
-    }
-}
-
-fn keys() -> String {
-    KEYS.iter().map(|(keys, about)| format!("{keys:<24} {about}\n")).collect()
 }
 
 #[allow(clippy::panic, reason = "what a crash looks like is tried by it")]

@@ -69,7 +69,13 @@ pub(crate) fn items_of<'a>(messages: impl Iterator<Item = &'a Message>) -> Vec<I
     let mut open: Vec<(String, usize)> = Vec::new();
     for message in messages {
         match message {
-            Message::User(user) if user.author == Author::Human => items.push(Item::User(message.text())),
+            Message::User(user) if user.author == Author::Human => {
+                let images = user.content.iter().filter_map(|block| match block {
+                    Block::Media(media) => Some(format!("\n[{}]", crate::session::images::described(media))),
+                    _ => None,
+                });
+                items.push(Item::User(message.text() + &images.collect::<String>()));
+            }
             Message::User(_) => {}
             Message::Assistant(answer) => {
                 for block in &answer.content {
@@ -129,36 +135,4 @@ pub(crate) fn items_of<'a>(messages: impl Iterator<Item = &'a Message>) -> Vec<I
 /// A text among the arguments of a call; empty where there is none.
 pub(crate) fn text_arg<'a>(args: &'a Value, name: &str) -> &'a str {
     args.get(name).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// The conversation as Markdown.
-pub(crate) fn to_markdown(items: &[Item]) -> String {
-    let mut out = String::new();
-    for item in items {
-        match item {
-            Item::User(text) => out += &format!("## You\n\n{text}\n\n"),
-            Item::Answer(text) => out += &format!("{}\n\n", text.trim_end()),
-            Item::Call(call) => {
-                out += &format!("**{}** `{}`\n\n", call.name, call.args);
-                out += &fenced(&call.result);
-            }
-            Item::Agent(work) => {
-                out += &format!("**{}**: {}\n\n", work.name, work.task);
-                out += &fenced(&work.answer);
-            }
-            Item::Shell { command, output, .. } => out += &format!("**$ {command}**\n\n{}", fenced(output)),
-            Item::Thinking(_) | Item::Head { .. } | Item::Todos(_) | Item::Note { .. } | Item::Card { .. } => {}
-        }
-    }
-    out
-}
-
-/// A text between fences that are longer than any in it.
-fn fenced(text: &str) -> String {
-    if text.trim().is_empty() {
-        return String::new();
-    }
-    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}\n{}\n{fence}\n\n", text.trim_end())
 }

@@ -107,30 +107,30 @@ impl Editor {
         self.text.drain(from..to).collect()
     }
 
-    fn kill(&mut self, from: usize, to: usize) {
+    pub(super) fn kill(&mut self, from: usize, to: usize) {
         let killed = self.remove(from, to);
         if !killed.is_empty() {
             self.killed = killed;
         }
     }
 
-    fn left(&self) -> usize {
+    pub(super) fn left(&self) -> usize {
         self.cursor - self.before().graphemes(true).next_back().map_or(0, str::len)
     }
 
-    fn right(&self) -> usize {
+    pub(super) fn right(&self) -> usize {
         self.cursor + self.after().graphemes(true).next().map_or(0, str::len)
     }
 
-    fn line_start(&self) -> usize {
+    pub(super) fn line_start(&self) -> usize {
         self.before().rfind('\n').map_or(0, |at| at + 1)
     }
 
-    fn line_end(&self) -> usize {
+    pub(super) fn line_end(&self) -> usize {
         self.after().find('\n').map_or(self.text.len(), |at| self.cursor + at)
     }
 
-    fn word_left(&self) -> usize {
+    pub(super) fn word_left(&self) -> usize {
         let trimmed = self.before().trim_end_matches(|c: char| !c.is_alphanumeric());
         trimmed.trim_end_matches(char::is_alphanumeric).len()
     }
@@ -147,6 +147,57 @@ impl Editor {
         trimmed
             .rfind(char::is_whitespace)
             .map_or(0, |at| at + trimmed.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8))
+    }
+
+    pub(super) fn cursor(&self) -> usize {
+        self.cursor
+    }
+
+    pub(super) fn cursor_to(&mut self, at: usize) {
+        if self.text.is_char_boundary(at) {
+            self.cursor = at;
+        }
+    }
+
+    pub(super) fn at_line_start(&self) -> bool {
+        self.cursor == self.line_start()
+    }
+
+    /// Where the next word begins.
+    pub(super) fn next_word(&self) -> usize {
+        let after = self.after();
+        let rest = after.trim_start_matches(char::is_alphanumeric);
+        let rest = if rest.len() == after.len() { after.trim_start_matches(is_mark) } else { rest };
+        self.text.len() - rest.trim_start().len()
+    }
+
+    /// The last letter of the word, or of the next one where the cursor is at an end.
+    pub(super) fn word_end(&self) -> usize {
+        let start = self.right();
+        let after = self.text.get(start..).unwrap_or_default();
+        let blanks = after.len() - after.trim_start().len();
+        let word = after.trim_start();
+        let letters = word.len() - word.trim_start_matches(char::is_alphanumeric).len();
+        let length = if letters > 0 { letters } else { word.len() - word.trim_start_matches(is_mark).len() };
+        let end = word.get(..length).unwrap_or_default();
+        let last = end.graphemes(true).next_back().map_or(0, str::len);
+        start + blanks + length - last
+    }
+
+    /// The place behind the letter at a place.
+    pub(super) fn after_letter(&self, at: usize) -> usize {
+        at + self.text.get(at..).unwrap_or_default().graphemes(true).next().map_or(0, str::len)
+    }
+
+    /// Copies a part, to be put elsewhere.
+    pub(super) fn yank(&mut self, from: usize, to: usize) {
+        self.text.get(from..to).unwrap_or_default().clone_into(&mut self.killed);
+    }
+
+    /// Inserts what was cut or copied last.
+    pub(super) fn put(&mut self) {
+        let killed = self.killed.clone();
+        self.insert(&killed);
     }
 
     /// A placeholder that the cursor stands behind.
@@ -185,10 +236,7 @@ impl Editor {
                 let end = if end == self.cursor { self.right() } else { end };
                 self.kill(self.cursor, end);
             }
-            KeyCode::Char('y') if control => {
-                let killed = self.killed.clone();
-                self.insert(&killed);
-            }
+            KeyCode::Char('y') if control => self.put(),
             KeyCode::Backspace | KeyCode::Char('h') if key.code == KeyCode::Backspace || control => {
                 let from = self.placeholder_before().unwrap_or_else(|| self.left());
                 self.remove(from, self.cursor);
@@ -283,4 +331,9 @@ impl Editor {
         rows.push(Row { text: row });
         (rows, cursor)
     }
+}
+
+/// A letter that is neither a blank nor part of a word.
+fn is_mark(c: char) -> bool {
+    !c.is_alphanumeric() && !c.is_whitespace()
 }

@@ -9,7 +9,7 @@ use tokio::process::Command;
 
 use super::Session;
 use crate::app::event::{Event, Subject, Trusted};
-use crate::host::{Connection, Servers};
+use crate::host::{Connection, Page, Servers};
 use crate::text::shorten;
 
 /// The middlewares that load skills and sub-agents from files; the latter looks at the skills.
@@ -52,8 +52,35 @@ impl Session {
             Subject::Sandbox => ("Commands", self.connection().await?.sandbox),
             Subject::Status => ("Status", self.status().await),
             Subject::Diff => ("Changes since the last commit", self.diff().await?),
+            Subject::Context { used } => ("Context", self.context(used).await?),
+            Subject::Page(page) => {
+                let title = match page {
+                    Page::Config => "Settings",
+                    Page::Doctor => "This machine",
+                    Page::Permissions => "What is not asked about",
+                    Page::Bug => "For a report",
+                };
+                (title, self.program_page(page).await?)
+            }
         };
         Ok(Event::Card { title: title.to_owned(), body })
+    }
+
+    async fn program_page(&self, page: Page) -> Result<String, String> {
+        let text = self.host.page(page).await?;
+        if page != Page::Permissions {
+            return Ok(text);
+        }
+        let mut lines = vec![format!("mode  {}", self.policy.mode().as_str())];
+        let rules = self.policy.rules();
+        lines.extend(rules.iter().map(|rule| format!("not asked about in this session: {rule}")));
+        if rules.is_empty() {
+            lines.push("in this session nothing was allowed with `a`".to_owned());
+        } else {
+            lines.push("/permissions clear asks about them again".to_owned());
+        }
+        lines.push(text);
+        Ok(lines.join("\n"))
     }
 
     async fn tools(&self) -> Result<String, String> {

@@ -2,12 +2,19 @@
 //!
 //! Each effect is a task that says with an [`Event`] what came of it; nothing here is waited for by the screens.
 
+mod background;
 mod browse;
+mod commands;
+mod context;
 mod files;
 mod hooks;
+pub(crate) mod images;
+mod picking;
+mod rewind;
 mod run;
 mod shell;
 mod threads;
+mod tree;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +26,8 @@ use tokio_util::sync::CancellationToken;
 use crate::app::event::{Connected, Effect, Event, ListOf};
 use crate::host::{Connection, Host};
 use crate::policy::Policy;
+use crate::preferences::Preferences;
+use background::Background;
 use files::FileIndex;
 
 /// The agent, once it is there.
@@ -33,6 +42,9 @@ pub(crate) struct Session {
     slot: Arc<Slot>,
     root: PathBuf,
     shell: String,
+    /// The person's own commands for the line below the input and for notifications.
+    status_command: Option<String>,
+    notify_command: Option<String>,
     state: Arc<Mutex<Shared>>,
     files: Arc<FileIndex>,
 }
@@ -42,8 +54,18 @@ pub(crate) struct Session {
 struct Shared {
     thread: Option<String>,
     run: Option<RunHandle>,
+    /// Counts the runs of these screens; only the events of the present one are shown.
+    present: u64,
+    /// Runs that go on in the background.
+    background: Vec<Background>,
+    /// Counts those who follow the open thread; only the last one goes on.
+    follower: u64,
     /// What the run is to be told once it is there.
     early: Vec<String>,
+    /// Where the thread was before it went back by `/undo`, the last one last.
+    undone: Vec<u64>,
+    /// How often the line below the input was asked for.
+    status_number: u64,
     /// Ends what is under way.
     job: CancellationToken,
 }
@@ -61,10 +83,13 @@ impl Session {
         events: mpsc::UnboundedSender<Event>,
         root: PathBuf,
         shell: String,
+        preferences: &Preferences,
     ) -> Self {
         let files = Arc::new(FileIndex::new(root.clone()));
         let (slot, state) = (Arc::new(watch::Sender::new(None)), Arc::default());
-        Self { host, policy, events, slot, root, shell, state, files }
+        let status_command = preferences.status_line.clone();
+        let notify_command = preferences.notifications.command.clone();
+        Self { host, policy, events, slot, root, shell, status_command, notify_command, state, files }
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut Shared) -> T) -> T {
@@ -108,15 +133,16 @@ impl Session {
         self.spawn(async move {
             let made = this.host.connect(model.as_deref(), &this.policy).await;
             let connected = match &made {
-                Ok(connection) => Ok(Connected {
+                Ok(connection) => Ok(Box::new(Connected {
                     model: connection.model.clone(),
                     window: connection.window,
                     price: connection.price,
                     sandbox: connection.sandbox.clone(),
                     skills: browse::skills(connection).await,
+                    commands: connection.commands.clone(),
                     offered: connection.offered.clone(),
                     notes: connection.notes.clone(),
-                }),
+                })),
                 Err(problem) => Err(problem.clone()),
             };
             this.slot.send_replace(Some(made));
@@ -129,6 +155,8 @@ impl Session {
         self.with(|state| {
             state.job = CancellationToken::new();
             state.early.clear();
+            state.present += 1;
+            state.follower += 1;
             state.job.clone()
         })
     }
@@ -162,19 +190,35 @@ impl Session {
             Effect::Submit { text, context, skills } => self.submit(text, context, skills),
             Effect::Steer(text) => self.steer(text),
             Effect::Cancel | Effect::StopShell => self.cancel(),
-            Effect::Answer(answers) => self.resume(answers),
-            Effect::Resume => self.resume(Vec::new()),
+            Effect::Answer(answers) => self.resume(answers, false),
+            Effect::Resume => self.resume(Vec::new(), false),
+            Effect::TakeOver => self.resume(Vec::new(), true),
+            Effect::SendBack => self.send_back(),
             Effect::Shell(command) => self.shell(command),
             Effect::List(ListOf::Threads) => self.list_threads(),
             Effect::List(ListOf::Checkpoints) => self.list_checkpoints(),
             Effect::List(ListOf::Models) => self.list_models(),
+            Effect::List(ListOf::SubAgents) => self.list_sub_agents(),
+            Effect::OpenSubAgent { key, title } => self.open_sub_agent(key, title),
+            // These are known without asking.
+            Effect::List(ListOf::Efforts | ListOf::Themes | ListOf::Providers) => {}
+            Effect::SaveKey { provider, key } => self.save_key(provider, key),
+            Effect::StatusLine(status) => self.status_line(status),
             Effect::Open(id) => self.open(id),
             Effect::NewThread => {
                 self.leave("clear");
-                self.with(|state| state.thread = None);
+                self.with(|state| (state.thread, state.undone) = (None, Vec::new()));
                 self.tell(Event::Opened(Ok(Box::default())));
             }
-            Effect::Rewind { position, text, files } => self.rewind(position, text, files),
+            Effect::Rewind { position, text, scope } => self.rewind(position, text, scope),
+            Effect::Undo => self.undo(),
+            Effect::Redo => self.redo(),
+            Effect::Preview { of, key } => self.preview(of, key),
+            Effect::DeleteThread(id) => self.delete_thread(id),
+            Effect::RenameThread { id, title } => self.rename_thread(id, title),
+            Effect::ForkThread(id) => self.fork_thread(id),
+            Effect::SetEffort(effort) => self.set_effort(effort),
+            Effect::ForgetRules => self.policy.forget_rules(),
             Effect::Compact => self.compact(),
             Effect::Connect(model) => self.connect(Some(model)),
             Effect::Show(subject) => self.show(subject),
@@ -184,7 +228,7 @@ impl Session {
             Effect::Allow(rule) => self.policy.allow(rule),
             Effect::Trust { of, agreed } => self.trust(of, agreed),
             Effect::Idle => self.idle(),
-            Effect::Copy(_) | Effect::Edit(_) | Effect::Notify(_) | Effect::Suspend | Effect::Quit => {}
+            Effect::Copy(_) | Effect::Edit(_) | Effect::Notify(_) | Effect::Suspend | Effect::Demo | Effect::Quit => {}
         }
     }
 }

@@ -27,7 +27,12 @@ const TITLE: usize = 80;
 impl Session {
     /// Begins a run with a message.
     pub(super) fn submit(&self, text: String, context: Vec<String>, skills: Vec<String>) {
+        if self.tell_background(&text) {
+            return;
+        }
         let (this, job) = (self.clone(), self.new_job());
+        // What was undone is gone for good once something else is said.
+        self.with(|state| state.undone.clear());
         let unsent = text.clone();
         self.spawn(async move {
             let begun = async {
@@ -41,7 +46,8 @@ impl Session {
                 }
                 let abandoned = this.is_abandoned(&connection).await?;
                 let thread = this.begin_thread(&connection, &text).await?;
-                let messages = context.into_iter().map(Message::harness).chain([Message::user(text)]);
+                let message = this.message(&connection, text).await;
+                let messages = context.into_iter().map(Message::harness).chain([message]);
                 let mut input = RunInput::messages(messages).thread(&thread);
                 if !skills.is_empty() {
                     input = input.update(Update::new::<PinnedSkills>(SkillPin::Pin(skills)));
@@ -53,13 +59,13 @@ impl Session {
     }
 
     /// Goes on with a run that waits for these answers, or was left unfinished.
-    pub(super) fn resume(&self, answers: Vec<(String, DecisionRecord)>) {
+    pub(super) fn resume(&self, answers: Vec<(String, DecisionRecord)>, by_force: bool) {
         let (this, job) = (self.clone(), self.new_job());
         self.spawn(async move {
             let begun = async {
                 let connection = this.connection().await?;
                 let thread = this.thread().ok_or("there is no thread to go on with")?;
-                let abandoned = this.is_abandoned(&connection).await?;
+                let abandoned = by_force || this.is_abandoned(&connection).await?;
                 this.claim(&connection, &thread, this.host.metadata()).await?;
                 let input = answers
                     .into_iter()
@@ -97,7 +103,8 @@ impl Session {
             return Ok(true);
         }
         Err(format!(
-            "another program works on the thread {thread}; wait until it is done there, or begin a thread of your own with /new"
+            "another program works on the thread {thread}; wait until it is done there, take it over with /takeover, or \
+             begin a thread of your own with /new"
         ))
     }
 
@@ -132,8 +139,12 @@ impl Session {
     async fn drive(&self, connection: &Connection, input: RunInput, job: CancellationToken) -> Event {
         let mut input = input;
         let mut seen = BTreeSet::new();
+        let (thread, number) = (self.thread(), self.with(|state| state.present));
         loop {
-            let (result, cancelled) = self.drive_once(connection, input, &job).await;
+            let (result, cancelled) = self.drive_once(connection, input, &job, number).await;
+            if let Some(thread) = thread.as_ref().filter(|_| !self.is_present(number)) {
+                return self.background_ended(thread.clone(), result);
+            }
             if let (Ok(outcome), false) = (&result, cancelled) {
                 let questions = outcome.action_requests();
                 let decided = self.decided_by_hooks(connection, &questions, &mut seen);
@@ -152,12 +163,18 @@ impl Session {
         }
     }
 
+    /// Whether a run is the one in front.
+    fn is_present(&self, number: u64) -> bool {
+        self.with(|state| state.present == number)
+    }
+
     /// One run to its end, and whether it was cancelled.
     async fn drive_once(
         &self,
         connection: &Connection,
         input: RunInput,
         job: &CancellationToken,
+        number: u64,
     ) -> (Result<Outcome, Box<RunError>>, bool) {
         let mut run = connection.agent.run(input);
         let handle = run.handle();
@@ -179,6 +196,9 @@ impl Session {
                 event = run.next() => event,
             };
             let Some(event) = event else { break };
+            if !self.is_present(number) {
+                continue;
+            }
             // Where hooks may decide in the person's place, they are asked first.
             if let EventKind::ActionRequested { question } = &event.kind
                 && !decides(connection)
@@ -188,12 +208,20 @@ impl Session {
             self.tell(Event::Run(Box::new(event)));
         }
         let result = run.outcome().await;
-        self.with(|state| state.run = None);
+        self.with(|state| {
+            // One that was sent to the background is not the one in front any more.
+            if state.present == number {
+                state.run = None;
+            }
+        });
         (result, cancelled)
     }
 
     /// How a run ended, with the questions that are the person's.
     async fn ended(&self, connection: &Connection, result: Result<Outcome, Box<RunError>>, cancelled: bool) -> Event {
+        if let Some(thread) = self.thread() {
+            self.follow(connection, thread);
+        }
         let mut end = match result {
             Ok(outcome) => {
                 let mut questions = Vec::new();

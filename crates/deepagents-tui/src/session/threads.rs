@@ -2,27 +2,18 @@
 
 use deepagents::channels::Todos;
 use deepagents::core::interrupt::ActionRequests;
-use deepagents::core::journal::{CheckpointSource, RunStatus, ThreadInfo, ThreadQuery};
-use deepagents::core::message::Author;
-use deepagents::fs::OnConflict;
-use deepagents::rewind::Rewind;
-use deepagents::{EventKind, Message, State, Usage};
-use futures_util::TryStreamExt;
+use deepagents::core::journal::{RunStatus, ThreadInfo, ThreadQuery};
+use deepagents::{State, Usage};
 use serde_json::Value;
 
 use super::Session;
 use super::run::{is_owned, preview};
-use crate::app::event::{Choice, Choices, Event, ListOf, Opened};
+use crate::app::event::{Choice, Choices, Event, ListOf, Opened, PendingApproval};
 use crate::app::transcript::items_of;
 use crate::host::{Begin, Connection};
-use crate::text::shorten;
 
 /// Threads that are listed.
 const THREADS: usize = 200;
-/// Checkpoints that are looked through for messages.
-const CHECKPOINTS: usize = 2_000;
-/// Messages that can be gone back to.
-const MESSAGES: usize = 40;
 
 impl Session {
     pub(super) fn list_threads(&self) {
@@ -30,7 +21,7 @@ impl Session {
         self.spawn(async move { Some(Event::Choose(this.threads().await)) });
     }
 
-    async fn threads(&self) -> Result<Choices, String> {
+    pub(super) async fn threads(&self) -> Result<Choices, String> {
         let connection = self.connection().await?;
         let metadata = self.host.metadata();
         let root = metadata.get("root").cloned().unwrap_or_default();
@@ -52,12 +43,6 @@ impl Session {
         Ok(Choices { of: ListOf::Threads, rows: rows.collect() })
     }
 
-    pub(super) fn list_models(&self) {
-        let rows =
-            self.host.models().into_iter().map(|(name, detail)| Choice { key: name.clone(), label: name, detail });
-        self.tell(Event::Choose(Ok(Choices { of: ListOf::Models, rows: rows.collect() })));
-    }
-
     pub(super) fn open(&self, id: String) {
         let this = self.clone();
         self.spawn(async move { Some(Event::Opened(this.opened(&Begin::Resume(id)).await.map(Box::new))) });
@@ -69,7 +54,7 @@ impl Session {
         self.spawn(async move { Some(Event::Opened(this.opened(&begin).await.map(Box::new))) });
     }
 
-    async fn opened(&self, begin: &Begin) -> Result<Opened, String> {
+    pub(super) async fn opened(&self, begin: &Begin) -> Result<Opened, String> {
         let connection = self.connection().await?;
         let info = match begin {
             Begin::New => return Ok(Opened::default()),
@@ -85,53 +70,42 @@ impl Session {
         if self.thread().is_some_and(|open| open != info.id) {
             self.leave("resume");
         }
-        self.with(|shared| shared.thread = Some(info.id.clone()));
+        self.with(|shared| (shared.thread, shared.undone) = (Some(info.id.clone()), Vec::new()));
         let note = self.unfinished(&connection, &info, &state);
         let mut opened = of_state(&state);
         opened.thread = Some(info.id.clone());
         opened.note = note;
         let waits = matches!(info.status, RunStatus::Interrupted | RunStatus::Open) && !is_owned(self, &info);
         let asked = state.get::<ActionRequests>().filter(|_| waits);
-        if is_owned(self, &info) {
-            self.watch(&connection, &info);
-        }
-        for review in asked.into_iter().flat_map(|asked| asked.values()).filter(|review| review.decision.is_none()) {
-            opened.questions.push(preview(&connection, review.request.clone()).await);
+        self.follow(&connection, info.id.clone());
+        if asked.is_some() {
+            opened.questions = self.open_questions(&connection, &state).await;
         }
         Ok(opened)
     }
 
-    /// Shows what another program does with the open thread, step by step, until it is done there.
-    fn watch(&self, connection: &Connection, info: &ThreadInfo) {
-        let (this, connection, thread, from) = (self.clone(), connection.clone(), info.id.clone(), info.end);
-        self.spawn(async move {
-            let mut events = std::pin::pin!(connection.agent.threads().ok()?.watch(&thread, from));
-            loop {
-                let event = events.try_next().await.ok()??;
-                let is_step = matches!(event.kind, EventKind::ModelFinished { .. } | EventKind::ToolFinished { .. });
-                let ended = event.path.is_empty() && event.kind.is_end();
-                if this.thread().as_ref() != Some(&thread) || this.is_running() {
-                    return None;
-                }
-                if !(ended || is_step && event.path.is_empty()) {
-                    continue;
-                }
-                let state = connection.agent.state(&thread).await.ok()?;
-                let mut opened = of_state(&state);
-                opened.thread = Some(thread.clone());
-                if ended {
-                    opened.note = Some("the other program is done with its turn".to_owned());
-                    return Some(Event::Watched(Box::new(opened)));
-                }
-                this.tell(Event::Watched(Box::new(opened)));
-            }
-        });
+    /// What of a thread waits for a decision.
+    pub(super) async fn open_questions(&self, connection: &Connection, state: &State) -> Vec<PendingApproval> {
+        let mut questions = Vec::new();
+        let asked = state.get::<ActionRequests>().into_iter().flat_map(|asked| asked.values());
+        for review in asked.filter(|review| review.decision.is_none()) {
+            questions.push(preview(connection, review.request.clone()).await);
+        }
+        questions
     }
 
     /// What is said about a run that did not end.
     fn unfinished(&self, _connection: &Connection, info: &ThreadInfo, state: &State) -> Option<String> {
+        if self.with(|state| state.background.iter().any(|background| background.thread == info.id)) {
+            return Some(
+                "it goes on in the background and is shown step by step; what you say is told to it".to_owned(),
+            );
+        }
         if is_owned(self, info) {
-            return Some("another program works on this thread; it is shown as it goes on".to_owned());
+            return Some(
+                "another program works on this thread; it is shown as it goes on, and /takeover goes on with it here"
+                    .to_owned(),
+            );
         }
         let open = open_calls(state);
         match info.status {
@@ -145,77 +119,6 @@ impl Session {
             }
             _ => None,
         }
-    }
-
-    pub(super) fn list_checkpoints(&self) {
-        let this = self.clone();
-        self.spawn(async move { Some(Event::Choose(this.checkpoints().await)) });
-    }
-
-    /// The messages that can be gone back to, newest first, each with the position before it.
-    async fn checkpoints(&self) -> Result<Choices, String> {
-        let mut rows = Vec::new();
-        let Some(thread) = self.thread() else { return Ok(Choices { of: ListOf::Checkpoints, rows }) };
-        let connection = self.connection().await?;
-        let history = connection.agent.history(&thread, None, CHECKPOINTS).await.map_err(|error| error.to_string())?;
-        let at = |position: u64| history.iter().find(|checkpoint| checkpoint.position == position);
-        // The branch that the thread is on, from its end back: others were left by going back.
-        let mut next = history.first();
-        while let Some(checkpoint) = next {
-            next = checkpoint.parent.and_then(at);
-            if checkpoint.origin != CheckpointSource::Input {
-                continue;
-            }
-            let state =
-                connection.agent.state_at(&thread, checkpoint.position).await.map_err(|error| error.to_string())?;
-            let human = |message: &Message| message.as_user().is_some_and(|user| user.author == Author::Human);
-            if let Some(message) = state.messages().iter().rev().find(|message| human(message)) {
-                let text = message.text();
-                let key = checkpoint.parent.unwrap_or(0).to_string();
-                rows.push(Choice { key, label: shorten(&text, 200), detail: text });
-            }
-            if rows.len() >= MESSAGES {
-                break;
-            }
-        }
-        Ok(Choices { of: ListOf::Checkpoints, rows })
-    }
-
-    pub(super) fn rewind(&self, position: u64, text: String, files: bool) {
-        let this = self.clone();
-        self.spawn(async move { Some(Event::Opened(this.rewound(position, text, files).await.map(Box::new))) });
-    }
-
-    async fn rewound(&self, position: u64, text: String, files: bool) -> Result<Opened, String> {
-        let connection = self.connection().await?;
-        let thread = self.thread().ok_or("there is no thread")?;
-        let agent = &connection.agent;
-        let mut notes = Vec::new();
-        if files {
-            let back = Rewind::new(agent, &connection.files, thread.as_str(), position);
-            let plan = back.plan().await.map_err(|error| error.to_string())?;
-            let done = back.apply(&plan, OnConflict::Skip).await.map_err(|error| error.to_string())?;
-            let names =
-                |paths: &[deepagents::fs::VPath]| paths.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            if !done.restored.is_empty() {
-                notes.push(format!("put back: {}", names(&done.restored)));
-            }
-            if !done.skipped.is_empty() {
-                notes.push(format!("kept, since somebody else has changed them: {}", names(&done.skipped)));
-            }
-            if done.commands > 0 {
-                notes.push(format!("what {} did stays", crate::text::count(done.commands, "command")));
-            }
-        } else {
-            agent.rewind(&thread, position).await.map_err(|error| error.to_string())?;
-        }
-        let state = agent.state(&thread).await.map_err(|error| error.to_string())?;
-        let mut opened = of_state(&state);
-        opened.thread = Some(thread);
-        notes.insert(0, "went back".to_owned());
-        opened.note = Some(notes.join("; "));
-        opened.input = Some(text);
-        Ok(opened)
     }
 
     pub(super) fn compact(&self) {
@@ -242,7 +145,7 @@ impl Session {
 }
 
 /// A thread's conversation as it is shown.
-fn of_state(state: &State) -> Opened {
+pub(super) fn of_state(state: &State) -> Opened {
     let mut usage = Usage::default();
     let mut context = 0;
     for answer in state.messages().iter().filter_map(|message| message.as_assistant()) {

@@ -10,6 +10,7 @@ use ratatui::style::Style;
 use ratatui::text::Line;
 
 use super::sgr::sgr;
+use crate::text::ascii;
 
 /// What the terminal shows, and what has to be written to make it show something else.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub(crate) struct Surface {
     columns: u16,
     rows: u16,
     colour: bool,
+    /// Whether more than ASCII is shown.
+    unicode: bool,
     /// The live area as it is shown.
     shown: Buffer,
     /// Where the cursor is, relative to the first row of the live area.
@@ -29,11 +32,12 @@ pub(crate) struct Surface {
 
 impl Surface {
     /// A terminal of this size whose cursor stands in an empty line.
-    pub(crate) fn new(columns: u16, rows: u16, colour: bool) -> Self {
+    pub(crate) fn new(columns: u16, rows: u16, colour: bool, unicode: bool) -> Self {
         Self {
             columns,
             rows,
             colour,
+            unicode,
             shown: Buffer::empty(Rect::new(0, 0, columns, 1)),
             at: (0, 0),
             cursor: true,
@@ -137,7 +141,11 @@ impl Surface {
             }
             self.move_to(x, y);
             self.set_style(cell.style());
-            self.out.extend_from_slice(cell.symbol().as_bytes());
+            if self.unicode {
+                self.out.extend_from_slice(cell.symbol().as_bytes());
+            } else {
+                self.out.extend_from_slice(ascii(cell.symbol()).as_bytes());
+            }
             let width = u16::try_from(crate::text::width(cell.symbol())).unwrap_or(1);
             self.at.0 = x.saturating_add(width.max(1));
         }
@@ -205,6 +213,10 @@ impl Surface {
     fn line(&mut self, line: &Line<'_>) {
         for span in &line.spans {
             self.set_style(line.style.patch(span.style));
+            if !self.unicode {
+                self.out.extend(ascii(&span.content).bytes().filter(|byte| !byte.is_ascii_control()));
+                continue;
+            }
             let mut bytes = [0; 4];
             for c in span.content.chars().filter(|c| !c.is_control()) {
                 self.out.extend_from_slice(c.encode_utf8(&mut bytes).as_bytes());

@@ -1,5 +1,6 @@
 //! Text that is safe and pleasant to show: cleaned, wrapped, Markdown, code, diffs.
 
+mod ascii;
 mod clean;
 mod diff;
 mod highlight;
@@ -7,6 +8,7 @@ mod markdown;
 mod table;
 mod wrap;
 
+pub(crate) use ascii::ascii;
 pub use clean::{exact, visible};
 pub(crate) use diff::{diff_lines, edit_diff, new_file};
 pub(crate) use markdown::{last_block, markdown};

@@ -74,7 +74,12 @@ pub(crate) fn item_lines(item: &Item, columns: usize, theme: Theme, fold: Detail
         Item::Todos(todos) => todo_lines(todos, usize::MAX, columns, theme),
         Item::Note { text, bad } => {
             let style = if *bad { theme.bad } else { theme.dim };
-            let mark = if *bad { "! " } else { "· " };
+            let mark = match (theme.spoken, *bad) {
+                (true, true) => "Problem: ",
+                (true, false) => "Note: ",
+                (false, true) => "! ",
+                (false, false) => "· ",
+            };
             prefixed(text, mark, style, style, columns)
         }
         Item::Card { title, body } => {
@@ -99,11 +104,12 @@ fn prefixed(
     columns: usize,
 ) -> Vec<Line<'static>> {
     let text = visible(text.trim_end());
-    let room = columns.saturating_sub(2).max(2);
+    let indent = crate::text::width(mark);
+    let room = columns.saturating_sub(indent).max(2);
     let mut out = Vec::new();
     for line in text.lines() {
         for part in wrap(&Line::from(Span::styled(line.to_owned(), style)), room, "") {
-            let lead = if out.is_empty() { Span::styled(mark, mark_style) } else { Span::raw("  ") };
+            let lead = if out.is_empty() { Span::styled(mark, mark_style) } else { Span::raw(" ".repeat(indent)) };
             let mut spans = vec![lead];
             spans.extend(part.spans);
             out.push(Line::from(spans));
@@ -113,7 +119,8 @@ fn prefixed(
 }
 
 fn user(text: &str, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'static>> {
-    let mut lines = prefixed(text, "› ", theme.user, theme.bold, columns);
+    let mark = if theme.spoken { "You: " } else { "› " };
+    let mut lines = prefixed(text, mark, theme.user, theme.bold, columns);
     let most = 40;
     if fold == Detail::Brief && lines.len() > most {
         let more = lines.len() - most;
@@ -167,7 +174,12 @@ fn indented(lines: &[Line<'static>]) -> Vec<Line<'static>> {
 
 /// The head of a call: a mark and its title.
 fn titled(name: &str, rest: &str, good: bool, columns: usize, theme: Theme) -> Vec<Line<'static>> {
-    let (mark, style) = if good { ("● ", theme.good) } else { ("✗ ", theme.bad) };
+    let (mark, style) = match (good, theme.spoken) {
+        (true, false) => ("● ", theme.good),
+        (false, false) => ("✗ ", theme.bad),
+        (true, true) => ("Done: ", theme.good),
+        (false, true) => ("Failed: ", theme.bad),
+    };
     let mut spans = vec![Span::styled(mark, style), Span::styled(visible(name).into_owned(), theme.bold)];
     if !rest.is_empty() {
         spans.push(Span::raw(format!(" {}", visible(&rest.replace('\n', " ⏎ ")))));
@@ -267,6 +279,9 @@ pub(crate) fn todo_lines(todos: &[Todo], most: usize, columns: usize, theme: The
     let from = if todos.len() <= most { 0 } else { first.min(todos.len() - most) };
     let shown = todos.iter().skip(from).take(most).map(|todo| {
         let (mark, mark_style, style) = match todo.status {
+            TodoStatus::Completed if theme.spoken => ("Done: ", theme.good, theme.dim),
+            TodoStatus::InProgress if theme.spoken => ("Now: ", theme.warn, theme.bold),
+            TodoStatus::Pending if theme.spoken => ("Open: ", theme.dim, ratatui::style::Style::new()),
             TodoStatus::Completed => ("☑ ", theme.good, theme.dim),
             TodoStatus::InProgress => ("◐ ", theme.warn, theme.bold),
             TodoStatus::Pending => ("☐ ", theme.dim, ratatui::style::Style::new()),

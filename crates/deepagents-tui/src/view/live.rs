@@ -32,7 +32,9 @@ pub(crate) fn live(app: &App, printer: &Printer) -> (Buffer, Option<(u16, u16)>)
     let most = if rows > 3 { rows - 1 } else { rows };
     let footer = (rows > 2).then(|| footer(app, columns));
     let status = (app.is_busy() && rows > 3).then(|| status(app, columns)).flatten();
-    let mut room = most - usize::from(footer.is_some()) - usize::from(status.is_some());
+    let own = (!app.status_line.is_empty() && rows > 6)
+        .then(|| clip(&Line::from(Span::raw(visible(&app.status_line).into_owned())), columns));
+    let mut room = most - usize::from(footer.is_some()) - usize::from(status.is_some()) - usize::from(own.is_some());
 
     let panel = panel(app, columns, room.saturating_sub(1).max(1));
     let asks = panel.as_ref().is_some_and(|panel| panel.cursor.is_some());
@@ -56,7 +58,9 @@ pub(crate) fn live(app: &App, printer: &Printer) -> (Buffer, Option<(u16, u16)>)
     room -= above.len();
     let mut activity = activity(app, columns, room);
     room -= activity.len();
-    let mut lines = printer.tail(app, room.min(rows / 2 + 1));
+    // Who listens is read an answer once, when a part of it is whole.
+    let tail = if app.theme.spoken { 0 } else { room.min(rows / 2 + 1) };
+    let mut lines = printer.tail(app, tail);
     let apart = room - lines.len() > 0 && rows > 8;
     lines.append(&mut activity);
     lines.append(&mut above);
@@ -72,6 +76,7 @@ pub(crate) fn live(app: &App, printer: &Printer) -> (Buffer, Option<(u16, u16)>)
         lines.extend(input.lines);
     }
     lines.extend(menu);
+    lines.extend(own);
     lines.extend(footer);
     paint(&lines, cursor, columns)
 }
@@ -93,7 +98,8 @@ pub(super) fn paint(
 
 fn panel(app: &App, columns: usize, rows: usize) -> Option<Panel> {
     match &app.overlay {
-        Overlay::Picker(picker) => Some(panels::picker(app, picker, columns, rows.min(16))),
+        Overlay::Secret { provider, editor } => Some(panels::secret(provider, editor, columns, app.theme)),
+        Overlay::Picker(picker) => Some(super::picker::picker(app, picker, columns, rows.min(20))),
         Overlay::Trust { title, body, .. } => Some(panels::trust(title, body, columns, rows, app.theme)),
         _ if app.questions.current().is_some() => Some(panels::question(app, columns, rows)),
         _ => None,
@@ -246,10 +252,13 @@ fn last_lines(text: &str, most: usize, columns: usize, app: &App) -> Vec<Line<'s
 
 /// What goes on, for how long, and how to stop it.
 fn status(app: &App, columns: usize) -> Option<Line<'static>> {
+    let theme = app.theme;
+    if theme.spoken && app.is_busy() && app.questions.is_empty() {
+        return Some(clip(&Line::from(if app.stopping { "stopping" } else { "working; Esc stops" }), columns));
+    }
     if !app.is_moving() {
         return None;
     }
-    let theme = app.theme;
     let elapsed = app.now.saturating_duration_since(app.since);
     let spinner = SPINNER.get(usize::try_from(elapsed.as_millis() / 100 % 10).unwrap_or(0)).copied().unwrap_or("·");
     let words = match &app.work {
@@ -288,6 +297,9 @@ fn footer(app: &App, columns: usize) -> Line<'static> {
         crate::policy::Mode::Plan => theme.accent,
     };
     let mut parts = vec![visible(&app.session.model).into_owned()];
+    if app.vi.as_ref().is_some_and(|vi| vi.mode == crate::input::ViMode::Normal) {
+        parts.insert(0, "NORMAL".to_owned());
+    }
     let window = app.session.connected.as_ref().and_then(|connected| connected.window).filter(|window| *window > 0);
     match window {
         Some(window) if app.session.context > 0 => {
@@ -295,6 +307,9 @@ fn footer(app: &App, columns: usize) -> Line<'static> {
         }
         _ if app.session.context > 0 => parts.push(format!("{} tokens", grouped(app.session.context))),
         _ => {}
+    }
+    if !app.background.is_empty() {
+        parts.push(format!("{} in the background", app.background.len()));
     }
     parts.push(visible(&app.session.directory).into_owned());
     let line = Line::from(vec![

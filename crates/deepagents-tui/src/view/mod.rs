@@ -1,8 +1,10 @@
 //! What the state looks like.
 
+mod form;
 mod items;
 mod live;
 mod panels;
+mod picker;
 mod printer;
 mod screen;
 
@@ -24,6 +26,7 @@ pub(crate) fn parts<'a>(
 ) -> (usize, impl Fn(usize) -> Vec<Line<'static>> + use<'a>) {
     let count = match source {
         Source::Conversation => app.items.len() + 1,
+        Source::Items { items, .. } => items.len(),
         Source::Approval(_) => 1,
     };
     let lay_out = move |at: usize| -> Vec<Line<'static>> {
@@ -36,6 +39,12 @@ pub(crate) fn parts<'a>(
                 if !lines.is_empty() {
                     lines.push(Line::default());
                 }
+                lines
+            }
+            Source::Items { items, .. } => {
+                let mut lines =
+                    items.get(at).map(|item| item_lines(item, columns, app.theme, Detail::Full)).unwrap_or_default();
+                lines.push(Line::default());
                 lines
             }
             Source::Approval(question) => panels::question_body(question, columns, app.theme),

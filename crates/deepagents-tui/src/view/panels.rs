@@ -1,14 +1,14 @@
 //! Questions, lists and menus.
 
+use deepagents::DecisionKind;
 use deepagents::escape::escaped;
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 
 use crate::app::App;
-use crate::app::event::{ListOf, PendingApproval};
+use crate::app::event::PendingApproval;
 use crate::app::menu::Menu;
-use crate::app::picker::{Picker, Stage};
-use crate::app::questions::Asking;
+use crate::app::pending::Asking;
 use crate::app::transcript::{Call, text_arg};
 use crate::input::Editor;
 use crate::text::{clip, count, exact, hard_wrap, shorten, visible, wrap};
@@ -54,6 +54,11 @@ pub(crate) fn question_body(question: &PendingApproval, columns: usize, theme: T
         }
         _ => {
             let mut lines = Vec::new();
+            // What a tool or its server asks by itself is the question; the call is what it is about.
+            if !request.allowed.contains(&DecisionKind::Edit) {
+                let asked = exact(&request.text).into_owned();
+                lines.extend(asked.lines().map(|line| Line::from(Span::styled(line.to_owned(), theme.bold))));
+            }
             for (name, value) in request.args.as_object().into_iter().flatten() {
                 let text = value.as_str().map_or_else(|| pretty(value), str::to_owned);
                 let text = exact(&text).into_owned();
@@ -126,6 +131,7 @@ pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
     let (foot, cursor) = match &app.questions.asking {
         Asking::Decide => (wrap(&keys(app), columns, "  "), None),
         Asking::Reason(editor) => input_line(editor, "no, because: ", "Enter refuses · Esc back", columns, theme),
+        Asking::Respond(form) => super::form::form(form, columns, theme),
         Asking::Change(editor) => input_line(editor, "instead: ", "Enter runs it · Esc back", columns, theme),
     };
     let mut foot = foot;
@@ -154,12 +160,23 @@ pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
 /// The keys of a question.
 pub(crate) fn keys(app: &App) -> Line<'static> {
     let theme = app.theme;
-    let always =
-        app.questions.rule().map_or_else(|| "always".to_owned(), |rule| format!("always {}", exact(&rule.to_string())));
+    let always = app.questions.rule().map(|rule| format!("always {}", exact(&rule.to_string())));
+    let allows = |kind| app.questions.allows(kind);
+    let (approves, rejects) = (allows(DecisionKind::Approve), allows(DecisionKind::Reject));
     let mut spans = Vec::new();
-    for (key, what) in
-        [("y", "yes"), ("n", "no"), ("a", always.as_str()), ("f", "no, because…"), ("e", "edit"), ("Esc", "stop")]
-    {
+    for (key, what, offered) in [
+        ("y", "yes", approves),
+        // Words are what is wanted where yes is no answer.
+        ("r", "answer", allows(DecisionKind::Respond) && !approves),
+        ("n", "no", rejects),
+        ("a", always.as_deref().unwrap_or_default(), always.is_some()),
+        ("f", "no, because…", rejects),
+        ("e", "edit", allows(DecisionKind::Edit)),
+        ("Esc", "stop", true),
+    ] {
+        if !offered {
+            continue;
+        }
         if !spans.is_empty() {
             spans.push(Span::styled(" · ", theme.dim));
         }
@@ -170,7 +187,7 @@ pub(crate) fn keys(app: &App) -> Line<'static> {
 }
 
 /// An input with words before it and a hint below.
-fn input_line(
+pub(super) fn input_line(
     editor: &Editor,
     lead: &'static str,
     hint: &'static str,
@@ -197,40 +214,7 @@ fn input_line(
     (lines, Some((indent + x, y - cut)))
 }
 
-/// A list to choose from.
-pub(crate) fn picker(app: &App, picker: &Picker, columns: usize, rows: usize) -> Panel {
-    let theme = app.theme;
-    let mut lines = vec![Line::from(Span::styled(picker.title(), theme.heading))];
-    let mut cursor = None;
-    if let Stage::Confirm { files } = picker.stage {
-        let message = picker.current().map(|choice| choice.label).unwrap_or_default();
-        lines.push(clip(&Line::from(format!("  before “{}”", visible(&message))), columns));
-        for (on, text) in [(files, "files and conversation"), (!files, "the conversation alone")] {
-            lines.push(row(on, text, "", columns, theme));
-        }
-        lines.push(clip(&Line::from(Span::styled("Enter goes back · Esc", theme.dim)), columns));
-        return Panel { lines, cursor: None };
-    }
-    if !picker.filter.is_empty() {
-        lines.push(Line::from(format!("  / {}", picker.filter)));
-        cursor = Some((4 + crate::text::width(&picker.filter), 1));
-    }
-    let all = picker.rows();
-    let room = rows.saturating_sub(lines.len() + 1).max(1);
-    let first = picker.selected.saturating_sub(room.saturating_sub(1));
-    for (at, choice) in all.iter().enumerate().skip(first).take(room) {
-        let detail = if picker.of == ListOf::Checkpoints { "" } else { &choice.detail };
-        lines.push(row(at == picker.selected, &choice.label, detail, columns, theme));
-    }
-    if all.is_empty() {
-        lines.push(Line::from(Span::styled("  nothing fits", theme.dim)));
-    }
-    let hint = "Enter chooses · letters narrow · Esc leaves";
-    lines.push(clip(&Line::from(Span::styled(hint, theme.dim)), columns));
-    Panel { lines, cursor }
-}
-
-fn row(selected: bool, label: &str, detail: &str, columns: usize, theme: Theme) -> Line<'static> {
+pub(super) fn row(selected: bool, label: &str, detail: &str, columns: usize, theme: Theme) -> Line<'static> {
     let (mark, style) = if selected { ("❯ ", theme.selected) } else { ("  ", ratatui::style::Style::new()) };
     let label = shorten(&visible(label), columns.saturating_sub(2));
     let mut spans = vec![Span::styled(mark, theme.selected), Span::styled(label, style)];
@@ -238,6 +222,18 @@ fn row(selected: bool, label: &str, detail: &str, columns: usize, theme: Theme) 
         spans.push(Span::styled(format!("  {}", visible(detail)), theme.dim));
     }
     clip(&Line::from(spans), columns)
+}
+
+/// Typing a key, of which nothing but its length is seen.
+pub(crate) fn secret(provider: &str, editor: &Editor, columns: usize, theme: Theme) -> Panel {
+    let title = format!("The key of {} (it is kept in a file that only you can read)", visible(provider));
+    let mut lines = vec![clip(&Line::from(Span::styled(title, theme.heading)), columns)];
+    let letters = editor.text().chars().count();
+    let room = columns.saturating_sub(8);
+    let shown = letters.min(room);
+    lines.push(Line::from(vec![Span::styled("key: ", theme.accent), Span::raw("•".repeat(shown))]));
+    lines.push(clip(&Line::from(Span::styled("Enter keeps it · Esc back", theme.dim)), columns));
+    Panel { lines, cursor: Some((5 + shown, 1)) }
 }
 
 /// Completions.

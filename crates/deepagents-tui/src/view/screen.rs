@@ -7,7 +7,7 @@ use super::live::paint;
 use super::panels;
 use crate::app::pager::{Pager, Source};
 use crate::app::{App, Overlay};
-use crate::text::{clip, exact, wrap};
+use crate::text::{clip, exact, visible, wrap};
 
 /// The picture of everything read whole, with its keys in the last rows.
 pub(crate) fn pager(app: &mut App) -> Option<Buffer> {
@@ -38,6 +38,10 @@ fn foot(app: &App, pager: &Pager, columns: usize) -> Vec<Line<'static>> {
             lines.extend(wrap(&panels::keys(app), columns, "  "));
             lines.push(clip(&scroll, columns));
             lines
+        }
+        Source::Items { title, .. } => {
+            let title = Line::from(Span::styled(visible(title).into_owned(), app.theme.heading));
+            vec![clip(&title, columns), clip(&scroll, columns)]
         }
         Source::Conversation => vec![clip(&scroll, columns)],
     }

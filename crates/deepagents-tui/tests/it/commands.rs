@@ -133,7 +133,8 @@ async fn what_it_costs_and_what_the_model_may_call_is_told() {
     assert!(screens.text().contains("23,456") && screens.text().contains("789"), "{}", screens.text());
     assert!(screens.text().contains("the price of scripted is not known"), "{}", screens.text());
     say(&mut screens, "/context").await;
-    assert!(screens.text().contains("24,245 of 100,000 tokens"), "{}", screens.text());
+    assert!(screens.wait_for("24,245 of 100,000 tokens").await, "{}", screens.text());
+    assert!(screens.text().contains("instructions") && screens.text().contains("free"), "{}", screens.text());
     say(&mut screens, "/tools").await;
     assert!(screens.wait_for("execute").await && screens.text().contains("read_file"), "{}", screens.text());
     say(&mut screens, "/copy").await;
@@ -177,4 +178,150 @@ async fn earlier_messages_come_back_across_starts_and_can_be_searched() {
     screens.type_text("471").await;
     screens.press("enter").await;
     assert!(screens.live().join("\n").contains("› remember 4711"), "{:?}", screens.live());
+}
+
+/// Makes two files, a message each.
+fn two_files() -> World {
+    let write = |name: &str| Turn::call("write_file", json!({"file_path": format!("/{name}.txt"), "content": "x\n"}));
+    World::new([write("one"), Turn::text("Wrote one."), write("two"), Turn::text("Wrote two."), Turn::text("Third.")])
+}
+
+async fn make_two(screens: &mut deepagents_tui::Headless) {
+    for name in ["one", "two"] {
+        say(screens, &format!("make file {name}")).await;
+        assert!(screens.wait_for(&format!("Wrote {name}.")).await && screens.wait_idle().await);
+    }
+}
+
+#[tokio::test]
+async fn undo_takes_the_last_message_back_with_its_files_and_redo_does_it_again() {
+    let world = two_files();
+    let mut screens = world.screens(Mode::Auto);
+    make_two(&mut screens).await;
+    say(&mut screens, "/undo").await;
+    assert!(screens.wait_for("undone; /redo takes that back; put back: /two.txt").await, "{}", screens.text());
+    assert!(world.has("one.txt") && !world.has("two.txt"));
+    assert!(screens.live().join("\n").contains("make file two"), "{:?}", screens.live());
+    screens.press("ctrl-u").await;
+    say(&mut screens, "/undo").await;
+    assert!(screens.wait_for("put back: /one.txt").await, "{}", screens.text());
+    screens.press("ctrl-u").await;
+    say(&mut screens, "/redo").await;
+    assert!(screens.wait_for("done again; put back: /one.txt").await, "{}", screens.text());
+    say(&mut screens, "/redo").await;
+    assert!(screens.wait_for("done again; put back: /two.txt").await, "{}", screens.text());
+    assert!(world.has("one.txt") && world.has("two.txt"));
+    say(&mut screens, "/redo").await;
+    assert!(screens.wait_for("there is nothing to redo").await, "{}", screens.text());
+    assert!(screens.wait_idle().await);
+    say(&mut screens, "and now").await;
+    assert!(screens.wait_for("Third.").await);
+    assert!(world.told().contains("Wrote two."), "{}", world.told());
+}
+
+#[tokio::test]
+async fn files_alone_go_back_and_what_would_change_is_shown_before() {
+    let world = two_files();
+    let mut screens = world.screens(Mode::Auto);
+    make_two(&mut screens).await;
+    say(&mut screens, "/rewind").await;
+    assert!(screens.wait_for("Go back to before").await, "{}", screens.text());
+    screens.press("enter").await;
+    assert!(screens.wait_for("/two.txt: removed").await, "{}", screens.text());
+    screens.press("down down enter").await;
+    assert!(screens.wait_for("went back; put back: /two.txt").await, "{}", screens.text());
+    assert!(world.has("one.txt") && !world.has("two.txt"));
+    assert!(screens.wait_idle().await);
+    say(&mut screens, "go on").await;
+    assert!(screens.wait_for("Third.").await);
+    assert!(world.told().contains("Wrote two."), "{}", world.told());
+}
+
+#[tokio::test]
+async fn threads_are_previewed_renamed_copied_and_deleted() {
+    let world = World::new([Turn::text("PELICAN it is."), Turn::text("Second answer."), Turn::text("In the copy.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "the word").await;
+    assert!(screens.wait_for("PELICAN it is.").await && screens.wait_idle().await);
+    say(&mut screens, "/clear").await;
+    say(&mut screens, "another talk").await;
+    assert!(screens.wait_for("Second answer.").await && screens.wait_idle().await);
+    say(&mut screens, "/threads").await;
+    assert!(screens.wait_for("Threads of this directory").await);
+    screens.press("down").await;
+    assert!(screens.wait_until_live("PELICAN it is.").await, "{:?}", screens.live());
+    screens.press("ctrl-r ctrl-u").await;
+    screens.type_text("bird talk").await;
+    screens.press("enter").await;
+    assert!(screens.wait_until_live("❯ bird talk").await, "{:?}", screens.live());
+    screens.press("ctrl-f").await;
+    assert!(screens.wait_for("a copy; what is said here").await, "{}", screens.text());
+    assert!(screens.wait_idle().await);
+    say(&mut screens, "go on").await;
+    assert!(screens.wait_for("In the copy.").await && screens.wait_idle().await);
+    assert!(world.told().contains("PELICAN"), "{}", world.told());
+    say(&mut screens, "/threads").await;
+    assert!(screens.wait_for("Ctrl+D delete").await);
+    assert_eq!(screens.live().iter().filter(|line| line.contains("bird talk")).count(), 2, "{:?}", screens.live());
+    screens.type_text("another").await;
+    screens.press("ctrl-d").await;
+    assert!(screens.live().join("\n").contains("delete “another talk” for good?"), "{:?}", screens.live());
+    screens.press("n ctrl-d y").await;
+    assert!(screens.wait_until_live("nothing fits").await, "{:?}", screens.live());
+}
+
+#[tokio::test]
+async fn a_command_of_a_file_takes_arguments_and_is_in_the_menu() {
+    let world = World::new([Turn::text("Fixed.")]);
+    let mut screens = world.screens(Mode::Ask);
+    assert!(screens.wait_idle().await);
+    screens.type_text("/fi").await;
+    assert!(screens.wait_until_live("/fix").await && screens.text().contains("fix an issue"), "{:?}", screens.live());
+    screens.type_text("x 42").await;
+    screens.press("enter").await;
+    assert!(screens.wait_for("Fixed.").await, "{}", screens.text());
+    assert!(world.told().contains("Fix issue 42 now."), "{}", world.told());
+}
+
+#[tokio::test]
+async fn the_conversation_is_exported_in_three_formats_and_text_stays_text() {
+    let world = World::new([Turn::text("<script>alert(1)</script> & `code`")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "say it").await;
+    assert!(screens.wait_for("alert(1)").await && screens.wait_idle().await);
+    for (args, file) in [("html", "conversation.html"), ("out/talk.json", "out/talk.json"), ("", "conversation.md")] {
+        say(&mut screens, &format!("/export {args}")).await;
+        assert!(screens.wait_for(&format!("the conversation is in {file}")).await, "{}", screens.text());
+    }
+    let html = world.read("conversation.html");
+    assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt; &amp;") && !html.contains("<script>"), "{html}");
+    let json: serde_json::Value = serde_json::from_str(&world.read("out/talk.json")).unwrap();
+    assert_eq!(json["items"][0], json!({"type": "user", "text": "say it"}));
+    assert!(world.read("conversation.md").contains("## You\n\nsay it"));
+}
+
+#[tokio::test]
+async fn pages_of_the_program_and_choices_are_shown() {
+    let world = World::new([]);
+    let mut screens = world.screens(Mode::Ask);
+    for (command, page) in [("/config", "the page Config"), ("/doctor", "the page Doctor"), ("/bug", "the page Bug")] {
+        say(&mut screens, command).await;
+        assert!(screens.wait_for(page).await, "{}", screens.text());
+    }
+    say(&mut screens, "/permissions").await;
+    assert!(screens.wait_for("nothing was allowed").await, "{}", screens.text());
+    say(&mut screens, "/effort high").await;
+    assert!(screens.wait_for("this provider cannot be told").await, "{}", screens.text());
+    say(&mut screens, "/effort").await;
+    assert!(screens.live().join("\n").contains("How much the model thinks"), "{:?}", screens.live());
+    screens.press("down enter").await;
+    assert!(screens.wait_for("effort: low").await, "{}", screens.text());
+    say(&mut screens, "/theme").await;
+    screens.type_text("light").await;
+    screens.press("enter").await;
+    say(&mut screens, "/theme").await;
+    assert!(screens.live().join("\n").contains("light  for light backgrounds · in use"), "{:?}", screens.live());
+    screens.press("esc").await;
+    say(&mut screens, "/plan").await;
+    assert!(screens.live().join("\n").contains("plan ·"), "{:?}", screens.live());
 }

@@ -1,9 +1,12 @@
 //! Random keys, pastes, sizes and answers: nothing of it may break the screens.
 
+use std::time::{Duration, Instant};
+
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use deepagents::models::scripted::Turn;
 use deepagents_tui::Mode;
 use proptest::prelude::*;
+use proptest::test_runner::{RngSeed, TestRunner};
 use serde_json::json;
 
 use crate::world::World;
@@ -15,6 +18,28 @@ enum Action {
     Paste(String),
     Resize(u16, u16),
 }
+
+/// Commands that are typed whole.
+const COMMANDS: [&str; 18] = [
+    "/help",
+    "/threads",
+    "/rewind",
+    "/theme light",
+    "/clear",
+    "/cost",
+    "/model",
+    "/todos",
+    "/undo",
+    "/redo",
+    "/auth",
+    "/effort",
+    "/theme",
+    "/tree",
+    "/context",
+    "/export html",
+    "/plan",
+    "/fix 1",
+];
 
 fn step() -> impl Strategy<Value = Action> {
     let codes = prop::sample::select(vec![
@@ -45,8 +70,7 @@ fn step() -> impl Strategy<Value = Action> {
         2 => modified.clone().prop_map(|c| Action::Key(KeyCode::Char(c), KeyModifiers::CONTROL)),
         1 => modified.prop_map(|c| Action::Key(KeyCode::Char(c), KeyModifiers::ALT)),
         2 => "[a-z /@漢é🚀\u{301}]{0,12}".prop_map(Action::Type),
-        1 => prop::sample::select(vec!["/help", "/threads", "/rewind", "/theme light", "/clear", "/cost", "/model", "/todos"])
-            .prop_map(|command| Action::Type(command.to_owned())),
+        1 => prop::sample::select(COMMANDS.to_vec()).prop_map(|command| Action::Type(command.to_owned())),
         1 => any::<String>().prop_map(Action::Paste),
         1 => (0_u16..120, 0_u16..50).prop_map(|(columns, rows)| Action::Resize(columns, rows)),
         1 => (0_u16..6, 0_u16..6).prop_map(|(columns, rows)| Action::Resize(columns, rows)),
@@ -67,32 +91,65 @@ fn turns(texts: Vec<String>) -> Vec<Turn> {
         .collect()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 40, ..ProptestConfig::default() })]
+/// What is pressed, what the model says in its turns, and its first answer.
+fn scene() -> impl Strategy<Value = (Vec<Action>, Vec<String>, String)> {
+    (prop::collection::vec(step(), 1..60), prop::collection::vec(any::<String>(), 0..12), "(\\PC|\n|[*_`#|>-]){0,400}")
+}
 
-    #[test]
-    fn no_key_size_or_answer_breaks_the_screens(
-        steps in prop::collection::vec(step(), 1..60),
-        texts in prop::collection::vec(any::<String>(), 0..12),
-        answer in "(\\PC|\n|[*_`#|>-]){0,400}",
-    ) {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        runtime.block_on(async {
-            let mut all = vec![Turn::text(answer)];
-            all.extend(turns(texts));
-            let world = World::new(all);
-            let mut screens = world.screens(Mode::Ask);
-            for step in steps {
-                match step {
-                    Action::Key(code, modifiers) => screens.event(Event::Key(KeyEvent::new(code, modifiers))).await,
-                    Action::Type(text) => screens.type_text(&text).await,
-                    Action::Paste(text) => screens.event(Event::Paste(text)).await,
-                    Action::Resize(columns, rows) => screens.event(Event::Resize(columns, rows)).await,
-                }
-                let text = screens.text();
-                assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+/// Plays a scene; nothing of it may panic or bring a control character to the screen.
+fn play((steps, texts, answer): (Vec<Action>, Vec<String>, String)) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut all = vec![Turn::text(answer)];
+        all.extend(turns(texts));
+        let mut world = World::new(all);
+        world.preferences.vi = steps.len().is_multiple_of(3);
+        world.preferences.screen_reader = steps.len().is_multiple_of(5);
+        let mut screens = world.screens(Mode::Ask);
+        for step in steps {
+            match step {
+                Action::Key(code, modifiers) => screens.event(Event::Key(KeyEvent::new(code, modifiers))).await,
+                Action::Type(text) => screens.type_text(&text).await,
+                Action::Paste(text) => screens.event(Event::Paste(text)).await,
+                Action::Resize(columns, rows) => screens.event(Event::Resize(columns, rows)).await,
             }
-        });
-        runtime.shutdown_background();
+            let text = screens.text();
+            assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+        }
+    });
+    runtime.shutdown_background();
+}
+
+/// Plays so many scenes that follow from a number.
+fn play_seed(seed: u64, cases: u32) {
+    let config = ProptestConfig {
+        cases,
+        max_shrink_iters: 40,
+        rng_seed: RngSeed::Fixed(seed),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let played = TestRunner::new(config).run(&scene(), |scene| {
+        play(scene);
+        Ok(())
+    });
+    played.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+}
+
+#[test]
+fn no_key_size_or_answer_breaks_the_screens() {
+    play_seed(15, 48);
+}
+
+#[test]
+#[ignore = "it takes a minute, or as many seconds as FUZZ_SECONDS says"]
+fn no_key_size_or_answer_breaks_the_screens_in_a_minute() {
+    let seconds = std::env::var("FUZZ_SECONDS").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(60);
+    let end = Instant::now() + Duration::from_secs(seconds);
+    for seed in 0.. {
+        if Instant::now() > end {
+            break;
+        }
+        play_seed(seed, 4);
     }
 }

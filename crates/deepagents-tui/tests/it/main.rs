@@ -14,5 +14,7 @@ mod fuzz;
 mod hooks;
 mod pictures;
 mod policy;
+mod preferences;
 mod talk;
+mod windows;
 mod world;

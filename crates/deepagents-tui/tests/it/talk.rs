@@ -117,3 +117,49 @@ async fn resizing_shows_the_same_words_again() {
     }
     assert!(screens.text().contains("narrow screen."), "{}", screens.text());
 }
+
+#[tokio::test]
+async fn an_image_that_a_message_names_is_sent_along_and_described() {
+    let world = World::new([Turn::text("A dot."), Turn::text("Words.")]);
+    let png = [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 0];
+    std::fs::write(world.dir.path().join("my dot.png"), png).unwrap();
+    std::fs::write(world.dir.path().join("fake.png"), "no image").unwrap();
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "what is in 'my dot.png' and fake.png and gone.png?").await;
+    assert!(screens.wait_for("A dot.").await && screens.wait_idle().await, "{}", screens.text());
+    let text = screens.text();
+    assert!(text.contains("with the image my dot.png (image/png, 1 kB)"), "{text}");
+    assert!(text.contains("fake.png is not sent along: it is no PNG"), "{text}");
+    let requests = world.model.requests();
+    let media = |message: &deepagents::Message| {
+        message.content().iter().filter(|block| matches!(block, deepagents::core::message::Block::Media(_))).count()
+    };
+    assert_eq!(requests.last().unwrap().messages.iter().map(|message| media(message)).sum::<usize>(), 1);
+    drop(screens);
+    let mut screens = world.begin(Mode::Ask, deepagents_tui::Begin::Continue);
+    assert!(screens.wait_for("[my dot.png (image/png, 1 kB)]").await, "{}", screens.text());
+}
+
+#[tokio::test]
+async fn the_sub_agents_of_a_conversation_open_into_what_they_said_and_did() {
+    let task = json!({"description": "count the notes", "subagent_type": "general-purpose"});
+    let world = World::new([
+        Turn::call("task", task),
+        Turn::call("read_file", json!({"file_path": "/notes.txt"})),
+        Turn::text("Three lines, says the scout."),
+        Turn::text("It is three."),
+    ]);
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "/tree").await;
+    assert!(screens.wait_for("there were no sub-agents").await, "{}", screens.text());
+    say(&mut screens, "how many").await;
+    assert!(screens.wait_for("It is three.").await && screens.wait_idle().await, "{}", screens.text());
+    say(&mut screens, "/tree").await;
+    assert!(screens.wait_until_live("general-purpose: count the notes  done").await, "{:?}", screens.live());
+    screens.press("enter").await;
+    assert!(screens.wait_until_live("Three lines, says the scout.").await, "{:?}", screens.live());
+    let read = screens.live().join("\n");
+    assert!(read.contains("alpha") && !read.contains("It is three."), "{read}");
+    screens.press("esc").await;
+    assert!(screens.live().join("\n").contains("auto ·"), "{:?}", screens.live());
+}

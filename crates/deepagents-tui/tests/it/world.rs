@@ -4,12 +4,15 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use deepagents::core::journal::{Journal, ThreadInfo};
+use deepagents::core::tool::DynTool;
 use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents::fs::{LocalBackend, LocalOptions, UndoStore};
 use deepagents::middleware::hooks::{HookRunner, Hooks};
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{DeepAgent, DeepAgentBuilder, MemoryJournal, RunError};
-use deepagents_tui::{Begin, Connection, Headless, Host, Mode, Options, Policy, Servers};
+use deepagents_tui::{
+    Begin, CommandFile, Connection, Effort, Headless, Host, Mode, Options, Page, Policy, Preferences, Servers,
+};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -20,6 +23,14 @@ pub(crate) struct World {
     beside: tempfile::TempDir,
     pub(crate) model: ScriptedModel,
     journal: Arc<MemoryJournal>,
+    /// How the person wants the screens to be.
+    pub(crate) preferences: Preferences,
+    /// Whether the person has no key yet.
+    pub(crate) onboarding: bool,
+    /// The threads that processes of their own go on with.
+    pub(crate) detached: Arc<Mutex<Vec<String>>>,
+    /// A tool that the agent has beside the usual ones.
+    pub(crate) tool: Option<Arc<dyn DynTool>>,
     hooks: Option<HookRunner>,
 }
 
@@ -29,6 +40,8 @@ struct TestHost {
     model: ScriptedModel,
     journal: Arc<MemoryJournal>,
     threads: Mutex<u32>,
+    detached: Arc<Mutex<Vec<String>>>,
+    tool: Option<Arc<dyn DynTool>>,
     hooks: Option<HookRunner>,
 }
 
@@ -39,7 +52,9 @@ impl World {
         std::fs::create_dir(dir.path().join("src")).unwrap();
         std::fs::write(dir.path().join("src/main.py"), "print('hello')\n").unwrap();
         let journal = Arc::new(MemoryJournal::new());
-        Self { dir, beside: tempfile::tempdir().unwrap(), model: ScriptedModel::new(turns), journal, hooks: None }
+        let (beside, model) = (tempfile::tempdir().unwrap(), ScriptedModel::new(turns));
+        let (preferences, detached) = (Preferences::default(), Arc::default());
+        Self { dir, beside, model, journal, preferences, onboarding: false, detached, tool: None, hooks: None }
     }
 
     /// With a hook for each of these events, which are shell commands in the directory.
@@ -67,6 +82,8 @@ impl World {
             model: self.model.clone(),
             journal: self.journal.clone(),
             threads: Mutex::default(),
+            detached: self.detached.clone(),
+            tool: self.tool.clone(),
             hooks: self.hooks.clone(),
         };
         let options = Options {
@@ -77,7 +94,8 @@ impl World {
             mode,
             begin,
             colour: true,
-            theme: None,
+            preferences: self.preferences.clone(),
+            onboarding: self.onboarding,
             history: Some(self.beside.path().join("history.jsonl")),
             debug: false,
             shell: "/bin/sh".to_owned(),
@@ -116,7 +134,9 @@ impl Host for TestHost {
             let shell = LocalShell::open(&self.root, Confinement::Unconfined).map_err(|error| error.to_string())?;
             // What commands may do is tested with the sandbox itself.
             policy.set_confined(true);
-            let builder = DeepAgent::builder()
+            let builder = DeepAgent::builder();
+            let builder = self.tool.iter().fold(builder, |builder, tool| builder.tool(tool.clone()));
+            let builder = builder
                 .model(self.model.clone())
                 .journal(self.journal.clone())
                 .backend(WithShell::new(files.clone(), shell));
@@ -131,6 +151,12 @@ impl Host for TestHost {
                 window: Some(100_000),
                 price: None,
                 sandbox: "unconfined".to_owned(),
+                commands: vec![CommandFile {
+                    name: "fix".to_owned(),
+                    args: "NUMBER".to_owned(),
+                    about: "fix an issue".to_owned(),
+                    text: "Fix issue $1 now.".to_owned(),
+                }],
                 offered: Vec::new(),
                 notes: Vec::new(),
             })
@@ -138,8 +164,41 @@ impl Host for TestHost {
         .boxed()
     }
 
-    fn models(&self) -> Vec<(String, String)> {
-        vec![("other".to_owned(), "another one".to_owned())]
+    fn models(&self) -> BoxFuture<'_, Vec<(String, String)>> {
+        async { vec![("other".to_owned(), "another one".to_owned())] }.boxed()
+    }
+
+    fn set_effort(&self, effort: Option<Effort>) -> Result<(), String> {
+        match effort {
+            Some(Effort::High) => Err("this provider cannot be told".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    fn providers(&self) -> Vec<(String, String)> {
+        vec![("acme".to_owned(), "ACME_API_KEY".to_owned())]
+    }
+
+    fn save_key<'a>(&'a self, provider: &'a str, key: &'a str) -> BoxFuture<'a, Result<String, String>> {
+        async move {
+            match key {
+                "right" => Ok(format!("{provider}:best")),
+                _ => Err("that is no key".to_owned()),
+            }
+        }
+        .boxed()
+    }
+
+    fn page(&self, page: Page) -> BoxFuture<'_, Result<String, String>> {
+        async move { Ok(format!("the page {page:?}")) }.boxed()
+    }
+
+    fn adopt<'a>(&'a self, connection: &'a Connection, thread: &'a str) -> BoxFuture<'a, Result<(), String>> {
+        async move {
+            let state = connection.agent.state(thread).await.map_err(|error| error.to_string())?;
+            UndoStore::at(&self.undo).adopt(thread, &state).map_err(|error| error.to_string())
+        }
+        .boxed()
     }
 
     fn new_thread<'a>(&'a self, _journal: &'a dyn Journal) -> BoxFuture<'a, Result<String, String>> {
@@ -163,6 +222,11 @@ impl Host for TestHost {
 
     fn metadata(&self) -> Map<String, Value> {
         Map::from_iter([("root".to_owned(), json!(self.root))])
+    }
+
+    fn detach(&self, thread: &str, _mode: Mode) -> Result<(), String> {
+        self.detached.lock().unwrap().push(thread.to_owned());
+        Ok(())
     }
 
     fn is_gone(&self, _thread: &ThreadInfo) -> bool {

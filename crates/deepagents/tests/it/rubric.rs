@@ -120,7 +120,7 @@ async fn criteria_that_are_left_out_are_asked_for_once_and_then_count_as_not_met
     assert_eq!(progress.status, Some(RubricStatus::MaxIterationsReached));
     assert!(progress.last.as_ref().is_some_and(|last| last.unverified));
     assert!(judged_.shown()[2].contains("judge all 2 criteria, by these names: a, b"), "{}", judged_.shown()[2]);
-    let last_feedback = judged_.outcome.messages().iter().filter(|m| m.as_user().is_some()).next_back().unwrap().text();
+    let last_feedback = judged_.outcome.messages().iter().rfind(|m| m.as_user().is_some()).unwrap().text();
     assert!(!last_feedback.contains("to stay so"), "{last_feedback}");
 
     let corrected =

@@ -8,19 +8,21 @@
 //! bench journal N B PATH                 runs of N steps of B bytes on a database at PATH
 //! bench - idle K                         memory of K agents that are built and do nothing
 //! bench - watchers K                     one run of 2,000 pieces that K subscribers watch
+//! bench - tui PROGRAM                  the screens of the program on a pseudo-terminal
 //! bench - serve [STREAMS] [IDLE]        a server and its clients in one process
 //! bench - files [--files N] [--megabytes N] [--dir DIR]  searching, reading and editing on disk, beside `rg` and `find`
 //! ```
 //!
 //! The model's name is the server's script. One JSON line comes out:
 //! `{"impl","case","args","seconds","cpu","rss_mb",…}`, with seconds of wall clock, seconds of CPU (user and system) of
-//! this process, and its peak memory in MB. `fan`, `files`, `journal`, `serve` and `watchers` have bars; the program exits with 1 if one is missed.
+//! this process, and its peak memory in MB. `fan`, `files`, `journal`, `serve`, `tui` and `watchers` have bars; the program exits with 1 if one is missed.
 #![allow(clippy::print_stdout, reason = "a program's output")]
 
 mod bars;
 mod fan;
 mod files;
 mod journal;
+mod screens;
 mod serve;
 mod traced;
 mod usage;
@@ -60,6 +62,7 @@ usage:
   bench journal N B PATH                 runs of N steps of B bytes on a database at PATH
   bench - idle K                         memory of K agents that are built and do nothing
   bench - watchers K                     one run of 2,000 pieces that K subscribers watch
+  bench - tui PROGRAM                    the screens of the program on a pseudo-terminal
   bench - serve [STREAMS] [IDLE]         a server and its clients in one process
   bench - files [--files N] [--megabytes N] [--dir DIR]  searching, reading and editing on disk";
 
@@ -103,6 +106,7 @@ fn measure() -> Result<ExitCode> {
             "watchers" => bench.watchers().await,
             "journal" => bench.journal().await,
             "files" => bench.files().await,
+            "tui" => bench.screens().await,
             "serve" => bench.serve().await,
             other => bail!("there is no case `{other}`"),
         }

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use deepagents::core::interrupt::EditedAction;
-use deepagents::{Decision, DecisionAuthor, DecisionRecord};
+use deepagents::{Decision, DecisionAuthor, DecisionKind, DecisionRecord};
 use serde_json::Value;
 
 use super::event::PendingApproval;
+use super::form::Form;
 use super::transcript::text_arg;
 use crate::input::Editor;
 use crate::policy::Rule;
@@ -25,6 +26,8 @@ pub(crate) enum Asking {
     Reason(Editor),
     /// They change the call.
     Change(Editor),
+    /// They answer in the place of the call.
+    Respond(Form),
 }
 
 /// Questions in their order, and what was decided about those before.
@@ -138,9 +141,19 @@ impl Questions {
         *self = Self::default();
     }
 
-    /// The rule that an `always` at the current question makes.
+    /// Whether the current question may be decided so.
+    pub(crate) fn allows(&self, kind: DecisionKind) -> bool {
+        self.current().is_some_and(|question| question.request.allowed.contains(&kind))
+    }
+
+    /// The rule that an `always` at the current question makes; none where it is no question of yes or no about a call.
     pub(crate) fn rule(&self) -> Option<Rule> {
-        self.current().map(|question| Rule::for_call(&question.request.tool, &question.request.args))
+        let asks_itself = |question: &&PendingApproval| {
+            !question.request.text.is_empty() && !question.request.allowed.contains(&DecisionKind::Edit)
+        };
+        self.current()
+            .filter(|question| question.request.allowed.contains(&DecisionKind::Approve) && !asks_itself(question))
+            .map(|question| Rule::for_call(&question.request.tool, &question.request.args))
     }
 
     /// The text that is edited in place of the current call: the command, or the arguments.

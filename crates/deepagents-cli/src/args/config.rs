@@ -1,0 +1,97 @@
+//! `deepagents config` and `deepagents auth` on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  deepagents config list                      all settings, with where each comes from
+  deepagents config set theme light
+  deepagents config get model
+  deepagents config schema > config.schema.json
+
+What counts, from the strongest: /etc/deepagents/config.toml, the command line, the environment, .deepagents/config.toml of
+the directory once you have agreed to it, ~/.deepagents/config.toml, the default.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    pub(crate) command: ConfigCommand,
+
+    /// The directory whose own settings count [default: the one you are in]
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(crate) root: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// List all settings with their values and where those come from
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the value of a setting and where it comes from
+    Get {
+        /// The setting, such as model or notify.bell
+        name: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Set a setting in your own file
+    Set {
+        /// The setting
+        name: String,
+        /// Its value
+        value: String,
+    },
+    /// Take a setting out of your own file
+    Unset {
+        /// The setting
+        name: String,
+    },
+    /// Print where your own file is
+    Path,
+    /// Open your own file in your editor
+    Edit,
+    /// Print the JSON Schema of such files
+    Schema,
+}
+
+const AUTH_EXAMPLES: &str = "\
+Examples:
+  deepagents auth set anthropic               asks for the key, and does not show it
+  pass show anthropic | deepagents auth set anthropic
+  deepagents auth list
+
+Keys are kept in ~/.deepagents/auth.json, which only you can read. A variable of the environment counts before it.";
+
+#[derive(Debug, Args)]
+#[command(after_help = AUTH_EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct AuthArgs {
+    #[command(subcommand)]
+    pub(crate) command: AuthCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuthCommand {
+    /// Keep the key of a provider; it is read from stdin
+    Set {
+        /// The provider, such as anthropic
+        provider: String,
+    },
+    /// List the providers whose keys are there, and where
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Forget the key of a provider
+    Remove {
+        /// The provider
+        provider: String,
+    },
+}

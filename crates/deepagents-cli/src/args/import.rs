@@ -1,0 +1,33 @@
+//! `deepagents import` on the command line.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+const EXAMPLES: &str = "\
+What is taken over: CLAUDE.md as AGENTS.md; .claude/agents, .claude/skills, .agents/skills, .claude/commands and the hooks of
+.claude/settings.json into .deepagents; the layout with agent.json, skills and subagents. What is there stays as it is, and
+nothing that is taken over is used before you agree to it (`deepagents trust show`).
+
+Examples:
+  deepagents import --dry-run                 what would be done in this directory
+  deepagents import --user                    what is yours in ~/.claude, into ~/.deepagents";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ImportArgs {
+    /// The directory [default: the one you are in]
+    pub(crate) root: Option<PathBuf>,
+
+    /// Take over what is yours for all directories
+    #[arg(long, conflicts_with = "root")]
+    pub(crate) user: bool,
+
+    /// Only say what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}

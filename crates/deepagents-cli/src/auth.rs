@@ -1,0 +1,172 @@
+//! Keys of providers: those of the environment, and those that the user has given to be kept.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, BufRead, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::args::{AuthArgs, AuthCommand};
+use crate::config::replace;
+use crate::exit::Exit;
+use crate::model_choice::{key_variable, ordered_providers};
+use crate::output;
+use crate::render::json_text;
+use crate::sources::OWN;
+
+/// What the file is called.
+const FILE: &str = "auth.json";
+/// Bytes of a key.
+const MOST: usize = 16 << 10;
+
+/// The file: version 1, keys by the variables that they stand for.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Keys {
+    v: u32,
+    keys: BTreeMap<String, String>,
+}
+
+/// The keys as they were read last, by the file's place.
+static KNOWN: Mutex<Option<(PathBuf, BTreeMap<String, String>)>> = Mutex::new(None);
+
+/// The key that is kept for a variable. What cannot be read is none: `deepagents auth list` says what is wrong.
+pub(crate) fn kept(variable: &str) -> Option<String> {
+    let file = file()?;
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if known.as_ref().is_none_or(|(of, _)| *of != file) {
+        *known = Some((file.clone(), read(&file).unwrap_or_default().keys));
+    }
+    known.as_ref().and_then(|(_, keys)| keys.get(variable).cloned())
+}
+
+fn file() -> Option<PathBuf> {
+    let home = std::env::var_os("HOME").filter(|home| !home.is_empty())?;
+    Some(Path::new(&home).join(OWN).join(FILE))
+}
+
+fn read(file: &Path) -> Result<Keys> {
+    let text = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Keys::default()),
+        Err(error) => return Err(error).with_context(|| format!("`{}` cannot be read", file.display())),
+    };
+    let keys: Keys = serde_json::from_str(&text)
+        .map_err(|error| anyhow!("`{}` cannot be understood ({error}); remove it and begin anew", file.display()))?;
+    if keys.v != 1 {
+        bail!("`{}` is of version {}, and this program knows 1", file.display(), keys.v);
+    }
+    Ok(keys)
+}
+
+/// Changes the keys that are kept.
+fn change(change: impl FnOnce(&mut BTreeMap<String, String>)) -> Result<PathBuf> {
+    let file = file().ok_or_else(|| anyhow!("keys are kept in ~/.deepagents/auth.json, but HOME is not set"))?;
+    let mut all = read(&file)?;
+    all.v = 1;
+    change(&mut all.keys);
+    let text = serde_json::to_string_pretty(&all)?;
+    replace(&file, text.as_bytes()).map_err(|error| anyhow!("`{}` cannot be written: {error}", file.display()))?;
+    *KNOWN.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    Ok(file)
+}
+
+/// The variable that stands for a provider's key.
+fn variable(provider: &str) -> Result<&'static str> {
+    let known = ordered_providers();
+    if !known.iter().any(|known| known.name == provider) {
+        let names: Vec<&str> =
+            known.iter().filter(|provider| provider.key_variable.is_some()).map(|provider| provider.name).collect();
+        bail!("there is no provider `{provider}`: name one of {}", names.join(", "));
+    }
+    key_variable(provider).ok_or_else(|| anyhow!("{provider} needs no key"))
+}
+
+/// Keeps the key of a provider.
+///
+/// # Errors
+/// When it is no key, or the file cannot be written.
+pub(crate) fn set(provider: &str, key: &str) -> Result<PathBuf> {
+    let (variable, key) = (variable(provider)?, key.trim().to_owned());
+    if key.is_empty() || key.len() > MOST || key.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        bail!("that is no key: one is a word without blanks");
+    }
+    change(|keys| drop(keys.insert(variable.to_owned(), key)))
+}
+
+/// `deepagents auth`.
+pub(crate) fn auth(args: &AuthArgs) -> Result<Exit> {
+    let text = match &args.command {
+        AuthCommand::Set { provider } => {
+            variable(provider)?;
+            let file = set(provider, &ask(provider)?)?;
+            format!("the key of {provider} is kept in {}", file.display())
+        }
+        AuthCommand::Remove { provider } => {
+            let variable = variable(provider)?;
+            let mut gone = false;
+            change(|keys| gone = keys.remove(variable).is_some())?;
+            if !gone {
+                bail!("no key of {provider} is kept");
+            }
+            format!("the key of {provider} is forgotten")
+        }
+        AuthCommand::List { json } => list(*json)?,
+    };
+    output::print(&text)?;
+    Ok(Exit::Done)
+}
+
+fn list(as_json: bool) -> Result<String> {
+    let kept = match file() {
+        Some(file) => read(&file)?.keys,
+        None => BTreeMap::new(),
+    };
+    let mut rows = Vec::new();
+    for provider in ordered_providers() {
+        let Some(variable) = provider.key_variable else { continue };
+        let is_set = std::env::var(variable).is_ok_and(|value| !value.trim().is_empty());
+        let place = match (is_set, kept.contains_key(variable)) {
+            (true, true) => "environment, before the one that is kept",
+            (true, false) => "environment",
+            (false, true) => "kept",
+            (false, false) => continue,
+        };
+        rows.push((provider.name, variable, place));
+    }
+    if as_json {
+        let row = |(provider, variable, place): &(&str, &str, &str)| json!({"provider": provider, "variable": variable, "from": place});
+        return Ok(json_text(&rows.iter().map(row).collect::<Vec<_>>())?);
+    }
+    if rows.is_empty() {
+        return Ok("there are no keys; `deepagents auth set PROVIDER` keeps one".to_owned());
+    }
+    let line = |(provider, variable, place): &(&str, &str, &str)| format!("{provider:<20} {variable:<25} {place}");
+    Ok(rows.iter().map(line).collect::<Vec<_>>().join("\n"))
+}
+
+/// The key, from stdin; a terminal does not show it.
+fn ask(provider: &str) -> Result<String> {
+    let stdin = io::stdin();
+    let mut line = String::new();
+    if !stdin.is_terminal() {
+        stdin.lock().read_line(&mut line)?;
+        return Ok(line);
+    }
+    output::prompt(&format!("the key of {provider} (it is not shown): "));
+    let before = tcgetattr(&stdin)?;
+    let mut hidden = before.clone();
+    hidden.local_modes.remove(LocalModes::ECHO);
+    tcsetattr(&stdin, OptionalActions::Flush, &hidden)?;
+    let read = stdin.lock().read_line(&mut line);
+    // The terminal shows what is typed again, whatever came of it.
+    tcsetattr(&stdin, OptionalActions::Now, &before)?;
+    output::say("");
+    read?;
+    Ok(line)
+}

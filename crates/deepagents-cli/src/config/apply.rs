@@ -1,0 +1,172 @@
+//! Settings as options.
+
+use anyhow::{Result, anyhow};
+use deepagents_tui::{Notifications, Preferences, UserTheme};
+
+use super::file::{Value, value};
+use super::keys::find;
+use super::{Config, Source};
+use crate::args::{AgentArgs, Effort, InteractiveArgs, ScreenMode};
+use crate::model_choice::env;
+
+/// What the command line says.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flags(Vec<(&'static str, String)>);
+
+impl Flags {
+    /// Of an agent.
+    pub(crate) fn of_agent(args: &AgentArgs) -> Self {
+        let mut flags = Self::default();
+        flags.add("model", args.model.clone());
+        flags.add("base_url", args.base_url.clone());
+        flags.add("effort", args.effort.map(|effort| effort_word(effort).to_owned()));
+        flags
+    }
+
+    /// Of the screens.
+    pub(crate) fn of_screens(args: &InteractiveArgs) -> Self {
+        let mut flags = Self::of_agent(&args.agent);
+        flags.add("approve", args.approve.map(|mode| deepagents_tui::Mode::from(mode).as_str().to_owned()));
+        flags.add("theme", args.theme.clone());
+        flags
+    }
+
+    fn add(&mut self, name: &'static str, given: Option<String>) {
+        self.0.extend(given.map(|given| (name, given)));
+    }
+
+    pub(super) fn value(&self, name: &str) -> Option<Value> {
+        let (_, given) = self.0.iter().find(|(known, _)| *known == name)?;
+        // The command line was checked when it was read.
+        find(name).and_then(|key| value(key, given).ok())
+    }
+}
+
+fn effort_word(effort: Effort) -> &'static str {
+    match effort {
+        Effort::Low => "low",
+        Effort::Medium => "medium",
+        Effort::High => "high",
+    }
+}
+
+/// The options of an agent, with what the settings say in the place of what the command line does not.
+///
+/// # Errors
+/// When a file of settings cannot be used.
+pub(crate) fn for_agent(args: &AgentArgs) -> Result<(AgentArgs, Vec<String>)> {
+    let config =
+        Config::load(args.directory(), args.trust, &Flags::of_agent(args)).map_err(|error| anyhow!("{error}"))?;
+    Ok((with(args, &config), config.problems))
+}
+
+fn with(args: &AgentArgs, config: &Config) -> AgentArgs {
+    let mut args = args.clone();
+    // A variable is looked at by whoever chooses the model, who says so.
+    let from_env = |name| matches!(config.entry(name), Some((_, _, Source::Environment("DEEPAGENTS_MODEL"))));
+    if !from_env("model") {
+        args.model = config.text("model").map(str::to_owned);
+    }
+    // An address is that of the model it was given with: whoever names another model does not send its key there.
+    let strength = |name| config.entry(name).map_or(0, |(.., source)| source.strength());
+    let is_of_model = strength("base_url") >= strength("model");
+    args.base_url = config.text("base_url").filter(|_| is_of_model).map(str::to_owned);
+    args.effort = match config.text("effort") {
+        Some("low") => Some(Effort::Low),
+        Some("medium") => Some(Effort::Medium),
+        Some("high") => Some(Effort::High),
+        _ => None,
+    };
+    args
+}
+
+/// What the screens are to be like.
+pub(crate) struct Screens {
+    pub(crate) agent: AgentArgs,
+    pub(crate) mode: ScreenMode,
+    pub(crate) preferences: Preferences,
+    pub(crate) config: Config,
+}
+
+/// The options of the screens with what the settings say.
+///
+/// # Errors
+/// When a file of settings cannot be used.
+pub(crate) fn for_screens(args: &InteractiveArgs) -> Result<Screens> {
+    let flags = Flags::of_screens(args);
+    let config = Config::load(args.agent.directory(), args.agent.trust, &flags).map_err(|error| anyhow!("{error}"))?;
+    let mode = match config.text("approve") {
+        Some("auto") => ScreenMode::Auto,
+        Some("plan") => ScreenMode::Plan,
+        _ => ScreenMode::Ask,
+    };
+    let (themes, problems) = themes();
+    let mut config = config;
+    config.problems.extend(problems);
+    let keys = super::KEYS.iter().filter(|key| config.is_said(key.name)).filter_map(|key| {
+        let action = key.name.strip_prefix("keys.")?;
+        Some((action.to_owned(), config.text(key.name)?.to_owned()))
+    });
+    let preferences = Preferences {
+        theme: config.text("theme").unwrap_or("dark").to_owned(),
+        themes,
+        unicode: config.flag("unicode") && (config.is_said("unicode") || shows_unicode()),
+        screen_reader: config.flag("screen_reader"),
+        vi: config.flag("vi"),
+        title: config.flag("title"),
+        progress: if config.is_said("progress") { config.flag("progress") } else { shows_progress() },
+        keys: keys.collect(),
+        status_line: config.text("status_line").map(str::to_owned),
+        notifications: Notifications {
+            bell: config.flag("notify.bell"),
+            terminal: config.flag("notify.terminal"),
+            command: config.text("notify.command").map(str::to_owned),
+        },
+    };
+    Ok(Screens { agent: with(&args.agent, &config), mode, preferences, config })
+}
+
+/// Whether the locale names another character set than UTF-8.
+fn shows_unicode() -> bool {
+    let locale = env("LC_ALL").or_else(|| env("LC_CTYPE")).or_else(|| env("LANG")).unwrap_or_default();
+    match locale.split_once('.') {
+        Some((_, charset)) => charset.to_ascii_lowercase().starts_with("utf"),
+        None => true,
+    }
+}
+
+/// Whether the terminal is one that shows progress; others take it for a notification.
+fn shows_progress() -> bool {
+    let program = env("TERM_PROGRAM").unwrap_or_default();
+    env("WT_SESSION").is_some() || matches!(program.as_str(), "ghostty" | "WezTerm")
+}
+
+/// The user's own themes: `NAME.toml` in `~/.deepagents/themes`, with the name of a colour on each line.
+fn themes() -> (Vec<UserTheme>, Vec<String>) {
+    let (mut themes, mut problems) = (Vec::new(), Vec::new());
+    let Some(place) = super::user_file().and_then(|file| Some(file.parent()?.join("themes"))) else {
+        return (themes, problems);
+    };
+    for entry in std::fs::read_dir(place).into_iter().flatten().flatten().take(100) {
+        let path = entry.path();
+        let name = path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned);
+        let (Some(name), true) = (name, path.extension().is_some_and(|ending| ending == "toml")) else { continue };
+        let text = match super::file::text(&path) {
+            Ok(text) => text.unwrap_or_default(),
+            Err(error) => {
+                problems.push(error.to_string());
+                continue;
+            }
+        };
+        match text.parse::<toml_edit::DocumentMut>() {
+            Ok(document) => {
+                let colours =
+                    document.iter().filter_map(|(key, item)| Some((key.to_owned(), item.as_str()?.to_owned())));
+                themes.push(UserTheme { name, colours: colours.collect() });
+            }
+            Err(error) => problems.push(format!("`{}` is no TOML: {}", path.display(), error.message())),
+        }
+    }
+    themes.sort_by(|a, b| a.name.cmp(&b.name));
+    (themes, problems)
+}

@@ -1,0 +1,104 @@
+//! `deepagents config`.
+
+use std::process::Command;
+
+use anyhow::{Result, anyhow, bail};
+use serde_json::{Map, json};
+
+use super::file::{self, template, text, value};
+use super::keys::{find, schema};
+use super::{Config, Flags, user_file};
+use crate::args::{ConfigArgs, ConfigCommand};
+use crate::exit::Exit;
+use crate::model_choice::env;
+use crate::output;
+use crate::render::json_text;
+
+/// Shows and changes settings.
+pub(crate) fn config(args: &ConfigArgs) -> Result<Exit> {
+    let own =
+        || user_file().ok_or_else(|| anyhow!("settings are kept in ~/.deepagents/config.toml, but HOME is not set"));
+    let text = match &args.command {
+        ConfigCommand::List { json } => {
+            let config = load(args)?;
+            for problem in &config.problems {
+                output::remark(problem);
+            }
+            if *json { as_json(&config)? } else { config.listed() }
+        }
+        ConfigCommand::Get { name, json } => {
+            let config = load(args)?;
+            let Some((key, value, source)) = config.entry(name) else {
+                bail!(file::ConfigError::Unknown(name.clone()))
+            };
+            match json {
+                true => json_text(&json!({"name": key.name, "value": shown(value), "source": source.to_string()}))?,
+                false => format!("{value}\n({source})"),
+            }
+        }
+        ConfigCommand::Set { name, value: given } => {
+            let key = find(name).ok_or_else(|| file::ConfigError::Unknown(name.clone()))?;
+            let (file, value) = (own()?, value(key, given)?);
+            file::set(&file, key, Some(&value))?;
+            in_force(args, name, &format!("{name} = {value} in {}", file.display()))?
+        }
+        ConfigCommand::Unset { name } => {
+            let key = find(name).ok_or_else(|| file::ConfigError::Unknown(name.clone()))?;
+            let file = own()?;
+            file::set(&file, key, None)?;
+            in_force(args, name, &format!("{name} is not in {} any more", file.display()))?
+        }
+        ConfigCommand::Path => own()?.display().to_string(),
+        ConfigCommand::Schema => json_text(&schema())?,
+        ConfigCommand::Edit => edit(&own()?)?,
+    };
+    output::print(&text)?;
+    Ok(Exit::Done)
+}
+
+fn load(args: &ConfigArgs) -> Result<Config> {
+    let root = args.root.as_deref().unwrap_or(std::path::Path::new("."));
+    Ok(Config::load(root, false, &Flags::default())?)
+}
+
+/// What was done, and what counts where that is something else.
+fn in_force(args: &ConfigArgs, name: &str, done: &str) -> Result<String> {
+    let config = load(args)?;
+    Ok(match config.entry(name) {
+        Some((_, value, source)) if !matches!(source, super::Source::User(_) | super::Source::Default) => {
+            format!("{done}; in force is {value} ({source})")
+        }
+        _ => done.to_owned(),
+    })
+}
+
+fn shown(value: &file::Value) -> serde_json::Value {
+    match value {
+        file::Value::Text(text) => json!(text),
+        file::Value::Flag(flag) => json!(flag),
+    }
+}
+
+fn as_json(config: &Config) -> Result<String> {
+    let entry = |(key, value, source): &(&'static super::Key, file::Value, super::Source)| {
+        (key.name.to_owned(), json!({"value": shown(value), "source": source.to_string(), "about": key.about}))
+    };
+    Ok(json_text(&config.values.iter().map(entry).collect::<Map<_, _>>())?)
+}
+
+/// Lets the user edit the file, and says what is wrong with it then.
+fn edit(file: &std::path::Path) -> Result<String> {
+    if text(file)?.is_none() {
+        file::replace(file, template().as_bytes())?;
+    }
+    let editor = env("VISUAL").or_else(|| env("EDITOR")).unwrap_or_else(|| "vi".to_owned());
+    let status = Command::new("sh").arg("-c").arg(format!("{editor} \"$1\"")).arg("editor").arg(file).status()?;
+    if !status.success() {
+        bail!("the editor `{editor}` ended with {status}");
+    }
+    let read = file::read(file)?.unwrap_or_default();
+    for problem in &read.problems {
+        output::remark(problem);
+    }
+    Ok(format!("{} is in order", file.display()))
+}

@@ -1,0 +1,208 @@
+//! A file of settings: read with each value checked, changed with everything else in it left as it is.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+use toml_edit::{DocumentMut, Item, Table};
+
+use super::keys::{KEYS, Key, Kind, find};
+
+/// Bytes of such a file.
+const MOST: u64 = 1 << 20;
+
+/// The value of a setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    Text(String),
+    Flag(bool),
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Flag(flag) => write!(f, "{flag}"),
+        }
+    }
+}
+
+/// Why a file of settings cannot be used or changed.
+#[derive(Debug, Error)]
+pub(crate) enum ConfigError {
+    #[error("`{}` cannot be used: {source}", file.display())]
+    Io { file: PathBuf, source: io::Error },
+    #[error("`{}` is no TOML: {why}; mend it, or remove it", file.display())]
+    Syntax { file: PathBuf, why: String },
+    #[error("`{}` has {name} = {given}: {why}", file.display())]
+    Value { file: PathBuf, name: String, given: String, why: String },
+    #[error("there is no setting `{0}`; `deepagents config list` shows those there are")]
+    Unknown(String),
+    #[error("{name} cannot be `{given}`: {why}")]
+    Bad { name: String, given: String, why: String },
+}
+
+/// What a file says.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Settings {
+    pub(crate) values: Vec<(&'static Key, Value)>,
+    /// What in it is no setting, or none that it may set.
+    pub(crate) problems: Vec<String>,
+}
+
+/// Reads a file; one that is not there says nothing.
+pub(crate) fn read(file: &Path) -> Result<Option<Settings>, ConfigError> {
+    match text(file)? {
+        Some(text) => parse(file, &text).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The text of a file, if it is there.
+pub(crate) fn text(file: &Path) -> Result<Option<String>, ConfigError> {
+    let failed = |source| ConfigError::Io { file: file.to_owned(), source };
+    match fs::metadata(file) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(failed(error)),
+        Ok(about) if about.len() > MOST => {
+            return Err(failed(io::Error::new(io::ErrorKind::FileTooLarge, "it has more than 1 MB")));
+        }
+        Ok(_) => {}
+    }
+    fs::read_to_string(file).map(Some).map_err(failed)
+}
+
+/// Reads the text of a file.
+pub(crate) fn parse(file: &Path, text: &str) -> Result<Settings, ConfigError> {
+    let document = document(file, text)?;
+    let mut settings = Settings::default();
+    for (name, item) in document.iter() {
+        // A name with a dot is one of a table.
+        if let Some(table) = item.as_table_like() {
+            for (inner, item) in table.iter() {
+                settings.take(file, &format!("{name}.{inner}"), item)?;
+            }
+        } else {
+            settings.take(file, name, item)?;
+        }
+    }
+    Ok(settings)
+}
+
+impl Settings {
+    fn take(&mut self, file: &Path, name: &str, item: &Item) -> Result<(), ConfigError> {
+        let Some(key) = find(name) else {
+            self.problems.push(format!("`{}` has `{name}`, which is no setting", file.display()));
+            return Ok(());
+        };
+        let given = item.to_string().trim().to_owned();
+        let wrong = |why: String| ConfigError::Value { file: file.to_owned(), name: name.to_owned(), given, why };
+        let value = match (item.as_str(), item.as_bool()) {
+            (Some(text), _) if key.kind != Kind::Flag => Value::Text(text.to_owned()),
+            (_, Some(flag)) if key.kind == Kind::Flag => Value::Flag(flag),
+            _ => return Err(wrong(expected(key))),
+        };
+        check(key, &value).map_err(wrong)?;
+        self.values.push((key, value));
+        Ok(())
+    }
+}
+
+fn document(file: &Path, text: &str) -> Result<DocumentMut, ConfigError> {
+    text.parse::<DocumentMut>().map_err(|error| ConfigError::Syntax {
+        file: file.to_owned(),
+        why: error.to_string().trim().replace('\n', " "),
+    })
+}
+
+fn expected(key: &Key) -> String {
+    match key.kind {
+        Kind::Text => "it is a text in quotes".to_owned(),
+        Kind::Flag => "it is true or false".to_owned(),
+        Kind::OneOf(words) => format!("it is one of {}", words.join(", ")),
+    }
+}
+
+fn check(key: &Key, value: &Value) -> Result<(), String> {
+    match (key.kind, value) {
+        (Kind::OneOf(words), Value::Text(text)) if !words.contains(&text.as_str()) => Err(expected(key)),
+        (_, Value::Text(text)) if text.contains('\0') => Err("it holds NUL".to_owned()),
+        (_, Value::Text(text)) if key.name.starts_with("keys.") => {
+            deepagents_tui::check_key(text).map_err(|error| error.to_string())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The value that a word on the command line or in the environment means.
+pub(crate) fn value(key: &Key, given: &str) -> Result<Value, ConfigError> {
+    let bad = |why: String| ConfigError::Bad { name: key.name.to_owned(), given: given.to_owned(), why };
+    let value = match (key.kind, given) {
+        (Kind::Flag, "true" | "yes" | "on" | "1") => Value::Flag(true),
+        (Kind::Flag, "false" | "no" | "off" | "0") => Value::Flag(false),
+        (Kind::Flag, _) => return Err(bad(expected(key))),
+        _ => Value::Text(given.to_owned()),
+    };
+    check(key, &value).map_err(bad)?;
+    Ok(value)
+}
+
+/// Sets a value in a file, or takes it out; comments and order stay. The file is there whole or as it was.
+pub(crate) fn set(file: &Path, key: &Key, value: Option<&Value>) -> Result<(), ConfigError> {
+    let failed = |source| ConfigError::Io { file: file.to_owned(), source };
+    let mut document = document(file, &text(file)?.unwrap_or_default())?;
+    let (table, name) = match key.name.split_once('.') {
+        Some((table, name)) => {
+            let inner = document.entry(table).or_insert_with(|| Item::Table(Table::new()));
+            let inner = inner
+                .as_table_like_mut()
+                .ok_or_else(|| ConfigError::Syntax { file: file.to_owned(), why: format!("`{table}` is no table") })?;
+            (inner, name)
+        }
+        None => (document.as_table_mut() as &mut dyn toml_edit::TableLike, key.name),
+    };
+    match value {
+        Some(Value::Text(text)) => drop(table.insert(name, toml_edit::value(text.as_str()))),
+        Some(Value::Flag(flag)) => drop(table.insert(name, toml_edit::value(*flag))),
+        None => drop(table.remove(name)),
+    }
+    replace(file, document.to_string().as_bytes()).map_err(failed)
+}
+
+/// Writes a file of the user's whole, with mode 0600 in a directory with 0700 where they are made.
+pub(crate) fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    // What a link leads to is changed, and the link stays.
+    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let directory = file.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    let mut new = tempfile::NamedTempFile::new_in(directory)?;
+    new.write_all(bytes)?;
+    new.as_file().sync_all()?;
+    new.persist(&file).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// An empty file of settings, with all there are as comments.
+pub(crate) fn template() -> String {
+    let mut out =
+        "# Settings of deepagents; `deepagents config list` shows what is in force, and where it comes from.\n"
+            .to_owned();
+    let mut table = "";
+    for key in KEYS {
+        let (of, name) = key.name.split_once('.').unwrap_or(("", key.name));
+        if of != table {
+            out += &format!("\n[{of}]\n");
+            table = of;
+        }
+        let shown = match key.kind {
+            Kind::Flag => key.default.to_owned(),
+            _ => format!("{:?}", key.default),
+        };
+        out += &format!("# {name} = {shown}  # {}\n", key.about);
+    }
+    out
+}

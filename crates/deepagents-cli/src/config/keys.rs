@@ -1,0 +1,126 @@
+//! The settings there are.
+
+use serde_json::{Map, Value as Json, json};
+
+/// What a setting may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Any text.
+    Text,
+    /// Yes or no.
+    Flag,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+}
+
+/// A setting.
+#[derive(Debug)]
+pub(crate) struct Key {
+    /// Its name: that of its table, a dot and its own where it is in one.
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    /// What it is where nobody says it, as it would be written.
+    pub(crate) default: &'static str,
+    /// The variable of the environment that says it.
+    pub(crate) variable: Option<&'static str>,
+    /// Whether a directory may set it, once it is agreed to. What runs commands, and where keys are sent, it may not.
+    pub(crate) project: bool,
+    pub(crate) about: &'static str,
+}
+
+const fn key(name: &'static str, kind: Kind, default: &'static str, about: &'static str) -> Key {
+    Key { name, kind, default, variable: None, project: true, about }
+}
+
+impl Key {
+    const fn variable(mut self, variable: &'static str) -> Self {
+        self.variable = Some(variable);
+        self
+    }
+
+    const fn users(mut self) -> Self {
+        self.project = false;
+        self
+    }
+}
+
+const EFFORTS: &[&str] = &["low", "medium", "high"];
+const MODES: &[&str] = &["ask", "auto", "plan"];
+
+/// All of them, in the order in which they are shown.
+pub(crate) const KEYS: &[Key] = &[
+    key("model", Kind::Text, "", "the model, such as anthropic:claude-sonnet-4-5").variable("DEEPAGENTS_MODEL"),
+    key("base_url", Kind::Text, "", "the address of the model's server").variable("DEEPAGENTS_BASE_URL").users(),
+    key("effort", Kind::OneOf(EFFORTS), "", "how much the model thinks").variable("DEEPAGENTS_EFFORT"),
+    key("approve", Kind::OneOf(MODES), "ask", "the mode that the screens begin in").users(),
+    key(
+        "theme",
+        Kind::Text,
+        "dark",
+        "colours: dark, light, contrast, ansi, terminal, plain, or a file in ~/.deepagents/themes",
+    )
+    .variable("DEEPAGENTS_THEME"),
+    key("unicode", Kind::Flag, "true", "whether the terminal shows more than ASCII"),
+    key("screen_reader", Kind::Flag, "false", "words in the place of marks, and nothing that moves"),
+    key("vi", Kind::Flag, "false", "edit messages with the keys of vi"),
+    key("title", Kind::Flag, "true", "say in the window's title what goes on"),
+    key("progress", Kind::Flag, "false", "show in the taskbar that something goes on (OSC 9;4)"),
+    key("editor", Kind::Text, "", "the command of your editor").variable("VISUAL").users(),
+    key("status_line", Kind::Text, "", "a command whose first line is shown below the input").users(),
+    key("notify.bell", Kind::Flag, "true", "ring when the agent waits or is done"),
+    key("notify.terminal", Kind::Flag, "true", "tell the terminal so (OSC 9)"),
+    key("notify.command", Kind::Text, "", "a command that is told so as JSON on its stdin").users(),
+    key("keys.newline", Kind::Text, "ctrl-j", "begin a new line").users(),
+    key("keys.stop", Kind::Text, "esc", "stop what is under way").users(),
+    key("keys.mode", Kind::Text, "shift-tab", "the next mode").users(),
+    key("keys.details", Kind::Text, "ctrl-o", "everything whole, and back").users(),
+    key("keys.search", Kind::Text, "ctrl-r", "search earlier messages").users(),
+    key("keys.editor", Kind::Text, "ctrl-g", "write the message in your editor").users(),
+    key("keys.background", Kind::Text, "ctrl-b", "send the run to the background").users(),
+    key("keys.redraw", Kind::Text, "ctrl-l", "draw anew").users(),
+    key("keys.suspend", Kind::Text, "ctrl-z", "suspend").users(),
+    key("keys.quit", Kind::Text, "ctrl-d", "quit, where the input is empty").users(),
+];
+
+/// The setting of a name.
+pub(crate) fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name)
+}
+
+/// The schema of a file of settings, JSON Schema 2020-12.
+pub(crate) fn schema() -> Json {
+    let mut top = Map::new();
+    for key in KEYS {
+        let mut described = match key.kind {
+            Kind::Text => json!({"type": "string"}),
+            Kind::Flag => json!({"type": "boolean"}),
+            Kind::OneOf(words) => json!({"enum": words}),
+        };
+        if let Some(fields) = described.as_object_mut() {
+            let where_ = if key.project { "" } else { "; not in a directory's own file" };
+            fields.insert("description".to_owned(), json!(format!("{}{where_}", key.about)));
+            if !key.default.is_empty() {
+                let default = if key.kind == Kind::Flag { json!(key.default == "true") } else { json!(key.default) };
+                fields.insert("default".to_owned(), default);
+            }
+        }
+        match key.name.split_once('.') {
+            None => drop(top.insert(key.name.to_owned(), described)),
+            Some((table, name)) => {
+                let table = top
+                    .entry(table)
+                    .or_insert_with(|| json!({"type": "object", "additionalProperties": false, "properties": {}}));
+                if let Some(properties) = table.get_mut("properties").and_then(Json::as_object_mut) {
+                    properties.insert(name.to_owned(), described);
+                }
+            }
+        }
+    }
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Settings of deepagents: ~/.deepagents/config.toml and .deepagents/config.toml of a directory",
+        "type": "object",
+        "additionalProperties": false,
+        "properties": top,
+    })
+}

@@ -1,0 +1,159 @@
+//! Settings: what is in force, and who said so.
+//!
+//! From the strongest: what an administrator manages, the command line, the environment, the directory's own file once
+//! it is agreed to, the user's, the default.
+
+mod apply;
+mod command;
+mod file;
+mod keys;
+mod project;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::model_choice::env;
+use crate::sources::OWN;
+
+pub(crate) use apply::{Flags, Screens, for_agent, for_screens};
+pub(crate) use command::config;
+pub(crate) use file::replace;
+use file::{ConfigError, Settings, Value, read};
+use keys::{KEYS, Key};
+pub(crate) use project::brought;
+
+/// What a file of settings is called.
+pub(crate) const FILE: &str = "config.toml";
+/// Where an administrator keeps what users cannot change.
+const MANAGED: &str = "/etc/deepagents/config.toml";
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Managed(PathBuf),
+    Flag,
+    Environment(&'static str),
+    Project(PathBuf),
+    User(PathBuf),
+    Default,
+}
+
+impl Source {
+    /// Which of two counts. What this start of the program was told is one, however it was told.
+    fn strength(&self) -> u8 {
+        match self {
+            Self::Managed(_) => 4,
+            Self::Flag | Self::Environment(_) => 3,
+            Self::Project(_) => 2,
+            Self::User(_) => 1,
+            Self::Default => 0,
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Managed(file) => write!(f, "managed, {}", file.display()),
+            Self::Flag => f.write_str("command line"),
+            Self::Environment(variable) => write!(f, "environment, {variable}"),
+            Self::Project(file) => write!(f, "project, {}", file.display()),
+            Self::User(file) => write!(f, "user, {}", file.display()),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// What is in force.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    values: Vec<(&'static Key, Value, Source)>,
+    /// What is wrong with files and is passed over.
+    pub(crate) problems: Vec<String>,
+}
+
+impl Config {
+    /// The settings of a directory; `agreed` says that what it brings was agreed to on the command line.
+    ///
+    /// # Errors
+    /// When a file is there and cannot be used: what an administrator or the user wants must not go unnoticed.
+    pub(crate) fn load(root: &Path, agreed: bool, flags: &Flags) -> Result<Self, ConfigError> {
+        let managed = read(Path::new(MANAGED))?.unwrap_or_default();
+        let user =
+            user_file().map(|file| Ok::<_, ConfigError>((read(&file)?.unwrap_or_default(), file))).transpose()?;
+        let (project, offered) = project::read(root, agreed, user.as_ref().map(|(_, file)| file.as_path()))?;
+        let (user, user_file) = user.unwrap_or_default();
+        let project_file = root.join(OWN).join(FILE);
+        let mut problems: Vec<String> = Vec::new();
+        problems.extend(managed.problems.iter().chain(&user.problems).chain(&project.problems).cloned());
+        problems.extend(offered);
+        let mut values = Vec::with_capacity(KEYS.len());
+        for key in KEYS {
+            let said = |settings: &Settings| {
+                settings.values.iter().find(|(known, _)| known.name == key.name).map(|(_, value)| value.clone())
+            };
+            let of_env = || -> Result<Option<(Value, Source)>, ConfigError> {
+                let Some(variable) = key.variable else { return Ok(None) };
+                let Some(given) = env(variable) else { return Ok(None) };
+                Ok(Some((file::value(key, &given)?, Source::Environment(variable))))
+            };
+            let found = match said(&managed) {
+                Some(value) => Some((value, Source::Managed(MANAGED.into()))),
+                None => match flags.value(key.name) {
+                    Some(value) => Some((value, Source::Flag)),
+                    None => match of_env()? {
+                        Some(found) => Some(found),
+                        None => said(&project)
+                            .map(|value| (value, Source::Project(project_file.clone())))
+                            .or_else(|| Some((said(&user)?, Source::User(user_file.clone())))),
+                    },
+                },
+            };
+            let (value, source) = match found {
+                Some(found) => found,
+                None if key.kind == keys::Kind::Flag => (Value::Flag(key.default == "true"), Source::Default),
+                None => (Value::Text(key.default.to_owned()), Source::Default),
+            };
+            values.push((key, value, source));
+        }
+        Ok(Self { values, problems })
+    }
+
+    /// A setting with its source.
+    fn entry(&self, name: &str) -> Option<&(&'static Key, Value, Source)> {
+        self.values.iter().find(|(key, ..)| key.name == name)
+    }
+
+    /// A text; nothing where it is empty.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        match self.entry(name) {
+            Some((_, Value::Text(text), _)) if !text.is_empty() => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether it is so.
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        matches!(self.entry(name), Some((_, Value::Flag(true), _)))
+    }
+
+    /// Whether somebody said it.
+    pub(crate) fn is_said(&self, name: &str) -> bool {
+        self.entry(name).is_some_and(|(.., source)| *source != Source::Default)
+    }
+
+    /// All settings as lines: name, value, source.
+    pub(crate) fn listed(&self) -> String {
+        let line = |(key, value, source): &(&'static Key, Value, Source)| {
+            let value = value.to_string();
+            let value = if value.is_empty() { "(none)".to_owned() } else { crate::render::escaped(&value) };
+            format!("{:<18} {value:<28} {source}", key.name)
+        };
+        self.values.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// The user's file.
+pub(crate) fn user_file() -> Option<PathBuf> {
+    Some(Path::new(&env("HOME")?).join(OWN).join(FILE))
+}

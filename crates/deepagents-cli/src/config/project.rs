@@ -1,0 +1,64 @@
+//! The settings of a directory, which count once the user has agreed to exactly them.
+
+use std::path::Path;
+
+use anyhow::anyhow;
+use deepagents::State;
+use deepagents::fs::{Backend, ByteRange, FsError, VPath};
+use deepagents::trust::{Consent, FoundItem, TrustItem, TrustKind};
+
+use super::FILE;
+use super::file::{ConfigError, Settings, parse, text};
+use crate::sources::OWN;
+use crate::trust::store;
+
+/// Bytes of such a file.
+const MOST: u64 = 1 << 20;
+
+/// The path of the file in the workspace.
+fn place() -> String {
+    format!("/{OWN}/{FILE}")
+}
+
+/// What the directory's file says, as far as it may be used, and a remark where it may not.
+pub(super) fn read(root: &Path, agreed: bool, users: Option<&Path>) -> Result<(Settings, Option<String>), ConfigError> {
+    let file = root.join(OWN).join(FILE);
+    // In the home directory it is the user's own.
+    let same = |a: &Path, b: &Path| a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b));
+    if users.is_some_and(|users| same(users, &file)) {
+        return Ok((Settings::default(), None));
+    }
+    let Some(text) = text(&file)? else { return Ok((Settings::default(), None)) };
+    let item = TrustItem::new(TrustKind::Config, FILE, place(), &text);
+    let known = store().and_then(|store| store.of_root(root).ok()).unwrap_or_default();
+    let standing = known.into_iter().find(|record| record.item == item).map(|record| record.consent);
+    if !agreed && standing != Some(Consent::Trusted) {
+        let remark = format!(
+            "`{}` is left out, since you have not agreed to it (/trust in the screens, or --trust)",
+            file.display()
+        );
+        return Ok((Settings::default(), (standing != Some(Consent::Refused)).then_some(remark)));
+    }
+    let mut settings = parse(&file, &text)?;
+    let problems = &mut settings.problems;
+    settings.values.retain(|(key, _)| {
+        if !key.project {
+            problems.push(format!("`{}` may not set {}, which is the user's", file.display(), key.name));
+        }
+        key.project
+    });
+    Ok((settings, None))
+}
+
+/// The file as something that the directory brings, if it does.
+pub(crate) async fn brought(files: &dyn Backend) -> anyhow::Result<Option<FoundItem>> {
+    let path = VPath::parse(&place()).map_err(|error| anyhow!("{error}"))?;
+    match files.read(&State::default(), &path, ByteRange::first(MOST)).await {
+        Ok(read) => {
+            let item = TrustItem::new(TrustKind::Config, FILE, path.as_str(), &read.bytes);
+            Ok(Some(FoundItem::new(item, vec!["to change settings".to_owned()]).file(path, read.bytes)))
+        }
+        Err(FsError::NotFound(_) | FsError::NotADirectory(_)) => Ok(None),
+        Err(error) => Err(anyhow!("settings: {error}")),
+    }
+}

@@ -1,0 +1,48 @@
+//! How providers are told how much a model is to think.
+
+use anyhow::{Result, bail};
+use serde_json::{Map, Value, json};
+
+use crate::args::Effort;
+
+/// The fields of a request that say it, for a provider.
+///
+/// # Errors
+/// For a provider that has no such field, or whose field nobody here knows.
+pub(crate) fn fields(provider: &str, effort: Effort) -> Result<Map<String, Value>> {
+    let (word, budget) = match effort {
+        Effort::Low => ("low", 2_048),
+        Effort::Medium => ("medium", 8_192),
+        Effort::High => ("high", 24_576),
+    };
+    let fields = match provider {
+        "openai" | "azure" | "xai-responses" | "openrouter-responses" => {
+            json!({"reasoning": {"effort": word, "summary": "auto"}})
+        }
+        "openrouter" => json!({"reasoning": {"effort": word}}),
+        "openai-chat" | "azure-chat" | "custom" | "xai" | "groq" | "cerebras" | "fireworks" | "together"
+        | "huggingface" | "vllm" | "llamacpp" => json!({"reasoning_effort": word}),
+        "anthropic" | "vertex-anthropic" | "bedrock-anthropic" => {
+            json!({"thinking": {"type": "enabled", "budget_tokens": budget}})
+        }
+        "google" | "vertex" => {
+            json!({"generationConfig": {"thinkingConfig": {"thinkingBudget": budget, "includeThoughts": true}}})
+        }
+        other => bail!("nobody here knows how {other} is told how much to think; leave the effort out"),
+    };
+    Ok(fields.as_object().cloned().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_provider_is_told_in_its_own_words_and_others_are_refused() {
+        let told = |provider| fields(provider, Effort::High).map(Value::from).map_err(|error| error.to_string());
+        assert_eq!(told("openai").unwrap()["reasoning"]["effort"], "high");
+        assert_eq!(told("custom").unwrap()["reasoning_effort"], "high");
+        assert_eq!(told("anthropic").unwrap()["thinking"]["budget_tokens"], 24_576);
+        assert!(told("mistral").is_err_and(|error| error.contains("mistral")));
+    }
+}

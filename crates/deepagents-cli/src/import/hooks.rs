@@ -1,0 +1,50 @@
+//! Hooks and servers in the settings of Claude Code.
+
+use std::path::Path;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::report::Report;
+
+/// Takes hooks over; what else the settings say is told.
+pub(super) fn import(from: &Path, to: &Path, report: &mut Report) -> Result<()> {
+    let Some(settings) = read(from, report)? else { return Ok(()) };
+    for (key, value) in settings.as_object().into_iter().flatten() {
+        match key.as_str() {
+            "hooks" => {
+                let text = format!("{:#}\n", json!({"hooks": value}));
+                report.write(from, to, text.as_bytes())?;
+            }
+            "permissions" => report
+                .left(from, "its permissions: rules are made where they are asked about (`a`), and last a session"),
+            "$schema" => {}
+            other => report.left(from, format!("its setting {other}")),
+        }
+    }
+    Ok(())
+}
+
+/// Takes the user's servers of tools over.
+pub(super) fn servers(from: &Path, to: &Path, report: &mut Report) -> Result<()> {
+    let Some(settings) = read(from, report)? else { return Ok(()) };
+    if let Some(servers) =
+        settings.get("mcpServers").filter(|servers| servers.as_object().is_some_and(|all| !all.is_empty()))
+    {
+        let text = format!("{:#}\n", json!({"mcpServers": servers}));
+        report.write(from, to, text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// A file of JSON; nothing where there is none, or it is something else.
+pub(super) fn read(from: &Path, report: &mut Report) -> Result<Option<Value>> {
+    let Some(bytes) = report.read(from)? else { return Ok(None) };
+    match serde_json::from_slice(&bytes) {
+        Ok(value) => Ok(Some(value)),
+        Err(error) => {
+            report.left(from, format!("it is no JSON: {error}"));
+            Ok(None)
+        }
+    }
+}

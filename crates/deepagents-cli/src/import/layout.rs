@@ -1,0 +1,64 @@
+//! The layout of agents that are deployed: `agent.json`, `skills`, `subagents`, `tools.json`.
+
+use std::path::Path;
+
+use anyhow::Result;
+use serde_json::Value;
+
+use super::hooks::read;
+use super::report::{Report, entries};
+use crate::config::FILE;
+use crate::sources::{AGENTS, SKILLS};
+
+/// Takes over what `agent.json` describes; without it the directory is another one.
+pub(super) fn import(from: &Path, to: &Path, report: &mut Report) -> Result<()> {
+    let file = from.join("agent.json");
+    let Some(agent) = read(&file, report)? else { return Ok(()) };
+    for (key, value) in agent.as_object().into_iter().flatten() {
+        match key.as_str() {
+            "runtime" => runtime(&file, value, to, report)?,
+            "model" => model(&file, value, to, report)?,
+            // They name it, and are shown by whoever deploys it.
+            "name" | "description" | "$schema" => {}
+            "backend" if value.get("type").and_then(Value::as_str) == Some("state") => {
+                report.left(&file, "its backend: here the agent works on the files of the directory");
+            }
+            other => report.left(&file, format!("its {other}")),
+        }
+    }
+    report.copy_tree(&from.join("skills"), &to.join(SKILLS))?;
+    for (name, path) in entries(&from.join("subagents"))? {
+        let main = path.join("AGENTS.md");
+        report.copy(&main, &to.join(AGENTS).join(&name).join("AGENTS.md"))?;
+        for (inner, path) in entries(&path)?.into_iter().filter(|(inner, _)| inner != "AGENTS.md") {
+            report.left(&path, format!("{inner} of a sub-agent has no place here"));
+        }
+    }
+    let tools = from.join("tools.json");
+    if tools.exists() {
+        report.left(&tools, "its tools are those of a hosted service; servers of tools are in .mcp.json");
+    }
+    Ok(())
+}
+
+fn runtime(file: &Path, value: &Value, to: &Path, report: &mut Report) -> Result<()> {
+    for (key, value) in value.as_object().into_iter().flatten() {
+        match key.as_str() {
+            "model" => model(file, value, to, report)?,
+            other => report.left(file, format!("its runtime.{other}")),
+        }
+    }
+    Ok(())
+}
+
+/// The model, as a setting of the directory.
+fn model(file: &Path, value: &Value, to: &Path, report: &mut Report) -> Result<()> {
+    let name = value.as_str().or_else(|| value.get("model").and_then(Value::as_str));
+    match name {
+        Some(name) => report.write(file, &to.join(FILE), format!("model = {name:?}\n").as_bytes()),
+        None => {
+            report.left(file, "its model, which has no name");
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! `deepagents import`: takes over what was made for Claude Code and for the layouts of the reference.
+
+mod agents;
+mod hooks;
+mod layout;
+mod report;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, anyhow, bail};
+
+use crate::args::ImportArgs;
+use crate::exit::Exit;
+use crate::model_choice::env;
+use crate::output;
+use crate::render::{escaped, json_text};
+use crate::sources::{AGENTS, MEMORY, OWN, SKILLS};
+use report::Report;
+
+/// Directories that hold what Claude Code knows of a place, and what is in them.
+const CLAUDE: &str = ".claude";
+/// Notes of Claude Code.
+const CLAUDE_MEMORY: &str = "CLAUDE.md";
+/// Skills that several programs share.
+const SHARED: &str = ".agents";
+/// Commands of files.
+const COMMANDS: &str = "commands";
+
+/// Takes over what there is, and says what was done and what could not be.
+pub(crate) fn import(args: &ImportArgs) -> Result<Exit> {
+    let (from, to) = places(args)?;
+    let mut report = Report::new(args.dry_run);
+    let claude = from.join(CLAUDE);
+    // In a project its notes lie in it, the user's beside their settings.
+    let notes = if args.user { claude.join(CLAUDE_MEMORY) } else { from.join(CLAUDE_MEMORY) };
+    let memory = if args.user { to.join(MEMORY) } else { from.join(MEMORY) };
+    report.copy(&notes, &memory)?;
+    agents::import(&claude.join("agents"), &to.join(AGENTS), &mut report)?;
+    for skills in [claude.join(SKILLS), from.join(SHARED).join(SKILLS)] {
+        report.copy_tree(&skills, &to.join(SKILLS))?;
+    }
+    agents::commands(&claude.join(COMMANDS), &to.join(COMMANDS), &mut report)?;
+    hooks::import(&claude.join("settings.json"), &to.join("hooks.json"), &mut report)?;
+    layout::import(&from, &to, &mut report)?;
+    let servers = if args.user { env("HOME").map(|home| Path::new(&home).join(".claude.json")) } else { None };
+    servers.map(|file| hooks::servers(&file, &to.join(".mcp.json"), &mut report)).transpose()?;
+    if !args.user && from.join(".mcp.json").exists() {
+        report.unchanged(&from.join(".mcp.json"), "is read as it is; `deepagents mcp list` shows its servers");
+    }
+    if report.is_empty() {
+        let place = escaped(&from.display().to_string());
+        output::print(&format!("there is nothing to take over in {place}"))?;
+        return Ok(Exit::Done);
+    }
+    output::print(&if args.json { json_text(&report.lines)? } else { report.to_string() })?;
+    Ok(Exit::Done)
+}
+
+/// From where to where.
+fn places(args: &ImportArgs) -> Result<(PathBuf, PathBuf)> {
+    if args.user {
+        let home =
+            env("HOME").ok_or_else(|| anyhow!("what is yours lies in your home directory, but HOME is not set"))?;
+        let home = PathBuf::from(home);
+        return Ok((home.clone(), home.join(OWN)));
+    }
+    let root = args.root.clone().unwrap_or_else(|| PathBuf::from("."));
+    if !fs::metadata(&root).is_ok_and(|about| about.is_dir()) {
+        bail!("`{}` is no directory", root.display());
+    }
+    let own = root.join(OWN);
+    Ok((root, own))
+}

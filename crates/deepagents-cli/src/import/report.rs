@@ -1,0 +1,184 @@
+//! What was taken over and what could not be; and copying, which replaces nothing.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use crate::render::escaped;
+
+/// Bytes of a file that is taken over, and files of a tree.
+const MOST: u64 = 16 << 20;
+const FILES: usize = 2_000;
+/// How deep trees are.
+const DEPTH: usize = 12;
+
+/// What became of something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Became {
+    /// It was taken over.
+    Taken,
+    /// It is there already, or needs not be.
+    Unchanged,
+    /// It could not be taken over.
+    Left,
+}
+
+/// One line of the report.
+#[derive(Debug, Serialize)]
+pub(super) struct Outcome {
+    pub(super) became: Became,
+    pub(super) what: String,
+    pub(super) why: String,
+}
+
+/// Everything that was done, or would be.
+pub(super) struct Report {
+    dry_run: bool,
+    pub(super) lines: Vec<Outcome>,
+    files: usize,
+}
+
+impl Report {
+    pub(super) fn new(dry_run: bool) -> Self {
+        Self { dry_run, lines: Vec::new(), files: 0 }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    fn add(&mut self, became: Became, what: &Path, why: impl Into<String>) {
+        self.lines.push(Outcome { became, what: what.display().to_string(), why: why.into() });
+    }
+
+    pub(super) fn taken(&mut self, what: &Path, to: &Path) {
+        self.add(Became::Taken, what, format!("as {}", to.display()));
+    }
+
+    pub(super) fn unchanged(&mut self, what: &Path, why: impl Into<String>) {
+        self.add(Became::Unchanged, what, why);
+    }
+
+    pub(super) fn left(&mut self, what: &Path, why: impl Into<String>) {
+        self.add(Became::Left, what, why);
+    }
+
+    /// Takes a file over as it is.
+    pub(super) fn copy(&mut self, from: &Path, to: &Path) -> Result<()> {
+        if let Some(bytes) = self.read(from)? {
+            self.write(from, to, &bytes)?;
+        }
+        Ok(())
+    }
+
+    /// What a file holds; nothing where there is none, or none that can be taken over.
+    pub(super) fn read(&mut self, from: &Path) -> Result<Option<Vec<u8>>> {
+        let about = match fs::symlink_metadata(from) {
+            Ok(about) => about,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error).with_context(|| format!("`{}` cannot be looked at", from.display())),
+        };
+        if !about.is_file() {
+            self.left(from, "it is a link or no file");
+            return Ok(None);
+        }
+        if about.len() > MOST {
+            self.left(from, "it is too large");
+            return Ok(None);
+        }
+        fs::read(from).map(Some).with_context(|| format!("`{}` cannot be read", from.display()))
+    }
+
+    /// Writes a file that is not there yet.
+    pub(super) fn write(&mut self, from: &Path, to: &Path, bytes: &[u8]) -> Result<()> {
+        match fs::read(to) {
+            Ok(there) if there == bytes => {
+                self.unchanged(from, format!("is there already, as {}", to.display()));
+                return Ok(());
+            }
+            Ok(_) => {
+                self.left(
+                    from,
+                    format!("{} is there and says something else; put them together by hand", to.display()),
+                );
+                return Ok(());
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error).with_context(|| format!("`{}` cannot be looked at", to.display())),
+        }
+        if !self.dry_run {
+            let made = to.parent().map_or(Ok(()), fs::create_dir_all);
+            made.and_then(|()| fs::write(to, bytes))
+                .with_context(|| format!("`{}` cannot be written", to.display()))?;
+        }
+        self.taken(from, to);
+        Ok(())
+    }
+
+    /// Takes the files of a directory over, and those below it.
+    pub(super) fn copy_tree(&mut self, from: &Path, to: &Path) -> Result<()> {
+        self.tree(from, to, DEPTH)
+    }
+
+    fn tree(&mut self, from: &Path, to: &Path, depth: usize) -> Result<()> {
+        for (name, path) in entries(from)? {
+            self.files += 1;
+            if self.files > FILES || depth == 0 {
+                self.left(&path, "there is too much of it");
+                return Ok(());
+            }
+            let about = fs::symlink_metadata(&path)?;
+            if about.is_dir() {
+                self.tree(&path, &to.join(name), depth - 1)?;
+            } else {
+                self.copy(&path, &to.join(name))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is in a directory, by name; nothing where there is none.
+pub(super) fn entries(directory: &Path) -> Result<Vec<(String, std::path::PathBuf)>> {
+    let listing = match fs::read_dir(directory) {
+        Ok(listing) => listing,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(error).with_context(|| format!("`{}` cannot be read", directory.display())),
+    };
+    let named = listing.flatten().filter_map(|entry| Some((entry.file_name().to_str()?.to_owned(), entry.path())));
+    let mut all: Vec<(String, std::path::PathBuf)> = named.collect();
+    all.sort();
+    Ok(all)
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [
+            (Became::Taken, if self.dry_run { "would be taken over" } else { "taken over" }),
+            (Became::Unchanged, "nothing to do"),
+            (Became::Left, "not taken over"),
+        ];
+        let mut first = true;
+        for (became, title) in parts {
+            let lines: Vec<&Outcome> = self.lines.iter().filter(|line| line.became == became).collect();
+            if lines.is_empty() {
+                continue;
+            }
+            write!(f, "{}{title}:", if first { "" } else { "\n" })?;
+            first = false;
+            for line in lines {
+                write!(f, "\n  {}: {}", escaped(&line.what), escaped(&line.why))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,62 @@
+//! The models that can be chosen in the screens.
+
+use deepagents::models::Catalogue;
+
+use crate::model_choice::{default_model, env, ordered_providers};
+use crate::render::style::grouped;
+use crate::{models, sources};
+
+/// The models of providers whose keys are there, newest names of each first, then those of servers on this machine; each
+/// with its window and its price.
+pub(super) async fn models() -> Vec<(String, String)> {
+    // The user's own prices are shown where they can be read; what is wrong with them `deepagents models` says.
+    let known = sources::catalogue(&env).unwrap_or_else(|_| Catalogue::built_in().clone());
+    let mut all: Vec<(String, String)> = Vec::new();
+    for provider in ordered_providers() {
+        if provider.key_variable.is_none_or(|variable| env(variable).is_none()) {
+            continue;
+        }
+        let first = default_model(provider.name);
+        let others = family(provider.name).iter().flat_map(|family| {
+            known.entries().filter(move |entry| entry.prefix.starts_with(family) && entry.deprecated.is_none())
+        });
+        let names = first.into_iter().chain(others.map(|entry| entry.prefix.as_str()));
+        for name in names {
+            let full = format!("{}:{name}", provider.name);
+            if !all.iter().any(|(known, _)| *known == full) {
+                all.push((full, facts(&known, name)));
+            }
+        }
+    }
+    let served = models::served().await;
+    all.extend(served.into_iter().map(|one| {
+        let window = one.window.map(|window| format!(" · {} tokens", grouped(window))).unwrap_or_default();
+        (one.name, format!("on this machine{window}"))
+    }));
+    all
+}
+
+/// What the names of a provider's own models begin with; none for those that serve models of others.
+fn family(provider: &str) -> &'static [&'static str] {
+    match provider {
+        "anthropic" => &["claude-"],
+        "openai" => &["gpt-5", "gpt-4.1", "o3", "o4"],
+        "google" => &["gemini-"],
+        "deepseek" => &["deepseek-"],
+        "mistral" => &["mistral-", "codestral", "devstral"],
+        "xai" => &["grok-"],
+        _ => &[],
+    }
+}
+
+fn facts(known: &Catalogue, model: &str) -> String {
+    let Some(entry) = known.lookup(model) else { return String::new() };
+    let mut facts = Vec::new();
+    if entry.context_window > 0 {
+        facts.push(format!("{} tokens", grouped(entry.context_window)));
+    }
+    if let Some(price) = entry.price {
+        facts.push(format!("${} in, ${} out a million", price.input, price.output));
+    }
+    facts.join(" · ")
+}

@@ -1,0 +1,245 @@
+//! Runs without a terminal: a process of its own works on a thread until its turn ends.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use deepagents::core::journal::{Journal, RunStatus, ThreadInfo, ThreadQuery};
+use deepagents::{FinishReason, Message, RunInput};
+use deepagents_tui::{Connection, Host, Mode, Policy};
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::host::ProgramHost;
+use crate::args::InteractiveArgs;
+use crate::exit::Exit;
+use crate::model_choice::{self, WithoutKey, env};
+use crate::sources::OWN;
+use crate::threads::{database, fresh};
+use crate::tracing::Tracing;
+use crate::{config, exit, output, own_files, run, runtime};
+
+/// How long a process waits until nobody else works on its thread.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(100);
+/// Characters of the task that its thread is called by.
+const TITLE: usize = 80;
+
+/// Begins, or goes on with, a thread in a process of its own, and says how to see it.
+pub(super) fn begin(args: &InteractiveArgs, task: &str) -> ExitCode {
+    exit::code(began(args, task))
+}
+
+fn began(args: &InteractiveArgs, task: &str) -> Result<Exit> {
+    own_files::check_root(&args.agent)?;
+    let config::Screens { agent, mode, .. } = config::for_screens(args)?;
+    // What is wrong is told here, where somebody reads it.
+    let choice = model_choice::choose(agent.model.as_deref(), agent.base_url.as_deref(), &env)?;
+    model_choice::make(&choice, &agent, &env, WithoutKey::Refuse)?;
+    let thread = runtime::start()?.block_on(async {
+        let database = database::open(&args.database).await?;
+        let root = run::root(agent.directory());
+        if let Some(info) = known(args, &database, &root).await? {
+            let ended = matches!(info.status, RunStatus::Ended | RunStatus::Empty | RunStatus::Failed);
+            if task.is_empty() && ended {
+                bail!("the last run of thread {} has ended; say what is to be done next after --detach", info.id);
+            }
+            return Ok(info.id);
+        }
+        if task.is_empty() {
+            bail!("there is no task: say it after --detach, or name a thread with --resume");
+        }
+        let id = fresh(&database).await?;
+        let mut metadata = run::process();
+        metadata.insert("root".to_owned(), json!(root));
+        metadata.insert("title".to_owned(), json!(task.chars().take(TITLE).collect::<String>()));
+        database.threads().set_metadata(&id, metadata).await?;
+        Ok(id)
+    })?;
+    start(&thread, task, mode.into(), None)?;
+    let short: String = thread.chars().take(8).collect();
+    output::print(&thread)?;
+    output::remark(&format!("it works in the background: `deepagents attach {short}` shows it"));
+    Ok(Exit::Done)
+}
+
+async fn known(args: &InteractiveArgs, journal: &dyn Journal, root: &str) -> Result<Option<ThreadInfo>> {
+    if let Some(id) = &args.resume {
+        return database::find(journal, id).await.map(Some);
+    }
+    if !args.go_on {
+        return Ok(None);
+    }
+    let found = journal.threads().list(&ThreadQuery::default().metadata("root", root).limit(1)).await?.pop();
+    found.map(Some).ok_or_else(|| anyhow!("there is no thread of this directory yet"))
+}
+
+/// Starts the process that works on a thread, with the options of this one.
+pub(super) fn start(thread: &str, task: &str, mode: Mode, model: Option<&str>) -> Result<()> {
+    let program = std::env::current_exe().context("this program cannot be found")?;
+    let log = log(thread)?;
+    let mut command = Command::new(program);
+    command.args(options(std::env::args_os().skip(1), model.is_some()));
+    command.args(["--worker", thread, "--approve", mode.as_str()]);
+    command.args(model.into_iter().flat_map(|model| ["--model", model]));
+    let errors = log.try_clone()?;
+    // A process group of its own: what the terminal sends to this one is not for it.
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut child = command.stdin(Stdio::piped()).stdout(log).stderr(errors).spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(task.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// What such a process says, for who wonders.
+fn log(thread: &str) -> Result<fs::File> {
+    let home =
+        env("HOME").ok_or_else(|| anyhow!("what it says is kept in ~/.deepagents/background, but HOME is not set"))?;
+    let place: PathBuf = Path::new(&home).join(OWN).join("background");
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&place)?;
+    let name: String = thread.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let file = place.join(format!("{name}.log"));
+    let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(&file);
+    opened.with_context(|| format!("`{}` cannot be written", file.display()))
+}
+
+/// The options of this process that are about the agent, and not about which thread, which mode and which task.
+fn options(all: impl Iterator<Item = OsString>, without_model: bool) -> Vec<OsString> {
+    let mut kept = Vec::new();
+    let mut all = all.peekable();
+    while let Some(word) = all.next() {
+        let text = word.to_string_lossy().into_owned();
+        let (name, has_value) = match text.split_once('=') {
+            Some((name, _)) => (name, true),
+            None => (text.as_str(), false),
+        };
+        match name {
+            "attach" => drop(all.next()),
+            "--continue" => {}
+            "--resume" | "--approve" | "--worker" if !has_value => drop(all.next()),
+            "--model" if without_model && !has_value => drop(all.next()),
+            "--model" if without_model => {}
+            "--detach" if !has_value => {
+                all.next_if(|next| !next.to_string_lossy().starts_with("--"));
+            }
+            "--resume" | "--approve" | "--worker" | "--detach" => {}
+            _ => kept.push(word),
+        }
+    }
+    kept
+}
+
+/// Works on a thread, without a terminal: with the task on stdin, or with what it left unfinished.
+pub(super) fn work(args: &InteractiveArgs, thread: &str) -> ExitCode {
+    exit::code(worked(args, thread))
+}
+
+fn worked(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
+    // What ends the session of the terminal is not for this process.
+    let _ = rustix::process::setsid();
+    let mut task = String::new();
+    std::io::stdin().read_to_string(&mut task)?;
+    let config::Screens { agent, mode, preferences, config } = config::for_screens(args)?;
+    let policy = Policy::new(mode.into());
+    let runtime = runtime::start()?;
+    let tracing = runtime.block_on(Tracing::open(None, None))?;
+    let host = Arc::new(ProgramHost::new(&agent, &args.database, &config, tracing.clone()));
+    let stop = runtime.block_on(async {
+        let connection = host.connect(None, &policy).await.map_err(|problem| anyhow!("{problem}"))?;
+        let take_over = until_free(&connection, host.as_ref(), thread).await?;
+        let mut metadata = host.metadata();
+        metadata.remove("root");
+        metadata.insert("model".to_owned(), json!(connection.model));
+        connection.journal.threads().set_metadata(thread, metadata).await?;
+        let input = match task.is_empty() {
+            true => RunInput::resume(thread),
+            false => RunInput::messages([Message::user(task)]).thread(thread),
+        };
+        let run = connection.agent.run(if take_over { input.take_over() } else { input });
+        let handle = run.handle();
+        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let watch = tokio::spawn(async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            handle.cancel();
+        });
+        let outcome = run.outcome().await.map_err(|error| anyhow!("{}", host.explain_failure(&error)));
+        watch.abort();
+        Ok::<_, anyhow::Error>(outcome?.stop)
+    });
+    if let Some(lost) = runtime.block_on(tracing.finish()) {
+        output::remark(&format!("tracing: {lost}"));
+    }
+    runtime.shutdown_background();
+    let short: String = thread.chars().take(8).collect();
+    let (words, exit) = match &stop {
+        Ok(FinishReason::Interrupted) => (format!("{short} waits for your decision"), Exit::Done),
+        Ok(reason) => (format!("{short} is done: {}", reason.reason()), Exit::Done),
+        Err(error) => (format!("{short} failed: {error}"), Exit::Failed),
+    };
+    output::remark(&words);
+    if let Some(command) = preferences.notifications.command {
+        tell(&command, &words, thread, agent.directory());
+    }
+    Ok(exit)
+}
+
+/// Waits until nobody works on a thread; says whether its owner is gone without having given it up.
+async fn until_free(connection: &Connection, host: &ProgramHost, thread: &str) -> Result<bool> {
+    let end = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        let info = connection.journal.threads().get(thread).await?;
+        match info.filter(|info| info.owner.is_some()) {
+            None => return Ok(false),
+            Some(info) if host.is_gone(&info) => return Ok(true),
+            Some(_) if tokio::time::Instant::now() > end => bail!("another program works on thread {thread}"),
+            Some(_) => tokio::time::sleep(LOOK).await,
+        }
+    }
+}
+
+/// Tells the person's command.
+fn tell(command: &str, message: &str, thread: &str, directory: &Path) {
+    let told = json!({"event": "notification", "message": message, "thread": thread, "directory": directory});
+    let mut shell = Command::new("/bin/sh");
+    shell.arg("-c").arg(command).stdin(Stdio::piped()).stdout(Stdio::null());
+    let ran = shell.spawn().and_then(|mut child| {
+        if let Some(mut stdin) = child.stdin.take() {
+            // A command that does not read need not be told.
+            let _ = stdin.write_all(told.to_string().as_bytes());
+        }
+        child.wait()
+    });
+    if let Err(error) = ran {
+        output::print_error(&format!("notify.command cannot be run: {error}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_has_the_options_of_the_agent_alone() {
+        let kept = |words: &str, without_model| -> Vec<String> {
+            let words = words.split(' ').map(OsString::from);
+            options(words, without_model).iter().map(|word| word.to_string_lossy().into_owned()).collect()
+        };
+        assert_eq!(
+            kept("--root a --resume 1 --approve=auto --detach task --no-mcp", false),
+            ["--root", "a", "--no-mcp"]
+        );
+        assert_eq!(kept("attach 12 --model m --continue", true), Vec::<String>::new());
+        assert_eq!(kept("--model=m --base-url u --detach", false), ["--model=m", "--base-url", "u"]);
+    }
+}

@@ -1,0 +1,170 @@
+//! Settings: what counts, who said so, and what a bad file does.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::program::{deepagents, finish, finish_with, run};
+use crate::server::{Reply, Server};
+use crate::terminal::Terminal;
+
+struct Place {
+    home: tempfile::TempDir,
+    root: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let place = Self { home: tempfile::tempdir().unwrap(), root: tempfile::tempdir().unwrap() };
+        fs::create_dir(place.root.path().join(".deepagents")).unwrap();
+        place
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = deepagents();
+        command.env("HOME", self.home.path()).current_dir(self.root.path()).args(args);
+        command
+    }
+
+    fn out(&self, args: &[&str]) -> String {
+        let finished = finish(&mut self.command(args));
+        assert_eq!(finished.code, Some(0), "{args:?}: {finished:?}");
+        finished.out
+    }
+
+    fn file(&self) -> std::path::PathBuf {
+        self.home.path().join(".deepagents/config.toml")
+    }
+}
+
+#[test]
+fn a_setting_is_written_beside_what_is_there_and_told_with_its_source() {
+    let place = Place::new();
+    assert!(place.out(&["config", "get", "theme"]).starts_with("dark\n(default)"));
+    fs::create_dir_all(place.file().parent().unwrap()).unwrap();
+    fs::write(place.file(), "# mine\nvi = true # at home\n").unwrap();
+    assert!(place.out(&["config", "set", "notify.bell", "off"]).contains("notify.bell = false"));
+    place.out(&["config", "set", "theme", "light"]);
+    let text = fs::read_to_string(place.file()).unwrap();
+    assert!(text.starts_with("# mine\nvi = true # at home\n") && text.contains("[notify]\nbell = false"), "{text}");
+    let listed = place.out(&["config", "list"]);
+    let line = |name: &str| listed.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    assert!(line("theme").contains("light") && line("theme").contains("user, "), "{listed}");
+    assert!(line("vi ").contains("true") && line("title").ends_with("default"), "{listed}");
+    place.out(&["config", "unset", "theme"]);
+    let json: Value = serde_json::from_str(&place.out(&["config", "get", "theme", "--json"])).unwrap();
+    assert_eq!(json, serde_json::json!({"name": "theme", "value": "dark", "source": "default"}));
+    assert_eq!(fs::metadata(place.file()).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn what_is_no_setting_or_no_value_is_refused_and_nothing_is_written() {
+    let place = Place::new();
+    let refused = |args: &[&str]| finish(&mut place.command(args)).one_message().to_owned();
+    assert!(refused(&["config", "set", "colour", "red"]).contains("there is no setting `colour`"));
+    assert!(refused(&["config", "set", "approve", "always"]).contains("one of ask, auto, plan"));
+    assert!(refused(&["config", "set", "vi", "maybe"]).contains("true or false"));
+    assert!(refused(&["config", "set", "keys.mode", "hyper-x"]).contains("is no key"));
+    assert!(!place.file().exists());
+    fs::create_dir_all(place.file().parent().unwrap()).unwrap();
+    for (text, why) in [("theme = ", "is no TOML"), ("vi = \"yes\"", "true or false"), ("approve = \"x\"", "one of")] {
+        fs::write(place.file(), text).unwrap();
+        assert!(refused(&["config", "list"]).contains(why), "{text}");
+        assert!(refused(&["run", "--model", "m", "--base-url", "http://localhost:1/v1", "x"]).contains(why), "{text}");
+        assert!(refused(&["config", "set", "title", "false"]).contains("config.toml") || text != "theme = ");
+    }
+    // What a newer version may know is told and passed over.
+    fs::write(place.file(), "novelty = 1\n").unwrap();
+    let listed = finish(&mut place.command(&["config", "list"]));
+    assert!(listed.code == Some(0) && listed.err.contains("`novelty`, which is no setting"), "{listed:?}");
+}
+
+#[test]
+fn the_command_line_wins_over_the_environment_that_over_the_project_and_that_over_the_user() {
+    let place = Place::new();
+    fs::create_dir_all(place.file().parent().unwrap()).unwrap();
+    fs::write(place.file(), "theme = \"light\"\neffort = \"low\"\n").unwrap();
+    let project = place.root.path().join(".deepagents/config.toml");
+    fs::write(&project, "theme = \"ansi\"\n[notify]\ncommand = \"touch owned\"\n").unwrap();
+    let server = Server::start([Reply::Text(vec!["Hello."]), Reply::Text(vec!["Hello."])]);
+    let asked = || {
+        let mut command = run(place.root.path(), &server.address);
+        command.env("HOME", place.home.path());
+        command
+    };
+    let finished = finish(asked().arg("Go"));
+    assert!(finished.code == Some(0) && finished.err.contains("config.toml` is left out"), "{finished:?}");
+    assert_eq!(server.requests()[0].body["reasoning_effort"], "low");
+    let finished = finish(asked().env("DEEPAGENTS_EFFORT", "medium").args(["--trust", "Go"]));
+    assert!(finished.err.contains("may not set notify.command"), "{finished:?}");
+    assert_eq!(server.requests()[1].body["reasoning_effort"], "medium");
+    let themed = finish(place.command(&["config", "get", "theme"]).env("DEEPAGENTS_THEME", "contrast"));
+    assert!(themed.out.starts_with("contrast\n(environment, DEEPAGENTS_THEME)"), "{themed:?}");
+    assert!(!place.root.path().join("owned").exists());
+}
+
+#[test]
+fn an_address_of_the_settings_gets_no_key_of_a_model_that_is_named_elsewhere() {
+    let place = Place::new();
+    let server = Server::start([Reply::Text(vec!["Hello."])]);
+    place.out(&["config", "set", "base_url", &server.address]);
+    let root = place.root.path().to_str().unwrap();
+    let mut command = place.command(&["run", "--root", root, "--model", "openai:gpt-5.2", "--timeout", "3", "Go"]);
+    // Nothing is reached that way.
+    let finished = finish(command.env("OPENAI_API_KEY", "sk-1").env("HTTPS_PROXY", "http://127.0.0.1:1"));
+    assert!(finished.code != Some(0) && server.requests().is_empty(), "{finished:?}");
+    place.out(&["config", "set", "model", "local-model"]);
+    let finished = finish(&mut place.command(&["run", "--root", root, "Go"]));
+    assert_eq!((finished.code, server.requests().len()), (Some(0), 1), "{finished:?}");
+}
+
+#[test]
+fn the_published_schema_is_that_of_the_program() {
+    let place = Place::new();
+    let schema: Value = serde_json::from_str(&place.out(&["config", "schema"])).unwrap();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/config.schema.json");
+    let published: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    assert_eq!(schema, published, "write it anew: deepagents config schema > docs/config.schema.json");
+}
+
+#[test]
+fn a_key_is_kept_for_nobody_else_is_used_and_is_forgotten() {
+    let place = Place::new();
+    let set = finish_with(&mut place.command(&["auth", "set", "openai"]), "sk-secret-4711\n");
+    assert!(set.code == Some(0) && !set.out.contains("4711"), "{set:?}");
+    let file = place.home.path().join(".deepagents/auth.json");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let listed = place.out(&["auth", "list"]);
+    assert!(listed.contains("openai") && listed.contains("kept") && !listed.contains("4711"), "{listed}");
+    assert!(place.out(&["doctor"]).contains("OPENAI_API_KEY"));
+    let refused = finish_with(&mut place.command(&["auth", "set", "nobody"]), "x\n");
+    assert!(refused.one_message().contains("there is no provider `nobody`"));
+    let refused = finish_with(&mut place.command(&["auth", "set", "openai"]), "two words\n");
+    assert!(refused.one_message().contains("that is no key"));
+    place.out(&["auth", "remove", "openai"]);
+    assert!(place.out(&["auth", "list"]).contains("there are no keys"));
+    fs::write(&file, "{").unwrap();
+    assert!(finish(&mut place.command(&["auth", "list"])).one_message().contains("remove it and begin anew"));
+}
+
+#[test]
+fn somebody_without_a_key_is_asked_for_one_and_can_begin() {
+    let place = Place::new();
+    let root = place.root.path().to_str().unwrap().to_owned();
+    let mut command = place.command(&["--root", &root]);
+    let mut terminal = Terminal::start(command.env("TERM", "xterm-256color").env("NO_COLOR", "1"));
+    terminal.wait_for("Which provider");
+    // Cells that stay are not written again, so what is drawn over the list cannot be waited for.
+    terminal.type_in("openai\r");
+    terminal.type_in("sk-typed-4711\r");
+    terminal.wait_for("the key is kept");
+    terminal.wait_for("model: openai:");
+    terminal.type_in("/quit\r");
+    let (code, seen) = terminal.end();
+    assert!(code == Some(0) && !seen.contains("4711"), "{seen:?}");
+    let kept = fs::read_to_string(place.home.path().join(".deepagents/auth.json")).unwrap();
+    assert!(kept.contains("sk-typed-4711"));
+}

@@ -1,0 +1,96 @@
+//! Taking over what was made for other programs.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::program::{deepagents, finish};
+
+fn write(root: &Path, file: &str, text: &str) {
+    let path = root.join(file);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn import(root: &Path, args: &[&str]) -> String {
+    let finished = finish(deepagents().env("HOME", root).arg("import").args(args));
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    finished.out
+}
+
+fn a_project() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    write(root, "CLAUDE.md", "Use tabs.\n");
+    write(
+        root,
+        ".claude/agents/critic.md",
+        "---\nname: critic\ndescription: Finds faults\ntools: Read, WebFetch\n---\nBe strict.\n",
+    );
+    write(root, ".claude/skills/tidy/SKILL.md", "---\nname: tidy\ndescription: Tidies\n---\nTidy up.\n");
+    write(root, ".claude/skills/tidy/lib/help.sh", "echo help\n");
+    write(root, ".claude/commands/git/fix.md", "Fix $1 on !`git branch`\n");
+    let hook = json!({"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "true"}]}]});
+    write(root, ".claude/settings.json", &json!({"hooks": hook, "permissions": {"allow": ["Bash"]}}).to_string());
+    write(root, ".mcp.json", "{\"mcpServers\": {}}");
+    dir
+}
+
+#[test]
+fn a_project_of_claude_code_is_taken_over_and_what_is_not_is_told() {
+    let dir = a_project();
+    let root = dir.path();
+    let planned = import(root, &[root.to_str().unwrap(), "--dry-run"]);
+    assert!(planned.contains("would be taken over") && !root.join(".deepagents").exists(), "{planned}");
+    let told = import(root, &[root.to_str().unwrap()]);
+    for words in ["the tool WebFetch", "its permissions", "are not run; the agent", ".mcp.json: is read as it is"] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    let read = |file: &str| fs::read_to_string(root.join(file)).unwrap();
+    assert_eq!(read("AGENTS.md"), "Use tabs.\n");
+    assert!(read(".deepagents/agents/critic.md").contains("tools: [read_file]"));
+    assert_eq!(read(".deepagents/skills/tidy/lib/help.sh"), "echo help\n");
+    assert!(read(".deepagents/commands/git/fix.md").contains("Fix $1"));
+    assert!(serde_json::from_str::<Value>(&read(".deepagents/hooks.json")).unwrap()["hooks"]["PreToolUse"].is_array());
+    let shown = finish(deepagents().env("HOME", root).args(["trust", "show"]).arg(root));
+    for words in ["sub-agent", "skill", "hook", "command", "git:fix"] {
+        assert!(shown.out.contains(words), "{words}: {shown:?}");
+    }
+}
+
+#[test]
+fn nothing_that_is_there_is_replaced_and_doing_it_again_does_nothing() {
+    let dir = a_project();
+    let root = dir.path();
+    write(root, "AGENTS.md", "Use blanks.\n");
+    import(root, &[root.to_str().unwrap()]);
+    assert_eq!(fs::read_to_string(root.join("AGENTS.md")).unwrap(), "Use blanks.\n");
+    let again: Value = serde_json::from_str(&import(root, &[root.to_str().unwrap(), "--json"])).unwrap();
+    let became: Vec<&str> = again.as_array().unwrap().iter().map(|line| line["became"].as_str().unwrap()).collect();
+    assert!(!became.contains(&"taken") && became.contains(&"unchanged") && became.contains(&"left"), "{again}");
+}
+
+#[test]
+fn the_layout_of_a_deployed_agent_is_taken_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    let agent =
+        json!({"name": "a", "runtime": {"model": "openai:gpt-5.2", "region": "x"}, "backend": {"type": "state"}});
+    write(root, "agent.json", &agent.to_string());
+    write(root, "subagents/scout/AGENTS.md", "---\ndescription: Looks around\n---\nLook.\n");
+    write(root, "skills/tidy/SKILL.md", "---\nname: tidy\ndescription: Tidies\n---\n");
+    write(root, "tools.json", "{}");
+    let told = import(root, &[root.to_str().unwrap()]);
+    assert!(
+        told.contains("its runtime.region") && told.contains("tools.json") && told.contains("its backend"),
+        "{told}"
+    );
+    assert_eq!(fs::read_to_string(root.join(".deepagents/config.toml")).unwrap(), "model = \"openai:gpt-5.2\"\n");
+    assert!(
+        root.join(".deepagents/agents/scout/AGENTS.md").exists()
+            && root.join(".deepagents/skills/tidy/SKILL.md").exists()
+    );
+    let empty = tempfile::tempdir().unwrap();
+    assert!(import(root, &[empty.path().to_str().unwrap()]).contains("nothing to take over"));
+}

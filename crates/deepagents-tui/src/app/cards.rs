@@ -1,0 +1,102 @@
+//! What the program says of itself: help, costs, colours, the clipboard.
+
+use super::App;
+use super::Overlay;
+use super::commands::{COMMANDS, KEYS};
+use super::event::{Choice, Choices, Effect, ListOf};
+use super::picker::Picker;
+use super::transcript::Item;
+use crate::text::grouped;
+use crate::theme::NamedTheme;
+
+impl App {
+    pub(super) fn help(&mut self) {
+        let mut body = String::new();
+        for command in COMMANDS {
+            let name = format!("/{} {}", command.name, command.args);
+            body += &format!("{:<32} {}\n", name.trim_end(), command.about);
+        }
+        for command in self.session.connected.iter().flat_map(|connected| &connected.commands) {
+            let name = format!("/{} {}", command.name, command.args);
+            body += &format!("{:<32} {}\n", name.trim_end(), command.about);
+        }
+        self.card("Commands", body);
+        self.keys_card();
+    }
+
+    pub(super) fn keys_card(&mut self) {
+        let body: String = KEYS.iter().map(|(keys, about)| format!("{keys:<24} {about}\n")).collect();
+        self.card("Keys", body);
+    }
+
+    pub(super) fn cost_body(&self) -> String {
+        let usage = self.session.usage;
+        let mut body = format!(
+            "in   {:>12}   ({} read from the cache)\nout  {:>12}",
+            grouped(usage.input),
+            grouped(usage.cache_read),
+            grouped(usage.output)
+        );
+        body += &match self.session.connected.as_ref().and_then(|connected| connected.price) {
+            Some(price) => format!("\ncost  ${:.4} at list prices", price.cost(usage)),
+            None => format!("\nthe price of {} is not known", self.session.model),
+        };
+        body
+    }
+
+    pub(super) fn copy(&mut self) -> Vec<Effect> {
+        let answer = self.items.iter().rev().find_map(|item| match item {
+            Item::Answer(text) => Some(text.clone()),
+            _ => None,
+        });
+        match answer {
+            Some(text) => {
+                self.hint = Some("copied".to_owned());
+                vec![Effect::Copy(text)]
+            }
+            None => {
+                self.note("there is no answer to copy yet", false);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Uses a theme, or shows those there are.
+    pub(super) fn theme(&mut self, name: &str) {
+        if let Some(theme) = self.themes.choose(name) {
+            self.theme = theme;
+            self.repaint = true;
+            return;
+        }
+        if !name.is_empty() {
+            let list = self.themes.all.iter().map(|known| format!("{:<10} {}", known.name, known.about));
+            let list = list.collect::<Vec<_>>().join("\n");
+            self.note(format!("there is no theme `{name}`:\n{list}"), true);
+            return;
+        }
+        let row = |known: &NamedTheme| {
+            let present = if known.name == self.themes.present { " · in use" } else { "" };
+            Choice { key: known.name.clone(), label: known.name.clone(), detail: format!("{}{present}", known.about) }
+        };
+        let rows = self.themes.all.iter().map(row).collect();
+        self.overlay = Overlay::Picker(Picker::new(Choices { of: ListOf::Themes, rows }));
+    }
+
+    /// Lets the person choose how much the model thinks.
+    pub(super) fn efforts(&mut self) {
+        let present = self.effort.map_or("off", crate::host::Effort::as_str);
+        let row = |(word, about): &(&str, &str)| {
+            let detail = if *word == present { format!("{about} · in use") } else { (*about).to_owned() };
+            Choice { key: (*word).to_owned(), label: (*word).to_owned(), detail }
+        };
+        let rows = EFFORTS.iter().map(row).collect();
+        self.overlay = Overlay::Picker(Picker::new(Choices { of: ListOf::Efforts, rows }));
+    }
+}
+
+const EFFORTS: [(&str, &str); 4] = [
+    ("off", "as the model does by itself"),
+    ("low", "a quick answer"),
+    ("medium", "between the two"),
+    ("high", "a slow and careful one"),
+];

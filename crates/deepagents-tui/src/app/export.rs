@@ -1,0 +1,158 @@
+//! The conversation as a file: Markdown, JSON, HTML.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::transcript::{AgentWork, Call, Item};
+
+/// What a file of the conversation is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Markdown,
+    Json,
+    Html,
+}
+
+/// The file that is meant by what was typed, and what is written to it. A word that is a format alone has a name for itself.
+pub(super) fn export(given: &str, title: &str, items: &[Item]) -> (String, String) {
+    let file = match given {
+        "" | "md" | "markdown" => "conversation.md".to_owned(),
+        "json" => "conversation.json".to_owned(),
+        "html" => "conversation.html".to_owned(),
+        file => file.to_owned(),
+    };
+    let ending = Path::new(&file).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let format = match ending.to_ascii_lowercase().as_str() {
+        "json" => Format::Json,
+        "html" | "htm" => Format::Html,
+        _ => Format::Markdown,
+    };
+    let text = match format {
+        Format::Markdown => markdown(items),
+        Format::Json => to_json(title, items),
+        Format::Html => html(title, items),
+    };
+    (file, text)
+}
+
+/// The conversation as Markdown.
+fn markdown(items: &[Item]) -> String {
+    let mut out = String::new();
+    for item in items {
+        match item {
+            Item::User(text) => out += &format!("## You\n\n{text}\n\n"),
+            Item::Answer(text) => out += &format!("{}\n\n", text.trim_end()),
+            Item::Call(call) => {
+                out += &format!("**{}** `{}`\n\n", call.name, call.args);
+                out += &fenced(&call.result);
+            }
+            Item::Agent(work) => {
+                out += &format!("**{}**: {}\n\n", work.name, work.task);
+                out += &fenced(&work.answer);
+            }
+            Item::Shell { command, output, .. } => out += &format!("**$ {command}**\n\n{}", fenced(output)),
+            Item::Thinking(_) | Item::Head { .. } | Item::Todos(_) | Item::Note { .. } | Item::Card { .. } => {}
+        }
+    }
+    out
+}
+
+/// A text between fences that are longer than any in it.
+fn fenced(text: &str) -> String {
+    if text.trim().is_empty() {
+        return String::new();
+    }
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}\n{}\n{fence}\n\n", text.trim_end())
+}
+
+/// The conversation as JSON: `{"v": 1, "title", "items": [{"type", …}]}`.
+fn to_json(title: &str, items: &[Item]) -> String {
+    let items: Vec<Value> = items.iter().filter_map(item_json).collect();
+    format!("{:#}\n", json!({"v": 1, "title": title, "items": items}))
+}
+
+fn item_json(item: &Item) -> Option<Value> {
+    Some(match item {
+        Item::User(text) => json!({"type": "user", "text": text}),
+        Item::Answer(text) => json!({"type": "answer", "text": text}),
+        Item::Thinking(text) => json!({"type": "thinking", "text": text}),
+        Item::Call(Call { name, args, result, failed, .. }) => {
+            json!({"type": "call", "tool": name, "args": args, "result": result, "failed": failed})
+        }
+        Item::Agent(AgentWork { name, task, items, answer, failed, calls, tokens, .. }) => {
+            let items: Vec<Value> = items.iter().filter_map(item_json).collect();
+            json!({
+                "type": "sub_agent", "name": name, "task": task, "answer": answer, "failed": failed,
+                "calls": calls, "tokens": tokens, "items": items,
+            })
+        }
+        Item::Shell { command, output, code, .. } => {
+            json!({"type": "shell", "command": command, "output": output, "exit_code": code})
+        }
+        Item::Todos(todos) => json!({"type": "todos", "todos": todos}),
+        Item::Head { .. } | Item::Note { .. } | Item::Card { .. } => return None,
+    })
+}
+
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}\
+    pre,.t{white-space:pre-wrap;overflow-wrap:anywhere}pre{background:#8881;padding:.6rem;border-radius:.4rem}\
+    .u{border-left:.3rem solid #47a;padding-left:.8rem;font-weight:600}details{margin:.6rem 0}.f{color:#b31d28}";
+
+/// The conversation as one HTML file that loads nothing. Texts are text in it, whatever they hold.
+fn html(title: &str, items: &[Item]) -> String {
+    let mut out = format!(
+        "<!doctype html>\n<html><head><meta charset=\"utf-8\"><title>{}</title><style>{STYLE}</style></head><body>\n<h1>{}</h1>\n",
+        escaped(title),
+        escaped(title)
+    );
+    for item in items {
+        out += &item_html(item);
+    }
+    out + "</body></html>\n"
+}
+
+fn item_html(item: &Item) -> String {
+    let folded = |head: &str, failed: bool, body: &str| {
+        let class = if failed { " class=\"f\"" } else { "" };
+        format!("<details><summary{class}>{}</summary>{body}</details>\n", escaped(head))
+    };
+    let pre = |text: &str| format!("<pre>{}</pre>", escaped(text.trim_end()));
+    match item {
+        Item::User(text) => format!("<div class=\"t u\">{}</div>\n", escaped(text)),
+        Item::Answer(text) => format!("<div class=\"t\">{}</div>\n", escaped(text.trim_end())),
+        Item::Thinking(text) => folded("thought", false, &pre(text)),
+        Item::Call(call) => {
+            let body = format!("{}{}", pre(&format!("{:#}", call.args)), pre(&call.result));
+            folded(&crate::view::call_title(&call.name, &call.args), call.failed, &body)
+        }
+        Item::Agent(work) => {
+            let steps: String = work.items.iter().map(item_html).collect();
+            let body = format!("{steps}{}", pre(&work.answer));
+            folded(&format!("{}: {}", work.name, crate::text::shorten(&work.task, 200)), work.failed, &body)
+        }
+        Item::Shell { command, output, code, .. } => folded(&format!("$ {command}"), *code != Some(0), &pre(output)),
+        Item::Todos(todos) => {
+            let rows: String =
+                todos.iter().map(|todo| format!("<li>{} ({:?})</li>", escaped(&todo.content), todo.status)).collect();
+            format!("<ul>{rows}</ul>\n")
+        }
+        Item::Head { .. } | Item::Note { .. } | Item::Card { .. } => String::new(),
+    }
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c => out.push(c),
+        }
+    }
+    out
+}

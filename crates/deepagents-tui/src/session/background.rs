@@ -1,0 +1,126 @@
+//! Runs that go on while the person does something else, and threads that other programs go on with.
+
+use deepagents::{EventKind, FinishReason, Outcome, RunError, RunHandle};
+use futures_util::TryStreamExt;
+use tokio_util::sync::CancellationToken;
+
+use super::Session;
+use super::threads::of_state;
+use crate::app::event::Event;
+use crate::host::Connection;
+
+/// A run that goes on in the background.
+pub(super) struct Background {
+    pub(super) thread: String,
+    run: RunHandle,
+    job: CancellationToken,
+}
+
+impl Session {
+    /// Lets the run go on, and begins something new.
+    pub(super) fn send_back(&self) {
+        let sent = self.with(|state| {
+            let (run, thread) = (state.run.take()?, state.thread.take()?);
+            let job = std::mem::take(&mut state.job);
+            state.background.push(Background { thread: thread.clone(), run, job });
+            state.undone.clear();
+            state.present += 1;
+            state.follower += 1;
+            Some(thread)
+        });
+        self.tell(match sent {
+            Some(thread) => Event::SentBack { thread },
+            None => Event::Notice { text: "it has not begun yet; try it again".to_owned(), bad: true },
+        });
+    }
+
+    /// Tells the run in the background that works on the open thread, if one does.
+    pub(super) fn tell_background(&self, text: &str) -> bool {
+        let told = self.with(|state| {
+            let thread = state.thread.clone()?;
+            let there = state.background.iter().find(|background| background.thread == thread)?;
+            Some(there.run.steer(text.to_owned()))
+        });
+        if told != Some(true) {
+            return false;
+        }
+        let stop = FinishReason::Ended;
+        let (questions, text) = (Vec::new(), String::new());
+        self.tell(Event::RunEnded(Box::new(crate::app::event::RunEnd {
+            stop: Ok(stop),
+            questions,
+            text,
+            unsent: None,
+        })));
+        self.tell(Event::Notice {
+            text: "the run in the background is told so before its next step".to_owned(),
+            bad: false,
+        });
+        true
+    }
+
+    /// A run in the background came to its end.
+    pub(super) fn background_ended(&self, thread: String, result: Result<Outcome, Box<RunError>>) -> Event {
+        self.with(|state| state.background.retain(|background| background.thread != thread));
+        let short: String = thread.chars().take(8).collect();
+        let (what, waits) = match result {
+            Ok(outcome) if outcome.stop == FinishReason::Interrupted => (format!("{short} waits for a decision"), true),
+            Ok(outcome) if outcome.stop == FinishReason::Suspended => (format!("{short} goes on elsewhere"), false),
+            Ok(outcome) => (format!("{short} is done: {}", outcome.stop.reason()), false),
+            Err(error) => (format!("{short} failed: {}", self.host.explain_failure(&error)), true),
+        };
+        Event::BackgroundEnded { thread, what, waits }
+    }
+
+    /// Has a process of its own go on with each run that is in the background, for the program is about to end. Returns how
+    /// many there are, or why one cannot.
+    pub(crate) fn hand_over(&self) -> Result<usize, String> {
+        let background = self.with(|state| std::mem::take(&mut state.background));
+        let count = background.len();
+        for Background { thread, run, .. } in &background {
+            run.suspend();
+            self.host.detach(thread, self.policy.mode())?;
+        }
+        Ok(count)
+    }
+
+    /// Ends the runs in the background, as the program ends and nobody goes on with them.
+    pub(crate) fn stop_background(&self) {
+        for background in self.with(|state| std::mem::take(&mut state.background)) {
+            background.job.cancel();
+        }
+    }
+
+    /// Shows what others do with the open thread from now on, step by step.
+    pub(super) fn follow(&self, connection: &Connection, thread: String) {
+        let ticket = self.with(|state| {
+            state.follower += 1;
+            state.follower
+        });
+        let (this, connection) = (self.clone(), connection.clone());
+        self.spawn(async move {
+            let from = connection.journal.threads().get(&thread).await.ok()??.end;
+            let mut events = std::pin::pin!(connection.agent.threads().ok()?.watch(&thread, from));
+            loop {
+                let event = events.try_next().await.ok()??;
+                let goes_on = this.with(|state| state.follower == ticket && state.thread.as_ref() == Some(&thread));
+                if !goes_on {
+                    return None;
+                }
+                let is_step = matches!(event.kind, EventKind::ModelFinished { .. } | EventKind::ToolFinished { .. });
+                let ended = event.path.is_empty() && event.kind.is_end();
+                if !(ended || is_step && event.path.is_empty()) {
+                    continue;
+                }
+                let state = connection.agent.state(&thread).await.ok()?;
+                let mut opened = of_state(&state);
+                opened.thread = Some(thread.clone());
+                if ended {
+                    opened.note = Some("the other program is done with its turn".to_owned());
+                    opened.questions = this.open_questions(&connection, &state).await;
+                }
+                this.tell(Event::Watched(Box::new(opened)));
+            }
+        });
+    }
+}

@@ -1,0 +1,249 @@
+//! Going back in a thread, with or without its files.
+
+use deepagents::core::agent::RewindPlan;
+use deepagents::core::journal::{Checkpoint, CheckpointSource};
+use deepagents::core::message::{Author, Block};
+use deepagents::fs::{FileVersion, OnConflict, RestoreError, RestorePlan, VPath};
+use deepagents::rewind::{Rewind, RewindError};
+use deepagents::{Message, State};
+
+use super::Session;
+use crate::app::event::{Choice, Choices, Event, ListOf, Opened, RewindScope};
+use crate::app::transcript::{Call, Item};
+use crate::host::Connection;
+use crate::text::{count, shorten};
+
+/// Checkpoints that are looked through for messages.
+const CHECKPOINTS: usize = 2_000;
+/// Messages that can be gone back to.
+const MESSAGES: usize = 40;
+
+/// What going back came to.
+struct Back {
+    notes: Vec<String>,
+    /// Where the thread was.
+    left: u64,
+}
+
+impl Session {
+    pub(super) fn list_checkpoints(&self) {
+        let this = self.clone();
+        self.spawn(async move { Some(Event::Choose(this.checkpoints(MESSAGES).await)) });
+    }
+
+    /// The messages that can be gone back to, newest first, each with the position before it.
+    async fn checkpoints(&self, most: usize) -> Result<Choices, String> {
+        let mut rows = Vec::new();
+        let Some(thread) = self.thread() else { return Ok(Choices { of: ListOf::Checkpoints, rows }) };
+        let connection = self.connection().await?;
+        let history = connection.agent.history(&thread, None, CHECKPOINTS).await.map_err(|error| error.to_string())?;
+        let at = |position: u64| history.iter().find(|checkpoint| checkpoint.position == position);
+        // The branch that the thread is on, from its end back: others were left by going back.
+        let mut next = history.first();
+        while let Some(checkpoint) = next {
+            next = checkpoint.parent.and_then(at);
+            if let Some(row) = message_before(&connection, &thread, checkpoint).await? {
+                rows.push(row);
+            }
+            if rows.len() >= most {
+                break;
+            }
+        }
+        Ok(Choices { of: ListOf::Checkpoints, rows })
+    }
+
+    pub(super) fn rewind(&self, position: u64, text: String, scope: RewindScope) {
+        let this = self.clone();
+        self.spawn(async move {
+            let back = async {
+                let connection = this.connection().await?;
+                let back = this.go_back(&connection, position, scope).await?;
+                // What is gone back to by hand is no undo that a redo would take back.
+                this.with(|state| state.undone.clear());
+                let text = if scope == RewindScope::Files { String::new() } else { text };
+                this.after(&connection, "went back", back.notes, text).await
+            };
+            Some(Event::Opened(back.await.map(Box::new)))
+        });
+    }
+
+    /// Goes back to before the last message, with the files.
+    pub(super) fn undo(&self) {
+        let this = self.clone();
+        self.spawn(async move {
+            let back = async {
+                let choice = this.checkpoints(1).await?.rows.into_iter().next().ok_or("there is nothing to undo")?;
+                let position = choice.key.parse().map_err(|_| "there is nothing to undo".to_owned())?;
+                let connection = this.connection().await?;
+                let back = this.go_back(&connection, position, RewindScope::Both).await?;
+                this.with(|state| state.undone.push(back.left));
+                this.after(&connection, "undone; /redo takes that back", back.notes, choice.detail).await
+            };
+            Some(Event::Opened(back.await.map(Box::new)))
+        });
+    }
+
+    /// Goes to where the thread was before the last undo.
+    pub(super) fn redo(&self) {
+        let this = self.clone();
+        self.spawn(async move {
+            let again = async {
+                let left = this.with(|state| state.undone.last().copied()).ok_or("there is nothing to redo")?;
+                let connection = this.connection().await?;
+                let back = this.go_back(&connection, left, RewindScope::Both).await?;
+                this.with(|state| state.undone.pop());
+                this.after(&connection, "done again", back.notes, String::new()).await
+            };
+            Some(Event::Opened(again.await.map(Box::new)))
+        });
+    }
+
+    async fn go_back(&self, connection: &Connection, position: u64, scope: RewindScope) -> Result<Back, String> {
+        let thread = self.thread().ok_or("there is no thread")?;
+        let agent = &connection.agent;
+        let told = |error: RewindError| error.to_string();
+        match scope {
+            RewindScope::Both => {
+                let back = Rewind::new(agent, &connection.files, thread.as_str(), position);
+                let plan = match back.plan().await {
+                    // Where nothing is recorded there are no files to go back with.
+                    Err(RewindError::Files(RestoreError::NotRecorded)) => {
+                        let left = end(connection, &thread).await?;
+                        agent.rewind(&thread, position).await.map_err(|error| error.to_string())?;
+                        let notes = vec!["files stay as they are: changes are not recorded here".to_owned()];
+                        return Ok(Back { notes, left });
+                    }
+                    plan => plan.map_err(told)?,
+                };
+                let done = back.apply(&plan, OnConflict::Skip).await.map_err(told)?;
+                let mut notes = files_told(&done.restored, &done.skipped);
+                if done.commands > 0 {
+                    notes.push(format!("what {} did stays", count(done.commands, "command")));
+                }
+                Ok(Back { notes, left: done.left })
+            }
+            RewindScope::Conversation => {
+                let left = end(connection, &thread).await?;
+                agent.rewind(&thread, position).await.map_err(|error| error.to_string())?;
+                Ok(Back { notes: Vec::new(), left })
+            }
+            RewindScope::Files => self.files_back(connection, &thread, position).await,
+        }
+    }
+
+    /// Puts the files back to how they were at a position; the conversation goes on from where it is.
+    async fn files_back(&self, connection: &Connection, thread: &str, position: u64) -> Result<Back, String> {
+        let (agent, files) = (&connection.agent, &connection.files);
+        let target = agent.state_at(thread, position).await.map_err(|error| error.to_string())?;
+        let end = end(connection, thread).await?;
+        let mut notes = Vec::new();
+        let work = async |here: State, _: State| {
+            let plan = files.plan_restore(thread, &here, &target).await?;
+            let done = files.restore(thread, &here, &target, &plan, OnConflict::Skip).await?;
+            notes = files_told(&done.restored, &done.skipped);
+            Ok::<_, RewindError>(RewindPlan { left: done.left, goes_on: done.goes_on })
+        };
+        let back = agent.rewind_with(thread, end, work).await.map_err(|error: RewindError| error.to_string())?;
+        Ok(Back { notes, left: back.left })
+    }
+
+    async fn after(
+        &self,
+        connection: &Connection,
+        what: &str,
+        mut notes: Vec<String>,
+        text: String,
+    ) -> Result<Opened, String> {
+        let mut opened = self.present(connection).await?;
+        notes.insert(0, what.to_owned());
+        opened.note = Some(notes.join("; "));
+        opened.input = (!text.is_empty()).then_some(text);
+        Ok(opened)
+    }
+
+    /// What going back to a position would do to files, and the changes that would be taken back.
+    pub(super) async fn rewind_preview(&self, position: u64) -> Result<Vec<Item>, String> {
+        let connection = self.connection().await?;
+        let thread = self.thread().ok_or("there is no thread")?;
+        let back = Rewind::new(&connection.agent, &connection.files, thread.as_str(), position);
+        let mut items = match back.plan().await {
+            Ok(plan) => planned(&plan),
+            Err(error) => vec![note(error.to_string())],
+        };
+        let (here, there) =
+            tokio::try_join!(connection.agent.state(&thread), connection.agent.state_at(&thread, position))
+                .map_err(|error| error.to_string())?;
+        let known = there.messages().len();
+        let calls = here.messages().iter().skip(known).filter_map(|message| message.as_assistant());
+        for block in calls.flat_map(|answer| &answer.content) {
+            if let Block::ToolCall(call) = block
+                && matches!(call.name.as_str(), "write_file" | "edit_file" | "delete")
+            {
+                items.push(Item::Call(Call { name: call.name.clone(), args: call.args.clone(), ..Call::default() }));
+            }
+        }
+        Ok(items)
+    }
+}
+
+fn note(text: String) -> Item {
+    Item::Note { text, bad: false }
+}
+
+/// A plan as a person reads it.
+fn planned(plan: &RestorePlan) -> Vec<Item> {
+    let mut items = Vec::new();
+    for change in &plan.changes {
+        let verb = match (&change.now, &change.to) {
+            (_, FileVersion::Absent) => "removed",
+            (FileVersion::Absent, _) => "brought back",
+            _ => "put back",
+        };
+        items.push(note(format!("{}: {verb}", change.path)));
+    }
+    items.extend(
+        plan.conflicts
+            .iter()
+            .map(|conflict| note(format!("{}: stays, since somebody else has changed it", conflict.change.path))),
+    );
+    items.extend(plan.skipped.iter().map(|skipped| note(format!("{}: stays, {}", skipped.path, skipped.reason))));
+    if items.is_empty() {
+        items.push(note("no file changes".to_owned()));
+    }
+    items
+}
+
+/// What became of files, in words.
+fn files_told(restored: &[VPath], skipped: &[VPath]) -> Vec<String> {
+    let names = |paths: &[VPath]| paths.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let mut notes = Vec::new();
+    if !restored.is_empty() {
+        notes.push(format!("put back: {}", names(restored)));
+    }
+    if !skipped.is_empty() {
+        notes.push(format!("kept, since somebody else has changed them: {}", names(skipped)));
+    }
+    notes
+}
+
+/// Where a thread's log ends.
+async fn end(connection: &Connection, thread: &str) -> Result<u64, String> {
+    let info = connection.journal.threads().get(thread).await.map_err(|error| error.to_string())?;
+    Ok(info.map_or(0, |info| info.end))
+}
+
+/// The message that a checkpoint begins with, and the position before it.
+async fn message_before(
+    connection: &Connection,
+    thread: &str,
+    checkpoint: &Checkpoint,
+) -> Result<Option<Choice>, String> {
+    if checkpoint.origin != CheckpointSource::Input {
+        return Ok(None);
+    }
+    let state = connection.agent.state_at(thread, checkpoint.position).await.map_err(|error| error.to_string())?;
+    let human = |message: &Message| message.as_user().is_some_and(|user| user.author == Author::Human);
+    let message = state.messages().iter().rev().find(|message| human(message)).map(|message| message.text());
+    let key = checkpoint.parent.unwrap_or(0).to_string();
+    Ok(message.map(|text| Choice { key, label: shorten(&text, 200), detail: text }))
+}

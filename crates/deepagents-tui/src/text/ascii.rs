@@ -1,0 +1,64 @@
+//! Text for terminals that show ASCII alone.
+
+use std::borrow::Cow;
+
+use unicode_width::UnicodeWidthChar;
+
+/// The text with every other character in the place of one that a terminal of ASCII has, as wide as it was: marks of the
+/// screens by marks, all else by question marks.
+pub(crate) fn ascii(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match mark(c) {
+            Some(mark) => out.push(mark),
+            None => out.extend(std::iter::repeat_n('?', c.width().unwrap_or(0))),
+        }
+    }
+    Cow::Owned(out)
+}
+
+fn mark(c: char) -> Option<char> {
+    Some(match c {
+        c if c.is_ascii() => c,
+        '›' | '❯' | '▸' => '>',
+        '●' | '•' | '✻' => '*',
+        '◌' | '☐' | '○' => 'o',
+        '☑' | '✓' => 'x',
+        '✗' => '!',
+        '◐' => '~',
+        '·' | '─' | '–' | '—' | '└' | '├' | '┼' | '┌' | '┐' | '┘' | '┬' | '┴' | '┤' => '-',
+        '│' | '┃' | '▎' => '|',
+        '…' => '.',
+        '↳' | '→' => '>',
+        '←' => '<',
+        '↑' => '^',
+        '↓' => 'v',
+        '⏎' => '/',
+        '█' | '▓' => '#',
+        '▒' => '+',
+        '░' => ':',
+        '▞' => '%',
+        '▪' => '=',
+        '“' | '”' => '"',
+        '‘' | '’' => '\'',
+        '⠋'..='⠿' => '*',
+        '\u{a0}' => ' ',
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_stay_apart_and_everything_keeps_its_width() {
+        assert_eq!(ascii("❯ ☑ a · ◐ b · ☐ c…"), "> x a - ~ b - o c.");
+        assert_eq!(ascii("漢字 é"), "???? ?");
+        assert_eq!(ascii("e\u{301}"), "e");
+        assert!(matches!(ascii("plain"), Cow::Borrowed(_)));
+    }
+}

@@ -1,0 +1,106 @@
+//! A list to choose from, and what is known of the selected one.
+
+use ratatui::text::{Line, Span};
+
+use super::items::{Detail, item_lines};
+use super::panels::{Panel, input_line, row};
+use crate::app::App;
+use crate::app::event::{ListOf, RewindScope};
+use crate::app::picker::{Picker, Stage};
+use crate::text::{clip, visible};
+
+/// Rows of a preview.
+const PREVIEW: usize = 6;
+
+/// A list, or the question about the selected one, in so many rows.
+pub(super) fn picker(app: &App, picker: &Picker, columns: usize, rows: usize) -> Panel {
+    let theme = app.theme;
+    let mut lines = vec![Line::from(Span::styled(picker.title(), theme.heading))];
+    let selected = || picker.current().map(|choice| choice.label).unwrap_or_default();
+    match &picker.stage {
+        Stage::Choose => return list(app, picker, columns, rows),
+        Stage::Confirm(scope) => {
+            lines.push(clip(&Line::from(format!("  before “{}”", visible(&selected()))), columns));
+            for choice in RewindScope::ALL {
+                let text = match choice {
+                    RewindScope::Both => "files and conversation",
+                    RewindScope::Conversation => "the conversation alone",
+                    RewindScope::Files => "the files alone",
+                };
+                lines.push(row(choice == *scope, text, "", columns, theme));
+            }
+            let room = rows.saturating_sub(lines.len() + 1);
+            if *scope != RewindScope::Conversation {
+                lines.extend(preview(app, picker, columns, room));
+            }
+            lines.push(clip(&Line::from(Span::styled("Enter goes back · Esc", theme.dim)), columns));
+        }
+        Stage::Delete => {
+            lines.push(clip(&Line::from(format!("  delete “{}” for good?", visible(&selected()))), columns));
+            let keys = vec![
+                Span::styled("y", theme.selected),
+                Span::raw(" delete it · "),
+                Span::styled("n", theme.selected),
+                Span::raw(" keep it"),
+            ];
+            lines.push(clip(&Line::from(keys), columns));
+        }
+        Stage::Rename(editor) => {
+            let (input, cursor) = input_line(editor, "title: ", "Enter keeps it · Esc back", columns, theme);
+            let cursor = cursor.map(|(x, y)| (x, lines.len() + y));
+            lines.extend(input);
+            return Panel { lines, cursor };
+        }
+    }
+    Panel { lines, cursor: None }
+}
+
+fn list(app: &App, picker: &Picker, columns: usize, rows: usize) -> Panel {
+    let theme = app.theme;
+    let mut lines = vec![Line::from(Span::styled(picker.title(), theme.heading))];
+    let mut cursor = None;
+    if !picker.filter.is_empty() {
+        lines.push(Line::from(format!("  / {}", visible(&picker.filter))));
+        cursor = Some((4 + crate::text::width(&visible(&picker.filter)), 1));
+    }
+    let all = picker.rows();
+    let free = rows.saturating_sub(lines.len() + 1).max(1);
+    let known = if free > 8 { preview(app, picker, columns, PREVIEW.min(free / 2)) } else { Vec::new() };
+    let room = free.saturating_sub(known.len()).max(1);
+    let first = picker.selected.saturating_sub(room.saturating_sub(1));
+    for (at, choice) in all.iter().enumerate().skip(first).take(room) {
+        let detail = if picker.of == ListOf::Checkpoints { "" } else { &choice.detail };
+        lines.push(row(at == picker.selected, &choice.label, detail, columns, theme));
+    }
+    if all.is_empty() {
+        lines.push(Line::from(Span::styled("  nothing fits", theme.dim)));
+    }
+    lines.extend(known);
+    let hint = match picker.of {
+        ListOf::Threads => "Enter opens · letters narrow · Ctrl+R rename · Ctrl+F fork · Ctrl+D delete · Esc",
+        _ => "Enter chooses · letters narrow · Esc leaves",
+    };
+    lines.push(clip(&Line::from(Span::styled(hint, theme.dim)), columns));
+    Panel { lines, cursor }
+}
+
+/// What is known of the selected one, in at most so many rows.
+fn preview(app: &App, picker: &Picker, columns: usize, rows: usize) -> Vec<Line<'static>> {
+    let items = picker.preview();
+    if items.is_empty() || rows < 2 {
+        return Vec::new();
+    }
+    let mut lines = vec![Line::from(Span::styled("─".repeat(columns.min(40)), app.theme.dim))];
+    let all: Vec<Line<'static>> =
+        items.iter().flat_map(|item| item_lines(item, columns, app.theme, Detail::Brief)).collect();
+    let room = rows - 1;
+    if all.len() > room {
+        let more = all.len() - (room - 1);
+        lines.extend(all.into_iter().take(room - 1));
+        let text = format!("  … {}", crate::text::count(more, "more line"));
+        lines.push(Line::from(Span::styled(text, app.theme.dim)));
+    } else {
+        lines.extend(all);
+    }
+    lines
+}

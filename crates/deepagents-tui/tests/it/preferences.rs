@@ -1,0 +1,132 @@
+//! How a person wants the screens to be: keys, vi, themes, words instead of marks, own commands.
+
+use deepagents::channels::TodoStatus;
+use deepagents::models::scripted::Turn;
+use deepagents_tui::{Mode, Notifications, Preferences, UserTheme, check_key};
+use serde_json::json;
+
+use crate::world::{World, say};
+
+fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+}
+
+#[tokio::test]
+async fn a_chosen_key_does_it_and_the_usual_one_does_not_any_more() {
+    let mut world = World::new([]);
+    world.preferences.keys = pairs(&[("mode", "f2"), ("details", "ctrl-t"), ("fly", "ctrl-x"), ("stop", "hyper")]);
+    let mut screens = world.screens(Mode::Ask);
+    screens.press("shift-tab").await;
+    assert!(screens.live().join("\n").contains("ask ·"), "{:?}", screens.live());
+    screens.press("f2").await;
+    assert!(screens.live().join("\n").contains("auto ·"), "{:?}", screens.live());
+    let text = screens.text();
+    assert!(text.contains("there is no action `fly`") && text.contains("`hyper` is no key"), "{text}");
+    assert!(check_key("ctrl-o").is_ok() && check_key("f13").is_err() && check_key("").is_err());
+}
+
+#[tokio::test]
+async fn messages_are_edited_with_the_keys_of_vi() {
+    let mut world = World::new([Turn::text("Yes.")]);
+    world.preferences.vi = true;
+    let mut screens = world.screens(Mode::Ask);
+    screens.type_text("one two three").await;
+    screens.press("esc").await;
+    assert!(screens.live().join("\n").contains("NORMAL"), "{:?}", screens.live());
+    for (keys, text) in [("0dw", "› two three"), ("u", "› one two three"), ("0wcw", "› one  three")] {
+        screens.type_text(keys).await;
+        assert!(screens.live().join("\n").contains(text), "{keys}: {:?}", screens.live());
+    }
+    screens.type_text("2").await;
+    screens.press("esc").await;
+    screens.type_text("$xxA!").await;
+    assert!(screens.live().join("\n").contains("› one 2 thr!"), "{:?}", screens.live());
+    screens.press("esc").await;
+    screens.type_text("0yyAend").await;
+    screens.press("esc").await;
+    screens.type_text("p").await;
+    assert!(screens.live().join("\n").contains("› one 2 thr!endone 2 thr!"), "{:?}", screens.live());
+    screens.press("enter").await;
+    assert!(screens.wait_for("Yes.").await);
+    assert!(world.told().contains("one 2 thr!endone 2 thr!"), "{}", world.told());
+}
+
+#[tokio::test]
+async fn a_theme_of_the_persons_own_is_offered_and_what_is_wrong_with_it_is_told() {
+    let mut world = World::new([]);
+    let colours = pairs(&[("base", "light"), ("accent", "#ff00ff"), ("sparkle", "red"), ("bad", "reddish")]);
+    world.preferences.themes = vec![UserTheme { name: "mine".to_owned(), colours }];
+    world.preferences.theme = "nothing".to_owned();
+    let mut screens = world.screens(Mode::Ask);
+    screens.press("esc").await;
+    let text = screens.text();
+    assert!(text.contains("nothing has the colour `sparkle`") && text.contains("`reddish` is no colour"), "{text}");
+    assert!(text.contains("there is no theme `nothing`"), "{text}");
+    say(&mut screens, "/theme mine").await;
+    say(&mut screens, "/theme").await;
+    assert!(screens.live().join("\n").contains("your own · in use"), "{:?}", screens.live());
+}
+
+#[tokio::test]
+async fn who_listens_hears_words_and_each_answer_once() {
+    let todos = json!({"todos": [
+        {"content": "first", "status": TodoStatus::Completed},
+        {"content": "second", "status": TodoStatus::Pending},
+    ]});
+    let mut world = World::new([Turn::call("write_todos", todos), Turn::text("All said.")]);
+    world.preferences.screen_reader = true;
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "plan it").await;
+    assert!(screens.wait_for("All said.").await && screens.wait_idle().await);
+    say(&mut screens, "/todos").await;
+    let text = screens.text();
+    assert!(text.contains("You: plan it") && text.contains("Done: write_todos"), "{text}");
+    assert!(text.contains("Done: first") && text.contains("Open: second") && !text.contains('☑'), "{text}");
+}
+
+#[tokio::test]
+async fn a_command_makes_the_line_below_the_input_and_another_is_told_that_it_is_done() {
+    // A command that fails is told of, and with which code.
+    let told = "grep -q '\"message\":\"execute waits for your decision\"' && exit 3; exit 4";
+    let mut world = World::new([Turn::call("execute", json!({"command": "true"})), Turn::text("Yes.")]);
+    world.preferences = Preferences {
+        status_line: Some(
+            "tr -d '\\n' | sed 's/.*\"mode\":\"\\([a-z]*\\)\".*/mode=\\1/'; printf '\\033[31mx'".to_owned(),
+        ),
+        notifications: Notifications { bell: true, terminal: true, command: Some(told.to_owned()) },
+        ..Preferences::default()
+    };
+    let mut screens = world.screens(Mode::Ask);
+    assert!(screens.wait_until_live("mode=ask").await, "{:?}", screens.live());
+    screens.press("shift-tab").await;
+    assert!(screens.wait_until_live("mode=auto").await, "{:?}", screens.live());
+    screens.press("shift-tab shift-tab").await;
+    say(&mut screens, "run it").await;
+    assert!(screens.wait_for("notify.command: it ended with exit status: 3").await, "{}", screens.text());
+}
+
+#[tokio::test]
+async fn a_key_is_typed_unseen_and_a_wrong_one_is_asked_for_again() {
+    let mut world = World::new([]);
+    world.onboarding = true;
+    let mut screens = world.screens(Mode::Ask);
+    screens.press("enter").await;
+    screens.type_text("wrong").await;
+    assert!(
+        screens.live().join("\n").contains("key: •••••") && !screens.text().contains("wrong"),
+        "{}",
+        screens.text()
+    );
+    screens.press("enter").await;
+    assert!(screens.wait_for("that is no key").await, "{}", screens.text());
+    screens.press("enter").await;
+    screens.type_text("right").await;
+    screens.press("enter").await;
+    assert!(screens.wait_for("model: acme:best").await, "{}", screens.text());
+    assert!(!screens.text().contains("right"), "{}", screens.text());
+    say(&mut screens, "/auth").await;
+    assert!(screens.live().join("\n").contains("demonstration"), "{:?}", screens.live());
+    screens.press("esc").await;
+    say(&mut screens, "/quit").await;
+    assert!(screens.has_ended());
+}

@@ -1,0 +1,84 @@
+//! Runs in the background, and two windows on one thread.
+
+use deepagents::models::scripted::Turn;
+use deepagents_tui::{Begin, Mode};
+use serde_json::json;
+
+use crate::world::{World, say};
+
+/// A command that ends once a file is there.
+fn until(file: &str) -> Turn {
+    Turn::call("execute", json!({"command": format!("while [ ! -e {file} ]; do sleep 0.02; done; echo seen")}))
+}
+
+#[tokio::test]
+async fn a_run_goes_on_in_the_background_and_its_end_is_told() {
+    let world = World::new([until("go"), Turn::text("Other answer."), Turn::text("Waited for it.")]);
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "wait for go").await;
+    assert!(screens.wait_until_live("execute while").await, "{:?}", screens.live());
+    screens.press("ctrl-b").await;
+    assert!(screens.wait_for("it goes on in the background").await, "{}", screens.text());
+    assert!(screens.live().join("\n").contains("1 in the background"), "{:?}", screens.live());
+    assert!(screens.thread().is_none());
+    say(&mut screens, "something else").await;
+    assert!(screens.wait_for("Other answer.").await && screens.wait_idle().await, "{}", screens.text());
+    std::fs::write(world.dir.path().join("go"), "").unwrap();
+    assert!(screens.wait_for("is done").await, "{}", screens.text());
+    assert!(screens.sent().iter().any(|text| text.contains("is done")), "{:?}", screens.sent());
+    say(&mut screens, "/threads").await;
+    assert!(screens.wait_until_live("Threads of this directory").await, "{:?}", screens.live());
+    screens.type_text("wait").await;
+    screens.press("enter").await;
+    assert!(screens.wait_for("Waited for it.").await, "{}", screens.text());
+}
+
+#[tokio::test]
+async fn a_run_in_the_background_is_followed_and_told_what_is_said_on_its_thread() {
+    let world = World::new([until("go"), Turn::text("Heard you.")]);
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "wait for go").await;
+    assert!(screens.wait_until_live("execute while").await, "{:?}", screens.live());
+    let thread = screens.thread().unwrap();
+    screens.press("ctrl-b").await;
+    assert!(screens.wait_for("it goes on in the background").await);
+    say(&mut screens, &format!("/resume {thread}")).await;
+    assert!(screens.wait_for("is shown step by step").await, "{}", screens.text());
+    say(&mut screens, "and be quick").await;
+    assert!(screens.wait_for("is told so before its next step").await, "{}", screens.text());
+    std::fs::write(world.dir.path().join("go"), "").unwrap();
+    assert!(screens.wait_for("Heard you.").await, "{}", screens.text());
+    assert!(world.told().contains("and be quick"), "{}", world.told());
+}
+
+#[tokio::test]
+async fn leaving_has_a_process_go_on_with_what_is_in_the_background() {
+    let world = World::new([until("never")]);
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "wait for ever").await;
+    assert!(screens.wait_until_live("execute while").await, "{:?}", screens.live());
+    let thread = screens.thread().unwrap();
+    screens.press("ctrl-b").await;
+    assert!(screens.wait_for("it goes on in the background").await);
+    say(&mut screens, "/quit").await;
+    assert_eq!(*world.detached.lock().unwrap(), [thread]);
+    std::fs::write(world.dir.path().join("never"), "").unwrap();
+}
+
+#[tokio::test]
+async fn what_one_window_does_is_seen_in_another_and_both_can_go_on() {
+    let world = World::new([Turn::text("First."), Turn::text("Second."), Turn::text("Third.")]);
+    let mut one = world.screens(Mode::Ask);
+    say(&mut one, "say first").await;
+    assert!(one.wait_for("First.").await && one.wait_idle().await);
+    let mut two = world.begin(Mode::Ask, Begin::Continue);
+    assert!(two.wait_for("First.").await, "{}", two.text());
+    say(&mut one, "say second").await;
+    assert!(one.wait_for("Second.").await && one.wait_idle().await);
+    assert!(two.wait_for("Second.").await, "{}", two.text());
+    assert!(two.wait_for("the other program is done with its turn").await, "{}", two.text());
+    say(&mut two, "say third").await;
+    assert!(two.wait_for("Third.").await, "{}", two.text());
+    assert!(one.wait_for("Third.").await, "{}", one.text());
+    assert_eq!(one.text().matches("Second.").count(), 1, "{}", one.text());
+}
