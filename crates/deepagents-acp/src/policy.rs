@@ -56,6 +56,9 @@ impl Mode {
     }
 }
 
+/// The rule by which a session asks.
+pub(crate) const ASKED: &str = "the session's mode asks about what changes something";
+
 /// What is done about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PolicyDecision {
@@ -164,6 +167,15 @@ impl Policy {
 
     pub(crate) fn allow_always(&self, rule: Rule) {
         self.with(|inner| inner.always.insert(rule));
+    }
+
+    /// Why a call is allowed, in words.
+    pub(crate) fn reason(&self, tool: &str, args: &Value) -> String {
+        let rule = Rule::for_call(tool, args);
+        self.with(|inner| match inner.mode {
+            Mode::Ask if inner.always.contains(&rule) => format!("always allowed: {}", rule.words()),
+            mode => format!("the mode {}", mode.as_str()),
+        })
     }
 
     /// What is done about a call of a tool that changes something.

@@ -14,7 +14,7 @@ use deepagents::{Context, DeepAgentBuilder, Effect, InterruptOn, InterruptPolicy
 
 use crate::editor::{Editor, EditorCalls, EditorFiles, SessionShell};
 use crate::host::McpServer;
-use crate::policy::{Mode, Policy, PolicyDecision};
+use crate::policy::{ASKED, Mode, Policy, PolicyDecision};
 
 /// Tools that change something outside of the conversation.
 const GATED: [&str; 4] = ["write_file", "edit_file", "delete", "execute"];
@@ -138,7 +138,7 @@ impl SessionSetup {
             let when = move |call: &ToolCall, cx: &Context| {
                 gated.has(call, cx.tool(&call.name)) && policy.decide(&call.name, &call.args) == PolicyDecision::Ask
             };
-            all.before(tool.as_str(), InterruptOn::only(allowed).when(when))
+            all.before(tool.as_str(), InterruptOn::only(allowed).when(when).rule(ASKED))
         });
         let calls = EditorCalls { policy: self.policy.clone(), gated, workspace: self.workspace.clone() };
         builder.journal(journal).interrupt_on(approvals).shared_middleware(calls)

@@ -14,12 +14,16 @@ use deepagents::fs::{Backend, LocalBackend, LocalOptions, UndoStore};
 use deepagents::mcp::PREFIX;
 use deepagents::middleware::filesystem::{BackgroundCommands, FilesystemOptions};
 use deepagents::middleware::subagents::AgentSource;
-use deepagents::{DeepAgent, DeepAgentBuilder, Effect, InterruptOn, InterruptPolicy, ModelSettings};
+use deepagents::{
+    DeepAgent, DeepAgentBuilder, Effect, InterruptOn, InterruptPolicy, Middleware, ModelSettings, ToolNext,
+    ToolRequest, ToolResponse,
+};
 use serde::{Deserialize, Serialize};
 
-use crate::args::{AgentArgs, CommandArgs, SandboxMode};
+use crate::args::{AgentArgs, Approve, CommandArgs, SandboxMode};
 use crate::model_choice::{self, env};
 use crate::own_files::OwnFiles;
+use crate::rules::Rules;
 use crate::sources::{self, AGENTS, Carried, OWN, Outside, Sources};
 use crate::trust::{Brought, Undecided};
 
@@ -30,6 +34,7 @@ pub(crate) async fn builder(args: &AgentArgs, model: Arc<dyn ChatModel>) -> Resu
     let brought = Brought::find(args, &files, Undecided::for_look(args)).await?;
     let (sources, outside) = sources::find(args, &brought)?;
     let shape = Shape { sources, ..Shape::from_args(args)? };
+    shape.check()?;
     let workspace = workspace(args, files, &own, &outside)?;
     let builder = shape.builder(model).backend(workspace).definitions_from(outside.beside(brought.files.clone()));
     with_agents(builder, args)
@@ -73,8 +78,17 @@ pub(crate) struct Shape {
     /// Whether commands may go on in the background.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     background_commands: bool,
+    /// For how long they do; that of a recording end with it.
+    #[serde(skip)]
+    background: BackgroundCommands,
+    /// Why calls that change something are refused, where they are.
+    #[serde(skip)]
+    pub(crate) refuses: Option<&'static str>,
     /// Whether calls that change something wait for a decision.
     pub(crate) asks: bool,
+    /// What files may be read and changed, and commands run.
+    #[serde(default, skip_serializing_if = "Rules::is_empty")]
+    rules: Rules,
     /// The limit of model calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_turns: Option<u32>,
@@ -86,23 +100,51 @@ pub(crate) struct Shape {
     pub(crate) carried: Carried,
 }
 
+/// The rule by which calls are asked about because of the mode.
+pub(crate) const MODE_ASKS: &str = "--approve: what changes something is asked about";
+
 /// Calls that change something outside of the conversation.
 const GATED: [&str; 4] = ["write_file", "edit_file", "delete", "execute"];
 
 impl Shape {
     /// The shape that the options describe; what lies in files is not looked for.
     pub(crate) fn from_args(args: &AgentArgs) -> Result<Self> {
+        let rules = args.rules.as_deref().map(Rules::read).transpose()?.unwrap_or_default();
         Ok(Self {
+            rules,
             system: args.system.as_deref().map(system).transpose()?,
             max_tokens: args.max_answer_tokens,
             no_todos: args.no_todos,
             execute: args.commands.are_run(),
             background_commands: args.commands.are_run(),
+            background: args.commands.background(),
+            refuses: None,
             asks: false,
             max_turns: None,
             sources: Sources::default(),
             carried: Carried::new(),
         })
+    }
+
+    /// Decides as a mode does where nobody answers at a terminal: questions are for whoever uses the client.
+    ///
+    /// # Errors
+    /// When the mode is none for that.
+    pub(crate) fn decide_for_clients(&mut self, mode: Approve) -> Result<()> {
+        match mode {
+            Approve::Ask => self.asks = true,
+            Approve::Auto => {}
+            Approve::Deny => self.refuses = Some("--approve deny"),
+            Approve::AllowList => bail!(
+                "--approve allow-list is for `deepagents run`, where rules are remembered; here there are ask, auto and deny"
+            ),
+        }
+        Ok(())
+    }
+
+    /// Refuses what would say nothing: rules about commands where none are run.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.rules.check_commands(self.execute)
     }
 
     /// An agent of this shape, which lacks its files.
@@ -117,18 +159,46 @@ impl Shape {
             builder = builder.without("TodoList");
         }
         if self.background_commands {
-            let background_commands = BackgroundCommands::EndWithRun;
+            let background_commands = match self.background {
+                BackgroundCommands::Off => BackgroundCommands::EndWithRun,
+                chosen => chosen,
+            };
             builder = builder.files(FilesystemOptions { background_commands, ..FilesystemOptions::default() });
         }
+        if let Some(why) = self.refuses {
+            builder = builder.shared_middleware(RefuseChanges(why));
+        }
         if self.asks {
-            let approvals =
-                GATED.iter().fold(InterruptPolicy::new(), |all, tool| all.before(*tool, InterruptOn::any()));
+            let approvals = GATED
+                .iter()
+                .fold(InterruptPolicy::new(), |all, tool| all.before(*tool, InterruptOn::any().rule(MODE_ASKS)));
             // What a tool of a server does nobody here knows, unless the server's owner vouches that it only reads.
             let changes = InterruptOn::any()
+                .rule(MODE_ASKS)
                 .when(|call, cx| cx.tool(&call.name).is_some_and(|tool| tool.effect(&call.args) != Effect::Read));
             builder = builder.interrupt_on(approvals.before(format!("{PREFIX}*"), changes));
         }
-        self.sources.give(builder)
+        self.sources.give(builder.permissions(self.rules.permissions()))
+    }
+}
+
+/// Refuses calls that change something: nobody is there to decide about them.
+#[derive(Debug)]
+struct RefuseChanges(&'static str);
+
+impl Middleware for RefuseChanges {
+    fn name(&self) -> &str {
+        "RefuseChanges"
+    }
+
+    async fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> deepagents::Result<ToolResponse> {
+        let (name, args) = (&request.call.name, &request.call.args);
+        let reads = || request.tool.as_ref().is_some_and(|tool| tool.effect(args) == Effect::Read);
+        if GATED.contains(&name.as_str()) || (name.starts_with(PREFIX) && !reads()) {
+            let text = format!("Error: {name} was not called: nothing may be changed or run here ({})", self.0);
+            return Ok(ToolResponse::error(&text).denied_by(self.0, text));
+        }
+        next.run(request).await
     }
 }
 

@@ -325,6 +325,14 @@ pub(crate) struct AgentArgs {
     #[command(flatten)]
     pub(crate) commands: CommandArgs,
 
+    /// A file of rules: what the agent may read, change and run, and what you are asked about
+    ///
+    /// A JSON list of rules about files, {"operations":["read","write"],"paths":["/docs/**"],"mode":"deny"}, and about
+    /// commands, {"commands":["git push"],"mode":"ask"}. A mode is allow, deny or ask. The first rule about a path or a
+    /// command decides; what none is about is allowed. A rule that can match nothing is an error.
+    #[arg(long, value_name = "FILE", help_heading = "Agent")]
+    pub(crate) rules: Option<PathBuf>,
+
     #[command(flatten)]
     pub(crate) mcp: McpSources,
 

@@ -28,6 +28,7 @@ mod permissions;
 mod proxy;
 mod render;
 mod replay;
+mod rules;
 mod run;
 mod runtime;
 mod serve;

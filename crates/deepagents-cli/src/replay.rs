@@ -1,8 +1,11 @@
 //! `deepagents replay`.
 
+use std::sync::Arc;
+
 use anyhow::{Result, anyhow, bail};
 use deepagents::MemoryJournal;
 use deepagents::core::run::InputRecord;
+use deepagents::fs::permissions::Permissions;
 use deepagents::fs::shell::{Command, CommandOutput, Shell, ShellError, WithShell};
 use deepagents::recording::{RecordingError, RunRecording, Tools};
 use futures_util::future::BoxFuture;
@@ -68,6 +71,10 @@ fn unreadable(args: &ReplayArgs, error: &RecordingError) -> anyhow::Error {
 struct NoShell;
 
 impl Shell for NoShell {
+    fn under(&self, _rules: &Permissions) -> Option<Arc<dyn Shell>> {
+        Some(Arc::new(Self))
+    }
+
     fn run(
         &self,
         _command: Command,

@@ -12,7 +12,7 @@ use deepagents_server::Server;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::{Approve, ServeArgs};
+use crate::args::ServeArgs;
 use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey};
 use crate::own_files::{self, OwnFiles};
@@ -35,7 +35,8 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
     let access = access::Access::read(args)?;
     own_files::check_root(options)?;
     let mut shape = agent::Shape::from_args(options)?;
-    shape.asks = args.approve != Approve::Auto;
+    shape.check()?;
+    shape.decide_for_clients(args.approve)?;
     let choice = model_choice::choose(options.model.as_deref(), options.base_url.as_deref(), &model_choice::env)?;
     let model = model_choice::make(&choice, options, &model_choice::env, WithoutKey::Refuse)?;
     let runtime = runtime::start()?;

@@ -5,8 +5,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use deepagents::core::message::ToolCall;
 use deepagents::core::tool::DynTool;
 use deepagents::{
-    Context, Effect, InterruptOn, InterruptPolicy, Middleware, ModelRequest, Result, ToolNext, ToolRequest,
-    ToolResponse,
+    Context, DeepAgentBuilder, Effect, InterruptOn, InterruptPolicy, Middleware, ModelRequest, Result, ToolNext,
+    ToolRequest, ToolResponse,
 };
 use serde_json::Value;
 
@@ -132,12 +132,8 @@ struct Inner {
 /// use deepagents::MemoryJournal;
 /// use deepagents_tui::{Mode, Policy};
 /// let policy = Policy::new(Mode::Ask);
-/// let agent = DeepAgent::builder()
-///     .model(ScriptedModel::new([]))
-///     .journal(MemoryJournal::new())
-///     .interrupt_on(policy.interrupts(&[]))
-///     .middleware(policy.clone())
-///     .build()?;
+/// let builder = DeepAgent::builder().model(ScriptedModel::new([])).journal(MemoryJournal::new());
+/// let agent = policy.bind(builder, &[]).build()?;
 /// policy.set_mode(Mode::Plan);
 /// # Ok::<(), deepagents::BuildError>(())
 /// ```
@@ -206,14 +202,27 @@ impl Policy {
         })
     }
 
-    /// What an agent asks about: calls of the standard tools that change something, and calls of these others that do more
-    /// than read. To be given together with the policy itself as a middleware, which refuses calls in the mode
-    /// [`Mode::Plan`].
-    pub fn interrupts(&self, others: &[String]) -> InterruptPolicy {
+    /// What lets a call that changes something be made without a question, in words.
+    fn allows(&self, tool: &str, args: &Value) -> Option<String> {
+        let mode = self.mode();
+        if !CHANGES.contains(&tool) || mode == Mode::Plan || self.asks(tool, args) {
+            return None;
+        }
+        let rule = self.read(|inner| inner.rules.iter().find(|rule| rule.covers(tool, args)).map(ToString::to_string));
+        Some(rule.filter(|_| mode == Mode::Ask).unwrap_or_else(|| format!("the mode {}", mode.as_str())))
+    }
+
+    /// Binds an agent and its sub-agents: a person is asked about calls of the standard tools that change something, and about
+    /// calls of these others that do more than read; in the mode [`Mode::Plan`] such calls are refused.
+    pub fn bind(&self, builder: DeepAgentBuilder, others: &[String]) -> DeepAgentBuilder {
+        builder.interrupt_on(self.interrupts(others)).shared_middleware(self.clone())
+    }
+
+    fn interrupts(&self, others: &[String]) -> InterruptPolicy {
         let standard = CHANGES.iter().fold(InterruptPolicy::new(), |all, tool| {
             let policy = self.clone();
             let asks = move |call: &ToolCall, _: &Context| policy.asks(&call.name, &call.args);
-            all.before(*tool, InterruptOn::any().when(asks))
+            all.before(*tool, InterruptOn::any().when(asks).name_rule(self.named()))
         });
         others.iter().fold(standard, |all, tool| {
             let policy = self.clone();
@@ -221,8 +230,19 @@ impl Policy {
                 let reads = cx.tool(&call.name).is_some_and(|tool| tool.effect(&call.args) == Effect::Read);
                 !reads && policy.asks(&call.name, &call.args)
             };
-            all.before(tool.as_str(), InterruptOn::any().when(asks))
+            all.before(tool.as_str(), InterruptOn::any().when(asks).name_rule(self.named()))
         })
+    }
+
+    /// The mode as the rule that asks.
+    fn named(&self) -> impl Fn(&ToolCall, &Context) -> Option<String> + Send + Sync + 'static {
+        let policy = self.clone();
+        move |_, _| {
+            Some(match policy.mode() {
+                Mode::Auto => "the mode auto: commands without a sandbox are asked about".to_owned(),
+                mode => format!("the mode {}: what changes something is asked about", mode.as_str()),
+            })
+        }
     }
 
     /// Whether a tool may be called while the agent plans.
@@ -254,10 +274,13 @@ impl Middleware for Policy {
     async fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
         let name = &request.call.name;
         if self.mode() == Mode::Plan && !Self::may_plan(name, request.tool.as_ref(), &request.call.args) {
-            return Ok(ToolResponse::error(format!(
+            let text = format!(
                 "Error: {name} was not called: in plan mode nothing is changed. Lay out what you would do instead."
-            )));
+            );
+            return Ok(ToolResponse::error(&text).denied_by("the mode plan", text));
         }
-        next.run(request).await
+        let allowed = self.allows(name, &request.call.args);
+        let response = next.run(request).await?;
+        Ok(allowed.into_iter().fold(response, ToolResponse::allowed_by))
     }
 }

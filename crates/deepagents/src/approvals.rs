@@ -14,11 +14,12 @@ use crate::shared::Shared;
 
 type When = dyn Fn(&ToolCall, &Context) -> bool + Send + Sync;
 type Describe = dyn Fn(&ToolCall, &Context) -> String + Send + Sync;
+type NameRule = dyn Fn(&ToolCall, &Context) -> Option<String> + Send + Sync;
 
 /// What a person is asked about before it is done, by tool.
 ///
-/// As JSON a map from tool to `true`, `false`, or `{"allowed_decisions": [...], "description": ..., "expires_after":
-/// seconds}`. Closures have no JSON form.
+/// As JSON a map from tool to `true`, `false`, or `{"allowed_decisions": [...], "description": ..., "rule": ...,
+/// "expires_after": seconds}`. Closures have no JSON form.
 ///
 /// ```
 /// use deepagents::{InterruptPolicy, InterruptOn, DecisionKind};
@@ -55,6 +56,10 @@ pub struct InterruptOn {
     text: Option<String>,
     #[serde(default, with = "seconds", skip_serializing_if = "Option::is_none")]
     pub(crate) expires_after: Option<Duration>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rule: Option<String>,
+    #[serde(skip)]
+    name_rule: Option<Shared<NameRule>>,
     #[serde(skip)]
     describe: Option<Shared<Describe>>,
     #[serde(skip)]
@@ -119,12 +124,24 @@ impl InterruptPolicy {
         self.tools.iter().find(|(_, asks)| none(asks)).map(|(tool, _)| tool.as_str())
     }
 
-    /// The first rule that wants a call to be asked about.
-    pub(crate) fn about(&self, call: &ToolCall, cx: &Context) -> Option<&InterruptOn> {
+    /// The rules that want a call to be asked about. What may be decided, and in which words it is asked, the first says.
+    fn asking_about<'a>(&'a self, call: &'a ToolCall, cx: &'a Context) -> impl Iterator<Item = &'a InterruptOn> {
         let begins = |name: &str| name.strip_suffix('*').is_some_and(|beginning| call.name.starts_with(beginning));
-        let rules = self.tools.iter().filter(|(name, _)| **name == call.name || begins(name));
-        let mut asks = rules.flat_map(|(_, rules)| &rules.0);
-        asks.find(|ask| ask.when.as_ref().is_none_or(|when| when(call, cx)))
+        let rules = self.tools.iter().filter(move |(name, _)| **name == call.name || begins(name));
+        let asks = rules.flat_map(|(_, rules)| &rules.0);
+        asks.filter(|ask| ask.when.as_ref().is_none_or(|when| when(call, cx)))
+    }
+
+    /// The first rule that wants a call to be asked about.
+    pub(crate) fn about<'a>(&'a self, call: &'a ToolCall, cx: &'a Context) -> Option<&'a InterruptOn> {
+        self.asking_about(call, cx).next()
+    }
+
+    /// All of them in words.
+    pub(crate) fn rules_about(&self, call: &ToolCall, cx: &Context) -> String {
+        let mut names: Vec<String> = self.asking_about(call, cx).map(|ask| ask.rule_about(call, cx)).collect();
+        names.dedup();
+        names.join("; ")
     }
 }
 
@@ -136,7 +153,15 @@ impl InterruptOn {
 
     /// Only these may be decided; at least one, or the agent is not built.
     pub fn only(allowed: impl Into<Vec<DecisionKind>>) -> Self {
-        Self { allowed: allowed.into(), text: None, expires_after: None, describe: None, when: None }
+        Self {
+            allowed: allowed.into(),
+            text: None,
+            expires_after: None,
+            rule: None,
+            name_rule: None,
+            describe: None,
+            when: None,
+        }
     }
 
     /// Asks about some calls only.
@@ -153,12 +178,33 @@ impl InterruptOn {
         self
     }
 
+    /// Names the rule that asks, for the question, the log and whoever shows them. Without a name it is the tool that
+    /// calls are asked about.
+    #[must_use]
+    pub fn rule(mut self, rule: impl Into<String>) -> Self {
+        (self.rule, self.name_rule) = (Some(rule.into()), None);
+        self
+    }
+
+    /// Names the rule from the call.
+    #[must_use]
+    pub fn name_rule(mut self, name: impl Fn(&ToolCall, &Context) -> Option<String> + Send + Sync + 'static) -> Self {
+        self.name_rule = Some(Shared(Arc::new(name)));
+        self
+    }
+
     crate::shared::setters! {
         /// Asks in words made from the call.
         describe(describe: impl Fn(&ToolCall, &Context) -> String + Send + Sync + 'static) => describe = Some(Shared(Arc::new(describe)));
 
         /// Counts as rejected after this time.
         expires_after(time: Duration) => expires_after = Some(time);
+    }
+
+    /// The rule that asks about a call, in words.
+    fn rule_about(&self, call: &ToolCall, cx: &Context) -> String {
+        let named = self.name_rule.as_ref().and_then(|name| name(call, cx)).or_else(|| self.rule.clone());
+        named.unwrap_or_else(|| format!("calls of {} are asked about", call.name))
     }
 
     /// What a person is asked about a call.
@@ -176,7 +222,9 @@ impl Serialize for ToolRules {
         match self.0.as_slice() {
             [] => serializer.serialize_bool(false),
             [one] if *one == InterruptOn::any() => serializer.serialize_bool(true),
-            [one] if one.describe.is_none() && one.when.is_none() => one.serialize(serializer),
+            [one] if one.describe.is_none() && one.when.is_none() && one.name_rule.is_none() => {
+                one.serialize(serializer)
+            }
             _ => Err(ser::Error::custom("closures, and two rules for one tool, have no JSON form")),
         }
     }

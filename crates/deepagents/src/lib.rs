@@ -26,6 +26,7 @@ pub mod blocking;
 mod builder;
 pub mod channels;
 mod description_override;
+pub mod escape;
 mod explain;
 mod front_matter;
 pub mod middleware;

@@ -1,11 +1,15 @@
 //! Permission rules that want a person to be asked, as approvals.
 
 use deepagents_core::message::ToolCall;
+use deepagents_core::run::Context;
 use deepagents_fs::VPath;
-use deepagents_fs::permissions::{AccessMode, Operation, Permissions};
+use deepagents_fs::permissions::{AccessMode, CommandReason, Decision, Operation, Permissions};
 use serde_json::Value;
 
 use crate::approvals::{InterruptOn, InterruptPolicy};
+
+/// The tool that runs commands.
+const EXECUTE: &str = "execute";
 
 /// What a file tool does: the operation, the argument that holds its path, and whether it goes for all that lies below.
 const TOOLS: [(&str, Operation, &str, bool); 7] = [
@@ -30,32 +34,64 @@ pub(crate) fn approvals(rules: &Permissions) -> InterruptPolicy {
     let mut out = InterruptPolicy::new();
     for (tool, operation, argument, tree) in TOOLS {
         if rules.asks_about(operation) {
-            let rules = rules.clone();
-            let asks = move |call: &ToolCall, _: &_| asks(&rules, call, operation, argument, tree);
-            out = out.before(tool, InterruptOn::any().when(asks));
+            let (rules, named) = (rules.clone(), rules.clone());
+            let asks = move |call: &ToolCall, _: &Context| asks(&rules, call, operation, argument, tree);
+            let name = move |call: &ToolCall, _: &Context| {
+                let pattern = decide(&named, call, operation, argument, tree)?.pattern?;
+                Some(format!("{} {pattern}", operation.name()))
+            };
+            out = out.before(tool, InterruptOn::any().when(asks).name_rule(name));
         }
     }
     if rules.asks_about_commands() {
-        let rules = rules.clone();
-        let asks = move |call: &ToolCall, _: &_| {
-            let command = call.args.get("command").and_then(Value::as_str);
-            command.is_some_and(|command| rules.decide_command(command).mode == AccessMode::Ask)
+        let (rules, named) = (rules.clone(), rules.clone());
+        let asks = move |call: &ToolCall, _: &Context| {
+            command_of(call).is_some_and(|command| rules.decide_command(command).mode == AccessMode::Ask)
         };
-        out = out.before("execute", InterruptOn::any().when(asks));
+        let name = move |call: &ToolCall, _: &Context| {
+            Some(format!("commands: {}", named.decide_command(command_of(call)?).reason))
+        };
+        out = out.before(EXECUTE, InterruptOn::any().when(asks).name_rule(name));
     }
     out
 }
 
+/// The rule that allows a call, if one does.
+pub(crate) fn allowed_by(rules: &Permissions, call: &ToolCall) -> Option<String> {
+    if call.name == EXECUTE {
+        return match rules.decide_command(command_of(call)?).reason {
+            CommandReason::Allowed { by } if !by.is_empty() => Some(format!("commands: {}", by.join(", "))),
+            _ => None,
+        };
+    }
+    let (_, operation, argument, tree) = TOOLS.into_iter().find(|(tool, ..)| *tool == call.name)?;
+    let decision = decide(rules, call, operation, argument, tree)?;
+    let pattern = decision.pattern.filter(|_| decision.mode == AccessMode::Allow)?;
+    Some(format!("{} {pattern}", operation.name()))
+}
+
+/// The command that a call is to run.
+fn command_of(call: &ToolCall) -> Option<&str> {
+    call.args.get("command").and_then(Value::as_str)
+}
+
 /// Whether a call is to be asked about. One that cannot be made as it is, or is denied, is not: it answers with an error.
 fn asks(rules: &Permissions, call: &ToolCall, operation: Operation, argument: &str, tree: bool) -> bool {
+    decide(rules, call, operation, argument, tree).is_some_and(|decision| decision.mode == AccessMode::Ask)
+}
+
+/// What the rules say about the path of a call.
+fn decide<'a>(
+    rules: &'a Permissions,
+    call: &ToolCall,
+    operation: Operation,
+    argument: &str,
+    tree: bool,
+) -> Option<Decision<'a>> {
     let path = match call.args.get(argument) {
         None | Some(Value::Null) => VPath::root(),
-        Some(Value::String(text)) => match VPath::parse(text) {
-            Ok(path) => path,
-            Err(_) => return false,
-        },
-        Some(_) => return false,
+        Some(Value::String(text)) => VPath::parse(text).ok()?,
+        Some(_) => return None,
     };
-    let decision = if tree { rules.decide_tree(operation, &path) } else { rules.decide(operation, &path) };
-    decision.mode == AccessMode::Ask
+    Some(if tree { rules.decide_tree(operation, &path) } else { rules.decide(operation, &path) })
 }

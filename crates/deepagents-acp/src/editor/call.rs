@@ -67,7 +67,7 @@ impl Middleware for EditorCalls {
         if self.gated.has(call, request.tool.as_ref())
             && self.policy.decide(&call.name, &call.args) == PolicyDecision::Refuse
         {
-            return Ok(ToolResponse::error(PLANNING));
+            return Ok(ToolResponse::error(PLANNING).denied_by("the mode plan", PLANNING));
         }
         let cx = request.cx.clone();
         if call.name == "write_file"

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use deepagents::fs::permissions::Permissions;
 use deepagents::fs::shell::{Command, CommandOutput, Exit, Shell, ShellError};
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
@@ -113,6 +114,11 @@ fn exit_of(status: &wire::TerminalExitStatus) -> Exit {
 }
 
 impl Shell for SessionShell {
+    /// Rules about files bind the host's own shell alone: what runs in the editor's terminal is the person's.
+    fn under(&self, rules: &Permissions) -> Option<Arc<dyn Shell>> {
+        self.own.as_ref()?.under(rules)
+    }
+
     fn run(
         &self,
         command: Command,

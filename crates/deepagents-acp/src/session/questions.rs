@@ -1,12 +1,12 @@
 //! Questions about calls, put to the person in the editor.
 
-use deepagents::core::interrupt::Decision;
+use deepagents::core::interrupt::{Decision, DecisionAuthor, DecisionRecord};
 use deepagents::{ActionRequest, DecisionKind, State};
 
 use super::Session;
 use crate::editor::FormAnswer;
 use crate::host::AgentHost;
-use crate::policy::{PolicyDecision, Rule};
+use crate::policy::{ASKED, PolicyDecision, Rule};
 use crate::show::{Presenter, old_text};
 use crate::wire;
 
@@ -23,11 +23,11 @@ impl<H: AgentHost> Session<H> {
         questions: &[ActionRequest],
         state: &State,
         presenter: &mut Presenter<'_>,
-    ) -> Option<Vec<(String, Decision)>> {
+    ) -> Option<Vec<(String, DecisionRecord)>> {
         let mut decisions = Vec::new();
         for question in questions {
             let decision = self.ask(run, question, state, presenter).await?;
-            if matches!(decision, Decision::Reject { .. }) {
+            if matches!(decision.decision, Decision::Reject { .. }) {
                 presenter.rejected(run, &question.call);
             }
             decisions.push((question.id.clone(), decision));
@@ -41,15 +41,17 @@ impl<H: AgentHost> Session<H> {
         question: &ActionRequest,
         state: &State,
         presenter: &mut Presenter<'_>,
-    ) -> Option<Decision> {
+    ) -> Option<DecisionRecord> {
         let allows = |kind: DecisionKind| question.allowed.contains(&kind);
         // A gate is a question of ours about a call; anything else is one that the tool asks by itself.
-        let is_gate = question.id == question.call.to_string();
+        let is_gate = question.is_gate();
         if is_gate
+            && question.rule.as_deref() == Some(ASKED)
             && allows(DecisionKind::Approve)
             && self.policy.decide(&question.tool, &question.args) == PolicyDecision::Allow
         {
-            return Some(Decision::Approve);
+            let author = DecisionAuthor::Rule { text: self.policy.reason(&question.tool, &question.args) };
+            return Some(DecisionRecord::new(Decision::Approve, author));
         }
         let old = if question.tool == "write_file" {
             old_text(&*self.agent().workspace, state, &question.args).await
@@ -63,38 +65,42 @@ impl<H: AgentHost> Session<H> {
                 tokio::spawn(hooks.question(&self.thread, question));
             }
             return match self.editor.ask_for_text(&call.tool_call_id.0, &question.text).await {
-                FormAnswer::Text(message) => Some(Decision::Respond { message }),
-                FormAnswer::Declined if allows(DecisionKind::Reject) => Some(Decision::Reject { message: None }),
+                FormAnswer::Text(message) => Some(Decision::Respond { message }.into()),
+                FormAnswer::Declined if allows(DecisionKind::Reject) => Some(Decision::Reject { message: None }.into()),
                 FormAnswer::Declined => {
-                    Some(Decision::Respond { message: "The person declined to answer.".to_owned() })
+                    Some(Decision::Respond { message: "The person declined to answer.".to_owned() }.into())
                 }
                 FormAnswer::None => None,
             };
         }
         if let Some(hooks) = hooks {
             if let Some(decision) = hooks.permission_request(&self.thread, question).await {
-                return Some(decision);
+                let author = DecisionAuthor::Rule { text: "a hook".to_owned() };
+                return Some(DecisionRecord::new(decision, author));
             }
             // The question does not wait for whoever is told of it.
             tokio::spawn(hooks.question(&self.thread, question));
         }
-        let rule = is_gate.then(|| Rule::for_call(&question.tool, &question.args));
+        // What another rule asks about is asked about each time: the session's rules say nothing of it.
+        let of_mode = is_gate && question.rule.as_deref() == Some(ASKED);
+        let rule = of_mode.then(|| Rule::for_call(&question.tool, &question.args));
         let options = options(question, rule.as_ref());
         if options.is_empty() {
             // A text is wanted, and this editor has nowhere to type one.
             let message = "The person's editor cannot ask for a text. Ask in a message, and end the turn.".to_owned();
-            return Some(Decision::Respond { message });
+            let author = DecisionAuthor::Default { text: "the editor has no forms".to_owned() };
+            return Some(DecisionRecord::new(Decision::Respond { message }, author));
         }
         let chosen = self.editor.permission(call, options).await?;
         match &*chosen.0 {
-            ONCE => Some(Decision::Approve),
+            ONCE => Some(Decision::Approve.into()),
             ALWAYS => {
                 if let Some(rule) = rule {
                     self.policy.allow_always(rule);
                 }
-                Some(Decision::Approve)
+                Some(Decision::Approve.into())
             }
-            REJECT if allows(DecisionKind::Reject) => Some(Decision::Reject { message: None }),
+            REJECT if allows(DecisionKind::Reject) => Some(Decision::Reject { message: None }.into()),
             // No option of ours: whatever it means, it is no yes.
             _ => None,
         }

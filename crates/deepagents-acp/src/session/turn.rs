@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents::channels::Todos;
-use deepagents::core::interrupt::Decision;
+use deepagents::core::interrupt::DecisionRecord;
 use deepagents::{FinishReason, Message, Outcome, RunError, RunHandle, RunInput, Subscribe};
 use futures_util::StreamExt;
 use tokio::sync::OwnedMutexGuard;
@@ -177,7 +177,7 @@ impl<H: AgentHost> Session<H> {
     }
 }
 
-fn answered(thread: &str, decisions: Vec<(String, Decision)>) -> RunInput {
+fn answered(thread: &str, decisions: Vec<(String, DecisionRecord)>) -> RunInput {
     decisions.into_iter().fold(RunInput::resume(thread), |input, (id, decision)| input.decide(id, decision))
 }
 

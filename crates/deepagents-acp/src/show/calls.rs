@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use deepagents::ActionRequest;
 use deepagents::channels::{Todo, TodoStatus};
 use deepagents::core::state::State;
+use deepagents::escape::{escaped, escaped_lines};
 use deepagents::fs::{Backend, ByteRange, VPath};
 use serde_json::Value;
 
@@ -106,6 +108,30 @@ pub(crate) async fn old_text(workspace: &dyn Backend, state: &State, args: &Valu
     String::from_utf8(file.bytes.into()).ok()
 }
 
+/// All that a call would do, in lines in which nothing hides, beside the changes of files that are shown already; none
+/// where these say it all.
+pub(crate) fn whole(question: &ActionRequest) -> Option<String> {
+    let shown: &[&str] = match question.tool.as_str() {
+        "write_file" => &["file_path", "content"],
+        "edit_file" => &["file_path", "old_string", "new_string"],
+        _ => &[],
+    };
+    let mut lines = Vec::new();
+    for (name, value) in question.args.as_object().into_iter().flatten() {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let hides = || escaped_lines(&text).ne(text.strip_suffix('\n').unwrap_or(&text).split('\n').map(str::to_owned));
+        if shown.contains(&name.as_str()) && !hides() {
+            continue;
+        }
+        lines.push(format!("{}:", escaped(name)));
+        lines.extend(escaped_lines(&text).map(|line| format!("    {line}")));
+    }
+    lines.extend(question.leads_to.iter().map(|path| format!("The path leads to {}", escaped(path))));
+    lines.extend(question.rule.iter().map(|rule| format!("Asked by {}", escaped(rule))));
+    lines.extend(question.agent.iter().map(|agent| format!("Called by the sub-agent {}", escaped(agent))));
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
 /// A todo list as a plan.
 pub(crate) fn plan(todos: &[Todo]) -> wire::SessionUpdate {
     let entries = todos.iter().map(|todo| {
@@ -117,6 +143,11 @@ pub(crate) fn plan(todos: &[Todo]) -> wire::SessionUpdate {
         wire::PlanEntry::new(todo.content.clone(), wire::PlanEntryPriority::Medium, status)
     });
     wire::SessionUpdate::Plan(wire::Plan::new(entries.collect()))
+}
+
+/// A text as content of a call that a person decides about: all of it.
+pub(crate) fn whole_content(text: String) -> wire::ToolCallContent {
+    wire::ToolCallContent::Content(wire::Content::new(wire::ContentBlock::from(text)))
 }
 
 /// A text as content of a call.
@@ -137,7 +168,7 @@ fn bounded(text: &str) -> String {
 
 /// The first line, cut off where it is long.
 pub(crate) fn short(text: &str) -> String {
-    let line = text.trim().lines().next().unwrap_or_default();
+    let line = escaped(text.trim().lines().next().unwrap_or_default());
     let mut short: String = line.chars().take(TITLE).collect();
     if short.len() < text.trim().len() {
         short.push('…');

@@ -267,9 +267,10 @@ impl<'a> Presenter<'a> {
             shown.lasting.clone_from(&whole);
         }
         // What a gate asks is said by the call itself.
-        if question.id != question.call.to_string() && !question.text.is_empty() {
+        if !question.is_gate() && !question.text.is_empty() {
             whole.push(content(&question.text));
         }
+        whole.extend(calls::whole(question).map(calls::whole_content));
         let fields = wire::ToolCallUpdateFields::new()
             .kind(described.kind)
             .title(described.title)

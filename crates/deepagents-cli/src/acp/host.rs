@@ -35,6 +35,8 @@ struct Parts {
     options: AgentArgs,
     journal: Arc<Sqlite>,
     undo: Option<PathBuf>,
+    /// The database, where it was named.
+    database: Option<PathBuf>,
     tracing: Tracing,
     models: Vec<ModelOption>,
     /// Whether commands run in a sandbox here, once it was tried.
@@ -54,6 +56,7 @@ impl Host {
             options: args.agent.clone(),
             journal,
             undo,
+            database: args.database.db.clone(),
             tracing,
             models,
             sandboxed: OnceLock::new(),
@@ -159,7 +162,7 @@ impl Parts {
         let choice = model_choice::choose(Some(setup.model()), options.base_url.as_deref(), &env)?;
         let model = model_choice::make(&choice, options, &env, WithoutKey::Refuse)?;
         let (window, price) = (model.profile().context_window, model.profile().price);
-        let own = OwnFiles::inside(options.directory(), None, None)?;
+        let own = OwnFiles::inside(options.directory(), self.database.as_deref(), None)?;
         let shell = self.shell(&files, options, &own)?;
         let workspace = outside.beside(setup.workspace(own.hide(Arc::new(files))?, Some(shell)));
         let definitions = outside.beside(brought.files.clone());

@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use deepagents::fs::sandbox::HostPattern;
+use deepagents::middleware::filesystem::BackgroundCommands;
 
 /// Whether and how the agent runs commands.
 #[derive(Clone, Debug, Default, Args)]
@@ -33,6 +34,12 @@ pub(crate) struct CommandArgs {
     /// Otherwise they have a copy that ends with the command. What stays may be run outside of the sandbox later.
     #[arg(long)]
     pub(crate) share_caches: bool,
+
+    /// Let commands in the background go on from one turn to the next, until the program ends
+    ///
+    /// Otherwise they end with the run that started them.
+    #[arg(long)]
+    keep_commands: bool,
 }
 
 /// What commands may do.
@@ -59,6 +66,11 @@ impl CommandArgs {
         Self { execute: true, sandbox, ..self.clone() }
     }
 
+    /// How long commands in the background go on.
+    pub(crate) fn background(&self) -> BackgroundCommands {
+        if self.keep_commands { BackgroundCommands::EndWithAgent } else { BackgroundCommands::EndWithRun }
+    }
+
     pub(crate) fn mode(&self) -> SandboxMode {
         self.sandbox.unwrap_or_default()
     }
@@ -69,9 +81,10 @@ impl CommandArgs {
             ("--allow-host", !self.allow_hosts.is_empty()),
             ("--env", !self.env.is_empty()),
             ("--share-caches", self.share_caches),
+            ("--keep-commands", self.keep_commands),
         ];
         let given = |name: &str| given.iter().any(|(own, given)| *own == name && *given);
-        let all = ["--allow-host", "--env", "--share-caches"];
+        let all = ["--allow-host", "--env", "--share-caches", "--keep-commands"];
         if !are_run {
             let idle = all.into_iter().find(|name| given(name))?;
             return Some(format!("{idle} is for commands, and none are run; give --execute as well"));

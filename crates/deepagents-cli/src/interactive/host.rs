@@ -9,7 +9,7 @@ use deepagents::core::model::ChatModel;
 use deepagents::fs::sandbox::{Level, Sandbox};
 use deepagents::fs::{Backend, LocalBackend, UndoStore};
 use deepagents::mcp::{ServerState, ServerStatus};
-use deepagents::middleware::filesystem::{BackgroundCommands, FilesystemOptions};
+use deepagents::middleware::filesystem::FilesystemOptions;
 use deepagents::middleware::hooks::HookRunner;
 use deepagents::trust::{Consent, FoundItem, TrustItem};
 use deepagents::{DeepAgentBuilder, RunError};
@@ -116,7 +116,7 @@ impl ProgramHost {
         let builder = shape.builder(model).backend(outside.beside(workspace)).definitions_from(definitions);
         let builder = agent::with_agents(builder, args)?.journal(journal.clone());
         // An edit names the text that it replaces, the person sees what changes, and /rewind takes it back.
-        let background_commands = BackgroundCommands::EndWithRun;
+        let background_commands = args.commands.background();
         let builder = builder.files(FilesystemOptions {
             read_before_edit: false,
             background_commands,
@@ -127,7 +127,7 @@ impl ProgramHost {
         let builder = hooks.iter().cloned().fold(builder, DeepAgentBuilder::hooks);
         let servers = self.use_servers().await?;
         let builder = servers.iter().fold(builder, |builder, servers| builder.mcp(&servers.all));
-        let builder = builder.interrupt_on(policy.interrupts(&["mcp__*".to_owned()])).middleware(policy.clone());
+        let builder = policy.bind(builder, &["mcp__*".to_owned()]);
         let agent = self.tracing.watch_runs(builder).build().map_err(|error| anyhow!("{error}"))?;
         let mut notes = problems;
         notes.extend(hook_problems);

@@ -26,7 +26,8 @@ pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
     let options = &args.agent;
     own_files::check_root(options)?;
     let mut shape = agent::Shape::from_args(options)?;
-    shape.asks = args.approve != Approve::Auto;
+    shape.check()?;
+    shape.decide_for_clients(args.approve)?;
     let choice = model_choice::choose(options.model.as_deref(), options.base_url.as_deref(), &model_choice::env)?;
     let model = model_choice::make(&choice, options, &model_choice::env, WithoutKey::Refuse)?;
     let runtime = runtime::start()?;

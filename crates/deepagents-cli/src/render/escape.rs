@@ -1,41 +1,11 @@
-//! Text that somebody else wrote, shown so that every character of it can be seen.
+//! JSON that somebody else wrote parts of, shown so that every character of it can be seen.
 
 use std::borrow::Cow;
 
+use deepagents::escape::is_hidden;
 use serde::Serialize;
 
-/// Marks in a row that may stand on one letter; more would cover what stands around them.
-const MARKS: usize = 2;
-
-/// The text in one line: what has no glyph of its own, such as control characters, ends of lines, zero-width and bidi
-/// characters, tags and blanks other than the common one, is written as an escape.
-pub(crate) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut marks = MARKS;
-    for c in text.chars() {
-        if c.is_ascii() {
-            marks = if c.is_ascii_alphanumeric() { 0 } else { MARKS };
-            if c.is_ascii_control() { out.extend(c.escape_default()) } else { out.push(c) }
-        } else if is_hidden(c) {
-            marks = MARKS;
-            out.extend(c.escape_unicode());
-        } else if !is_mark(c) {
-            marks = 0;
-            out.push(c);
-        } else if marks < MARKS {
-            marks += 1;
-            out.push(c);
-        } else {
-            out.extend(c.escape_unicode());
-        }
-    }
-    out
-}
-
-/// The lines of a text, each [escaped].
-pub(crate) fn escaped_lines(text: &str) -> impl Iterator<Item = String> {
-    text.strip_suffix('\n').unwrap_or(text).split('\n').map(escaped)
-}
+pub(crate) use deepagents::escape::{escaped, escaped_lines};
 
 /// A value as JSON for people and programs, see [`escaped_json`].
 pub(crate) fn json_text(value: &impl Serialize) -> serde_json::Result<String> {
@@ -59,48 +29,9 @@ pub(crate) fn escaped_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether a character outside of ASCII shows as nothing, as a blank, or changes how others are shown.
-fn is_hidden(c: char) -> bool {
-    // The standard library's escapes know what has no glyph: controls, formats, separators, what is unassigned or private.
-    let unprintable = || !matches!(c.escape_debug().len(), 1) && !is_mark(c);
-    let blank = matches!(c, '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}');
-    let selector = matches!(
-        c,
-        '\u{34f}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}'
-    );
-    blank || selector || unprintable()
-}
-
-/// Whether a character stands on the one before it.
-fn is_mark(c: char) -> bool {
-    // At the beginning of a text marks are escaped, behind a letter they are not.
-    let behind: String = ['a', c].iter().collect();
-    c.escape_debug().len() > 1 && behind.escape_debug().count() == 2
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
-
-    #[test]
-    fn what_cannot_be_seen_is_written_as_an_escape() {
-        assert_eq!(escaped("rm -rf \u{202e}x\u{200b}y\u{feff}"), "rm -rf \\u{202e}x\\u{200b}y\\u{feff}");
-        assert_eq!(escaped("a\u{e0041}\u{e007f}b"), "a\\u{e0041}\\u{e007f}b");
-        assert_eq!(escaped("a\nb\tc\r\x1b[2J\u{9b}1m\u{7f}"), "a\\nb\\tc\\r\\u{1b}[2J\\u{9b}1m\\u{7f}");
-        assert_eq!(escaped("a\u{a0}b\u{2003}c\u{3164}d\u{2028}e"), "a\\u{a0}b\\u{2003}c\\u{3164}d\\u{2028}e");
-        assert_eq!(escaped("x\u{fe0f}\u{ad}\u{180e}"), "x\\u{fe0f}\\u{ad}\\u{180e}");
-    }
-
-    #[test]
-    fn letters_of_all_scripts_stay_and_marks_do_not_pile_up() {
-        for text in ["Grüße, 世界 — «да» \\ \" '", "e\u{301}", "हिन्दी", "a\u{304}\u{301}"] {
-            assert_eq!(escaped(text), text);
-        }
-        assert_eq!(escaped("a\u{301}\u{301}\u{301}"), "a\u{301}\u{301}\\u{301}");
-        assert_eq!(escaped("\u{338}x /\u{338}"), "\\u{338}x /\\u{338}");
-    }
 
     #[test]
     fn escaped_json_says_the_same() {
@@ -110,13 +41,5 @@ mod tests {
         assert!(shown.is_ascii() || shown.contains('é'), "{shown}");
         assert!(!shown.contains(['\u{9b}', '\u{202e}', '\u{e0041}']), "{shown}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
-    }
-
-    proptest! {
-        #[test]
-        fn nothing_hidden_is_left(text in any::<String>()) {
-            let shown = escaped(&text);
-            prop_assert!(!shown.chars().any(|c| c.is_control() || !c.is_ascii() && is_hidden(c)), "{:?}", shown);
-        }
     }
 }

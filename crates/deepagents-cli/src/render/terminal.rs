@@ -240,6 +240,13 @@ impl Renderer for Live {
                 let message = data.get("message").and_then(Value::as_str).unwrap_or_default();
                 self.screen.note(&first_line(message, WARNING))
             }
+            EventKind::Middleware(MiddlewareEvent::CommandOutput { command, text }) => {
+                let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+                self.show_running(Some(&format!("{command}: {last}")))
+            }
+            EventKind::Middleware(MiddlewareEvent::CommandEnded { command, end }) => {
+                self.screen.note(&first_line(&format!("{command} has ended: {end}"), WARNING))
+            }
             EventKind::Middleware(done) => {
                 if let Some(notice) = notice(done) {
                     return self.screen.note(&first_line(&notice, WARNING));

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::prompt::{Answer, Lasting, Person};
 use super::stdin::Lines;
+use crate::agent::MODE_ASKS;
 use crate::args::Approve;
 use crate::output;
 use crate::render::{Renderer, escaped};
@@ -58,6 +59,8 @@ pub(super) struct Rules {
     pub(super) project: Option<RuleScope>,
     /// Rules of this process alone.
     here: Vec<RememberedRule>,
+    /// Whether commands have no sandbox.
+    unconfined: bool,
 }
 
 /// A line of a program: `{"answer": ID, "decision": {...}}`.
@@ -69,8 +72,14 @@ struct AnswerLine {
 }
 
 impl Rules {
-    pub(super) fn new(file: Option<RememberedRules>, thread: Option<&str>, project: Option<RuleScope>) -> Self {
-        Self { file, thread: thread.map(|id| RuleScope::Thread(id.to_owned())), project, here: Vec::new() }
+    pub(super) fn new(
+        file: Option<RememberedRules>,
+        thread: Option<&str>,
+        project: Option<RuleScope>,
+        unconfined: bool,
+    ) -> Self {
+        let thread = thread.map(|id| RuleScope::Thread(id.to_owned()));
+        Self { file, thread, project, here: Vec::new(), unconfined }
     }
 
     /// The rule that covers a call.
@@ -80,7 +89,7 @@ impl Rules {
         }
         let scopes: Vec<RuleScope> = self.thread.iter().chain(&self.project).cloned().collect();
         match &self.file {
-            Some(file) => file.find(&scopes, question).map_err(io::Error::other),
+            Some(file) => file.find(&scopes, question, self.unconfined).map_err(io::Error::other),
             None => Ok(None),
         }
     }
@@ -170,7 +179,8 @@ impl Policy {
             }
             Reviewer::Nobody => {
                 let text = "a person has to agree to this, and nobody can be asked in this run";
-                decisions.extend(open.into_iter().map(|question| (question.id, refused(text))));
+                let nobody = || DecisionAuthor::Default { text: text.to_owned() };
+                decisions.extend(open.into_iter().map(|question| (question.id, refused(text, nobody()))));
             }
         }
         Ok(decisions)
@@ -179,21 +189,20 @@ impl Policy {
     /// What a remembered rule or the mode says about a call.
     fn known(&self, question: &ActionRequest) -> io::Result<Option<DecisionRecord>> {
         if self.mode == Approve::Deny {
-            return Ok(Some(refused("nothing may be changed or run here (--approve deny)")));
+            return Ok(Some(refused("nothing may be changed or run here (--approve deny)", rule("--approve deny"))));
         }
         if let Some(rule) = self.rules.find(question)? {
             let author = DecisionAuthor::RememberedRule { text: rule.to_string() };
             return Ok(Some(DecisionRecord::new(Decision::Approve, author)));
         }
-        let own = question.id != question.call.to_string();
         Ok(match self.mode {
             Approve::AllowList => {
-                Some(refused("only what was always allowed is done here (--approve allow-list), and this was not"))
+                let why = "only what was always allowed is done here (--approve allow-list), and this was not";
+                Some(refused(why, rule("--approve allow-list")))
             }
-            // What a call or a sub-agent wants asked about is asked about in every mode.
-            Approve::Auto if self.resumes && !own => {
-                let author = DecisionAuthor::Default { text: "--approve auto".to_owned() };
-                Some(DecisionRecord::new(Decision::Approve, author))
+            // What a call, a rule or a sub-agent wants asked about is asked about in every mode.
+            Approve::Auto if self.resumes && question.is_gate() && is_of_mode(question) => {
+                Some(DecisionRecord::new(Decision::Approve, rule("--approve auto")))
             }
             Approve::Auto | Approve::Ask | Approve::Deny => None,
         })
@@ -205,7 +214,7 @@ impl Policy {
             return Ok(Some(known));
         }
         let Reviewer::Person(person) = &mut self.reviewer else { return Ok(None) };
-        Ok(match person.decide(question).await? {
+        Ok(match person.decide(question, self.rules.unconfined).await? {
             None => None,
             Some(Answer::Once(decision)) => Some(decision.into()),
             Some(Answer::Always(rule, lasting)) => {
@@ -217,9 +226,18 @@ impl Policy {
 }
 
 /// What nobody was asked about is not done.
-fn refused(text: &str) -> DecisionRecord {
-    let text = text.to_owned();
-    DecisionRecord::new(Decision::Reject { message: Some(text.clone()) }, DecisionAuthor::Default { text })
+fn refused(text: &str, author: DecisionAuthor) -> DecisionRecord {
+    DecisionRecord::new(Decision::Reject { message: Some(text.to_owned()) }, author)
+}
+
+/// Whether a call waits because of the mode alone, as all do of threads from before rules were named.
+fn is_of_mode(question: &ActionRequest) -> bool {
+    question.rule.as_deref().is_none_or(|rule| rule == MODE_ASKS)
+}
+
+/// A mode as who decides.
+fn rule(mode: &str) -> DecisionAuthor {
+    DecisionAuthor::Rule { text: mode.to_owned() }
 }
 
 async fn from_lines(lines: &mut Lines, questions: &[ActionRequest]) -> io::Result<Decisions> {

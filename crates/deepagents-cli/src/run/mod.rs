@@ -28,7 +28,7 @@ use deepagents::{DeepAgent, RunInput, Update};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use crate::args::{AgentArgs, Approve, InputFormat, RunArgs};
+use crate::args::{AgentArgs, Approve, InputFormat, RunArgs, SandboxMode};
 use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey};
 use crate::own_files::{self, OwnFiles};
@@ -60,6 +60,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let task = task(args)?;
     own_files::check_root(options)?;
     let mut shape = agent::Shape::from_args(options)?;
+    shape.check()?;
     let runtime = runtime::start()?;
     let found = runtime.block_on(Found::open(args))?;
     // Answers of a program are lines of stdin, and so may be the task.
@@ -181,7 +182,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         _ if is_person_there => Reviewer::Person(Person::new(Lines::read())),
         _ => Reviewer::Nobody,
     };
-    let rules = Rules::new(permissions::store(), session.kept.as_deref(), RuleScope::project(options.directory()).ok());
+    let unconfined = options.commands.mode() == SandboxMode::Unconfined;
+    let project = RuleScope::project(options.directory()).ok();
+    let rules = Rules::new(permissions::store(), session.kept.as_deref(), project, unconfined);
     let mut approver = Approver::Policy(Policy { mode, reviewer, rules, resumes: args.resumes() });
     if args.json {
         drive(runtime, &agent, session.input, &limits, &mut approver, &mut JsonLines)

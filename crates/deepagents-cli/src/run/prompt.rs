@@ -54,8 +54,8 @@ impl Person {
         Self { lines }
     }
 
-    /// Asks about a call; nothing where there are no more answers.
-    pub(super) async fn decide(&mut self, question: &ActionRequest) -> io::Result<Option<Answer>> {
+    /// Asks about a call; nothing where there are no more answers. `unconfined` says that commands have no sandbox.
+    pub(super) async fn decide(&mut self, question: &ActionRequest, unconfined: bool) -> io::Result<Option<Answer>> {
         let mut shown = Shown::new(question, output::stderr_columns());
         output::say(&shown.first());
         let keys = keys(question);
@@ -73,7 +73,7 @@ impl Person {
                     Err(error) => output::print_error(&error.to_string()),
                 },
                 Said::Always => match question.check(&Decision::Approve, Timestamp::now()) {
-                    Ok(()) => match self.remember(question).await? {
+                    Ok(()) => match self.remember(question, unconfined).await? {
                         Some(answer) => return Ok(Some(answer)),
                         None => return Ok(None),
                     },
@@ -93,8 +93,8 @@ impl Person {
     }
 
     /// Shows the rule that an answer would become, and asks for how long it is to hold.
-    async fn remember(&mut self, question: &ActionRequest) -> io::Result<Option<Answer>> {
-        let rule = RememberedRule::covering(question);
+    async fn remember(&mut self, question: &ActionRequest, unconfined: bool) -> io::Result<Option<Answer>> {
+        let rule = RememberedRule::covering(question).unconfined(unconfined);
         output::say(&format!("  always: {}", escaped(&rule.to_string())));
         loop {
             let Some(line) = self.line("in this [s]ession, this [p]roject, or just [o]nce? ").await? else {

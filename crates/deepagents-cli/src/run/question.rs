@@ -26,7 +26,11 @@ impl Shown {
     pub(super) fn new(question: &ActionRequest, columns: Option<usize>) -> Self {
         let columns = columns.map_or(usize::MAX, |columns| columns.max(NARROWEST));
         let mut lines = Vec::new();
-        let agent = if question.call.path.is_empty() { "" } else { " (sub-agent)" };
+        let agent = match (&question.agent, question.call.path.is_empty()) {
+            (Some(agent), _) => format!(" (sub-agent {})", escaped(agent)),
+            (None, false) => " (sub-agent)".to_owned(),
+            (None, true) => String::new(),
+        };
         wrap(&mut lines, "? ", REST, &format!("{}{agent}", tool_line(&question.tool, &question.args)), columns);
         match question.args.as_object() {
             Some(args) => args.iter().for_each(|(name, value)| argument(&mut lines, name, value, columns)),
@@ -34,6 +38,9 @@ impl Shown {
         }
         if let Some(path) = &question.leads_to {
             wrap(&mut lines, "    → ", REST, &format!("the path leads to {}", escaped(path)), columns);
+        }
+        if let Some(rule) = &question.rule {
+            wrap(&mut lines, "    asked by ", REST, &escaped(rule), columns);
         }
         if !is_default(question) {
             for line in escaped_lines(&question.text) {

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use deepagents::core::interrupt::{ActionRequestChange, ActionRequests};
 use deepagents::core::journal::{Journal, Record, ThreadInfo};
-use deepagents::core::state::Channel;
-use deepagents::{ActionRequest, DecisionRecord};
+use deepagents::core::message::MessageOp;
+use deepagents::core::state::{Channel, MessagesChannel};
+use deepagents::{ActionRequest, Block, DecisionRecord, Message};
 use serde_json::{Value, json};
 
 use super::history::entries;
@@ -14,56 +15,126 @@ use crate::render::{escaped, tool_line};
 
 /// A decision about a call.
 pub(super) struct Decided {
-    question: ActionRequest,
+    id: String,
+    tool: String,
+    args: Value,
+    /// The rule that asked.
+    rule: Option<String>,
+    /// The sub-agent whose call it is.
+    agent: Option<String>,
     decision: DecisionRecord,
     at: String,
 }
 
-/// All decisions that the log has, in order. Those about calls of sub-agents are in the log of the main agent too.
+/// What the log says of agents and their calls up to some record.
+#[derive(Default)]
+struct Seen {
+    asked: BTreeMap<String, ActionRequest>,
+    /// Arguments of the calls of each agent's last answer, in their order.
+    args: BTreeMap<Vec<String>, Vec<Value>>,
+    /// Calls by their ids, with the tool and the arguments.
+    calls: BTreeMap<String, (String, Value)>,
+    /// The names of sub-agents by their paths.
+    agents: BTreeMap<Vec<String>, String>,
+    decided: Vec<Decided>,
+}
+
+/// All decisions that the log has, in order. Answers to questions of sub-agents are in the log of the main agent too; what
+/// rules decided about their calls is in theirs.
 pub(super) async fn of_thread(journal: &dyn Journal, info: &ThreadInfo) -> Result<Vec<Decided>> {
-    let (mut asked, mut decided) = (BTreeMap::new(), Vec::new());
+    let mut seen = Seen::default();
     for entry in journal.read(&info.id, 0..info.end).await? {
-        let (Record::Update { update } | Record::StateUpdated { update } | Record::ToolFinished { update, .. }) =
-            entry.record
-        else {
-            continue;
+        let at = entry.at.to_string();
+        match entry.record {
+            Record::Child { path, entry } => seen.record(&path, *entry, &at)?,
+            record => seen.record(&[], record, &at)?,
+        }
+    }
+    Ok(seen.decided)
+}
+
+impl Seen {
+    fn record(&mut self, path: &[String], record: Record, at: &str) -> Result<()> {
+        let update = match record {
+            Record::AgentStarted { agent, .. } => {
+                self.agents.insert(path.to_vec(), agent);
+                return Ok(());
+            }
+            Record::ToolStarted { call, name, .. } => {
+                let index = usize::try_from(call.index).unwrap_or(usize::MAX);
+                let args = self.args.get(path).and_then(|args| args.get(index)).cloned().unwrap_or_default();
+                self.calls.insert(call.to_string(), (name, args));
+                return Ok(());
+            }
+            Record::Update { update } | Record::StateUpdated { update } | Record::ToolFinished { update, .. } => update,
+            _ => return Ok(()),
         };
         for (channel, change) in entries(&update)? {
-            if channel != ActionRequests::NAME {
-                continue;
-            }
-            for change in serde_json::from_value::<Vec<ActionRequestChange>>(change)? {
-                match change {
-                    ActionRequestChange::Request(question) => drop(asked.insert(question.id.clone(), *question)),
-                    ActionRequestChange::Decide(id, decision) => {
-                        let question = asked.get(&id).cloned();
-                        decided.extend(question.map(|question| Decided {
-                            question,
-                            decision,
-                            at: entry.at.to_string(),
-                        }));
-                    }
-                    _ => {}
+            if channel == MessagesChannel::NAME {
+                self.said(path, serde_json::from_value(change)?);
+            } else if channel == ActionRequests::NAME {
+                for change in serde_json::from_value::<Vec<ActionRequestChange>>(change)? {
+                    self.change(path, change, at);
                 }
             }
         }
+        Ok(())
     }
-    Ok(decided)
+
+    /// Remembers what calls are made with.
+    fn said(&mut self, path: &[String], ops: Vec<MessageOp>) {
+        for op in ops {
+            let MessageOp::Put(message) = op else { continue };
+            if !matches!(*message, Message::Assistant(_)) {
+                continue;
+            }
+            let calls = message.content().iter().filter_map(|block| match block {
+                Block::ToolCall(call) => Some(call.args.clone()),
+                Block::InvalidToolCall(_) => Some(Value::Null),
+                _ => None,
+            });
+            self.args.insert(path.to_vec(), calls.collect());
+        }
+    }
+
+    fn change(&mut self, path: &[String], change: ActionRequestChange, at: &str) {
+        let at = at.to_owned();
+        match change {
+            ActionRequestChange::Request(question) => drop(self.asked.insert(question.id.clone(), *question)),
+            ActionRequestChange::Decide(id, decision) if path.is_empty() => {
+                let Some(ActionRequest { id, tool, args, rule, agent, .. }) = self.asked.get(&id).cloned() else {
+                    return;
+                };
+                self.decided.push(Decided { id, tool, args, rule, agent, decision, at });
+            }
+            ActionRequestChange::Decided(call, decision) => {
+                let id = call.to_string();
+                let (tool, args) = self.calls.get(&id).cloned().unwrap_or_default();
+                let agent = self.agents.get(path).filter(|_| !path.is_empty()).cloned();
+                self.decided.push(Decided { id, tool, args, rule: None, agent, decision, at });
+            }
+            _ => {}
+        }
+    }
 }
 
 impl Decided {
     /// `approve  write_file /a.txt  by a person`.
     pub(super) fn line(&self) -> String {
-        let call = tool_line(&self.question.tool, &self.question.args);
+        let call = tool_line(&self.tool, &self.args);
         let author = self.decision.author.as_ref().map_or_else(|| "not noted".to_owned(), ToString::to_string);
-        format!("  {:<8} {call}  by {}", self.decision.decision.kind().as_str(), escaped(&author))
+        let agent = self.agent.as_ref().map(|agent| format!(", called by {}", escaped(agent))).unwrap_or_default();
+        let rule = self.rule.as_ref().map(|rule| format!("; asked by {}", escaped(rule))).unwrap_or_default();
+        format!("  {:<8} {call}{agent}  by {}{rule}", self.decision.decision.kind().as_str(), escaped(&author))
     }
 
     pub(super) fn to_json(&self) -> Value {
         json!({
-            "id": self.question.id,
-            "tool": self.question.tool,
-            "args": self.question.args,
+            "id": self.id,
+            "tool": self.tool,
+            "args": self.args,
+            "rule": self.rule,
+            "agent": self.agent,
             "decision": self.decision.decision,
             "author": self.decision.author,
             "at": self.at,

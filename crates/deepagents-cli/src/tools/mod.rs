@@ -5,28 +5,28 @@ mod line;
 
 mod seed;
 
-use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use deepagents::core::agent::Agent;
-use deepagents::fs::permissions::{AccessMode, CommandRule, OnAsk, PermissionedBackend, Permissions, Rule};
+use deepagents::fs::permissions::{OnAsk, PermissionedBackend, Permissions};
 use deepagents::fs::{Backend, StateBackend};
 use deepagents::middleware::filesystem::{BackgroundCommands, Filesystem, FilesystemOptions};
 use deepagents::{RunInput, Update};
-use serde_json::Value;
 
 use crate::args::{BackendKind, Switch, ToolsArgs};
 use crate::exit::Exit;
 use crate::own_files::OwnFiles;
+use crate::rules::Rules;
 use crate::{agent, output, runtime};
 use line::Answer;
 
 /// Answers each line of stdin with a line on stdout.
 pub(crate) fn tools(args: &ToolsArgs) -> Result<Exit> {
-    let rules = args.rules.as_deref().map(rules).transpose()?;
+    let rules = args.rules.as_deref().map(Rules::read).transpose()?;
+    let rules = rules.map(|rules| rules.permissions());
     let runtime = runtime::start()?;
     let (backend, files) = runtime.block_on(files(args, rules))?;
     let options = FilesystemOptions {
@@ -103,21 +103,4 @@ async fn files(args: &ToolsArgs, rules: Option<Permissions>) -> Result<(Arc<dyn 
         Some(rules) => (Arc::new(PermissionedBackend::new(backend, rules, OnAsk::Refuse)), files),
         None => (backend, files),
     })
-}
-
-/// The rules in a file.
-fn rules(file: &Path) -> Result<Permissions> {
-    let name = file.display();
-    let text = fs::read_to_string(file).map_err(|error| anyhow!("the rules `{name}` cannot be read: {error}"))?;
-    let unlike = |error: &dyn std::fmt::Display| {
-        anyhow!(
-            "the rules `{name}` are not a JSON list of {{\"operations\", \"paths\", \"mode\"}} and {{\"commands\", \"mode\"}}: {error}"
-        )
-    };
-    let given: Vec<Value> = serde_json::from_str(&text).map_err(|error| unlike(&error))?;
-    let (commands, files): (Vec<_>, Vec<_>) = given.into_iter().partition(|rule| rule.get("commands").is_some());
-    let files: Vec<Rule> = serde_json::from_value(Value::Array(files)).map_err(|error| unlike(&error))?;
-    let commands: Vec<CommandRule> = serde_json::from_value(Value::Array(commands)).map_err(|error| unlike(&error))?;
-    let files = Permissions::new(files).map_err(|error| anyhow!("{error}"))?;
-    files.with_commands(commands, AccessMode::Allow).map_err(|error| anyhow!("{error}"))
 }

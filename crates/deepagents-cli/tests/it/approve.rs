@@ -304,7 +304,7 @@ fn always_is_remembered_as_no_more_than_what_was_shown_and_can_be_taken_back() {
     let id = threads[0]["id"].as_str().unwrap();
     let shown = place.program(&["threads", "show", id]);
     assert!(shown.out.contains(&format!("approve  write_file /a.txt  by the remembered rule: {rule}")), "{shown:?}");
-    assert!(shown.out.contains("reject   write_file /b.txt  by default: only what was always allowed"), "{shown:?}");
+    assert!(shown.out.contains("reject   write_file /b.txt  by the rule: --approve allow-list"), "{shown:?}");
     let removed = place.program(&["permissions", "remove", "1"]);
     assert!(removed.out.starts_with("forgotten: 1"), "{removed:?}");
     assert!(place.program(&["permissions", "remove", "1"]).one_message().contains("there is no rule 1"));
@@ -351,4 +351,132 @@ fn who_decided_is_in_the_events_and_shown_with_the_thread() {
         (&json!("approve"), &json!("person"))
     );
     assert_eq!((&decisions[1]["decision"]["type"], &decisions[1]["tool"]), (&json!("reject"), &json!("write_file")));
+}
+
+fn runs(command: &str) -> Reply {
+    Reply::Call("execute", json!({"command": command}))
+}
+
+#[test]
+fn always_covers_a_command_however_it_is_written_and_nothing_more() {
+    let place = Place::new();
+    let commands = ["touch a 'b c'", "touch  a \"b c\"", "touch a 'b c'; touch d", "touch a 'b c' > e"];
+    let server = Server::start(
+        commands.iter().map(|command| runs(command)).chain([Reply::Text(vec!["Done."])]).collect::<Vec<_>>(),
+    );
+    let mut command = place.run(&server, &["--approve", "ask", "--sandbox", "unconfined", "Touch"]);
+    let finished = finish_with(&mut command, "a\np\nn\nn\n");
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    let rule = "execute `touch a 'b c'` and no other command, for any time, without a sandbox";
+    assert!(finished.err.contains(&format!("  always: {rule}\n")), "{finished:?}");
+    assert_eq!(finished.err.matches("approved by the remembered rule").count(), 1, "{finished:?}");
+    assert!(place.has("a") && place.has("b c") && !place.has("d") && !place.has("e"));
+}
+
+#[test]
+fn a_rule_that_was_agreed_to_for_a_sandbox_says_nothing_about_commands_without_one() {
+    let place = Place::new();
+    let own = place.dir.path().join("home/.deepagents");
+    fs::create_dir_all(&own).unwrap();
+    let root = place.root().canonicalize().unwrap();
+    let rule = json!({"tool": "execute", "args": {}, "command": {"commands": ["touch a"], "mode": "allow"}});
+    let record = json!({"id": 1, "scope": {"project": root}, "rule": rule, "at": "2026-01-01T00:00:00Z"});
+    fs::write(own.join("permissions.json"), json!({"v": 1, "records": [record]}).to_string()).unwrap();
+    let listed = place.program(&["permissions", "list"]);
+    assert!(listed.out.contains("execute `touch a` and no other command"), "{listed:?}");
+    let server = Server::start([runs("touch a"), Reply::Text(vec!["Done."])]);
+    let finished = finish(&mut place.run(&server, &["--approve", "allow-list", "--sandbox", "unconfined", "Touch"]));
+    assert!(finished.code == Some(0) && !place.has("a"), "{finished:?}");
+}
+
+fn rules(place: &Place, rules: &Value) -> String {
+    let file = place.dir.path().join("rules.json");
+    fs::write(&file, rules.to_string()).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn rules_of_a_file_bind_a_run_and_are_named_in_events_and_with_the_thread() {
+    let place = Place::new();
+    let file = rules(
+        &place,
+        &json!([
+            {"operations": ["write"], "paths": ["/closed/**"], "mode": "deny"},
+            {"operations": ["write"], "paths": ["/free/**"], "mode": "allow"},
+            {"operations": ["write"], "paths": ["/asked/**"], "mode": "ask"},
+        ]),
+    );
+    let server = Server::start([
+        writes_to("/closed/a"),
+        writes_to("/free/a"),
+        writes_to("/asked/a"),
+        Reply::Text(vec!["Done."]),
+    ]);
+    let finished = finish(&mut place.run(&server, &["--rules", &file, "--json", "Write"]));
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    assert!(!place.has("closed/a") && place.has("free/a") && !place.has("asked/a"));
+    let events = finished.lines();
+    let authors: Vec<&Value> = events.iter().filter(|e| e["type"] == "answered").map(|e| &e["author"]).collect();
+    let nobody = "a person has to agree to this, and nobody can be asked in this run";
+    assert_eq!(
+        authors,
+        [
+            &json!({"by": "rule", "text": "write /closed/**"}),
+            &json!({"by": "rule", "text": "write /free/**"}),
+            &json!({"by": "default", "text": nobody}),
+        ]
+    );
+    let asked = events.iter().find(|e| e["type"] == "asked").unwrap();
+    assert_eq!(asked["question"]["rule"], "write /asked/**");
+    let threads: Value = serde_json::from_str(&place.program(&["threads", "list", "--json"]).out).unwrap();
+    let shown = place.program(&["threads", "show", threads[0]["id"].as_str().unwrap()]).out;
+    assert!(shown.contains("reject   write_file /closed/a  by the rule: write /closed/**"), "{shown}");
+    assert!(shown.contains("approve  write_file /free/a  by the rule: write /free/**"), "{shown}");
+    assert!(
+        shown.contains(&format!("reject   write_file /asked/a  by default: {nobody}; asked by write /asked/**")),
+        "{shown}"
+    );
+}
+
+#[test]
+fn auto_does_not_answer_what_a_rule_asks() {
+    let place = Place::new();
+    let file = rules(&place, &json!([{"operations": ["write"], "paths": ["/asked/**"], "mode": "ask"}]));
+    let server = Server::start([writes_to("/asked/a"), Reply::Text(vec!["Done."])]);
+    let first = finish_with(&mut place.run(&server, &["--rules", &file, "--approve", "ask", "Write"]), "");
+    assert!(
+        first.err.contains("asked by --approve: what changes something is asked about; write /asked/**"),
+        "{first:?}"
+    );
+    finish(&mut place.run(&server, &["--rules", &file, "--continue", "--approve", "auto"]));
+    assert!(!place.has("asked/a"));
+}
+
+#[test]
+fn a_rule_that_can_match_nothing_ends_a_run_before_it_begins() {
+    let place = Place::new();
+    let good = json!({"operations": ["read"], "paths": ["/a"], "mode": "deny"});
+    let server = Server::start([]);
+    for (rule, why) in [
+        (json!({"operations": ["read"], "paths": ["/b/../c"], "mode": "deny"}), "rule 2"),
+        (json!({"commands": ["git push"], "mode": "deny"}), "rule 2 is about commands, and none are run"),
+    ] {
+        let file = rules(&place, &json!([good, rule]));
+        let finished = finish(&mut place.run(&server, &["--rules", &file, "Go"]));
+        assert!(finished.one_message().contains(why), "{finished:?}");
+    }
+    assert!(server.requests().is_empty());
+}
+
+#[test]
+fn a_question_names_the_sub_agent_whose_call_it_is() {
+    let place = Place::new();
+    let delegate = Reply::Call("task", json!({"description": "Write", "subagent_type": "general-purpose"}));
+    let server = Server::start([delegate, writes_to("/a.txt"), Reply::Text(vec!["Done."]), Reply::Text(vec!["Done."])]);
+    let finished = finish_with(&mut place.run(&server, &["--approve", "ask", "Write"]), "y\n");
+    assert!(finished.err.contains("? write_file /a.txt (sub-agent general-purpose)"), "{finished:?}");
+    let threads: Value = serde_json::from_str(&place.program(&["threads", "list", "--json"]).out).unwrap();
+    let shown = place.program(&["threads", "show", threads[0]["id"].as_str().unwrap()]).out;
+    let line = "approve  write_file /a.txt, called by general-purpose  by a person; asked by --approve";
+    assert!(shown.contains(line), "{shown}");
 }

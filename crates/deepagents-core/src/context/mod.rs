@@ -9,6 +9,7 @@ mod extensions;
 mod live_threads;
 mod model_call;
 mod observer;
+mod reporter;
 
 use std::sync::Arc;
 
@@ -37,6 +38,7 @@ pub(crate) use live_threads::{LiveRun, LiveThreads};
 pub(crate) use model_call::call_model;
 pub(crate) use observer::SharedObserver;
 pub use observer::{INPUT_VERSION, InputRecord, ModelCall, Observers, RunObserver, RunStart};
+pub use reporter::Reporter;
 
 /// What hooks and tools know of the run: a version of the state, and how to reach the rest. Owned and `Clone`.
 ///
@@ -113,6 +115,11 @@ impl Context {
     /// The agent's name.
     pub fn agent_name(&self) -> &str {
         &self.shared.agent.name
+    }
+
+    /// The agent's name where it is a sub-agent.
+    pub fn sub_agent_name(&self) -> Option<&str> {
+        (!self.path().is_empty()).then(|| self.agent_name())
     }
 
     /// The agent's model; a wrap around model calls may ask another.
@@ -225,6 +232,11 @@ impl Context {
     /// When the model fails, or the request holds a history that providers refuse.
     pub async fn invoke_model(&self, model: &Arc<dyn ChatModel>, request: ModelRequest) -> Result<ModelOutput> {
         model_call::invoke_aside(self, model, request).await
+    }
+
+    /// What tells the application of what outlives a call, and keeps neither the run nor its agent.
+    pub fn reporter(&self) -> Reporter {
+        Reporter { events: self.shared.events.clone(), path: self.shared.path.clone() }
     }
 
     pub(crate) fn emit(&self, kind: impl FnOnce() -> EventKind) {

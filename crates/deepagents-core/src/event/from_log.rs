@@ -182,6 +182,9 @@ impl AgentEvents {
                     self.asked.remove(id);
                     self.decided.push(EventKind::decided(id, decided));
                 }
+                ActionRequestChange::Decided(call, decided) => {
+                    kinds.push(EventKind::decided(&call.to_string(), decided));
+                }
                 ActionRequestChange::Drop(id) => {
                     self.asked.remove(id);
                 }

@@ -159,10 +159,11 @@ pub enum EventKind {
         /// The question.
         question: Box<ActionRequest>,
     },
-    /// A question was answered, by a person or because its time was up; the run goes on.
+    /// A question was answered, by a person or because its time was up, and the run goes on; or a rule decided about a call
+    /// without a question.
     #[serde(rename = "answered")]
     ActionDecided {
-        /// The question's id.
+        /// The question's id, or the call's where nobody was asked.
         id: String,
         /// What was decided.
         decision: Decision,

@@ -151,6 +151,20 @@ pub enum MiddlewareEvent {
         /// Where it comes from, such as `mcp:github`.
         source: String,
     },
+    /// A command that goes on in the background has printed something.
+    CommandOutput {
+        /// Its id, as the tool that started it gives it.
+        command: String,
+        /// The new part.
+        text: String,
+    },
+    /// A command in the background has ended.
+    CommandEnded {
+        /// Its id.
+        command: String,
+        /// How, in words.
+        end: String,
+    },
     /// The agent repeats itself without progress; the model was told so, or the run is stopped.
     LoopDetected {
         /// How it repeats itself.

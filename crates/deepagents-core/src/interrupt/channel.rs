@@ -36,6 +36,8 @@ pub enum ActionRequestChange {
     /// The answer to one, and who gave it.
     #[serde(rename = "answer")]
     Decide(String, DecisionRecord),
+    /// What was decided about a call without a question, and who did: for the log, it changes nothing.
+    Decided(CallId, DecisionRecord),
     /// One less.
     Drop(String),
     /// None any more.
@@ -59,6 +61,7 @@ impl Channel for ActionRequests {
                         asked.decision = Some(answer);
                     }
                 }
+                ActionRequestChange::Decided(..) => {}
                 ActionRequestChange::Drop(id) => {
                     value.remove(&id);
                 }

@@ -46,6 +46,12 @@ pub struct ActionRequest {
     pub args: Value,
     /// What is asked, for a person.
     pub text: String,
+    /// The rule that wants a person to be asked, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// The name of the sub-agent whose call it is; none where it is the main agent's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     /// The path that the call's own path leads to, where links make that another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leads_to: Option<String>,
@@ -71,6 +77,8 @@ impl ActionRequest {
             tool: tool.into(),
             args,
             text: String::new(),
+            rule: None,
+            agent: None,
             leads_to: None,
             allowed: DecisionKind::ALL.to_vec(),
             tools: Vec::new(),
@@ -83,6 +91,20 @@ impl ActionRequest {
     #[must_use]
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.text = text.into();
+        self
+    }
+
+    /// Says which rule wants a person to be asked.
+    #[must_use]
+    pub fn rule(mut self, rule: impl Into<String>) -> Self {
+        self.rule = Some(rule.into());
+        self
+    }
+
+    /// Says whose call it is: a sub-agent's, by its name, or the main agent's.
+    #[must_use]
+    pub fn agent(mut self, sub_agent: Option<&str>) -> Self {
+        self.agent = sub_agent.map(str::to_owned);
         self
     }
 
@@ -114,8 +136,8 @@ impl ActionRequest {
         self
     }
 
-    /// Whether it was asked before any call of the turn was made.
-    pub(crate) fn is_gate(&self) -> bool {
+    /// Whether it was asked before any call of the turn was made, and not by the call itself.
+    pub fn is_gate(&self) -> bool {
         self.id == self.call.to_string()
     }
 

@@ -9,6 +9,7 @@ use super::DynMiddleware;
 use crate::context::{Context, RunObserver};
 use crate::error::{Error, Result};
 use crate::ids::CallId;
+use crate::interrupt::{Decision, DecisionAuthor, DecisionRecord};
 use crate::message::{Block, ToolCall};
 use crate::model::{ChatModel, ModelOutput, ModelRequest};
 use crate::state::Update;
@@ -250,6 +251,8 @@ pub struct ToolResponse {
     pub artifact: Option<Value>,
     /// The state a sub-agent leaves, to be joined into this agent's.
     pub child_state: Option<ChildState>,
+    /// What was decided about the call without a question, and who did; it is put into the log and told.
+    pub decision: Option<DecisionRecord>,
 }
 
 impl ToolResponse {
@@ -261,6 +264,22 @@ impl ToolResponse {
     /// A failure.
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(text) }
+    }
+
+    /// Says that a rule allowed the call, unless something else was decided about it.
+    #[must_use]
+    pub fn allowed_by(mut self, rule: impl Into<String>) -> Self {
+        let author = DecisionAuthor::Rule { text: rule.into() };
+        self.decision.get_or_insert_with(|| DecisionRecord::new(Decision::Approve, author));
+        self
+    }
+
+    /// Says that a rule refused the call, and in which words.
+    #[must_use]
+    pub fn denied_by(mut self, rule: impl Into<String>, message: impl Into<String>) -> Self {
+        let decision = Decision::Reject { message: Some(message.into()) };
+        self.decision = Some(DecisionRecord::new(decision, DecisionAuthor::Rule { text: rule.into() }));
+        self
     }
 }
 
@@ -344,11 +363,15 @@ async fn call_tool(request: ToolRequest) -> Result<ToolResponse> {
             artifact: output.artifact,
             child_state: output.child_state,
             source: None,
+            decision: None,
         }),
         Err(ToolError::Model { text, source }) => {
             Ok(ToolResponse { source: source.map(Arc::from), ..ToolResponse::error(text) })
         }
-        Err(ToolError::Denied(text)) => Ok(ToolResponse::error(text)),
+        Err(ToolError::Denied { text, rule }) => {
+            let response = ToolResponse::error(&text);
+            Ok(rule.into_iter().fold(response, |response, rule| response.denied_by(rule, &text)))
+        }
         Err(ToolError::Interrupted(pause)) => Err(Error::Interrupted(pause)),
         Err(ToolError::Fatal(source)) => Err(Error::Tool { name: call.name, source }),
     }

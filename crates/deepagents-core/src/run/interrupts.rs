@@ -66,6 +66,14 @@ impl Driver {
         self.update(Update::new::<ActionRequests>(pause.questions.into_iter().map(ask).collect()))
     }
 
+    /// Keeps and tells what was decided about a call without a question.
+    pub(super) fn record_decision(&mut self, call: &CallId, decided: DecisionRecord) -> Result<()> {
+        let event = EventKind::decided(&call.to_string(), &decided);
+        self.update(Update::new::<ActionRequests>(vec![ActionRequestChange::Decided(call.clone(), decided)]))?;
+        self.queue_event(|| event);
+        Ok(())
+    }
+
     /// Tells what is asked, and refuses to wait where nobody could ever answer.
     pub(super) fn wait(&mut self) -> Result<()> {
         // The run above tells the questions of all.

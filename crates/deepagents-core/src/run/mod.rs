@@ -49,7 +49,7 @@ pub use outcome::{Outcome, RunError};
 pub use record::{OUTCOME_VERSION, OutcomeRecord, RunErrorRecord};
 
 pub use crate::context::{
-    Context, ContextBuilder, INPUT_VERSION, InputRecord, ModelCall, Observers, RunObserver, RunStart,
+    Context, ContextBuilder, INPUT_VERSION, InputRecord, ModelCall, Observers, Reporter, RunObserver, RunStart,
 };
 pub use crate::machine::{Budget, BudgetRemaining, BudgetUsage, Machine, NextStep, Node, StepInput};
 pub use crate::status::{BudgetKind, FinishReason};

@@ -273,7 +273,7 @@ impl Driver {
     /// Makes a result durable and its changes visible.
     async fn finished(&mut self, turn: &mut Turn, at: usize, response: ToolResponse) -> Result<()> {
         let Some(planned) = turn.calls.get_mut(at) else { return Ok(()) };
-        let ToolResponse { mut content, is_error, update, artifact, child_state, source: _ } = response;
+        let ToolResponse { mut content, is_error, update, artifact, child_state, source: _, decision } = response;
         let mut update = self.stamp(update);
         // Joined only now: siblings may have changed since this call began what it hands back.
         if let Some(child_state) = child_state {
@@ -318,6 +318,9 @@ impl Driver {
         let (call, name) = (planned.id.clone(), message.name.clone());
         for other in &mut turn.calls {
             other.waits_for.remove(&at);
+        }
+        if let Some(decided) = decision {
+            self.record_decision(&call, decided)?;
         }
         let events = (call.clone(), message.clone());
         self.log.push(|| Record::ToolFinished { call, message, update: RecordUpdate::Live(update) });

@@ -121,8 +121,28 @@ impl ToolContext {
         text: impl Into<String>,
         allowed: impl Into<Vec<DecisionKind>>,
     ) -> Result<Decision, ToolError> {
-        let (args, now) = (self.call.args.clone(), self.clock().now().to_string());
-        let question = ActionRequest::about(&self.call.id, &self.call.name, args, now).text(text).allowed(allowed);
+        self.interrupt_with(self.question().text(text).allowed(allowed))
+    }
+
+    /// Asks a person because of a rule, which the question names, as [`interrupt`](Self::interrupt) does.
+    ///
+    /// # Errors
+    /// [`ToolError::Interrupted`] while there is no answer.
+    pub fn interrupt_by(
+        &self,
+        rule: impl Into<String>,
+        text: impl Into<String>,
+        allowed: impl Into<Vec<DecisionKind>>,
+    ) -> Result<Decision, ToolError> {
+        self.interrupt_with(self.question().rule(rule).text(text).allowed(allowed))
+    }
+
+    /// A question about this call.
+    fn question(&self) -> ActionRequest {
+        ActionRequest::about(&self.call.id, &self.call.name, self.call.args.clone(), self.clock().now().to_string())
+    }
+
+    fn interrupt_with(&self, question: ActionRequest) -> Result<Decision, ToolError> {
         let (question, answer) = self.asked(question);
         let waits = || PendingInterrupt { questions: vec![question], child: None };
         answer.ok_or_else(|| ToolError::Interrupted(Box::new(waits())))
@@ -141,7 +161,8 @@ impl ToolContext {
         count: &AtomicU32,
         question: ActionRequest,
     ) -> (ActionRequest, Option<Decision>) {
-        let question = ActionRequest { call: call.clone(), ..question };
+        let agent = question.agent.clone().or_else(|| self.sub_agent_name().map(str::to_owned));
+        let question = ActionRequest { call: call.clone(), agent, ..question };
         let state = self.state().get::<ActionRequests>();
         loop {
             let id = format!("{call}?{}", count.fetch_add(1, Ordering::Relaxed));

@@ -125,8 +125,13 @@ pub enum ToolError {
         /// The error behind it, for wraps that look for its type.
         source: Option<BoxError>,
     },
-    /// The call is not allowed; the model is told and the run goes on.
-    Denied(String),
+    /// The call is not allowed; the model is told and the run goes on. Who refused it is in the log.
+    Denied {
+        /// What the model is told.
+        text: String,
+        /// The rule that refuses it, in words.
+        rule: Option<String>,
+    },
     /// The call waits for a decision; made by [`ToolContext::interrupt`](super::ToolContext::interrupt), to be handed on with `?`.
     Interrupted(Box<PendingInterrupt>),
     /// The run ends with this error, once the other calls of the turn have finished.
@@ -141,7 +146,12 @@ impl ToolError {
 
     /// A refusal for the model.
     pub fn denied(text: impl Into<String>) -> Self {
-        Self::Denied(text.into())
+        Self::Denied { text: text.into(), rule: None }
+    }
+
+    /// A refusal by a rule, for the model.
+    pub fn denied_by(rule: impl Into<String>, text: impl Into<String>) -> Self {
+        Self::Denied { text: text.into(), rule: Some(rule.into()) }
     }
 
     /// An error that ends the run.
@@ -156,7 +166,7 @@ impl From<ToolError> for Error {
         match error {
             ToolError::Interrupted(pause) => Self::Interrupted(pause),
             ToolError::Model { text, source } => Self::ToolCall { text, source },
-            ToolError::Denied(text) => Self::ToolCall { text, source: None },
+            ToolError::Denied { text, .. } => Self::ToolCall { text, source: None },
             ToolError::Fatal(source) => Self::Other(source),
         }
     }

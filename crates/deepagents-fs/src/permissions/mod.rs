@@ -55,6 +55,7 @@ pub enum AccessMode {
 
 /// A rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Rule {
     /// The operations it is about.
     pub operations: Vec<Operation>,

@@ -14,13 +14,20 @@ const FILES_A_MILLISECOND: u64 = 1_000;
 /// Files and directories that stay possible.
 const FILES: u64 = 10_000;
 
+/// Files and directories of those that stay possible whatever happens, where there are few: each of them takes one that this
+/// process may have open.
+const RESERVED_FILES: u64 = 128;
+
+/// Files that cannot be made before somebody has looked, even where this process waits for its turn.
+const FAR_FILES: u64 = 500_000;
+
 /// Bytes above the floor that cannot be used up before somebody has looked, even where this process waits for its turn.
 const FAR: u64 = 2 << 30;
 
 /// What has to stay free where a command may write. No limit of the kernel bounds what many files take together, so it is
 /// looked at from outside while the command runs. Where so little is left that a command could take it between two
 /// looks, the space that has to stay is taken first, by a file without a name that goes with the command: then the
-/// kernel refuses what is beyond.
+/// kernel refuses what is beyond. The same is done for the number of files, as far as this process may hold some open.
 #[derive(Debug)]
 pub(crate) struct Spare<'a> {
     floors: Vec<Floor<'a>>,
@@ -31,8 +38,8 @@ struct Floor<'a> {
     at: &'a Path,
     bytes: u64,
     files: u64,
-    /// Holds the space for as long as it is open.
-    _reserve: Option<OwnedFd>,
+    /// Hold the space, and each a place for a file, for as long as they are open.
+    _reserve: Vec<OwnedFd>,
 }
 
 impl<'a> Spare<'a> {
@@ -44,6 +51,10 @@ impl<'a> Spare<'a> {
             let reserve = (before - floor < FAR).then(|| reserved(at, floor)).flatten();
             // Of what is left then, a little is kept to end the command by, before it finds the disk full.
             let bytes = if reserve.is_some() { floor / 8 } else { floor };
+            let places = if possible < FAR_FILES { RESERVED_FILES.min(files) } else { 0 };
+            // Where no more files may be open, fewer are held.
+            let places = (0..places).map_while(|_| unnamed(at));
+            let reserve = reserve.into_iter().chain(places).collect();
             Some(Floor { at, bytes, files, _reserve: reserve })
         };
         Self { floors: directories.into_iter().filter_map(floor).collect() }
@@ -70,10 +81,15 @@ impl<'a> Spare<'a> {
 
 /// A file without a name of so many bytes; none where the file system has no such thing, or not the space any more.
 fn reserved(at: &Path, bytes: u64) -> Option<OwnedFd> {
-    use rustix::fs::{FallocateFlags, Mode, OFlags};
-    let file = rustix::fs::open(at, OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, Mode::RUSR).ok()?;
-    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes).ok()?;
+    let file = unnamed(at)?;
+    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes).ok()?;
     Some(file)
+}
+
+/// A file without a name.
+fn unnamed(at: &Path) -> Option<OwnedFd> {
+    use rustix::fs::{Mode, OFlags};
+    rustix::fs::open(at, OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, Mode::RUSR).ok()
 }
 
 /// Bytes and files that are free. Some file systems have no number of files; they tell none at all.

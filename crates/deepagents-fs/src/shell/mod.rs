@@ -6,7 +6,8 @@
 //!
 //! Output is standard output and standard error through one pipe, unmarked, in the order in which it was written.
 //! Nothing that a command starts is meant to outlive it: a background process ends with the command. In the sandbox the
-//! kernel sees to that; without one, a process that leaves the command's process group (a daemon) escapes.
+//! kernel sees to that, also when this program is killed; without one a small process does, and a process that leaves the
+//! command's process group (a daemon) escapes.
 
 mod capture;
 mod command;
@@ -15,6 +16,8 @@ mod error;
 mod local;
 #[cfg(unix)]
 pub(crate) mod supervise;
+#[cfg(unix)]
+mod watchdog;
 mod with_shell;
 
 use std::sync::Arc;

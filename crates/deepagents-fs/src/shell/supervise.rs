@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use tokio::sync::mpsc;
 
 use super::capture::{Capture, Decoder};
+use super::watchdog::Watchdog;
 use crate::sandbox::HostPattern;
 use crate::sandbox::control::Control;
 use crate::sandbox::disk_guard::Spare;
@@ -79,6 +80,7 @@ pub(crate) fn supervise(
     let (output, writer) = std::io::pipe()?;
     rustix::io::ioctl_fionbio(&output, true)?;
     command.stdout(writer.try_clone()?).stderr(writer);
+    let mut watchdog = None;
     let (mut control, plan) = match helper {
         Some(Helper { plan, allowed }) => {
             let (ours, theirs) = UnixStream::pair()?;
@@ -86,7 +88,8 @@ pub(crate) fn supervise(
             (Some(Control::new(ours, allowed)), plan)
         }
         None => {
-            command.stdin(Stdio::null()).process_group(0);
+            let started = watchdog.insert(Watchdog::start()?);
+            command.stdin(Stdio::null()).process_group(started.group().as_raw_nonzero().get());
             (None, Vec::new())
         }
     };
@@ -94,7 +97,7 @@ pub(crate) fn supervise(
     // Drops our copies of the child's ends.
     drop(command);
 
-    let mut watched = Watched::new(child)?;
+    let mut watched = Watched::new(child, watchdog)?;
     if let Some(control) = &control {
         control.plan(&plan, GRACE)?;
     }
@@ -112,13 +115,15 @@ struct Watched {
     child: Child,
     ended: PipeReader,
     waiter: Option<std::thread::JoinHandle<()>>,
+    /// What leads its process group, if it does not do so itself, and ends it if this program is killed.
+    watchdog: Option<Watchdog>,
 }
 
 impl Watched {
-    fn new(child: Child) -> std::io::Result<Self> {
+    fn new(child: Child, watchdog: Option<Watchdog>) -> std::io::Result<Self> {
         let (ended, end) = std::io::pipe()?;
         let pid = Pid::from_child(&child);
-        let mut watched = Self { child, ended, waiter: None };
+        let mut watched = Self { child, ended, waiter: None, watchdog };
         let waiter =
             std::thread::Builder::new().name("deepagents-wait".to_owned()).stack_size(64 << 10).spawn(move || {
                 // The process is left unreaped, so that its number and group stay its own until they are not needed.
@@ -211,7 +216,8 @@ impl Watched {
     /// Kills the process group and the process.
     fn kill(&self) {
         let pid = Pid::from_child(&self.child);
-        let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+        let group = self.watchdog.as_ref().map_or(pid, Watchdog::group);
+        let _ = rustix::process::kill_process_group(group, Signal::KILL);
         let _ = rustix::process::kill_process(pid, Signal::KILL);
     }
 
@@ -219,6 +225,7 @@ impl Watched {
         if let Some(waiter) = self.waiter.take() {
             let _ = waiter.join();
         }
+        drop(self.watchdog.take());
         self.child.wait()
     }
 }

@@ -332,7 +332,7 @@ fn a_decision_says_what_decided() {
     no rule is about `… y`
     the shell writes to `out`, and no rule is about that
     no rule is about `x`
-    the rules allow it
+    it is allowed by `git *`
     "
     );
     assert!(matches!(rules.decide_command("x").reason, CommandReason::NoRule { .. }));

@@ -135,3 +135,27 @@ async fn a_process_that_is_killed_while_it_writes_leaves_nothing_half_written() 
         fs::remove_file(dir.path().join("f")).unwrap();
     }
 }
+
+#[tokio::test]
+async fn what_a_command_without_a_sandbox_has_started_ends_when_the_program_is_killed() {
+    const ROLE: &str = "what_a_command_without_a_sandbox_has_started";
+    const START: &str =
+        "sleep 1000 & echo $! > pid.new; mv pid.new pid; trap '' HUP INT TERM; while :; do sleep 1000; done";
+    if let Some(directory) = std::env::var_os(ROLE) {
+        use deepagents_fs::shell::{Command, Confinement, LocalShell, Shell};
+        let shell = LocalShell::open(Path::new(&directory), Confinement::Unconfined).unwrap();
+        let _ = shell.run(Command::new(START), tokio_util::sync::CancellationToken::new(), None).await;
+        return;
+    }
+    let name = "processes::what_a_command_without_a_sandbox_has_started_ends_when_the_program_is_killed";
+    for _ in 0..5 {
+        let dir = tempfile::tempdir().unwrap();
+        let mut child = again(name, ROLE, dir.path());
+        crate::shell::appears(&dir.path().join("pid")).await;
+        let pid = fs::read_to_string(dir.path().join("pid")).unwrap();
+        assert!(crate::shell::lives(&pid));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        crate::shell::dies(&pid);
+    }
+}

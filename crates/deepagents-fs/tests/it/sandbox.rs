@@ -533,6 +533,15 @@ async fn a_command_that_fills_the_disk_is_ended_while_there_is_space() {
         assert!(left >= before / 2 - (64 << 10), "{round}: {left} of {before} bytes are left");
         jail.run("rm -f *").await;
     }
+    // The same for the number of files, of which this disk has 2,000.
+    let possible = || rustix::fs::statvfs(place).map(|told| told.f_favail).unwrap();
+    for round in 0..5 {
+        let burst = "for j in 1 2 3 4; do (i=0; while : > $j.$i; do i=$((i+1)); done) & done; wait; sleep 1000";
+        assert_eq!(jail.run(burst).await.exit, Exit::OutOfSpace, "{round}");
+        let left = possible();
+        assert!(left >= 100, "{round}: {left} files are possible");
+        jail.run("rm -f *.1* *.2* *.3* *.4* *.5*; rm -f *").await;
+    }
     assert!(jail.run("echo small > file").await.exit.success());
 }
 

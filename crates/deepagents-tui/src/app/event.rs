@@ -1,6 +1,6 @@
 //! What the screens are told, and what they want done.
 
-use deepagents::{ActionRequest, Decision, Event as RunEvent, FinishReason, Usage};
+use deepagents::{ActionRequest, DecisionRecord, Event as RunEvent, FinishReason, Usage};
 
 use super::transcript::Item;
 use crate::host::{CommandFile, Effort, Page};
@@ -73,7 +73,7 @@ pub(crate) enum Effect {
     /// Ends the run.
     Cancel,
     /// Goes on with a run that waits.
-    Answer(Vec<(String, Decision)>),
+    Answer(Vec<(String, DecisionRecord)>),
     /// Goes on with what was left unfinished.
     Resume,
     /// Goes on with what another program works on, which loses the thread.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use deepagents::core::interrupt::EditedAction;
-use deepagents::{Decision, DecisionKind};
+use deepagents::{Decision, DecisionAuthor, DecisionKind, DecisionRecord};
 use serde_json::Value;
 
 use super::event::PendingApproval;
@@ -34,7 +34,7 @@ pub(crate) enum Asking {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Questions {
     open: VecDeque<PendingApproval>,
-    decided: Vec<(String, Decision)>,
+    decided: Vec<(String, DecisionRecord)>,
     pub(crate) asking: Asking,
     /// Whether the first one has been on the screen.
     shown: bool,
@@ -108,23 +108,32 @@ impl Questions {
     /// Decides about the current one.
     pub(crate) fn decide(&mut self, decision: Decision) {
         if let Some(question) = self.open.pop_front() {
-            self.decided.push((question.request.id, decision));
+            self.decided.push((question.request.id, decision.into()));
         }
         // The next one has to be seen first, too.
         self.begin(None);
     }
 
-    /// Decides about the current one and all others that a rule covers.
+    /// Decides about the current one and all others that a rule covers and that are asked for the same reason. What a call
+    /// asks by itself, such as before it changes what steers the agent, is asked each time.
     pub(crate) fn allow(&mut self, rule: &Rule) {
+        let reason = self.current().and_then(|question| question.request.rule.clone());
         self.decide(Decision::Approve);
+        let covered = |question: &PendingApproval| {
+            let request = &question.request;
+            let alike = request.is_gate() && request.leads_to.is_none() && request.rule == reason;
+            alike && rule.covers(&request.tool, &request.args)
+        };
         let (covered, open): (VecDeque<PendingApproval>, VecDeque<PendingApproval>) =
-            std::mem::take(&mut self.open).into_iter().partition(|q| rule.covers(&q.request.tool, &q.request.args));
+            std::mem::take(&mut self.open).into_iter().partition(covered);
         self.open = open;
-        self.decided.extend(covered.into_iter().map(|question| (question.request.id, Decision::Approve)));
+        let author = DecisionAuthor::RememberedRule { text: rule.to_string() };
+        let decided = DecisionRecord::new(Decision::Approve, author);
+        self.decided.extend(covered.into_iter().map(|question| (question.request.id, decided.clone())));
     }
 
     /// What was decided, once nothing is open; all is forgotten then.
-    pub(crate) fn answers(&mut self) -> Option<Vec<(String, Decision)>> {
+    pub(crate) fn answers(&mut self) -> Option<Vec<(String, DecisionRecord)>> {
         (self.open.is_empty() && !self.decided.is_empty()).then(|| std::mem::take(&mut self.decided))
     }
 

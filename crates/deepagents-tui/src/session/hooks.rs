@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use deepagents::middleware::hooks::{HookEvent, HookRunner};
-use deepagents::{ActionRequest, Decision};
+use deepagents::{ActionRequest, DecisionAuthor, DecisionRecord};
 
 use super::Session;
 use crate::host::Connection;
@@ -25,12 +25,13 @@ impl Session {
         connection: &Connection,
         questions: &[ActionRequest],
         seen: &mut BTreeSet<String>,
-    ) -> Vec<(String, Decision)> {
+    ) -> Vec<(String, DecisionRecord)> {
         let (Some(runner), Some(thread)) = (&connection.hooks, self.thread()) else { return Vec::new() };
         let mut decided = Vec::new();
         for question in questions.iter().filter(|question| seen.insert(question.id.clone())) {
             let decision = runner.permission_request(&thread, question).await;
-            decided.extend(decision.map(|decision| (question.id.clone(), decision)));
+            let author = DecisionAuthor::Rule { text: "a hook".to_owned() };
+            decided.extend(decision.map(|decision| (question.id.clone(), DecisionRecord::new(decision, author))));
         }
         decided
     }

@@ -7,7 +7,7 @@ use deepagents::channels::{PinnedSkills, SkillPin};
 use deepagents::core::journal::ThreadInfo;
 use deepagents::fs::{Backend, ByteRange, VPath};
 use deepagents::{
-    ActionRequest, Decision, EventKind, FinishReason, Message, Outcome, RunError, RunInput, State, Update,
+    ActionRequest, DecisionRecord, EventKind, FinishReason, Message, Outcome, RunError, RunInput, State, Update,
 };
 use futures_util::StreamExt;
 use serde_json::{Map, Value, json};
@@ -59,7 +59,7 @@ impl Session {
     }
 
     /// Goes on with a run that waits for these answers, or was left unfinished.
-    pub(super) fn resume(&self, answers: Vec<(String, Decision)>, by_force: bool) {
+    pub(super) fn resume(&self, answers: Vec<(String, DecisionRecord)>, by_force: bool) {
         let (this, job) = (self.clone(), self.new_job());
         self.spawn(async move {
             let begun = async {

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
+use deepagents::escape::is_hidden;
+
 /// Text with control characters as pictures of themselves, and what orders or hides text written out. Ends of lines
 /// and tabs stay; what joins letters and emoji stays.
 ///
@@ -24,7 +26,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 /// assert_eq!(exact("rm\u{200d} -r\u{a0}a"), "rm<U+200D> -r<U+00A0>a");
 /// ```
 pub fn exact(text: &str) -> Cow<'_, str> {
-    rewrite(text, |c| is_control(c) || reorders(c) || is_deceptive(c))
+    rewrite(text, |c| is_control(c) || reorders(c) || is_deceptive(c) || (!c.is_ascii() && is_hidden(c)))
 }
 
 fn rewrite(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {

@@ -1,6 +1,7 @@
 //! Questions, lists and menus.
 
 use deepagents::DecisionKind;
+use deepagents::escape::escaped;
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 
@@ -37,6 +38,9 @@ pub(crate) fn question_body(question: &PendingApproval, columns: usize, theme: T
             if let Some(timeout) = request.args.get("timeout").filter(|timeout| !timeout.is_null()) {
                 lines.push(Line::from(Span::styled(format!("for {timeout} seconds at most"), theme.dim)));
             }
+            if request.args.get("background").and_then(Value::as_bool) == Some(true) {
+                lines.push(Line::from(Span::styled("while the agent does other things", theme.dim)));
+            }
             lines
         }
         "write_file" | "edit_file" => {
@@ -66,6 +70,11 @@ pub(crate) fn question_body(question: &PendingApproval, columns: usize, theme: T
             lines
         }
     };
+    let noted = |text: String| Line::from(Span::styled(text, theme.warn));
+    let leads = request.leads_to.iter().map(|path| noted(format!("the path leads to {}", escaped(path))));
+    let rule =
+        request.rule.iter().map(|rule| Line::from(Span::styled(format!("asked by {}", escaped(rule)), theme.dim)));
+    let raw: Vec<Line<'static>> = leads.chain(raw).chain(rule).collect();
     let wrapped = raw.iter().flat_map(|line| hard_wrap(line, room, ""));
     wrapped
         .map(|line| {
@@ -100,6 +109,7 @@ fn question_title(app: &App, question: &PendingApproval, columns: usize) -> Vec<
     }
     if !request.call.path.is_empty() {
         let agent = app.live.agents.get(&request.call.path).map(|agent| agent.work.name.clone());
+        let agent = request.agent.clone().or(agent);
         let agent = agent.filter(|name| !name.is_empty()).unwrap_or_else(|| "a sub-agent".to_owned());
         spans.push(Span::styled(format!("  asked by {}", visible(&agent)), app.theme.dim));
     }

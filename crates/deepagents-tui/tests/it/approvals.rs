@@ -115,7 +115,7 @@ async fn a_long_new_file_can_be_read_before_it_is_decided_on() {
         World::new([Turn::call("write_file", json!({"file_path": "/long.txt", "content": text})), Turn::text("Ok.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "write").await;
-    assert!(screens.wait_for("more lines of 120").await, "{}", screens.text());
+    assert!(screens.wait_for("more lines of 121").await, "{}", screens.text());
     assert!(screens.text().contains("y yes"), "{}", screens.text());
     screens.press("ctrl-o").await;
     let mut seen = screens.live().join("\n");
@@ -175,6 +175,34 @@ async fn plan_mode_changes_nothing_and_auto_mode_asks_nothing() {
     say(&mut screens, "write").await;
     assert!(screens.wait_for("Wrote.").await);
     assert!(world.has("auto.txt"));
+}
+
+#[tokio::test]
+async fn plan_mode_binds_sub_agents_too() {
+    let delegate = Turn::call("task", json!({"description": "write it", "subagent_type": "general-purpose"}));
+    let write = Turn::call("write_file", json!({"file_path": "/below.txt", "content": "x\n"}));
+    let run = command("touch run.txt");
+    let world = World::new([delegate, write, run, Turn::text("Nothing is allowed."), Turn::text("So be it.")]);
+    let mut screens = world.screens(Mode::Plan);
+    say(&mut screens, "delegate").await;
+    assert!(screens.wait_for("So be it.").await, "{}", screens.text());
+    assert!(!world.has("below.txt") && !world.has("run.txt"));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_question_says_where_a_link_leads_which_rule_asks_and_hides_no_character() {
+    let write = Turn::call("write_file", json!({"file_path": "/link.txt", "content": "a\u{2800}b\n"}));
+    let world = World::new([write, Turn::text("Ok.")]);
+    std::os::unix::fs::symlink("src/main.py", world.dir.path().join("link.txt")).unwrap();
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "write").await;
+    assert!(screens.wait_for("the path leads to /src/main.py").await, "{}", screens.text());
+    let text = screens.text();
+    assert!(text.contains("asked by the mode ask") && text.contains("a<U+2800>b"), "{text}");
+    screens.press("n").await;
+    assert!(screens.wait_for("Ok.").await);
+    assert!(world.read("src/main.py").contains("hello"));
 }
 
 /// An agent of screens with a tool that asks by itself.

@@ -136,13 +136,11 @@ impl Host for TestHost {
             policy.set_confined(true);
             let builder = DeepAgent::builder();
             let builder = self.tool.iter().fold(builder, |builder, tool| builder.tool(tool.clone()));
-            let agent = builder
+            let builder = builder
                 .model(self.model.clone())
                 .journal(self.journal.clone())
-                .backend(WithShell::new(files.clone(), shell))
-                .interrupt_on(policy.interrupts(&[]))
-                .middleware(policy.clone());
-            let agent = self.hooks.iter().cloned().fold(agent, DeepAgentBuilder::hooks);
+                .backend(WithShell::new(files.clone(), shell));
+            let agent = self.hooks.iter().cloned().fold(policy.bind(builder, &[]), DeepAgentBuilder::hooks);
             let agent = agent.build().map_err(|error| error.to_string())?;
             Ok(Connection {
                 agent,

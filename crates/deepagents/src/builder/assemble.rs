@@ -190,7 +190,7 @@ impl DeepAgentBuilder {
         } else if !self.skill_tools.is_empty() {
             return Err(refused("there are skill tools but no skills; name sources with `.skills(...)`"));
         }
-        stack.push(Filesystem::on(workspace.clone()).options(self.files.clone()));
+        stack.push(Filesystem::on(workspace.clone()).options(self.files.clone()).noting(self.permissions.clone()));
         let (registry, sub_agents) = self.delegation(&profile)?;
         if let Some(sub_agents) = sub_agents {
             stack.push(sub_agents);

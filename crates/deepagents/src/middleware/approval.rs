@@ -58,8 +58,10 @@ impl HumanInTheLoop {
         let now = cx.clock().now();
         let mut question = ActionRequest::about(id, &call.name, call.args.clone(), now.to_string())
             .text(ask.question(call, cx))
+            .rule(self.approvals.rules_about(call, cx))
             .allowed(ask.allowed.clone())
-            .tools(cx.tool_names());
+            .tools(cx.tool_names())
+            .agent(cx.sub_agent_name());
         question.leads_to = self.leads_to(call, cx).await;
         // A time that is out of range never comes.
         match ask.expires_after.and_then(|after| now.checked_add(after).ok()) {
@@ -132,7 +134,8 @@ impl Middleware for HumanInTheLoop {
                     return Ok(ToolResponse::error(why));
                 }
                 let text = ask.question(&request.call, &request.cx);
-                request.cx.interrupt(text, ask.allowed.clone())?
+                let rule = self.approvals.rules_about(&request.call, &request.cx);
+                request.cx.interrupt_by(rule, text, ask.allowed.clone())?
             }
             (_, None) => return next.run(request).await,
         };

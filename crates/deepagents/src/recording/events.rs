@@ -44,6 +44,12 @@ impl Compared {
                 fields.shift_remove(own);
             }
         }
+        // Who asks is in words that later programs may choose otherwise, and earlier ones did not have.
+        if let Some(question) = value.get_mut("question").and_then(Value::as_object_mut) {
+            for words in ["rule", "agent"] {
+                question.shift_remove(words);
+            }
+        }
         Some(Self { lane: Lane { path, call }, value })
     }
 }

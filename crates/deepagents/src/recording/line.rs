@@ -1,6 +1,6 @@
 //! The lines of a recorded run beside those of its models.
 
-use deepagents_core::interrupt::ActionRequest;
+use deepagents_core::interrupt::{ActionRequest, DecisionRecord};
 use deepagents_core::journal::RecordUpdate;
 use deepagents_core::message::Block;
 use deepagents_core::model::ModelError;
@@ -49,6 +49,9 @@ pub(super) struct CallResult {
     pub(super) update: RecordUpdate,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) artifact: Option<Value>,
+    /// What was decided about the call without a question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) decision: Option<DecisionRecord>,
 }
 
 /// An error that ended a run, as far as it is the same again.

@@ -147,6 +147,7 @@ impl RunObserver for RunRecorder {
                     is_error: response.is_error,
                     update: RecordUpdate::Live(response.update.clone()),
                     artifact: response.artifact.clone(),
+                    decision: response.decision.clone(),
                 }),
                 Ok(Err(Error::Interrupted(pause))) => CallOutcome::Interrupted(pause.action_requests().to_vec()),
                 Ok(Err(error)) => CallOutcome::Failed { error: failed(error) },

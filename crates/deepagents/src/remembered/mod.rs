@@ -1,7 +1,8 @@
 //! Remembered rules: what a person has agreed to once and for as long as a thread or a directory is worked on.
 //!
-//! An answer "always" becomes a [`RememberedRule`] that covers no more than what was shown: all arguments of the call, or
-//! for the file tools that change something the path, with whatever content. [`RememberedRules`] keeps them in a file of
+//! An answer "always" becomes a [`RememberedRule`] that covers no more than what was shown: all arguments of the call, for the
+//! file tools that change something the path, with whatever content, and for a simple command its program and arguments,
+//! however they are written. [`RememberedRules`] keeps them in a file of
 //! the user's. Whoever answers questions looks there first and says so with
 //! [`DecisionAuthor::RememberedRule`](crate::DecisionAuthor::RememberedRule).
 //!
@@ -15,8 +16,8 @@
 //! let rules = RememberedRules::at(dir.path().join("permissions.json"));
 //! let scope = RuleScope::project(dir.path())?;
 //! rules.add(&scope, &RememberedRule::covering(&about("cargo test")))?;
-//! assert!(rules.find(&[scope.clone()], &about("cargo test"))?.is_some());
-//! assert!(rules.find(&[scope], &about("cargo test; rm -rf ."))?.is_none());
+//! assert!(rules.find(&[scope.clone()], &about("cargo  'test'"), false)?.is_some());
+//! assert!(rules.find(&[scope], &about("cargo test; rm -rf ."), false)?.is_none());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

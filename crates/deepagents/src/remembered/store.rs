@@ -76,7 +76,8 @@ impl RememberedRules {
         })
     }
 
-    /// The rule of one of the scopes that covers a call.
+    /// The rule of one of the scopes that covers a call, made where commands are confined as they were when it was agreed to,
+    /// or more.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -84,9 +85,11 @@ impl RememberedRules {
         &self,
         scopes: &[RuleScope],
         question: &ActionRequest,
+        unconfined: bool,
     ) -> Result<Option<RememberedRule>, UserFileError> {
         let records = self.records()?.into_iter();
-        let mut fitting = records.filter(|record| scopes.contains(&record.scope) && record.rule.covers(question));
+        let holds = |rule: &RememberedRule| (rule.holds_unconfined() || !unconfined) && rule.covers(question);
+        let mut fitting = records.filter(|record| scopes.contains(&record.scope) && holds(&record.rule));
         Ok(fitting.next().map(|record| record.rule))
     }
 

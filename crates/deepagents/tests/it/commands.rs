@@ -8,7 +8,8 @@ use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents::fs::{Backend, LocalBackend};
 use deepagents::middleware::filesystem::{BackgroundCommands, FilesystemOptions};
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{Decision, DeepAgent, MemoryJournal, RunInput};
+use deepagents::{Decision, DeepAgent, EventKind, MemoryJournal, MiddlewareEvent, RunInput};
+use futures_util::StreamExt;
 use serde_json::json;
 
 use crate::{play, results};
@@ -144,4 +145,35 @@ async fn commands_that_a_rule_asks_about_wait_for_a_person_and_denied_ones_are_r
     assert!(answers[0].1 && answers[0].0.contains("the rule `touch denied`"), "{answers:?}");
     assert!(!answers[1].1 && folder.path().join("asked").exists(), "{answers:?}");
     assert!(!folder.path().join("denied").exists());
+}
+
+#[tokio::test]
+async fn what_a_command_in_the_background_prints_and_its_end_are_events() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::new([
+        start("echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; exit 3"),
+        Turn::call("execute", json!({"command": "touch go"})),
+        Turn::call("command_output", json!({"id": "command-1", "wait": 60})),
+        Turn::text("Done."),
+    ]);
+    let agent = DeepAgent::builder()
+        .model(model)
+        .backend(workspace(folder.path()))
+        .files(options(BackgroundCommands::EndWithRun))
+        .build()
+        .unwrap();
+    let events: Vec<EventKind> = agent.run("Go.").map(|event| event.kind).collect().await;
+    let (mut printed, mut ends) = (String::new(), Vec::new());
+    for event in events {
+        match event {
+            EventKind::Middleware(MiddlewareEvent::CommandOutput { command, text }) => {
+                assert_eq!(command, "command-1");
+                printed += &text;
+            }
+            EventKind::Middleware(MiddlewareEvent::CommandEnded { command, end }) => ends.push((command, end)),
+            _ => {}
+        }
+    }
+    assert_eq!(printed, "one\ntwo\n");
+    assert_eq!(ends, [("command-1".to_owned(), "exit code 3".to_owned())]);
 }

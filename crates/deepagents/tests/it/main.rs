@@ -16,6 +16,7 @@ mod budget;
 mod builder;
 mod commands;
 mod context_editing;
+mod decisions;
 mod durable_background;
 mod files;
 mod hooks;

@@ -68,7 +68,7 @@ impl CommandRule {
     /// The rule that allows this command and nothing else: the same program with the same arguments.
     ///
     /// None where one rule cannot say that: for pipelines, lists and other compound commands, for commands that run
-    /// others, and where a word is computed, a variable is set or a file is opened.
+    /// others, and where a word is computed, a variable is set, a file is opened or a text is given to read.
     ///
     /// ```
     /// use deepagents_fs::permissions::{AccessMode, CommandRule};
@@ -79,7 +79,7 @@ impl CommandRule {
     pub fn narrow_for(command: &str) -> Option<Self> {
         let script = Script::read(command);
         let [simple] = script.commands.as_slice() else { return None };
-        let plain = !script.compound && script.doubts.is_empty() && simple.assignments.is_empty();
+        let plain = !script.compound && script.doubts.is_empty() && simple.assignments.is_empty() && !simple.reads_text;
         let opens = simple.redirections.iter().any(|redirection| !is_stream(&redirection.to));
         let words = simple.words.iter().map(|word| word.known().map(quoted)).collect::<Option<Vec<_>>>()?;
         let rule = Self::new(AccessMode::Allow, [words.join(" ")]);
@@ -125,6 +125,14 @@ pub struct CommandDecision {
     pub reason: CommandReason,
 }
 
+impl CommandDecision {
+    /// All of it is allowed, by this rule if by one.
+    fn allowed(by: Option<&str>) -> Self {
+        let by = by.map(str::to_owned).into_iter().collect();
+        Self { mode: AccessMode::Allow, reason: CommandReason::Allowed { by } }
+    }
+}
+
 /// What decided about a command. Shown, it is the part of a sentence behind "because".
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -163,7 +171,10 @@ pub enum CommandReason {
         command: String,
     },
     /// Rules allow all of it, or there are none.
-    Allowed,
+    Allowed {
+        /// The patterns of the rules that do.
+        by: Vec<String>,
+    },
 }
 
 impl fmt::Display for CommandReason {
@@ -177,7 +188,8 @@ impl fmt::Display for CommandReason {
             Self::Opens { file } => write!(f, "the shell writes to `{file}`, and no rule is about that"),
             Self::NotUnderstood(why) => f.write_str(why),
             Self::NoRule { command } => write!(f, "no rule is about `{command}`"),
-            Self::Allowed => f.write_str("the rules allow it"),
+            Self::Allowed { by } if by.is_empty() => f.write_str("no rule is against it"),
+            Self::Allowed { by } => write!(f, "it is allowed by `{}`", by.join("`, `")),
         }
     }
 }
@@ -211,7 +223,7 @@ impl CommandRules {
     }
 
     pub(super) fn decide(&self, text: &str, files: &Permissions) -> CommandDecision {
-        let mut worst = CommandDecision { mode: AccessMode::Allow, reason: CommandReason::Allowed };
+        let mut worst = CommandDecision::allowed(None);
         if self.is_empty() && files.rules.is_empty() {
             return worst;
         }
@@ -219,6 +231,10 @@ impl CommandRules {
         let mut consider = |found: CommandDecision| {
             if severity(found.mode) > severity(worst.mode) {
                 worst = found;
+            } else if let (CommandReason::Allowed { by: all }, CommandReason::Allowed { by }) =
+                (&mut worst.reason, found.reason)
+            {
+                all.extend(by.into_iter().filter(|pattern| !all.contains(pattern)).collect::<Vec<_>>());
             }
         };
         for simple in &script.commands {
@@ -241,7 +257,7 @@ impl CommandRules {
                 let about = || (pattern.as_str().to_owned(), simple.shown());
                 if rule.mode == AccessMode::Allow {
                     if !simple.transparent && pattern.allows(simple) {
-                        return decision(AccessMode::Allow, CommandReason::Allowed);
+                        return CommandDecision::allowed(Some(pattern.as_str()));
                     }
                     continue;
                 }
@@ -259,14 +275,14 @@ impl CommandRules {
         // Variables of the text itself, and files that are opened alone, which are judged as such.
         let idle = simple.words.is_empty() && simple.assignments.iter().all(|(name, _)| is_private(name));
         if idle || simple.transparent {
-            return decision(AccessMode::Allow, CommandReason::Allowed);
+            return CommandDecision::allowed(None);
         }
         decision(self.otherwise, CommandReason::NoRule { command: simple.shown() })
     }
 
     /// A file that the shell opens: rules about files decide where they name it, for writing also what holds otherwise.
     fn redirection(&self, redirection: &Redirection, files: &Permissions, moved: bool) -> CommandDecision {
-        let allowed = CommandDecision { mode: AccessMode::Allow, reason: CommandReason::Allowed };
+        let allowed = CommandDecision::allowed(None);
         if is_stream(&redirection.to) {
             return allowed;
         }

@@ -61,6 +61,8 @@ pub(super) struct Simple {
     pub(super) redirections: Vec<Redirection>,
     /// Whether it only runs another command, which is listed as well.
     pub(super) transparent: bool,
+    /// Whether it is given a text to read, such as a script.
+    pub(super) reads_text: bool,
 }
 
 /// A file that is opened for a command.
@@ -228,6 +230,11 @@ impl Script {
             }
         }
         for node in redirects {
+            simple.reads_text |= match &node.kind {
+                NodeKind::HereDoc { .. } => true,
+                NodeKind::Redirect { op, .. } => op == "<<<",
+                _ => false,
+            };
             if let NodeKind::HereDoc { content, quoted, complete, .. } = &node.kind {
                 // Elsewhere it is like text in double quotes.
                 if !complete || (!quoted && may_run(content)) {

@@ -106,7 +106,7 @@ fn failed(error: ToolError) -> ClosureResult {
              `task` instead."
                 .to_owned()
         }
-        ToolError::Model { text, .. } | ToolError::Denied(text) => text,
+        ToolError::Model { text, .. } | ToolError::Denied { text, .. } => text,
         ToolError::Fatal(error) => error.to_string(),
         _ => "It failed.".to_owned(),
     };

@@ -5,11 +5,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use deepagents_core::event::MiddlewareEvent;
 use deepagents_core::run::Context;
 use deepagents_fs::Backend;
 use deepagents_fs::shell::{Command, CommandOutput};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::tools::end_in_words;
 
 /// Bytes of output that are kept until they are read; the oldest go first.
 const MOST_OUTPUT: usize = 256 << 10;
@@ -130,16 +133,22 @@ impl Running {
             commands.all.insert(id.clone(), job);
             Ok(id)
         })?;
+        // It must not keep the agent, with which commands may have to end.
+        let (reporter, name) = (cx.reporter(), id.clone());
         tokio::spawn(async move {
             let (pieces, mut from) = mpsc::channel::<String>(256);
             let Some(shell) = backend.shell() else { return };
             let keep = async {
                 while let Some(piece) = from.recv().await {
                     output.lock().unwrap_or_else(PoisonError::into_inner).push(&piece);
+                    reporter.report(MiddlewareEvent::CommandOutput { command: name.clone(), text: piece });
                 }
             };
             let (done, ()) = futures_util::future::join(shell.run(command, stop, Some(pieces)), keep).await;
-            tell.send_replace(Some(done.map_err(|error| error.to_string())));
+            let done = done.map_err(|error| error.to_string());
+            let end = done.as_ref().map_or_else(Clone::clone, end_in_words);
+            reporter.report(MiddlewareEvent::CommandEnded { command: name.clone(), end });
+            tell.send_replace(Some(done));
         });
         Ok(id)
     }

@@ -18,9 +18,11 @@ use deepagents_core::model::ModelRequest;
 use deepagents_core::run::Context;
 use deepagents_core::state::{ChannelSpec, Update};
 use deepagents_core::tool::DynTool;
+use deepagents_fs::permissions::Permissions;
 use deepagents_fs::{Backend, StateBackend, VPath};
 
 use crate::description_override::DescriptionOverride;
+use crate::permission_interrupts;
 use crate::tokens;
 use crate::workspace::Workspace;
 use long::{LongMessages, Since};
@@ -41,6 +43,8 @@ pub struct Filesystem {
     workspace: Workspace,
     options: FilesystemOptions,
     running: background::Running,
+    /// The rules whose decisions are noted; the workspace enforces them.
+    rules: Permissions,
 }
 
 /// How the file tools behave.
@@ -150,7 +154,18 @@ impl Filesystem {
     }
 
     pub(crate) fn on(workspace: Workspace) -> Self {
-        Self { workspace, options: FilesystemOptions::default(), running: background::Running::default() }
+        Self {
+            workspace,
+            options: FilesystemOptions::default(),
+            running: background::Running::default(),
+            rules: Permissions::default(),
+        }
+    }
+
+    /// Notes what these rules allow, which the workspace enforces.
+    pub(crate) fn noting(mut self, rules: Permissions) -> Self {
+        self.rules = rules;
+        self
     }
 
     /// Sets how the tools behave.
@@ -221,7 +236,12 @@ impl Middleware for Filesystem {
     async fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
         let cx = request.cx.clone();
         let is_bounded = request.tool.as_ref().is_some_and(|tool| tool.bounds_results());
+        let allowed = permission_interrupts::allowed_by(&self.rules, &request.call);
         let response = next.run(request).await?;
+        let response = match allowed {
+            Some(rule) if !response.is_error => response.allowed_by(rule),
+            _ => response,
+        };
         match self.budget().filter(|_| !is_bounded) {
             Some(limit) => Ok(evict::evict(response, limit, &*self.workspace.backend_for(&cx), &cx).await),
             None => Ok(response),

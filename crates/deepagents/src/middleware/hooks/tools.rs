@@ -14,6 +14,9 @@ use serde_json::{Value, json};
 use super::{HookAnswer, HookEvent, HookPermission, HookRunner, names, with_fields};
 use crate::channels::{CallReview, CallReviews, HookDecision, HookReviewsChange};
 
+/// What decides as a rule, in words.
+const HOOK: &str = "a hook";
+
 impl HookRunner {
     fn fields(&self, call: &ToolCall) -> Value {
         let root = self.inner.root.as_deref();
@@ -67,9 +70,11 @@ impl HookRunner {
     pub(super) async fn call(&self, mut request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
         let id = request.id().to_string();
         let review = request.cx.get::<CallReviews>().calls.remove(&id).unwrap_or_default();
+        let allowed = matches!(review.decision, Some(HookDecision::Allow));
         match review.decision {
             Some(HookDecision::Deny(why)) => {
-                return Ok(ToolResponse::error(format!("A hook does not allow this call: {why}")));
+                let text = format!("A hook does not allow this call: {why}");
+                return Ok(ToolResponse::error(&text).denied_by(HOOK, text));
             }
             Some(HookDecision::Ask(why)) if !request.cx.get::<ActionRequests>().contains_key(&id) => {
                 if request.cx.thread().is_none() {
@@ -79,7 +84,7 @@ impl HookRunner {
                 }
                 let text =
                     if why.is_empty() { format!("A hook asks about this call of {}", request.call.name) } else { why };
-                match request.cx.interrupt(text, [DecisionKind::Approve, DecisionKind::Reject])? {
+                match request.cx.interrupt_by(HOOK, text, [DecisionKind::Approve, DecisionKind::Reject])? {
                     Decision::Approve => {}
                     _ => return Ok(ToolResponse::error("A person rejected the call. It was not made.")),
                 }
@@ -91,6 +96,9 @@ impl HookRunner {
         }
         let (call, cx) = (request.call.clone(), request.cx.clone());
         let mut response = next.run(request).await?;
+        if allowed {
+            response = response.allowed_by(HOOK);
+        }
         response.content.extend(review.context.into_iter().map(Block::text));
         self.after(&call, &cx, response).await
     }

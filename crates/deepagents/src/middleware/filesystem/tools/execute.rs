@@ -117,22 +117,31 @@ pub(super) async fn execute(files: Arc<Filesystem>, args: ExecuteArgs, cx: ToolC
     Ok(show(&executed.map_err(failed)?))
 }
 
-/// The output, and how the command ended: the number of a signal below zero stands for an exit code, as is usual. A
-/// command that failed by its own account is a result like any other.
+/// How a command ended: the number of a signal below zero stands for an exit code, as is usual.
+pub(in crate::middleware::filesystem) fn end_in_words(executed: &CommandOutput) -> String {
+    match executed.exit {
+        Exit::Code(code) => format!("exit code {code}"),
+        Exit::TimedOut { after } => format!("stopped: it ran longer than {} s", after.as_secs()),
+        Exit::Cancelled => "stopped: the run was cancelled".to_owned(),
+        Exit::OutOfSpace => "stopped: it left too little space on the disk".to_owned(),
+        Exit::Signal(signal) => {
+            let name = executed.exit.signal_name().map(|name| format!(" ({name})")).unwrap_or_default();
+            format!("exit code {}: ended by signal {signal}{name}", -signal)
+        }
+        _ => "it did not end by itself".to_owned(),
+    }
+}
+
+/// The output, and how the command ended. A command that failed by its own account is a result like any other.
 fn show(executed: &CommandOutput) -> ToolOutput {
     let output = executed.output.trim_end_matches('\n');
     let output = if output.is_empty() { "(no output)" } else { output };
-    let (end, code) = match executed.exit {
-        Exit::Code(code) => (format!("exit code {code}"), Some(code)),
-        Exit::TimedOut { after } => (format!("stopped: it ran longer than {} s", after.as_secs()), None),
-        Exit::Cancelled => ("stopped: the run was cancelled".to_owned(), None),
-        Exit::OutOfSpace => ("stopped: it left too little space on the disk".to_owned(), None),
-        Exit::Signal(signal) => {
-            let name = executed.exit.signal_name().map(|name| format!(" ({name})")).unwrap_or_default();
-            (format!("exit code {}: ended by signal {signal}{name}", -signal), Some(-signal))
-        }
-        _ => ("it did not end by itself".to_owned(), None),
+    let code = match executed.exit {
+        Exit::Code(code) => Some(code),
+        Exit::Signal(signal) => Some(-signal),
+        _ => None,
     };
+    let end = end_in_words(executed);
     let dropped = match executed.dropped {
         0 => String::new(),
         bytes => format!("\n[{bytes} bytes of output are missing]"),

@@ -3,8 +3,10 @@
 mod change;
 mod execute;
 mod read;
+mod refusal;
 mod search;
 
+use std::any::Any;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -14,6 +16,8 @@ use deepagents_fs::permissions::AccessMode;
 use deepagents_fs::{FsError, VPath};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+
+pub(super) use execute::end_in_words;
 
 use super::evict::KEPT;
 use super::{BackgroundCommands, Filesystem};
@@ -25,20 +29,29 @@ type Answered = Result<ToolOutput, ToolError>;
 /// Characters of an error at most: what it quotes came from the model, which may have sent a lot.
 const LONGEST_ERROR: usize = 4_000;
 
-pub(super) fn failed(error: impl std::fmt::Display) -> ToolError {
+/// An error for the model; a refusal where a rule is behind it.
+pub(super) fn failed<E: std::fmt::Display + Any>(error: E) -> ToolError {
     let text = format!("Error: {error}");
-    ToolError::model(match text.char_indices().nth(LONGEST_ERROR) {
+    let text = match text.char_indices().nth(LONGEST_ERROR) {
         Some((end, _)) => format!("{} [cut]", text.get(..end).unwrap_or_default()),
         None => text,
-    })
+    };
+    match refusal::rule_of(&error) {
+        Some(rule) => ToolError::denied_by(rule, text),
+        None => ToolError::model(text),
+    }
 }
 
 /// A failure of a call about a path, which is named where the error is about another one, such as a file on the way.
-fn failed_at<E: std::fmt::Display>(path: &VPath) -> impl FnOnce(E) -> ToolError {
+fn failed_at<E: std::fmt::Display + Any>(path: &VPath) -> impl FnOnce(E) -> ToolError {
     move |error| {
-        let text = error.to_string();
+        let (text, rule) = (error.to_string(), refusal::rule_of(&error));
         let path = path.quoted().to_string();
-        if text.contains(&path) { failed(text) } else { failed(format!("{path}: {text}")) }
+        let text = if text.contains(&path) { text } else { format!("{path}: {text}") };
+        match (failed(text), rule) {
+            (ToolError::Model { text, .. }, Some(rule)) => ToolError::denied_by(rule, text),
+            (error, _) => error,
+        }
     }
 }
 
@@ -78,12 +91,13 @@ impl Target {
         }
         if cx.thread().is_none() && cx.path().is_empty() {
             let why = "is changed only where a person agrees, and nobody can be asked in this run";
-            return Err(failed(format!("{path} {why}")));
+            return Err(ToolError::denied_by(format!("protected place: {path}"), format!("Error: {path} {why}")));
         }
         let leads =
             if self.place == self.path { String::new() } else { format!(", which leads to {},", self.place.quoted()) };
         let text = format!("{path}{leads} is part of what steers the agent. May {} change it?", cx.tool_name());
-        match cx.interrupt(text, [DecisionKind::Approve, DecisionKind::Reject])? {
+        let rule = format!("protected place: {}", self.place.quoted());
+        match cx.interrupt_by(rule, text, [DecisionKind::Approve, DecisionKind::Reject])? {
             Decision::Approve => Ok(()),
             Decision::Reject { message: Some(message) } => Err(failed(format!("{path} may not be changed: {message}"))),
             _ => Err(failed(format!("{path} may not be changed: a person was asked and refused"))),

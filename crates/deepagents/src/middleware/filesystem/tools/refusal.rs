@@ -1,0 +1,30 @@
+//! Which rule refuses a call.
+
+use std::any::Any;
+
+use deepagents_fs::FsError;
+use deepagents_fs::edit::EditError;
+use deepagents_fs::shell::ShellError;
+
+/// The rule that an error stems from, in words, if it stems from one.
+pub(super) fn rule_of(error: &dyn Any) -> Option<String> {
+    if let Some(error) = error.downcast_ref::<FsError>() {
+        return of_files(error);
+    }
+    if let Some(EditError::Fs(error)) = error.downcast_ref::<EditError>() {
+        return of_files(error);
+    }
+    match error.downcast_ref::<ShellError>() {
+        Some(ShellError::Denied { reason, .. }) => Some(format!("commands: {reason}")),
+        _ => None,
+    }
+}
+
+fn of_files(error: &FsError) -> Option<String> {
+    match error {
+        FsError::Denied { operation, rule, .. } => Some(format!("{operation} {rule}")),
+        FsError::ReadOnly(path) => Some(format!("read-only: {}", path.quoted())),
+        FsError::Protected(path) => Some(format!("protected place: {}", path.quoted())),
+        _ => None,
+    }
+}
