@@ -400,6 +400,13 @@ pub(crate) struct DemoArgs {
     pub(crate) listen: std::net::SocketAddr,
 }
 
+/// As without options.
+impl Default for DemoArgs {
+    fn default() -> Self {
+        Self { dir: None, fast: false, web: false, listen: (std::net::Ipv4Addr::LOCALHOST, 0).into() }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
     #[command(flatten)]

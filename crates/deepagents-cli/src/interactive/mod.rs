@@ -135,7 +135,7 @@ fn end(ended: &Ended) -> ExitCode {
             output::say(&how.unwrap_or_else(|| "nothing had been said; start anew with `deepagents`".to_owned()));
             ExitCode::from(PANICKED)
         }
-        End::Demo => exit::code(demo::demo(&DemoArgs { dir: None, fast: false })),
+        End::Demo => exit::code(demo::demo(&DemoArgs::default())),
         End::Quit => {
             if let Some(how) = how {
                 output::remark(&how);
