@@ -18,7 +18,7 @@ pub(super) struct Timeline {
 /// A process' part of a run, or the time between two parts in which people were waited for.
 pub(super) enum Part {
     Run(Vec<Row>),
-    Waiting {
+    Interrupted {
         /// Milliseconds; none where the wait goes on.
         millis: Option<u64>,
         /// The tools whose calls waited.
@@ -53,7 +53,7 @@ impl Timeline {
         for (at, event) in events.iter().enumerate() {
             if let (EventKind::RunStarted { .. }, Some(since)) = (&event.kind, waiting.take()) {
                 let millis = u64::try_from(event.at.as_millisecond().saturating_sub(since)).unwrap_or(0);
-                parts.push(Part::Waiting { millis: Some(millis), tools: std::mem::take(&mut asked) });
+                parts.push(Part::Interrupted { millis: Some(millis), tools: std::mem::take(&mut asked) });
             }
             builder.event(event, &mut spans);
             let ends = matches!(event.kind, EventKind::RunFinished { .. } | EventKind::RunFailed { .. });
@@ -74,7 +74,7 @@ impl Timeline {
             }
         }
         if waiting.is_some() {
-            parts.push(Part::Waiting { millis: None, tools: asked });
+            parts.push(Part::Interrupted { millis: None, tools: asked });
         }
         Ok(Self { parts })
     }
@@ -93,7 +93,7 @@ impl Timeline {
         };
         let part = |part: &Part| match part {
             Part::Run(rows) => json!({"run": rows.iter().map(row).collect::<Vec<_>>()}),
-            Part::Waiting { millis, tools } => json!({"waiting": {"duration_ms": millis, "tools": tools}}),
+            Part::Interrupted { millis, tools } => json!({"waiting": {"duration_ms": millis, "tools": tools}}),
         };
         Value::Array(self.parts.iter().map(part).collect())
     }

@@ -31,7 +31,7 @@ pub(super) fn text(info: &ThreadInfo, timeline: &Timeline) -> String {
                     cost = cost.zip(known).map(|(sum, own)| sum + own);
                 }
             }
-            Part::Waiting { millis, tools } => {
+            Part::Interrupted { millis, tools } => {
                 waited += millis.unwrap_or(0);
                 let since = millis.map_or_else(|| "still waiting".to_owned(), |n| format!("waited {}", time(n)));
                 out += &format!("⏸ {since} for a decision about {}\n", tools.join(", "));
@@ -115,8 +115,8 @@ mod tests {
             Row { note: Some("tool_error".to_owned()), ..row(3, "tool a\nname that goes on and on and on", 12_000, 3) },
         ];
         let second = vec![row(0, "agent main", 0, 0)];
-        let waited = Part::Waiting { millis: Some(3_723_000), tools: vec!["execute".to_owned()] };
-        let open = Part::Waiting { millis: None, tools: vec!["delete".to_owned()] };
+        let waited = Part::Interrupted { millis: Some(3_723_000), tools: vec!["execute".to_owned()] };
+        let open = Part::Interrupted { millis: None, tools: vec!["delete".to_owned()] };
         let timeline = Timeline { parts: vec![Part::Run(first), waited, Part::Run(second), open] };
         let info = ThreadInfo::new("t1", Timestamp::UNIX_EPOCH);
         let expected = [
