@@ -14,7 +14,8 @@ impl App {
         let (start, word) = self.editor.word_before();
         if let Some(query) = word.strip_prefix('@') {
             let query = query.to_owned();
-            self.menu = self.menu.take().filter(|menu| menu.kind == MenuKind::File && menu.start == start);
+            let menu = self.menu.take().filter(|menu| menu.kind == MenuKind::File && menu.start == start);
+            self.menu = menu.and_then(|menu| menu.narrowed(&query));
             return vec![Effect::FindFiles(query)];
         }
         let connected = self.session.connected.as_ref();

@@ -56,6 +56,17 @@ impl Menu {
         (!rows.is_empty()).then_some(Self { kind: MenuKind::File, rows, selected: 0, start })
     }
 
+    /// Without the files that no longer fit what is typed: what fits instead is still being looked for, and what is taken
+    /// over meanwhile has to be one that fits.
+    pub(crate) fn narrowed(mut self, query: &str) -> Option<Self> {
+        self.rows.retain(|row| {
+            let mut text = row.text.chars().flat_map(char::to_lowercase);
+            query.chars().flat_map(char::to_lowercase).all(|typed| text.any(|c| c == typed))
+        });
+        self.selected = 0;
+        (!self.rows.is_empty()).then_some(self)
+    }
+
     pub(crate) fn current(&self) -> Option<&MenuRow> {
         self.rows.get(self.selected)
     }

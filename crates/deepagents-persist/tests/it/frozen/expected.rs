@@ -73,7 +73,7 @@ impl Expected {
 /// A state without the channels that came later, which are empty.
 pub(super) fn without_later_channels(found: &Value, wanted: &Value) -> Value {
     let mut found = found.clone();
-    let empty = |value: &Value| *value == Value::Null || *value == json!([]) || *value == json!({});
+    let empty = |value: &Value| [Value::Null, json!(0), json!([]), json!({})].contains(value);
     found.as_object_mut().unwrap().retain(|channel, value| wanted.get(channel).is_some() || !empty(value));
     found
 }
