@@ -204,8 +204,13 @@ impl Root {
                     return Ok(recorder.log.advance(*noted.end()));
                 }
                 Err(FsError::Changed(_)) => recorder.settle(&noted, false),
-                // Of a directory a part may be gone.
-                Err(error) => return Err(error),
+                Err(error) => {
+                    // Somebody else removed it in between. Of a directory a part may be gone.
+                    if matches!(error, FsError::NotFound(_)) && noted.start() == noted.end() {
+                        recorder.settle(&noted, false);
+                    }
+                    return Err(error);
+                }
             }
         }
         Err(FsError::Changed(path.clone()))

@@ -27,28 +27,28 @@ async fn take(State(receiver): State<Receiver>, headers: HeaderMap, body: axum::
 
 /// A receiver that answers so, last first, and then takes everything.
 async fn receiver(answers: Vec<StatusCode>) -> (String, mpsc::UnboundedReceiver<Told>) {
-    let (told, heard) = mpsc::unbounded_channel();
+    let (told, received) = mpsc::unbounded_channel();
     let state = Receiver { told, answers: Arc::new(Mutex::new(answers)) };
     let router = axum::Router::new().route("/hook", post(take)).with_state(state);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, router).await });
-    (url, heard)
+    (url, received)
 }
 
 #[tokio::test]
 async fn an_end_is_told_with_its_values_and_a_signature_and_again_when_it_was_not_taken() {
     let policy = WebhookPolicy::default().allow_loopback().secret("s3cret");
     let (client, _end, _serving) = run(server(vec![Turn::text("Hello.")]).webhooks(policy)).await;
-    let (url, mut heard) = receiver(vec![StatusCode::INTERNAL_SERVER_ERROR]).await;
+    let (url, mut received) = receiver(vec![StatusCode::INTERNAL_SERVER_ERROR]).await;
     let id = client.thread().await;
     let mut body = say("hi");
     body["webhook"] = json!(url);
     let made = client.post(&format!("/threads/{id}/runs"), body).await;
-    let (headers, first) = heard.recv().await.unwrap();
+    let (headers, first) = received.recv().await.unwrap();
     assert!(headers["x-deepagents-signature"].to_str().unwrap().starts_with("t="));
     assert_eq!((&first["run_id"], &first["status"]), (&made["run_id"], &json!("success")));
     assert_eq!(first["values"]["messages"][1]["content"], "Hello.");
-    let (_, second) = heard.recv().await.unwrap();
+    let (_, second) = received.recv().await.unwrap();
     assert_eq!(first["run_id"], second["run_id"]);
 }

@@ -162,12 +162,12 @@ impl Client {
         let mut response = self.post("/runs/stream", &body).send().await?.error_for_status()?;
         let (mut text, mut delays) = (String::new(), Vec::new());
         while let Some(bytes) = response.chunk().await? {
-            let heard = now();
+            let received = now();
             text.push_str(std::str::from_utf8(&bytes)?);
             while let Some((frame, rest)) = text.split_once("\n\n").map(|(a, b)| (a.to_owned(), b.to_owned())) {
                 text = rest;
                 let told = frame.strip_prefix("event: custom\ndata: ").and_then(|data| data.parse::<i64>().ok());
-                delays.extend(told.map(|told| (heard - told) as f64 / 1e3));
+                delays.extend(told.map(|told| (received - told) as f64 / 1e3));
             }
         }
         Ok(delays)
