@@ -36,12 +36,12 @@ pub(super) const ASSETS: &[Asset] = &[
         brotli: include_bytes!("../../page/page/highlight-D3yTlHTu.js.br"),
     },
     Asset {
-        path: "/page/index-T88Miwo0.js",
+        path: "/page/index-DGk7wxA7.js",
         media_type: "text/javascript; charset=utf-8",
         is_hashed: true,
-        identity: include_bytes!("../../page/page/index-T88Miwo0.js"),
-        gzip: include_bytes!("../../page/page/index-T88Miwo0.js.gz"),
-        brotli: include_bytes!("../../page/page/index-T88Miwo0.js.br"),
+        identity: include_bytes!("../../page/page/index-DGk7wxA7.js"),
+        gzip: include_bytes!("../../page/page/index-DGk7wxA7.js.gz"),
+        brotli: include_bytes!("../../page/page/index-DGk7wxA7.js.br"),
     },
     Asset {
         path: "/page/index-ncLFeZ1O.css",

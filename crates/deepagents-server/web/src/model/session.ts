@@ -76,6 +76,10 @@ export function openSession(thread: string) {
   const { signal } = closing;
   /** Runs that were taken back before they began; they end when their turn comes. */
   const takenBack = new Set<string>();
+  /** Runs that were made here since the open ones were asked for. */
+  let made: Run[] = [];
+  /** The run that is followed, or is about to be. */
+  let followed: string | undefined;
   let seen = "";
   /** How long the conversation was when the transcripts of its sub-agents were read last. */
   let transcriptsReadAt = 0;
@@ -176,9 +180,13 @@ export function openSession(thread: string) {
   async function watch() {
     while (!signal.aborted) {
       try {
+        followed = undefined;
+        made = [];
         const open = await openRuns();
         const [run, ...queue] = open;
-        set("queue", reconcile(queue, { key: "run_id" }));
+        followed = run?.run_id;
+        const late = followed ? made.filter((own) => !open.some((known) => known.run_id === own.run_id)) : [];
+        set("queue", reconcile([...queue, ...late], { key: "run_id" }));
         if (run) {
           if (!state.loaded) {
             await load();
@@ -256,7 +264,9 @@ export function openSession(thread: string) {
           change((draft) => put(draft.conversation, { ...message, type: "human" } satisfies Message));
         }
         const run = await runs.create(thread, { ...to(assistant), input: { messages: [message] }, multitask_strategy: strategy });
-        if (state.run) change((draft) => void draft.queue.push(run));
+        made.push(run);
+        const isKnown = run.run_id === followed || state.queue.some((known) => known.run_id === run.run_id);
+        if (followed && !isKnown) change((draft) => void draft.queue.push(run));
         return run;
       }),
     /** Goes on with what a run left. */
