@@ -2,7 +2,7 @@
 //!
 //! What a server wants is read from its own metadata (RFC 9728, RFC 8414). A client registers itself, is described by a
 //! document at an address, or is known beforehand; without a person it has a secret, a key or an assertion
-//! ([`OAuthGrant`](crate::OAuthGrant)). Tokens are asked for with the server's address as the resource (RFC 8707), are bound to
+//! ([`OAuthGrant`]). Tokens are asked for with the server's address as the resource (RFC 8707), are bound to
 //! a key where server and issuer want it (RFC 9449), and are refreshed where that is possible. Those of logins are kept in
 //! files of mode 0600, and not in a keyring of the system: agents run where no desktop has unlocked one.
 
