@@ -33,4 +33,13 @@ timeout 180 node --test-reporter=spec tests/run.mjs | tee "$scratch/tests.txt" |
 if [ "$code" = 124 ] && ! grep -q '✖' "$scratch/tests.txt"; then
     skip "what comes after the first $(grep -c '✔' "$scratch/tests.txt") tests: this machine took more than 180 s"
 fi
+# Beside other work a browser may be late by seconds: what failed has one more try, alone, and is told.
+if [ "$code" != 0 ] && [ "$code" != 124 ]; then
+    code=0
+    while read -r name; do
+        echo "page: once more: $name"
+        timeout 60 node --test-reporter=spec --test-name-pattern="^$name$" tests/run.mjs </dev/null || code=$?
+    done < <(sed -n '/failing tests/q; s/^✖ \(.*\) ([0-9.]*ms)$/\1/p' "$scratch/tests.txt")
+    grep -q '^✖ .*ms)$' "$scratch/tests.txt" || code=1
+fi
 exit "$code"
