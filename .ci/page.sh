@@ -33,7 +33,7 @@ timeout 180 node --test-reporter=spec tests/run.mjs | tee "$scratch/tests.txt" |
 if [ "$code" = 124 ] && ! grep -q '✖' "$scratch/tests.txt"; then
     skip "what comes after the first $(grep -c '✔' "$scratch/tests.txt") tests: this machine took more than 180 s"
 fi
-# Beside other work a browser may be late by seconds: what failed has one more try, alone, and is told.
+# Under load a browser may be late by seconds: what failed has one more try, alone, and is told.
 if [ "$code" != 0 ]; then
     [ "$code" != 124 ] || echo "page: skipped, what comes after the first tests: this machine took more than 180 s"
     code=0

@@ -208,11 +208,11 @@ async fn servers_of_models_are_told_the_trace_where_that_is_asked_for_and_reques
         let tracer = Tracer::new(ExportConfig::default().file(Memory(file.clone())), options).unwrap();
         let model = ScriptedModel::new([
             Turn::call("again", json!({})).usage(usage(7, 1)),
-            Turn::text("Beside.").usage(usage(5, 1)),
+            Turn::text("Meanwhile.").usage(usage(5, 1)),
             Turn::text("Done.").usage(usage(9, 1)),
         ]);
         let asks = crate::agents::tool("again", |cx| async move {
-            let request = deepagents_core::model::ModelRequest::new("Beside?");
+            let request = deepagents_core::model::ModelRequest::new("Meanwhile?");
             let model = cx.context().model().clone();
             let output = cx.context().invoke_model(&model, request).await;
             Ok(output.map_err(deepagents_core::tool::ToolError::fatal)?.message.text().into())
