@@ -70,11 +70,15 @@ async fn always_holds_for_the_session_and_for_what_it_says_alone() {
     };
     assert_eq!(
         names(&editor),
-        ["Always allow changes of files in this session", "Always allow delete in this session"]
+        [
+            "Always allow in this session: write_file with exactly file_path \"/a.txt\", and any content",
+            "Always allow in this session: write_file with exactly file_path \"/b.txt\", and any content",
+            "Always allow in this session: delete with exactly file_path \"/a.txt\", and any content",
+        ]
     );
     let second = editor.session(dir.path()).await;
     editor.say(&second, "Write.").await;
-    assert_eq!(names(&editor).len(), 4, "another session has rules of its own");
+    assert_eq!(names(&editor).len(), 6, "another session has rules of its own");
 }
 
 #[tokio::test]
