@@ -86,9 +86,13 @@ impl Form {
                     false => FieldInput::Choice { options, selected: 0 },
                 };
                 let choice = Field { name: String::new(), title: String::new(), required: true, input };
-                Self { answer: AnswerKind::Choices(form.clone()), fields: vec![choice, Field::words()], at: 0 }
+                Self {
+                    answer: AnswerKind::Choices(form.clone()),
+                    fields: vec![choice, Field::words("in your own words")],
+                    at: 0,
+                }
             }
-            _ => Self { answer: AnswerKind::Words, fields: vec![Field::words()], at: 0 },
+            _ => Self { answer: AnswerKind::Words, fields: vec![Field::words("")], at: 0 },
         }
     }
 
@@ -227,10 +231,10 @@ impl From<&FormField> for Field {
 }
 
 impl Field {
-    /// A field for words.
-    fn words() -> Self {
+    /// A field for words, with what people call it where that says something.
+    fn words(title: &str) -> Self {
         let input = FieldInput::Text { editor: Editor::default(), number: false };
-        Self { name: String::new(), title: "answer".to_owned(), required: true, input }
+        Self { name: String::new(), title: title.to_owned(), required: true, input }
     }
 
     /// The places of what is chosen.

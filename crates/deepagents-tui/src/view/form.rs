@@ -4,7 +4,7 @@ use ratatui::text::{Line, Span};
 
 use super::panels::{input_line, row};
 use crate::app::form::{FieldInput, Form};
-use crate::text::{clip, visible};
+use crate::text::{clip, visible, wrap};
 use crate::theme::Theme;
 
 /// Options that are shown at once.
@@ -37,7 +37,17 @@ pub(super) fn form(form: &Form, columns: usize, theme: Theme) -> (Vec<Line<'stat
             Some(false) => "☐ ",
             None => "",
         };
-        lines.push(row(at == selected, &format!("{mark}{}", option.label), "", columns, theme));
+        let label = format!("{mark}{}", option.label);
+        if at == selected {
+            // The one that is chosen is read whole.
+            let whole = Line::from(vec![
+                Span::styled("❯ ", theme.selected),
+                Span::styled(visible(&label).into_owned(), theme.selected),
+            ]);
+            lines.extend(wrap(&whole, columns, "    "));
+        } else {
+            lines.push(row(false, &label, "", columns, theme));
+        }
     }
     lines.push(clip(&Line::from(Span::styled(hint, theme.dim)), columns));
     (lines, None)

@@ -203,11 +203,12 @@ pub(crate) fn keys(app: &App) -> Line<'static> {
     let lasting = app.lasting_rule().map(|rule| format!("in this directory always {}", lasting_words(&rule)));
     let allows = |kind| app.questions.allows(kind);
     let (approves, rejects) = (allows(DecisionKind::Approve), allows(DecisionKind::Reject));
+    let answer = if app.questions.has_choices() { "answer, or its number" } else { "answer" };
     let mut spans = Vec::new();
     for (key, what, offered) in [
         ("y", "yes", approves),
         // Words are what is wanted where yes is no answer.
-        ("r", "answer", allows(DecisionKind::Respond) && !approves),
+        ("r", answer, allows(DecisionKind::Respond) && !approves),
         ("n", "no", rejects),
         ("a", always.as_deref().unwrap_or_default(), always.is_some()),
         ("p", lasting.as_deref().unwrap_or_default(), lasting.is_some()),
