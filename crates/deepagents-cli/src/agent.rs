@@ -14,12 +14,14 @@ use deepagents::fs::{Backend, LocalBackend, LocalOptions, UndoStore};
 use deepagents::mcp::PREFIX;
 use deepagents::middleware::filesystem::{BackgroundCommands, FilesystemOptions};
 use deepagents::middleware::subagents::AgentSource;
+use deepagents::middleware::web::{Tavily, Web};
 use deepagents::{DeepAgent, DeepAgentBuilder, Effect, InterruptOn, InterruptPolicy, ModelSettings};
 use serde::{Deserialize, Serialize};
 
 use crate::args::{AgentArgs, CommandArgs, SandboxMode};
 use crate::model_choice::{self, env};
 use crate::own_files::OwnFiles;
+use crate::proxy;
 use crate::sources::{self, AGENTS, Carried, OWN, Outside, Sources};
 use crate::trust::{Brought, Undecided};
 
@@ -73,6 +75,12 @@ pub(crate) struct Shape {
     /// Whether commands may go on in the background.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     background_commands: bool,
+    /// Whether it fetches pages of the web.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    web: bool,
+    /// Whether it searches the web.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    web_search: bool,
     /// Whether calls that change something wait for a decision.
     pub(crate) asks: bool,
     /// The limit of model calls.
@@ -86,8 +94,8 @@ pub(crate) struct Shape {
     pub(crate) carried: Carried,
 }
 
-/// Calls that change something outside of the conversation.
-const GATED: [&str; 4] = ["write_file", "edit_file", "delete", "execute"];
+/// Calls that change something outside of the conversation, or tell somebody there.
+const GATED: [&str; 6] = ["write_file", "edit_file", "delete", "execute", "fetch_url", "web_search"];
 
 impl Shape {
     /// The shape that the options describe; what lies in files is not looked for.
@@ -98,6 +106,8 @@ impl Shape {
             no_todos: args.no_todos,
             execute: args.commands.are_run(),
             background_commands: args.commands.are_run(),
+            web: args.web,
+            web_search: args.web && env(TAVILY_KEY).is_some(),
             asks: false,
             max_turns: None,
             sources: Sources::default(),
@@ -120,6 +130,9 @@ impl Shape {
             let background_commands = BackgroundCommands::EndWithRun;
             builder = builder.files(FilesystemOptions { background_commands, ..FilesystemOptions::default() });
         }
+        if self.web {
+            builder = builder.shared_middleware(web(self.web_search));
+        }
         if self.asks {
             let approvals =
                 GATED.iter().fold(InterruptPolicy::new(), |all, tool| all.before(*tool, InterruptOn::any()));
@@ -130,6 +143,18 @@ impl Shape {
         }
         self.sources.give(builder)
     }
+}
+
+/// The key of Tavily.
+const TAVILY_KEY: &str = "TAVILY_API_KEY";
+
+/// Pages of the web. A played recording has no key and needs none.
+fn web(searches: bool) -> Web {
+    if !searches {
+        return Web::default();
+    }
+    let tavily = Tavily::new(env(TAVILY_KEY).unwrap_or_default());
+    Web::default().search(tavily.proxy(proxy::for_address("https://api.tavily.com", &env)))
 }
 
 /// The directory without what is the program's own, and commands in it.

@@ -155,7 +155,7 @@ impl Parts {
         let builder = hooks.iter().cloned().fold(builder, DeepAgentBuilder::hooks);
         let servers = self.servers(options, setup)?;
         let builder = agent::with_agents(builder, options)?.mcp(&servers);
-        let builder = setup.equip_with(builder, self.journal.clone(), ["mcp__*"]);
+        let builder = setup.equip_with(builder, self.journal.clone(), ["mcp__*", "fetch_url", "web_search"]);
         let agent = self.tracing.watch_runs(builder).build()?;
         let commands = skills::commands(options, brought);
         Ok(SessionAgent::new(agent, workspace).commands(commands).context_window(window).hooks(hooks))

@@ -104,7 +104,9 @@ impl ProgramHost {
         });
         let servers = self.use_servers().await?;
         let builder = servers.iter().fold(builder, |builder, servers| builder.mcp(&servers.all));
-        let builder = builder.interrupt_on(policy.interrupts(&["mcp__*".to_owned()])).middleware(policy.clone());
+        let builder = builder
+            .interrupt_on(policy.interrupts(&["mcp__*", "fetch_url", "web_search"].map(str::to_owned)))
+            .middleware(policy.clone());
         let agent = self.tracing.watch_runs(builder).build().map_err(|error| anyhow!("{error}"))?;
         let mut notes = problems;
         if inside {

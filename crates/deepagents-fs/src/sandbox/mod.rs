@@ -54,7 +54,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 pub use hosts::{HostPattern, HostPatternError};
 pub use policy::{Git, Limits, Network, PolicyError, SandboxPolicy};
 #[cfg(unix)]
-pub use proxy::Proxy;
+pub use proxy::{Proxy, is_elsewhere};
 pub use report::{Level, Part, SandboxReport};
 #[cfg(unix)]
 pub use toolchains::{Cache, CacheAccess, ToolChains};

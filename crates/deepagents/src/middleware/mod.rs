@@ -13,6 +13,8 @@ pub mod summarization;
 pub mod todo;
 mod tool_filter;
 pub mod unsupported;
+#[cfg(all(unix, feature = "web"))]
+pub mod web;
 
 pub use approval::HumanInTheLoop;
 pub use background::BackgroundAgents;

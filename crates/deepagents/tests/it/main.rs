@@ -32,6 +32,7 @@ mod summarization;
 mod todos;
 mod trust;
 mod unsupported;
+mod web;
 
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{DeepAgent, DeepAgentBuilder, Outcome};

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// Whether an address belongs to the internet, and to another machine than this one. What is special by the registries
 /// of the IANA does not: loopback, private and link-local networks, documentation, multicast and so on.
-pub(super) fn is_elsewhere(address: SocketAddr) -> bool {
+pub fn is_elsewhere(address: SocketAddr) -> bool {
     is_global(address.ip()) && !is_own(address)
 }
 

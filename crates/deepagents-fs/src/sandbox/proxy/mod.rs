@@ -19,6 +19,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+pub use self::address::is_elsewhere;
 use self::refusal::Refusal;
 use super::hosts::{Host, HostPattern, Target};
 
