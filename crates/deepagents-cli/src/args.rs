@@ -378,6 +378,12 @@ pub(crate) struct AgentArgs {
     #[arg(long, help_heading = "Agent")]
     pub(crate) no_hooks: bool,
 
+    /// Let the agent fetch pages of the public web, and search it with Tavily where TAVILY_API_KEY is set
+    ///
+    /// Requests go out directly, to public addresses alone. Where approval is asked for, it is for each of them.
+    #[arg(long, help_heading = "Agent")]
+    pub(crate) web: bool,
+
     /// Leave out the todo list
     #[arg(long, help_heading = "Agent")]
     pub(crate) no_todos: bool,
