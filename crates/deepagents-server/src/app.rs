@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use deepagents::DeepAgent;
@@ -51,6 +52,8 @@ pub(crate) struct App {
     pub(crate) started: String,
     /// How long a thread stays a run's whose process was killed.
     pub(crate) lease: Duration,
+    /// Whether its own sockets speak TLS.
+    pub(crate) tls: AtomicBool,
     /// Whether the server is to end.
     pub(crate) closing: watch::Sender<bool>,
 }
@@ -76,6 +79,7 @@ impl App {
             webhooks,
             started,
             lease,
+            tls: AtomicBool::new(false),
             closing: watch::Sender::new(false),
         }
     }
