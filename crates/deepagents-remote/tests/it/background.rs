@@ -22,7 +22,7 @@ async fn start(agent: &DeepAgent, text: String) -> String {
 
 fn told(outcome: &Outcome) -> Option<String> {
     let users = outcome.messages().iter().filter(|message| matches!(***message, Message::User(_)));
-    users.map(|message| message.text()).find(|text| text.contains("a background task"))
+    users.map(|message| message.text()).find(|text| text.contains("a background task has ended"))
 }
 
 async fn until_told(agent: &DeepAgent, id: &str) -> String {

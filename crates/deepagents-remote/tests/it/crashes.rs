@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use deepagents::core::journal::Claim;
 use deepagents::core::store::Store;
 use deepagents::remote::RemoteConfig;
 use deepagents::{DeepAgent, FinishReason, Journal, Outcome, RunInput};
@@ -95,6 +96,14 @@ async fn taken_over(agent: &DeepAgent) -> Outcome {
     }
 }
 
+/// Ends the lease of a process that was killed, which would run out by and by.
+async fn give_up(folder: &Path, thread: &str) {
+    let journal = database(folder).await;
+    let claim = Claim::new("the test", Duration::from_secs(60)).take_over();
+    let fence = Journal::claim(&*journal, thread, claim).await.unwrap();
+    Journal::release(&*journal, thread, fence).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_task_in_the_background_of_a_killed_process_is_gone_on_with() {
     let (server, folder) = (Running::start().await, tempfile::tempdir().unwrap());
@@ -104,6 +113,7 @@ async fn a_task_in_the_background_of_a_killed_process_is_gone_on_with() {
     let id = id.rsplit(' ').next().unwrap().to_owned();
     server.gate.entered().await;
     kill(child);
+    give_up(folder.path(), &format!("t/{id}")).await;
     server.gate.open();
     let agent = delegating_agent(folder.path(), &server.url, "start_async_task").await;
     let text = loop {
