@@ -77,20 +77,20 @@ pub(crate) struct Work<'a> {
 }
 
 /// Why work stopped without a result.
-pub(crate) enum Stopped {
+pub(crate) enum WorkError {
     /// Something is wrong over there, or with the way there.
     Remote(RemoteError),
     /// Something is wrong here: a question waits, a budget is spent, the log cannot be written.
     Here(ToolError),
 }
 
-impl From<RemoteError> for Stopped {
+impl From<RemoteError> for WorkError {
     fn from(error: RemoteError) -> Self {
         Self::Remote(error)
     }
 }
 
-impl From<ToolError> for Stopped {
+impl From<ToolError> for WorkError {
     fn from(error: ToolError) -> Self {
         Self::Here(error)
     }
@@ -164,8 +164,8 @@ impl RemoteAgent {
             () = work.scope.cancellation().cancelled() => Ended::Cancelled,
             ended = done => match ended {
                 Ok(text) => Ended::Done(text),
-                Err(Stopped::Remote(error)) => Ended::Remote(error),
-                Err(Stopped::Here(error)) => Ended::Here(error),
+                Err(WorkError::Remote(error)) => Ended::Remote(error),
+                Err(WorkError::Here(error)) => Ended::Here(error),
             },
             () = deadline => {
                 let host = self.config.origin();

@@ -14,7 +14,7 @@ const KEY: &str = "progress";
 /// How far an earlier process had come with a run of the work, as our log has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-struct Mark {
+struct Charged {
     /// The run's number within the work.
     round: usize,
     /// Messages of it that were complete and passed on.
@@ -28,7 +28,7 @@ struct Mark {
 /// The reading of one run.
 pub(crate) struct Progress<'a> {
     scope: &'a ChildScope,
-    mark: Mark,
+    mark: Charged,
     /// Messages that an earlier process had passed on: they are counted and not passed on again.
     skip: usize,
     /// Messages that were complete, by their ids.
@@ -50,12 +50,12 @@ impl<'a> Progress<'a> {
     /// Goes on where an earlier process was, if that was in the same run.
     pub(crate) fn of_round(scope: &'a ChildScope, round: usize) -> Self {
         let known =
-            scope.recorded(KEY).and_then(|value| serde_json::from_value::<Mark>(value).ok()).unwrap_or_default();
+            scope.recorded(KEY).and_then(|value| serde_json::from_value::<Charged>(value).ok()).unwrap_or_default();
         // What is limited is counted before it is noted here, so either may be ahead.
         let charged = most(known.charged, scope.spent().usage);
         let (mark, skip) = match known.round == round {
-            true => (Mark { charged, ..known }, known.done),
-            false => (Mark { round, done: 0, before: charged, charged }, 0),
+            true => (Charged { charged, ..known }, known.done),
+            false => (Charged { round, done: 0, before: charged, charged }, 0),
         };
         Self { scope, mark, skip, done: HashSet::new(), begun: HashSet::new(), spent: HashMap::new() }
     }

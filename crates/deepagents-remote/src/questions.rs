@@ -12,26 +12,26 @@ const NO_TOOL: &str = "question";
 
 /// A pause of a run, as it is kept in our log until it is answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Pause {
+pub(crate) struct RemoteInterrupt {
     /// Its id over there, where there is one.
     #[serde(default)]
     pub(crate) id: Option<String>,
     /// What is asked, in order.
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) asked: Vec<RemoteAction>,
     /// Whether the answer is a list of decisions about calls, or one text.
     pub(crate) decisions: bool,
 }
 
 /// One question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct RemoteAction {
     tool: String,
     args: Value,
     text: String,
     allowed: Vec<DecisionKind>,
 }
 
-impl Asked {
+impl RemoteAction {
     /// A question in words, to be answered in words.
     pub(crate) fn words(text: impl Into<String>) -> Self {
         let text = text.into();
@@ -58,14 +58,14 @@ impl Asked {
 }
 
 /// The pauses of a thread: an object of lists by tasks, or one list.
-pub(crate) fn read_pauses(interrupts: &Value) -> Vec<Pause> {
+pub(crate) fn read_pauses(interrupts: &Value) -> Vec<RemoteInterrupt> {
     let lists: Vec<&Value> = match interrupts {
         Value::Object(by_task) => by_task.values().filter_map(Value::as_array).flatten().collect(),
         Value::Array(list) => list.iter().collect(),
         _ => Vec::new(),
     };
     let mut room = MAX_QUESTIONS;
-    let mut pauses: Vec<Pause> = Vec::new();
+    let mut pauses: Vec<RemoteInterrupt> = Vec::new();
     for one in lists {
         let id = ["id", "interrupt_id"].iter().find_map(|key| one.get(key)?.as_str()).map(str::to_owned);
         if id.is_some() && pauses.iter().any(|pause| pause.id == id) {
@@ -80,10 +80,10 @@ pub(crate) fn read_pauses(interrupts: &Value) -> Vec<Pause> {
     pauses
 }
 
-fn read_pause(id: Option<String>, value: &Value, room: usize) -> Pause {
+fn read_pause(id: Option<String>, value: &Value, room: usize) -> RemoteInterrupt {
     let Some(requests) = value.get("action_requests").and_then(Value::as_array) else {
-        let asked = if room == 0 { Vec::new() } else { vec![Asked::of_value(value)] };
-        return Pause { id, asked, decisions: false };
+        let asked = if room == 0 { Vec::new() } else { vec![RemoteAction::of_value(value)] };
+        return RemoteInterrupt { id, asked, decisions: false };
     };
     let configs = value.get("review_configs").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -98,15 +98,15 @@ fn read_pause(id: Option<String>, value: &Value, room: usize) -> Pause {
             None => DecisionKind::ALL.to_vec(),
         };
         let args = request.get("args").or_else(|| request.get("arguments")).cloned().unwrap_or_else(|| json!({}));
-        Asked { args, text: text(request, "description").unwrap_or_default(), allowed, tool }
+        RemoteAction { args, text: text(request, "description").unwrap_or_default(), allowed, tool }
     };
-    Pause { id, asked: requests.iter().enumerate().take(room).map(one).collect(), decisions: true }
+    RemoteInterrupt { id, asked: requests.iter().enumerate().take(room).map(one).collect(), decisions: true }
 }
 
 /// Asks our person all of it at once, and gives the answers, those of each pause together.
 pub(crate) async fn ask(
     scope: &ChildScope,
-    pauses: &[Pause],
+    pauses: &[RemoteInterrupt],
 ) -> Result<Vec<Vec<Decision>>, deepagents_core::tool::ToolError> {
     let questions = pauses.iter().flat_map(|pause| &pause.asked).map(|asked| asked.to_request(scope)).collect();
     let mut decisions = scope.interrupt_all(questions).await?.into_iter();
@@ -114,12 +114,12 @@ pub(crate) async fn ask(
 }
 
 /// What a run is resumed with.
-pub(crate) fn resume_value(pauses: &[Pause], answers: &[Vec<Decision>]) -> Value {
-    let one = |pause: &Pause, answers: &[Decision]| match pause.decisions {
+pub(crate) fn resume_value(pauses: &[RemoteInterrupt], answers: &[Vec<Decision>]) -> Value {
+    let one = |pause: &RemoteInterrupt, answers: &[Decision]| match pause.decisions {
         true => json!({"decisions": answers}),
         false => Value::String(answers.first().map(words).unwrap_or_default()),
     };
-    let all: Vec<(&Pause, Value)> =
+    let all: Vec<(&RemoteInterrupt, Value)> =
         pauses.iter().zip(answers).map(|(pause, given)| (pause, one(pause, given))).collect();
     match all.as_slice() {
         [(_, only)] => only.clone(),

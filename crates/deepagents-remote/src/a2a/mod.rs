@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-use crate::agent::{Stopped, Work};
+use crate::agent::{Work, WorkError};
 use crate::error::RemoteError;
 use crate::http::{Failure, Http};
 use crate::progress::usage_of;
-use crate::questions::{self, Pause};
+use crate::questions::{self, RemoteInterrupt};
 use crate::sse::SseReader;
 use card::Card;
 use task::{Part, State, View};
@@ -62,9 +62,9 @@ impl A2a {
     }
 
     /// Does the work, and gives what the agent came to.
-    pub(crate) async fn work(&self, work: &Work<'_>) -> Result<String, Stopped> {
+    pub(crate) async fn work(&self, work: &Work<'_>) -> Result<String, WorkError> {
         let scope = work.scope;
-        let mut pauses: Vec<Vec<Pause>> = read(scope.recorded(PAUSES)).unwrap_or_default();
+        let mut pauses: Vec<Vec<RemoteInterrupt>> = read(scope.recorded(PAUSES)).unwrap_or_default();
         let mut part = Part::Text(work.description.to_owned());
         for asked in &pauses {
             part = self.answered(work, asked).await?;
@@ -87,7 +87,7 @@ impl A2a {
         }
     }
 
-    async fn answered(&self, work: &Work<'_>, asked: &[Pause]) -> Result<Part, Stopped> {
+    async fn answered(&self, work: &Work<'_>, asked: &[RemoteInterrupt]) -> Result<Part, WorkError> {
         let answers = questions::ask(work.scope, asked).await?;
         if asked.iter().any(|pause| pause.decisions || pause.id.is_some()) {
             return Ok(Part::Data(json!({"resume": questions::resume_value(asked, &answers)})));
@@ -97,7 +97,7 @@ impl A2a {
     }
 
     /// Sends the message of a round, unless it was received, and reads what comes back at once.
-    async fn deliver(&self, work: &Work<'_>, round: usize, part: &Part, view: &mut View) -> Result<(), Stopped> {
+    async fn deliver(&self, work: &Work<'_>, round: usize, part: &Part, view: &mut View) -> Result<(), WorkError> {
         let scope = work.scope;
         let known: Option<KnownTask> = read(scope.recorded(TASK));
         if known.as_ref().is_some_and(|known| known.received > round) {
@@ -128,10 +128,10 @@ impl A2a {
             view.begin_round();
             match self.send(card, &message, work, view).await {
                 Ok(()) => return self.note(work, view, round).await,
-                Err(Stopped::Here(error)) => return Err(error.into()),
+                Err(WorkError::Here(error)) => return Err(error.into()),
                 // Something was received, so it has begun.
                 Err(_) if view.id.is_some() => return self.note(work, view, round).await,
-                Err(Stopped::Remote(RemoteError::Unreachable { reason, .. })) => {
+                Err(WorkError::Remote(RemoteError::Unreachable { reason, .. })) => {
                     in_doubt = true;
                     tries.again(Failure::Away { reason, after: None }).await?;
                 }
@@ -140,7 +140,7 @@ impl A2a {
         }
     }
 
-    async fn note(&self, work: &Work<'_>, view: &View, round: usize) -> Result<(), Stopped> {
+    async fn note(&self, work: &Work<'_>, view: &View, round: usize) -> Result<(), WorkError> {
         if let (Some(id), Some(context)) = (&view.id, &view.context) {
             let known = KnownTask { id: id.clone(), context: context.clone(), received: round + 1 };
             work.scope.record(TASK, json!(known)).await?;
@@ -149,14 +149,14 @@ impl A2a {
     }
 
     /// Whether a task is past the question that it was last seen with.
-    async fn has_moved(&self, work: &Work<'_>, known: &KnownTask, view: &mut View) -> Result<bool, Stopped> {
-        let asked: Vec<Vec<Pause>> = read(work.scope.recorded(PAUSES)).unwrap_or_default();
+    async fn has_moved(&self, work: &Work<'_>, known: &KnownTask, view: &mut View) -> Result<bool, WorkError> {
+        let asked: Vec<Vec<RemoteInterrupt>> = read(work.scope.recorded(PAUSES)).unwrap_or_default();
         self.refresh(work, known, view).await?;
         Ok(!matches!(view.state, State::Asks) || asked.last() != Some(&view.pauses()))
     }
 
     /// One try to send: as a stream where the agent has those.
-    async fn send(&self, card: &Card, message: &Value, work: &Work<'_>, view: &mut View) -> Result<(), Stopped> {
+    async fn send(&self, card: &Card, message: &Value, work: &Work<'_>, view: &mut View) -> Result<(), WorkError> {
         let method = if card.streaming { "message/stream" } else { "message/send" };
         let params = json!({"message": message, "configuration": {
             "acceptedOutputModes": ["text/plain", "application/json"], "blocking": false,
@@ -177,7 +177,7 @@ impl A2a {
         params: &Value,
         work: &Work<'_>,
         view: &mut View,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), WorkError> {
         let mut body = rpc::stream(&self.http, card, method, params).await.map_err(once)?;
         let mut reader = SseReader::default();
         if let Some(text) = body.whole.take() {
@@ -202,7 +202,7 @@ impl A2a {
     }
 
     /// Waits until the task has ended or asks, over as many connections as it takes.
-    async fn follow(&self, work: &Work<'_>, view: &mut View) -> Result<(), Stopped> {
+    async fn follow(&self, work: &Work<'_>, view: &mut View) -> Result<(), WorkError> {
         let card = self.card().await?;
         let (mut tries, mut wait, mut resubscribes) = (self.http.tries(), POLLS.0, card.streaming);
         loop {
@@ -224,15 +224,17 @@ impl A2a {
             let params = json!({"id": known.id, "contextId": known.context});
             match self.read_stream(card, "tasks/resubscribe", &params, work, view).await {
                 Ok(()) => {
-                    let reason = "the stream ends before its task".to_owned();
+                    // The server is there, whatever its stream is good for.
+                    tries.progressed();
                     if view.state.is_open() {
-                        tries.again(Failure::Away { reason, after: None }).await?;
+                        tokio::time::sleep(wait).await;
+                        wait = (wait * 2).min(POLLS.1);
                     }
                 }
-                Err(Stopped::Remote(RemoteError::Unreachable { reason, .. })) => {
+                Err(WorkError::Remote(RemoteError::Unreachable { reason, .. })) => {
                     tries.again(Failure::Away { reason, after: None }).await?;
                 }
-                Err(Stopped::Remote(_)) => resubscribes = false,
+                Err(WorkError::Remote(_)) => resubscribes = false,
                 Err(error) => return Err(error),
             }
             view.is_whole = false;
@@ -240,7 +242,7 @@ impl A2a {
     }
 
     /// Asks how the task stands.
-    async fn refresh(&self, work: &Work<'_>, known: &KnownTask, view: &mut View) -> Result<(), Stopped> {
+    async fn refresh(&self, work: &Work<'_>, known: &KnownTask, view: &mut View) -> Result<(), WorkError> {
         let card = self.card().await?;
         let params = json!({"id": known.id, "contextId": known.context});
         let mut tries = self.http.tries();
@@ -257,7 +259,7 @@ impl A2a {
     }
 
     /// Charges what the task says that it has spent.
-    async fn settle(&self, work: &Work<'_>, view: &View) -> Result<(), Stopped> {
+    async fn settle(&self, work: &Work<'_>, view: &View) -> Result<(), WorkError> {
         let usage = view.metadata.as_ref().map(|metadata| usage_of(&json!({"usage_metadata": metadata.get("usage")})));
         let total = usage.unwrap_or_default();
         let charged: Usage = read(work.scope.recorded(CHARGED)).unwrap_or_default();
@@ -311,8 +313,8 @@ fn message_id(work: &Work<'_>, round: usize) -> String {
 }
 
 /// A failure of one try, which others decide about.
-fn once(failure: Failure) -> Stopped {
-    Stopped::Remote(match failure {
+fn once(failure: Failure) -> WorkError {
+    WorkError::Remote(match failure {
         Failure::Final(error) => error,
         Failure::Away { reason, .. } => {
             RemoteError::Unreachable { host: String::new(), reason, waited: Duration::ZERO }

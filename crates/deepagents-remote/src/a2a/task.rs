@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::message_id;
 use crate::agent::Work;
 use crate::error::RemoteError;
-use crate::questions::{Asked, Pause, read_pauses};
+use crate::questions::{RemoteAction, RemoteInterrupt, read_pauses};
 
 /// Artifacts of a task whose texts are kept.
 const MAX_ARTIFACTS: usize = 1_000;
@@ -176,16 +176,16 @@ impl View {
     }
 
     /// What it asks.
-    pub(super) fn pauses(&self) -> Vec<Pause> {
+    pub(super) fn pauses(&self) -> Vec<RemoteInterrupt> {
         let parts = self.said.get("parts").and_then(Value::as_array).into_iter().flatten();
         let given = parts.filter_map(|part| part.get("data")?.get("interrupts")).map(read_pauses);
-        let pauses: Vec<Pause> = given.flatten().collect();
+        let pauses: Vec<RemoteInterrupt> = given.flatten().collect();
         if !pauses.is_empty() {
             return pauses;
         }
         let text = text_of(&self.said);
         let text = if text.is_empty() { "The agent needs an answer.".to_owned() } else { text };
-        vec![Pause { id: None, asked: vec![Asked::words(text)], decisions: false }]
+        vec![RemoteInterrupt { id: None, asked: vec![RemoteAction::words(text)], decisions: false }]
     }
 
     /// Why there is no result.

@@ -3,7 +3,7 @@
 use deepagents_core::agent::ChildEvent;
 use serde_json::Value;
 
-use crate::agent::Stopped;
+use crate::agent::WorkError;
 use crate::http::cut;
 use crate::progress::{Place, Progress, reasoning_of, text_of};
 
@@ -24,7 +24,7 @@ impl<'p, 'a> Events<'p, 'a> {
 
     /// One event: its name, with the namespace of a sub-agent behind bars, and its data. What cannot be read is passed over,
     /// as events of kinds that are not known are.
-    pub(super) async fn take(&mut self, name: &str, data: &str) -> Result<(), Stopped> {
+    pub(super) async fn take(&mut self, name: &str, data: &str) -> Result<(), WorkError> {
         let Ok(data) = serde_json::from_str::<Value>(data) else { return Ok(()) };
         let mut parts = name.split('|');
         let kind = parts.next().unwrap_or_default();
@@ -40,7 +40,7 @@ impl<'p, 'a> Events<'p, 'a> {
     }
 
     /// A piece of an answer with what is known of it.
-    fn piece(&mut self, path: &[String], data: &Value) -> Result<(), Stopped> {
+    fn piece(&mut self, path: &[String], data: &Value) -> Result<(), WorkError> {
         let Some(chunk) = data.get(0) else { return Ok(()) };
         let field = |key: &str| chunk.get(key).and_then(Value::as_str).unwrap_or_default();
         let (id, kind) = (field("id"), field("type"));
@@ -59,7 +59,7 @@ impl<'p, 'a> Events<'p, 'a> {
     }
 
     /// What a step has changed, by nodes: the messages in it are complete.
-    async fn update(&mut self, path: &[String], data: &Value) -> Result<(), Stopped> {
+    async fn update(&mut self, path: &[String], data: &Value) -> Result<(), WorkError> {
         let nodes = data.as_object().into_iter().flatten().filter(|(node, _)| !node.starts_with("__"));
         for (_, delta) in nodes {
             let deltas = delta.as_array().map_or_else(|| vec![delta], |several| several.iter().collect());

@@ -14,15 +14,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::agent::{Stopped, Work};
+use crate::agent::{Work, WorkError};
 use crate::error::RemoteError;
 use crate::http::{Failure, Http};
 use crate::progress::Progress;
-use crate::questions::{self, Pause};
+use crate::questions::{self, RemoteInterrupt};
 use crate::sse::SseReader;
 use api::Api;
 use events::Events;
-use outcome::Standing;
+use outcome::RunResult;
 
 /// The key in our log of what waits for answers, round by round.
 const PAUSES: &str = "pauses";
@@ -53,9 +53,9 @@ impl LangGraph {
     }
 
     /// Does the work, and gives what the agent said last.
-    pub(crate) async fn work(&self, work: &Work<'_>) -> Result<String, Stopped> {
+    pub(crate) async fn work(&self, work: &Work<'_>) -> Result<String, WorkError> {
         let (scope, thread) = (work.scope, work.conversation.clone());
-        let mut pauses: Vec<Vec<Pause>> = read(scope.recorded(PAUSES)).unwrap_or_default();
+        let mut pauses: Vec<Vec<RemoteInterrupt>> = read(scope.recorded(PAUSES)).unwrap_or_default();
         let mut input = json!({"input": {"messages": [{"role": "user", "content": work.description}]}});
         // The questions of earlier rounds have their answers; the last one may still be without.
         for asked in &pauses {
@@ -69,9 +69,9 @@ impl LangGraph {
             let run = self.begin(work, &thread, pauses.len(), input).await?;
             let mut progress = Progress::of_round(scope, pauses.len());
             let error = self.follow(&thread, &run, &mut progress).await?;
-            match self.standing(&thread, &run, error, &mut progress).await? {
-                Standing::Done(text) => return Ok(text),
-                Standing::Waits(asked) => {
+            match self.run_result(&thread, &run, error, &mut progress).await? {
+                RunResult::Done(text) => return Ok(text),
+                RunResult::Waits(asked) => {
                     pauses.push(asked);
                     scope.record(PAUSES, json!(pauses)).await?;
                     let asked = pauses.last().map(Vec::as_slice).unwrap_or_default();
@@ -83,7 +83,7 @@ impl LangGraph {
     }
 
     /// The run of a round: the one that was begun already, or a new one. It is noted before it is begun.
-    async fn begin(&self, work: &Work<'_>, thread: &str, round: usize, input: Value) -> Result<String, Stopped> {
+    async fn begin(&self, work: &Work<'_>, thread: &str, round: usize, input: Value) -> Result<String, WorkError> {
         let scope = work.scope;
         if let Some(known) = read::<KnownRun>(scope.recorded(RUN)).filter(|known| known.round == round) {
             return Ok(known.id);
@@ -120,10 +120,10 @@ impl LangGraph {
 
     /// Reads the events of a run until it has ended, over as many connections as it takes. Gives the error that it ended
     /// with, if it told one.
-    async fn follow(&self, thread: &str, run: &str, progress: &mut Progress<'_>) -> Result<Option<String>, Stopped> {
+    async fn follow(&self, thread: &str, run: &str, progress: &mut Progress<'_>) -> Result<Option<String>, WorkError> {
         let mut events = Events::new(progress);
         let mut last: Option<String> = None;
-        let mut tries = self.api.http.tries();
+        let (mut tries, mut wait) = (self.api.http.tries(), POLLS.0);
         loop {
             let opened = self.api.open_stream(thread, run, last.as_deref().unwrap_or("-1")).await;
             match opened {
@@ -135,14 +135,16 @@ impl LangGraph {
                         for event in read {
                             events.take(&event.name, &event.data).await?;
                             last = event.id.or(last);
-                            tries.progressed();
+                            wait = POLLS.0;
                         }
                     }
                     if !self.api.run_status(thread, run).await?.is_open() {
                         return Ok(events.error);
                     }
-                    let reason = "the stream ends before its run".to_owned();
-                    tries.again(Failure::Away { reason, after: None }).await?;
+                    // The server is there, whatever its stream is good for.
+                    tries.progressed();
+                    tokio::time::sleep(wait).await;
+                    wait = (wait * 2).min(POLLS.1);
                 }
                 Err(failure) if matches!(failure.status(), Some(404 | 405 | 501)) => {
                     self.poll(thread, run).await?;
@@ -163,13 +165,13 @@ impl LangGraph {
         Ok(())
     }
 
-    async fn standing(
+    async fn run_result(
         &self,
         thread: &str,
         run: &str,
         error: Option<String>,
         progress: &mut Progress<'_>,
-    ) -> Result<Standing, Stopped> {
+    ) -> Result<RunResult, WorkError> {
         let status = self.api.run_status(thread, run).await?;
         let state = self.api.thread(thread).await?;
         outcome::account(&state, progress).await?;
@@ -177,7 +179,7 @@ impl LangGraph {
             (true, None) => self.api.run_error(thread, run).await,
             (_, error) => error,
         };
-        Ok(outcome::standing(&self.api.http.host, &status, &state, failed)?)
+        Ok(outcome::run_result(&self.api.http.host, &status, &state, failed)?)
     }
 
     /// Ends what runs for the work. What cannot be reached in time is left.

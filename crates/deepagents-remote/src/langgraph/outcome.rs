@@ -4,18 +4,18 @@ use deepagents_core::message::Usage;
 use serde_json::Value;
 
 use super::api::RunStatus;
-use crate::agent::Stopped;
+use crate::agent::WorkError;
 use crate::error::RemoteError;
 use crate::progress::{Place, Progress, plus, text_of, usage_of};
-use crate::questions::{Pause, read_pauses};
+use crate::questions::{RemoteInterrupt, read_pauses};
 
 /// What came of a run.
 #[derive(Debug)]
-pub(super) enum Standing {
+pub(super) enum RunResult {
     /// The agent has ended with these words.
     Done(String),
     /// It waits for answers.
-    Waits(Vec<Pause>),
+    Waits(Vec<RemoteInterrupt>),
 }
 
 /// The messages of the last turn: those behind the last word of a person.
@@ -36,7 +36,7 @@ fn is_answer(message: &&Value) -> bool {
 }
 
 /// Charges what the state says was spent, where the stream said less, and passes on what it has not shown.
-pub(super) async fn account(state: &Value, progress: &mut Progress<'_>) -> Result<(), Stopped> {
+pub(super) async fn account(state: &Value, progress: &mut Progress<'_>) -> Result<(), WorkError> {
     let total = turn(state).iter().filter(is_answer).fold(Usage::default(), |sum, one| plus(sum, usage_of(one)));
     if progress.is_unread() {
         for message in turn(state) {
@@ -46,26 +46,26 @@ pub(super) async fn account(state: &Value, progress: &mut Progress<'_>) -> Resul
     Ok(progress.settle(total).await?)
 }
 
-pub(super) fn standing(
+pub(super) fn run_result(
     host: &str,
     status: &RunStatus,
     state: &Value,
     error: Option<String>,
-) -> Result<Standing, RemoteError> {
+) -> Result<RunResult, RemoteError> {
     let host = host.to_owned();
     let paused = state.get("status").is_none_or(|status| status == "interrupted");
     if paused && matches!(status.0.as_str(), "success" | "interrupted") {
         let places = [state.get("interrupts"), state.get("values").and_then(|values| values.get("__interrupt__"))];
         let pauses = places.into_iter().flatten().map(read_pauses).find(|pauses| !pauses.is_empty());
         if let Some(pauses) = pauses {
-            return Ok(Standing::Waits(pauses));
+            return Ok(RunResult::Waits(pauses));
         }
     }
     match status.0.as_str() {
         "success" if state.get("status").is_some_and(|status| status == "interrupted") => {
             Err(RemoteError::Ended { host, reason: "it stopped at a breakpoint".to_owned() })
         }
-        "success" => Ok(Standing::Done(result(state))),
+        "success" => Ok(RunResult::Done(result(state))),
         "error" => {
             let reason = error.unwrap_or_else(|| "the server does not say why".to_owned());
             Err(RemoteError::Failed { host, reason })
@@ -92,8 +92,8 @@ mod tests {
 
     use super::*;
 
-    fn ended(status: &str, state: &Value) -> Result<Standing, RemoteError> {
-        standing("http://there", &RunStatus(status.to_owned()), state, None)
+    fn ended(status: &str, state: &Value) -> Result<RunResult, RemoteError> {
+        run_result("http://there", &RunStatus(status.to_owned()), state, None)
     }
 
     #[test]
@@ -102,16 +102,16 @@ mod tests {
             {"type": "human", "content": "one"}, {"type": "ai", "content": "old"},
             {"type": "human", "content": "two"}, {"type": "ai", "content": [{"type": "text", "text": "new "}]}, {"type": "ai", "content": ""},
         ]}});
-        assert!(matches!(ended("success", &state), Ok(Standing::Done(text)) if text == "new"));
+        assert!(matches!(ended("success", &state), Ok(RunResult::Done(text)) if text == "new"));
         let shaped = json!({"status": "idle", "values": {"messages": [], "structured_response": {"a": 1}}});
-        assert!(matches!(ended("success", &shaped), Ok(Standing::Done(text)) if text == r#"{"a":1}"#));
-        assert!(matches!(ended("success", &json!({})), Ok(Standing::Done(text)) if text.is_empty()));
+        assert!(matches!(ended("success", &shaped), Ok(RunResult::Done(text)) if text == r#"{"a":1}"#));
+        assert!(matches!(ended("success", &json!({})), Ok(RunResult::Done(text)) if text.is_empty()));
     }
 
     #[test]
     fn what_waits_and_what_went_wrong_are_told_apart() {
         let waits = json!({"status": "interrupted", "interrupts": {"t": [{"id": "a", "value": "Which?"}]}});
-        assert!(matches!(ended("success", &waits), Ok(Standing::Waits(pauses)) if pauses.len() == 1));
+        assert!(matches!(ended("success", &waits), Ok(RunResult::Waits(pauses)) if pauses.len() == 1));
         let breakpoint = json!({"status": "interrupted", "interrupts": {}});
         assert!(matches!(ended("success", &breakpoint), Err(RemoteError::Ended { .. })));
         for (status, word) in

@@ -14,4 +14,5 @@ mod crashes;
 mod cuts;
 mod delegation;
 mod hostile;
+mod langgraph;
 mod support;
