@@ -14,6 +14,7 @@ use deepagents::fs::{Backend, LocalBackend, LocalOptions, UndoStore};
 use deepagents::mcp::PREFIX;
 use deepagents::middleware::filesystem::{BackgroundCommands, FilesystemOptions};
 use deepagents::middleware::subagents::AgentSource;
+use deepagents::middleware::web::{Tavily, Web};
 use deepagents::subagents::RemoteAccess;
 use deepagents::{
     DeepAgent, DeepAgentBuilder, Effect, InterruptOn, InterruptPolicy, Middleware, ModelSettings, ToolNext,
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::args::{AgentArgs, Approve, CommandArgs, SandboxMode};
 use crate::model_choice::{self, env};
 use crate::own_files::OwnFiles;
+use crate::proxy;
 use crate::rules::Rules;
 use crate::sources::{self, AGENTS, Carried, OWN, Outside, Sources};
 use crate::trust::{Brought, Undecided};
@@ -87,6 +89,12 @@ pub(crate) struct Shape {
     /// Why calls that change something are refused, where they are.
     #[serde(skip)]
     pub(crate) refuses: Option<&'static str>,
+    /// Whether it fetches pages of the web.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    web: bool,
+    /// Whether it searches the web.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    web_search: bool,
     /// Whether calls that change something wait for a decision.
     pub(crate) asks: bool,
     /// What files may be read and changed, and commands run.
@@ -106,8 +114,8 @@ pub(crate) struct Shape {
 /// The rule by which calls are asked about because of the mode.
 pub(crate) const MODE_ASKS: &str = "--approve: what changes something is asked about";
 
-/// Calls that change something outside of the conversation.
-const GATED: [&str; 4] = ["write_file", "edit_file", "delete", "execute"];
+/// Calls that change something outside of the conversation, or tell somebody there.
+const GATED: [&str; 6] = ["write_file", "edit_file", "delete", "execute", "fetch_url", "web_search"];
 
 impl Shape {
     /// The shape that the options describe; what lies in files is not looked for.
@@ -122,6 +130,8 @@ impl Shape {
             background_commands: args.commands.are_run(),
             background: args.commands.background(),
             refuses: None,
+            web: args.web,
+            web_search: args.web && env(TAVILY_KEY).is_some(),
             asks: false,
             max_turns: None,
             sources: Sources::default(),
@@ -168,6 +178,9 @@ impl Shape {
             };
             builder = builder.files(FilesystemOptions { background_commands, ..FilesystemOptions::default() });
         }
+        if self.web {
+            builder = builder.shared_middleware(web(self.web_search));
+        }
         if let Some(why) = self.refuses {
             builder = builder.shared_middleware(RefuseChanges(why));
         }
@@ -203,6 +216,18 @@ impl Middleware for RefuseChanges {
         }
         next.run(request).await
     }
+}
+
+/// The key of Tavily.
+const TAVILY_KEY: &str = "TAVILY_API_KEY";
+
+/// Pages of the web. A played recording has no key and needs none.
+fn web(searches: bool) -> Web {
+    if !searches {
+        return Web::default();
+    }
+    let tavily = Tavily::new(env(TAVILY_KEY).unwrap_or_default());
+    Web::default().search(tavily.proxy(proxy::for_address("https://api.tavily.com", &env)))
 }
 
 /// The directory without what is the program's own, and commands in it.

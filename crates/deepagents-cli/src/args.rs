@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -72,7 +73,7 @@ pub(crate) struct Cli {
 impl Cli {
     /// Reads the command line; what is wrong with it ends the program.
     pub(crate) fn read() -> Self {
-        let cli = Self::parse();
+        let cli = Self::try_parse().unwrap_or_else(|error| with_tip(error).exit());
         let idle = match &cli.command {
             Some(Command::Run(args)) => args.agent.commands.idle_option(args.agent.commands.are_run()),
             Some(Command::Explain(args)) => args.agent.commands.idle_option(args.agent.commands.are_run()),
@@ -80,10 +81,22 @@ impl Cli {
             _ => None,
         };
         if let Some(problem) = idle {
-            Self::command().error(clap::error::ErrorKind::ArgumentConflict, problem).exit();
+            Self::command().error(ErrorKind::ArgumentConflict, problem).exit();
         }
         cli
     }
+}
+
+/// Says where an option belongs that stands before a subcommand instead of behind it.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::String(subcommand)) = error.get(ContextKind::InvalidSubcommand)
+        && let Some(ContextValue::String(option)) = error.get(ContextKind::PriorArg)
+        && error.kind() == ErrorKind::ArgumentConflict
+    {
+        let tip = format!("options stand behind the subcommand: `deepagents {subcommand} {option}`");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 #[derive(Debug, Subcommand)]
@@ -364,6 +377,12 @@ pub(crate) struct AgentArgs {
     /// Leave out the hooks in ~/.deepagents/hooks.json and .deepagents/hooks.json
     #[arg(long, help_heading = "Agent")]
     pub(crate) no_hooks: bool,
+
+    /// Let the agent fetch pages of the public web, and search it with Tavily where TAVILY_API_KEY is set
+    ///
+    /// Requests go out directly, to public addresses alone. Where approval is asked for, it is for each of them.
+    #[arg(long, help_heading = "Agent")]
+    pub(crate) web: bool,
 
     /// Leave out the todo list
     #[arg(long, help_heading = "Agent")]

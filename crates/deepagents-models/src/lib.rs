@@ -50,7 +50,7 @@ pub use fallback::Fallback;
 pub use gemini::Gemini;
 pub use hedge::Hedged;
 pub use hook::{Answered, Attempt, CallHook};
-pub use http::{ClientPool, PostAnswer};
+pub use http::{ClientPool, PostAnswer, http_client};
 pub use interactions::Interactions;
 pub use ollama::Ollama;
 pub use openai::{Dialect, OpenAiChat};

@@ -12,12 +12,12 @@ use deepagents_core::store::Store;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
-use crate::auth::{OWNER, owns_thread};
+use crate::auth::{LimitTable, OWNER, owns_thread};
 use crate::crons::Timer;
 use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::metrics::Metrics;
-use crate::runs::Runs;
+use crate::runs::{Runs, Spending};
 use crate::stream::RunIdentity;
 use crate::threads::CheckpointCache;
 use crate::webhooks::{WebhookPolicy, Webhooks};
@@ -49,6 +49,8 @@ pub(crate) struct App {
     pub(crate) metrics: Metrics,
     pub(crate) checkpoints: CheckpointCache,
     pub(crate) webhooks: Webhooks,
+    pub(crate) limits: Arc<LimitTable>,
+    pub(crate) spending: Spending,
     pub(crate) started: String,
     /// How long a thread stays a run's whose process was killed.
     pub(crate) lease: Duration,
@@ -77,6 +79,8 @@ impl App {
             metrics: Metrics::default(),
             checkpoints: CheckpointCache::default(),
             webhooks,
+            limits: Arc::default(),
+            spending: Spending::default(),
             started,
             lease,
             tls: AtomicBool::new(false),

@@ -46,7 +46,9 @@ mod threads;
 mod webhooks;
 mod wire;
 
-pub use auth::{AuditEntry, Authenticate, Identity, Limits, Presented, Refusal, StaticTokens};
+pub use auth::{
+    AuditEntry, Authenticate, Identity, JwtAlgorithm, JwtError, JwtTokens, Limits, Presented, Refusal, StaticTokens,
+};
 pub use serve::RunningServer;
 pub use server::{Server, ServerError};
 pub use webhooks::WebhookPolicy;

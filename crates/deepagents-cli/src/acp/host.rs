@@ -175,7 +175,7 @@ impl Parts {
         let builder = shape.builder(model).settings(settings).backend(workspace.clone()).definitions_from(definitions);
         let builder = hooks.iter().cloned().fold(builder, DeepAgentBuilder::hooks);
         let builder = agent::with_agents(builder, options)?.mcp(&servers.all);
-        let builder = setup.equip_with(builder, self.journal.clone(), ["mcp__*"]);
+        let builder = setup.equip_with(builder, self.journal.clone(), ["mcp__*", "fetch_url", "web_search"]);
         let agent = self.tracing.watch_runs(builder).build()?;
         let commands = skills::commands(options, brought);
         Ok(SessionAgent::new(agent, workspace).commands(commands).context_window(window).price(price).hooks(hooks))

@@ -127,7 +127,7 @@ impl ProgramHost {
         let builder = hooks.iter().cloned().fold(builder, DeepAgentBuilder::hooks);
         let servers = self.use_servers().await?;
         let builder = servers.iter().fold(builder, |builder, servers| builder.mcp(&servers.all));
-        let builder = policy.bind(builder, &["mcp__*".to_owned()]);
+        let builder = policy.bind(builder, &["mcp__*", "fetch_url", "web_search"].map(str::to_owned));
         let agent = self.tracing.watch_runs(builder).build().map_err(|error| anyhow!("{error}"))?;
         let mut notes = problems;
         notes.extend(hook_problems);

@@ -20,6 +20,13 @@ fn version_and_help_are_printed() {
 }
 
 #[test]
+fn an_option_before_the_subcommand_is_told_its_place() {
+    let message = finish(deepagents().args(["--root", "somewhere", "run", "hello"]));
+    let tip = "options stand behind the subcommand: `deepagents run --root <DIR>`";
+    assert!(message.code == Some(2) && message.err.contains(tip), "{message:?}");
+}
+
+#[test]
 fn completions_know_the_commands_and_their_options() {
     for shell in ["bash", "zsh", "fish"] {
         let script = finish(deepagents().args(["completions", shell]));

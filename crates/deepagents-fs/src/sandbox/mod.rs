@@ -29,6 +29,7 @@
 //! println!("{}", deepagents_fs::sandbox::Sandbox::new().probe());
 //! ```
 
+mod address;
 #[cfg(unix)]
 pub(crate) mod control;
 #[cfg(unix)]
@@ -51,6 +52,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 
+pub use address::is_elsewhere;
 pub use hosts::{HostPattern, HostPatternError};
 pub use policy::{Git, Limits, Network, PolicyError, SandboxPolicy};
 #[cfg(unix)]

@@ -79,7 +79,8 @@ async fn attempt(target: &Target<'_>, known: Option<Protocol>, seen: Arc<Seen>) 
     match &target.config.transport {
         TransportConfig::Stdio(stdio) => {
             let started = stdio::start(target.name, stdio, target.shared, &making.tail)?;
-            making.finish(started.transport, Some((started.ending, started.drained))).await
+            let watched = making.watched(started.transport);
+            making.finish(watched, Some((started.ending, started.drained))).await
         }
         TransportConfig::Http(config) => making.http(config).await,
     }
@@ -103,18 +104,19 @@ impl Making<'_> {
             true => auth::authorized(self.target.name, config, &self.target.shared.options, client.clone()).await?,
             false => None,
         };
-        match login {
-            Some(client) => self.finish(StreamableHttpClientTransport::with_client(client, made), None).await,
-            None => self.finish(StreamableHttpClientTransport::with_client(client, made), None).await,
-        }
+        let watched = match login {
+            Some(client) => self.watched(StreamableHttpClientTransport::with_client(client, made)),
+            None => self.watched(StreamableHttpClientTransport::with_client(client, made)),
+        };
+        self.finish(watched, None).await
+    }
+
+    fn watched(&self, transport: impl Transport<RoleClient> + 'static) -> Watched {
+        Watched::new(transport, self.seen.clone(), self.known.is_none())
     }
 
     /// Shakes hands.
-    async fn finish<T: Transport<RoleClient> + 'static>(
-        self,
-        transport: T,
-        process: Option<(Ending, JoinHandle<()>)>,
-    ) -> Result<Connection, McpError> {
+    async fn finish(self, watched: Watched, process: Option<(Ending, JoinHandle<()>)>) -> Result<Connection, McpError> {
         let calls = Arc::new(Calls::default());
         let handler = Arc::new(Handler::new(
             self.target.name,
@@ -122,7 +124,6 @@ impl Making<'_> {
             &self.target.shared.options,
             calls.clone(),
         ));
-        let watched = Watched::new(transport, self.seen.clone(), self.known.is_none());
         let (ending, drained) = process.unzip();
         match handler.clone().serve_with_lifecycle(watched, Protocol::lifecycle(self.known)).await {
             Ok(service) => self.checked(service, handler, calls, ending),

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use rmcp::RoleClient;
 use rmcp::model::{
     ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerNotification,
     ServerResult,
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
-use rmcp::transport::Transport;
+use rmcp::transport::{DynamicTransportError, Transport};
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// How long a server may take to answer the question whether it speaks the newer protocol. One of the older kind may
@@ -37,10 +39,33 @@ impl Seen {
     }
 }
 
+type Sent<'a> = BoxFuture<'a, Result<(), DynamicTransportError>>;
+
+/// A transport of any kind. All have one type, because a client is compiled anew for each type of transport.
+trait AnyTransport: Send {
+    fn send(&mut self, message: TxJsonRpcMessage<RoleClient>) -> Sent<'static>;
+    fn receive(&mut self) -> BoxFuture<'_, Option<RxJsonRpcMessage<RoleClient>>>;
+    fn close(&mut self) -> Sent<'_>;
+}
+
+impl<T: Transport<RoleClient> + 'static> AnyTransport for T {
+    fn send(&mut self, message: TxJsonRpcMessage<RoleClient>) -> Sent<'static> {
+        Transport::send(self, message).map(|sent| sent.map_err(DynamicTransportError::new::<T, RoleClient>)).boxed()
+    }
+
+    fn receive(&mut self) -> BoxFuture<'_, Option<RxJsonRpcMessage<RoleClient>>> {
+        Transport::receive(self).boxed()
+    }
+
+    fn close(&mut self) -> Sent<'_> {
+        Transport::close(self).map(|closed| closed.map_err(DynamicTransportError::new::<T, RoleClient>)).boxed()
+    }
+}
+
 /// A transport that answers `server/discover` with an error where the server takes long to do so, and takes note of
 /// changed lists in the order of the messages, so that a result that comes after such a notice is never before it.
-pub(super) struct Watched<T> {
-    inner: T,
+pub(super) struct Watched {
+    inner: Box<dyn AnyTransport>,
     seen: Arc<Seen>,
     /// Whether a server may be of the older kind.
     probes: bool,
@@ -48,11 +73,11 @@ pub(super) struct Watched<T> {
     given_up: Option<RequestId>,
 }
 
-impl<T> Watched<T> {
+impl Watched {
     /// Watches a transport. A server that may be of the older kind `probes`: one that is known not to be has all the time
     /// that it needs.
-    pub(super) fn new(inner: T, seen: Arc<Seen>, probes: bool) -> Self {
-        Self { inner, seen, probes, probe: None, given_up: None }
+    pub(super) fn new(inner: impl Transport<RoleClient> + 'static, seen: Arc<Seen>, probes: bool) -> Self {
+        Self { inner: Box::new(inner), seen, probes, probe: None, given_up: None }
     }
 
     /// What is to be handed on of a message.
@@ -94,8 +119,8 @@ impl<T> Watched<T> {
     }
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
-    type Error = T::Error;
+impl Transport<RoleClient> for Watched {
+    type Error = DynamicTransportError;
 
     fn send(
         &mut self,

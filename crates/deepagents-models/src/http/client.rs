@@ -9,6 +9,9 @@ use reqwest::Client;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt;
 
+/// How long a connection may take for what is no model.
+const CONNECT: Duration = Duration::from_secs(10);
+
 /// What tells shared clients apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ClientKind {
@@ -43,6 +46,20 @@ impl ClientPool {
         };
         Ok(self.clients().entry(kind.clone()).or_insert(made).clone())
     }
+}
+
+/// Begins an HTTP client for what is no model, such as pages of the web: with the certificates that the system trusts, no
+/// proxy, and no redirects.
+///
+/// # Errors
+/// When the certificates cannot be read.
+pub async fn http_client() -> Result<reqwest::ClientBuilder, ModelError> {
+    // They are read from files.
+    let tls = tokio::task::spawn_blocking(|| tls(true)).await;
+    let tls = tls.map_err(|_| ModelError::transport("the making of the HTTP client was cancelled"))?;
+    let builder = Client::builder().connect_timeout(CONNECT).redirect(reqwest::redirect::Policy::none());
+    let builder = builder.user_agent(concat!("deepagents/", env!("CARGO_PKG_VERSION"))).no_proxy();
+    Ok(builder.tls_backend_preconfigured(tls.map_err(|error| unmade(&error))?))
 }
 
 fn build(kind: &ClientKind) -> Result<Client, ModelError> {

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 pub(crate) use auth::Auth;
 pub(crate) use call::call;
-pub use client::ClientPool;
+pub use client::{ClientPool, http_client};
 pub(crate) use endpoint::Endpoint;
 pub(crate) use error::{from_body, from_stream};
 pub(crate) use frames::{FrameDecoder, Framing};

@@ -24,6 +24,8 @@ mod tool_filter;
 pub mod tool_search;
 pub mod tool_selector;
 pub mod unsupported;
+#[cfg(all(unix, feature = "web"))]
+pub mod web;
 
 pub use approval::HumanInTheLoop;
 pub use ask_user::AskUser;

@@ -41,6 +41,7 @@ mod todos;
 mod tool_search;
 mod trust;
 mod unsupported;
+mod web;
 
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{DeepAgent, DeepAgentBuilder, Outcome};

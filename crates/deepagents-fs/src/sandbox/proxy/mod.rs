@@ -5,7 +5,6 @@
 //! `CONNECT` for TLS and whole addresses for plain HTTP, resolves names itself and connects to the very addresses it
 //! has checked.
 
-mod address;
 mod exchange;
 mod refusal;
 
@@ -21,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::refusal::Refusal;
 use super::hosts::{Host, HostPattern, Target};
+use super::is_elsewhere;
 
 /// Connections of one command at one time; more wait.
 const CONNECTIONS: usize = 64;
@@ -172,7 +172,7 @@ impl Gate {
     /// of this machine or its network.
     fn may_be(&self, name: &str, address: std::net::SocketAddr) -> bool {
         let ip = address.ip().to_canonical();
-        address::is_elsewhere(address)
+        is_elsewhere(address)
             || (name == "localhost" && ip.is_loopback())
             || self.lists(&Target { host: Host::Address(ip), port: address.port() })
     }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// Whether an address belongs to the internet, and to another machine than this one. What is special by the registries
 /// of the IANA does not: loopback, private and link-local networks, documentation, multicast and so on.
-pub(super) fn is_elsewhere(address: SocketAddr) -> bool {
+pub fn is_elsewhere(address: SocketAddr) -> bool {
     is_global(address.ip()) && !is_own(address)
 }
 
@@ -46,7 +46,7 @@ fn is_global_v6(address: Ipv6Addr) -> bool {
 
 /// Whether an address, public as it may be, is one of this machine's: then the kernel answers from that very address.
 /// Nothing is sent.
-#[allow(clippy::disallowed_methods, reason = "a socket that sends nothing, of the proxy")]
+#[allow(clippy::disallowed_methods, reason = "a socket that sends nothing")]
 fn is_own(address: SocketAddr) -> bool {
     let any: SocketAddr =
         if address.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };

@@ -1,0 +1,161 @@
+//! What reading a page costs, before it is read: the parser of a browser takes time, and memory, that grows with what is
+//! open at each tag, and a page can be written to have it all open.
+
+/// Tags that are open, summed up over all tags, up to which a page is read.
+const MOST: usize = 20_000_000;
+/// A formatting tag that stays open is made anew in each block that follows.
+const FORMATTING: usize = 64;
+
+/// Whether a page is built to be hard to read. What is not sure is counted as the dearer.
+pub(super) fn is_too_costly(html: &str) -> bool {
+    let (mut blocks, mut formatting, mut cost) = (Vec::new(), Vec::new(), 0_usize);
+    let mut rest = html;
+    while let Some((_, after)) = rest.split_once('<') {
+        let (closes, named) = after.strip_prefix('/').map_or((false, after), |named| (true, named));
+        let length = named.bytes().take_while(u8::is_ascii_alphanumeric).count();
+        let name = named.get(..length).unwrap_or_default().to_ascii_lowercase();
+        rest = named.get(length..).unwrap_or_default();
+        if name.is_empty() {
+            continue;
+        }
+        let (attributes, behind) = attributes(rest);
+        rest = behind;
+        // Each attribute is compared with those before it.
+        cost = cost.saturating_add(attributes.saturating_mul(attributes) / 2);
+        match (kind(&name), closes) {
+            // What looks like tags in a script is none.
+            (Kind::Text, false) => rest = after_end(rest, &name),
+            (Kind::Text, true) => {}
+            (Kind::Formatting, true) => {
+                cost = cost.saturating_add(blocks.len()).saturating_add(close(&mut formatting, &name));
+            }
+            (Kind::Block, true) => cost = cost.saturating_add(close(&mut blocks, &name)),
+            (kind, false) => {
+                cost = cost.saturating_add(blocks.len()).saturating_add(formatting.len().saturating_mul(FORMATTING));
+                match kind {
+                    Kind::Formatting => {
+                        if name == "a" {
+                            // A link ends the one before.
+                            cost = cost.saturating_add(close(&mut formatting, &name));
+                        }
+                        formatting.push(name);
+                    }
+                    Kind::Block => blocks.push(name),
+                    Kind::Text | Kind::Closed => {}
+                }
+            }
+            (Kind::Closed, true) => cost = cost.saturating_add(blocks.len()),
+        }
+        if cost > MOST {
+            return true;
+        }
+    }
+    false
+}
+
+/// Closes the last one of a name, with all that was opened behind it; says how many were looked at. An end without a
+/// beginning closes nothing.
+fn close(open: &mut Vec<String>, name: &str) -> usize {
+    match open.iter().rposition(|other| other == name) {
+        Some(at) => {
+            let looked_at = open.len() - at;
+            if kind(name) == Kind::Formatting {
+                open.remove(at);
+            } else {
+                open.truncate(at);
+            }
+            looked_at
+        }
+        None => open.len(),
+    }
+}
+
+/// How many attributes a tag has, and what follows it.
+fn attributes(tag: &str) -> (usize, &str) {
+    let (mut count, mut rest) = (0, tag);
+    loop {
+        rest = rest.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '/');
+        if rest.is_empty() {
+            return (count, rest);
+        }
+        if let Some(behind) = rest.strip_prefix('>') {
+            return (count, behind);
+        }
+        count += 1;
+        let first = rest.chars().next().map_or(0, char::len_utf8);
+        let (_, behind) = rest.split_at_checked(first).unwrap_or((rest, ""));
+        rest = behind.trim_start_matches(|c: char| !c.is_ascii_whitespace() && !matches!(c, '/' | '>' | '='));
+        let Some(value) = rest.trim_start().strip_prefix('=').map(str::trim_start) else { continue };
+        rest = match value.strip_prefix(['"', '\'']) {
+            Some(quoted) if value.starts_with('"') => quoted.split_once('"').map_or("", |(_, behind)| behind),
+            Some(quoted) => quoted.split_once('\'').map_or("", |(_, behind)| behind),
+            None => value.trim_start_matches(|c: char| !c.is_ascii_whitespace() && c != '>'),
+        };
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// What is in it is no markup.
+    Text,
+    Formatting,
+    /// Its end may be left out, or it has none: it does not pile up.
+    Closed,
+    Block,
+}
+
+fn kind(name: &str) -> Kind {
+    match name {
+        "script" | "style" | "textarea" | "title" | "noscript" | "iframe" | "xmp" => Kind::Text,
+        "a" | "b" | "big" | "code" | "em" | "font" | "i" | "nobr" | "s" | "small" | "strike" | "strong" | "tt"
+        | "u" => Kind::Formatting,
+        "area" | "base" | "br" | "col" | "embed" | "hr" | "img" | "input" | "link" | "meta" | "param" | "source"
+        | "track" | "wbr" | "p" | "li" | "dt" | "dd" | "tr" | "td" | "th" | "thead" | "tbody" | "tfoot" | "option"
+        | "optgroup" | "colgroup" | "html" | "head" | "body" => Kind::Closed,
+        _ => Kind::Block,
+    }
+}
+
+/// What follows the end tag of an element of text.
+fn after_end<'a>(text: &'a str, name: &str) -> &'a str {
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once("</") {
+        if after.get(..name.len()).is_some_and(|end| end.eq_ignore_ascii_case(name)) {
+            return after;
+        }
+        rest = after;
+    }
+    ""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_piles_up_tags_is_known_before_it_is_read() {
+        assert!(is_too_costly(&"<div>".repeat(10_000)));
+        assert!(is_too_costly(&format!("{}{}", "<b>".repeat(1_000), "<p>x".repeat(10_000))));
+        assert!(!is_too_costly(&"<p>One<li>two<br><b>three</b><div>four</div>".repeat(20_000)));
+        assert!(!is_too_costly(&format!("<script>{}</SCRIPT><p>x", "'<div>'".repeat(50_000))));
+        assert!(!is_too_costly("a < b </ <"));
+    }
+
+    #[test]
+    fn ends_that_close_nothing_hide_nothing() {
+        let open: String = (0..1_000).map(|n| format!("<b id={n}>")).collect();
+        assert!(is_too_costly(&format!("{open}{}{}", "</i>".repeat(1_000), "<p>x".repeat(10_000))));
+        assert!(is_too_costly(&format!("{}{}", "<span>".repeat(5_000), "</q>".repeat(10_000))));
+        assert!(!is_too_costly(&"<td><a name=x>one".repeat(10_000)));
+    }
+
+    #[test]
+    fn a_tag_of_very_many_attributes_is_too_much_wherever_it_pretends_to_end() {
+        let many: String = (0..10_000).map(|n| format!(" a{n}")).collect();
+        assert!(is_too_costly(&format!("<p{many}>")));
+        assert!(is_too_costly(&format!("<p x=\">\" y='<'{many}>")));
+        assert!(is_too_costly(&format!("</p{many}")));
+        assert_eq!(attributes(" a b=c d = \"e > f\" g='>'/>rest"), (4, "rest"));
+        assert_eq!(attributes(" =x é=ü>rest"), (2, "rest"));
+    }
+}

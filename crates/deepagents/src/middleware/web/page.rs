@@ -1,0 +1,129 @@
+//! What a server answers, as text.
+
+use std::rc::Rc;
+
+use deepagents_core::error::BoxError;
+use encoding_rs::Encoding;
+use htmd::{HtmlToMarkdown, Node};
+
+use super::cost::is_too_costly;
+
+/// Levels of a page that are read.
+pub(super) const DEEPEST: usize = 512;
+/// Memory for the stack of the thread that reads a page: each level takes a few calls.
+const STACK: usize = 16 << 20;
+
+/// How a body is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Html,
+    Text,
+}
+
+/// What a content type is read as; none where it is no text.
+pub(super) fn kind(content_type: &str) -> Option<Kind> {
+    let media = content_type.split(';').next().unwrap_or_default().trim().to_lowercase();
+    match media.as_str() {
+        "text/html" | "application/xhtml+xml" => Some(Kind::Html),
+        ""
+        | "application/json"
+        | "application/xml"
+        | "application/javascript"
+        | "application/x-ndjson"
+        | "application/yaml"
+        | "application/toml" => Some(Kind::Text),
+        other if other.starts_with("text/") || other.ends_with("+json") || other.ends_with("+xml") => Some(Kind::Text),
+        _ => None,
+    }
+}
+
+/// Bytes at the beginning of a page in which it may name its encoding.
+const HEAD: usize = 1_024;
+
+/// The text of bytes in the encoding that their first bytes, the content type or a page's head names, in this order: UTF-8
+/// where none of them names one that is known.
+pub(super) fn decode(body: &[u8], content_type: &str) -> String {
+    let head = || String::from_utf8_lossy(body.get(..HEAD).unwrap_or(body)).into_owned();
+    let encoding = charset(content_type).or_else(|| charset(&head())).unwrap_or(encoding_rs::UTF_8);
+    encoding.decode(body).0.into_owned()
+}
+
+/// The encoding that follows `charset=`.
+fn charset(text: &str) -> Option<&'static Encoding> {
+    let text = text.to_ascii_lowercase();
+    let (_, named) = text.split_once("charset")?;
+    let named = named.trim_start().strip_prefix('=')?.trim_start().trim_start_matches(['"', '\'']);
+    let end = named.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | ':' | '.'));
+    let encoding = Encoding::for_label(named.get(..end.unwrap_or(named.len()))?.as_bytes())?;
+    // A page that can say so in letters is not in an encoding of two bytes a letter.
+    Some(encoding.output_encoding())
+}
+
+/// A page as Markdown; none where it is nested too deep.
+///
+/// # Errors
+/// When it cannot be read, or the thread for it cannot be had.
+pub(super) async fn markdown(html: String) -> Result<Option<String>, BoxError> {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    // A large page takes a while, and a deep one takes stack.
+    let work = move || {
+        let _ = tell.send(convert(&html));
+    };
+    std::thread::Builder::new().name("deepagents-web".to_owned()).stack_size(STACK).spawn(work)?;
+    Ok(told.await??)
+}
+
+fn convert(html: &str) -> std::io::Result<Option<String>> {
+    if is_too_costly(html) {
+        return Ok(None);
+    }
+    let skipped = vec!["script", "style", "noscript", "template", "svg", "iframe", "object", "head"];
+    let converter = HtmlToMarkdown::builder().skip_tags(skipped).scripting_enabled(false).build();
+    let tree = converter.html_to_tree(html)?;
+    Ok((depth(&tree) <= DEEPEST).then(|| converter.tree_to_markdown(&tree)))
+}
+
+/// How deep a page is nested, found without recursion.
+fn depth(tree: &Rc<Node>) -> usize {
+    let (mut deepest, mut open) = (0, vec![(tree.clone(), 1)]);
+    while let Some((node, level)) = open.pop() {
+        deepest = deepest.max(level);
+        if level > DEEPEST {
+            break;
+        }
+        open.extend(node.children.borrow().iter().map(|child| (child.clone(), level + 1)));
+    }
+    deepest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_types_that_are_text_are_known() {
+        assert_eq!(kind("text/html; charset=utf-8"), Some(Kind::Html));
+        assert_eq!((kind("application/ld+json"), kind("")), (Some(Kind::Text), Some(Kind::Text)));
+        assert_eq!((kind("image/png"), kind("application/octet-stream")), (None, None));
+        assert_eq!(decode(b"caf\xe9", "text/plain; charset=ISO-8859-1"), "café");
+        assert_eq!(decode("café".as_bytes(), "text/plain"), "café");
+        assert_eq!(decode(b"\x93caf\xe9\x94", "text/html; Charset=\"Windows-1252\"; x=y"), "“café”");
+        assert_eq!(decode(b"\x83\x65\x83\x58\x83\x67", "text/plain;charset=shift_jis"), "テスト");
+        assert_eq!(decode(b"\xef\xbb\xbfcaf\xc3\xa9", "text/html; charset=latin1"), "café");
+        assert_eq!(decode(b"\xff\xfea\0b\0", "text/plain"), "ab");
+        let meta = b"<head><meta http-equiv=x content='text/html; charset=iso-8859-1'></head>caf\xe9";
+        assert!(decode(meta, "text/html").ends_with("café"));
+        assert_eq!(decode(b"caf\xe9", "text/plain; charset=none-such"), "caf\u{fffd}");
+    }
+
+    #[tokio::test]
+    async fn a_page_becomes_markdown_and_one_that_is_nested_without_end_is_not_read() {
+        let page = "<html><head><title>No</title><style>p{}</style></head><body><h1>Title</h1>\
+                    <p>See <a href=\"/x\">this</a>.</p><script>evil()</script></body></html>";
+        assert_eq!(markdown(page.to_owned()).await.unwrap().unwrap(), "# Title\n\nSee [this](/x).");
+        assert_eq!(markdown("<div>".repeat(400_000)).await.unwrap(), None);
+        assert_eq!(markdown("<div>".repeat(1_000)).await.unwrap(), None);
+        let attributes: String = (0..400_000).map(|n| format!(" a{n}")).collect();
+        assert_eq!(markdown(format!("<p{attributes}>")).await.unwrap(), None);
+    }
+}

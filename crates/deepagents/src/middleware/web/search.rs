@@ -1,0 +1,119 @@
+//! `web_search`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use deepagents_core::tool::{Tool, ToolContext, ToolError, ToolOutput};
+use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{SearchError, foreign};
+
+/// Results unless the model asks for another number.
+const COUNT: usize = 5;
+/// Results at most.
+const MOST: usize = 20;
+
+/// What is looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SearchQuery {
+    /// The words.
+    pub text: String,
+    /// Results at most.
+    pub count: usize,
+}
+
+/// A result of a search.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SearchResult {
+    /// Its title.
+    pub title: String,
+    /// Its address.
+    pub url: String,
+    /// What it says about the query.
+    pub snippet: String,
+}
+
+/// A service that searches the web.
+///
+/// ```
+/// use deepagents::middleware::web::{SearchError, SearchProvider, SearchQuery, SearchResult};
+/// use futures_util::future::BoxFuture;
+///
+/// /// Knows one page.
+/// struct OnePage;
+///
+/// impl SearchProvider for OnePage {
+///     fn search(&self, query: SearchQuery) -> BoxFuture<'_, Result<Vec<SearchResult>, SearchError>> {
+///         let found = SearchResult { title: query.text, url: "https://example.org".into(), snippet: "All.".into() };
+///         Box::pin(async { Ok(vec![found]) })
+///     }
+/// }
+/// ```
+pub trait SearchProvider: Send + Sync + 'static {
+    /// Searches. Dropping the future gives it up.
+    fn search(&self, query: SearchQuery) -> BoxFuture<'_, Result<Vec<SearchResult>, SearchError>>;
+}
+
+/// Searches the web with a provider; see the [module](super).
+#[derive(Clone)]
+pub struct WebSearch(Arc<dyn SearchProvider>);
+
+impl WebSearch {
+    /// Searches with this provider.
+    pub fn new(provider: impl SearchProvider) -> Self {
+        Self(Arc::new(provider))
+    }
+}
+
+impl fmt::Debug for WebSearch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WebSearch")
+    }
+}
+
+/// The arguments of `web_search`.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct SearchArgs {
+    /// What to look for.
+    query: String,
+    /// Number of results, 5 by default.
+    count: Option<usize>,
+}
+
+impl Tool for WebSearch {
+    type Args = SearchArgs;
+
+    fn name(&self) -> &str {
+        "web_search"
+    }
+
+    fn description(&self) -> &str {
+        "Searches the web. Gives titles, addresses and excerpts."
+    }
+
+    fn idempotent(&self, _args: &SearchArgs) -> bool {
+        true
+    }
+
+    async fn call(&self, args: SearchArgs, _cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let count = args.count.unwrap_or(COUNT).clamp(1, MOST);
+        let mut found = self.0.search(SearchQuery { text: args.query, count }).await?;
+        found.truncate(count);
+        if found.is_empty() {
+            return Ok(ToolOutput::text("Nothing was found."));
+        }
+        let lines = found.iter().enumerate().map(|(at, result)| {
+            let SearchResult { title, url, snippet } = result;
+            format!("{}. {}\n   {}\n   {}", at + 1, line(title), line(url), line(snippet))
+        });
+        Ok(ToolOutput::text(foreign("web_results", "", &lines.collect::<Vec<_>>().join("\n"))))
+    }
+}
+
+/// A text as one line.
+fn line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,94 @@
+//! Tavily, a search service for models.
+
+use std::fmt;
+use std::time::Duration;
+
+use deepagents_models::ClientPool;
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{SearchError, SearchProvider, SearchQuery, SearchResult};
+
+/// Where it answers.
+const URL: &str = "https://api.tavily.com/search";
+/// Bytes of an answer.
+const ANSWER: usize = 1 << 20;
+/// How long an answer may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Letters of a refusal that are shown.
+const SHOWN: usize = 200;
+
+/// Searches with [Tavily](https://tavily.com), by its key.
+#[derive(Clone)]
+pub struct Tavily {
+    key: String,
+    url: String,
+    proxy: Option<String>,
+    pool: ClientPool,
+}
+
+impl Tavily {
+    /// Searches with this key.
+    pub fn new(key: impl Into<String>) -> Self {
+        Self { key: key.into(), url: URL.to_owned(), proxy: None, pool: ClientPool::default() }
+    }
+
+    /// The address of another service that speaks the same.
+    #[must_use]
+    pub fn url(mut self, url: impl Into<String>) -> Self {
+        self.url = url.into();
+        self
+    }
+
+    /// The address of a proxy.
+    #[must_use]
+    pub fn proxy(mut self, proxy: Option<String>) -> Self {
+        self.proxy = proxy;
+        self
+    }
+}
+
+impl fmt::Debug for Tavily {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tavily").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    results: Vec<Found>,
+}
+
+#[derive(Deserialize)]
+struct Found {
+    #[serde(default)]
+    title: String,
+    url: String,
+    #[serde(default)]
+    content: String,
+}
+
+impl SearchProvider for Tavily {
+    fn search(&self, query: SearchQuery) -> BoxFuture<'_, Result<Vec<SearchResult>, SearchError>> {
+        Box::pin(async move {
+            let body = json!({"query": query.text, "max_results": query.count}).to_string();
+            let headers = [("authorization".to_owned(), format!("Bearer {}", self.key))];
+            let asked = self.pool.post(&self.url, &headers, body, self.proxy.clone(), ANSWER);
+            let answer = tokio::time::timeout(TIMEOUT, asked).await;
+            let answer = answer.map_err(|_| SearchError::Transport(format!("no answer within {TIMEOUT:?}")))?;
+            let answer = answer.map_err(|error| SearchError::Transport(error.to_string()))?;
+            if answer.status != 200 {
+                let told = serde_json::from_str::<Value>(&answer.body).ok();
+                let told = told.as_ref().and_then(|told| told.pointer("/detail/error")?.as_str());
+                let reason = told.unwrap_or(&answer.body).chars().take(SHOWN).collect::<String>();
+                let reason = reason.replace(&self.key, "[key]");
+                return Err(SearchError::Refused { status: answer.status, reason });
+            }
+            let found: Answer =
+                serde_json::from_str(&answer.body).map_err(|error| SearchError::Answer(error.to_string()))?;
+            let found = found.results.into_iter();
+            Ok(found.map(|Found { title, url, content }| SearchResult { title, url, snippet: content }).collect())
+        })
+    }
+}
