@@ -82,3 +82,6 @@ pub use deepagents_models as models;
 /// Traces and metrics.
 #[cfg(feature = "otel")]
 pub use deepagents_otel as otel;
+/// Agents of other servers.
+#[cfg(feature = "remote")]
+pub use deepagents_remote as remote;
