@@ -32,6 +32,8 @@ const MESSAGES: usize = 10_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long memory is left alone before it is looked at.
 const REST: Duration = Duration::from_secs(2);
+/// A key that stands in no path.
+const FIRST_KEY: &str = "§";
 /// How long somebody looks at what was typed.
 const LOOK: Duration = Duration::from_millis(500);
 /// How long it is watched for work that nobody asked for.
@@ -60,8 +62,8 @@ impl Bench {
         for number in 0..2 * STARTS {
             let mut screen = start(&[])?;
             prompts.push(screen.wait_for("/help")?);
-            screen.write("z")?;
-            keys.push(screen.wait_for("z")?);
+            screen.write(FIRST_KEY)?;
+            keys.push(screen.wait_for(FIRST_KEY)?);
             // Half of the people press Enter as soon as they can, the others look at what they have typed.
             let at_once = number % 2 == 0;
             if !at_once {
