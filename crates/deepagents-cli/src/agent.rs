@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow, bail};
 use deepagents::core::model::ChatModel;
 use deepagents::fs::permissions::{AccessMode, Operation, Permissions, Rule};
 use deepagents::fs::sandbox::{Network, SandboxPolicy, ToolChains};
-use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
+use deepagents::fs::shell::{Confinement, LocalShell, SessionOptions, WithShell};
 use deepagents::fs::{Backend, LocalBackend, LocalOptions, UndoStore};
 use deepagents::mcp::PREFIX;
 use deepagents::middleware::filesystem::{BackgroundCommands, FilesystemOptions};
@@ -80,7 +80,10 @@ pub(crate) struct Shape {
     /// Whether commands may go on in the background.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     background_commands: bool,
-    /// For how long they do; that of a recording end with it.
+    /// Whether commands share a shell.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    shell_session: bool,
+    /// For how long commands in the background go on; those of a recording end with it.
     #[serde(skip)]
     background: BackgroundCommands,
     /// Why calls that change something are refused, where they are.
@@ -125,6 +128,7 @@ impl Shape {
             no_todos: args.no_todos,
             execute: args.commands.are_run(),
             background_commands: args.commands.are_run(),
+            shell_session: args.commands.session().is_some(),
             background: args.commands.background(),
             refuses: None,
             web: args.web,
@@ -173,7 +177,9 @@ impl Shape {
                 BackgroundCommands::Off => BackgroundCommands::EndWithRun,
                 chosen => chosen,
             };
-            builder = builder.files(FilesystemOptions { background_commands, ..FilesystemOptions::default() });
+            let shell_session = self.shell_session.then(SessionOptions::default);
+            builder =
+                builder.files(FilesystemOptions { background_commands, shell_session, ..FilesystemOptions::default() });
         }
         if self.web {
             builder = builder.shared_middleware(web(self.web_search));

@@ -75,7 +75,10 @@ impl Cli {
     pub(crate) fn read() -> Self {
         let cli = Self::try_parse().unwrap_or_else(|error| with_tip(error).exit());
         let idle = match &cli.command {
-            Some(Command::Run(args)) => args.agent.commands.idle_option(args.agent.commands.are_run()),
+            Some(Command::Run(args)) => args.agent.commands.idle_option(args.agent.commands.are_run()).or_else(|| {
+                let judged = args.approve == Some(Approve::AllowList) && args.agent.commands.session().is_some();
+                judged.then(|| SESSION_AND_LIST.to_owned())
+            }),
             Some(Command::Explain(args)) => args.agent.commands.idle_option(args.agent.commands.are_run()),
             Some(Command::Tools(args)) => args.commands.idle_option(args.backend == BackendKind::Local),
             _ => None,
@@ -86,6 +89,10 @@ impl Cli {
         cli
     }
 }
+
+/// Why two options do not go together.
+const SESSION_AND_LIST: &str = "--shell-session cannot be used with --approve allow-list: what was allowed is a command as it is \
+     written, which in a shell that goes on may mean something else";
 
 /// Says where an option belongs that stands before a subcommand instead of behind it.
 fn with_tip(mut error: clap::Error) -> clap::Error {

@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use deepagents::fs::sandbox::HostPattern;
+use deepagents::fs::shell::SessionOptions;
 use deepagents::middleware::filesystem::BackgroundCommands;
 
 /// Whether and how the agent runs commands.
@@ -40,6 +41,13 @@ pub(crate) struct CommandArgs {
     /// Otherwise they end with the run that started them.
     #[arg(long)]
     keep_commands: bool,
+
+    /// Run all commands of a run in one shell: directory, variables and what it starts with & stay
+    ///
+    /// It ends with the run, and with a command that takes too long. What a command means depends on those before it, so
+    /// rules about commands and --approve allow-list do not go with it.
+    #[arg(long, conflicts_with = "keep_commands")]
+    shell_session: bool,
 }
 
 /// What commands may do.
@@ -71,6 +79,11 @@ impl CommandArgs {
         if self.keep_commands { BackgroundCommands::EndWithAgent } else { BackgroundCommands::EndWithRun }
     }
 
+    /// The shell that commands share, if they do.
+    pub(crate) fn session(&self) -> Option<SessionOptions> {
+        self.shell_session.then(SessionOptions::default)
+    }
+
     pub(crate) fn mode(&self) -> SandboxMode {
         self.sandbox.unwrap_or_default()
     }
@@ -82,9 +95,10 @@ impl CommandArgs {
             ("--env", !self.env.is_empty()),
             ("--share-caches", self.share_caches),
             ("--keep-commands", self.keep_commands),
+            ("--shell-session", self.shell_session),
         ];
         let given = |name: &str| given.iter().any(|(own, given)| *own == name && *given);
-        let all = ["--allow-host", "--env", "--share-caches", "--keep-commands"];
+        let all = ["--allow-host", "--env", "--share-caches", "--keep-commands", "--shell-session"];
         if !are_run {
             let idle = all.into_iter().find(|name| given(name))?;
             return Some(format!("{idle} is for commands, and none are run; give --execute as well"));
