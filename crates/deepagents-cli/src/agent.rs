@@ -21,7 +21,7 @@ use deepagents::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::args::{AgentArgs, Approve, CommandArgs, SandboxMode};
+use crate::args::{self, AgentArgs, Approve, CommandArgs, RedactedKind, SandboxMode};
 use crate::model_choice::{self, env};
 use crate::own_files::OwnFiles;
 use crate::proxy;
@@ -89,6 +89,9 @@ pub(crate) struct Shape {
     /// Why calls that change something are refused, where they are.
     #[serde(skip)]
     pub(crate) refuses: Option<&'static str>,
+    /// What is hidden from the model and the thread.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    redact: Vec<RedactedKind>,
     /// Whether it fetches pages of the web.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     web: bool,
@@ -131,6 +134,7 @@ impl Shape {
             shell_session: args.commands.session().is_some(),
             background: args.commands.background(),
             refuses: None,
+            redact: args.redact.clone(),
             web: args.web,
             web_search: args.web && env(TAVILY_KEY).is_some(),
             asks: false,
@@ -180,6 +184,9 @@ impl Shape {
             let shell_session = self.shell_session.then(SessionOptions::default);
             builder =
                 builder.files(FilesystemOptions { background_commands, shell_session, ..FilesystemOptions::default() });
+        }
+        if let Some(redaction) = args::redaction(&self.redact) {
+            builder = builder.redaction(redaction);
         }
         if self.web {
             builder = builder.shared_middleware(web(self.web_search));

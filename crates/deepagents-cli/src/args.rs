@@ -8,6 +8,7 @@ mod import;
 mod interactive;
 mod mcp;
 mod permissions;
+mod redact;
 mod serve;
 mod threads;
 mod trust;
@@ -29,6 +30,7 @@ pub(crate) use import::ImportArgs;
 pub(crate) use interactive::{AttachArgs, InteractiveArgs, ScreenMode};
 pub(crate) use mcp::{McpAddArgs, McpArgs, McpCommand, McpServeArgs, McpSources, Scope};
 pub(crate) use permissions::{PermissionsArgs, PermissionsCommand};
+pub(crate) use redact::{RedactedKind, redaction};
 pub(crate) use serve::ServeArgs;
 pub(crate) use threads::{Conflicts, RewindFiles, ThreadsArgs, ThreadsCommand};
 pub(crate) use trust::{TrustArgs, TrustCommand};
@@ -390,6 +392,13 @@ pub(crate) struct AgentArgs {
     /// Requests go out directly, to public addresses alone. Where approval is asked for, it is for each of them.
     #[arg(long, help_heading = "Agent")]
     pub(crate) web: bool,
+
+    /// Hide what may be secret from the model, the thread and the screen: a mark is in its place; may be repeated
+    ///
+    /// It is hidden in what you say, in answers and in results of tools, so what the agent writes from what it has read has the
+    /// marks too.
+    #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',', help_heading = "Agent")]
+    pub(crate) redact: Vec<RedactedKind>,
 
     /// Leave out the todo list
     #[arg(long, help_heading = "Agent")]
