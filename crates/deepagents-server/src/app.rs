@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use deepagents::DeepAgent;
@@ -11,12 +12,12 @@ use deepagents_core::store::Store;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
-use crate::auth::{OWNER, owns_thread};
+use crate::auth::{LimitTable, OWNER, owns_thread};
 use crate::crons::Timer;
 use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::metrics::Metrics;
-use crate::runs::Runs;
+use crate::runs::{Runs, Spending};
 use crate::stream::RunIdentity;
 use crate::threads::CheckpointCache;
 use crate::webhooks::{WebhookPolicy, Webhooks};
@@ -48,9 +49,13 @@ pub(crate) struct App {
     pub(crate) metrics: Metrics,
     pub(crate) checkpoints: CheckpointCache,
     pub(crate) webhooks: Webhooks,
+    pub(crate) limits: Arc<LimitTable>,
+    pub(crate) spending: Spending,
     pub(crate) started: String,
     /// How long a thread stays a run's whose process was killed.
     pub(crate) lease: Duration,
+    /// Whether its own sockets speak TLS.
+    pub(crate) tls: AtomicBool,
     /// Whether the server is to end.
     pub(crate) closing: watch::Sender<bool>,
 }
@@ -74,8 +79,11 @@ impl App {
             metrics: Metrics::default(),
             checkpoints: CheckpointCache::default(),
             webhooks,
+            limits: Arc::default(),
+            spending: Spending::default(),
             started,
             lease,
+            tls: AtomicBool::new(false),
             closing: watch::Sender::new(false),
         }
     }

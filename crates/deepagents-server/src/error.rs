@@ -1,5 +1,7 @@
 //! What a request is answered that cannot be done.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -14,13 +16,20 @@ use serde_json::json;
 pub(crate) struct ApiError {
     status: StatusCode,
     detail: String,
+    /// After how long it may be tried again, where that is more than a moment.
+    retry_after: Option<Duration>,
 }
 
 pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
 
 impl ApiError {
     pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { status, detail: detail.into() }
+        Self { status, detail: detail.into(), retry_after: None }
+    }
+
+    /// A limit is reached for so long.
+    pub(crate) fn too_many(detail: impl Into<String>, wait: Duration) -> Self {
+        Self { retry_after: Some(wait), ..Self::new(StatusCode::TOO_MANY_REQUESTS, detail) }
     }
 
     pub(crate) fn status(&self) -> StatusCode {
@@ -52,7 +61,8 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(json!({"detail": self.detail}))).into_response();
         if matches!(self.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
-            response.headers_mut().insert("retry-after", axum::http::HeaderValue::from_static("1"));
+            let seconds = self.retry_after.map_or(1, |wait| wait.as_secs() + 1);
+            response.headers_mut().insert("retry-after", axum::http::HeaderValue::from(seconds));
         }
         response
     }

@@ -21,6 +21,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod a2a;
 mod app;
 mod assistants;
 mod auth;
@@ -36,6 +37,7 @@ mod metrics;
 mod openapi;
 mod page;
 mod protocol;
+mod rpc;
 mod runs;
 mod serve;
 mod server;
@@ -44,7 +46,9 @@ mod threads;
 mod webhooks;
 mod wire;
 
-pub use auth::{AuditEntry, Authenticate, Identity, Limits, Presented, Refusal, StaticTokens};
+pub use auth::{
+    AuditEntry, Authenticate, Identity, JwtAlgorithm, JwtError, JwtTokens, Limits, Presented, Refusal, StaticTokens,
+};
 pub use serve::RunningServer;
 pub use server::{Server, ServerError};
 pub use webhooks::WebhookPolicy;

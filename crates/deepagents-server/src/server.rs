@@ -12,11 +12,11 @@ use deepagents_core::store::Store;
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use crate::app::{App, ServedAgent};
-use crate::auth::{Access, AuditEntry, AuditLog, Authenticate, authenticate};
+use crate::auth::{Access, AuditEntry, AuditLog, Authenticate, LimitTable, Limits, authenticate};
 use crate::guard::{Guard, guard};
 use crate::serve::RunningServer;
 use crate::webhooks::{self, WebhookPolicy};
-use crate::{assistants, crons, items, mcp, meta, metrics, openapi, page, protocol, runs, threads};
+use crate::{a2a, assistants, crons, items, mcp, meta, metrics, openapi, page, protocol, runs, threads};
 
 /// Bytes that a request may have: a message with pictures.
 const MAX_BODY: usize = 64 << 20;
@@ -59,6 +59,7 @@ pub struct Server {
     guard: Guard,
     webhooks: WebhookPolicy,
     access: Access,
+    limits: LimitTable,
     lease: Duration,
 }
 
@@ -72,6 +73,7 @@ impl Server {
             guard: Guard::default(),
             webhooks: WebhookPolicy::default(),
             access: Access::default(),
+            limits: LimitTable::default(),
             lease: LEASE,
         }
     }
@@ -102,9 +104,16 @@ impl Server {
     }
 
     /// Lets the server be called under a host's name, and by pages from there. Without it only this machine's names are
-    /// taken. There is no authentication: put the server behind something that has one.
+    /// taken.
     pub fn host(mut self, host: impl Into<String>) -> Self {
         self.guard.hosts.push(host.into());
+        self
+    }
+
+    /// Lets pages of an origin call the server, such as `https://app.example.com`, or `*` for all of them. That is for a
+    /// server that asks who calls: without it any page that somebody opens could do everything.
+    pub fn origin(mut self, origin: impl Into<String>) -> Self {
+        self.guard.origins.push(origin.into());
         self
     }
 
@@ -121,9 +130,22 @@ impl Server {
         self
     }
 
-    /// Asks who calls. What somebody makes is theirs alone from then on.
+    /// Asks who calls. What somebody makes is theirs alone from then on. May be called several times: who the first does not
+    /// know, the next one is asked about.
     pub fn authenticate(mut self, authenticate: impl Authenticate) -> Self {
-        self.access.authenticate = Some(Arc::new(authenticate));
+        self.access.authenticate.push(Arc::new(authenticate));
+        self
+    }
+
+    /// Limits everybody whose identity does not say how much they may ask for.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits.everybody = limits;
+        self
+    }
+
+    /// Limits somebody, in place of what [`limits`](Self::limits) says.
+    pub fn limits_of(mut self, id: impl Into<String>, limits: Limits) -> Self {
+        self.limits.by_id.insert(id.into(), limits);
         self
     }
 
@@ -150,11 +172,15 @@ impl Server {
         if self.agents.is_empty() {
             return Err(ServerError::NoAgent);
         }
-        let app = Arc::new(App::new(self.journal, self.store, self.agents, self.webhooks, self.lease));
+        let limits = Arc::new(self.limits);
+        let mut access = self.access;
+        access.limits = limits.clone();
+        let access = Arc::new(access);
+        let app = App::new(self.journal, self.store, self.agents, self.webhooks, self.lease);
+        let app = Arc::new(App { limits, ..app });
         runs::recover(&app).await.map_err(ServerError::Store)?;
         webhooks::recover(&app).await.map_err(ServerError::Store)?;
         tokio::spawn(crons::run(Arc::downgrade(&app)));
-        let access = Arc::new(self.access);
         let routes = assistants::routes()
             .merge(threads::routes())
             .merge(runs::routes())
@@ -165,6 +191,7 @@ impl Server {
             .merge(meta::routes())
             .merge(metrics::routes())
             .merge(mcp::routes())
+            .merge(a2a::routes())
             .merge(page::routes())
             .layer(axum::middleware::from_fn_with_state(access, authenticate));
         let routes = routes.merge(meta::open_routes()).merge(openapi::routes()).merge(page::files());

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use deepagents_core::journal::ThreadInfo;
 use serde_json::{Map, Value, json};
 
-use super::Identity;
+use super::{Identity, LimitTable};
 
 /// Under which key of a thread's metadata its owner is kept.
 pub(crate) const OWNER: &str = "deepagents_owner";
@@ -24,8 +24,9 @@ pub(crate) fn caller() -> Option<Arc<Identity>> {
 }
 
 /// Does something as who once asked for it.
-pub(crate) async fn as_owner<T>(owner: Option<&str>, what: impl Future<Output = T>) -> T {
-    CALLER.scope(owner.map(|owner| Arc::new(Identity::new(owner))), what).await
+pub(crate) async fn as_owner<T>(owner: Option<&str>, limits: &LimitTable, what: impl Future<Output = T>) -> T {
+    let identity = owner.map(|owner| Arc::new(Identity::new(owner).limits(limits.of(owner))));
+    CALLER.scope(identity, what).await
 }
 
 /// The owner that metadata name.

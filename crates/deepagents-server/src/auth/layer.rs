@@ -10,38 +10,51 @@ use axum::response::{IntoResponse, Response};
 
 use super::caller::CALLER;
 use super::limits::RateLimiter;
-use super::{AuditEntry, AuditLog, DynAuthenticate, Identity, Presented, Refusal};
+use super::{AuditEntry, AuditLog, DynAuthenticate, Identity, LimitTable, Presented, Refusal};
 use crate::error::ApiError;
 use crate::ids;
 
 /// Who is asked, and what is noted.
 #[derive(Default)]
 pub(crate) struct Access {
-    pub(crate) authenticate: Option<Arc<dyn DynAuthenticate>>,
+    /// Asked one after the other, until one knows who calls; where there is none everybody is let in.
+    pub(crate) authenticate: Vec<Arc<dyn DynAuthenticate>>,
     pub(crate) audit: Option<AuditLog>,
+    pub(crate) limits: Arc<LimitTable>,
     rates: RateLimiter,
 }
 
 impl Access {
     async fn admit(&self, headers: &HeaderMap) -> Result<Option<Arc<Identity>>, Response> {
-        let Some(authenticate) = &self.authenticate else { return Ok(None) };
-        let presented = Presented { headers };
-        let identity = match authenticate.check(presented).await {
+        if self.authenticate.is_empty() {
+            return Ok(None);
+        }
+        let identity = match self.identify(Presented { headers }).await {
             Ok(identity) => identity,
             Err(refusal) => return Err(refused(&refusal)),
         };
+        let limits = identity.own_limits().clone().or(&self.limits.of(identity.id()));
+        let identity = identity.limits(limits);
         if let Some(per_minute) = identity.own_limits().requests_per_minute
             && let Err(wait) = self.rates.take(identity.id(), per_minute, Instant::now())
         {
-            let mut response = ApiError::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                format!("more than {per_minute} requests in a minute; come again later"),
-            )
-            .into_response();
-            response.headers_mut().insert("retry-after", HeaderValue::from(wait.as_secs() + 1));
-            return Err(response);
+            let detail = format!("more than {per_minute} requests in a minute; come again later");
+            return Err(ApiError::too_many(detail, wait).into_response());
         }
         Ok(Some(Arc::new(identity)))
+    }
+
+    async fn identify(&self, presented: Presented<'_>) -> Result<Identity, Refusal> {
+        let mut refusal = Refusal::Unknown("it is not known who calls".to_owned());
+        for authenticate in &self.authenticate {
+            match authenticate.check(presented).await {
+                Ok(identity) => return Ok(identity),
+                // That one cannot say it now does not mean that nobody can, but is what those should know whom nobody knows.
+                Err(refused) if !matches!(refusal, Refusal::Unavailable(_)) => refusal = refused,
+                Err(_) => {}
+            }
+        }
+        Err(refusal)
     }
 
     fn note(&self, request: (Method, String), identity: Option<&Identity>, status: StatusCode) {

@@ -1,8 +1,24 @@
-//! Requests in a minute, counted for each caller.
+//! How much callers may ask for, and their requests in a minute.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use super::Limits;
+
+/// How much callers may ask for where who they are does not say it.
+#[derive(Debug, Default)]
+pub(crate) struct LimitTable {
+    pub(crate) everybody: Limits,
+    pub(crate) by_id: HashMap<String, Limits>,
+}
+
+impl LimitTable {
+    /// The limits of somebody.
+    pub(crate) fn of(&self, id: &str) -> Limits {
+        self.by_id.get(id).cloned().unwrap_or_default().or(&self.everybody)
+    }
+}
 
 /// Callers that are remembered; beyond it those whose allowance is full again are forgotten.
 const REMEMBERED: usize = 10_000;

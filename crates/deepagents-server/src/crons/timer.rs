@@ -80,5 +80,5 @@ async fn make(app: &Arc<App>, cron: &Cron, due: Timestamp) -> Result<()> {
     let body: RunCreate = serde_json::from_value(Value::Object(body))
         .map_err(|error| crate::error::ApiError::invalid(error.to_string()))?;
     let made = start_once(app, cron.thread_id.as_deref(), body, cron.run_id(due));
-    as_owner(cron.user_id.as_deref(), made).await
+    as_owner(cron.user_id.as_deref(), &app.limits, made).await
 }

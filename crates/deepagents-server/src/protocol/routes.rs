@@ -22,7 +22,7 @@ use crate::body::Raw;
 use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::stream::{Feed, HEARTBEAT, HEARTBEAT_COMMENT};
-use crate::threads::make;
+use crate::threads::{Held, make};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -62,7 +62,7 @@ pub(super) async fn open_thread(app: &App, thread: &str, reads: bool) -> Result<
     ids::check("thread ID", thread)?;
     match app.journal.threads().get(thread).await? {
         Some(_) => app.thread(thread).await.map(|_| ()),
-        None if reads && caller().is_some() => make(app, thread, Map::new()).await,
+        None if reads && caller().is_some() => make(app, thread, Map::new(), Held::default()).await,
         None => Ok(()),
     }
 }

@@ -18,6 +18,7 @@ use super::breakpoints::Breakpoints;
 use super::create::{RunCreate, answers};
 use super::live::{CancelAction, LiveRun};
 use super::record::{RunRecord, Status};
+use super::spending::Meter;
 use crate::app::App;
 use crate::error::{ApiError, Result};
 use crate::stream::Projector;
@@ -152,6 +153,11 @@ async fn work(
     let input = input.lease(app.lease);
     let input = match &stops {
         Some(stops) => input.observer(stops.clone()),
+        None => input,
+    };
+    let meter = record.owner.as_deref().and_then(|owner| Meter::new(app, owner, &record.limits));
+    let input = match meter {
+        Some(meter) => input.observer(meter),
         None => input,
     };
     let working = served.agent.run(input);

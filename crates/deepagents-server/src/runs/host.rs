@@ -1,5 +1,6 @@
 //! Which runs wait and which are under way.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -133,52 +134,75 @@ impl Runs {
     }
 }
 
-/// Accepts a run: it is kept, and its turn comes when those before it have ended.
-pub(crate) async fn accept(app: &Arc<App>, record: RunRecord) -> Result<Arc<LiveRun>> {
+/// Refuses a run that cannot be accepted now, before anything of it is stored.
+pub(super) async fn admit(app: &App, thread: &str, strategy: Strategy) -> Result<()> {
     if *app.closing.borrow() {
         return Err(ApiError::unavailable("the server is about to end; ask the next one"));
     }
-    let thread = record.thread_id.clone();
-    let open = app.runs.open(&thread);
-    if !open.is_empty() {
-        match record.multitask_strategy {
-            Strategy::Reject => {
-                return Err(ApiError::conflict(
-                    "Thread is already running a task. Wait for it to finish or choose a different multitask strategy.",
-                ));
-            }
-            Strategy::Enqueue => {}
-            Strategy::Interrupt => open.iter().for_each(|run| run.end(CancelAction::Interrupt)),
-            Strategy::Rollback => open.iter().for_each(|run| run.end(CancelAction::Rollback)),
-        }
+    if strategy == Strategy::Reject && app.runs.is_busy(thread) {
+        return Err(busy());
     }
-    if let Some(caller) = caller()
-        && let Some(most) = caller.own_limits().runs_at_once
-    {
+    let Some(caller) = caller() else { return Ok(()) };
+    let limits = caller.own_limits();
+    if let Some(most) = limits.runs_at_once {
         let own = app.runs.all_open().iter().filter(|run| run.owner.as_deref() == Some(caller.id())).count();
         if own >= most {
             let detail = format!("{most} runs are under way, which is as many as you may have; wait for one to end");
             return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, detail));
         }
     }
-    record.save(app).await?;
-    Ok(enqueue(app, record, false))
+    app.spending.admit(app, caller.id(), limits).await
 }
 
-fn enqueue(app: &Arc<App>, record: RunRecord, recovered: bool) -> Arc<LiveRun> {
+fn busy() -> ApiError {
+    ApiError::conflict(
+        "Thread is already running a task. Wait for it to finish or choose a different multitask strategy.",
+    )
+}
+
+/// Accepts a run: it is kept, and its turn comes when those before it have ended. Those are ended, where it is to take their
+/// place, once it is kept.
+pub(crate) async fn accept(app: &Arc<App>, record: RunRecord) -> Result<Arc<LiveRun>> {
+    record.save(app).await?;
+    let (stored, strategy) = (record.clone(), record.multitask_strategy);
+    match enqueue(app, record, false, strategy) {
+        Some(run) => Ok(run),
+        None => {
+            // Another one was accepted meanwhile.
+            stored.delete(app).await?;
+            Err(busy())
+        }
+    }
+}
+
+/// Puts a run behind those of its thread, or in their place; none where there may be none.
+fn enqueue(app: &Arc<App>, record: RunRecord, recovered: bool, strategy: Strategy) -> Option<Arc<LiveRun>> {
     let thread = record.thread_id.clone();
     let run = Arc::new(LiveRun::new(record, recovered));
     let is_new = {
         let mut inner = app.runs.lock();
+        let queue = inner.threads.entry(thread.clone());
+        let is_new = matches!(queue, Entry::Vacant(_));
+        if !is_new && strategy == Strategy::Reject {
+            return None;
+        }
+        let queue = queue.or_default();
+        let how = match strategy {
+            Strategy::Interrupt => Some(CancelAction::Interrupt),
+            Strategy::Rollback => Some(CancelAction::Rollback),
+            Strategy::Reject | Strategy::Enqueue => None,
+        };
+        if let Some(how) = how {
+            queue.current.iter().chain(&queue.pending).for_each(|earlier| earlier.end(how));
+        }
+        queue.pending.push_back(run.clone());
         inner.live.insert(run.id.clone(), run.clone());
-        let is_new = !inner.threads.contains_key(&thread);
-        inner.threads.entry(thread.clone()).or_default().pending.push_back(run.clone());
         is_new
     };
     if is_new {
         tokio::spawn(work(app.clone(), thread));
     }
-    run
+    Some(run)
 }
 
 /// Waits until nothing is worked on, while the server ends.
@@ -219,7 +243,7 @@ pub(crate) async fn recover(app: &Arc<App>) -> Result<(), StoreError> {
         open.sort_by(|a, b| a.run_id.cmp(&b.run_id));
         for record in open {
             let begun = record.status == Status::Running;
-            enqueue(app, record, begun);
+            enqueue(app, record, begun, Strategy::Enqueue);
         }
     }
     Ok(())

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::create::{RunCreate, Strategy};
 use crate::app::App;
+use crate::auth::Limits;
 use crate::error::{ApiError, Result};
 
 /// How a run stands.
@@ -60,6 +61,9 @@ pub(crate) struct RunRecord {
     /// Whose it is, where that is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) owner: Option<String>,
+    /// How much the owner may ask for, as it was when they asked for this.
+    #[serde(default)]
+    pub(crate) limits: Limits,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<Value>,

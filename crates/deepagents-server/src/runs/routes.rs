@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::create::{IfNotExists, OnDisconnect, RunCreate, StreamMode};
 use super::execute::final_values;
-use super::host::accept;
+use super::host::{accept, admit};
 use super::live::{CancelAction, LiveRun};
 use super::record::{RunRecord, Status, find, namespace, of_thread};
 use crate::app::App;
@@ -23,7 +23,7 @@ use crate::body::{Body, Params};
 use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::stream::{EventId, Feed, Final, From, Leaving, Reader, Writer, all_runs, past};
-use crate::threads::make;
+use crate::threads::{Held, make};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -46,14 +46,14 @@ pub(crate) fn routes() -> Router<Arc<App>> {
 pub(crate) async fn start(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Result<Arc<LiveRun>> {
     let run = ids::fresh();
     let place = thread.map_or_else(ids::fresh, str::to_owned);
-    accept_on(app, thread, place, run, body).await
+    Box::pin(accept_on(app, thread, place, run, body)).await
 }
 
 /// Accepts a run under an id that names it alone: one that is there already is not made again.
 pub(crate) async fn start_once(app: &Arc<App>, thread: Option<&str>, body: RunCreate, run: String) -> Result<()> {
     let place = thread.map_or_else(|| run.clone(), str::to_owned);
     if app.store.get(&namespace(&place), &run).await?.is_none() {
-        accept_on(app, thread, place, run, body).await?;
+        Box::pin(accept_on(app, thread, place, run, body)).await?;
     }
     Ok(())
 }
@@ -88,10 +88,12 @@ async fn accept_on(
         return Err(ApiError::not_found("Thread", &id));
     }
     body.check(app, &assistant.graph_id, existing.as_ref().map(|info| info.id.as_str())).await?;
+    admit(app, &id, body.multitask_strategy.unwrap_or_default()).await?;
     let known = json!({"graph_id": assistant.graph_id, "assistant_id": assistant.assistant_id});
     let known = known.as_object().cloned().unwrap_or_default();
+    let is_new = existing.is_none();
     match existing {
-        None => make(app, &id, known).await?,
+        None => make(app, &id, known, Held::default()).await?,
         Some(_) => app.set_metadata(&id, known).await?,
     }
     let mut metadata = assistant.metadata.clone();
@@ -110,13 +112,20 @@ async fn accept_on(
         until: None,
         stop: None,
         owner: caller().map(|caller| caller.id().to_owned()),
+        limits: caller().map(|caller| caller.own_limits().clone()).unwrap_or_default(),
         multitask_strategy: body.multitask_strategy.unwrap_or_default(),
         kwargs: body,
         graph_id: assistant.graph_id,
         stateless: thread.is_none(),
         error: None,
     };
-    accept(app, record).await
+    let thread = record.thread_id.clone();
+    let accepted = accept(app, record).await;
+    if accepted.is_err() && is_new {
+        // Where the storage is away it stays, without a run.
+        let _ = app.journal.threads().delete(&thread).await;
+    }
+    accepted
 }
 
 fn place(run: &LiveRun) -> String {

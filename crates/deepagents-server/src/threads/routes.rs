@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::checkpoints::Place;
-use super::record::{Held, set_own, shown};
+use super::record::{Held, shown};
 use super::search::{contains, count, search};
 use super::state::{fresh, thread_state};
 use super::ttl::{Ttl, touch};
@@ -54,10 +54,10 @@ struct Create {
 }
 
 /// Makes a thread that there is not.
-pub(crate) async fn make(app: &App, id: &str, mut metadata: Map<String, Value>) -> Result<()> {
+pub(crate) async fn make(app: &App, id: &str, mut metadata: Map<String, Value>, held: Held) -> Result<()> {
     // So that it is there although nothing was said in it.
     take_own(&mut metadata);
-    metadata.insert(OWN.to_owned(), json!(Held::default()));
+    metadata.insert(OWN.to_owned(), json!(held));
     metadata.extend(caller().map(|caller| caller.mark()));
     app.set_metadata(id, metadata).await
 }
@@ -72,16 +72,13 @@ async fn create(State(app): State<Arc<App>>, Body(body): Body<Create>) -> Result
         };
     }
     let ttl = body.ttl.map(Ttl::read).transpose()?;
-    make(&app, &id, body.metadata.unwrap_or_default()).await?;
-    set_ttl(&app, &id, ttl).await?;
+    let held = Held { ttl, ..Held::default() };
+    // First, as nothing is wrong with the end of a thread that is not made.
+    if let Some(minutes) = ttl {
+        touch(&app, &id, minutes).await?;
+    }
+    make(&app, &id, body.metadata.unwrap_or_default(), held).await?;
     Ok(Json(shown(&app, &app.thread(&id).await?, true).await?))
-}
-
-async fn set_ttl(app: &App, id: &str, minutes: Option<f64>) -> Result<()> {
-    let Some(minutes) = minutes else { return Ok(()) };
-    let held = Held { ttl: Some(minutes), ..Held::read(&app.thread(id).await?) };
-    set_own(app, id, &held).await?;
-    touch(app, id, minutes).await
 }
 
 async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>> {
@@ -96,12 +93,15 @@ struct Patch {
 }
 
 async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, Body(body): Body<Patch>) -> Result<Json<Value>> {
-    app.thread(&id).await?;
+    let info = app.thread(&id).await?;
     let mut metadata = body.metadata.unwrap_or_default();
     take_own(&mut metadata);
-    let ttl = body.ttl.map(Ttl::read).transpose()?;
+    if let Some(minutes) = body.ttl.map(Ttl::read).transpose()? {
+        let held = Held { ttl: Some(minutes), ..Held::read(&info) };
+        metadata.insert(OWN.to_owned(), json!(held));
+        touch(&app, &id, minutes).await?;
+    }
     app.set_metadata(&id, metadata).await?;
-    set_ttl(&app, &id, ttl).await?;
     Ok(Json(shown(&app, &app.thread(&id).await?, true).await?))
 }
 
@@ -155,7 +155,7 @@ async fn copy(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Jso
     if info.end > 0 {
         app.journal.threads().copy(&id, &to, None).await?;
     } else {
-        make(&app, &to, info.metadata).await?;
+        make(&app, &to, info.metadata, Held::default()).await?;
     }
     Ok(Json(shown(&app, &app.thread(&to).await?, false).await?))
 }

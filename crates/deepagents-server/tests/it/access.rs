@@ -137,6 +137,11 @@ async fn somebody_has_as_many_runs_at_once_as_they_may() {
 #[tokio::test]
 async fn nothing_that_the_document_lists_answers_a_stranger_and_all_of_it_is_there() {
     let (ada, _, stranger, _) = two_users().await;
+    nothing_answers(&stranger, &ada).await;
+}
+
+/// Asks everything that the document lists as a stranger, and as somebody.
+pub(crate) async fn nothing_answers(stranger: &Client, ada: &Client) {
     let document = ada.get("/openapi.json").await;
     let anything = "00000000-0000-4000-8000-000000000000";
     let mut asked = 0;
@@ -159,4 +164,33 @@ async fn nothing_that_the_document_lists_answers_a_stranger_and_all_of_it_is_the
         }
     }
     assert!(asked > 50);
+}
+
+/// The answer to a browser that asks whether a page may call.
+async fn preflight(client: &Client, origin: &str) -> (StatusCode, bool) {
+    let request = client.http.request(Method::OPTIONS, format!("{}/threads", client.url));
+    let request = request.header("origin", origin).header("access-control-request-method", "POST");
+    let answer = request.header("access-control-request-headers", "x-api-key").send().await.unwrap();
+    let allowed = answer.headers().get("access-control-allow-origin").is_some_and(|allowed| allowed == origin);
+    (answer.status(), allowed)
+}
+
+#[tokio::test]
+async fn pages_of_the_origins_that_are_named_may_call_and_no_others() {
+    let client = run(server(vec![]).origin("https://app.example.com")).await.0;
+    assert_eq!(preflight(&client, "https://app.example.com").await, (StatusCode::OK, true));
+    assert_eq!(preflight(&client, "http://localhost:3000").await, (StatusCode::OK, true));
+    for other in [
+        "http://app.example.com",
+        "https://app.example.com:8443",
+        "https://app.example.com.evil.example",
+        "https://evil.example",
+        "null",
+    ] {
+        assert_eq!(preflight(&client, other).await, (StatusCode::FORBIDDEN, false), "{other}");
+        assert_eq!(client.status_with("origin", other).await, StatusCode::FORBIDDEN, "{other}");
+    }
+    let open = run(server(vec![]).origin("*")).await.0;
+    assert_eq!(preflight(&open, "https://anybody.example").await, (StatusCode::OK, true));
+    assert_eq!(open.status_with("host", "evil.example").await, StatusCode::FORBIDDEN);
 }

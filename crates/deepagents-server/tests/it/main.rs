@@ -3,8 +3,11 @@
 
 mod access;
 mod approvals;
+mod budgets;
 mod connections;
 mod crons;
+mod issuer;
+mod jwt;
 mod kills;
 mod page;
 mod protocol;

@@ -1,0 +1,120 @@
+//! One token: its parts, its signature, and what it claims.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::algorithm::{JwtAlgorithm, VerifyingKey};
+
+/// Characters that a token may have; headers have a limit anyway.
+const LONGEST: usize = 16 << 10;
+
+/// A token whose signature has not been checked.
+pub(super) struct Unverified<'a> {
+    signed: &'a str,
+    payload: &'a str,
+    signature: Vec<u8>,
+    pub(super) algorithm: JwtAlgorithm,
+    /// Which key it names.
+    pub(super) key: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+    kid: Option<String>,
+    crit: Option<Value>,
+}
+
+/// What a token must claim.
+#[derive(Clone, Debug)]
+pub(super) struct Rules {
+    pub(super) issuer: String,
+    pub(super) audiences: Vec<String>,
+    pub(super) leeway: Duration,
+}
+
+impl<'a> Unverified<'a> {
+    /// Takes a token apart.
+    pub(super) fn read(token: &'a str, allowed: &[JwtAlgorithm]) -> Result<Self, String> {
+        if token.len() > LONGEST {
+            return Err("the token is too long".to_owned());
+        }
+        let malformed = || "the token is no JWT; send a signed one".to_owned();
+        let (signed, signature) = token.rsplit_once('.').ok_or_else(malformed)?;
+        let (header, payload) = signed.split_once('.').ok_or_else(malformed)?;
+        let header: Header = decode(header).ok_or_else(malformed)?;
+        if header.crit.is_some() {
+            return Err("the token has critical extensions, none of which are known here".to_owned());
+        }
+        let algorithm = serde_json::from_value(Value::from(header.alg.as_str())).ok();
+        let algorithm = algorithm.filter(|algorithm| allowed.contains(algorithm)).ok_or_else(|| {
+            format!("the token is signed with {}, which is not allowed here", header.alg.escape_debug())
+        })?;
+        let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| malformed())?;
+        Ok(Self { signed, payload, signature, algorithm, key: header.kid })
+    }
+
+    /// The claims, if a key has signed them and they hold now. A token that names a key is checked with that one alone.
+    pub(super) fn verify(
+        &self,
+        keys: &[VerifyingKey],
+        rules: &Rules,
+        now: Timestamp,
+    ) -> Result<Map<String, Value>, String> {
+        let mut fitting = keys.iter().filter(|key| self.key.is_none() || key.id == self.key);
+        if !fitting.any(|key| key.verifies(self.algorithm, self.signed.as_bytes(), &self.signature)) {
+            return Err("the token is not signed with a key of its issuer".to_owned());
+        }
+        let claims: Map<String, Value> = decode(self.payload).ok_or("the claims of the token cannot be read")?;
+        rules.check(&claims, now)?;
+        Ok(claims)
+    }
+}
+
+impl Rules {
+    fn check(&self, claims: &Map<String, Value>, now: Timestamp) -> Result<(), String> {
+        let (now, leeway) = (now.as_second(), i64::try_from(self.leeway.as_secs()).unwrap_or(i64::MAX));
+        let expires = seconds(claims, "exp")?.ok_or("the token says not when it expires")?;
+        if expires.saturating_add(leeway) <= now {
+            return Err("the token has expired; get a new one".to_owned());
+        }
+        if seconds(claims, "nbf")?.is_some_and(|begins| begins.saturating_sub(leeway) > now) {
+            return Err("the token is not valid yet".to_owned());
+        }
+        if claims.get("iss").and_then(Value::as_str) != Some(&self.issuer) {
+            return Err("the token is of another issuer".to_owned());
+        }
+        let is_meant = |audience: &Value| audience.as_str().is_some_and(|a| self.audiences.iter().any(|own| own == a));
+        let meant = match claims.get("aud") {
+            Some(Value::Array(audiences)) => audiences.iter().any(is_meant),
+            Some(audience) => is_meant(audience),
+            None => false,
+        };
+        if !meant {
+            return Err("the token is for another audience".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// A time in a claim; one that is there and no number is an error, not an absence.
+fn seconds(claims: &Map<String, Value>, name: &str) -> Result<Option<i64>, String> {
+    #[allow(clippy::cast_possible_truncation, reason = "a fraction of a second counts for nothing, and casts saturate")]
+    match claims.get(name) {
+        None => Ok(None),
+        Some(value) => match value.as_f64() {
+            Some(seconds) if seconds.is_finite() => Ok(Some(seconds as i64)),
+            _ => Err(format!("the claim `{name}` of the token is no time")),
+        },
+    }
+}
+
+fn decode<T: DeserializeOwned>(part: &str) -> Option<T> {
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
+}

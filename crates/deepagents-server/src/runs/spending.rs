@@ -1,0 +1,207 @@
+//! What the model calls of callers have cost, and the budgets that bound it.
+//!
+//! Each run of a caller with a budget notes what it has spent after each model call, under a key of its own, so nothing is
+//! counted twice, and what a run had spent before its process was killed counts.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use deepagents::{Event, ModelRequest, ToolNext, ToolRequest, ToolResponse};
+use deepagents_core::model::{ChatModel, ModelError, ModelEvent};
+use deepagents_core::run::{ModelCall, RunObserver, RunStart};
+use deepagents_core::store::{Query, StoreError};
+use futures_core::future::BoxFuture;
+use futures_core::stream::BoxStream;
+use futures_util::{StreamExt, stream};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan, Zoned};
+use serde_json::json;
+
+use crate::app::App;
+use crate::auth::Limits;
+use crate::error::{ApiError, Result};
+use crate::ids;
+
+/// How long what other processes have spent may not be seen.
+const SEEN: Duration = Duration::from_secs(15);
+
+/// What callers with budgets have spent, as far as this process knows.
+#[derive(Debug, Default)]
+pub(crate) struct Spending(Mutex<HashMap<String, Month>>);
+
+/// A caller's spending in a month.
+#[derive(Debug, Default)]
+struct Month {
+    name: String,
+    /// By key, what the store had of it when it was last looked at.
+    stored: HashMap<String, f64>,
+    looked_at: Option<Instant>,
+    /// By key, what runs of this process have spent; the store may have less of it.
+    own: HashMap<String, f64>,
+}
+
+impl Month {
+    /// What the keys that begin so come to.
+    fn sum(&self, prefix: &str) -> f64 {
+        let own = self.own.iter();
+        let stored = self.stored.iter().filter(|(key, _)| !self.own.contains_key(*key));
+        own.chain(stored).filter(|(key, _)| key.starts_with(prefix)).map(|(_, usd)| usd).sum()
+    }
+}
+
+fn now() -> Zoned {
+    Timestamp::now().to_zoned(TimeZone::UTC)
+}
+
+/// Where it is stored; hashed, as a name may hold what a namespace may not.
+fn namespace(owner: &str, month: &str) -> [String; 4] {
+    let owner = ids::derived(&[owner]).simple().to_string();
+    ["deepagents-server".to_owned(), "spending".to_owned(), owner, month.to_owned()]
+}
+
+impl Spending {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Month>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something with a caller's month.
+    fn with<T>(&self, owner: &str, name: &str, what: impl FnOnce(&mut Month) -> T) -> T {
+        let mut all = self.lock();
+        let month = all.entry(owner.to_owned()).or_default();
+        if month.name != name {
+            *month = Month { name: name.to_owned(), ..Month::default() };
+        }
+        what(month)
+    }
+
+    /// What a caller has spent this day and this month.
+    async fn spent(&self, app: &App, owner: &str, at: &Zoned) -> Result<(f64, f64), StoreError> {
+        let (name, day) = (at.strftime("%Y-%m").to_string(), at.strftime("%d/").to_string());
+        let is_old = |month: &mut Month| month.looked_at.is_none_or(|at| at.elapsed() > SEEN);
+        if self.with(owner, &name, is_old) {
+            let found = app.store.search(&namespace(owner, &name), &Query::default()).await?;
+            let found = found.into_iter().filter_map(|item| Some((item.key, item.value.get("usd")?.as_f64()?)));
+            let found = found.collect();
+            self.with(owner, &name, |month| (month.stored, month.looked_at) = (found, Some(Instant::now())));
+        }
+        Ok(self.with(owner, &name, |month| (month.sum(&day), month.sum(""))))
+    }
+
+    /// Why a caller may spend no more now, and for how long that is so.
+    async fn check(&self, app: &App, owner: &str, limits: &Limits) -> Result<Option<(String, Duration)>, StoreError> {
+        if limits.usd_per_day.is_none() && limits.usd_per_month.is_none() {
+            return Ok(None);
+        }
+        let now = now();
+        let (day, month) = self.spent(app, owner, &now).await?;
+        let until = |next: Result<Zoned, jiff::Error>| {
+            let wait = next.and_then(|next| next.start_of_day()).ok().map(|next| now.duration_until(&next));
+            wait.and_then(|wait| Duration::try_from(wait).ok()).unwrap_or_default()
+        };
+        let reached = |limit: Option<f64>, spent: f64| limit.filter(|limit| spent >= *limit);
+        if let Some(limit) = reached(limits.usd_per_month, month) {
+            let next = now.last_of_month().and_then(|last| last.checked_add(1.day()));
+            return Ok(Some((format!("the budget of {limit} US dollars a month is spent"), until(next))));
+        }
+        if let Some(limit) = reached(limits.usd_per_day, day) {
+            let next = now.checked_add(1.day());
+            return Ok(Some((format!("the budget of {limit} US dollars a day is spent"), until(next))));
+        }
+        Ok(None)
+    }
+
+    /// Refuses a run of somebody whose budget is spent.
+    pub(super) async fn admit(&self, app: &App, owner: &str, limits: &Limits) -> Result<()> {
+        match self.check(app, owner, limits).await? {
+            Some((why, wait)) => Err(ApiError::too_many(why, wait)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Notes what a run spends, and ends it when the budget of its owner is spent. What is under way then is finished.
+pub(super) struct Meter {
+    app: Arc<App>,
+    owner: String,
+    limits: Limits,
+    /// Of this run in this process.
+    key: String,
+}
+
+impl Meter {
+    /// For a run of somebody who has a budget.
+    pub(super) fn new(app: &Arc<App>, owner: &str, limits: &Limits) -> Option<Arc<Self>> {
+        let has_budget = limits.usd_per_day.is_some() || limits.usd_per_month.is_some();
+        has_budget.then(|| {
+            let (app, owner, limits) = (app.clone(), owner.to_owned(), limits.clone());
+            Arc::new(Self { app, owner, limits, key: ids::fresh() })
+        })
+    }
+
+    async fn admit(&self, model: &dyn ChatModel) -> Result<(), ModelError> {
+        if model.profile().price.is_none() {
+            let why = format!("the price of {} is not known, so that its use cannot be limited", model.name());
+            return Err(ModelError::Auth(why.as_str().into()));
+        }
+        let checked = self.app.spending.check(&self.app, &self.owner, &self.limits).await;
+        match checked.map_err(|error| ModelError::transport(format!("what was spent cannot be read: {error}")))? {
+            Some((why, _)) => Err(ModelError::Auth(why.as_str().into())),
+            None => Ok(()),
+        }
+    }
+
+    async fn charge(&self, usd: f64) {
+        let now = now();
+        let (month, key) = (now.strftime("%Y-%m").to_string(), format!("{}/{}", now.strftime("%d"), self.key));
+        let spent = self.app.spending.with(&self.owner, &month, |known| {
+            let spent = known.own.entry(key.clone()).or_default();
+            *spent += usd;
+            *spent
+        });
+        // This process counts it in any case, and the next call writes it with its own.
+        let _ = self.app.store.put(&namespace(&self.owner, &month), &key, json!({"usd": spent})).await;
+    }
+}
+
+impl RunObserver for Meter {
+    fn begin(&self, _beginning: RunStart<'_>) -> deepagents_core::error::Result<()> {
+        Ok(())
+    }
+
+    fn model(
+        self: Arc<Self>,
+        _call: ModelCall,
+        model: &Arc<dyn ChatModel>,
+        request: ModelRequest,
+    ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let (model, meter) = (model.clone(), self.clone());
+        let price = model.profile().price;
+        let begun = async move {
+            match self.admit(&*model).await {
+                Ok(()) => model.stream(request),
+                Err(error) => stream::once(std::future::ready(Err(error))).boxed(),
+            }
+        };
+        let events = stream::once(begun).flatten().then(move |event| {
+            let (meter, price) = (meter.clone(), price);
+            async move {
+                if let (Ok(ModelEvent::Finished(output)), Some(price)) = (&event, price) {
+                    meter.charge(price.cost(output.usage)).await;
+                }
+                event
+            }
+        });
+        events.boxed()
+    }
+
+    fn tool(
+        self: Arc<Self>,
+        request: ToolRequest,
+        next: ToolNext,
+    ) -> BoxFuture<'static, deepagents_core::error::Result<ToolResponse>> {
+        Box::pin(next.run(request))
+    }
+
+    fn event(&self, _event: &Event) {}
+}
