@@ -165,7 +165,7 @@ pub(crate) fn try_out(sandbox: &Sandbox) -> SandboxReport {
         .and_then(|job| {
             // The far end stays open until the end: nobody cancels a probe.
             let (caller, _wanted) = std::io::pipe().map_err(|error| error.to_string())?;
-            supervise(job, &caller, Output::Kept(None))
+            supervise(job, &caller, Output::Captured(None))
                 .map_err(|error| format!("the helper could not be started: {error}"))
         });
     let done = match done {

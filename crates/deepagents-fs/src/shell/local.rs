@@ -235,7 +235,7 @@ impl Inner {
         let mut env = self.env.clone();
         env.extend(command.env.iter().map(|(name, value)| (name.clone(), value.clone())));
         let job = self.job(&command.text, &cwd, env, timeout, None)?;
-        let done = supervise(job, caller, Output::Kept(progress)).map_err(ShellError::start)?;
+        let done = supervise(job, caller, Output::Captured(progress)).map_err(ShellError::start)?;
         let (exit, level) = self.end_of(&done)?;
         let Finished { output, dropped, duration, refused, .. } = done;
         let exit = if let Exit::TimedOut { .. } = exit { Exit::TimedOut { after: timeout } } else { exit };

@@ -46,7 +46,7 @@ pub(crate) struct Job<'a> {
 #[derive(Debug)]
 pub(crate) enum Output {
     /// It is kept, and told as it comes where there is a channel.
-    Kept(Option<mpsc::Sender<String>>),
+    Captured(Option<mpsc::Sender<String>>),
     /// To the commands of a session.
     Session(Arc<SessionOutput>),
 }
@@ -274,7 +274,7 @@ impl Sink {
                 let piece = buffer.get(..length).unwrap_or_default();
                 match &self.to {
                     Output::Session(session) => session.push(piece),
-                    Output::Kept(progress) => {
+                    Output::Captured(progress) => {
                         self.capture.push(piece);
                         if progress.is_some() {
                             let text = self.decoder.push(piece);
@@ -301,7 +301,7 @@ impl Sink {
     }
 
     fn tell(&self, text: String) {
-        if let Output::Kept(Some(progress)) = &self.to
+        if let Output::Captured(Some(progress)) = &self.to
             && !text.is_empty()
         {
             let _ = progress.try_send(text);

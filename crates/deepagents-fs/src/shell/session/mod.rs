@@ -54,7 +54,7 @@ enum Ended {
 enum Started {
     Ready(Process),
     /// The caller gave up.
-    Stopped(CommandOutput),
+    Cancelled(CommandOutput),
 }
 
 impl LocalSession {
@@ -80,7 +80,7 @@ impl LocalSession {
                 Ended::WithSession(finished, reason) => {
                     let done = self.end(&process, finished, reason)?;
                     if done.exit == Exit::Cancelled {
-                        return Ok(Started::Stopped(done));
+                        return Ok(Started::Cancelled(done));
                     }
                     (done.exit, done.output)
                 }
@@ -110,7 +110,7 @@ impl LocalSession {
             Some(process) => (process, false),
             None => match self.start(cancel).await? {
                 Started::Ready(process) => (process, true),
-                Started::Stopped(stopped) => return Ok(stopped),
+                Started::Cancelled(stopped) => return Ok(stopped),
             },
         };
         // While it runs the process is this future's: dropping that ends the session, since nobody could say what it is in.
