@@ -206,7 +206,7 @@ fn commands_share_a_shell_where_that_is_asked_for_and_the_options_that_do_not_go
     assert_eq!(fs::read_to_string(dir.path().join("below/made")).unwrap(), "1\n");
     for (other, why) in [
         (["--approve", "allow-list"], "--shell-session cannot be used with --approve allow-list"),
-        (["--keep-commands", "Go"], "cannot be used with"),
+        (["--keep-commands", "--quiet"], "cannot be used with"),
     ] {
         let refused = finish(run(dir.path(), &server.address).args(options).args(other).arg("Go"));
         assert!(refused.code == Some(2) && refused.err.contains(why), "{refused:?}");
