@@ -37,7 +37,8 @@ assistant_ui() {
     rm -rf "$FRONTENDS/assistant-ui"
     cp -r "$rig/server/ui/assistant-ui" "$FRONTENDS/assistant-ui"
     cd "$FRONTENDS/assistant-ui"
-    quiet npm install --no-audit --no-fund --legacy-peer-deps
+    # The page's versions are from one day; a newer core does not go with their store.
+    quiet npm install --no-audit --no-fund --legacy-peer-deps @assistant-ui/core@0.3.18
     quiet npm run build
 }
 for part in driver agent_chat assistant_ui; do
@@ -78,7 +79,7 @@ drive() {
     node "$rig/server/ui/drive.mjs" "$1" "$2" "$server" "$pictures/$1" --modules "$FRONTENDS/driver" --chromium "$chromium" || code=1
 }
 port=$(free)
-start "http://127.0.0.1:$port" npx --prefix "$FRONTENDS/chat/apps/web" vite preview "$FRONTENDS/chat/apps/web" --port "$port" --host 127.0.0.1
+start "http://127.0.0.1:$port" node "$FRONTENDS/chat/node_modules/.bin/vite" preview "$FRONTENDS/chat/apps/web" --port "$port" --host 127.0.0.1
 drive agent-chat "http://127.0.0.1:$port"
 port=$(free)
 start "Serving" python3 -u -m http.server "$port" --bind 127.0.0.1 --directory "$FRONTENDS/assistant-ui/dist"

@@ -147,6 +147,11 @@ impl Shape {
         })
     }
 
+    /// Takes these rules in the place of those of a file.
+    pub(crate) fn set_rules(&mut self, rules: Rules) {
+        self.rules = rules;
+    }
+
     /// Decides as a mode does where nobody answers at a terminal: questions are for whoever uses the client.
     ///
     /// # Errors

@@ -19,11 +19,12 @@ use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{duration, money};
 pub(crate) use acp::AcpArgs;
-pub(crate) use commands::{CommandArgs, SandboxMode};
+pub(crate) use commands::{CommandArgs, SandboxMode, variable};
 pub(crate) use config::{AuthArgs, AuthCommand, ConfigArgs, ConfigCommand};
 pub(crate) use hooks::{HooksArgs, HooksCommand};
 pub(crate) use import::ImportArgs;
@@ -266,7 +267,7 @@ impl RunArgs {
 }
 
 /// What is done before a call that changes something. It is kept with the thread.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Approve {
     /// You are asked at the terminal; with --json the answers are lines on stdin
@@ -289,7 +290,7 @@ pub(crate) struct Database {
 }
 
 /// How much a model thinks before it answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Effort {
     /// A quick answer

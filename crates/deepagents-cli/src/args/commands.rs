@@ -4,6 +4,8 @@ use clap::{Args, ValueEnum};
 use deepagents::fs::sandbox::HostPattern;
 use deepagents::fs::shell::SessionOptions;
 use deepagents::middleware::filesystem::BackgroundCommands;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 /// Whether and how the agent runs commands.
 #[derive(Clone, Debug, Default, Args)]
@@ -51,7 +53,8 @@ pub(crate) struct CommandArgs {
 }
 
 /// What commands may do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum SandboxMode {
     /// In a sandbox: read the directory and the system, write to a /tmp of their own
     ReadOnly,
@@ -63,6 +66,11 @@ pub(crate) enum SandboxMode {
 }
 
 impl CommandArgs {
+    /// Commands that are run in this way.
+    pub(crate) fn in_mode(sandbox: SandboxMode, allow_hosts: Vec<HostPattern>) -> Self {
+        Self { sandbox: Some(sandbox), allow_hosts, ..Self::default() }
+    }
+
     /// Whether commands are run at all.
     pub(crate) fn are_run(&self) -> bool {
         self.execute || self.sandbox.is_some()
@@ -109,7 +117,7 @@ impl CommandArgs {
     }
 }
 
-fn variable(text: &str) -> Result<(String, Option<String>), String> {
+pub(crate) fn variable(text: &str) -> Result<(String, Option<String>), String> {
     let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value.to_owned())));
     if name.is_empty() || name.contains(|c: char| c.is_whitespace()) {
         return Err("it has no name; write it as NAME or NAME=VALUE".to_owned());

@@ -1,5 +1,6 @@
 //! The live area: what is under way, the input, and how things stand.
 
+use deepagents::channels::TodoStatus;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -171,7 +172,9 @@ fn activity(app: &App, columns: usize, rows: usize) -> Vec<Line<'static>> {
     }
     lines.truncate(rows);
     let room = rows - lines.len();
-    if !app.todos.is_empty() && room > 0 {
+    // A plan that is carried out has nothing more to say; /todos shows it.
+    let has_open = app.todos.iter().any(|todo| todo.status != TodoStatus::Completed);
+    if has_open && room > 0 {
         lines.extend(todo_lines(&app.todos, room.min(8), columns, theme));
     }
     lines

@@ -114,6 +114,7 @@ impl SubAgentTask {
         Self { description, depth, conversation: None }
     }
 
+    #[cfg(feature = "remote")]
     pub(crate) fn in_conversation(self, name: impl Into<String>) -> Self {
         Self { conversation: Some(name.into()), ..self }
     }

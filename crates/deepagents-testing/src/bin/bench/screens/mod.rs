@@ -32,6 +32,8 @@ const MESSAGES: usize = 10_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long memory is left alone before it is looked at.
 const REST: Duration = Duration::from_secs(2);
+/// How long somebody looks at what was typed.
+const LOOK: Duration = Duration::from_millis(500);
 /// How long it is watched for work that nobody asked for.
 const WATCH: Duration = Duration::from_secs(5);
 /// Words of the answer during which keys are pressed, and the pause after each: 200 a second.
@@ -54,14 +56,23 @@ impl Bench {
         std::fs::create_dir_all(&root)?;
         let model = Model::start(WORDS, PAUSE)?;
         let start = |args: &[&str]| Screen::start(program, &home, &root, &model.url, args);
-        let (mut prompts, mut keys, mut requests) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..STARTS {
+        let (mut prompts, mut keys, mut from_start, mut requests) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for number in 0..2 * STARTS {
             let mut screen = start(&[])?;
             prompts.push(screen.wait_for("/help")?);
             screen.write("z")?;
             keys.push(screen.wait_for("z")?);
+            // Half of the people press Enter as soon as they can, the others look at what they have typed.
+            let at_once = number % 2 == 0;
+            if !at_once {
+                tokio::time::sleep(LOOK).await;
+            }
             screen.write("\r")?;
-            requests.push(model.next_request()?.saturating_duration_since(screen.since));
+            let arrived = model.next_request()?;
+            match at_once {
+                true => from_start.push(arrived.saturating_duration_since(screen.started)),
+                false => requests.push(arrived.saturating_duration_since(screen.since)),
+            }
             screen.end();
         }
         let mut screen = start(&[])?;
@@ -89,6 +100,7 @@ impl Bench {
             ("prompt_ms", best(&prompts)),
             ("key_ms", best(&keys)),
             ("request_ms", best(&requests)),
+            ("start_to_request_ms", best(&from_start)),
             ("busy_key_p50_ms", rank(&busy, 0.5)),
             ("busy_key_p99_ms", rank(&busy, 0.99)),
             ("idle_mb", idle),
@@ -155,6 +167,7 @@ struct Screen {
     end: File,
     pieces: Receiver<Vec<u8>>,
     seen: String,
+    started: Instant,
     /// From when on the next thing is measured.
     since: Instant,
 }
@@ -186,7 +199,7 @@ impl Screen {
                 }
             }
         });
-        Ok(Self { child, end, pieces, seen: String::new(), since })
+        Ok(Self { child, end, pieces, seen: String::new(), started: since, since })
     }
 
     /// The time until these words came, from the last key or the start on.
