@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow, bail};
 use deepagents::core::model::ChatModel;
 use deepagents::fs::permissions::{AccessMode, Operation, Permissions, Rule};
 use deepagents::fs::sandbox::{Network, SandboxPolicy, ToolChains};
-use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
+use deepagents::fs::shell::{Confinement, LocalShell, SessionOptions, WithShell};
 use deepagents::fs::{Backend, LocalBackend, LocalOptions, UndoStore};
 use deepagents::mcp::PREFIX;
 use deepagents::middleware::filesystem::{BackgroundCommands, FilesystemOptions};
@@ -22,7 +22,7 @@ use deepagents::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::args::{AgentArgs, Approve, CommandArgs, SandboxMode};
+use crate::args::{self, AgentArgs, Approve, CommandArgs, RedactedKind, SandboxMode};
 use crate::model_choice::{self, env};
 use crate::own_files::OwnFiles;
 use crate::proxy;
@@ -83,12 +83,18 @@ pub(crate) struct Shape {
     /// Whether commands may go on in the background.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     background_commands: bool,
-    /// For how long they do; that of a recording end with it.
+    /// Whether commands share a shell.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    shell_session: bool,
+    /// For how long commands in the background go on; those of a recording end with it.
     #[serde(skip)]
     background: BackgroundCommands,
     /// Why calls that change something are refused, where they are.
     #[serde(skip)]
     pub(crate) refuses: Option<&'static str>,
+    /// What is hidden from the model and the thread.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    redact: Vec<RedactedKind>,
     /// Whether it fetches pages of the web.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     web: bool,
@@ -128,8 +134,10 @@ impl Shape {
             no_todos: args.no_todos,
             execute: args.commands.are_run(),
             background_commands: args.commands.are_run(),
+            shell_session: args.commands.session().is_some(),
             background: args.commands.background(),
             refuses: None,
+            redact: args.redact.clone(),
             web: args.web,
             web_search: args.web && env(TAVILY_KEY).is_some(),
             asks: false,
@@ -137,6 +145,11 @@ impl Shape {
             sources: Sources::default(),
             carried: Carried::new(),
         })
+    }
+
+    /// Takes these rules in the place of those of a file.
+    pub(crate) fn set_rules(&mut self, rules: Rules) {
+        self.rules = rules;
     }
 
     /// Decides as a mode does where nobody answers at a terminal: questions are for whoever uses the client.
@@ -176,7 +189,12 @@ impl Shape {
                 BackgroundCommands::Off => BackgroundCommands::EndWithRun,
                 chosen => chosen,
             };
-            builder = builder.files(FilesystemOptions { background_commands, ..FilesystemOptions::default() });
+            let shell_session = self.shell_session.then(SessionOptions::default);
+            builder =
+                builder.files(FilesystemOptions { background_commands, shell_session, ..FilesystemOptions::default() });
+        }
+        if let Some(redaction) = args::redaction(&self.redact) {
+            builder = builder.redaction(redaction);
         }
         if self.web {
             builder = builder.shared_middleware(web(self.web_search));

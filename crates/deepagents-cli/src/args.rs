@@ -8,6 +8,7 @@ mod import;
 mod interactive;
 mod mcp;
 mod permissions;
+mod redact;
 mod serve;
 mod threads;
 mod trust;
@@ -18,17 +19,19 @@ use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{duration, money};
 pub(crate) use acp::AcpArgs;
-pub(crate) use commands::{CommandArgs, SandboxMode};
+pub(crate) use commands::{CommandArgs, SandboxMode, variable};
 pub(crate) use config::{AuthArgs, AuthCommand, ConfigArgs, ConfigCommand};
 pub(crate) use hooks::{HooksArgs, HooksCommand};
 pub(crate) use import::ImportArgs;
 pub(crate) use interactive::{AttachArgs, InteractiveArgs, ScreenMode};
 pub(crate) use mcp::{McpAddArgs, McpArgs, McpCommand, McpServeArgs, McpSources, Scope};
 pub(crate) use permissions::{PermissionsArgs, PermissionsCommand};
+pub(crate) use redact::{RedactedKind, redaction};
 pub(crate) use serve::ServeArgs;
 pub(crate) use threads::{Conflicts, RewindFiles, ThreadsArgs, ThreadsCommand};
 pub(crate) use trust::{TrustArgs, TrustCommand};
@@ -75,7 +78,10 @@ impl Cli {
     pub(crate) fn read() -> Self {
         let cli = Self::try_parse().unwrap_or_else(|error| with_tip(error).exit());
         let idle = match &cli.command {
-            Some(Command::Run(args)) => args.agent.commands.idle_option(args.agent.commands.are_run()),
+            Some(Command::Run(args)) => args.agent.commands.idle_option(args.agent.commands.are_run()).or_else(|| {
+                let judged = args.approve == Some(Approve::AllowList) && args.agent.commands.session().is_some();
+                judged.then(|| SESSION_AND_LIST.to_owned())
+            }),
             Some(Command::Explain(args)) => args.agent.commands.idle_option(args.agent.commands.are_run()),
             Some(Command::Tools(args)) => args.commands.idle_option(args.backend == BackendKind::Local),
             _ => None,
@@ -86,6 +92,10 @@ impl Cli {
         cli
     }
 }
+
+/// Why two options do not go together.
+const SESSION_AND_LIST: &str = "--shell-session cannot be used with --approve allow-list: what was allowed is a command as it is \
+     written, which in a shell that goes on may mean something else";
 
 /// Says where an option belongs that stands before a subcommand instead of behind it.
 fn with_tip(mut error: clap::Error) -> clap::Error {
@@ -257,7 +267,7 @@ impl RunArgs {
 }
 
 /// What is done before a call that changes something. It is kept with the thread.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Approve {
     /// You are asked at the terminal; with --json the answers are lines on stdin
@@ -280,7 +290,7 @@ pub(crate) struct Database {
 }
 
 /// How much a model thinks before it answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Effort {
     /// A quick answer
@@ -383,6 +393,13 @@ pub(crate) struct AgentArgs {
     /// Requests go out directly, to public addresses alone. Where approval is asked for, it is for each of them.
     #[arg(long, help_heading = "Agent")]
     pub(crate) web: bool,
+
+    /// Hide what may be secret from the model, the thread and the screen: a mark is in its place; may be repeated
+    ///
+    /// It is hidden in what you say, in answers and in results of tools, so what the agent writes from what it has read has the
+    /// marks too.
+    #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',', help_heading = "Agent")]
+    pub(crate) redact: Vec<RedactedKind>,
 
     /// Leave out the todo list
     #[arg(long, help_heading = "Agent")]

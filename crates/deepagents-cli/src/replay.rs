@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow, bail};
 use deepagents::MemoryJournal;
 use deepagents::core::run::InputRecord;
 use deepagents::fs::permissions::Permissions;
-use deepagents::fs::shell::{Command, CommandOutput, Shell, ShellError, WithShell};
+use deepagents::fs::shell::{Command, CommandOutput, SessionOptions, Shell, ShellError, WithShell};
 use deepagents::recording::{RecordingError, RunRecording, Tools};
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -72,6 +72,10 @@ struct NoShell;
 
 impl Shell for NoShell {
     fn under(&self, _rules: &Permissions) -> Option<Arc<dyn Shell>> {
+        Some(Arc::new(Self))
+    }
+
+    fn session(&self, _options: &SessionOptions) -> Option<Arc<dyn Shell>> {
         Some(Arc::new(Self))
     }
 

@@ -38,6 +38,14 @@ impl Rules {
                 "the rules `{name}` are not a JSON list of {{\"operations\", \"paths\", \"mode\"}} and {{\"commands\", \"mode\"}}: {error}"
             )
         })?;
+        Self::from_values(&name.to_string(), given)
+    }
+
+    /// Checks rules that something named so has.
+    ///
+    /// # Errors
+    /// When one can match nothing.
+    pub(crate) fn from_values(name: &str, given: Vec<Value>) -> Result<Self> {
         let mut rules = Vec::new();
         for (rule, number) in given.into_iter().zip(1..) {
             let wrong = |why: &dyn Display| anyhow!("rule {number} of `{name}`: {why}");

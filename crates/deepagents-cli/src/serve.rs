@@ -1,90 +1,140 @@
-//! `deepagents serve`: the agent over HTTP, for clients of the LangGraph server.
+//! `deepagents serve`: agents over HTTP, for clients of the LangGraph server.
 
 mod access;
+mod build;
+mod project;
+mod storage;
+mod watch;
 
-use std::sync::Arc;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context, Result, anyhow, bail};
-use deepagents::DeepAgentBuilder;
-use deepagents::core::journal::Journal;
+use anyhow::{Context, Result, bail};
 use deepagents::core::store::Store;
-use deepagents_server::Server;
+use deepagents_server::{RunningServer, Server};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::ServeArgs;
 use crate::exit::Exit;
-use crate::model_choice::{self, WithoutKey};
-use crate::own_files::{self, OwnFiles};
-use crate::threads::database;
+use crate::mcp::Servers;
 use crate::tracing::Tracing;
-use crate::trust::{Brought, Undecided};
-use crate::{agent, browser, hooks, output, runtime, sources};
+use crate::{browser, output, own_files, runtime};
 
-/// Serves the agent until a signal ends it.
+use access::Access;
+use build::{Built, Shared, build};
+use project::{Project, ProjectFile};
+
+/// Serves agents until a signal ends it.
 pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
-    let options = &args.agent;
-    if !args.listen.ip().is_loopback() && args.tokens.is_none() {
+    if args.schema {
+        output::print(&serde_json::to_string_pretty(&schemars::schema_for!(ProjectFile))?)?;
+        return Ok(Exit::Done);
+    }
+    let project = Project::read(args)?;
+    let listen = args.listen.or(project.settings.server.listen);
+    let listen = listen.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 8123)));
+    let access = Access::read(args, &project.settings)?;
+    if !listen.ip().is_loopback() && !access.asks() {
         bail!(
-            "whoever reaches {} could do everything; name who may call with --tokens FILE, or listen on an address of this \
+            "whoever reaches {listen} could do everything; name who may call with --tokens FILE, or listen on an address of this \
              machine, such as 127.0.0.1:{}",
-            args.listen,
-            args.listen.port()
+            listen.port()
         );
     }
-    let access = access::Access::read(args)?;
-    own_files::check_root(options)?;
-    let mut shape = agent::Shape::from_args(options)?;
-    shape.check()?;
-    shape.decide_for_clients(args.approve)?;
-    let choice = model_choice::choose(options.model.as_deref(), options.base_url.as_deref(), &model_choice::env)?;
-    let model = model_choice::make(&choice, options, &model_choice::env, WithoutKey::Refuse)?;
+    if args.project.is_none() {
+        own_files::check_root(&args.agent)?;
+    }
     let runtime = runtime::start()?;
-    let files = agent::open(options.directory())?;
-    let brought = runtime.block_on(Brought::find(options, &files, Undecided::for_run(options, true)))?;
-    let (found, outside) = sources::find(options, &brought)?;
-    shape.sources = found;
-    let own = OwnFiles::inside(options.directory(), args.database.db.as_deref(), None)?;
-    let workspace = agent::workspace(options, files, &own, &outside)?;
-    let definitions = outside.beside(brought.files.clone());
-    let hooks = runtime.block_on(hooks::find(options, &brought))?;
+    let storage = runtime.block_on(storage::open(&args.database, &project.settings.store))?;
+    let tracing = runtime.block_on(Tracing::open(None, None))?;
+    let handle = runtime.handle().clone();
+    let shared = Shared { journal: storage.journal, database: storage.file, tracing, runtime: handle };
+    let hosting = Arc::new(Hosting { shared, store: storage.store, servers: Mutex::default() });
+    let built = hosting.build(&project)?;
+    let names = watch::names(&built);
+    let server = access.apply(hosting.with_agents(built)?)?;
     let served = runtime.block_on(async {
-        let database = Arc::new(database::open(&args.database).await?);
-        let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
-        let builder = shape.builder(model).backend(workspace).definitions_from(definitions).journal(journal.clone());
-        let builder = hooks.into_iter().fold(builder, DeepAgentBuilder::hooks);
-        let tracing = Tracing::open(None, None).await?;
-        let builder = tracing.watch_runs(agent::with_agents(builder, options)?);
-        let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
-        let mut server = Server::new(journal, store).agent(&args.name, agent)?;
-        for host in &args.hosts {
-            server = server.host(host);
-        }
-        let running = access.apply(server).start().await?;
+        let running = server.start().await?;
         let (running, scheme) = match access.tls() {
             Some(config) => (running.tls(config.clone()), "https"),
             None => (running, "http"),
         };
-        let listener = TcpListener::bind(args.listen).await.with_context(|| format!("listening on {}", args.listen))?;
+        let listener = TcpListener::bind(listen).await.with_context(|| format!("listening on {listen}"))?;
         let address = format!("{scheme}://{}", listener.local_addr()?);
-        output::remark(&format!("serving {} at {address}; Ctrl-C ends it", choice.name));
+        output::remark(&format!("serving {names} at {address}; Ctrl-C ends it"));
         if args.open {
             browser::open(&address);
         }
-        let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        let end = async {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-        };
-        running.serve(listener, end).await?;
-        if let Some(lost) = tracing.finish().await {
-            output::remark(&format!("tracing: {lost}"));
+        let places = project.described_by.clone();
+        let watching = watch::watch(args.clone(), hosting.clone(), running.clone(), places);
+        let watching = args.watch.then(|| tokio::spawn(watching));
+        let ended = listen_until_signal(running, listener).await;
+        if let Some(watching) = watching {
+            watching.abort();
         }
+        ended?;
+        hosting.close().await;
         Ok::<_, anyhow::Error>(())
     });
     // What is under way is in the log, and is gone on with by the next server.
     runtime.shutdown_background();
     served.map(|()| Exit::Done)
+}
+
+async fn listen_until_signal(running: RunningServer, listener: TcpListener) -> Result<()> {
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let end = async {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    };
+    Ok(running.serve(listener, end).await?)
+}
+
+/// What outlives one set of agents.
+struct Hosting {
+    shared: Shared,
+    store: Arc<dyn Store>,
+    /// MCP servers of the agents that are served now.
+    servers: Mutex<Vec<Servers>>,
+}
+
+impl Hosting {
+    fn build(&self, project: &Project) -> Result<Vec<Built>> {
+        let built = project.agents.iter().map(|plan| {
+            build(plan, &self.shared).with_context(|| match project.agents.len() {
+                1 => "the agent cannot be served".to_owned(),
+                _ => format!("agent `{}` cannot be served", plan.name),
+            })
+        });
+        built.collect()
+    }
+
+    /// A server with these agents, which takes their MCP servers over. Those of the agents before end with the last run that
+    /// has one of them.
+    fn with_agents(&self, built: Vec<Built>) -> Result<Server> {
+        let mut server = Server::new(self.shared.journal.clone(), self.store.clone());
+        let mut servers = Vec::new();
+        for one in built {
+            server = server.agent(one.name, one.agent)?;
+            if let Some(description) = one.description {
+                server = server.description(description);
+            }
+            servers.extend(one.servers);
+        }
+        *self.servers.lock().unwrap_or_else(PoisonError::into_inner) = servers;
+        Ok(server)
+    }
+
+    async fn close(&self) {
+        let servers = std::mem::take(&mut *self.servers.lock().unwrap_or_else(PoisonError::into_inner));
+        for server in servers {
+            server.close().await;
+        }
+        if let Some(lost) = self.shared.tracing.finish().await {
+            output::remark(&format!("tracing: {lost}"));
+        }
+    }
 }

@@ -19,7 +19,8 @@ const COOL_DOWN: Duration = Duration::from_secs(60);
 /// used up) or refuses the key. A request that is wrong, or too long, is so for all of them. What a model had told before
 /// it failed is void, which its reader learns by a [`ModelEvent::Retry`]. A model that failed is passed over for a time, so
 /// that the calls that follow go to the one that works, also those of sub-agents: clones share what is known. Each provider
-/// is shown what others said in the canonical view.
+/// is shown what others said in the canonical view. The [`extra`](deepagents_core::model::ModelSettings::extra) fields of a
+/// request are in the words of the first model's provider, so models of other providers are asked without them.
 ///
 /// ```
 /// use deepagents_models::{Fallback, ModelConfig, Registry};
@@ -81,6 +82,16 @@ impl Chain {
         first.into_iter().chain(later).collect()
     }
 
+    /// The request as a model of the chain understands it.
+    fn request_for(&self, at: usize, request: &ModelRequest) -> ModelRequest {
+        let provider = |at: usize| self.models.get(at).and_then(|model| Some(model.name().split_once(':')?.0));
+        let mut request = request.clone();
+        if provider(at) != provider(0) {
+            request.settings.extra.clear();
+        }
+        request
+    }
+
     fn mark(&self, at: usize, failed: Option<&ModelError>) {
         let after = failed.map(|error| error.info().retry_after.unwrap_or_default().max(self.cool_down));
         let mut passed_over = self.passed_over.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,7 +119,7 @@ impl Call {
             Some(asked) => asked,
             None => {
                 let at = self.order.pop_front()?;
-                let events = self.chain.models.get(at)?.stream(self.request.clone());
+                let events = self.chain.models.get(at)?.stream(self.chain.request_for(at, &self.request));
                 self.asked.insert((at, events))
             }
         };

@@ -1,8 +1,8 @@
 //! What all routes share.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use deepagents::DeepAgent;
@@ -43,7 +43,7 @@ impl fmt::Debug for ServedAgent {
 pub(crate) struct App {
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) agents: Vec<ServedAgent>,
+    agents: RwLock<Arc<[Arc<ServedAgent>]>>,
     pub(crate) runs: Runs,
     pub(crate) timer: Timer,
     pub(crate) metrics: Metrics,
@@ -64,7 +64,7 @@ impl App {
     pub(crate) fn new(
         journal: Arc<dyn Journal>,
         store: Arc<dyn Store>,
-        agents: Vec<ServedAgent>,
+        agents: Vec<Arc<ServedAgent>>,
         webhooks: WebhookPolicy,
         lease: Duration,
     ) -> Self {
@@ -73,7 +73,7 @@ impl App {
         Self {
             journal,
             store,
-            agents,
+            agents: RwLock::new(agents.into()),
             runs,
             timer,
             metrics: Metrics::default(),
@@ -94,15 +94,25 @@ impl App {
         let _ = self.closing.subscribe().wait_for(|closing| *closing).await;
     }
 
-    pub(crate) fn agent(&self, graph: &str) -> Option<&ServedAgent> {
-        self.agents.iter().find(|agent| agent.name == graph)
+    /// The agents as they are now. Who works with one goes on with it where others take its place.
+    pub(crate) fn agents(&self) -> Arc<[Arc<ServedAgent>]> {
+        self.agents.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts other agents in their place.
+    pub(crate) fn set_agents(&self, agents: Vec<Arc<ServedAgent>>) {
+        *self.agents.write().unwrap_or_else(PoisonError::into_inner) = agents.into();
+    }
+
+    pub(crate) fn agent(&self, graph: &str) -> Option<Arc<ServedAgent>> {
+        self.agents().iter().find(|agent| agent.name == graph).cloned()
     }
 
     /// The threads, seen with the channels of the agent that ran on this one last.
-    pub(crate) fn threads_of(&self, info: &ThreadInfo) -> Result<&ThreadAccess> {
+    pub(crate) fn threads_of(&self, info: &ThreadInfo) -> Result<ThreadAccess> {
         let graph = info.metadata.get("graph_id").and_then(Value::as_str);
-        let agent = graph.and_then(|graph| self.agent(graph)).or_else(|| self.agents.first());
-        agent.map(|agent| &agent.threads).ok_or_else(|| ApiError::bad_request("no agent is served"))
+        let agent = graph.and_then(|graph| self.agent(graph)).or_else(|| self.agents().first().cloned());
+        agent.map(|agent| agent.threads.clone()).ok_or_else(|| ApiError::bad_request("no agent is served"))
     }
 
     /// How clients know the agents of a thread.

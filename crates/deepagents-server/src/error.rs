@@ -36,6 +36,15 @@ impl ApiError {
         self.status
     }
 
+    /// Whether the same may work a little later.
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.status == StatusCode::SERVICE_UNAVAILABLE
+    }
+
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.status == StatusCode::NOT_FOUND
+    }
+
     pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
@@ -75,8 +84,13 @@ impl From<JournalError> for ApiError {
             JournalError::Busy { .. } | JournalError::Conflict { .. } | JournalError::Fenced { .. } => {
                 Self::conflict(detail)
             }
-            JournalError::NoState { .. } => Self::new(StatusCode::NOT_FOUND, detail),
-            _ => Self::unavailable(detail),
+            JournalError::NoState { .. } | JournalError::NotFound { .. } | JournalError::NoAgent { .. } => {
+                Self::new(StatusCode::NOT_FOUND, detail)
+            }
+            JournalError::Exists { .. } => Self::conflict(detail),
+            JournalError::Name { .. } | JournalError::Metadata { .. } => Self::invalid(detail),
+            JournalError::Unavailable { .. } | JournalError::Storage(_) => Self::unavailable(detail),
+            _ => Self::new(StatusCode::INTERNAL_SERVER_ERROR, detail),
         }
     }
 }
@@ -87,6 +101,7 @@ impl From<StoreError> for ApiError {
             StoreError::Namespace { .. } | StoreError::Key { .. } | StoreError::Value { .. } => {
                 Self::invalid(error.to_string())
             }
+            StoreError::Conflict { .. } => Self::conflict(error.to_string()),
             _ => Self::unavailable(error.to_string()),
         }
     }
@@ -96,6 +111,7 @@ impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
         match error {
             Error::Journal(error) => error.into(),
+            Error::Store(error) => error.into(),
             Error::Channel(_) | Error::Input(_) => Self::invalid(error.to_string()),
             _ => Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
         }

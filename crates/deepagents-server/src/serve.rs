@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::app::App;
 use crate::runs;
+use crate::server::{Server, ServerError};
 
 /// How long a client may take for the head of a request, and may leave a connection unused.
 const HEAD: Duration = Duration::from_secs(30);
@@ -66,6 +67,17 @@ impl RunningServer {
         self.app.tls.store(true, Ordering::Relaxed);
         self.tls = Some(TlsAcceptor::from(Arc::new(config)));
         self
+    }
+
+    /// Puts the agents of another server in the place of those it has, under the names they have there. Runs that are under
+    /// way go on with the agent that they began with; those that wait begin with the new one. Nothing else of the other
+    /// server counts.
+    ///
+    /// # Errors
+    /// When the other server has no agent.
+    pub fn replace_agents(&self, server: Server) -> Result<(), ServerError> {
+        self.app.set_agents(server.into_agents()?);
+        Ok(())
     }
 
     /// The routes, to be mounted beside others.

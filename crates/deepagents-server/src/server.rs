@@ -55,7 +55,7 @@ pub enum ServerError {
 pub struct Server {
     journal: Arc<dyn Journal>,
     store: Arc<dyn Store>,
-    agents: Vec<ServedAgent>,
+    agents: Vec<Arc<ServedAgent>>,
     guard: Guard,
     webhooks: WebhookPolicy,
     access: Access,
@@ -91,13 +91,14 @@ impl Server {
             Ok(threads) => threads,
             Err(error) => return Err(ServerError::Agent { name, reason: error.to_string() }),
         };
-        self.agents.push(ServedAgent { name, description: None, agent, threads });
+        self.agents.push(Arc::new(ServedAgent { name, description: None, agent, threads }));
         Ok(self)
     }
 
     /// Describes the agent that was added last, for those who choose among them.
     pub fn description(mut self, description: impl Into<String>) -> Self {
-        if let Some(last) = self.agents.last_mut() {
+        // Nobody else has it yet.
+        if let Some(last) = self.agents.last_mut().and_then(Arc::get_mut) {
             last.description = Some(description.into());
         }
         self
@@ -155,6 +156,11 @@ impl Server {
         self
     }
 
+    /// Its agents, for a server that runs.
+    pub(crate) fn into_agents(self) -> Result<Vec<Arc<ServedAgent>>, ServerError> {
+        if self.agents.is_empty() { Err(ServerError::NoAgent) } else { Ok(self.agents) }
+    }
+
     /// The routes, with the runs below them: what an earlier process had accepted and not finished is gone on with.
     ///
     /// # Errors
@@ -176,8 +182,9 @@ impl Server {
         let mut access = self.access;
         access.limits = limits.clone();
         let access = Arc::new(access);
-        let app = App::new(self.journal, self.store, self.agents, self.webhooks, self.lease);
-        let app = Arc::new(App { limits, ..app });
+        let mut app = App::new(self.journal, self.store, self.agents, self.webhooks, self.lease);
+        app.limits = limits;
+        let app = Arc::new(app);
         runs::recover(&app).await.map_err(ServerError::Store)?;
         webhooks::recover(&app).await.map_err(ServerError::Store)?;
         tokio::spawn(crons::run(Arc::downgrade(&app)));

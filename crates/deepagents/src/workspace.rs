@@ -6,6 +6,7 @@ use std::sync::Arc;
 use deepagents_core::run::Context;
 use deepagents_core::state::{ChannelSpec, State};
 use deepagents_fs::permissions::{OnAsk, PermissionedBackend, Permissions};
+use deepagents_fs::shell::SessionOptions;
 use deepagents_fs::{Backend, ByteRange, FsError, StateBackend, VPath, Version};
 use futures_util::{StreamExt, stream};
 
@@ -46,6 +47,14 @@ impl Workspace {
     pub(crate) fn may_run_commands(&self) -> bool {
         match self {
             Self::One(backend) => backend.shell().is_some(),
+            Self::PerRun(_) => true,
+        }
+    }
+
+    /// Whether commands may share a shell that begins so; a backend made for each run may have one.
+    pub(crate) fn may_keep_session(&self, options: &SessionOptions) -> bool {
+        match self {
+            Self::One(backend) => backend.shell().is_some_and(|shell| shell.session(options).is_some()),
             Self::PerRun(_) => true,
         }
     }

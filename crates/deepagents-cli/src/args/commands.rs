@@ -2,7 +2,10 @@
 
 use clap::{Args, ValueEnum};
 use deepagents::fs::sandbox::HostPattern;
+use deepagents::fs::shell::SessionOptions;
 use deepagents::middleware::filesystem::BackgroundCommands;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 /// Whether and how the agent runs commands.
 #[derive(Clone, Debug, Default, Args)]
@@ -40,10 +43,18 @@ pub(crate) struct CommandArgs {
     /// Otherwise they end with the run that started them.
     #[arg(long)]
     keep_commands: bool,
+
+    /// Run all commands of a run in one shell: directory, variables and what it starts with & stay
+    ///
+    /// It ends with the run, and with a command that takes too long. What a command means depends on those before it, so
+    /// rules about commands and --approve allow-list do not go with it.
+    #[arg(long, conflicts_with = "keep_commands")]
+    shell_session: bool,
 }
 
 /// What commands may do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum SandboxMode {
     /// In a sandbox: read the directory and the system, write to a /tmp of their own
     ReadOnly,
@@ -55,6 +66,11 @@ pub(crate) enum SandboxMode {
 }
 
 impl CommandArgs {
+    /// Commands that are run in this way.
+    pub(crate) fn in_mode(sandbox: SandboxMode, allow_hosts: Vec<HostPattern>) -> Self {
+        Self { sandbox: Some(sandbox), allow_hosts, ..Self::default() }
+    }
+
     /// Whether commands are run at all.
     pub(crate) fn are_run(&self) -> bool {
         self.execute || self.sandbox.is_some()
@@ -71,6 +87,11 @@ impl CommandArgs {
         if self.keep_commands { BackgroundCommands::EndWithAgent } else { BackgroundCommands::EndWithRun }
     }
 
+    /// The shell that commands share, if they do.
+    pub(crate) fn session(&self) -> Option<SessionOptions> {
+        self.shell_session.then(SessionOptions::default)
+    }
+
     pub(crate) fn mode(&self) -> SandboxMode {
         self.sandbox.unwrap_or_default()
     }
@@ -82,9 +103,10 @@ impl CommandArgs {
             ("--env", !self.env.is_empty()),
             ("--share-caches", self.share_caches),
             ("--keep-commands", self.keep_commands),
+            ("--shell-session", self.shell_session),
         ];
         let given = |name: &str| given.iter().any(|(own, given)| *own == name && *given);
-        let all = ["--allow-host", "--env", "--share-caches", "--keep-commands"];
+        let all = ["--allow-host", "--env", "--share-caches", "--keep-commands", "--shell-session"];
         if !are_run {
             let idle = all.into_iter().find(|name| given(name))?;
             return Some(format!("{idle} is for commands, and none are run; give --execute as well"));
@@ -95,7 +117,7 @@ impl CommandArgs {
     }
 }
 
-fn variable(text: &str) -> Result<(String, Option<String>), String> {
+pub(crate) fn variable(text: &str) -> Result<(String, Option<String>), String> {
     let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value.to_owned())));
     if name.is_empty() || name.contains(|c: char| c.is_whitespace()) {
         return Err("it has no name; write it as NAME or NAME=VALUE".to_owned());

@@ -11,25 +11,40 @@ const EXAMPLES: &str = "\
 Clients of the LangGraph server speak with it: langgraph-sdk in Python and JavaScript, RemoteGraph, agent-chat-ui.
 
   deepagents serve --root ~/project
+  deepagents serve agents/deepagents.toml --watch
   curl -s http://127.0.0.1:8123/runs/wait -H 'content-type: application/json' \\
        -d '{\"assistant_id\": \"agent\", \"input\": {\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}]}}'
 
 Threads are those of `deepagents threads list`. Runs that are under way when it ends are gone on with by the next one.";
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ServeArgs {
-    /// The address to listen on; one that others reach needs --tokens
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8123")]
-    pub(crate) listen: SocketAddr,
+    /// What describes the agents: a deepagents.toml, or a directory with one or with an agent.json
+    ///
+    /// Without it one agent is served that the options describe.
+    #[arg(value_name = "DIR|FILE")]
+    pub(crate) project: Option<PathBuf>,
+
+    /// Serve agents anew when what describes them changes; runs that are under way go on as they began
+    #[arg(long, requires = "project")]
+    pub(crate) watch: bool,
+
+    /// Print the JSON Schema of deepagents.toml
+    #[arg(long, exclusive = true)]
+    pub(crate) schema: bool,
+
+    /// The address to listen on; one that others reach needs --tokens [default: 127.0.0.1:8123]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<SocketAddr>,
 
     /// Open the page in a browser
     #[arg(long)]
     pub(crate) open: bool,
 
-    /// The name that clients know the agent by
-    #[arg(long, value_name = "NAME", default_value = "agent")]
-    pub(crate) name: String,
+    /// The name that clients know the agent by [default: agent, or what describes it says]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
 
     /// A host under whose name it is called, and whose pages may call it; may be repeated
     #[arg(long = "host", value_name = "HOST")]
@@ -58,9 +73,9 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) agent: AgentArgs,
 
-    /// What is done before files are changed and commands are run; `ask` asks whoever uses the client
-    #[arg(long, value_name = "HOW", value_enum, default_value = "ask", help_heading = "Agent")]
-    pub(crate) approve: Approve,
+    /// What is done before files are changed and commands are run; `ask`, the default, asks whoever uses the client
+    #[arg(long, value_name = "HOW", value_enum, help_heading = "Agent")]
+    pub(crate) approve: Option<Approve>,
 
     #[command(flatten)]
     pub(crate) database: Database,

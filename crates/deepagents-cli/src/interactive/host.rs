@@ -132,6 +132,7 @@ impl ProgramHost {
         let builder = builder.files(FilesystemOptions {
             read_before_edit: false,
             background_commands,
+            shell_session: args.commands.session(),
             ..FilesystemOptions::default()
         });
         let FoundHooks { runner, problems: hook_problems } = hooks::find_quietly(args, &brought).await?;

@@ -102,6 +102,28 @@ pub(crate) fn servers(
     Ok(Some(pinned(configs, pins, McpOptions { elicitation: can_ask, ..with_model(args, model) })))
 }
 
+/// The servers of an agent that is served: those of files, and in their place those that describe the agent itself.
+pub(crate) fn served(
+    args: &AgentArgs,
+    undecided: Undecided,
+    can_ask: bool,
+    described: Vec<(String, ServerConfig)>,
+    model: &Arc<dyn ChatModel>,
+) -> Result<Option<Servers>> {
+    let root = args.directory();
+    let mut found = match args.no_mcp {
+        true => discover::Found::default(),
+        false => discover::find(&args.mcp, root, undecided)?,
+    };
+    found.servers.retain(|server| !described.iter().any(|(name, _)| *name == server.name));
+    let all: Vec<(String, ServerConfig)> = usable(&found).into_iter().chain(described).collect();
+    if all.is_empty() {
+        return Ok(None);
+    }
+    let pins = Pins::open(root, &found, undecided, args.mcp.trust_project_mcp)?;
+    Ok(Some(pinned(all, pins, McpOptions { elicitation: can_ask, ..with_model(args, model) })))
+}
+
 /// Servers whose tools are compared with what somebody has agreed to.
 fn pinned(configs: Vec<(String, ServerConfig)>, pins: Pins, options: McpOptions) -> Servers {
     let pins = Arc::new(pins);

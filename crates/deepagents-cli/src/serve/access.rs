@@ -4,50 +4,82 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use deepagents_server::{Identity, Server, StaticTokens, WebhookPolicy};
+use deepagents_server::{Identity, JwtTokens, Server, StaticTokens, WebhookPolicy};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use super::project::{JwtSection, LimitsSection, ProjectFile};
 use crate::args::ServeArgs;
 use crate::model_choice::env;
 
-/// What the command line says of it, read before anything begins.
+/// What the command line and the file say of it, read before anything begins.
 pub(super) struct Access {
     tokens: Option<StaticTokens>,
+    issuer: Option<JwtSection>,
+    limits: LimitsSection,
+    hosts: Vec<String>,
+    origins: Vec<String>,
     audit: Option<File>,
     tls: Option<ServerConfig>,
     webhooks: WebhookPolicy,
 }
 
 impl Access {
-    pub(super) fn read(args: &ServeArgs) -> Result<Self> {
-        let tls = match (&args.tls_cert, &args.tls_key) {
+    pub(super) fn read(args: &ServeArgs, settings: &ProjectFile) -> Result<Self> {
+        let (server, auth) = (&settings.server, &settings.auth);
+        let (certificates, key) = match &args.tls_cert {
+            Some(_) => (&args.tls_cert, &args.tls_key),
+            None => (&server.tls_cert, &server.tls_key),
+        };
+        let tls = match (certificates, key) {
             (Some(certificates), Some(key)) => Some(tls(certificates, key)?),
             _ => None,
         };
-        let webhooks = match &args.webhook_secret_env {
+        let webhooks = match args.webhook_secret_env.as_ref().or(server.webhook_secret_env.as_ref()) {
             Some(name) => {
                 let secret = env(name).ok_or_else(|| anyhow!("the variable {name} with the secret is not set"))?;
                 WebhookPolicy::default().secret(secret)
             }
             None => WebhookPolicy::default(),
         };
-        let tokens = args.tokens.as_deref().map(tokens).transpose()?;
-        let audit = args.audit.as_deref().map(append).transpose()?;
-        Ok(Self { tokens, audit, tls, webhooks })
+        let tokens = args.tokens.as_deref().or(auth.tokens.as_deref()).map(tokens).transpose()?;
+        let audit = args.audit.as_deref().or(server.audit.as_deref()).map(append).transpose()?;
+        let hosts = server.hosts.iter().chain(&args.hosts).cloned().collect();
+        let (issuer, limits, origins) = (auth.jwt.clone(), settings.limits.clone(), server.origins.clone());
+        let access = Self { tokens, issuer, limits, hosts, origins, audit, tls, webhooks };
+        if access.origins.iter().any(|origin| origin == "*") && !access.asks() {
+            bail!("any page could do everything; say who may call in [auth], or name the origins");
+        }
+        // What is wrong with it is said now.
+        access.issuer.as_ref().map(issued).transpose()?;
+        Ok(access)
+    }
+
+    /// Whether callers are asked who they are.
+    pub(super) fn asks(&self) -> bool {
+        self.tokens.is_some() || self.issuer.is_some()
     }
 
     pub(super) fn tls(&self) -> Option<&ServerConfig> {
         self.tls.as_ref()
     }
 
-    pub(super) fn apply(&self, server: Server) -> Server {
-        let mut server = server.webhooks(self.webhooks.clone());
+    pub(super) fn apply(&self, server: Server) -> Result<Server> {
+        let mut server = server.webhooks(self.webhooks.clone()).limits(self.limits.everybody());
+        for (name, limits) in &self.limits.users {
+            server = server.limits_of(name, limits.limits());
+        }
+        server = self.hosts.iter().fold(server, Server::host);
+        server = self.origins.iter().fold(server, Server::origin);
         if let Some(tokens) = &self.tokens {
             server = server.authenticate(tokens.clone());
+        }
+        if let Some(issuer) = &self.issuer {
+            server = server.authenticate(issued(issuer)?);
         }
         if let Some(file) = self.audit.as_ref().and_then(|file| file.try_clone().ok()) {
             let file = Mutex::new(file);
@@ -58,8 +90,32 @@ impl Access {
                 let _ = file.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line);
             });
         }
-        server
+        Ok(server)
     }
+}
+
+/// The tokens of an issuer.
+fn issued(section: &JwtSection) -> Result<JwtTokens> {
+    let mut audiences = section.audience.iter();
+    let first = audiences.next().map(String::as_str).unwrap_or_default();
+    let mut tokens = match &section.keys {
+        Some(keys) => JwtTokens::with_keys_at(keys, &section.issuer, first)?,
+        None => JwtTokens::discover(&section.issuer, first)?,
+    };
+    tokens = audiences.fold(tokens, JwtTokens::audience);
+    if let Some(algorithms) = &section.algorithms {
+        tokens = tokens.algorithms(algorithms.iter().copied());
+    }
+    if let Some(seconds) = section.leeway_seconds {
+        tokens = tokens.leeway(Duration::from_secs(seconds));
+    }
+    if let Some(claim) = &section.identity_claim {
+        tokens = tokens.identity_claim(claim);
+    }
+    if let Some(admin) = &section.admin {
+        tokens = tokens.admin(&admin.claim, &admin.value);
+    }
+    Ok(tokens)
 }
 
 /// One `NAME TOKEN` a line; empty lines and those that begin with `#` say nothing.

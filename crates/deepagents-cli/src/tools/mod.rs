@@ -32,6 +32,7 @@ pub(crate) fn tools(args: &ToolsArgs) -> Result<Exit> {
     let options = FilesystemOptions {
         read_before_edit: args.read_before_edit == Switch::On,
         background_commands: BackgroundCommands::EndWithRun,
+        shell_session: args.commands.session(),
         ..FilesystemOptions::default()
     };
     let (driver, mut session) = driver::pair();

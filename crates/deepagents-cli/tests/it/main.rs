@@ -31,6 +31,7 @@ mod rewind;
 mod runs;
 mod schema;
 mod screens;
+mod serve;
 mod server;
 mod sources;
 mod stream;

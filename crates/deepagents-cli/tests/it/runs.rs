@@ -177,3 +177,40 @@ Done.
 ";
     assert!(finished.out.starts_with(expected), "{}", finished.out);
 }
+
+#[test]
+fn what_is_to_be_hidden_is_seen_by_neither_the_model_nor_the_reader() {
+    let server = Server::start([
+        Reply::Call("read_file", json!({"file_path": "/who.txt"})),
+        Reply::Text(vec!["Write to bob@", "example.org."]),
+    ]);
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("who.txt"), "carl@example.org from 10.1.2.3, 4111 1111 1111 1111").unwrap();
+    let finished =
+        finish(run(dir.path(), &server.address).args(["-q", "--redact", "email,credit-card", "I am ann@example.org."]));
+    assert_eq!((finished.code, finished.out.as_str()), (Some(0), "Write to [REDACTED_EMAIL].\n"), "{finished:?}");
+    let told = server.requests()[1].body.to_string();
+    assert!(!told.contains("@example.org") && !told.contains("4111"), "{told}");
+    assert!(told.contains("[REDACTED_CREDIT_CARD]") && told.contains("10.1.2.3"), "{told}");
+}
+
+#[test]
+fn commands_share_a_shell_where_that_is_asked_for_and_the_options_that_do_not_go_with_it_are_refused() {
+    let call = |text: &str| Reply::Call("execute", json!({"command": text}));
+    let server =
+        Server::start([call("mkdir below; cd below; one=1"), call("echo $one > made"), Reply::Text(vec!["Done."])]);
+    let dir = tempfile::tempdir().unwrap();
+    let options = ["--no-save", "--sandbox", "unconfined", "--shell-session"];
+    let finished = finish(run(dir.path(), &server.address).args(options).arg("Go"));
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    assert_eq!(fs::read_to_string(dir.path().join("below/made")).unwrap(), "1\n");
+    for (other, why) in [
+        (["--approve", "allow-list"], "--shell-session cannot be used with --approve allow-list"),
+        (["--keep-commands", "--quiet"], "cannot be used with"),
+    ] {
+        let refused = finish(run(dir.path(), &server.address).args(options).args(other).arg("Go"));
+        assert!(refused.code == Some(2) && refused.err.contains(why), "{refused:?}");
+    }
+    let idle = finish(run(dir.path(), &server.address).args(["--shell-session", "Go"]));
+    assert!(idle.code == Some(2) && idle.err.contains("--shell-session is for commands"), "{idle:?}");
+}

@@ -27,6 +27,8 @@ pub(crate) struct Task<'a> {
     pub(crate) cwd: &'a Path,
     pub(crate) program: &'a Path,
     pub(crate) text: &'a str,
+    /// Whether it reads something.
+    pub(crate) takes_input: bool,
 }
 
 impl Sandbox {
@@ -62,13 +64,14 @@ impl Sandbox {
             program: task.program.to_owned(),
             args: vec!["-c".to_owned(), task.text.to_owned()],
             env: env.into_iter().collect(),
+            takes_input: task.takes_input,
         };
         let mut plan = framed(&OuterPlan { network }).map_err(ShellError::start)?;
         plan.extend(framed(&inner).map_err(ShellError::start)?);
         let mut command = std::process::Command::new(helper);
         command.arg(OUTER).env_clear().current_dir("/");
         let spare = Spare::new(policy.limits.spare, policy.writable.iter().map(PathBuf::as_path).chain(task.root));
-        Ok(Job { command, helper: Some(Helper { plan, allowed }), timeout, limit, spare: Some(spare) })
+        Ok(Job { command, helper: Some(Helper { plan, allowed }), timeout, limit, spare: Some(spare), input: None })
     }
 }
 
@@ -146,13 +149,14 @@ impl Said {
 /// Runs `true` in a sandbox without a workspace, and with a proxy that lets nobody through.
 #[cfg(target_os = "linux")]
 pub(crate) fn try_out(sandbox: &Sandbox) -> SandboxReport {
-    use crate::shell::supervise::{End, supervise};
+    use crate::shell::supervise::{End, Output, supervise};
 
     if let Err(reason) = sandbox.program() {
         return SandboxReport::none(reason);
     }
     let root = Path::new("/");
-    let task = Task { root: None, identities: &[], cwd: root, program: Path::new("/bin/sh"), text: "true" };
+    let program = Path::new("/bin/sh");
+    let task = Task { root: None, identities: &[], cwd: root, program, text: "true", takes_input: false };
     let timeout = Duration::from_secs(10);
     let policy = SandboxPolicy { network: Network::AllowList(Vec::new()), ..Default::default() };
     let done = sandbox
@@ -161,7 +165,8 @@ pub(crate) fn try_out(sandbox: &Sandbox) -> SandboxReport {
         .and_then(|job| {
             // The far end stays open until the end: nobody cancels a probe.
             let (caller, _wanted) = std::io::pipe().map_err(|error| error.to_string())?;
-            supervise(job, &caller, None).map_err(|error| format!("the helper could not be started: {error}"))
+            supervise(job, &caller, Output::Captured(None))
+                .map_err(|error| format!("the helper could not be started: {error}"))
         });
     let done = match done {
         Ok(done) => done,

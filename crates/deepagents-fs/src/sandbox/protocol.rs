@@ -57,6 +57,8 @@ pub(crate) struct InnerPlan {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<String>,
     pub(crate) env: Vec<(String, String)>,
+    /// Whether the standard error of the helper is what the command reads.
+    pub(crate) takes_input: bool,
 }
 
 /// Which directory a path led to: somebody may have put another one, or a link, in its place.

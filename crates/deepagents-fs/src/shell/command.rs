@@ -101,6 +101,27 @@ pub struct CommandOutput {
     /// Hosts that it asked the [proxy](crate::sandbox::Network::AllowList) for and may not reach, with their ports, the
     /// first 20.
     pub refused: Vec<String>,
+    /// What became of the [session](super::Shell::session) that it ran in.
+    pub session: SessionChange,
+}
+
+/// What became of the session that a command ran in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SessionChange {
+    /// It began with this command: what commands before it had set is not there.
+    pub began: bool,
+    /// It ended with this command; the next one begins another.
+    pub ended: bool,
+    /// What was printed since the command before this one, by what that left running.
+    pub earlier_output: String,
+}
+
+/// How the commands of a [session](super::Shell::session) begin.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionOptions {
+    /// Commands that each session begins with. Where one fails there is no session, and an error.
+    pub startup: Vec<String>,
 }
 
 impl CommandOutput {
@@ -113,6 +134,7 @@ impl CommandOutput {
             duration: Duration::ZERO,
             level: Level::None,
             refused: Vec::new(),
+            session: SessionChange::default(),
         }
     }
 

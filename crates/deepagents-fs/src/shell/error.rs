@@ -1,5 +1,6 @@
 //! Why a command was not run.
 
+use super::Exit;
 use crate::VPath;
 use crate::sandbox::SandboxReport;
 
@@ -56,6 +57,19 @@ pub enum ShellError {
         /// Why.
         reason: String,
     },
+    /// A command that a session begins with failed.
+    #[error("no shell session: the start-up command `{command}` failed ({exit}): {output}")]
+    Startup {
+        /// The command.
+        command: String,
+        /// How it ended.
+        exit: Exit,
+        /// What it printed.
+        output: String,
+    },
+    /// Commands of a session share its directory and its variables.
+    #[error("a command of a session has no directory and no variables of its own; say `cd` and `export` in it")]
+    InSession,
     /// The process could not be started or watched.
     #[error("the command could not be started: {0}")]
     Start(String),

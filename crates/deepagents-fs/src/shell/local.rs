@@ -11,8 +11,9 @@ use futures_core::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::supervise::{End, Finished, Job, supervise};
-use super::{Command, CommandOutput, Exit, Shell, ShellError};
+use super::session::LocalSession;
+use super::supervise::{End, Finished, Job, Output, supervise};
+use super::{Command, CommandOutput, Exit, SessionChange, SessionOptions, Shell, ShellError};
 use crate::permissions::Permissions;
 use crate::sandbox::protocol::Identity;
 use crate::sandbox::toolchains::PATH;
@@ -68,16 +69,16 @@ pub struct LocalShell {
 }
 
 #[derive(Clone, Debug)]
-struct Inner {
+pub(super) struct Inner {
     root: PathBuf,
     /// What the root, and what else is writable, was when the shell was opened.
     identities: Vec<Identity>,
     confinement: Confinement,
     sandbox: Sandbox,
     program: PathBuf,
-    env: BTreeMap<String, String>,
+    pub(super) env: BTreeMap<String, String>,
     timeout: Duration,
-    limit: usize,
+    pub(super) limit: usize,
 }
 
 impl LocalShell {
@@ -185,6 +186,10 @@ impl Shell for LocalShell {
         Some(Arc::new(Self { inner: Arc::new(inner) }))
     }
 
+    fn session(&self, options: &SessionOptions) -> Option<Arc<dyn Shell>> {
+        Some(Arc::new(LocalSession::new(self.inner.clone(), options.clone())))
+    }
+
     fn run(
         &self,
         command: Command,
@@ -229,11 +234,28 @@ impl Inner {
         let cwd = self.directory(&command.cwd)?;
         let mut env = self.env.clone();
         env.extend(command.env.iter().map(|(name, value)| (name.clone(), value.clone())));
-        let job = match &self.confinement {
+        let job = self.job(&command.text, &cwd, env, timeout, None)?;
+        let done = supervise(job, caller, Output::Captured(progress)).map_err(ShellError::start)?;
+        let (exit, level) = self.end_of(&done)?;
+        let Finished { output, dropped, duration, refused, .. } = done;
+        let exit = if let Exit::TimedOut { .. } = exit { Exit::TimedOut { after: timeout } } else { exit };
+        Ok(CommandOutput { output, exit, dropped, duration, level, refused, session: SessionChange::default() })
+    }
+
+    /// The process for a text, which reads `input` if there is one.
+    pub(super) fn job<'a>(
+        &'a self,
+        text: &'a str,
+        cwd: &'a Path,
+        env: BTreeMap<String, String>,
+        timeout: Duration,
+        input: Option<PipeReader>,
+    ) -> Result<Job<'a>, ShellError> {
+        let mut job = match &self.confinement {
             Confinement::Unconfined => {
                 let mut process = std::process::Command::new(&self.program);
-                process.arg("-c").arg(&command.text).env_clear().envs(&env).current_dir(cwd);
-                Job { command: process, helper: None, timeout, limit: self.limit, spare: None }
+                process.arg("-c").arg(text).env_clear().envs(&env).current_dir(cwd);
+                Job { command: process, helper: None, timeout, limit: self.limit, spare: None, input: None }
             }
             Confinement::Sandboxed(policy) => {
                 let report = self.sandbox.probe();
@@ -243,22 +265,35 @@ impl Inner {
                 let task = launch::Task {
                     root: Some(&self.root),
                     identities: &self.identities,
-                    cwd: &cwd,
+                    cwd,
                     program: &self.program,
-                    text: &command.text,
+                    text,
+                    takes_input: input.is_some(),
                 };
                 self.sandbox.job(policy, &task, env, timeout, self.limit)?
             }
         };
-        let sandboxed = job.helper.is_some();
-        let done = supervise(job, caller, progress).map_err(ShellError::start)?;
-        let (exit, level) = if sandboxed { told_by_helper(&done)? } else { (seen(&done), Level::None) };
-        let Finished { output, dropped, duration, refused, .. } = done;
-        let exit = if let Exit::TimedOut { .. } = exit { Exit::TimedOut { after: timeout } } else { exit };
-        Ok(CommandOutput { output, exit, dropped, duration, level, refused })
+        job.input = input;
+        Ok(job)
     }
 
-    fn check(&self, command: &Command) -> Result<Duration, ShellError> {
+    /// How commands are confined here. The first look at it takes a while.
+    pub(super) fn level(&self) -> Level {
+        match &self.confinement {
+            Confinement::Unconfined => Level::None,
+            Confinement::Sandboxed(_) => self.sandbox.probe().level,
+        }
+    }
+
+    /// How a process ended, and how it was confined.
+    pub(super) fn end_of(&self, done: &Finished) -> Result<(Exit, Level), ShellError> {
+        match &self.confinement {
+            Confinement::Unconfined => Ok((seen(done), Level::None)),
+            Confinement::Sandboxed(_) => told_by_helper(done),
+        }
+    }
+
+    pub(super) fn check(&self, command: &Command) -> Result<Duration, ShellError> {
         let text = &command.text;
         if text.trim().is_empty() {
             return Err(ShellError::Empty);
@@ -283,7 +318,7 @@ impl Inner {
     }
 
     /// Where a directory of the workspace is on the host.
-    fn directory(&self, cwd: &VPath) -> Result<PathBuf, ShellError> {
+    pub(super) fn directory(&self, cwd: &VPath) -> Result<PathBuf, ShellError> {
         let refuse = |reason: String| ShellError::Directory { cwd: cwd.clone(), reason };
         let own = self.identities.iter().find(|identity| identity.path == self.root);
         if own != Identity::look(&self.root).ok().as_ref() {

@@ -15,6 +15,8 @@ mod error;
 #[cfg(unix)]
 mod local;
 #[cfg(unix)]
+pub(crate) mod session;
+#[cfg(unix)]
 pub(crate) mod supervise;
 #[cfg(unix)]
 mod watchdog;
@@ -28,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::permissions::Permissions;
 
-pub use command::{Command, CommandOutput, Exit};
+pub use command::{Command, CommandOutput, Exit, SessionChange, SessionOptions};
 pub use error::ShellError;
 #[cfg(unix)]
 pub use local::{Confinement, LocalShell};
@@ -58,6 +60,18 @@ pub trait Shell: Send + Sync + 'static {
     /// which is what most shells answer.
     fn under(&self, rules: &Permissions) -> Option<Arc<dyn Shell>> {
         let _ = rules;
+        None
+    }
+
+    /// A shell whose commands share one process, so that the directory, variables, functions and what runs in the background
+    /// stay from one to the next; none where that cannot be had, which is what most shells answer. Commands run one after the
+    /// other. The process begins with the first command and ends when the session is dropped.
+    ///
+    /// A command that ends the process (`exit`), or that is stopped because it takes too long or is not wanted any more, ends
+    /// the session, which its [output](CommandOutput::session) says; the next command begins another. What is protected is
+    /// looked for when a session begins.
+    fn session(&self, options: &SessionOptions) -> Option<Arc<dyn Shell>> {
+        let _ = options;
         None
     }
 

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -15,6 +16,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use tokio::sync::mpsc;
 
 use super::capture::{Capture, Decoder};
+use super::session::SessionOutput;
 use super::watchdog::Watchdog;
 use crate::sandbox::HostPattern;
 use crate::sandbox::control::Control;
@@ -36,6 +38,17 @@ pub(crate) struct Job<'a> {
     pub(crate) limit: usize,
     /// What has to stay free on the disk.
     pub(crate) spare: Option<Spare<'a>>,
+    /// What it reads, if it is not to have an empty input.
+    pub(crate) input: Option<PipeReader>,
+}
+
+/// Where what a process prints goes.
+#[derive(Debug)]
+pub(crate) enum Output {
+    /// It is kept, and told as it comes where there is a channel.
+    Captured(Option<mpsc::Sender<String>>),
+    /// To the commands of a session.
+    Session(Arc<SessionOutput>),
 }
 
 /// What a sandbox helper needs.
@@ -70,13 +83,9 @@ pub(crate) enum End {
 }
 
 /// Runs a process to its end. The far end of `caller` closing means that nobody wants it any more.
-pub(crate) fn supervise(
-    job: Job<'_>,
-    caller: &PipeReader,
-    progress: Option<mpsc::Sender<String>>,
-) -> std::io::Result<Finished> {
+pub(crate) fn supervise(job: Job<'_>, caller: &PipeReader, to: Output) -> std::io::Result<Finished> {
     let started = Instant::now();
-    let Job { mut command, helper, timeout, limit, spare } = job;
+    let Job { mut command, helper, timeout, limit, spare, input } = job;
     let (output, writer) = std::io::pipe()?;
     rustix::io::ioctl_fionbio(&output, true)?;
     command.stdout(writer.try_clone()?).stderr(writer);
@@ -85,11 +94,17 @@ pub(crate) fn supervise(
         Some(Helper { plan, allowed }) => {
             let (ours, theirs) = UnixStream::pair()?;
             command.stdin(OwnedFd::from(theirs));
+            if let Some(input) = input {
+                // The helper's own input is the socket: what its command reads comes as the one other that it has.
+                command.stderr(input);
+            }
             (Some(Control::new(ours, allowed)), plan)
         }
         None => {
             let started = watchdog.insert(Watchdog::start()?);
-            command.stdin(Stdio::null()).process_group(started.group().as_raw_nonzero().get());
+            command
+                .stdin(input.map_or_else(Stdio::null, Stdio::from))
+                .process_group(started.group().as_raw_nonzero().get());
             (None, Vec::new())
         }
     };
@@ -101,7 +116,7 @@ pub(crate) fn supervise(
     if let Some(control) = &control {
         control.plan(&plan, GRACE)?;
     }
-    let mut sink = Sink { output: Some(output), capture: Capture::new(limit), decoder: Decoder::default(), progress };
+    let mut sink = Sink { output: Some(output), capture: Capture::new(limit), decoder: Decoder::default(), to };
     let end = watched.wait(&mut sink, control.as_mut(), caller, started.checked_add(timeout), spare.as_ref())?;
     drop(watched);
     sink.drain();
@@ -245,7 +260,7 @@ struct Sink {
     output: Option<PipeReader>,
     capture: Capture,
     decoder: Decoder,
-    progress: Option<mpsc::Sender<String>>,
+    to: Output,
 }
 
 impl Sink {
@@ -257,10 +272,15 @@ impl Sink {
             Ok(0) => self.output = None,
             Ok(length) => {
                 let piece = buffer.get(..length).unwrap_or_default();
-                self.capture.push(piece);
-                if self.progress.is_some() {
-                    let text = self.decoder.push(piece);
-                    self.tell(text);
+                match &self.to {
+                    Output::Session(session) => session.push(piece),
+                    Output::Captured(progress) => {
+                        self.capture.push(piece);
+                        if progress.is_some() {
+                            let text = self.decoder.push(piece);
+                            self.tell(text);
+                        }
+                    }
                 }
                 return true;
             }
@@ -281,7 +301,7 @@ impl Sink {
     }
 
     fn tell(&self, text: String) {
-        if let Some(progress) = &self.progress
+        if let Output::Captured(Some(progress)) = &self.to
             && !text.is_empty()
         {
             let _ = progress.try_send(text);

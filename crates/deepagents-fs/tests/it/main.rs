@@ -28,6 +28,8 @@ mod random;
 mod sandbox;
 mod search;
 mod semantics;
+#[cfg(unix)]
+mod session;
 mod shell;
 mod spy;
 mod store;

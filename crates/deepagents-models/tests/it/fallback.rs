@@ -84,3 +84,23 @@ async fn the_last_error_comes_out_when_none_can_answer() {
     assert_eq!(retries(&told).len(), 2);
     assert_eq!(told.last().unwrap().as_ref().unwrap_err().kind(), "transport");
 }
+
+#[tokio::test]
+async fn fields_in_the_words_of_one_provider_are_not_sent_to_another() {
+    let mut request = ModelRequest::new("x");
+    request.settings.temperature = Some(0.5);
+    request.settings.extra.insert("prompt_cache_key".to_owned(), json!("mine"));
+    let (first, second) = (Server::start([busy()]).await, Server::start([chat("b")]).await);
+    chain(&first, &second).invoke(request.clone()).await.unwrap();
+    assert_eq!(first.seen()[0].json()["prompt_cache_key"], "mine");
+    let passed_on = second.seen()[0].json();
+    assert_eq!((&passed_on["prompt_cache_key"], &passed_on["temperature"]), (&json!(null), &json!(0.5)));
+
+    // Another model of the same provider knows them.
+    let (first, second) = (Server::start([busy()]).await, Server::start([Reply::sse(anthropic_text("b"))]).await);
+    let claude =
+        |name, server| Arc::new(deepagents_models::Anthropic::new(name, once(server)).unwrap()) as Arc<dyn ChatModel>;
+    let model = Fallback::new(claude("claude-opus-4-5", &first)).then(claude("claude-haiku-4-5", &second));
+    model.invoke(request).await.unwrap();
+    assert_eq!(second.seen()[0].json()["prompt_cache_key"], "mine");
+}

@@ -28,7 +28,7 @@ pub(super) async fn of_query(
     Params(which): Params<Which>,
     headers: HeaderMap,
 ) -> Result<Json<Value>> {
-    let first = || app.agents.first().map(|agent| agent.name.clone()).unwrap_or_default();
+    let first = || app.agents().first().map(|agent| agent.name.clone()).unwrap_or_default();
     let name = which.assistant_id.unwrap_or_else(first);
     card(&app, &name, &headers).await
 }

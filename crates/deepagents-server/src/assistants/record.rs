@@ -1,10 +1,12 @@
 //! What is kept of an assistant.
 
+use std::sync::Arc;
+
 use deepagents_core::store::Query;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::app::App;
+use crate::app::{App, ServedAgent};
 use crate::auth::owns;
 use crate::error::{ApiError, Result};
 use crate::ids;
@@ -74,8 +76,8 @@ impl Assistant {
     }
 }
 
-fn system(app: &App) -> impl Iterator<Item = Assistant> {
-    app.agents.iter().map(|agent| Assistant {
+fn system(app: &App) -> Vec<Assistant> {
+    let stands_for = |agent: &Arc<ServedAgent>| Assistant {
         assistant_id: ids::system_assistant(&agent.name),
         graph_id: agent.name.clone(),
         config: Map::new(),
@@ -87,7 +89,8 @@ fn system(app: &App) -> impl Iterator<Item = Assistant> {
         created_at: app.started.clone(),
         updated_at: app.started.clone(),
         owner: None,
-    })
+    };
+    app.agents().iter().map(stands_for).collect()
 }
 
 /// All assistants: those of the agents, then those that clients made.
@@ -95,12 +98,12 @@ pub(crate) async fn all(app: &App) -> Result<Vec<Assistant>> {
     let made = app.store.search(&namespace(), &Query::default()).await?;
     let made = made.into_iter().filter_map(|item| serde_json::from_value::<Assistant>(item.value).ok());
     let made = made.filter(|assistant| owns(assistant.owner.as_deref()));
-    Ok(system(app).chain(made).collect())
+    Ok(system(app).into_iter().chain(made).collect())
 }
 
 /// An assistant by its id, or by the name of its agent.
 pub(crate) async fn find(app: &App, id: &str) -> Result<Option<Assistant>> {
-    if let Some(known) = system(app).find(|known| known.assistant_id == id || known.graph_id == id) {
+    if let Some(known) = system(app).into_iter().find(|known| known.assistant_id == id || known.graph_id == id) {
         return Ok(Some(known));
     }
     let item = app.store.get(&namespace(), id).await?;

@@ -3,14 +3,16 @@
 mod breakpoints;
 mod create;
 mod execute;
+mod finish;
 mod host;
+mod input;
 mod live;
 mod record;
 mod routes;
 mod spending;
 
 pub(crate) use create::{RunCreate, StreamMode};
-pub(crate) use execute::final_values;
+pub(crate) use finish::final_values;
 pub(crate) use host::{Runs, forget_thread, recover, settled};
 pub(crate) use live::{CancelAction, LiveRun};
 pub(crate) use record::{RunRecord, Status, find, of_thread};

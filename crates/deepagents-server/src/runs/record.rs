@@ -2,7 +2,7 @@
 
 use deepagents::FinishReason;
 use deepagents_core::journal::LogPosition;
-use deepagents_core::store::Query;
+use deepagents_core::store::{Query, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -84,6 +84,16 @@ impl RunRecord {
         Ok(())
     }
 
+    /// Stores it in the place of the version that it was read at; says whether nobody has stored another one meanwhile.
+    pub(crate) async fn save_over(&self, app: &App, version: u64) -> Result<bool> {
+        let saved = app.store.put_if(&namespace(&self.thread_id), &self.run_id, json!(self), Some(version)).await;
+        match saved {
+            Ok(_) => Ok(true),
+            Err(StoreError::Conflict { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     pub(crate) async fn delete(&self, app: &App) -> Result<()> {
         app.store.delete(&namespace(&self.thread_id), &self.run_id).await?;
         Ok(())
@@ -132,7 +142,13 @@ pub(crate) async fn of_thread(app: &App, thread: &str) -> Result<Vec<RunRecord>>
 
 /// A run that there is.
 pub(crate) async fn find(app: &App, thread: &str, run: &str) -> Result<RunRecord> {
+    Ok(find_version(app, thread, run).await?.0)
+}
+
+/// A run that there is, and the version that it is at.
+pub(super) async fn find_version(app: &App, thread: &str, run: &str) -> Result<(RunRecord, u64)> {
     crate::ids::check("run ID", run)?;
     let item = app.store.get(&namespace(thread), run).await?.ok_or_else(|| ApiError::not_found("Run", run))?;
-    serde_json::from_value(item.value).map_err(|error| ApiError::bad_request(format!("run {run} is damaged: {error}")))
+    let damaged = |error| ApiError::bad_request(format!("run {run} is damaged: {error}"));
+    Ok((serde_json::from_value(item.value).map_err(damaged)?, item.version))
 }

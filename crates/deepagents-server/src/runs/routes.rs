@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::create::{IfNotExists, OnDisconnect, RunCreate, StreamMode};
-use super::execute::final_values;
+use super::finish::final_values;
 use super::host::{accept, admit};
 use super::live::{CancelAction, LiveRun};
 use super::record::{RunRecord, Status, find, namespace, of_thread};
@@ -166,11 +166,18 @@ async fn created(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Resul
 }
 
 async fn batch(State(app): State<Arc<App>>, Body(body): Body<Vec<RunCreate>>) -> Result<Json<Value>> {
-    let mut out = Vec::new();
+    let mut begun: Vec<Arc<LiveRun>> = Vec::new();
     for one in body {
-        out.push(start(&app, None, one).await?.record().shown());
+        match start(&app, None, one).await {
+            Ok(run) => begun.push(run),
+            Err(error) => {
+                // All of them or none.
+                begun.iter().for_each(|run| run.end(CancelAction::Rollback));
+                return Err(error);
+            }
+        }
     }
-    Ok(Json(Value::Array(out)))
+    Ok(Json(begun.iter().map(|run| run.record().shown()).collect()))
 }
 
 async fn wait(

@@ -121,7 +121,7 @@ impl Spending {
 }
 
 /// Notes what a run spends, and ends it when the budget of its owner is spent. What is under way then is finished.
-pub(super) struct Meter {
+pub(super) struct SpendingTracker {
     app: Arc<App>,
     owner: String,
     limits: Limits,
@@ -129,7 +129,7 @@ pub(super) struct Meter {
     key: String,
 }
 
-impl Meter {
+impl SpendingTracker {
     /// For a run of somebody who has a budget.
     pub(super) fn new(app: &Arc<App>, owner: &str, limits: &Limits) -> Option<Arc<Self>> {
         let has_budget = limits.usd_per_day.is_some() || limits.usd_per_month.is_some();
@@ -164,7 +164,7 @@ impl Meter {
     }
 }
 
-impl RunObserver for Meter {
+impl RunObserver for SpendingTracker {
     fn begin(&self, _beginning: RunStart<'_>) -> deepagents_core::error::Result<()> {
         Ok(())
     }
@@ -175,7 +175,7 @@ impl RunObserver for Meter {
         model: &Arc<dyn ChatModel>,
         request: ModelRequest,
     ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        let (model, meter) = (model.clone(), self.clone());
+        let (model, tracker) = (model.clone(), self.clone());
         let price = model.profile().price;
         let begun = async move {
             match self.admit(&*model).await {
@@ -184,10 +184,10 @@ impl RunObserver for Meter {
             }
         };
         let events = stream::once(begun).flatten().then(move |event| {
-            let (meter, price) = (meter.clone(), price);
+            let (tracker, price) = (tracker.clone(), price);
             async move {
                 if let (Ok(ModelEvent::Finished(output)), Some(price)) = (&event, price) {
-                    meter.charge(price.cost(output.usage)).await;
+                    tracker.charge(price.cost(output.usage)).await;
                 }
                 event
             }

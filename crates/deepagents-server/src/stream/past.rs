@@ -14,6 +14,13 @@ pub(crate) async fn past(app: &Arc<App>, record: &RunRecord) -> Result<Option<Ar
     let run = Arc::new(LiveRun::past(record.clone()));
     let mut projector = Projector::new(app, &run, from, record.kwargs.shows_state()).await?;
     projector.read_to(until).await?;
+    end(app, projector, record).await?;
+    run.finish();
+    Ok(Some(run))
+}
+
+/// What is said at the end of a run that another process has ended, and that was followed to its end.
+pub(crate) async fn end(app: &App, projector: Projector, record: &RunRecord) -> Result<()> {
     match (record.status, &record.error) {
         (Status::Error | Status::Timeout, error) => {
             let text = |key| error.as_ref().and_then(|error| error.get(key)?.as_str()).unwrap_or("unknown").to_owned();
@@ -22,10 +29,13 @@ pub(crate) async fn past(app: &Arc<App>, record: &RunRecord) -> Result<Option<Ar
         (Status::Interrupted, _) => projector.cancelled(),
         _ => {
             let info = app.thread(&record.thread_id).await?;
-            let state = app.threads_of(&info)?.state_at(&record.thread_id, until).await?;
+            let threads = app.threads_of(&info)?;
+            let state = match record.until {
+                Some(until) => threads.state_at(&record.thread_id, until).await?,
+                None => threads.state(&record.thread_id).await?,
+            };
             projector.ended(&state, record.stop.as_ref());
         }
     }
-    run.finish();
-    Ok(Some(run))
+    Ok(())
 }

@@ -162,7 +162,7 @@ async fn copy(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Jso
 
 async fn state(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>> {
     let info = app.thread(&id).await?;
-    let entries = app.checkpoints.entries(app.threads_of(&info)?, &id).await?;
+    let entries = app.checkpoints.entries(&app.threads_of(&info)?, &id).await?;
     let stopped = Held::read(&info).stopped_at.map(Place::After);
     let head = entries.newest_first().find(|entry| stopped.is_none_or(|place| entry.place == place));
     Ok(Json(match head {
@@ -173,7 +173,7 @@ async fn state(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Js
 
 async fn at(app: &App, id: &str, checkpoint: &str) -> Result<Json<Value>> {
     let info = app.thread(id).await?;
-    let entries = app.checkpoints.entries(app.threads_of(&info)?, id).await?;
+    let entries = app.checkpoints.entries(&app.threads_of(&info)?, id).await?;
     let (index, entry) = entries.find(checkpoint)?;
     Ok(Json(thread_state(app, &info, entry, index == 0).await?))
 }
@@ -246,7 +246,7 @@ async fn update_state(
     };
     let checkpoint = body.checkpoint.as_ref().and_then(CheckpointRef::id).or(body.checkpoint_id.as_deref());
     if let Some(checkpoint) = checkpoint {
-        let entries = app.checkpoints.entries(threads, &id).await?;
+        let entries = app.checkpoints.entries(&threads, &id).await?;
         let (index, entry) = entries.find(checkpoint)?;
         if index > 0
             && let Some(to) = entry.state
@@ -258,7 +258,7 @@ async fn update_state(
         Some(node) => threads.update_state_as(&id, node, update).await?,
         None => threads.update_state(&id, update).await?,
     };
-    let entries = app.checkpoints.entries(threads, &id).await?;
+    let entries = app.checkpoints.entries(&threads, &id).await?;
     let head = entries.newest().map(|entry| entry.place.id());
     let checkpoint = json!({"thread_id": id, "checkpoint_ns": "", "checkpoint_id": head});
     Ok(Json(json!({"checkpoint": checkpoint, "configurable": checkpoint, "checkpoint_id": head})))
@@ -277,7 +277,7 @@ async fn history(
     Body(body): Body<History>,
 ) -> Result<Json<Value>> {
     let info = app.thread(&id).await?;
-    let entries = app.checkpoints.entries(app.threads_of(&info)?, &id).await?;
+    let entries = app.checkpoints.entries(&app.threads_of(&info)?, &id).await?;
     let from = match body.before.as_ref().and_then(CheckpointRef::id) {
         Some(before) => entries.find(before)?.0 + 1,
         None => 0,

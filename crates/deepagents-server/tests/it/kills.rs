@@ -20,8 +20,11 @@ use crate::support::{City, Client, roles, run, say};
 /// Where the process that is killed keeps everything; without it that process is not meant.
 const FOLDER: &str = "DEEPAGENTS_TEST_SERVER_FOLDER";
 
-/// Notes each call of its tool in a file.
-fn noting_agent(journal: Arc<dyn Journal>, notes: PathBuf) -> DeepAgent {
+/// Notes of a long run.
+const LONG: usize = 12;
+
+/// Notes each call of its tool in a file; what begins with `long` is noted several times.
+pub(crate) fn noting_agent(journal: Arc<dyn Journal>, notes: PathBuf) -> DeepAgent {
     let note = tool_fn("note", "Notes.", move |args: City, _cx| {
         let notes = notes.clone();
         async move {
@@ -31,8 +34,17 @@ fn noting_agent(journal: Arc<dyn Journal>, notes: PathBuf) -> DeepAgent {
         }
     });
     let model = ScriptedModel::rules().always(Turn::with(|request| match request.messages.iter().next_back() {
-        Some(message) if message.as_tool().is_some() => Turn::text("Done."),
-        Some(message) => Turn::call("note", json!({"city": message.text()})),
+        Some(message) if message.as_tool().is_none() => Turn::call("note", json!({"city": message.text()})),
+        Some(_) => {
+            let said = request.messages.iter().rev().position(|message| message.as_user().is_some()).unwrap_or(0);
+            let text = request.messages.iter().rev().nth(said).map(|message| message.text()).unwrap_or_default();
+            let notes = said.div_ceil(2);
+            if text.starts_with("long") && notes < LONG {
+                Turn::call("note", json!({"city": format!("{text} {notes}")}))
+            } else {
+                Turn::text("Done.")
+            }
+        }
         None => Turn::text("Nothing was said."),
     }));
     DeepAgent::builder().model(model.build()).journal(journal).tool(note).build().unwrap()
@@ -98,4 +110,83 @@ async fn of_runs_that_were_accepted_before_a_kill_none_is_lost_and_none_is_made_
     assert_eq!(made.len(), all, "a call was made twice");
     let known = client.send(Method::POST, "/threads/count", &json!({})).await.1;
     assert_eq!(known, Value::from(accepted.len()));
+}
+
+/// How often a server is killed; more where somebody wants to know it better.
+fn rounds() -> usize {
+    std::env::var("DEEPAGENTS_TEST_KILLS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(5)
+}
+
+/// The ids of the events of a stream behind one, until there were so many or it ends.
+async fn read(client: &Client, path: &str, last: &str, most: usize) -> Vec<String> {
+    let request = client.http.get(format!("{}{path}", client.url)).header("last-event-id", last);
+    let (mut ids, mut text) = (Vec::new(), String::new());
+    let Ok(mut response) = request.send().await else { return ids };
+    while let Ok(Some(bytes)) = response.chunk().await {
+        text.push_str(&String::from_utf8_lossy(&bytes));
+        while let Some((frame, rest)) = text.clone().split_once("\n\n") {
+            text = rest.to_owned();
+            ids.extend(frame.lines().find_map(|line| line.strip_prefix("id: ")).map(str::to_owned));
+            if ids.len() >= most {
+                return ids;
+            }
+        }
+    }
+    ids
+}
+
+#[tokio::test]
+async fn a_stream_that_is_gone_on_with_after_kills_has_no_gap_and_no_repeat_and_nothing_is_lost_under_load() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut accepted: Vec<String> = Vec::new();
+    let mut streams: Vec<(String, Vec<String>)> = Vec::new();
+    for round in 0..rounds() {
+        let (mut child, client) = start(folder.path());
+        let thread = client.thread().await;
+        let mut body = say(&format!("long {round}"));
+        body["stream_resumable"] = json!(true);
+        // That a model is asked is told live, and in a stream that is read again with the answer, so it is none of these.
+        body["stream_mode"] = json!(["values", "updates"]);
+        let made = client.post(&format!("/threads/{thread}/runs"), body).await;
+        let path = format!("/threads/{thread}/runs/{}", made["run_id"].as_str().unwrap());
+        accepted.push(path.clone());
+        streams.push((path, Vec::new()));
+        let load = (0..8).map(|number| {
+            let client = &client;
+            async move {
+                let thread = client.thread().await;
+                let text = format!("load {round} {number}");
+                let made = client.post(&format!("/threads/{thread}/runs"), say(&text)).await;
+                format!("/threads/{thread}/runs/{}", made["run_id"].as_str().unwrap())
+            }
+        });
+        accepted.extend(futures_util::future::join_all(load).await);
+        // Streams of this round and of those before are read for a while, each from where it was.
+        for (at, (path, seen)) in streams.iter_mut().rev().take(3).enumerate() {
+            let last = seen.last().cloned().unwrap_or_else(|| "-1".to_owned());
+            let more = read(&client, &format!("{path}/stream"), &last, 3 + (round * 7 + at * 5) % 23).await;
+            seen.extend(more);
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let (client, _end, _serving) = run(noting_server(folder.path()).await).await;
+    for path in &accepted {
+        client.get(&format!("{path}/join")).await;
+        assert_eq!(client.get(path).await["status"], "success", "{path}");
+    }
+    for (path, seen) in &mut streams {
+        let last = seen.last().cloned().unwrap_or_else(|| "-1".to_owned());
+        let rest = read(&client, &format!("{path}/stream"), &last, usize::MAX).await;
+        seen.extend(rest);
+        let whole = read(&client, &format!("{path}/stream"), "-1", usize::MAX).await;
+        let again: Vec<&String> = seen.iter().filter(|id| whole.contains(id)).collect();
+        assert_eq!(again, whole.iter().collect::<Vec<_>>(), "{path}");
+    }
+    let notes = std::fs::read_to_string(folder.path().join("notes")).unwrap_or_default();
+    let mut made: Vec<&str> = notes.lines().collect();
+    let all = made.len();
+    made.sort_unstable();
+    made.dedup();
+    assert_eq!(made.len(), all, "a call was made twice");
 }

@@ -13,6 +13,7 @@ mod page;
 mod protocol;
 mod restart;
 mod runs;
+mod storage;
 mod support;
 mod threads;
 mod webhooks;

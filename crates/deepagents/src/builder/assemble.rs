@@ -11,6 +11,7 @@ use super::{ASK_USER, DeepAgent, DeepAgentBuilder, FILESYSTEM, HUMAN, Preset, ST
 use crate::approvals::InterruptPolicy;
 use crate::explain::Explanation;
 use crate::middleware::background::{BackgroundAgents, BackgroundLimits};
+use crate::middleware::filesystem::NO_SESSION;
 use crate::middleware::{
     Filesystem, HumanInTheLoop, LoopDetection, Memory, PatchToolCalls, Skills, Summarization, TodoList,
     UnsupportedContent,
@@ -168,6 +169,9 @@ impl DeepAgentBuilder {
         self.files.check()?;
         let workspace = self.guarded_workspace();
         self.check_permissions(&workspace)?;
+        if self.files.shell_session.as_ref().is_some_and(|options| !workspace.may_keep_session(options)) {
+            return Err(refused(NO_SESSION));
+        }
         let profile = self.profiles.of_agent(model.name(), self.profile.clone())?;
         self.check_planner(&profile)?;
         self.check_questions()?;

@@ -33,6 +33,7 @@ mod retry;
 mod rewind;
 mod rubric;
 mod seeds;
+mod shell_session;
 mod skills;
 mod subagents;
 mod subagents_edges;

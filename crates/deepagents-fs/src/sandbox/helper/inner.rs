@@ -1,9 +1,11 @@
 //! The second stage: the first process in the sandbox.
 
+use std::os::fd::BorrowedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, WaitOptions};
+use rustix::stdio::{stderr, stdout};
 
 use super::failure::{At, Failure};
 use super::{confine, guard, hear, limits, loopback, proxy, root_fs, say, seccomp};
@@ -46,12 +48,22 @@ pub(super) fn run() -> Result<i32, Failure> {
 
     let mut command = Command::new(&plan.program);
     // A group of its own, so that what it sends to its group does not reach the first stage, which is outside.
-    command.args(&plan.args).env_clear().envs(plan.env).envs(variables).stdin(Stdio::null()).process_group(0);
+    command.args(&plan.args).env_clear().envs(plan.env).envs(variables).process_group(0);
+    if plan.takes_input {
+        command.stdin(again(stderr()).at("pass the input on")?).stderr(again(stdout()).at("pass the output on")?);
+    } else {
+        command.stdin(Stdio::null());
+    }
     let child = command.spawn().on("start the command", plan.program.display())?;
     say(&Message::Ready { parts: report.parts }).at("answer")?;
     let (code, signal) = collect(Pid::from_child(&child)).at("wait for the command")?;
     say(&Message::Exited { code, signal }).at("answer")?;
     Ok(0)
+}
+
+/// One of the helper's own streams for the command.
+fn again(stream: BorrowedFd<'_>) -> rustix::io::Result<Stdio> {
+    rustix::io::fcntl_dupfd_cloexec(stream, 3).map(Stdio::from)
 }
 
 /// Waits for the command and, as the first process must, for all that lost its parent.

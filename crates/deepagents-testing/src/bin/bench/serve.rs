@@ -11,7 +11,9 @@ use deepagents::{DeepAgent, MemoryJournal, json_tool};
 use deepagents_server::Server;
 use futures_util::stream::{self, StreamExt};
 use serde_json::{Map, Value, json};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use crate::bars::Bars;
@@ -38,7 +40,7 @@ impl Bench {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let begun = Instant::now();
         let journal = Arc::new(MemoryJournal::new());
-        let agent = agent(journal.clone())?;
+        let agent = agent(journal.clone(), streams)?;
         let running = Server::new(journal, Arc::new(MemoryStore::default())).agent("agent", agent)?.start().await?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);
@@ -105,21 +107,29 @@ impl Bench {
         bars.takes_at_most("ms of a run among others", Some(1e3 / per_second), 2.0);
         bars.takes_at_most("ms of delay, p99, of streams with their clients", late, 50.0);
         bars.at_most("mb of streams with their clients", Some(streams_mb), 0.3 * streams as f64);
-        bars.at_most("mb of idle streams with their clients", Some(idle_mb), 0.06 * idle as f64);
+        bars.at_most("mb of idle streams", Some(idle_mb), 0.03 * idle as f64);
         out.insert("bars".to_owned(), bars.into_value());
         Ok(out)
     }
 }
 
-/// Says hello, or uses a tool that tells the time again and again.
-fn agent(journal: Arc<MemoryJournal>) -> Result<DeepAgent> {
+/// Says hello, or uses a tool that tells the time again and again, once as many of them have begun as there are streams: how
+/// quickly runs begin is measured by itself.
+fn agent(journal: Arc<MemoryJournal>, streams: usize) -> Result<DeepAgent> {
     let parameters = json!({"type": "object", "properties": {}});
-    let tell = json_tool("tell", "Tells the time.", parameters, |_: Value, cx| async move {
-        for _ in 0..EVENTS {
-            tokio::time::sleep(PAUSE).await;
-            cx.custom("custom", json!(now()));
+    let all_begun = Arc::new(Barrier::new(streams));
+    let tell = json_tool("tell", "Tells the time.", parameters, move |_: Value, cx| {
+        let all_begun = all_begun.clone();
+        async move {
+            all_begun.wait().await;
+            // Not all at the same moment, as those of users are not either.
+            tokio::time::sleep(PAUSE.mul_f64(fastrand::f64())).await;
+            for _ in 0..EVENTS {
+                tokio::time::sleep(PAUSE).await;
+                cx.custom("custom", json!(now()));
+            }
+            Ok("told".to_owned())
         }
-        Ok("told".to_owned())
     });
     let model = ScriptedModel::rules().always(Turn::with(|request| {
         let last = request.messages.iter().next_back().map(|message| message.text()).unwrap_or_default();
@@ -145,12 +155,24 @@ impl Client {
         Ok(())
     }
 
-    /// A stream of a thread on which nothing happens.
-    async fn wait_for_events(&self) -> Result<reqwest::Response> {
+    /// A stream of a thread on which nothing happens. Its client is no more than a socket, so that what is measured is the
+    /// server's.
+    async fn wait_for_events(&self) -> Result<TcpStream> {
         let thread: Value = self.post("/threads", &json!({})).send().await?.json().await?;
         let thread = thread.get("thread_id").and_then(Value::as_str).context("a thread")?;
-        let path = format!("/threads/{thread}/stream/events");
-        Ok(self.post(&path, &json!({"channels": ["values", "messages"]})).send().await?.error_for_status()?)
+        let body = json!({"channels": ["values", "messages"]}).to_string();
+        let address = self.url.strip_prefix("http://").context("an address")?;
+        let mut stream = TcpStream::connect(address).await?;
+        let request = format!(
+            "POST /threads/{thread}/stream/events HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).await?;
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).await?;
+        ensure!(head == *b"HTTP/1.1 200", "the stream is refused");
+        Ok(stream)
     }
 
     /// Milliseconds from telling the time to hearing it, of each event of a run.

@@ -6,6 +6,7 @@ mod evict;
 mod long;
 mod render;
 mod seen;
+mod sessions;
 mod tools;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use deepagents_core::run::Context;
 use deepagents_core::state::{ChannelSpec, Update};
 use deepagents_core::tool::DynTool;
 use deepagents_fs::permissions::Permissions;
+use deepagents_fs::shell::SessionOptions;
 use deepagents_fs::{Backend, StateBackend, VPath};
 
 use crate::description_override::DescriptionOverride;
@@ -26,6 +28,8 @@ use crate::permission_interrupts;
 use crate::tokens;
 use crate::workspace::Workspace;
 use long::{LongMessages, Since};
+
+pub(crate) use tools::NO_SESSION;
 
 pub use background::BackgroundCommands;
 pub use seen::SeenFiles;
@@ -43,6 +47,7 @@ pub struct Filesystem {
     workspace: Workspace,
     options: FilesystemOptions,
     running: background::Running,
+    sessions: sessions::ShellSessions,
     /// The rules whose decisions are noted; the workspace enforces them.
     rules: Permissions,
 }
@@ -86,6 +91,11 @@ pub struct FilesystemOptions {
     /// Whether `execute` may start commands that go on while the agent does other things, which adds the tools
     /// `command_output` and `stop_command`.
     pub background_commands: BackgroundCommands,
+    /// Whether the commands of a run share one [shell](deepagents_fs::shell::Shell::session), and how that begins: the
+    /// directory, variables and what runs in the background (`&`) stay from one command to the next. It ends with the run, and
+    /// when it was not used for as long as a command may run; the model is told when one begins and ends. Each agent of a run
+    /// has its own. There are no `background_commands` beside it, and no rules about commands, which judge what is written.
+    pub shell_session: Option<SessionOptions>,
     /// Bytes of a picture, sound, video, document or other file that is not text, which `read_file` attaches.
     pub max_media_bytes: u64,
 }
@@ -104,6 +114,7 @@ impl Default for FilesystemOptions {
             respect_gitignore: false,
             max_execute_seconds: 3_600,
             background_commands: BackgroundCommands::Off,
+            shell_session: None,
             max_media_bytes: 10 << 20,
         }
     }
@@ -158,6 +169,7 @@ impl Filesystem {
             workspace,
             options: FilesystemOptions::default(),
             running: background::Running::default(),
+            sessions: sessions::ShellSessions::default(),
             rules: Permissions::default(),
         }
     }
@@ -229,6 +241,7 @@ impl Middleware for Filesystem {
     }
 
     async fn after_agent(&self, cx: &Context) -> Result<HookOutput> {
+        self.sessions.end(cx);
         self.running.end(self.options.background_commands, cx).await;
         Ok(HookOutput::next())
     }

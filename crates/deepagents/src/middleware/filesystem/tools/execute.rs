@@ -21,6 +21,26 @@ pub(super) struct ExecuteArgs {
     /// Whether it goes on while you do other things, where that is offered.
     #[schemars(skip)]
     background: Option<bool>,
+    /// Whether another session begins with it, where commands share one.
+    #[schemars(skip)]
+    restart: Option<bool>,
+}
+
+/// `execute` where commands share a shell.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct SessionArgs {
+    /// A shell command.
+    command: String,
+    /// Seconds it may run.
+    timeout: Option<u64>,
+    /// Begin a new shell first.
+    restart: Option<bool>,
+}
+
+impl From<SessionArgs> for ExecuteArgs {
+    fn from(args: SessionArgs) -> Self {
+        Self { command: args.command, timeout: args.timeout, background: None, restart: args.restart }
+    }
 }
 
 /// `execute` where commands may go on in the background.
@@ -36,7 +56,7 @@ pub(super) struct BackgroundArgs {
 
 impl From<BackgroundArgs> for ExecuteArgs {
     fn from(args: BackgroundArgs) -> Self {
-        Self { command: args.command, timeout: args.timeout, background: args.background }
+        Self { command: args.command, timeout: args.timeout, background: args.background, restart: None }
     }
 }
 
@@ -106,6 +126,17 @@ pub(super) async fn execute(files: Arc<Filesystem>, args: ExecuteArgs, cx: ToolC
         let id = files.running.start(mode, &cx, backend.clone(), command).map_err(failed)?;
         return Ok(ToolOutput::text(format!("[{id} goes on in the background]")).with_artifact(json!({"id": id})));
     }
+    let session = match &files.options.shell_session {
+        Some(options) => {
+            if args.restart.unwrap_or_default() {
+                files.sessions.end(&cx);
+            }
+            let session = files.sessions.open(&cx, &*backend, options, Duration::from_secs(longest));
+            Some(session.ok_or_else(|| failed(NO_SESSION))?)
+        }
+        None => None,
+    };
+    let shell = session.as_deref().unwrap_or(shell);
     let (pieces, mut from) = tokio::sync::mpsc::channel(16);
     let run = shell.run(command, cx.cancellation().clone(), Some(pieces));
     let tell = async {
@@ -116,6 +147,10 @@ pub(super) async fn execute(files: Arc<Filesystem>, args: ExecuteArgs, cx: ToolC
     let (executed, ()) = futures_util::future::join(run, tell).await;
     Ok(show(&executed.map_err(failed)?))
 }
+
+/// Why commands cannot share a shell.
+pub(crate) const NO_SESSION: &str = "commands cannot share a shell here: this workspace has none that keeps a session, or rules about commands judge \
+     each of them by itself";
 
 /// How a command ended: the number of a signal below zero stands for an exit code, as is usual.
 pub(in crate::middleware::filesystem) fn end_in_words(executed: &CommandOutput) -> String {
@@ -131,6 +166,9 @@ pub(in crate::middleware::filesystem) fn end_in_words(executed: &CommandOutput) 
         _ => "it did not end by itself".to_owned(),
     }
 }
+
+/// What the model is told when the shell is gone.
+const SESSION_ENDED: &str = "\n[the shell ended with it: its directory, variables and background jobs are gone; the next command begins a new one]";
 
 /// The output, and how the command ended. A command that failed by its own account is a result like any other.
 fn show(executed: &CommandOutput) -> ToolOutput {
@@ -150,7 +188,14 @@ fn show(executed: &CommandOutput) -> ToolOutput {
         hosts if hosts.is_empty() => hosts,
         hosts => format!("\n[refused, since commands may not reach it: {hosts}]"),
     };
+    let earlier = match executed.session.earlier_output.trim_end_matches('\n') {
+        "" => String::new(),
+        earlier => format!("[printed in the background since the last command]\n{earlier}\n[printed by this one]\n"),
+    };
+    let began = if executed.session.began { "\n[a new shell began with this command]" } else { "" };
+    let ended = if executed.session.ended { SESSION_ENDED } else { "" };
     let artifact = json!({"exit_code": code, "truncated": executed.truncated(), "sandbox": executed.level.to_string()});
-    let shown = ToolOutput::text(format!("{output}{dropped}{refused}\n[{end}]")).with_artifact(artifact);
+    let shown =
+        ToolOutput::text(format!("{earlier}{output}{dropped}{refused}\n[{end}]{began}{ended}")).with_artifact(artifact);
     if code.is_none() { shown.as_error() } else { shown }
 }

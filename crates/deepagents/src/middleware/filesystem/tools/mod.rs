@@ -17,6 +17,7 @@ use deepagents_fs::{FsError, VPath};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
+pub(crate) use execute::NO_SESSION;
 pub(super) use execute::end_in_words;
 
 use super::evict::KEPT;
@@ -209,6 +210,11 @@ const EXECUTE: Told = (
     "Runs a shell command in the workspace and gives its output and exit code. Each command runs in a shell of its own, without input; what it leaves running is ended. For reading, writing and searching files the file tools are better.",
 );
 
+const EXECUTE_IN_SESSION: Told = (
+    "execute",
+    "Runs a shell command and gives its output and exit code. All commands share one shell that begins in the workspace, one after the other, without input: directory, variables and background jobs (&) stay until a command ends the shell or takes too long. For reading, writing and searching files the file tools are better.",
+);
+
 const COMMAND_OUTPUT: Told = (
     "command_output",
     "Gives what a command in the background has printed since you looked last, and whether it has ended.",
@@ -275,7 +281,10 @@ pub(super) fn all(files: &Arc<Filesystem>) -> Vec<Arc<dyn DynTool>> {
         tool(files, GREP, |_| Effect::Read, search::grep),
     ];
     if files.workspace.may_run_commands() {
-        if files.options.background_commands == BackgroundCommands::Off {
+        if files.options.shell_session.is_some() {
+            let run = |files, args: execute::SessionArgs, cx| execute::execute(files, args.into(), cx);
+            tools.push(tool(files, EXECUTE_IN_SESSION, |_| Effect::External, run));
+        } else if files.options.background_commands == BackgroundCommands::Off {
             tools.push(tool(files, EXECUTE, |_| Effect::External, execute::execute));
         } else {
             let start = |files, args: execute::BackgroundArgs, cx| execute::execute(files, args.into(), cx);
@@ -292,7 +301,7 @@ impl Filesystem {
     /// said of a change is short. What a command prints is as long as it likes.
     fn bounds_results(&self, told: Told) -> bool {
         match told {
-            EXECUTE => false,
+            EXECUTE | EXECUTE_IN_SESSION => false,
             LS | GLOB | GREP => tokens::limit(self.options.listing_tokens).is_some(),
             _ => true,
         }

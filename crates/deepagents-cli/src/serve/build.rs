@@ -1,0 +1,109 @@
+//! From the description of an agent to the agent.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow};
+use deepagents::core::journal::Journal;
+use deepagents::fs::{Backend, CompositeBackend, LocalBackend, ReadOnly, StateBackend, VPath};
+use deepagents::{DeepAgent, DeepAgentBuilder};
+use tokio::runtime::Handle;
+
+use super::project::{AgentPlan, Layout};
+use crate::mcp::{self, Servers};
+use crate::model_choice::{self, WithoutKey};
+use crate::own_files::{self, OwnFiles};
+use crate::tracing::Tracing;
+use crate::trust::{Brought, Undecided};
+use crate::{agent, config, hooks, output, sources};
+
+/// What all agents share.
+pub(super) struct Shared {
+    pub(super) journal: Arc<dyn Journal>,
+    /// The file of the database, which agents are not shown.
+    pub(super) database: Option<PathBuf>,
+    pub(super) tracing: Tracing,
+    pub(super) runtime: Handle,
+}
+
+/// An agent that was built.
+pub(super) struct Built {
+    pub(super) name: String,
+    pub(super) description: Option<String>,
+    pub(super) agent: DeepAgent,
+    pub(super) model: String,
+    /// Its MCP servers. They end when nothing has the agent any more.
+    pub(super) servers: Option<Servers>,
+}
+
+/// Builds an agent. It waits for files and servers, so it is not called by a task of the runtime.
+pub(super) fn build(plan: &AgentPlan, shared: &Shared) -> Result<Built> {
+    let (options, problems) = config::for_agent(&plan.options)?;
+    problems.iter().for_each(|problem| output::remark(problem));
+    let options = &options;
+    let mut shape = agent::Shape::from_args(options)?;
+    if let Some(rules) = &plan.rules {
+        shape.set_rules(rules.clone());
+    }
+    shape.check()?;
+    shape.decide_for_clients(plan.approve)?;
+    let choice = model_choice::choose(options.model.as_deref(), options.base_url.as_deref(), &model_choice::env)?;
+    let model = model_choice::make(&choice, options, &model_choice::env, WithoutKey::Refuse)?;
+    let windowed = model_choice::with_window(model, &choice, options, &model_choice::env);
+    let (model, unknown_window) = shared.runtime.block_on(windowed)?;
+    unknown_window.iter().for_each(|remark| output::remark(remark));
+    let undecided = Undecided::for_run(options, true);
+    let asks = plan.approve == crate::args::Approve::Ask;
+    let servers = mcp::served(options, undecided, asks, plan.servers.clone(), &model)?;
+    let has_files = plan.layout.is_none() || options.root.is_some();
+    let mut builder = if has_files {
+        own_files::check_root(options)?;
+        let files = agent::open(options.directory())?;
+        let brought = shared.runtime.block_on(Brought::find(options, &files, undecided))?;
+        let (found, outside) = sources::find(options, &brought)?;
+        shape.sources = found;
+        let own = OwnFiles::inside(options.directory(), shared.database.as_deref(), None)?;
+        let workspace = agent::workspace(options, files, &own, &outside)?;
+        let definitions = outside.beside(brought.files.clone());
+        let hooks = shared.runtime.block_on(hooks::find(options, &brought))?;
+        let builder = hooks.into_iter().fold(shape.builder(model), DeepAgentBuilder::hooks);
+        match &plan.layout {
+            Some(layout) => laid_out(builder, layout, workspace)?,
+            None => builder.backend(workspace).definitions_from(definitions),
+        }
+    } else {
+        // Its files are in the state of each thread.
+        let builder = shape.builder(model);
+        plan.layout
+            .iter()
+            .try_fold(builder, |builder, layout| laid_out(builder, layout, Arc::new(StateBackend::new())))?
+    };
+    if let Some(servers) = &servers {
+        builder = builder.mcp(&servers.all);
+    }
+    let builder = shared.tracing.watch_runs(agent::with_agents(builder.journal(shared.journal.clone()), options)?);
+    let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
+    let (name, description) = (plan.name.clone(), plan.description.clone());
+    Ok(Built { name, description, agent, model: choice.name, servers })
+}
+
+/// What a directory with an `agent.json` adds: its sub-agents, its skills, which are read from there, and what it asks about.
+fn laid_out(builder: DeepAgentBuilder, layout: &Layout, files: Arc<dyn Backend>) -> Result<DeepAgentBuilder> {
+    let of_agent = layout.has_skills.then(|| "/skills".to_owned());
+    let of_sub_agents = layout.sub_agents.iter().flat_map(|agent| agent.skills.clone());
+    let mut all = CompositeBackend::new(files);
+    for place in of_agent.into_iter().chain(of_sub_agents) {
+        let directory = layout.directory.join(place.trim_start_matches('/'));
+        let skills = LocalBackend::open(&directory)
+            .map_err(|error| anyhow!("{}", error.source))
+            .with_context(|| format!("opening {}", directory.display()))?;
+        let place = VPath::parse(&place).map_err(|error| anyhow!("{error}"))?;
+        all = all.route(place, Arc::new(ReadOnly::new(Arc::new(skills))));
+    }
+    let mut builder = builder.backend(all);
+    if layout.has_skills {
+        builder = builder.skills(["/skills"]);
+    }
+    builder = layout.sub_agents.iter().cloned().fold(builder, DeepAgentBuilder::sub_agent);
+    Ok(builder.interrupt_on(layout.interrupts.clone()))
+}

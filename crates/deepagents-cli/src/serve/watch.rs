@@ -1,0 +1,92 @@
+//! Serving agents anew when what describes them changes.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use deepagents_server::{RunningServer, Server};
+
+use super::Hosting;
+use super::build::Built;
+use super::project::Project;
+use crate::args::ServeArgs;
+use crate::output;
+
+/// Between one look and the next.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Files that are looked at.
+const MOST: usize = 5_000;
+
+/// Looks for changes until it is dropped. What cannot be used is told, and the agents that are there stay.
+pub(super) async fn watch(args: ServeArgs, hosting: Arc<Hosting>, running: RunningServer, mut places: Vec<PathBuf>) {
+    let mut seen = fingerprint(&places).await;
+    loop {
+        tokio::time::sleep(PAUSE).await;
+        let now = fingerprint(&places).await;
+        if now == seen {
+            continue;
+        }
+        seen = now;
+        let (args, hosting) = (args.clone(), hosting.clone());
+        let built = tokio::task::spawn_blocking(move || rebuild(&args, &hosting)).await;
+        let replaced = match built {
+            Ok(Ok((server, names, described_by))) => {
+                places = described_by;
+                seen = fingerprint(&places).await;
+                running.replace_agents(server).map(|()| names).map_err(anyhow::Error::from)
+            }
+            Ok(Err(error)) => Err(error),
+            Err(error) => Err(error.into()),
+        };
+        match replaced {
+            Ok(names) => output::remark(&format!("serving anew: {names}")),
+            Err(error) => output::remark(&format!("the agents stay as they are: {error:#}")),
+        }
+    }
+}
+
+/// The agents as they are described now, and by what.
+fn rebuild(args: &ServeArgs, hosting: &Hosting) -> Result<(Server, String, Vec<PathBuf>)> {
+    let project = Project::read(args)?;
+    let built = hosting.build(&project)?;
+    let names = names(&built);
+    Ok((hosting.with_agents(built)?, names, project.described_by))
+}
+
+/// The agents and their models, for people.
+pub(super) fn names(built: &[Built]) -> String {
+    let names: Vec<String> = built.iter().map(|one| format!("{} ({})", one.name, one.model)).collect();
+    names.join(", ")
+}
+
+/// What says whether a file has changed.
+async fn fingerprint(places: &[PathBuf]) -> u64 {
+    let places = places.to_vec();
+    let looked = tokio::task::spawn_blocking(move || {
+        let (mut hasher, mut left) = (DefaultHasher::new(), MOST);
+        places.iter().for_each(|place| look(place, &mut hasher, &mut left));
+        hasher.finish()
+    });
+    looked.await.unwrap_or_default()
+}
+
+fn look(place: &Path, hasher: &mut DefaultHasher, left: &mut usize) {
+    let Some(fewer) = left.checked_sub(1) else { return };
+    *left = fewer;
+    place.hash(hasher);
+    // Links are not followed: they could lead round.
+    let Ok(about) = fs::symlink_metadata(place) else { return };
+    if about.is_dir() {
+        let mut inside: Vec<PathBuf> =
+            fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+        inside.sort();
+        inside.iter().for_each(|path| look(path, hasher, left));
+    } else {
+        (about.len(), about.modified().ok()).hash(hasher);
+    }
+}

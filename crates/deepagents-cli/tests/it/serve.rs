@@ -1,0 +1,277 @@
+//! `deepagents serve`, with what describes the agents.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::program::{Finished, deepagents, finish};
+use crate::server::{Reply, Server};
+
+struct Place {
+    dir: tempfile::TempDir,
+    model: Server,
+}
+
+/// The program while it serves.
+struct Serving {
+    child: Child,
+    address: String,
+    lines: Receiver<String>,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Place {
+    /// A directory beside a model that always says hello.
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap(), model: Server::by_rule(|_| Reply::Text(vec!["Hello."])) }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("project")
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let file = self.path().join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        // As editors do: nobody sees half of it.
+        let fresh = self.dir.path().join("fresh");
+        fs::write(&fresh, text).unwrap();
+        fs::rename(fresh, file).unwrap();
+    }
+
+    /// A `deepagents.toml` with this behind an agent `one` that has the model.
+    fn describe(&self, rest: &str) {
+        let model = format!("model = \"test-model\"\nbase_url = {:?}\n", self.model.address);
+        self.write("deepagents.toml", &format!("[agents.one]\n{model}{rest}"));
+    }
+
+    fn command(&self) -> Command {
+        let home = self.dir.path().join("home");
+        fs::create_dir_all(&home).unwrap();
+        let mut command = deepagents();
+        command.env("HOME", home).args(["serve", "--listen", "127.0.0.1:0"]);
+        command
+    }
+
+    fn serve(&self, change: impl FnOnce(&mut Command) -> &mut Command) -> Serving {
+        let mut command = self.command();
+        change(&mut command);
+        let child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let (sender, lines) = channel();
+        let mut serving = Serving { child, address: String::new(), lines };
+        let stderr = BufReader::new(serving.child.stderr.take().unwrap());
+        thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        let mut before = Vec::new();
+        let found = serving.lines.iter().find_map(|line| {
+            let found = line.split_once(" at http://").map(|(_, rest)| rest.split(';').next().unwrap().to_owned());
+            before.push(line);
+            found
+        });
+        serving.address = found.unwrap_or_else(|| panic!("it does not serve: {before:?}"));
+        serving
+    }
+
+    /// Serves what `project` describes.
+    fn serve_project(&self) -> Serving {
+        self.serve(|command| command.arg(self.path()))
+    }
+
+    fn refused(&self) -> String {
+        let done: Finished = finish(self.command().arg(self.path()));
+        done.one_message().to_owned()
+    }
+
+    /// What the model was told last.
+    fn system(&self) -> String {
+        let request = self.model.requests().pop().unwrap();
+        request.body["messages"][0]["content"].to_string()
+    }
+}
+
+impl Serving {
+    fn ask(&self, method: &str, path: &str, token: &str, body: &Value) -> (u16, Value) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let body = body.to_string();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nx-api-key: {token}\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, serde_json::from_str(body).unwrap_or(Value::Null))
+    }
+
+    fn say(&self, agent: &str) -> Value {
+        let input = json!({"messages": [{"role": "user", "content": "hi"}]});
+        let (status, values) = self.ask("POST", "/runs/wait", "", &json!({"assistant_id": agent, "input": input}));
+        assert_eq!(status, 200, "{values}");
+        values
+    }
+
+    fn wait_for(&self, words: &str) {
+        assert!(self.lines.iter().any(|line| line.contains(words)), "it ended without `{words}`");
+    }
+}
+
+#[test]
+fn agents_of_a_file_have_their_own_prompts_and_descriptions_and_files_are_named_from_it() {
+    let place = Place::new();
+    place.write("prompts/two.md", "You are the second one.");
+    let model = format!("model = \"test-model\"\nbase_url = {:?}\n", place.model.address);
+    let two = format!("[agents.two]\ndescription = \"Says more.\"\nsystem_prompt_file = \"prompts/two.md\"\n{model}");
+    place.describe(&format!("system_prompt = \"You are the first one.\"\n{two}[store]\nsqlite = \"kept.db\"\n"));
+    let serving = place.serve_project();
+    let (_, found) = serving.ask("POST", "/assistants/search", "", &json!({}));
+    let mut found: Vec<(&str, &Value)> =
+        found.as_array().unwrap().iter().map(|one| (one["name"].as_str().unwrap(), &one["description"])).collect();
+    found.sort_by_key(|(name, _)| *name);
+    assert_eq!(found, [("one", &Value::Null), ("two", &json!("Says more."))]);
+    let values = serving.say("one");
+    assert_eq!(values["messages"][1]["content"], "Hello.");
+    assert!(place.system().contains("You are the first one."), "{}", place.system());
+    serving.say("two");
+    assert!(place.system().contains("You are the second one."), "{}", place.system());
+    assert!(place.path().join("kept.db").is_file());
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_said_with_its_line_and_what_to_do() {
+    let place = Place::new();
+    for (rest, line, why) in [
+        ("modle = \"x\"\n", 4, "unknown field `modle`"),
+        ("effort = \"huge\"\n", 4, "unknown variant `huge`"),
+        ("system_prompt = [\n", 4, "unclosed array"),
+        ("approve = \"allow-list\"\n", 4, "ask, auto or deny"),
+        ("system_prompt = \"a\"\nsystem_prompt_file = \"b\"\n", 5, "leave one out"),
+        ("permissions = [{ paths = [\"docs\"], operations = [\"read\"], mode = \"deny\" }]\n", 4, "begin with a slash"),
+        ("[agents.one.commands]\nsandbox = \"unconfined\"\nallow_hosts = [\"a.example\"]\n", 6, "whole network"),
+        ("[agents.one.mcp_servers.docs]\ncommand = \"a\"\nurl = \"https://b.example\"\n", 4, "both"),
+        ("[store]\nsqlite = \"a\"\npostgres_env = \"B\"\n", 6, "leave one out"),
+        ("[auth.jwt]\nissuer = \"https://a.example\"\naudience = []\n", 6, "name an audience"),
+        ("[limits.users.ada]\nusd_per_week = 1\n", 5, "unknown field `usd_per_week`"),
+        ("[server]\ntls_cert = \"a\"\n", 4, "go together"),
+    ] {
+        place.describe(rest);
+        let message = place.refused();
+        assert!(message.contains(&format!("deepagents.toml:{line}: ")) && message.contains(why), "{rest}: {message}");
+    }
+    place.write("deepagents.toml", "[server]\n");
+    assert!(place.refused().contains("[agents.NAME]"));
+    place.describe("[store]\npostgres_env = \"NO_SUCH_VARIABLE\"\n");
+    assert!(place.refused().contains("NO_SUCH_VARIABLE"));
+    place.describe("[server]\norigins = [\"*\"]\n");
+    assert!(place.refused().contains("[auth]"));
+    place.describe("[auth.jwt]\nissuer = \"http://a.example\"\naudience = [\"b\"]\n");
+    assert!(place.refused().contains("no https:// address"));
+    let missing = finish(place.command().arg(place.path().join("other")));
+    assert!(missing.one_message().contains("name a directory"), "{missing:?}");
+}
+
+#[test]
+fn a_directory_with_an_agent_json_is_served_as_it_describes_itself() {
+    let place = Place::new();
+    place.write(
+        "agent.json",
+        &json!({
+            "name": "researcher", "description": "Finds things out.", "backend": {"type": "default"},
+            "runtime": {"model": {"model_id": "test-model"}}, "permissions": {"identity": "shared"},
+        })
+        .to_string(),
+    );
+    place.write("AGENTS.md", "You find things out.");
+    place.write("skills/cite/SKILL.md", "---\nname: cite\ndescription: Cites sources well.\n---\nCite.\n");
+    place.write("subagents/critic/agent.json", "{\"description\": \"Criticises drafts.\"}");
+    place.write("subagents/critic/AGENTS.md", "You criticise.");
+    let serving = place.serve(|command| command.arg(place.path()).args(["--base-url", &place.model.address]));
+    serving.say("researcher");
+    let request = place.model.requests().pop().unwrap().body;
+    let (system, tools) = (request["messages"][0].to_string(), request["tools"].to_string());
+    assert!(system.contains("You find things out.") && system.contains("Cites sources well."), "{system}");
+    assert!(tools.contains("Criticises drafts.") || system.contains("Criticises drafts."), "{tools}");
+    drop(serving);
+    for (file, text, why) in [
+        ("agent.json", "{\"name\": \"a\", \"modle\": 1}", "unknown field `modle`"),
+        ("agent.json", "{\"name\": \" \"}", "`name` is empty"),
+        ("agent.json", "{\"name\": \"a\", \"backend\": {\"type\": \"sandbox\"}}", "--root"),
+        ("tools.json", "{\"tools\": [{\"name\": \"a\", \"mcp_server_url\": \"ftp://b\"}]}", "is not the address"),
+        ("subagents/critic/tools.json", "{\"tools\": [{\"name\": \"a\", \"mcp_server_url\": \"https://b\"}]}", "too"),
+        ("subagents/critic/AGENTS.md", " ", "it is empty"),
+    ] {
+        let before = fs::read_to_string(place.path().join(file)).ok();
+        place.write(file, text);
+        let message = place.refused();
+        assert!(message.contains(why) && message.contains(Path::new(file).to_str().unwrap()), "{file}: {message}");
+        match before {
+            Some(before) => place.write(file, &before),
+            None => fs::remove_file(place.path().join(file)).unwrap(),
+        }
+    }
+}
+
+#[test]
+fn agents_are_served_anew_when_they_are_described_otherwise_and_stay_while_that_cannot_be_used() {
+    let place = Place::new();
+    place.describe("system_prompt = \"You are the first one.\"\n");
+    let serving = place.serve(|command| command.arg(place.path()).arg("--watch"));
+    serving.say("one");
+    assert!(place.system().contains("You are the first one."));
+    place.describe("system_prompt = \"You are the next one.\"\n");
+    serving.wait_for("serving anew: one");
+    serving.say("one");
+    assert!(place.system().contains("You are the next one."));
+    place.describe("system_prompt = 7\n");
+    serving.wait_for("the agents stay as they are");
+    serving.say("one");
+    assert!(place.system().contains("You are the next one."));
+}
+
+#[test]
+fn tokens_and_limits_of_a_file_hold() {
+    let place = Place::new();
+    place.write("tokens", "ada the-token-of-ada-is-long\nbob the-token-of-bob-is-long\n");
+    place.describe("[auth]\ntokens = \"tokens\"\n[limits.users.ada]\nrequests_per_minute = 1\n");
+    let serving = place.serve_project();
+    let status = |token| serving.ask("GET", "/info", token, &json!({})).0;
+    assert_eq!(status(""), 401);
+    assert_eq!((status("the-token-of-ada-is-long"), status("the-token-of-ada-is-long")), (200, 429));
+    assert_eq!((status("the-token-of-bob-is-long"), status("the-token-of-bob-is-long")), (200, 200));
+}
+
+#[test]
+fn without_a_project_the_settings_of_the_user_count_as_they_do_for_run() {
+    let place = Place::new();
+    fs::create_dir_all(place.path()).unwrap();
+    let own = place.dir.path().join("home/.deepagents");
+    fs::create_dir_all(&own).unwrap();
+    fs::write(own.join("config.toml"), format!("model = \"test-model\"\nbase_url = {:?}\n", place.model.address))
+        .unwrap();
+    let serving = place.serve(|command| command.arg("--root").arg(place.path()));
+    assert_eq!(serving.say("agent")["messages"][1]["content"], "Hello.");
+}
+
+#[test]
+fn the_published_schema_of_the_file_is_that_of_the_program() {
+    let schema = finish(deepagents().args(["serve", "--schema"]));
+    let schema: Value = serde_json::from_str(&schema.out).unwrap();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/deepagents.schema.json");
+    let published: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    assert_eq!(schema, published, "write it anew: deepagents serve --schema > docs/deepagents.schema.json");
+}

@@ -1,0 +1,212 @@
+//! Commands that share one process.
+
+mod output;
+
+use std::io::{PipeReader, PipeWriter, Write};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_core::future::BoxFuture;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use self::output::Done;
+pub(crate) use self::output::SessionOutput;
+use super::local::Inner;
+use super::supervise::{Finished, Output, supervise};
+use super::{Command, CommandOutput, Exit, SessionOptions, Shell, ShellError};
+use crate::VPath;
+use crate::sandbox::Level;
+
+/// Reads commands and runs them one by one. A command reads and writes neither the pipe that they come by nor the one that
+/// their ends are told on, and what it does to its own input and output ends with it, unless it says `exec`.
+const DRIVER: &str = include_str!("driver.sh");
+
+/// A session of a [`LocalShell`](super::LocalShell). It begins with its first command, and with the next one after it ended.
+pub(super) struct LocalSession {
+    shell: Arc<Inner>,
+    options: SessionOptions,
+    /// One command runs at a time.
+    turn: Semaphore,
+    /// The process, while no command runs.
+    idle: Mutex<Option<Process>>,
+}
+
+/// The process of a session. It ends when this is dropped.
+struct Process {
+    input: Arc<PipeWriter>,
+    output: Arc<SessionOutput>,
+    /// How it is confined, once that is known.
+    level: Arc<OnceLock<Level>>,
+    ended: oneshot::Receiver<Result<Finished, ShellError>>,
+    /// The thread that watches the process waits for this to close.
+    wanted: Option<PipeWriter>,
+}
+
+/// How a command in a session ended.
+enum Ended {
+    ByItself(Done),
+    /// With the session, which ended by itself, or was ended for this reason.
+    WithSession(Finished, Option<Exit>),
+}
+
+/// What begins a session.
+enum Started {
+    Ready(Process),
+    /// The caller gave up.
+    Cancelled(CommandOutput),
+}
+
+impl LocalSession {
+    pub(super) fn new(shell: Arc<Inner>, options: SessionOptions) -> Self {
+        Self { shell, options, turn: Semaphore::new(1), idle: Mutex::default() }
+    }
+
+    /// The process that waits for a command, if there is one that has not ended.
+    fn take_idle(&self) -> Option<Process> {
+        let mut process = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        matches!(process.ended.try_recv(), Err(oneshot::error::TryRecvError::Empty)).then_some(process)
+    }
+
+    /// A process, after the commands that a session begins with.
+    async fn start(&self, cancel: &CancellationToken) -> Result<Started, ShellError> {
+        let mut process = Process::start(&self.shell)?;
+        for text in &self.options.startup {
+            let timeout = self.shell.check(&Command::new(text))?;
+            let (ended, _) = process.execute(text, self.shell.limit, timeout, cancel, None).await?;
+            let (exit, output) = match ended {
+                Ended::ByItself(Done { status: 0, .. }) => continue,
+                Ended::ByItself(done) => (Exit::Code(done.status), done.output),
+                Ended::WithSession(finished, reason) => {
+                    let done = self.end(&process, finished, reason)?;
+                    if done.exit == Exit::Cancelled {
+                        return Ok(Started::Cancelled(done));
+                    }
+                    (done.exit, done.output)
+                }
+            };
+            return Err(ShellError::Startup { command: text.clone(), exit, output });
+        }
+        Ok(Started::Ready(process))
+    }
+
+    async fn execute(
+        &self,
+        command: &Command,
+        cancel: &CancellationToken,
+        progress: Option<mpsc::Sender<String>>,
+    ) -> Result<CommandOutput, ShellError> {
+        let timeout = self.shell.check(command)?;
+        if command.cwd != VPath::root() || !command.env.is_empty() {
+            return Err(ShellError::InSession);
+        }
+        let _turn = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Ok(CommandOutput::new("", Exit::Cancelled)),
+            turn = self.turn.acquire() => turn.map_err(ShellError::start)?,
+        };
+        let begun = Instant::now();
+        let (mut process, began) = match self.take_idle() {
+            Some(process) => (process, false),
+            None => match self.start(cancel).await? {
+                Started::Ready(process) => (process, true),
+                Started::Cancelled(stopped) => return Ok(stopped),
+            },
+        };
+        // While it runs the process is this future's: dropping that ends the session, since nobody could say what it is in.
+        let (ended, earlier) = process.execute(&command.text, self.shell.limit, timeout, cancel, progress).await?;
+        let mut done = match ended {
+            Ended::ByItself(done) => {
+                let level = process.level.get().copied().unwrap_or(Level::None);
+                *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
+                let exit = Exit::Code(done.status);
+                CommandOutput { dropped: done.dropped, level, ..CommandOutput::new(done.output, exit) }
+            }
+            Ended::WithSession(finished, reason) => self.end(&process, finished, reason)?,
+        };
+        done.duration = begun.elapsed();
+        done.session.began = began;
+        done.session.earlier_output = earlier;
+        Ok(done)
+    }
+
+    /// What is told of a command that ended with its session.
+    fn end(&self, process: &Process, finished: Finished, reason: Option<Exit>) -> Result<CommandOutput, ShellError> {
+        let (exit, level) = self.shell.end_of(&finished)?;
+        let (output, dropped) = process.output.break_off();
+        let mut done = CommandOutput::new(output, reason.unwrap_or(exit));
+        (done.dropped, done.level, done.refused) = (dropped, level, finished.refused);
+        done.session.ended = true;
+        Ok(done)
+    }
+}
+
+impl Shell for LocalSession {
+    fn run(
+        &self,
+        command: Command,
+        cancel: CancellationToken,
+        progress: Option<mpsc::Sender<String>>,
+    ) -> BoxFuture<'_, Result<CommandOutput, ShellError>> {
+        Box::pin(async move { self.execute(&command, &cancel, progress).await })
+    }
+}
+
+impl Process {
+    fn start(shell: &Arc<Inner>) -> Result<Self, ShellError> {
+        let (commands, input) = std::io::pipe().map_err(ShellError::start)?;
+        let (caller, wanted) = std::io::pipe().map_err(ShellError::start)?;
+        let (tell, ended) = oneshot::channel();
+        let (output, level) = (Arc::<SessionOutput>::default(), Arc::<OnceLock<Level>>::default());
+        let (shell, to, reached) = (shell.clone(), output.clone(), level.clone());
+        let watch = move || {
+            let _ = tell.send(watch(&shell, commands, &caller, to, &reached));
+        };
+        std::thread::Builder::new().name("deepagents-shell".to_owned()).spawn(watch).map_err(ShellError::start)?;
+        Ok(Self { input: Arc::new(input), output, level, ended, wanted: Some(wanted) })
+    }
+
+    /// Runs a command; gives what was printed since the one before as well.
+    async fn execute(
+        &mut self,
+        text: &str,
+        limit: usize,
+        timeout: Duration,
+        cancel: &CancellationToken,
+        progress: Option<mpsc::Sender<String>>,
+    ) -> Result<(Ended, String), ShellError> {
+        let mark = format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
+        let request = format!("{mark}\n{}\n{text}\n", text.split('\n').count());
+        let (done, earlier) = self.output.begin(&mark, limit, progress);
+        let input = self.input.clone();
+        // A shell that was stopped reads nothing, which holds this thread up until the session is ended.
+        tokio::task::spawn_blocking(move || {
+            let _ = (&*input).write_all(request.as_bytes());
+        });
+        let lost = |_| ShellError::Lost("the watching thread broke off".to_owned());
+        let reason = tokio::select! {
+            biased;
+            Ok(done) = done => return Ok((Ended::ByItself(done), earlier)),
+            finished = &mut self.ended => return Ok((Ended::WithSession(finished.map_err(lost)??, None), earlier)),
+            () = cancel.cancelled() => Exit::Cancelled,
+            () = tokio::time::sleep(timeout) => Exit::TimedOut { after: timeout },
+        };
+        drop(self.wanted.take());
+        let finished = (&mut self.ended).await.map_err(lost)??;
+        Ok((Ended::WithSession(finished, Some(reason)), earlier))
+    }
+}
+
+/// Runs the process of a session to its end.
+fn watch(
+    shell: &Inner,
+    commands: PipeReader,
+    caller: &PipeReader,
+    output: Arc<SessionOutput>,
+    reached: &OnceLock<Level>,
+) -> Result<Finished, ShellError> {
+    let cwd = shell.directory(&VPath::root())?;
+    let job = shell.job(DRIVER, &cwd, shell.env.clone(), Duration::MAX, Some(commands))?;
+    let _ = reached.set(shell.level());
+    supervise(job, caller, Output::Session(output)).map_err(ShellError::start)
+}

@@ -1,0 +1,144 @@
+//! Keeping how a run ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deepagents::FinishReason;
+use deepagents_core::journal::{LogPosition, ThreadInfo};
+use deepagents_core::state::State;
+use serde_json::{Value, json};
+
+use super::create::OnCompletion;
+use super::execute::Ending;
+use super::live::{CancelAction, LiveRun};
+use super::record::Status;
+use crate::app::App;
+use crate::error::Result;
+use crate::threads::{Held, set_own, touch};
+use crate::webhooks;
+use crate::wire::next_nodes;
+
+/// Between one try to keep how a run ended and the next.
+const PAUSES: [Duration; 5] = [
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+];
+
+/// Keeps how a run ended, though the storage may be away for a moment. Where it stays away, those who ask this process are
+/// told why; the next one finds a run that is under way, and goes on with it.
+pub(super) async fn keep_at_last(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) {
+    let mut pauses = PAUSES.into_iter();
+    loop {
+        let Err(error) = keep(app, run, ending).await else { return };
+        let Some(pause) = pauses.next() else {
+            run.change(|record| {
+                record.status = Status::Error;
+                record.error = Some(json!({"error": "storage", "message": error.to_string()}));
+            });
+            return;
+        };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Keeps how a run ended.
+async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()> {
+    let cancelled_from = run.cancelled_from().unwrap_or(LogPosition::MAX - 1);
+    let stop = *run.stop.borrow();
+    let info = app.thread(&run.thread).await?;
+    let mut held = Held { ttl: Held::read(&info).ttl, ..Held::default() };
+    if let Some(minutes) = held.ttl {
+        touch(app, &run.thread, minutes).await?;
+    }
+    let record = run.record();
+    // One that never began has added nothing.
+    let before = record.from.unwrap_or(info.end);
+    held.config = record.kwargs.config.clone().unwrap_or_default();
+    let status = match ending {
+        _ if stop.is_some() => Status::Interrupted,
+        Ending::Ended(outcome) => match outcome.stop {
+            FinishReason::Deadline => Status::Timeout,
+            FinishReason::StepLimit => {
+                held.error = Some(json!({"error": "GraphRecursionError", "message": outcome.stop.reason()}));
+                Status::Error
+            }
+            FinishReason::NoProgress => {
+                held.error = Some(json!({"error": "NoProgress", "message": outcome.stop.reason()}));
+                Status::Error
+            }
+            _ => Status::Success,
+        },
+        Ending::Failed { kind, message } => {
+            held.error = Some(json!({"error": kind, "message": message}));
+            Status::Error
+        }
+        Ending::Cancelled | Ending::Resolved(_) | Ending::Suspended | Ending::Busy | Ending::Elsewhere => {
+            Status::Success
+        }
+    };
+    if stop == Some(CancelAction::Rollback) {
+        if info.end > before {
+            app.threads_of(&info)?.rewind(&run.thread, before).await?;
+        }
+        record.delete(app).await?;
+        app.runs.forget(&run.id);
+        return set_own(app, &run.thread, &held).await;
+    }
+    let suspended = matches!(ending, Ending::Ended(outcome) if outcome.stop == FinishReason::Suspended);
+    if suspended || stop.is_some() {
+        held.stopped_at = stopped_at(app, &info, before, cancelled_from).await?;
+    }
+    let error = held.error.clone();
+    let stopped_by_itself = match ending {
+        Ending::Ended(outcome) => Some(outcome.stop.clone()),
+        _ => None,
+    };
+    let record = run.change(|record| {
+        record.status = status;
+        record.error = error;
+        record.until = Some(info.end);
+        record.stop = stopped_by_itself;
+    });
+    webhooks::remember(app, &record).await?;
+    record.save(app).await?;
+    app.metrics.run_ended(record.status);
+    webhooks::send(app, &record);
+    if record.stateless && record.kwargs.on_completion.unwrap_or_default() == OnCompletion::Delete {
+        record.delete(app).await?;
+        app.journal.threads().delete(&run.thread).await?;
+        return Ok(());
+    }
+    set_own(app, &run.thread, &held).await
+}
+
+/// The last checkpoint that a run came to by itself, where there was something left to do.
+async fn stopped_at(
+    app: &App,
+    info: &ThreadInfo,
+    before: LogPosition,
+    until: LogPosition,
+) -> Result<Option<LogPosition>> {
+    let threads = app.threads_of(info)?;
+    let newest = threads.history(&info.id, Some(until.saturating_add(1)), 1).await?;
+    let Some(at) = newest.first().map(|checkpoint| checkpoint.position).filter(|at| *at > before) else {
+        return Ok(None);
+    };
+    let loaded = deepagents_core::journal::load(&*app.journal, &info.id, threads.schema().clone(), Some(at)).await?;
+    Ok((!next_nodes(&loaded.state, loaded.machine.as_ref()).is_empty()).then_some(at))
+}
+
+/// The final values of a run, as those who wait for them are given them.
+pub(crate) fn final_values(thread: &str, state: &State, error: Option<&Value>) -> Result<Value> {
+    if let Some(error) = error {
+        return Ok(json!({"__error__": error}));
+    }
+    let mut values = crate::wire::values(state)?;
+    let open = crate::wire::open_interrupts(thread, state);
+    if !open.is_empty() {
+        values.insert("__interrupt__".to_owned(), open.iter().map(|open| open.to_json()).collect());
+    }
+    Ok(Value::Object(values))
+}

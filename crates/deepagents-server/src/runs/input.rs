@@ -1,0 +1,123 @@
+//! What a run is given, as its client asked for it.
+
+use std::sync::Arc;
+
+use deepagents::RunInput;
+use deepagents_core::interrupt::{ActionRequestChange, ActionRequests};
+use deepagents_core::journal::{LogPosition, ThreadInfo};
+use deepagents_core::message::{Message, MessageOp, ToolMessage};
+use deepagents_core::run::Node;
+use deepagents_core::state::{MessagesChannel, State, Update};
+use serde_json::Value;
+
+use super::create::{Command, RunCreate, answers};
+use super::live::LiveRun;
+use super::record::RunRecord;
+use crate::app::App;
+use crate::error::{ApiError, Result};
+use crate::threads::Place;
+use crate::wire::read_update;
+
+/// What is to be done for a run.
+pub(super) enum Prepared {
+    Run(Box<RunInput>),
+    /// Nothing: its thread was ended where it stood.
+    Resolved(State),
+}
+
+pub(super) async fn prepare(
+    app: &App,
+    run: &LiveRun,
+    record: &RunRecord,
+    info: &ThreadInfo,
+    again: bool,
+) -> Result<Prepared> {
+    let create = &record.kwargs;
+    if create.command.as_ref().is_some_and(Command::ends) {
+        resolve(app, info).await?;
+        return Ok(Prepared::Resolved(app.threads_of(info)?.state(&run.thread).await?));
+    }
+    Ok(Prepared::Run(Box::new(input(app, run, info, create, again).await?)))
+}
+
+/// What the run is given.
+async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, again: bool) -> Result<RunInput> {
+    let threads = app.threads_of(info)?;
+    let mut update = Update::none();
+    for value in [create.input.as_ref(), create.command.as_ref().and_then(|command| command.update.as_ref())]
+        .into_iter()
+        .flatten()
+    {
+        let read = read_update(threads.schema(), value).map_err(|error| ApiError::invalid(error.to_string()))?;
+        update = update.and(read);
+    }
+    let at = create.checkpoint().map(place).transpose()?;
+    let limit = create.config.as_ref().and_then(|config| config.get("recursion_limit")).and_then(Value::as_u64);
+    let limited = |input: RunInput| match limit {
+        // A turn is two steps of a graph: the model's, and that of the tools.
+        Some(limit) => input.max_model_calls(u32::try_from(limit.div_ceil(2).max(1)).unwrap_or(u32::MAX)),
+        None => input,
+    };
+    if let Some(resume) = create.resume() {
+        let mut input = RunInput::resume(&info.id);
+        match answers(app, &info.id, resume).await {
+            Ok(given) => input = given.into_iter().fold(input, |input, (asked, answer)| input.decide(asked, answer)),
+            Err(error) if error.is_temporary() => return Err(error),
+            // They are in the log where it was begun with them before.
+            Err(_) if again => {}
+            Err(error) => return Err(error),
+        }
+        return Ok(limited(input.update(update)));
+    }
+    if update.is_empty() {
+        if let Some(at) = at {
+            threads.rewind(&info.id, at).await?;
+        }
+        return Ok(limited(RunInput::resume(&info.id)));
+    }
+    let (ops, rest) = update.split::<MessagesChannel>();
+    let mut messages = Vec::new();
+    let mut removed = Vec::new();
+    for op in ops.concat() {
+        match op {
+            MessageOp::Put(message) => messages.push(Arc::unwrap_or_clone(message)),
+            other => removed.push(other),
+        }
+    }
+    if !removed.is_empty() {
+        threads.update_state(&info.id, Update::new::<MessagesChannel>(removed)).await?;
+    }
+    let input = RunInput::messages(messages).id(run.id.clone()).thread(&info.id).update(rest);
+    Ok(limited(match at {
+        Some(at) => input.at(at),
+        None => input,
+    }))
+}
+
+/// The position that a client's checkpoint stands for.
+fn place(id: &str) -> Result<LogPosition> {
+    match Place::read(id) {
+        Some(Place::After(position) | Place::BeforeInput(position)) => Ok(position),
+        None => Err(ApiError::not_found("Checkpoint", id)),
+    }
+}
+
+/// Ends a thread where it stands: calls that wait are answered as not made.
+async fn resolve(app: &App, info: &ThreadInfo) -> Result<()> {
+    let threads = app.threads_of(info)?;
+    let state = threads.state(&info.id).await?;
+    let mut results = Vec::new();
+    for message in state.messages().iter() {
+        for id in message.as_assistant().into_iter().flat_map(|answer| answer.call_ids()) {
+            let answered =
+                state.messages().iter().any(|each| each.as_tool().is_some_and(|result| result.call_id == id));
+            if !answered {
+                let text = "This call was not made: a person marked the conversation as resolved.";
+                results.push(MessageOp::put(Message::Tool(ToolMessage::error(id, String::new(), text))));
+            }
+        }
+    }
+    let update = Update::new::<MessagesChannel>(results).with::<ActionRequests>(vec![ActionRequestChange::Clear]);
+    threads.update_state_as(&info.id, Node::End, update).await?;
+    Ok(())
+}
